@@ -1,0 +1,1 @@
+"""The one place that knows all four operators: from settings to a running manager."""

@@ -1,0 +1,84 @@
+"""What every object carries: its metadata, its owners, its conditions."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import msgspec
+
+LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
+
+
+class Record(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    """Base of everything that is read from or written to JSON: immutable, camelCase outside, defaults left out."""
+
+
+class OwnerReference(Record, frozen=True, kw_only=True):
+    """Who this object dies with (garbage collection follows it)."""
+
+    api_version: str
+    kind: str
+    name: str
+    uid: str
+    controller: bool | None = None
+    block_owner_deletion: bool | None = None
+
+
+class FieldManager(Record, frozen=True, kw_only=True):
+    """One entry of managedFields without the field list: who has written to the object, and how (KEP-555)."""
+
+    manager: str = ""
+    operation: str = ""
+    subresource: str = ""
+
+
+class ObjectMeta(Record, frozen=True, kw_only=True):
+    """The metadata we read. Decoding drops the rest, managedFields' field lists included."""
+
+    name: str = ""
+    namespace: str = ""
+    generate_name: str = ""
+    uid: str = ""
+    resource_version: str = ""
+    generation: int = 0
+    creation_timestamp: datetime | None = None
+    deletion_timestamp: datetime | None = None
+    labels: dict[str, str] = msgspec.field(default_factory=dict)
+    annotations: dict[str, str] = msgspec.field(default_factory=dict)
+    finalizers: tuple[str, ...] = ()
+    owner_references: tuple[OwnerReference, ...] = ()
+    managers: tuple[FieldManager, ...] = msgspec.field(name="managedFields", default=())
+
+    @property
+    def is_terminating(self) -> bool:
+        """Whether somebody has asked for deletion; finalizers may still hold the object."""
+        return self.deletion_timestamp is not None
+
+
+class ListMeta(Record, frozen=True, kw_only=True):
+    """The metadata of a list: where a watch may go on, and the token of the next page."""
+
+    resource_version: str = ""
+    continue_: str = msgspec.field(name="continue", default="")
+    remaining_item_count: int | None = None
+
+
+class Condition(Record, frozen=True, kw_only=True):
+    """A metav1.Condition. `last_transition_time` moves only when `status` changes (API conventions)."""
+
+    type: str
+    status: str
+    reason: str = ""
+    message: str = ""
+    last_transition_time: datetime | None = None
+    observed_generation: int = 0
+
+    @property
+    def is_true(self) -> bool:
+        """Whether the condition holds."""
+        return self.status == "True"
+
+
+def kubernetes_time(moment: datetime) -> datetime:
+    """The moment as Kubernetes keeps it: UTC, whole seconds."""
+    return moment.astimezone(UTC).replace(microsecond=0)
