@@ -1,0 +1,47 @@
+"""The local control plane by hand: `python -m stellwerk.local up|down|stop|status [--name NAME]`."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+from stellwerk.local import cluster
+from stellwerk.local.errors import LocalError
+
+
+def main() -> int:
+    """Do one verb; prints the kubeconfig's path on `up`."""
+    parser = argparse.ArgumentParser(prog="python -m stellwerk.local")
+    parser.add_argument("verb", choices=["up", "down", "stop", "status"])
+    parser.add_argument("--name", default="local")
+    chosen = parser.parse_args()
+    target = cluster.named(chosen.name)
+    try:
+        _carry_out(chosen.verb, target)
+    except LocalError as error:
+        sys.stderr.write(f"{error}\n")
+        return 1
+    return 0
+
+
+def _carry_out(verb: str, target: cluster.LocalCluster) -> None:
+    match verb:
+        case "up":
+            target.up(_tell)
+            sys.stdout.write(f"{target.kubeconfig}\n")
+        case "down":
+            target.down()
+        case "stop":
+            target.stop()
+        case _:
+            seen = target.status()
+            sys.stdout.write(f"{seen.url} {seen.version} {'ready' if seen.ready else 'not ready'}\n")
+            sys.stdout.writelines(f"{part.name} {part.pid or '-'}\n" for part in seen.components)
+
+
+def _tell(text: str) -> None:
+    sys.stderr.write(f"{text}\n")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

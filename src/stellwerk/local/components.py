@@ -1,0 +1,196 @@
+"""How each component is started: names and flags, decided here and nowhere else (pure).
+
+etcd listens on Unix sockets in the cluster's private folder: no port, no certificate, and nobody else on the machine
+can read Secrets through it. Controller manager and scheduler serve nothing. So a cluster owns one port, the API
+server's, on loopback.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from stellwerk.local.build import Binaries
+
+ETCD = "etcd"
+API_SERVER = "kube-apiserver"
+CONTROLLER_MANAGER = "kube-controller-manager"
+SCHEDULER = "kube-scheduler"
+POD_RUNNER = "kwok"
+
+HOST = "127.0.0.1"
+NODE = "local"
+ETCD_SOCKET = "etcd.sock"
+SERVICE_RANGE = "10.96.0.0/16"
+POD_RANGE = "10.244.0.0/16"
+
+# Not wanted: whatever watches machines. There are none, and a node that sends no heartbeat must stay ready.
+_CONTROLLERS_LEFT_OUT = (
+    "node-lifecycle-controller",
+    "node-ipam-controller",
+    "node-route-controller",
+    "cloud-node-lifecycle-controller",
+    "service-lb-controller",
+    "persistentvolume-attach-detach-controller",
+    "horizontal-pod-autoscaler-controller",
+    "taint-eviction-controller",
+    "device-taint-eviction-controller",
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """What kind of cluster.
+
+    `port`: the API server's port; 0 chooses a free one and keeps it.
+    `controllers`: run the controller manager (garbage collection, namespaces, Deployments, Jobs, service accounts).
+    `pods`: run scheduler, pod runner and one node, so that pods live; needs `controllers` to be of much use.
+    `durable`: write data to the disk before answering; off for tests, where a power cut costs nothing.
+    `extra_flags`: more flags per component name, appended last, so that they win.
+    """
+
+    port: int = 0
+    controllers: bool = True
+    pods: bool = True
+    durable: bool = True
+    extra_flags: Mapping[str, Sequence[str]] = field(default_factory=dict)
+
+    @property
+    def components(self) -> list[str]:
+        """The names of what runs, in starting order."""
+        controllers = [CONTROLLER_MANAGER] if self.controllers else []
+        pods = [SCHEDULER, POD_RUNNER] if self.pods else []
+        return [ETCD, API_SERVER, *controllers, *pods]
+
+
+def command(name: str, folder: Path, port: int, options: Options, binaries: Binaries) -> list[str]:
+    """Program and arguments of a component of the cluster in `folder`, whose API server has this port."""
+    extra = list(options.extra_flags.get(name, ()))
+    if name == POD_RUNNER:
+        return [str(binaries.pod_runner), *_pod_runner(folder, binaries), *extra]
+    flags = {
+        ETCD: lambda: _etcd(durable=options.durable),
+        API_SERVER: lambda: _api_server(folder, port),
+        CONTROLLER_MANAGER: lambda: _controller_manager(folder),
+        SCHEDULER: lambda: _scheduler(folder),
+    }[name]()
+    return [str(binaries.control_plane), name, *flags, *extra]
+
+
+def _etcd(*, durable: bool) -> list[str]:
+    # The addresses are relative to the working folder, so a long path of the folder does not hit the limit of a
+    # socket's name. The port 0 satisfies the parser of advertised addresses and means nothing.
+    return [
+        "--name=local",
+        "--data-dir=data",
+        f"--listen-client-urls=unix://{ETCD_SOCKET}",
+        f"--advertise-client-urls=unix://{ETCD_SOCKET}:0",
+        "--listen-peer-urls=unix://peer.sock",
+        "--initial-advertise-peer-urls=unix://peer.sock:0",
+        "--initial-cluster=local=unix://peer.sock:0",
+        "--log-level=warn",
+        *([] if durable else ["--unsafe-no-fsync"]),
+    ]
+
+
+def _api_server(folder: Path, port: int) -> list[str]:
+    keys = folder / "pki"
+    return [
+        f"--etcd-servers=unix:{ETCD_SOCKET}",
+        f"--bind-address={HOST}",
+        f"--advertise-address={HOST}",
+        f"--secure-port={port}",
+        f"--tls-cert-file={keys}/server.crt",
+        f"--tls-private-key-file={keys}/server.key",
+        f"--client-ca-file={keys}/ca.crt",
+        f"--service-account-key-file={keys}/service-accounts.key",
+        f"--service-account-signing-key-file={keys}/service-accounts.key",
+        "--service-account-issuer=https://kubernetes.default.svc",
+        f"--service-cluster-ip-range={SERVICE_RANGE}",
+        # The endpoints of the Service "kubernetes" may not be a loopback address, and nothing here would use them.
+        "--endpoint-reconciler-type=none",
+        "--authorization-mode=RBAC",
+        "--anonymous-auth=false",
+        "--allow-privileged=true",
+        "--profiling=false",
+        # It taints a new node until the node lifecycle controller finds it ready, and that controller does not run.
+        "--disable-admission-plugins=TaintNodesByCondition",
+        f"--audit-policy-file={folder}/audit-policy.json",
+        f"--audit-log-path={folder}/audit.log",
+        "--audit-log-maxsize=200",
+        "--audit-log-maxbackup=1",
+    ]
+
+
+def _controller_manager(folder: Path) -> list[str]:
+    keys = folder / "pki"
+    return [
+        f"--kubeconfig={folder}/credentials/{CONTROLLER_MANAGER}.kubeconfig",
+        f"--root-ca-file={keys}/ca.crt",
+        f"--cluster-signing-cert-file={keys}/ca.crt",
+        f"--cluster-signing-key-file={keys}/ca.key",
+        f"--service-account-private-key-file={keys}/service-accounts.key",
+        f"--service-cluster-ip-range={SERVICE_RANGE}",
+        "--use-service-account-credentials=true",
+        "--leader-elect=false",
+        "--secure-port=0",
+        "--kube-api-qps=500",
+        "--kube-api-burst=1000",
+        "--controllers=" + ",".join(["*", *(f"-{name}" for name in _CONTROLLERS_LEFT_OUT)]),
+    ]
+
+
+def _scheduler(folder: Path) -> list[str]:
+    return [
+        f"--kubeconfig={folder}/credentials/{SCHEDULER}.kubeconfig",
+        "--leader-elect=false",
+        "--secure-port=0",
+        "--kube-api-qps=500",
+        "--kube-api-burst=1000",
+    ]
+
+
+def _pod_runner(folder: Path, binaries: Binaries) -> list[str]:
+    from stellwerk.local import stages
+
+    return [
+        f"--kubeconfig={folder}/credentials/{POD_RUNNER}.kubeconfig",
+        f"--manage-single-node={NODE}",
+        f"--node-ip={HOST}",
+        f"--cidr={POD_RANGE}",
+        "--node-lease-duration-seconds=0",
+        *(f"--config={file}" for file in [*binaries.stages, *stages.files()]),
+    ]
+
+
+def audit_policy() -> dict[str, object]:
+    """Who asked what, without bodies; the control plane's talk with itself is left out."""
+    return {
+        "apiVersion": "audit.k8s.io/v1",
+        "kind": "Policy",
+        "omitStages": ["RequestReceived"],
+        "rules": [
+            {"level": "None", "users": ["system:apiserver", *IDENTITIES]},
+            {"level": "None", "userGroups": ["system:serviceaccounts:kube-system"]},
+            {"level": "Metadata"},
+        ],
+    }
+
+
+IDENTITIES: Mapping[str, str] = {
+    "system:kube-controller-manager": CONTROLLER_MANAGER,
+    "system:kube-scheduler": SCHEDULER,
+    "stellwerk:pod-runner": POD_RUNNER,
+}
+"""Who the components are to the API server: user name to component. The first two have their roles from Kubernetes."""
+
+
+def node() -> dict[str, object]:
+    """The one node of a local cluster."""
+    labels = {"kubernetes.io/hostname": NODE, "kubernetes.io/os": "linux", "kubernetes.io/role": "agent"}
+    return {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {"name": NODE, "labels": labels, "annotations": {"kwok.x-k8s.io/node": "fake"}},
+    }

@@ -1,0 +1,184 @@
+"""Child processes that outlive whoever started them, and are found again.
+
+A component runs in a session of its own, so Ctrl-C at the terminal does not reach it. Who it is lies in `NAME.pid`;
+that it is alive is told by a lock on that file, which the component itself holds through an inherited descriptor.
+The kernel gives a lock back when its holder dies, however it dies, so a stale file is never mistaken for a live
+process and a reused process id is never signalled. We refused the usual pair of process id and start time: it has a
+gap between fork and write, in which a killed parent leaves a child that nobody knows.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import select
+import signal
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+# The shell writes its own id and becomes the component: same process, and no moment in which it runs unrecorded.
+_RECORD_AND_BECOME = 'umask 077; cd "$0" && echo $$ >&9 && exec "$@"'
+_LOCK_DESCRIPTOR = 9
+_LARGEST_LOG_BYTES = 32 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Process:
+    """One named child of a folder: running or not, ours or adopted.
+
+    `folder` holds NAME.pid; `log` receives standard output and standard error.
+    """
+
+    name: str
+    folder: Path
+    log: Path
+
+    @property
+    def pid(self) -> int | None:
+        """The process id, or None when it does not run."""
+        if not self.is_running():
+            return None
+        text = _read(self._file)
+        # Between fork and the shell's first line the lock is held and the id not yet written.
+        while not text.endswith("\n") and self.is_running():
+            select.select([], [], [], 0.001)
+            text = _read(self._file)
+        return int(text) if text else None
+
+    @property
+    def _file(self) -> Path:
+        return self.folder / f"{self.name}.pid"
+
+    def is_running(self) -> bool:
+        """Whether the process lives."""
+        try:
+            descriptor = os.open(self._file, os.O_RDWR)
+        except FileNotFoundError:
+            return False
+        try:
+            # Shared, so that two who ask at once do not take each other for the process.
+            return not _lock(descriptor, fcntl.LOCK_SH)
+        finally:
+            os.close(descriptor)
+
+    def start(self, arguments: Sequence[str], *, working_folder: Path, environment: Mapping[str, str]) -> int:
+        """Start the process unless it runs already, and return its id. `arguments[0]` is the path of the program."""
+        descriptor = os.open(self._file, os.O_RDWR | os.O_CREAT, 0o600)
+        try:
+            if not _lock(descriptor, fcntl.LOCK_EX):
+                return self.pid or self.start(arguments, working_folder=working_folder, environment=environment)
+            os.ftruncate(descriptor, 0)
+            return self._spawn(descriptor, [str(working_folder), *arguments], environment)
+        finally:
+            os.close(descriptor)
+
+    def _spawn(self, lock: int, arguments: Sequence[str], environment: Mapping[str, str]) -> int:
+        log = os.open(self.log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        try:
+            if os.fstat(log).st_size > _LARGEST_LOG_BYTES:
+                os.ftruncate(log, 0)
+            return os.posix_spawn(
+                "/bin/sh",
+                ["sh", "-c", _RECORD_AND_BECOME, *arguments],
+                environment,
+                file_actions=[
+                    (os.POSIX_SPAWN_OPEN, 0, "/dev/null", os.O_RDONLY, 0),
+                    (os.POSIX_SPAWN_DUP2, log, 1),
+                    (os.POSIX_SPAWN_DUP2, log, 2),
+                    (os.POSIX_SPAWN_DUP2, lock, _LOCK_DESCRIPTOR),
+                ],
+                setsid=True,
+                setsigdef=[signal.SIGPIPE, signal.SIGINT, signal.SIGTERM, signal.SIGHUP],
+                setsigmask=[],
+            )
+        finally:
+            os.close(log)
+
+    def signal(self, number: signal.Signals) -> None:
+        """Send a signal; nothing happens when the process does not run."""
+        if (pid := self.pid) is not None:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, number)
+
+    def exited_within(self, seconds: float) -> bool:
+        """Wait for the end of the process, at most so long. True when it does not run any more."""
+        if (pid := self.pid) is not None and not _ended_within(pid, seconds):
+            return False
+        _reap(_read(self._file))
+        return True
+
+    def stop(self, *, grace_seconds: float = 10.0) -> None:
+        """Ask the process to end, wait so long, then kill it. Its id file is removed."""
+        self.signal(signal.SIGTERM)
+        if not self.exited_within(grace_seconds):
+            self.kill()
+        self._file.unlink(missing_ok=True)
+
+    def kill(self) -> None:
+        """End the process at once, as a power cut would, and wait until it is gone."""
+        self.signal(signal.SIGKILL)
+        self.exited_within(10.0)
+        self._file.unlink(missing_ok=True)
+
+    def log_tail(self, lines: int = 5) -> str:
+        """The last lines of the log, for messages."""
+        with contextlib.suppress(OSError), self.log.open("rb") as log:
+            log.seek(max(0, self.log.stat().st_size - 16_384))
+            return "\n".join(log.read().decode(errors="replace").strip().splitlines()[-lines:])
+        return ""
+
+
+def recorded(folder: Path, log_folder: Path) -> list[Process]:
+    """Every process that was started in this folder and not stopped since, dead or alive."""
+    return [Process(file.stem, folder, log_folder / f"{file.stem}.log") for file in sorted(folder.glob("*.pid"))]
+
+
+def stop_all(processes: Sequence[Process], *, grace_seconds: float) -> None:
+    """Ask all at once, so that the slowest one sets the time and not the sum."""
+    for process in processes:
+        process.signal(signal.SIGTERM)
+    for process in processes:
+        process.stop(grace_seconds=grace_seconds)
+
+
+def kill_all(processes: Sequence[Process]) -> None:
+    """End all at once."""
+    for process in processes:
+        process.signal(signal.SIGKILL)
+    for process in processes:
+        process.kill()
+
+
+def _lock(descriptor: int, kind: int) -> bool:
+    try:
+        fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def _read(file: Path) -> str:
+    try:
+        return file.read_text()
+    except FileNotFoundError:
+        return ""
+
+
+def _ended_within(pid: int, seconds: float) -> bool:
+    try:
+        descriptor = os.pidfd_open(pid)
+    except ProcessLookupError:
+        return True
+    try:
+        return bool(select.select([descriptor], [], [], seconds)[0])
+    finally:
+        os.close(descriptor)
+
+
+def _reap(recorded_id: str) -> None:
+    """A dead child of ours stays a zombie until it is waited for; an adopted one is not ours to wait for."""
+    if recorded_id:
+        with contextlib.suppress(ChildProcessError):
+            os.waitpid(int(recorded_id), os.WNOHANG)

@@ -1,0 +1,23 @@
+"""How pods live and end on the local cluster, beyond "everything works".
+
+A pod with the annotation (or label) `stellwerk.local/fate` does not get the usual happy life:
+
+- `fail`        it runs, then every container ends with exit code 1
+- `hang`        it runs and is ready, but never completes (a Job's pod that never ends)
+- `unready`     it runs, but never becomes ready
+- `pull-error`  it stays pending, its image cannot be pulled
+
+Removing the annotation lets the usual life go on.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+FATE = '(.metadata.annotations["stellwerk.local/fate"] // .metadata.labels["stellwerk.local/fate"])'
+"""The expression by which the pod runner reads a pod's fate (jq syntax)."""
+
+
+def files() -> list[Path]:
+    """The stage files of ours."""
+    return sorted(Path(__file__).parent.glob("*.yaml"))

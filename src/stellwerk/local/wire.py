@@ -1,0 +1,63 @@
+"""The few requests that the start of a cluster needs, over the standard library.
+
+The product's client (`stellwerk.kube`) is asynchronous and typed; starting it here would cost `up` and every test
+session its imports for four requests.
+"""
+
+from __future__ import annotations
+
+import http.client
+import json
+import ssl
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What the API server said: `status` is the HTTP status, `body` the raw answer."""
+
+    status: int
+    body: bytes
+
+    def json(self) -> dict[str, object]:
+        """The body as an object; empty when it is none."""
+        try:
+            value = json.loads(self.body)
+        except ValueError:
+            return {}
+        return value if isinstance(value, dict) else {}
+
+
+class Wire:
+    """Requests to one API server as one user. Certificate and key are in one PEM file."""
+
+    def __init__(self, port: int, *, authority: Path, identity: Path) -> None:
+        self._port = port
+        self._trust = ssl.create_default_context(cafile=str(authority))
+        self._trust.load_cert_chain(str(identity))
+
+    def ask(
+        self,
+        method: str,
+        path: str,
+        body: Mapping[str, object] | None = None,
+        *,
+        timeout_seconds: float = 10.0,
+        first_line_only: bool = False,
+    ) -> Answer | None:
+        """One request and its answer, or None when nobody answers.
+
+        `first_line_only` is for watches: it ends at the first event.
+        """
+        connection = http.client.HTTPSConnection("127.0.0.1", self._port, timeout=timeout_seconds, context=self._trust)
+        try:
+            content = None if body is None else json.dumps(body).encode()
+            connection.request(method, path, content, {"Content-Type": "application/json"})
+            response = connection.getresponse()
+            return Answer(response.status, response.readline() if first_line_only else response.read())
+        except (OSError, http.client.HTTPException):
+            return None
+        finally:
+            connection.close()

@@ -1,0 +1,199 @@
+"""Clusters for a test session: started once, shared by its processes, gone when the session is.
+
+All clusters of a session lie in one folder, whose name the session's first process hands to the others by an
+environment variable. A reaper (`stellwerk.testing.reaper`) watches that first process and takes everything down
+when it ends, also when it was killed; a session that ends in order does not wait for it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from stellwerk.local import processes
+from stellwerk.local.cluster import LocalCluster
+from stellwerk.local.components import Options
+from stellwerk.local.processes import Process
+
+_FOLDER = "STELLWERK_TEST_CLUSTERS"
+_OWNER = "STELLWERK_TEST_OWNER"
+
+
+def open_session() -> None:
+    """Make this process the owner of a test session's clusters. Nothing is started yet."""
+    os.environ[_FOLDER] = str(Path(tempfile.gettempdir()) / f"stellwerk-test-{os.getpid()}-{secrets.token_hex(4)}")
+    os.environ[_OWNER] = str(os.getpid())
+
+
+def close_session() -> None:
+    """End all clusters of the session that this process owns."""
+    if os.environ.get(_OWNER) == str(os.getpid()):
+        folder = Path(os.environ.pop(_FOLDER))
+        del os.environ[_OWNER]
+        end_all(folder)
+
+
+def end_all(folder: Path) -> None:
+    """End every cluster in a session's folder, and the reaper, and remove the folder."""
+    if not folder.exists():
+        return
+    for cluster in [*folder.iterdir()]:
+        if cluster.is_dir():
+            LocalCluster(cluster).down()
+    reaper = _reaper(folder)
+    if reaper.pid != os.getpid():
+        reaper.kill()
+    for file in folder.iterdir():
+        file.unlink()
+    folder.rmdir()
+
+
+def started(name: str, options: Options | None = None) -> LocalCluster:
+    """A running cluster of this session; started by the first who asks, found by the others."""
+    folder = Path(os.environ[_FOLDER])
+    folder.mkdir(mode=0o700, exist_ok=True)
+    _watch_over(folder)
+    cluster = LocalCluster(folder / name, options or Options(durable=False))
+    cluster.up()
+    return cluster
+
+
+def _watch_over(folder: Path) -> None:
+    _reaper(folder).start(
+        [sys.executable, "-m", "stellwerk.testing.reaper", os.environ[_OWNER], str(folder)],
+        working_folder=Path("/"),
+        environment=dict(os.environ),
+    )
+
+
+def _reaper(folder: Path) -> Process:
+    return processes.Process("reaper", folder, folder / "reaper.log")
+
+
+def create_namespace(cluster: LocalCluster, prefix: str = "test") -> str:
+    """A new namespace with a random name, ready for pods. Returns its name."""
+    name = f"{prefix}-{secrets.token_hex(5)}"
+    wire = cluster.wire()
+    answer = wire.ask("POST", "/api/v1/namespaces", {"metadata": {"name": name}})
+    assert answer is not None, "the API server does not answer"
+    assert answer.status == 201, answer.body
+    if cluster.options.controllers:
+        # Until the default service account is made, pods are refused. The watch ends at its first event.
+        wire.ask("GET", f"/api/v1/namespaces/{name}/serviceaccounts?watch=1&timeoutSeconds=10", first_line_only=True)
+    return name
+
+
+def delete_namespace(cluster: LocalCluster, name: str) -> None:
+    """Ask for the namespace's end, and do not wait for it."""
+    cluster.wire().ask("DELETE", f"/api/v1/namespaces/{name}")
+
+
+@dataclass(frozen=True, slots=True)
+class AuditEntry:
+    """One finished request. `verb` is RBAC's (get, list, watch, create, update, patch, delete, deletecollection)."""
+
+    verb: str
+    group: str
+    resource: str
+    subresource: str
+    namespace: str
+    name: str
+    user: str
+    agent: str
+    status: int
+    path: str
+
+    @property
+    def is_write(self) -> bool:
+        """Whether the request wanted to change something."""
+        return self.verb not in ("get", "list", "watch")
+
+
+class AuditLog:
+    """What was asked of an API server since a point in time (`mark`)."""
+
+    def __init__(self, cluster: LocalCluster) -> None:
+        self._cluster = cluster
+        self._position = 0
+        self.mark()
+
+    def mark(self) -> None:
+        """Forget what was before now."""
+        self._settle()
+        self._position = self._cluster.audit_log.stat().st_size
+
+    def entries(self, keep: Callable[[AuditEntry], bool] = lambda entry: True) -> list[AuditEntry]:
+        """The requests since the mark, in the order of their answers; a watch counts when it starts."""
+        self._settle()
+        return [entry for entry in self._read() if keep(entry)]
+
+    def count(
+        self, *, verb: str | None = None, resource: str | None = None, user: str | None = None, agent: str | None = None
+    ) -> int:
+        """How many requests since the mark match; `agent` is the beginning of the user agent."""
+
+        def matches(entry: AuditEntry) -> bool:
+            return (
+                verb in (None, entry.verb)
+                and resource in (None, entry.resource)
+                and user in (None, entry.user)
+                and (agent is None or entry.agent.startswith(agent))
+            )
+
+        return len(self.entries(matches))
+
+    def totals(self, *, user: str | None = None) -> Mapping[tuple[str, str], int]:
+        """Requests by verb and resource since the mark."""
+        return Counter((entry.verb, entry.resource) for entry in self.entries() if user in (None, entry.user))
+
+    def _settle(self) -> None:
+        """Wait until the log has what was answered before: a request of ours is in it, so the older ones are."""
+        marker = f"/version?marker={secrets.token_hex(8)}"
+        start = self._cluster.audit_log.stat().st_size if self._cluster.audit_log.exists() else 0
+        wire = self._cluster.wire()
+        wire.ask("GET", marker)
+        while marker.encode() not in self._bytes_since(start):
+            wire.ask("GET", "/version")
+
+    def _bytes_since(self, position: int) -> bytes:
+        with self._cluster.audit_log.open("rb") as log:
+            log.seek(position)
+            return log.read()
+
+    def _read(self) -> Iterator[AuditEntry]:
+        for line in self._bytes_since(self._position).splitlines():
+            event = json.loads(line)
+            if event["requestURI"].startswith("/version") or _is_end_of_watch(event):
+                continue
+            yield _entry(event)
+
+
+def _is_end_of_watch(event: Mapping[str, object]) -> bool:
+    return event["verb"] == "watch" and event["stage"] == "ResponseComplete"
+
+
+def _entry(event: Mapping[str, object]) -> AuditEntry:
+    subject = _object(event.get("objectRef"))
+    return AuditEntry(
+        verb=str(event["verb"]),
+        group=str(subject.get("apiGroup", "")),
+        resource=str(subject.get("resource", "")),
+        subresource=str(subject.get("subresource", "")),
+        namespace=str(subject.get("namespace", "")),
+        name=str(subject.get("name", "")),
+        user=str(_object(event.get("user")).get("username", "")),
+        agent=str(event.get("userAgent", "")),
+        status=int(str(_object(event.get("responseStatus")).get("code", 0))),
+        path=str(event["requestURI"]),
+    )
+
+
+def _object(value: object) -> Mapping[str, object]:
+    return value if isinstance(value, dict) else {}

@@ -1,0 +1,65 @@
+"""The real control plane behind the cluster tests: one a session, a namespace a test."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Protocol
+
+import pytest
+
+from stellwerk.local.cluster import LocalCluster
+from stellwerk.local.components import Options
+from stellwerk.testing import cluster as clusters
+from stellwerk.testing.cluster import AuditLog
+
+
+class MakeCluster(Protocol):
+    """Starts a cluster for one test alone; the arguments are those of `stellwerk.local.components.Options`."""
+
+    def __call__(
+        self, *, controllers: bool = True, pods: bool = True, extra_flags: Mapping[str, Sequence[str]] | None = None
+    ) -> LocalCluster: ...
+
+
+@pytest.fixture(scope="session")
+def cluster() -> LocalCluster:
+    """The session's cluster: everything runs, pods live. Shared, so a test keeps to its own namespace."""
+    return clusters.started("shared")
+
+
+@pytest.fixture(scope="session")
+def remote_cluster() -> LocalCluster:
+    """A second cluster, shared like the first, without pods: the other side of remote work."""
+    return clusters.started("remote", Options(durable=False, pods=False))
+
+
+@pytest.fixture
+def make_cluster() -> Iterator[MakeCluster]:
+    """Starts clusters for one test alone; they are gone after it."""
+    made: list[LocalCluster] = []
+
+    def make(
+        *, controllers: bool = True, pods: bool = True, extra_flags: Mapping[str, Sequence[str]] | None = None
+    ) -> LocalCluster:
+        options = Options(controllers=controllers, pods=pods, durable=False, extra_flags=extra_flags or {})
+        made.append(clusters.started(f"own-{secrets.token_hex(4)}", options))
+        return made[-1]
+
+    yield make
+    for cluster in made:
+        cluster.down()
+
+
+@pytest.fixture
+def namespace(cluster: LocalCluster) -> Iterator[str]:
+    """A new namespace of the shared cluster, deleted after the test."""
+    name = clusters.create_namespace(cluster)
+    yield name
+    clusters.delete_namespace(cluster, name)
+
+
+@pytest.fixture
+def audit(cluster: LocalCluster) -> AuditLog:
+    """What was asked of the shared cluster since the test began. Others ask too: filter by user or namespace."""
+    return AuditLog(cluster)

@@ -1,0 +1,17 @@
+"""One test session owns its clusters; see stellwerk.testing.cluster. Nothing starts before a test asks for it."""
+
+from __future__ import annotations
+
+import pytest
+
+from stellwerk.testing import cluster as clusters
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if not hasattr(config, "workerinput"):
+        clusters.open_session()
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    if not hasattr(config, "workerinput"):
+        clusters.close_session()
