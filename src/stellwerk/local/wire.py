@@ -9,7 +9,8 @@ from __future__ import annotations
 import http.client
 import json
 import ssl
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -39,25 +40,29 @@ class Wire:
         self._trust.load_cert_chain(str(identity))
 
     def ask(
-        self,
-        method: str,
-        path: str,
-        body: Mapping[str, object] | None = None,
-        *,
-        timeout_seconds: float = 10.0,
-        first_line_only: bool = False,
+        self, method: str, path: str, body: Mapping[str, object] | None = None, *, timeout_seconds: float = 10.0
     ) -> Answer | None:
-        """One request and its answer, or None when nobody answers.
-
-        `first_line_only` is for watches: it ends at the first event.
-        """
-        connection = http.client.HTTPSConnection("127.0.0.1", self._port, timeout=timeout_seconds, context=self._trust)
+        """One request and its answer, or None when nobody answers. The body of a PATCH is a merge patch."""
         try:
-            content = None if body is None else json.dumps(body).encode()
-            connection.request(method, path, content, {"Content-Type": "application/json"})
-            response = connection.getresponse()
-            return Answer(response.status, response.readline() if first_line_only else response.read())
+            with closing(self._connect(timeout_seconds)) as connection:
+                response = _send(connection, method, path, body)
+                return Answer(response.status, response.read())
         except (OSError, http.client.HTTPException):
             return None
-        finally:
-            connection.close()
+
+    def follow(self, path: str, *, timeout_seconds: float = 60.0) -> Iterator[bytes]:
+        """The lines of a watch as they come, until the server ends it or the caller stops reading."""
+        with closing(self._connect(timeout_seconds)) as connection:
+            yield from _send(connection, "GET", path, None)
+
+    def _connect(self, timeout_seconds: float) -> http.client.HTTPSConnection:
+        return http.client.HTTPSConnection("127.0.0.1", self._port, timeout=timeout_seconds, context=self._trust)
+
+
+def _send(
+    connection: http.client.HTTPSConnection, method: str, path: str, body: Mapping[str, object] | None
+) -> http.client.HTTPResponse:
+    content = None if body is None else json.dumps(body).encode()
+    kind = "application/merge-patch+json" if method == "PATCH" else "application/json"
+    connection.request(method, path, content, {"Content-Type": kind})
+    return connection.getresponse()
