@@ -1,18 +1,18 @@
-"""The local control plane by hand: `python -m stellwerk.local up|down|stop|status [--name NAME]`."""
+"""The local control plane by hand: `python -m stellwerk.local build|up|down|stop|status [--name NAME]`."""
 
 from __future__ import annotations
 
 import argparse
 import sys
 
-from stellwerk.local import cluster
+from stellwerk.local import build, cluster
 from stellwerk.local.errors import LocalError
 
 
 def main() -> int:
     """Do one verb; prints the kubeconfig's path on `up`."""
     parser = argparse.ArgumentParser(prog="python -m stellwerk.local")
-    parser.add_argument("verb", choices=["up", "down", "stop", "status"])
+    parser.add_argument("verb", choices=["build", "up", "down", "stop", "status"])
     parser.add_argument("--name", default="local")
     chosen = parser.parse_args()
     target = cluster.named(chosen.name)
@@ -26,6 +26,8 @@ def main() -> int:
 
 def _carry_out(verb: str, target: cluster.LocalCluster) -> None:
     match verb:
+        case "build":
+            build.ensure(_tell)
         case "up":
             target.up(_tell)
             sys.stdout.write(f"{target.kubeconfig}\n")

@@ -58,9 +58,14 @@ class ClusterStatus:
     components: Sequence[ComponentStatus]
 
     @property
-    def is_running(self) -> bool:
-        """Whether any process of the cluster lives."""
-        return any(component.pid for component in self.components)
+    def address(self) -> str:
+        """Host and port of the API server."""
+        return self.url.removeprefix("https://")
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether everything that belongs to the cluster runs."""
+        return all(component.pid for component in self.components)
 
 
 def state_folder() -> Path:
@@ -123,7 +128,7 @@ class LocalCluster:
 
     def status(self) -> ClusterStatus:
         """What runs, and whether the API server is ready."""
-        running = processes.recorded(self.folder / "run", self.folder / "log")
+        running = self._recorded()
         known = {process.name: process for process in [*map(self.process, self.options.components), *running]}
         parts = [ComponentStatus(name, process.pid, process.log) for name, process in known.items()]
         return ClusterStatus(self.folder, self.url, self._version(), self._is_ready(), parts)
@@ -149,7 +154,7 @@ class LocalCluster:
     def down(self) -> None:
         """End every process and remove everything, data included. Nothing happens when there is nothing."""
         with self._alone():
-            everything = processes.recorded(self.folder / "run", self.folder / "log")
+            everything = self._recorded()
             own = set(Options().components)
             processes.stop_all([process for process in everything if process.name not in own], grace_seconds=10.0)
             processes.kill_all(everything)
@@ -158,7 +163,7 @@ class LocalCluster:
     def stop(self) -> None:
         """End every process and keep the data for the next `up`."""
         with self._alone():
-            everything = processes.recorded(self.folder / "run", self.folder / "log")
+            everything = self._recorded()
             etcd = [process for process in everything if process.name == ETCD]
             processes.stop_all([process for process in everything if process.name != ETCD], grace_seconds=10.0)
             processes.stop_all(etcd, grace_seconds=10.0)
@@ -304,6 +309,9 @@ class LocalCluster:
         )
 
     # The folder
+
+    def _recorded(self) -> list[Process]:
+        return processes.recorded(self.folder / "run", self.folder / "log")
 
     def _prepare(self) -> None:
         if shutil.disk_usage(_existing_parent(self.folder)).free < _FREE_BYTES:

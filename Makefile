@@ -1,0 +1,45 @@
+# What people and CI run. A fresh machine needs Python 3.11 or newer, git, make and the network.
+PYTHON ?= python3
+BIN := .venv/bin
+UV := $(BIN)/uv
+# The environment stands when it was made from the lock as it is now.
+READY := .venv/.ready
+
+.PHONY: help demo test check bench lock control-plane clean
+.DELETE_ON_ERROR:
+
+help: ## this list
+	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 16
+
+demo: control-plane ## the local system with operators and dashboard, from nothing
+	$(BIN)/stellwerk up
+
+test: control-plane ## all tests, on a real local Kubernetes
+	$(BIN)/pytest -n 2
+
+check: $(READY) ## format, lint, types, import contracts
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+bench: control-plane ## measurements, with the figures printed
+	$(BIN)/python -m bench
+
+lock: $(READY) ## choose the newest versions that pyproject.toml allows
+	$(UV) pip compile pyproject.toml --upgrade --all-extras --group dev --group bench \
+	  --generate-hashes --universal --no-emit-index-url --no-header --quiet -o requirements.lock
+
+control-plane: $(READY) ## build the local Kubernetes (5 minutes the first time, then nothing)
+	@$(BIN)/python -m stellwerk.local build
+
+clean: ## remove the local system and everything made here
+	-test ! -x $(BIN)/python || $(BIN)/python -m stellwerk.local down
+	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis dist build
+
+$(READY): requirements.lock pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Stellwerk needs Python 3.11 or newer: make PYTHON=python3.11")'
+	test -x $(UV) || { $(PYTHON) -m venv .venv && $(BIN)/pip install --quiet uv; }
+	$(UV) pip install --quiet --python $(BIN)/python --require-hashes -r requirements.lock
+	$(UV) pip install --quiet --python $(BIN)/python --no-deps --no-build-isolation -e .
+	@touch $@
