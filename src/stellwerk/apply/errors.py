@@ -1,0 +1,120 @@
+"""What can go wrong with a set of objects.
+
+    ApplyError               the tree's root; `str()` is a sentence for people
+    ├── UnreadableManifest   text that is not a Kubernetes manifest; knows file, document and line
+    ├── InvalidSet           objects that must not be sent; lists every problem, before the first write
+    └── WriteFailed          the API server did not take some objects; lists every failure of the wave
+
+A `Problem` or `Failure` belongs to one object. What it means for a custom resource (reason, retry) is for the operator
+to say; here is only what happened, why, and who can mend it. No text ever carries a value out of an object: values may
+be secret, names and paths are not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import Enum
+
+from stellwerk.kube.errors import ApiError
+from stellwerk.kube.names import ObjectRef
+
+_SHOWN = 5
+"""How many problems one message lists. Conditions hold 1,024 characters and people read fewer."""
+
+
+class ApplyError(Exception):
+    """Anything that went wrong with a set of objects."""
+
+
+class UnreadableManifest(ApplyError):
+    """A text is not a Kubernetes manifest."""
+
+    def __init__(self, why: str, *, file: str = "", document: int = 0, line: int = 0) -> None:
+        self.why = why
+        self.file = file
+        self.document = document
+        """Counted from 1; 0 where the text has none."""
+        self.line = line
+        """Counted from 1 in the file; 0 where unknown."""
+        super().__init__(f"{_place(file, document, line)}: {why}")
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """Why one object must not be sent."""
+
+    what: str
+    """The object as far as it is known, or where it was found."""
+    why: str
+
+    def __str__(self) -> str:
+        return f"{self.what}: {self.why}"
+
+
+class InvalidSet(ApplyError):
+    """Objects that must not be sent. Nothing was written."""
+
+    def __init__(self, problems: Sequence[Problem]) -> None:
+        self.problems = tuple(problems)
+        super().__init__(_listed([str(problem) for problem in self.problems]))
+
+
+class Obstacle(Enum):
+    """What stood in the way of a write. The value is the word for metrics and logs."""
+
+    NAMESPACE_TERMINATING = "NamespaceTerminating"
+    NAMESPACE_MISSING = "NamespaceMissing"
+    QUOTA_EXCEEDED = "QuotaExceeded"
+    WEBHOOK_REFUSED = "WebhookRefused"
+    WEBHOOK_DOWN = "WebhookDown"
+    FORBIDDEN = "Forbidden"
+    KIND_NOT_SERVED = "KindNotServed"
+    INVALID = "Invalid"
+    CHANGED = "Changed"
+    """Somebody was faster, or the object is no longer the one we saw. The next pass sees the new one."""
+    OUTAGE = "Outage"
+    """No answer, or the server's own fault; a later pass may succeed unchanged."""
+    REFUSED = "Refused"
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """One object that could not be written."""
+
+    ref: ObjectRef
+    verb: str
+    """What was tried: apply, reclaim or delete."""
+    obstacle: Obstacle
+    cause: str
+    """A clause without values of the object, stable from try to try."""
+    fix: str
+    """What a person can do about it; empty where only time helps."""
+    error: ApiError
+    """What the client raised."""
+
+    def __str__(self) -> str:
+        return f"cannot {self.verb} {self.ref}: {self.cause}" + (f" ({self.fix})" if self.fix else "")
+
+
+class WriteFailed(ApplyError):
+    """The API server did not take some objects of a wave. Later waves were not tried."""
+
+    def __init__(self, failures: Sequence[Failure]) -> None:
+        self.failures = tuple(failures)
+        super().__init__(_listed([str(failure) for failure in self.failures]))
+
+
+def _place(file: str, document: int, line: int) -> str:
+    parts = [file or "manifest"]
+    if document:
+        parts.append(f"document {document}")
+    if line:
+        parts.append(f"line {line}")
+    return ", ".join(parts)
+
+
+def _listed(sentences: Sequence[str]) -> str:
+    shown = "; ".join(sentences[:_SHOWN])
+    rest = len(sentences) - _SHOWN
+    return f"{shown}; and {rest} more" if rest > 0 else shown
