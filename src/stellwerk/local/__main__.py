@@ -6,6 +6,7 @@ import argparse
 import sys
 
 from stellwerk.local import build, cluster
+from stellwerk.local.components import Options
 from stellwerk.local.errors import LocalError
 
 
@@ -14,8 +15,11 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m stellwerk.local")
     parser.add_argument("verb", choices=["build", "up", "down", "stop", "status"])
     parser.add_argument("--name", default="local")
+    parser.add_argument("--port", type=int, default=0)
+    parser.add_argument("--bare", action="store_true", help="etcd and API server only")
     chosen = parser.parse_args()
-    target = cluster.named(chosen.name)
+    options = Options(port=chosen.port, controllers=not chosen.bare, pods=not chosen.bare)
+    target = cluster.named(chosen.name, options)
     try:
         _carry_out(chosen.verb, target)
     except LocalError as error:

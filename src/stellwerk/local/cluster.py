@@ -296,10 +296,11 @@ class LocalCluster:
             return self._no_space()
         if "address already in use" in tail:
             return self._port_taken(self.port)
-        if "Exec format error" in tail or ("not found" in tail and not last.startswith("{")):
+        # Not a word, or a complaint of the shell, which names itself or the program it could not become.
+        if not tail or tail.startswith(("sh:", str(build.cache_folder()))):
             return WrongBinary(
                 f"{process.name} cannot be started on this machine",
-                cause=last,
+                cause=last or "it ended without a word",
                 fix=f"remove {build.cache_folder()} and start again; it is then built anew",
             )
         if process.name == ETCD:

@@ -21,14 +21,14 @@ from pathlib import Path
 # The shell writes its own id and becomes the component: same process, and no moment in which it runs unrecorded.
 _RECORD_AND_BECOME = 'umask 077; cd "$0" && echo $$ >&9 && exec "$@"'
 _LOCK_DESCRIPTOR = 9
-_LARGEST_LOG_BYTES = 32 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
 class Process:
     """One named child of a folder: running or not, ours or adopted.
 
-    `folder` holds NAME.pid; `log` receives standard output and standard error.
+    `folder` holds NAME.pid; `log` receives standard output and standard error of this run, and the one before is kept
+    beside it.
     """
 
     name: str
@@ -75,10 +75,10 @@ class Process:
             os.close(descriptor)
 
     def _spawn(self, lock: int, arguments: Sequence[str], environment: Mapping[str, str]) -> int:
+        if self.log.exists():
+            self.log.replace(self.log.with_suffix(".previous.log"))
         log = os.open(self.log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
         try:
-            if os.fstat(log).st_size > _LARGEST_LOG_BYTES:
-                os.ftruncate(log, 0)
             return os.posix_spawn(
                 "/bin/sh",
                 ["sh", "-c", _RECORD_AND_BECOME, *arguments],
@@ -123,7 +123,7 @@ class Process:
         self._file.unlink(missing_ok=True)
 
     def log_tail(self, lines: int = 5) -> str:
-        """The last lines of the log, for messages."""
+        """The last lines that this run wrote, for messages."""
         with contextlib.suppress(OSError), self.log.open("rb") as log:
             log.seek(max(0, self.log.stat().st_size - 16_384))
             return "\n".join(log.read().decode(errors="replace").strip().splitlines()[-lines:])

@@ -57,12 +57,17 @@ def end_all(folder: Path) -> None:
 
 def started(name: str, options: Options | None = None) -> LocalCluster:
     """A running cluster of this session; started by the first who asks, found by the others."""
+    cluster = LocalCluster(session_folder() / name, options or Options(durable=False))
+    cluster.up()
+    return cluster
+
+
+def session_folder() -> Path:
+    """The folder of the session's clusters, watched by the reaper: whatever runs here ends with the session."""
     folder = Path(os.environ[_FOLDER])
     folder.mkdir(mode=0o700, exist_ok=True)
     _watch_over(folder)
-    cluster = LocalCluster(folder / name, options or Options(durable=False))
-    cluster.up()
-    return cluster
+    return folder
 
 
 def _watch_over(folder: Path) -> None:

@@ -1,0 +1,133 @@
+"""What a cluster survives, and what it leaves behind when it is told to go."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from tests.cluster.local.conftest import ByHand, wait_until
+
+from stellwerk.local.cluster import LocalCluster
+
+CONFIG_MAPS = "/api/v1/namespaces/default/configmaps"
+
+
+@pytest.mark.req("R-902")
+@pytest.mark.parametrize(("latest", "number"), [("etcd", signal.SIGKILL), ("kube-apiserver", signal.SIGTERM)])
+def test_a_start_after_a_killed_one_adopts_what_runs(by_hand: ByHand, latest: str, number: signal.Signals) -> None:
+    first = by_hand.begin("up")
+    wait_until(lambda: latest in by_hand.pids())
+    first.send_signal(number)
+    first.communicate()
+    orphans = by_hand.pids()
+    second = by_hand.run("up")
+    assert second.returncode == 0, second.stderr
+    assert by_hand.pids() | orphans == by_hand.pids()
+
+
+@pytest.mark.req("R-902")
+def test_an_interrupted_start_ends_what_it_had_started(by_hand: ByHand) -> None:
+    first = by_hand.begin("up")
+    wait_until(lambda: "kube-apiserver" in by_hand.pids())
+    first.send_signal(signal.SIGINT)
+    first.communicate()
+    assert first.returncode != 0
+    assert by_hand.pids() == {}
+
+
+@pytest.mark.req("R-902")
+def test_data_and_address_survive_a_power_cut(by_hand: ByHand) -> None:
+    assert by_hand.run("up").returncode == 0
+    before = by_hand.cluster.url
+    by_hand.cluster.wire().ask("POST", CONFIG_MAPS, {"metadata": {"name": "precious"}})
+    for pid in by_hand.pids().values():
+        os.kill(pid, signal.SIGKILL)
+    wait_until(lambda: by_hand.pids() == {})
+    assert by_hand.run("up").returncode == 0
+    assert by_hand.cluster.url == before
+    assert exists(by_hand.cluster, "precious")
+
+
+@pytest.mark.req("R-902")
+def test_data_survives_a_stop_and_down_leaves_nothing(by_hand: ByHand) -> None:
+    assert by_hand.run("up").returncode == 0
+    by_hand.cluster.wire().ask("POST", CONFIG_MAPS, {"metadata": {"name": "precious"}})
+    assert by_hand.run("stop").returncode == 0
+    assert by_hand.pids() == {}
+    assert by_hand.run("up").returncode == 0
+    assert exists(by_hand.cluster, "precious")
+    companion = by_hand.cluster.start_companion("helper", ["/bin/sleep", "1000"], dict(os.environ))
+    assert "helper" in {part.name for part in by_hand.cluster.status().components}
+    port, folder = by_hand.cluster.port, by_hand.cluster.folder
+    assert by_hand.run("down").returncode == 0
+    assert processes_that_mention(str(folder)) == []
+    assert not companion.is_running()
+    assert not is_open(port)
+    assert [path for path in folder.parent.iterdir() if by_hand.name in path.name] == []
+
+
+def test_one_component_can_be_restarted_alone(by_hand: ByHand) -> None:
+    assert by_hand.run("up").returncode == 0
+    before = by_hand.pids()
+    by_hand.cluster.restart("kube-apiserver")
+    after = by_hand.pids()
+    assert after["etcd"] == before["etcd"]
+    assert after["kube-apiserver"] != before["kube-apiserver"]
+
+
+SESSION = """
+import os, sys
+from stellwerk.local.components import Options
+from stellwerk.testing import cluster
+cluster.open_session()
+made = cluster.started("one", Options(controllers=False, pods=False, durable=False))
+print(made.folder, flush=True)
+sys.stdin.read()
+"""
+
+
+def test_a_killed_test_session_leaves_nothing() -> None:
+    session = subprocess.Popen(
+        [sys.executable, "-c", SESSION],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    assert session.stdout is not None
+    folder = Path(session.stdout.readline().strip())
+    port = LocalCluster(folder).port
+    assert is_open(port)
+    session.kill()
+    session.communicate()
+    wait_until(lambda: not folder.parent.exists())
+    wait_until(lambda: processes_that_mention(str(folder.parent)) == [])
+    assert not is_open(port)
+
+
+def exists(cluster: LocalCluster, name: str) -> bool:
+    answer = cluster.wire().ask("GET", f"{CONFIG_MAPS}/{name}")
+    return answer is not None and answer.status == 200
+
+
+def is_open(port: int) -> bool:
+    with socket.socket() as connection:
+        return connection.connect_ex(("127.0.0.1", port)) == 0
+
+
+def processes_that_mention(text: str) -> list[str]:
+    """Command lines of live processes with this text; a zombie has none."""
+    found = []
+    for file in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            command = file.read_bytes().replace(b"\0", b" ").decode(errors="replace")
+        except (FileNotFoundError, ProcessLookupError):
+            continue
+        if text in command:
+            found.append(command)
+    return found

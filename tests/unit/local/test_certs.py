@@ -1,0 +1,62 @@
+"""Who the certificates say one is, and whom they trust."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from ipaddress import ip_address
+from pathlib import Path
+
+import pytest
+from cryptography import x509
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+
+from stellwerk.local import certs
+
+
+@pytest.fixture
+def authority(tmp_path: Path) -> certs.Authority:
+    return certs.load_or_create_authority(tmp_path)
+
+
+def test_the_authority_is_the_same_the_next_time(authority: certs.Authority, tmp_path: Path) -> None:
+    assert certs.load_or_create_authority(tmp_path).pem == authority.pem
+
+
+def test_a_client_is_its_user_in_its_groups(authority: certs.Authority) -> None:
+    certificate = x509.load_pem_x509_certificate(authority.client("jane", ["shop", "staff"]).certificate)
+    assert [name.value for name in certificate.subject.get_attributes_for_oid(NameOID.COMMON_NAME)] == ["jane"]
+    groups = certificate.subject.get_attributes_for_oid(NameOID.ORGANIZATION_NAME)
+    assert {name.value for name in groups} == {"shop", "staff"}
+    usage = certificate.extensions.get_extension_for_class(x509.ExtendedKeyUsage).value
+    assert list(usage) == [ExtendedKeyUsageOID.CLIENT_AUTH]
+
+
+def test_a_server_is_valid_for_its_address_now(authority: certs.Authority) -> None:
+    certificate = x509.load_pem_x509_certificate(authority.server(["127.0.0.1"]).certificate)
+    names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    assert names.get_values_for_type(x509.IPAddress) == [ip_address("127.0.0.1")]
+    assert certificate.not_valid_before_utc < datetime.now(UTC) < certificate.not_valid_after_utc
+
+
+def test_a_certificate_is_fresh_only_under_its_own_authority(authority: certs.Authority, tmp_path: Path) -> None:
+    file = tmp_path / "server.crt"
+    assert not certs.is_fresh(file, authority)
+    file.write_bytes(authority.server(["127.0.0.1"]).certificate)
+    assert certs.is_fresh(file, authority)
+    (tmp_path / "other").mkdir()
+    assert not certs.is_fresh(file, certs.load_or_create_authority(tmp_path / "other"))
+
+
+@pytest.mark.parametrize("damaged", ["ca.crt", "ca.key"])
+def test_a_damaged_authority_is_not_replaced_in_silence(
+    authority: certs.Authority, tmp_path: Path, damaged: str
+) -> None:
+    (tmp_path / damaged).write_text("garbage")
+    with pytest.raises(ValueError, match=r"."):
+        certs.load_or_create_authority(tmp_path)
+    assert authority.pem
+
+
+def test_private_files_are_private(tmp_path: Path) -> None:
+    certs.load_or_create_authority(tmp_path)
+    assert {file.stat().st_mode & 0o777 for file in tmp_path.iterdir()} == {0o600}

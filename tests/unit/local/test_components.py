@@ -1,0 +1,57 @@
+"""What the components are told, decided without starting any."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from stellwerk.local import components
+from stellwerk.local.build import Binaries
+from stellwerk.local.components import API_SERVER, CONTROLLER_MANAGER, ETCD, POD_RUNNER, SCHEDULER, Options
+from stellwerk.local.errors import BuildFailed, LocalError, NoSpace, PortTaken, ToolchainMissing
+
+FOLDER = Path("/clusters/local")
+BINARIES = Binaries(Path("/cache"))
+
+
+def command(name: str, options: Options) -> list[str]:
+    return components.command(name, FOLDER, 40123, options, BINARIES)
+
+
+def test_everything_runs_by_default_and_pods_are_left_out_on_request() -> None:
+    assert Options().components == [ETCD, API_SERVER, CONTROLLER_MANAGER, SCHEDULER, POD_RUNNER]
+    assert Options(pods=False).components == [ETCD, API_SERVER, CONTROLLER_MANAGER]
+    assert Options(pods=False, controllers=False).components == [ETCD, API_SERVER]
+
+
+def test_only_tests_may_lose_data_in_a_power_cut() -> None:
+    assert "--unsafe-no-fsync" not in command(ETCD, Options())
+    assert "--unsafe-no-fsync" in command(ETCD, Options(durable=False))
+
+
+def test_no_component_but_the_api_server_has_a_port() -> None:
+    assert "--secure-port=40123" in command(API_SERVER, Options())
+    assert "--secure-port=0" in command(CONTROLLER_MANAGER, Options())
+    assert "--secure-port=0" in command(SCHEDULER, Options())
+    assert all("unix://" in flag for flag in command(ETCD, Options()) if "-urls=" in flag)
+
+
+def test_extra_flags_come_last_and_only_where_they_belong() -> None:
+    options = Options(extra_flags={ETCD: ["--quota-backend-bytes=1000000"]})
+    assert command(ETCD, options)[-1] == "--quota-backend-bytes=1000000"
+    assert "--quota-backend-bytes=1000000" not in command(API_SERVER, options)
+
+
+def test_the_audit_log_leaves_out_the_control_plane_and_nobody_else() -> None:
+    rules = components.audit_policy()["rules"]
+    assert isinstance(rules, list)
+    silent = {user for rule in rules if rule["level"] == "None" for user in rule.get("users", [])}
+    assert silent == {"system:apiserver", *components.IDENTITIES}
+    assert rules[-1] == {"level": "Metadata"}
+
+
+@pytest.mark.parametrize("kind", [NoSpace, PortTaken, BuildFailed, ToolchainMissing])
+def test_a_failure_says_what_why_and_how_to_mend_it(kind: type[LocalError]) -> None:
+    failure = kind("cannot start", cause="the sky is blue", fix="paint it")
+    assert str(failure).splitlines() == ["Error:   cannot start", "Cause:   the sky is blue", "Fix:     paint it"]
