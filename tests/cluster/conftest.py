@@ -2,16 +2,37 @@
 
 from __future__ import annotations
 
+import contextlib
 import secrets
+import sys
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Protocol
 
 import pytest
 
+from stellwerk.local import build
 from stellwerk.local.cluster import LocalCluster
 from stellwerk.local.components import Options
+from stellwerk.local.errors import LocalError
 from stellwerk.testing import cluster as clusters
 from stellwerk.testing.cluster import AuditLog
+
+_HERE = Path(__file__).parent
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Build what is missing before the first test, whose time limit a build would break.
+
+    A failure is told by the tests that wanted a cluster, so that the others run.
+    """
+    if not session.config.option.collectonly and any(item.path.is_relative_to(_HERE) for item in session.items):
+        with contextlib.suppress(LocalError):
+            build.ensure(_tell)
+
+
+def _tell(text: str) -> None:
+    sys.stderr.write(f"{text}\n")
 
 
 class MakeCluster(Protocol):

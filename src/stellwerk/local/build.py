@@ -34,6 +34,7 @@ _VERSION_PACKAGE = "k8s.io/component-base/version"
 _POD_RUNNER = "sigs.k8s.io/kwok"
 _STAGES = ("node/fast/node-initialize", "pod/fast/pod-ready", "pod/fast/pod-complete", "pod/fast/pod-delete")
 _OLDEST_GO = (1, 26)
+_BEAT_SECONDS = 30.0
 _BUILD_BYTES = 4 * 1024**3
 _FIRST_BUILD = {"localkube": "about 5 minutes", "kwok": "about 20 s"}
 
@@ -119,13 +120,11 @@ def _build(say: Say) -> Binaries:
 
 def _compile(go: str, source: Path, target: Path, package: str, say: Say) -> None:
     last = _durations().get(target.name)
-    say(f"building {target.name} ({f'last time {last:.0f} s' if last else _FIRST_BUILD[target.name]})")
+    expected = _FIRST_BUILD[target.name] if last is None else f"last time {last:.0f} s"
+    say(f"building {target.name} ({expected})")
     began = time.monotonic()
-    _run(
-        [go, "build", "-trimpath", "-buildvcs=false", "-ldflags", _linker_flags(), "-o", str(target), package],
-        source,
-        f"cannot build {target.name}",
-    )
+    command = [go, "build", "-trimpath", "-buildvcs=false", "-ldflags", _linker_flags(), "-o", str(target), package]
+    _run(command, source, f"cannot build {target.name}", lambda seconds: say(f"{target.name}: {seconds:.0f} s so far"))
     _remember(target.name, time.monotonic() - began)
 
 
@@ -149,19 +148,34 @@ def _module_folder(go: str, source: Path, module: str) -> Path:
     return Path(listing.strip())
 
 
-def _run(command: list[str], folder: Path, failure: str) -> str:
+def _run(command: list[str], folder: Path, failure: str, beat: Callable[[float], None] = lambda seconds: None) -> str:
+    """What a command printed. `beat` is called every half minute, so that a long build does not look dead."""
     try:
-        done = subprocess.run(  # noqa: S603 - the command is ours, no shell
-            command, cwd=folder, env=_go_environment(), capture_output=True, text=True, check=False
-        )
+        code, output, errors = _attend(command, folder, beat)
     except OSError as error:
         raise BuildFailed(failure, cause=str(error), fix="check the Go installation: go version") from error
-    if done.returncode == 0:
-        return done.stdout
-    output = "\n         ".join(done.stderr.strip().splitlines()[-8:])
-    if "no space left" in output:
+    if code == 0:
+        return output
+    if "no space left" in errors:
         raise _no_space(cache_folder())
-    raise BuildFailed(failure, cause=output or f"exit code {done.returncode}", fix=_advice(output, command, folder))
+    cause = "\n         ".join(errors.strip().splitlines()[-8:]) or f"exit code {code}"
+    raise BuildFailed(failure, cause=cause, fix=_advice(cause, command, folder))
+
+
+def _attend(command: list[str], folder: Path, beat: Callable[[float], None]) -> tuple[int, str, str]:
+    began = time.monotonic()
+    with subprocess.Popen(  # noqa: S603 - the command is ours, no shell
+        command, cwd=folder, env=_go_environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as running:
+        while True:
+            try:
+                output, errors = running.communicate(timeout=_BEAT_SECONDS)
+                return running.returncode, output, errors
+            except subprocess.TimeoutExpired:
+                beat(time.monotonic() - began)
+            except BaseException:
+                running.kill()
+                raise
 
 
 def _advice(output: str, command: list[str], folder: Path) -> str:
