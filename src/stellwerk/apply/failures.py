@@ -1,0 +1,127 @@
+"""The API server's refusals, sorted by what stands in the way and who can remove it.
+
+The server tells them apart only in words and in `details.causes`; the texts looked for here are those of Kubernetes'
+own admission plugins and have been the same for years. What matches none of them is `REFUSED`, with the server's words.
+
+Messages of the server may quote values out of the object ("Invalid value: ..."). Of Secrets, and wherever a value can
+stand, only field names are passed on.
+"""
+
+from __future__ import annotations
+
+import re
+
+from stellwerk.apply.desired import Address
+from stellwerk.apply.errors import Failure, Obstacle
+from stellwerk.kube import errors
+from stellwerk.kube.errors import ApiError, StatusError
+
+_WEBHOOK = re.compile(r'admission webhook "([^"]+)" denied the request(?:: (.*))?', re.DOTALL)
+_WEBHOOK_DOWN = re.compile(r'failed calling webhook "([^"]+)"')
+_QUOTA = re.compile(r"exceeded quota: ([^,]+)")
+_NO_NAMESPACE = re.compile(r'namespaces "([^"]+)" not found')
+_UNKNOWN_FIELD = re.compile(r'unknown field "([^"]+)"')
+_MAX_WORDS = 300
+
+_VERBS = {"apply": "patch", "reclaim": "patch", "delete": "delete"}
+"""Our verbs as RBAC spells them. Creating by server-side apply needs `create` and `patch`."""
+
+_Reading = tuple[Obstacle, str, str]
+"""Obstacle, cause, fix."""
+
+
+def failure_of(address: Address, verb: str, error: ApiError) -> Failure:
+    """What stood in the way of a write."""
+    obstacle, cause, fix = _read(address, verb, error)
+    return Failure(address.ref, verb, obstacle, cause, fix, error)
+
+
+def _read(address: Address, verb: str, error: ApiError) -> _Reading:
+    match error:
+        case errors.NotServed():
+            return _not_served(address)
+        case errors.Forbidden():
+            return _admission(address, error) or _forbidden(address, verb, error)
+        case errors.NotFound():
+            return _not_found(address, error)
+        case errors.Conflict():
+            return Obstacle.CHANGED, "it was changed or replaced in the meantime", ""
+        case errors.Invalid() | errors.BadRequest():
+            return _admission(address, error) or _invalid(address, error)
+        case errors.TooManyRequests() | errors.ServerFault():
+            return _admission(address, error) or (Obstacle.OUTAGE, _server_words(address, error), "")
+        case StatusError():
+            return _admission(address, error) or (Obstacle.REFUSED, _server_words(address, error), "")
+        case _:
+            return Obstacle.OUTAGE, _short(str(error)) or "the API server did not answer", ""
+
+
+def _not_served(address: Address) -> _Reading:
+    cause = f"the API server serves no {address.resource.gvk}"
+    return Obstacle.KIND_NOT_SERVED, cause, "install its CustomResourceDefinition or correct apiVersion and kind"
+
+
+def _not_found(address: Address, error: StatusError) -> _Reading:
+    if match := _NO_NAMESPACE.search(error.status.message):
+        return Obstacle.NAMESPACE_MISSING, f"Namespace {match.group(1)} does not exist", "create the namespace"
+    if error.status.details.name:
+        return Obstacle.CHANGED, "it was deleted in the meantime", ""
+    return _not_served(address)
+
+
+def _forbidden(address: Address, verb: str, error: StatusError) -> _Reading:
+    """RBAC names the right that is missing; an escalation check of roles comes under the same code."""
+    resource, namespace = address.resource.group_resource, address.key.namespace
+    if "attempting to grant" in error.status.message:
+        cause = f"the operator may not grant the rights in {address} that it does not have itself"
+        return Obstacle.FORBIDDEN, cause, f"grant it those rights, or verb escalate or bind on {resource}"
+    where = f"in namespace {namespace}" if namespace else "in the whole cluster"
+    right = f"{_verb(verb, error)} {resource} {where}"
+    return Obstacle.FORBIDDEN, f"the operator may not {right}", f"grant verb {_verb(verb, error)} on {resource} {where}"
+
+
+def _verb(verb: str, error: StatusError) -> str:
+    match = re.search(r"cannot (\w+) resource", error.status.message)
+    return match.group(1) if match else _VERBS.get(verb, verb)
+
+
+def _admission(address: Address, error: StatusError) -> _Reading | None:
+    """A refusal by an admission plugin or webhook, whatever code it came under."""
+    status = error.status
+    namespace = address.key.namespace
+    if any(cause.reason == "NamespaceTerminating" for cause in status.details.causes):
+        fix = "wait until the namespace is gone and create it again"
+        return Obstacle.NAMESPACE_TERMINATING, f"Namespace {namespace} is being deleted", fix
+    if match := _QUOTA.search(status.message):
+        cause = f"ResourceQuota {namespace}/{match.group(1)} is used up"
+        return Obstacle.QUOTA_EXCEEDED, cause, "raise the quota or free some of it"
+    if match := _WEBHOOK.search(status.message):
+        said = "" if address.is_secret else _short(match.group(2) or "")
+        cause = f"admission webhook {match.group(1)} refused it" + (f": {said}" if said else "")
+        return Obstacle.WEBHOOK_REFUSED, cause, "change the object or the rules of that webhook"
+    if match := _WEBHOOK_DOWN.search(status.message):
+        cause = f"admission webhook {match.group(1)} does not answer"
+        return Obstacle.WEBHOOK_DOWN, cause, "repair the service behind the webhook or remove its configuration"
+    return None
+
+
+def _invalid(address: Address, error: StatusError) -> _Reading:
+    status = error.status
+    fields = dict.fromkeys(_UNKNOWN_FIELD.findall(status.message))
+    if fields:
+        return Obstacle.INVALID, f"unknown field {', '.join(fields)}", "correct the manifest"
+    if address.is_secret:
+        named = ", ".join(dict.fromkeys(cause.field for cause in status.details.causes if cause.field))
+        return Obstacle.INVALID, f"invalid {named}" if named else "invalid content", "correct the manifest"
+    said = "; ".join(f"{cause.field}: {_short(cause.message)}" for cause in status.details.causes if cause.field)
+    return Obstacle.INVALID, said or _server_words(address, error), "correct the manifest"
+
+
+def _server_words(address: Address, error: StatusError) -> str:
+    words = _short(error.status.message)
+    return words if words and not address.is_secret else f"HTTP {error.code} {error.status.reason}".strip()
+
+
+def _short(words: str) -> str:
+    line = " ".join(words.split())
+    return line if len(line) <= _MAX_WORDS else f"{line[: _MAX_WORDS - 3]}..."
