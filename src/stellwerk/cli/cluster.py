@@ -1,0 +1,151 @@
+"""The cluster that a verb looks at: which one, as whom, and the object that a person's words mean.
+
+Which kubeconfig: the one that `--kubeconfig` names, $KUBECONFIG, ~/.kube/config, the service account of the pod we run
+in, and last what `stellwerk up` made on this machine. So a newcomer needs none, and nobody's own choice is overruled.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+from stellwerk.cli import kinds
+from stellwerk.cli.errors import Exit, Failure
+from stellwerk.cli.settings import Settings, current
+from stellwerk.cli.subject import Subject
+from stellwerk.kube.client import Client
+from stellwerk.kube.config import ClusterConfig
+from stellwerk.kube.errors import NotFound, NotServed
+from stellwerk.kube.model import Unstructured, unstructured
+from stellwerk.kube.names import Resource
+
+R = TypeVar("R")
+
+
+@dataclass(frozen=True, slots=True)
+class Cluster:
+    """A connection and the choices that go with it."""
+
+    client: Client
+    settings: Settings
+
+    @property
+    def namespace(self) -> str:
+        """Where to look when nothing else is said; empty for all namespaces."""
+        if self.settings.all_namespaces:
+            return ""
+        return self.settings.namespace or self.client.config.namespace or "default"
+
+    async def resource(self, word: str) -> Resource:
+        """What the cluster serves under this word. Raises Failure where it is nothing."""
+        if ours := kinds.by_word(word):
+            return ours
+        if found := kinds.among(word, await self.client.mapper.all()):
+            return found[0]
+        shorts = ", ".join(row.short for row in kinds.OWN)
+        raise Failure(
+            f"the cluster does not know the kind {word!r}",
+            cause="no resource that it serves has this kind or plural",
+            fix=f"use one of {shorts}, or a kind of the cluster by kind or plural, such as deployments.apps",
+        )
+
+    async def object(self, subject: Subject) -> Unstructured:
+        """The object that is meant.
+
+        Without a namespace in the call, one of this name elsewhere is taken when it is the only one: most of our
+        objects are the only one of their name. Raises Failure where there is none, or more than one.
+        """
+        resource = await self.resource(subject.kind)
+        namespace = subject.key.namespace or self.namespace
+        try:
+            if namespace or not resource.namespaced:
+                return await self.client.get(unstructured(resource), subject.key.name, namespace)
+        except NotFound:
+            if subject.key.namespace or self.settings.namespace or not resource.namespaced:
+                raise _absent(
+                    resource, subject.key.name, f" in namespace {namespace}" if resource.namespaced else ""
+                ) from None
+        return await self._only_one(resource, subject.key.name)
+
+    async def _only_one(self, resource: Resource, name: str) -> Unstructured:
+        listing = await self.client.list(unstructured(resource), fields=f"metadata.name={name}")
+        match listing.items:
+            case [found]:
+                return found
+            case []:
+                raise _absent(resource, name, " in any namespace")
+            case found:
+                raise Failure(
+                    f"there are {len(found)} {resource.plural} named {name}",
+                    cause="in the namespaces " + ", ".join(sorted(obj.key.namespace for obj in found)),
+                    fix="say which one with -n NAMESPACE",
+                    code=Exit.USAGE,
+                )
+
+
+def _absent(resource: Resource, name: str, where: str) -> Failure:
+    word = row.short if (row := kinds.own(resource)) else resource.plural
+    return Failure(
+        f"there is no {resource.kind} {name}{where}",
+        cause="it was never created, or it has been deleted",
+        fix=f"see what is there: stellwerk get {word} -A",
+    )
+
+
+@asynccontextmanager
+async def connected(settings: Settings) -> AsyncIterator[Cluster]:
+    """The cluster that these settings choose. Raises Failure or ApiError."""
+    config = configuration(settings)
+    async with Client.connect(config, user_agent="stellwerk-cli") as client:
+        chosen = client.acting_as(settings.user) if settings.user else client
+        try:
+            yield Cluster(chosen, settings)
+        except NotServed as error:
+            raise not_installed(str(error)) from error
+
+
+def carry_out(work: Callable[[Cluster], Awaitable[R]]) -> R:
+    """Connect as the current call says, and do the work."""
+    settings = current()
+
+    async def whole() -> R:
+        async with connected(settings) as cluster:
+            return await work(cluster)
+
+    return asyncio.run(whole())
+
+
+def configuration(settings: Settings) -> ClusterConfig:
+    """The login facts that these settings choose. Raises Failure where there are none at all, LoginFailed."""
+    if settings.kubeconfig or settings.context or _has_kubeconfig():
+        return ClusterConfig.load(settings.kubeconfig, settings.context)
+    if os.environ.get("KUBERNETES_SERVICE_HOST"):
+        return ClusterConfig.in_cluster()
+    from stellwerk.local.cluster import default_kubeconfig
+
+    local = default_kubeconfig()
+    if local is None:
+        raise Failure(
+            "there is no cluster to look at",
+            cause="no kubeconfig was named, ~/.kube/config does not exist, and no local system runs",
+            fix="start a local system (stellwerk up), or name a kubeconfig (--kubeconfig FILE)",
+        )
+    return ClusterConfig.load(local, None)
+
+
+def _has_kubeconfig() -> bool:
+    return bool(os.environ.get("KUBECONFIG")) or (Path.home() / ".kube" / "config").is_file()
+
+
+def not_installed(cause: str) -> Failure:
+    """The cluster is there and the kind is not."""
+    return Failure(
+        "the cluster does not serve this kind",
+        cause=cause,
+        fix="install the CustomResourceDefinitions (stellwerk up does it for the local system)",
+    )

@@ -1,0 +1,74 @@
+"""`stellwerk completion`, and what a shell is told when TAB is pressed.
+
+Names come from the cluster, which may be slow or away: a completion that takes longer than a fifth of a second is worse
+than none, so it is given that long and is silent about any failure.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from stellwerk.cli import kinds, settings
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
+
+BUDGET_SECONDS = 0.2
+SHELLS = ("bash", "zsh", "fish")
+
+
+@click.command("completion")
+@click.argument("shell", type=click.Choice(SHELLS))
+@settings.general
+def command(shell: str) -> None:
+    """Print the completion script for a shell.
+
+    Load it in the shell's start file, for example: eval "$(stellwerk completion bash)"
+    """
+    from click.shell_completion import get_completion_class
+
+    script = get_completion_class(shell)
+    assert script is not None
+    # Not `source()`: for bash that starts the bash of this machine, to warn about old versions.
+    settled = script(click.Command("stellwerk"), {}, "stellwerk", "_STELLWERK_COMPLETE")
+    click.echo(settled.source_template % settled.source_vars(), nl=False)
+
+
+def complete_kind(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Short words of our kinds."""
+    from click.shell_completion import CompletionItem
+
+    words = [CompletionItem(row.short, help=row.resource.kind) for row in kinds.OWN]
+    return [word for word in words if word.value.startswith(incomplete)]
+
+
+def complete_name(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Names of objects of the kind that the line names already."""
+    return _names(str(context.params.get("kind") or ""), "", incomplete)
+
+
+def complete_subject(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """KIND/ first, then KIND/NAME."""
+    from click.shell_completion import CompletionItem
+
+    kind, slash, name = incomplete.partition("/")
+    if slash:
+        return _names(kind, f"{kind}/", name)
+    return [CompletionItem(f"{row.short}/") for row in kinds.OWN if row.short.startswith(kind)]
+
+
+def _names(kind: str, prefix: str, incomplete: str) -> list[CompletionItem]:
+    from click.shell_completion import CompletionItem
+
+    resource = kinds.by_word(kind)
+    if resource is None:
+        return []
+    try:
+        from stellwerk.cli.lookup import names
+
+        found = names(resource, settings.current(), BUDGET_SECONDS)
+    except Exception:  # whatever it is, a shell's prompt is no place to say it
+        return []
+    return [CompletionItem(prefix + name) for name in found if name.startswith(incomplete)]

@@ -1,0 +1,132 @@
+"""What a person reads when a verb cannot do its work: four parts, always in this order, and an exit code.
+
+    Error:   cannot read BtpOperator kyma-system/btpoperator
+    Cause:   user "jane" may not get btpoperators in kyma-system
+    Fix:     ask for a Role that grants it, or act as somebody else with --as
+    Object:  BtpOperator kyma-system/btpoperator
+
+A verb raises `Failure` where it knows the four parts; failures of lower rooms are translated here, in one place, so
+that no verb catches an exception only to print it. Nothing heavy is imported before something has gone wrong.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntEnum
+
+from stellwerk.cli.text import escaped
+
+
+class Exit(IntEnum):
+    """How a verb ended, for scripts. These numbers are a promise."""
+
+    DONE = 0
+    FAILED = 1
+    """It failed, or what was asked about is not ready."""
+    USAGE = 2
+    DIFFERENT = 3
+    TIMEOUT = 4
+    FORBIDDEN = 5
+    INTERRUPTED = 130
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """The four parts. Only `error` is always there."""
+
+    error: str
+    cause: str = ""
+    fix: str = ""
+    subject: str = ""
+
+    def lines(self) -> list[str]:
+        """The parts that are there, a labelled line each; further lines of a part stand below its first."""
+        parts = (("Error:", self.error), ("Cause:", self.cause), ("Fix:", self.fix), ("Object:", self.subject))
+        return [line for label, text in parts if text for line in _labelled(label, text)]
+
+
+def _labelled(label: str, text: str) -> list[str]:
+    first, *rest = [escaped(line) for line in text.splitlines()] or [""]
+    return [f"{label:<9}{first}", *(f"{'':9}{line.strip()}" for line in rest)]
+
+
+class Failure(Exception):
+    """A verb cannot go on; the person is told why in four parts."""
+
+    def __init__(
+        self, error: str, *, cause: str = "", fix: str = "", subject: str = "", code: Exit = Exit.FAILED
+    ) -> None:
+        super().__init__(error)
+        self.report = Report(error, cause, fix, subject)
+        self.code = code
+
+
+class NotReady(Exception):
+    """The verb has printed its result, and the result is bad news: nothing more to say, only exit code 1."""
+
+
+def explained(error: BaseException) -> tuple[Report, Exit] | None:
+    """The four parts and the exit code of a failure that somebody can mend; None for a fault of our own."""
+    if isinstance(error, Failure):
+        return error.report, error.code
+    if isinstance(error, BaseExceptionGroup):
+        return explained(error.exceptions[0])
+    return _of_the_cluster(error) or _of_the_machine(error)
+
+
+def _of_the_cluster(error: BaseException) -> tuple[Report, Exit] | None:
+    from stellwerk.kube import errors as kube
+
+    match error:
+        case kube.Unreachable():
+            fix = (
+                "check that the cluster runs (stellwerk status) and that --kubeconfig and --context name the right one"
+            )
+            return Report("the API server does not answer", str(error), fix), Exit.FAILED
+        case kube.LoginFailed() | kube.Unauthorized():
+            fix = "log in again, or choose other credentials with --kubeconfig or --context"
+            return Report("the API server does not know who you are", str(error), fix), Exit.FORBIDDEN
+        case kube.Forbidden():
+            fix = "ask for the right, or act as somebody who has it (--as)"
+            return Report(_attempt(error), error.status.message, fix), Exit.FORBIDDEN
+        case kube.NotServed():
+            fix = "install the CustomResourceDefinition, or name another kind"
+            return Report("the cluster does not know this kind", str(error), fix), Exit.FAILED
+        case kube.ServerTimeout():
+            return Report(_attempt(error), error.status.message, "try again"), Exit.TIMEOUT
+        case kube.NotFound():
+            return Report(_attempt(error), error.status.message, "check name and namespace"), Exit.FAILED
+        case kube.StatusError():
+            return Report(_attempt(error), error.status.message or f"HTTP {error.code}"), Exit.FAILED
+        case kube.ApiError():
+            fix = "check that --kubeconfig names a Kubernetes API server and no other web site"
+            return Report("the API server's answer cannot be used", str(error), fix), Exit.FAILED
+    return None
+
+
+def _attempt(error: BaseException) -> str:
+    attempted = str(getattr(error, "attempted", ""))
+    return f"cannot {attempted}" if attempted else "the API server refused"
+
+
+def _of_the_machine(error: BaseException) -> tuple[Report, Exit] | None:
+    from stellwerk.local.errors import LocalError
+
+    match error:
+        case LocalError():
+            return Report(error.summary, error.cause, error.fix), Exit.FAILED
+        case TimeoutError():
+            return Report("it took too long", str(error), "try again, or allow more time"), Exit.TIMEOUT
+        case OSError() if error.filename:
+            fix = "check that the file exists and that you may use it"
+            return Report(f"cannot use {error.filename}", error.strerror or str(error), fix), Exit.FAILED
+    return None
+
+
+def our_fault(error: BaseException) -> Report:
+    """What to say when nobody but us can mend it."""
+    return Report(
+        "stellwerk itself is at fault here",
+        f"{type(error).__name__}: {error}",
+        "run it again with -v and report what it prints",
+    )

@@ -1,0 +1,90 @@
+"""How an object is doing, in the same few words for every kind.
+
+Ready, state and reason are read from what Kubernetes' API conventions agree on: a condition of the kind's own main
+type, and `status.state` or `status.phase`. A foreign kind that says nothing about itself has the health `-`: nobody
+knows, which is not the same as bad. One of ours gets its status with the first pass; without one it is not ready yet.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Literal
+
+import msgspec
+
+from stellwerk.cli import kinds
+from stellwerk.kube.meta import Condition
+from stellwerk.kube.model import JsonObject, Kind, Unstructured, to_json_object
+
+Readiness = Literal["True", "False", "Unknown", "-"]
+
+MAIN_CONDITIONS = ("Ready", "Available", "Established", "Complete")
+"""The condition that answers "is it ready", by the order in which kinds prefer them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Health:
+    """The state of an object. `since` is when its readiness last changed, where it says so."""
+
+    ready: Readiness
+    state: str = ""
+    reason: str = ""
+    message: str = ""
+    since: datetime | None = None
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether the object says that it is ready."""
+        return self.ready == "True"
+
+    @property
+    def needs_attention(self) -> bool:
+        """Whether `--not-ready` lists it: it says that it is not ready, or not yet. Suspended is on purpose."""
+        return self.ready in ("False", "Unknown")
+
+
+def of(obj: Unstructured | Kind) -> Health:
+    """The health of any object."""
+    seen = Unstructured.of(to_json_object(obj)) if isinstance(obj, Kind) else obj
+    if seen.at("spec", "suspend") is True:
+        return Health("-", "Suspended", str(seen.at("spec", "suspendReason") or ""))
+    main = main_condition(conditions(seen.body))
+    if main is None:
+        return _without_condition(seen)
+    if 0 < main.observed_generation < seen.metadata.generation:
+        return Health("Unknown", _state(seen), "ChangeNotSeenYet", "the latest change has not been looked at yet")
+    return Health(_readiness(main.status), _state(seen), main.reason, main.message, main.last_transition_time)
+
+
+def conditions(body: JsonObject) -> tuple[Condition, ...]:
+    """The conditions of an object's status; none where the object has none or has them in another shape."""
+    status = body.get("status")
+    listed = status.get("conditions") if isinstance(status, dict) else None
+    try:
+        return msgspec.convert(listed or [], tuple[Condition, ...])
+    except msgspec.ValidationError:
+        return ()
+
+
+def main_condition(listed: tuple[Condition, ...]) -> Condition | None:
+    """The condition that tells whether the object is ready."""
+    by_type = {condition.type: condition for condition in listed}
+    return next((by_type[name] for name in MAIN_CONDITIONS if name in by_type), None)
+
+
+def _without_condition(seen: Unstructured) -> Health:
+    if seen.metadata.is_terminating:
+        return Health("Unknown", "Deleting", "", "is being deleted", seen.metadata.deletion_timestamp)
+    if kinds.by_gvk(seen.gvk):
+        return Health("Unknown", _state(seen), "NotSeenYet", "no operator has looked at it yet")
+    return Health("-", _state(seen))
+
+
+def _state(seen: Unstructured) -> str:
+    own = seen.at("status", "state") or seen.at("status", "phase")
+    return str(own or ("Deleting" if seen.metadata.is_terminating else ""))
+
+
+def _readiness(status: str) -> Readiness:
+    return "True" if status == "True" else "False" if status == "False" else "Unknown"

@@ -1,0 +1,69 @@
+"""The kinds that people call by a short word, and how any object is doing.
+
+The list holds the kinds of our own operators; a further operator adds a row. Any other kind that the cluster serves can
+be named too (`deployments`, `Deployment`, `deployments.apps`): the cluster is then asked what it means.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from stellwerk.kube.names import GroupVersionKind, Resource
+
+if TYPE_CHECKING:
+    from stellwerk.runtime.diagnosis import Diagnostician
+
+
+@dataclass(frozen=True, slots=True)
+class OwnKind:
+    """A kind of one of our operators."""
+
+    short: str
+    resource: Resource
+    operator: str
+    """The operator's folder under `stellwerk.operators`."""
+
+    def diagnostician(self) -> Diagnostician:
+        """Who can tell why an object of this kind is not ready. Imports the operator, therefore a method."""
+        from importlib import import_module
+
+        found: Diagnostician = import_module(f"stellwerk.operators.{self.operator}.why").diagnostician
+        return found
+
+
+OWN = (OwnKind("btp", Resource("operator.kyma-project.io", "v1alpha1", "BtpOperator", "btpoperators", True), "btp"),)
+
+
+def own(resource: Resource) -> OwnKind | None:
+    """The row of a resource of ours, in whichever version."""
+    return by_gvk(resource.gvk)
+
+
+def by_gvk(gvk: GroupVersionKind) -> OwnKind | None:
+    """The row of a kind of ours, in whichever version."""
+    matching = (row for row in OWN if (row.resource.group, row.resource.kind) == (gvk.group, gvk.kind))
+    return next(matching, None)
+
+
+def by_word(word: str) -> Resource | None:
+    """The resource of ours that a person means: by short word, kind, singular or plural, with or without group."""
+    wanted = word.lower()
+    for row in OWN:
+        if wanted == row.short or matches(wanted, row.resource):
+            return row.resource
+    return None
+
+
+def matches(word: str, resource: Resource) -> bool:
+    """Whether the word (lower case) names the resource: `pod`, `pods`, `deployments.apps`, `deployment.apps`."""
+    names = (resource.plural, resource.kind.lower())
+    return word in names or word in [f"{name}.{resource.group}" for name in names if resource.group]
+
+
+def among(word: str, served: Iterable[Resource]) -> list[Resource]:
+    """The served resources that a word may mean; the core group and the stable versions first, a group once."""
+    found = [resource for resource in served if matches(word.lower(), resource)]
+    found.sort(key=lambda resource: (resource.group != "", "." in resource.group, "beta" in resource.version))
+    return list({resource.group: resource for resource in reversed(found)}.values())[::-1]

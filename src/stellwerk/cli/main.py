@@ -1,0 +1,110 @@
+"""The entry point: from the words on the command line to an exit code.
+
+Start time is a feature. `--version` is answered before click is imported, help without importing a verb. Whatever goes
+wrong below ends here as four parts on standard error (see `errors`): a stack is shown for our own faults alone, and
+only when asked for.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+
+PROGRAM = "stellwerk"
+
+
+def main() -> None:
+    """Run as the program, and exit."""
+    sys.exit(run(sys.argv[1:]))
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Carry out one call. Returns the exit code."""
+    if list(arguments) == ["--version"]:
+        from stellwerk.cli.own import own_version
+
+        print(f"{PROGRAM} {own_version()}")
+        return 0
+    return _guarded(arguments)
+
+
+def _guarded(arguments: Sequence[str]) -> int:
+    import click
+
+    from stellwerk.cli.errors import Exit, NotReady
+    from stellwerk.cli.tree import command
+
+    _tolerate_unwritable(sys.stdout)
+    _tolerate_unwritable(sys.stderr)
+    try:
+        ended = command.main(list(arguments), prog_name=PROGRAM, standalone_mode=False)
+        return ended if isinstance(ended, int) else Exit.DONE
+    except NotReady:
+        return Exit.FAILED
+    except (click.Abort, KeyboardInterrupt):
+        return Exit.INTERRUPTED
+    except BrokenPipeError:
+        return _reader_left()
+    except click.ClickException as error:
+        return _misused(error)
+    except Exception as error:
+        return _failed(error, verbose=not {"-v", "--verbose"}.isdisjoint(arguments))
+
+
+def _tolerate_unwritable(stream: object) -> None:
+    """A letter that the terminal's encoding lacks is shown escaped; it must not end the program."""
+    from io import TextIOWrapper
+
+    if isinstance(stream, TextIOWrapper):
+        stream.reconfigure(errors="backslashreplace")
+
+
+def _reader_left() -> int:
+    """Whoever read our output (`| head`) has seen enough. Python's flush at exit must not complain about it."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return 0
+
+
+def _misused(error: object) -> int:
+    import click
+
+    from stellwerk.cli.errors import Exit, Report
+
+    assert isinstance(error, click.ClickException)
+    context = getattr(error, "ctx", None)
+    path = context.command_path if isinstance(context, click.Context) else PROGRAM
+    if isinstance(error, click.exceptions.NoArgsIsHelpError):
+        click.echo(error.format_message())
+        return Exit.USAGE
+    _tell(Report(error.format_message(), fix=f"{path} --help shows how it is used"))
+    return Exit.USAGE
+
+
+def _failed(error: Exception, verbose: bool) -> int:
+    from stellwerk.cli.errors import Exit, explained, our_fault
+
+    if known := explained(error):
+        report, code = known
+        _tell(report)
+        return code
+    if verbose:
+        import traceback
+
+        traceback.print_exception(error)
+    _tell(our_fault(error))
+    return Exit.FAILED
+
+
+def _tell(report: object) -> None:
+    from stellwerk.cli.errors import Report
+    from stellwerk.cli.settings import style_of
+
+    assert isinstance(report, Report)
+    style = style_of(sys.stderr)
+    first, *others = report.lines()
+    print(style.painted(first[:6], "bad") + first[6:], *others, sep="\n", file=sys.stderr)
+
+
+if __name__ == "__main__":
+    main()

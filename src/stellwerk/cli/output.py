@@ -1,0 +1,67 @@
+"""Results for programs: JSON, YAML, names and JSONPath.
+
+They are a promise: an object as the API server gave it, without managedFields; several as a `List` of API version v1,
+as kubectl prints them. No colour, and UTF-8 whatever the locale says, because that is what JSON is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import click
+
+from stellwerk.cli.settings import Output
+from stellwerk.kube.model import JsonObject, JsonValue, Unstructured
+
+
+def print_objects(objects: Sequence[Unstructured], output: Output, *, as_list: bool) -> None:
+    """Print objects in a form for programs. `as_list` says whether one object alone is still a list."""
+    if output.form == "name":
+        click.echo("".join(f"{qualified_name(obj)}\n" for obj in objects), nl=False)
+        return
+    print_value(listed(objects) if as_list else dict(objects[0].body), output)
+
+
+def print_value(value: JsonObject, output: Output) -> None:
+    """Print one JSON object as JSON, YAML or through a JSONPath."""
+    click.echo(formatted(value, output).encode(), nl=False)
+
+
+def formatted(value: JsonObject, output: Output) -> str:
+    """The JSON object as text in this form, ended by a newline (a JSONPath ends as its template says)."""
+    match output.form:
+        case "yaml":
+            return as_yaml(value)
+        case "jsonpath":
+            from stellwerk.cli import jsonpath
+
+            return jsonpath.render(output.template, value)
+        case _:
+            return as_json(value)
+
+
+def as_json(value: JsonValue) -> str:
+    """JSON for people: indented, ended by a newline."""
+    import msgspec
+
+    return msgspec.json.format(msgspec.json.encode(value), indent=2).decode() + "\n"
+
+
+def as_yaml(value: JsonValue) -> str:
+    """YAML in the block style; letters that could steer a terminal are escaped by the writer itself."""
+    import yaml
+
+    dumper = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
+    text: str = yaml.dump(value, Dumper=dumper, sort_keys=False, default_flow_style=False, width=1000)
+    return text
+
+
+def listed(objects: Sequence[Unstructured]) -> JsonObject:
+    """Several objects as one."""
+    return {"apiVersion": "v1", "items": [obj.body for obj in objects], "kind": "List"}
+
+
+def qualified_name(obj: Unstructured) -> str:
+    """`btpoperator.operator.kyma-project.io/btpoperator`, as kubectl takes it."""
+    group = f".{obj.gvk.group}" if obj.gvk.group else ""
+    return f"{obj.gvk.kind.lower()}{group}/{obj.key.name}"

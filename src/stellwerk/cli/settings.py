@@ -1,0 +1,156 @@
+"""What a person chose for one call: which cluster, which namespace, which form of output.
+
+Every verb takes these options, before or after its name, and the later one wins. They travel in click's context as one
+frozen value, so a verb's own signature holds only what is its own.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, TextIO, TypeVar
+
+import click
+
+from stellwerk.cli.text import Style
+
+if TYPE_CHECKING:
+    from stellwerk.cli.jsonpath import Node
+
+C = TypeVar("C", bound=Callable[..., object] | click.Command)
+
+FORMATS = ("table", "wide", "json", "yaml", "name", "jsonpath=TEMPLATE")
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """The form in which a result is printed. `template` is set for `jsonpath` alone."""
+
+    form: str = "table"
+    template: tuple[Node, ...] = ()
+
+    @property
+    def is_table(self) -> bool:
+        """Whether people read it, not programs."""
+        return self.form in ("table", "wide")
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """The options that all verbs share."""
+
+    kubeconfig: Path | None = None
+    context: str | None = None
+    user: str | None = None
+    namespace: str | None = None
+    all_namespaces: bool = False
+    output: Output = Output()
+    no_colour: bool = False
+    quiet: bool = False
+    verbose: bool = False
+
+    def style(self, stream: TextIO | None = None) -> Style:
+        """What this stream (standard output unless told) can show."""
+        return style_of(stream or sys.stdout, no_colour=self.no_colour)
+
+
+def current() -> Settings:
+    """The settings of the call that is being carried out."""
+    return _of(click.get_current_context())
+
+
+def style_of(stream: TextIO, *, no_colour: bool = False) -> Style:
+    """Colours on a terminal only, unless NO_COLOR is set (no-color.org); symbols where the encoding is UTF-8."""
+    encoding = (stream.encoding or "").lower().replace("-", "")
+    colour = stream.isatty() and not no_colour and not os.environ.get("NO_COLOR")
+    return Style(colour=colour, symbols=encoding == "utf8")
+
+
+def say(text: str) -> None:
+    """A message beside the result: to standard error, unless `-q`."""
+    if not current().quiet:
+        click.echo(text, err=True)
+
+
+class OutputType(click.ParamType[Output]):
+    """Reads `-o`; a JSONPath with a mistake in it is refused before anything is asked of the cluster."""
+
+    name = "format"
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> Output:
+        """The value as an Output."""
+        if isinstance(value, Output):
+            return value
+        form, _, template = str(value).partition("=")
+        if form == "jsonpath" and template:
+            return Output(form, self._template(template, param, ctx))
+        if form not in FORMATS or template:
+            self.fail(f"{value!r} is none of {', '.join(FORMATS)}.", param, ctx)
+        return Output(form)
+
+    def _template(self, text: str, param: click.Parameter | None, ctx: click.Context | None) -> tuple[Node, ...]:
+        from stellwerk.cli import jsonpath
+
+        try:
+            return jsonpath.parse(text)
+        except jsonpath.PathError as error:
+            self.fail(f"the JSONPath cannot be read: {error}.", param, ctx)
+
+
+def _of(context: click.Context) -> Settings:
+    return context.obj if isinstance(context.obj, Settings) else Settings()
+
+
+def _kept_as(field: str) -> Callable[[click.Context, click.Parameter, object], object]:
+    def keep(context: click.Context, parameter: click.Parameter, value: object) -> object:
+        if value:
+            context.obj = replace(_of(context), **{field: value})  # type: ignore[arg-type]  # checked by a test
+        return value
+
+    return keep
+
+
+def _option(field: str, *names: str, help: str, **more: object) -> Callable[[C], C]:
+    return click.option(*names, help=help, expose_value=False, callback=_kept_as(field), **more)  # type: ignore[arg-type]
+
+
+def general(command: C) -> C:
+    """The options that make sense for whatever a verb does."""
+    command = _option("verbose", "-v", "--verbose", is_flag=True, help="Say more; show the stack of a fault.")(command)
+    command = _option("quiet", "-q", "--quiet", is_flag=True, help="Print the result and errors only.")(command)
+    return _option("no_colour", "--no-color", is_flag=True, help="No colours, as with NO_COLOR=1.")(command)
+
+
+def cluster(command: C) -> C:
+    """Which cluster, and as whom."""
+    command = _option("user", "--as", metavar="USER", help="Act as this user (needs the right to impersonate).")(
+        command
+    )
+    command = _option("context", "--context", metavar="NAME", help="The kubeconfig's context to use.")(command)
+    return _option(
+        "kubeconfig",
+        "--kubeconfig",
+        type=click.Path(dir_okay=False, path_type=Path),
+        help="The kubeconfig to use; else $KUBECONFIG, ~/.kube/config, or what `stellwerk up` made.",
+    )(command)
+
+
+def scope(command: C) -> C:
+    """Which namespaces."""
+    command = _option("all_namespaces", "-A", "--all-namespaces", is_flag=True, help="Look in all namespaces.")(command)
+    return _option("namespace", "-n", "--namespace", metavar="NAME", help="Look in this namespace.")(command)
+
+
+def output(command: C) -> C:
+    """Which form of output."""
+    return _option(
+        "output", "-o", "--output", type=OutputType(), metavar="FORMAT", help=f"One of {', '.join(FORMATS)}."
+    )(command)
+
+
+def all_of(command: C) -> C:
+    """Every shared option, in the order in which help shows them."""
+    return cluster(scope(output(general(command))))

@@ -1,0 +1,158 @@
+"""`stellwerk status`: one object closely, or, without an object, the local system."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+import click
+
+from stellwerk.cli import events, health, settings, text, verdict
+from stellwerk.cli.completion import complete_subject
+from stellwerk.cli.errors import NotReady
+from stellwerk.cli.events import Happening
+from stellwerk.cli.subject import Subject, SubjectType
+from stellwerk.cli.text import Column, Style, escaped
+from stellwerk.cli.verdict import Verdict
+from stellwerk.kube.meta import Condition
+
+if TYPE_CHECKING:
+    from stellwerk.cli.cluster import Cluster
+    from stellwerk.kube.model import JsonObject, Unstructured
+
+LAST_EVENTS = 10
+CONDITIONS = (Column("TYPE"), Column("STATUS"), Column("REASON"), Column("SINCE"), Column("MESSAGE"))
+
+
+@dataclass(frozen=True, slots=True)
+class Sheet:
+    """All that is shown of one object."""
+
+    verdict: Verdict
+    conditions: Sequence[Condition] = ()
+    happenings: Sequence[Happening] = ()
+
+
+@click.command("status")
+@click.argument("subject", metavar="[KIND/NAME]", type=SubjectType(), required=False, shell_complete=complete_subject)
+@click.option("--name", default="local", show_default=True, help="Which local system, when no object is named.")
+@settings.all_of
+def command(subject: Subject | None, name: str) -> None:
+    """Show how one object is doing, or the local system.
+
+    Exits with 1 when it is not ready.
+    """
+    if subject is None:
+        from stellwerk.cli import system
+
+        if system.status(name) != 0:
+            raise NotReady
+        return
+    from stellwerk.cli.cluster import carry_out
+
+    if carry_out(lambda cluster: _show(cluster, subject)).needs_attention:
+        raise NotReady
+
+
+async def _show(cluster: Cluster, subject: Subject) -> health.Health:
+    sheet = await _filled(cluster, await cluster.object(subject))
+    if cluster.settings.output.is_table:
+        click.echo("\n".join(shown(sheet, cluster.settings.style())))
+    else:
+        from stellwerk.cli.output import print_value
+
+        print_value(as_json(sheet), cluster.settings.output)
+    return sheet.verdict.health
+
+
+async def _filled(cluster: Cluster, obj: Unstructured) -> Sheet:
+    happened = await _happened(cluster, obj)
+    return Sheet(await verdict.reached(cluster, obj), health.conditions(obj.body), happened)
+
+
+async def _happened(cluster: Cluster, obj: Unstructured) -> list[Happening]:
+    """The last Events; none where the user may not read them, which is said and no reason to show nothing."""
+    from stellwerk.kube.errors import Forbidden
+
+    try:
+        found = await events.read(cluster, obj.ref, events.namespace_of(obj.ref))
+    except Forbidden:
+        settings.say(f"Events in {events.namespace_of(obj.ref)} are left out: you may not list them.")
+        return []
+    return [events.happening(event) for event in found[-LAST_EVENTS:]]
+
+
+# Looks
+
+
+def shown(sheet: Sheet, style: Style, now: datetime | None = None) -> list[str]:
+    """The lines for people."""
+    moment = now or datetime.now(UTC)
+    return [
+        verdict.headline(sheet.verdict, style, moment),
+        *_facts(sheet.verdict),
+        *_section("Conditions", _conditions(sheet.conditions, moment)),
+        *_section("Not ready", [f"{child.ref}: {child.lacks}" for child in sheet.verdict.diagnosis.unready]),
+        *_section("Events", events.table(sheet.happenings, moment) if sheet.happenings else []),
+    ]
+
+
+def _facts(seen: Verdict) -> list[str]:
+    facts = {
+        "State:": seen.health.state,
+        "Reason:": seen.health.reason,
+        "Message:": seen.health.message,
+        "Next try:": seen.diagnosis.next_try,
+        "Next:": seen.diagnosis.next_step,
+    }
+    return [f"  {label:<10}{escaped(value)}" for label, value in facts.items() if value]
+
+
+def _section(title: str, lines: Sequence[str]) -> list[str]:
+    return ["", f"{title}:", *(f"  {escaped(line)}" for line in lines)] if lines else []
+
+
+def _conditions(listed: Sequence[Condition], now: datetime) -> list[str]:
+    rows = [[one.type, one.status, one.reason, text.age(one.last_transition_time, now), one.message] for one in listed]
+    return text.table(CONDITIONS, rows) if rows else []
+
+
+def as_json(sheet: Sheet) -> JsonObject:
+    """The same for programs."""
+    from stellwerk.cli.why import as_json as diagnosis_json
+
+    return {
+        **diagnosis_json(sheet.verdict),
+        "message": sheet.verdict.health.message,
+        "since": _time(sheet.verdict.health.since),
+        "nextTry": sheet.verdict.diagnosis.next_try,
+        "conditions": [_condition_json(condition) for condition in sheet.conditions],
+        "notReady": [{"object": str(child.ref), "lacks": child.lacks} for child in sheet.verdict.diagnosis.unready],
+        "events": [_happening_json(happened) for happened in sheet.happenings],
+    }
+
+
+def _condition_json(condition: Condition) -> JsonObject:
+    return {
+        "type": condition.type,
+        "status": condition.status,
+        "reason": condition.reason,
+        "message": condition.message,
+        "since": _time(condition.last_transition_time),
+    }
+
+
+def _happening_json(happened: Happening) -> JsonObject:
+    return {
+        "last": _time(happened.last),
+        "type": happened.type,
+        "reason": happened.reason,
+        "count": happened.count,
+        "note": happened.note,
+    }
+
+
+def _time(moment: datetime | None) -> str | None:
+    return moment.astimezone(UTC).isoformat().replace("+00:00", "Z") if moment else None

@@ -1,0 +1,105 @@
+"""The tree of verbs. A verb's module is imported when the verb is used and not before.
+
+Help therefore prints from this table: importing twelve modules, some with an HTTP stack behind them, to show twelve
+lines would cost a third of a second at every `--help`. A test holds the table against what the modules say themselves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib import import_module
+
+import click
+
+from stellwerk.cli import settings
+
+
+@dataclass(frozen=True, slots=True)
+class Verb:
+    """A verb before it is loaded: what help says about it, and where it lives (an attribute `command`)."""
+
+    summary: str
+    group: str
+
+    def load(self, name: str) -> click.Command:
+        """The verb itself."""
+        command = import_module(f"stellwerk.cli.{name}").command
+        assert isinstance(command, click.Command)
+        return command
+
+
+VERBS: Mapping[str, Verb] = {
+    "up": Verb("Start the local system, or find it running.", "Local system"),
+    "down": Verb("Stop the local system and remove its data.", "Local system"),
+    "get": Verb("List objects with their health.", "Look"),
+    "status": Verb("Show how one object is doing, or the local system.", "Look"),
+    "why": Verb("Tell why an object is not ready, down to the root cause.", "Look"),
+    "events": Verb("List Events, newest last.", "Look"),
+    "version": Verb("Print the versions of stellwerk and of the cluster.", "Help"),
+    "completion": Verb("Print the completion script for a shell.", "Help"),
+}
+
+
+class Tree(click.Group):
+    """Loads verbs when they are asked for, and guesses what a mistyped one was meant to be."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """All verbs, in the order of help."""
+        return list(VERBS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """A verb by name."""
+        return VERBS[cmd_name].load(cmd_name) if cmd_name in VERBS else None
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """The verb that the arguments begin with. Raises UsageError with the nearest verbs."""
+        if args and args[0] not in VERBS and not args[0].startswith("-"):
+            raise click.UsageError(f"There is no verb {args[0]!r}.{_guess(args[0])}", ctx)
+        return super().resolve_command(ctx, args)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """The verbs by group, from the table alone."""
+        for group in dict.fromkeys(verb.group for verb in VERBS.values()):
+            with formatter.section(group):
+                rows = [(name, verb.summary) for name, verb in VERBS.items() if verb.group == group]
+                formatter.write_dl(rows, col_max=14)
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[click.shell_completion.CompletionItem]:
+        """Verbs that begin so, without loading them."""
+        from click.shell_completion import CompletionItem
+
+        verbs = [CompletionItem(name, help=verb.summary) for name, verb in VERBS.items() if name.startswith(incomplete)]
+        return verbs or click.Command.shell_complete(self, ctx, incomplete)
+
+
+def _guess(word: str) -> str:
+    from difflib import get_close_matches
+
+    near = get_close_matches(word, VERBS, n=2, cutoff=0.5)
+    return f" Did you mean {' or '.join(near)}?" if near else ""
+
+
+def _print_version(context: click.Context, parameter: click.Parameter, value: bool) -> None:
+    if value:
+        from stellwerk.cli.own import own_version
+
+        click.echo(f"stellwerk {own_version()}")
+        context.exit()
+
+
+@click.command(
+    "stellwerk",
+    cls=Tree,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
+    epilog="Kinds have short words: btp. The exit code is 0 when done, 1 when it failed or is not ready, 2 for wrong "
+    "usage, 4 for a timeout, 5 when not permitted, 130 when interrupted.",
+)
+@click.option(
+    "--version", is_flag=True, is_eager=True, expose_value=False, callback=_print_version, help="Print the version."
+)
+@settings.all_of
+def command() -> None:
+    """Look at and run the operators of the SAP BTP and Kyma world."""

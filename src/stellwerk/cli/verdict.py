@@ -1,0 +1,64 @@
+"""One object, looked at closely: its health, and what its operator says about it. `status` and `why` share this."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from stellwerk.cli import health, kinds, text
+from stellwerk.cli.health import Health
+from stellwerk.cli.text import Style
+from stellwerk.kube.model import Unstructured
+from stellwerk.kube.names import ObjectRef
+from stellwerk.runtime.diagnosis import Diagnosis
+
+if TYPE_CHECKING:
+    from stellwerk.cli.cluster import Cluster
+    from stellwerk.runtime.diagnosis import Diagnostician
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What is known about one object."""
+
+    ref: ObjectRef
+    health: Health
+    diagnosis: Diagnosis = field(default_factory=Diagnosis)
+
+
+async def reached(cluster: Cluster, obj: Unstructured) -> Verdict:
+    """Judge an object: by itself, and by what its operator reads around it."""
+    expert = expert_for(obj)
+    diagnosis = await expert.diagnose(cluster.client, obj) if expert else Diagnosis()
+    return Verdict(obj.ref, health.of(obj), diagnosis)
+
+
+def expert_for(obj: Unstructured) -> Diagnostician | None:
+    """Who knows about objects of this kind; None for a kind that we know nothing about."""
+    row = kinds.by_gvk(obj.gvk)
+    return row.diagnostician() if row else None
+
+
+def headline(verdict: Verdict, style: Style, now: datetime | None = None) -> str:
+    """`✗ BtpOperator kyma-system/btpoperator is not ready (for 4m)`."""
+    symbol, tone, words = _in_words(verdict.health)
+    since = verdict.health.since
+    duration = f" (for {text.age(since, now or datetime.now(UTC))})" if since else ""
+    mark = style.painted(style.drawn(symbol), tone)
+    return f"{mark} {text.escaped(str(verdict.ref))} {words}{duration}"
+
+
+def _in_words(seen: Health) -> tuple[str, text.Tone, str]:
+    if seen.state == "Suspended":
+        return "⏸", "dim", "is suspended"
+    if seen.state == "Deleting":
+        return "◌", "busy", "is being deleted"
+    if seen.ready == "True":
+        return "✔", "good", "is ready"
+    if seen.ready == "False":
+        busy = seen.state in ("Processing", "Upgrading")
+        return ("◌", "busy", "is in progress") if busy else ("✗", "bad", "is not ready")
+    if seen.ready == "Unknown":
+        return "◌", "busy", "is not known to be ready"
+    return "◌", "dim", "does not say how it is doing"

@@ -1,0 +1,55 @@
+"""`stellwerk version`: what runs here, and what it talks to."""
+
+from __future__ import annotations
+
+import platform
+from typing import TYPE_CHECKING
+
+import click
+
+from stellwerk.cli import settings
+from stellwerk.cli.own import own_version
+
+if TYPE_CHECKING:
+    from stellwerk.cli.cluster import Cluster
+    from stellwerk.kube.model import JsonObject
+
+
+@click.command("version")
+@click.option("--client", is_flag=True, help="Do not ask the cluster.")
+@settings.all_of
+def command(client: bool) -> None:
+    """Print the versions of stellwerk and of the cluster."""
+    known: JsonObject = {"stellwerk": own_version(), "python": platform.python_version()}
+    if not client:
+        known |= _of_the_cluster()
+    output = settings.current().output
+    if not output.is_table:
+        from stellwerk.cli.output import print_value
+
+        print_value(known, output)
+        return
+    for name, value in known.items():
+        click.echo(f"{name:<12}{value}")
+
+
+def _of_the_cluster() -> JsonObject:
+    """The cluster's version; none, and a word about it, when it cannot be asked: the rest is still worth printing."""
+    from stellwerk.cli.cluster import carry_out
+    from stellwerk.cli.errors import explained
+
+    try:
+        return {"kubernetes": carry_out(_ask)}
+    except Exception as error:
+        known = explained(error)
+        if known is None:
+            raise
+        settings.say("\n".join(known[0].lines()))
+        return {}
+
+
+async def _ask(cluster: Cluster) -> str:
+    from stellwerk.kube.model import decode_json
+
+    answer = decode_json(await cluster.client.raw("GET", "/version"))
+    return f"{str(answer.get('gitVersion', '')).removeprefix('v')} at {cluster.client.config.server}"

@@ -1,0 +1,67 @@
+"""What a person reads when something went wrong."""
+
+from __future__ import annotations
+
+import pytest
+
+from stellwerk.cli import errors
+from stellwerk.cli.errors import Exit, Failure, Report
+from stellwerk.kube.errors import NotServed, Status, Unreachable, refusal
+from stellwerk.local.errors import NoSpace
+
+
+def test_the_four_parts_come_in_order_and_line_up() -> None:
+    report = Report("cannot provision", "Secret a/b lacks keys: x", "add the keys", "BtpOperator a/c")
+    assert report.lines() == [
+        "Error:   cannot provision",
+        "Cause:   Secret a/b lacks keys: x",
+        "Fix:     add the keys",
+        "Object:  BtpOperator a/c",
+    ]
+
+
+def test_parts_that_are_not_known_are_left_out() -> None:
+    assert Report("cannot", fix="try again").lines() == ["Error:   cannot", "Fix:     try again"]
+
+
+def test_further_lines_of_a_part_stand_below_its_first() -> None:
+    assert Report("e", "first\nsecond").lines() == ["Error:   e", "Cause:   first", "         second"]
+
+
+def test_a_message_of_the_cluster_cannot_steer_the_terminal() -> None:
+    assert Report("e", "\x1b[2Jgone").lines()[1] == "Cause:   \\x1b[2Jgone"
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (Unreachable("no answer"), Exit.FAILED),
+        (NotServed("no such kind"), Exit.FAILED),
+        (refusal(Status(code=401)), Exit.FORBIDDEN),
+        (refusal(Status(code=403, message="user may not")), Exit.FORBIDDEN),
+        (refusal(Status(code=404)), Exit.FAILED),
+        (refusal(Status(code=504)), Exit.TIMEOUT),
+        (refusal(Status(code=500)), Exit.FAILED),
+        (NoSpace("no space", cause="c", fix="f"), Exit.FAILED),
+        (TimeoutError("5 s"), Exit.TIMEOUT),
+        (FileNotFoundError(2, "No such file", "/nowhere"), Exit.FAILED),
+        (Failure("e", code=Exit.USAGE), Exit.USAGE),
+        (ExceptionGroup("tasks", [refusal(Status(code=403))]), Exit.FORBIDDEN),
+    ],
+)
+def test_every_failure_that_somebody_can_mend_has_its_exit_code(error: Exception, code: Exit) -> None:
+    known = errors.explained(error)
+    assert known is not None
+    assert known[1] == code
+    assert known[0].error
+
+
+def test_a_refusal_names_what_was_attempted_and_the_servers_word() -> None:
+    refused = refusal(Status(code=403, message="user x may not"), attempted="list Secret in kyma-system")
+    known = errors.explained(refused)
+    assert known is not None
+    assert known[0].lines()[:2] == ["Error:   cannot list Secret in kyma-system", "Cause:   user x may not"]
+
+
+def test_a_fault_of_our_own_is_not_explained_away() -> None:
+    assert errors.explained(KeyError("x")) is None

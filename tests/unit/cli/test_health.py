@@ -1,0 +1,62 @@
+"""How an object is doing."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+from stellwerk.cli import health
+from stellwerk.kube.model import JsonObject, JsonValue, Unstructured
+
+BTP = {"apiVersion": "operator.kyma-project.io/v1alpha1", "kind": "BtpOperator"}
+
+
+def an_object(kind: JsonObject, **parts: JsonValue) -> Unstructured:
+    return Unstructured.of({**kind, "metadata": {"name": "x", "namespace": "n"}, **parts})
+
+
+def condition(type: str, status: str, reason: str = "", **more: JsonValue) -> JsonObject:
+    return {"type": type, "status": status, "reason": reason, **more}
+
+
+def test_the_ready_condition_and_the_state_are_the_health() -> None:
+    ready = condition("Ready", "False", "MissingSecret", message="m", lastTransitionTime="2026-05-01T12:00:00Z")
+    seen = health.of(an_object(BTP, status={"state": "Warning", "conditions": [ready]}))
+    since = datetime(2026, 5, 1, 12, tzinfo=UTC)
+    assert seen == health.Health("False", "Warning", "MissingSecret", "m", since)
+    assert seen.needs_attention
+
+
+def test_an_object_of_ours_without_a_status_is_not_ready_yet() -> None:
+    seen = health.of(an_object(BTP))
+    assert (seen.ready, seen.reason, seen.needs_attention) == ("Unknown", "NotSeenYet", True)
+
+
+def test_a_foreign_object_that_says_nothing_is_neither_good_nor_bad() -> None:
+    seen = health.of(an_object({"apiVersion": "v1", "kind": "ConfigMap"}))
+    assert (seen.ready, seen.is_ready, seen.needs_attention) == ("-", False, False)
+
+
+def test_a_deployment_is_judged_by_its_available_condition() -> None:
+    listed: JsonValue = [
+        condition("Progressing", "True"),
+        condition("Available", "False", "MinimumReplicasUnavailable"),
+    ]
+    seen = health.of(an_object({"apiVersion": "apps/v1", "kind": "Deployment"}, status={"conditions": listed}))
+    assert (seen.ready, seen.reason) == ("False", "MinimumReplicasUnavailable")
+
+
+def test_a_change_that_the_operator_has_not_seen_makes_readiness_unknown() -> None:
+    old = condition("Ready", "True", "ReconcileSucceeded", observedGeneration=1)
+    body: JsonObject = {**BTP, "metadata": {"name": "x", "generation": 2}, "status": {"conditions": [old]}}
+    assert health.of(Unstructured.of(body)).reason == "ChangeNotSeenYet"
+
+
+def test_a_suspended_object_needs_no_attention() -> None:
+    seen = health.of(an_object(BTP, spec={"suspend": True, "suspendReason": "change freeze"}))
+    assert (seen.ready, seen.state, seen.reason, seen.needs_attention) == ("-", "Suspended", "change freeze", False)
+
+
+def test_conditions_in_another_shape_do_not_break_the_list() -> None:
+    assert health.conditions({"status": {"conditions": {"Ready": "True"}}}) == ()
+    assert health.conditions({"status": {"conditions": [{"no": "type"}]}}) == ()
+    assert health.conditions({"status": "text"}) == ()

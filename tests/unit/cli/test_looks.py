@@ -1,0 +1,212 @@
+"""The look of what is printed, letter by letter. A change here is a change that people see."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from textwrap import dedent
+
+from stellwerk.cli import events, get, status, text, why
+from stellwerk.cli.events import Happening
+from stellwerk.cli.health import Health
+from stellwerk.cli.status import Sheet
+from stellwerk.cli.text import Style
+from stellwerk.cli.verdict import Verdict
+from stellwerk.kube.meta import Condition
+from stellwerk.kube.model import Unstructured
+from stellwerk.kube.names import GroupVersionKind, ObjectKey, ObjectRef
+from stellwerk.runtime.diagnosis import Child, Diagnosis, Finding
+
+NOW = datetime(2026, 5, 1, 12, tzinfo=UTC)
+PLAIN = Style()
+ASCII = Style(symbols=False)
+
+
+def ref(kind: str, namespace: str, name: str) -> ObjectRef:
+    return ObjectRef(GroupVersionKind("", "v1", kind), ObjectKey(namespace, name))
+
+
+def ago(**parts: float) -> datetime:
+    return NOW - timedelta(**parts)
+
+
+def look(golden: str) -> list[str]:
+    return dedent(golden).strip("\n").splitlines()
+
+
+def test_the_list_of_objects_with_their_health() -> None:
+    listed: Sequence[tuple[str, str, str, Health, datetime]] = [
+        ("kyma-system", "BtpOperator", "btpoperator", Health("False", "Warning", "MissingSecret"), ago(minutes=3)),
+        ("kyma-system", "Kyma", "default", Health("True", "Ready", "Ready"), ago(days=2)),
+        ("shop", "CAPApplication", "bookshop", Health("True", "Consistent"), ago(hours=6)),
+        ("shop", "CAPTenant", "bookshop-x7", Health("Unknown", "Upgrading", "UpgradeOperationRuns"), ago(seconds=12)),
+        ("infra", "Component", "ingress", Health("-", "Suspended", "change freeze"), ago(days=9)),
+    ]
+    rows = [get.row(an_object(ns, kind, name, made), seen, NOW, wide=False) for ns, kind, name, seen, made in listed]
+    assert text.table(get.COLUMNS, rows) == look(
+        """
+        NAMESPACE    KIND            NAME         READY   STATE        REASON              AGE
+        kyma-system  BtpOperator     btpoperator  False   Warning      MissingSecret       3m
+        kyma-system  Kyma            default      True    Ready        -                   2d
+        shop         CAPApplication  bookshop     True    Consistent   -                   6h
+        shop         CAPTenant       bookshop-x7  Unknown Upgrading    UpgradeOperation... 12s
+        infra        Component       ingress      -       Suspended    "change freeze"     9d
+        """
+    )
+
+
+def an_object(namespace: str, kind: str, name: str, created: datetime) -> Unstructured:
+    metadata = {"namespace": namespace, "name": name, "creationTimestamp": created.isoformat()}
+    return Unstructured.of({"apiVersion": "v1", "kind": kind, "metadata": {**metadata}})
+
+
+SHOP = Verdict(
+    ref("Component", "shop", "shop-frontend"),
+    Health("False", "Error", "DependencyNotReady", since=ago(minutes=4)),
+    Diagnosis(
+        findings=(
+            Finding(
+                "waits for Component shop/database",
+                "DependencyNotReady",
+                (
+                    Finding(
+                        "Deployment shop/postgres: 0 of 1 replicas available",
+                        because=(
+                            Finding(
+                                'Pod shop/postgres-6d4: image "postgres:99" not found',
+                                "ErrImagePull",
+                                is_root_cause=True,
+                            ),
+                        ),
+                    ),
+                ),
+            ),
+        ),
+        next_step='correct spec.values.image.tag of Component shop/database (now "99").',
+    ),
+)
+
+
+def test_why_draws_a_tree_down_to_the_root_cause() -> None:
+    assert why.told(SHOP, PLAIN, NOW) == look(
+        """
+        ✗ Component shop/shop-frontend is not ready (for 4m)
+        └─ waits for Component shop/database                            DependencyNotReady
+           └─ Deployment shop/postgres: 0 of 1 replicas available
+              └─ Pod shop/postgres-6d4: image "postgres:99" not found   ErrImagePull   <- root cause
+        Next: correct spec.values.image.tag of Component shop/database (now "99").
+        """
+    )
+
+
+def test_why_has_an_ascii_form() -> None:
+    lines = why.told(SHOP, ASCII, NOW)
+    assert all(line.isascii() for line in lines)
+    assert lines[:2] == look(
+        """
+        x Component shop/shop-frontend is not ready (for 4m)
+        `- waits for Component shop/database                            DependencyNotReady
+        """
+    )
+
+
+def test_siblings_in_a_tree_are_joined_by_a_line() -> None:
+    findings = (Finding("first", because=(Finding("inner"),)), Finding("second"))
+    assert why.drawn(findings, PLAIN) == ["├─ first", "│  └─ inner", "└─ second"]
+
+
+def test_why_shows_the_objects_own_message_where_nobody_knows_more() -> None:
+    seen = Verdict(ref("Thing", "a", "b"), Health("False", "Error", "Broken", "the pump leaks"))
+    assert why.told(seen, PLAIN, NOW) == ["✗ Thing a/b is not ready", "└─ the pump leaks   Broken"]
+
+
+def test_why_has_nothing_to_tell_about_a_ready_object() -> None:
+    seen = Verdict(ref("Thing", "a", "b"), Health("True", "Ready", since=ago(days=3)))
+    assert why.told(seen, PLAIN, NOW) == ["✔ Thing a/b is ready (for 3d)"]
+
+
+def test_why_is_the_same_tree_for_programs() -> None:
+    told = why.as_json(SHOP)
+    assert told["object"] == {
+        "group": "",
+        "version": "v1",
+        "kind": "Component",
+        "namespace": "shop",
+        "name": "shop-frontend",
+    }
+    assert told["nextStep"] == SHOP.diagnosis.next_step
+
+
+def test_status_shows_conditions_children_and_events() -> None:
+    message = "sap-btp-manager Secret in kyma-system namespace not found"
+    condition = Condition(
+        type="Ready", status="False", reason="MissingSecret", message=message, last_transition_time=ago(minutes=3)
+    )
+    operand = ref("Deployment", "kyma-system", "sap-btp-operator-controller-manager")
+    sheet = Sheet(
+        Verdict(
+            ref("BtpOperator", "kyma-system", "btpoperator"),
+            Health("False", "Warning", "MissingSecret", message, ago(minutes=3)),
+            Diagnosis(
+                next_step="create the Secret.",
+                next_try="as soon as the Secret changes",
+                unready=(Child(operand, "0 of 1 replicas available"),),
+            ),
+        ),
+        [condition],
+        [Happening(ago(minutes=2), "Warning", "MissingSecret", 4, ref("BtpOperator", "kyma-system", "b"), message)],
+    )
+    assert status.shown(sheet, PLAIN, NOW) == look(
+        """
+        ✗ BtpOperator kyma-system/btpoperator is not ready (for 3m)
+          State:    Warning
+          Reason:   MissingSecret
+          Message:  sap-btp-manager Secret in kyma-system namespace not found
+          Next try: as soon as the Secret changes
+          Next:     create the Secret.
+
+        Conditions:
+          TYPE   STATUS  REASON         SINCE  MESSAGE
+          Ready  False   MissingSecret  3m     sap-btp-manager Secret in kyma-system namespace not found
+
+        Not ready:
+          Deployment kyma-system/sap-btp-operator-controller-manager: 0 of 1 replicas available
+
+        Events:
+          LAST  TYPE     REASON              COUNT  OBJECT                        NOTE
+          2m    Warning  MissingSecret       4      BtpOperator kyma-system/b     sap-btp-manager Secret in kyma-system namespace not found
+        """  # noqa: E501  # a line as it is printed
+    )
+
+
+def test_an_event_series_tells_how_often_and_when_last() -> None:
+    event = Unstructured.of(
+        {
+            "apiVersion": "events.k8s.io/v1",
+            "kind": "Event",
+            "metadata": {"name": "e", "namespace": "n"},
+            "eventTime": "2026-05-01T11:00:00.000000Z",
+            "series": {"count": 7, "lastObservedTime": "2026-05-01T11:59:00.000000Z"},
+            "type": "Warning",
+            "reason": "Broken",
+            "note": "a\x1b[2J",
+            "regarding": {"apiVersion": "v1", "kind": "Pod", "namespace": "n", "name": "p"},
+        }
+    )
+    assert events.table([events.happening(event)], NOW)[1] == (
+        "1m    Warning  Broken              7      Pod n/p                       a\\x1b[2J"
+    )
+
+
+def test_an_event_of_the_older_api_is_read_too() -> None:
+    event = Unstructured.of(
+        {
+            "metadata": {"name": "e", "namespace": "n"},
+            "eventTime": None,
+            "deprecatedCount": 3,
+            "deprecatedLastTimestamp": "2026-05-01T11:58:00Z",
+            "regarding": {"kind": "Pod", "name": "p", "namespace": "n"},
+        }
+    )
+    seen = events.happening(event)
+    assert (seen.count, seen.last) == (3, ago(minutes=2))

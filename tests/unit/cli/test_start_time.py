@@ -1,0 +1,40 @@
+"""Start time is a feature: what help and version may cost."""
+
+from __future__ import annotations
+
+import json
+import resource
+import subprocess
+import sys
+
+import pytest
+
+HEAVY = {"aiohttp", "cryptography", "rich", "yaml", "msgspec", "prometheus_client", "asyncio"}
+PROBE = """
+import json, sys
+from stellwerk.cli.main import run
+sys.stdout = sys.stderr
+code = run(sys.argv[1:])
+sys.__stdout__.write(json.dumps([code, sorted({name.partition(".")[0] for name in sys.modules})]))
+"""
+
+
+@pytest.mark.parametrize("arguments", [["--version"], ["--help"], ["-h"], ["-v", "--version"], ["completion", "bash"]])
+def test_help_and_version_import_nothing_heavy(arguments: list[str]) -> None:
+    done = subprocess.run([sys.executable, "-c", PROBE, *arguments], capture_output=True, check=True)
+    code, modules = json.loads(done.stdout)
+    assert code == 0
+    assert set() == HEAVY & set(modules)
+
+
+@pytest.mark.parametrize(("argument", "seconds"), [("--version", 0.08), ("--help", 0.15)])
+def test_help_and_version_come_at_once(argument: str, seconds: float) -> None:
+    """Processor time, the best of three, and three times the promise: other work on the machine is not our cost."""
+    assert min(_processor_seconds(argument) for _ in range(3)) < 3 * seconds
+
+
+def _processor_seconds(argument: str) -> float:
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    subprocess.run([sys.executable, "-m", "stellwerk.cli.main", argument], capture_output=True, check=True)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime

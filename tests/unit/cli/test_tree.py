@@ -1,0 +1,80 @@
+"""The tree of verbs, from the words on the command line to the exit code."""
+
+from __future__ import annotations
+
+import click
+import pytest
+
+from stellwerk.cli import settings, tree
+from stellwerk.cli.main import run
+from stellwerk.cli.settings import Settings
+
+
+@pytest.mark.parametrize("name", tree.VERBS)
+def test_every_verb_in_help_exists_and_says_the_same_of_itself(name: str) -> None:
+    loaded = tree.VERBS[name].load(name)
+    assert loaded.name == name
+    assert loaded.get_short_help_str(limit=200) == tree.VERBS[name].summary
+
+
+def test_a_mistyped_verb_is_refused_with_the_nearest(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["staus"]) == 2
+    shown = capsys.readouterr()
+    assert shown.out == ""
+    assert shown.err.splitlines()[0] == "Error:   There is no verb 'staus'. Did you mean status?"
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["get", "-o", "xml"],
+        ["get", "-o", "jsonpath={.a"],
+        ["get", "--no-such-option"],
+        ["why"],
+        ["why", "no-slash"],
+        ["status", "a/b/c/d"],
+        ["completion", "tcsh"],
+    ],
+)
+def test_wrong_usage_ends_with_two_and_a_way_on(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(arguments) == 2
+    lines = capsys.readouterr().err.splitlines()
+    assert lines[0].startswith("Error:   ")
+    assert any(line.startswith("Fix:     ") for line in lines)
+    assert not any("Traceback" in line for line in lines)
+
+
+def test_no_verb_at_all_prints_help(capsys: pytest.CaptureFixture[str]) -> None:
+    run([])
+    assert "Usage: stellwerk" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_the_completion_script_calls_us_back(shell: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["completion", shell]) == 0
+    assert f"_STELLWERK_COMPLETE={shell}_complete" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "expected"),
+    [
+        (["-n", "a"], [], Settings(namespace="a")),
+        ([], ["-n", "b"], Settings(namespace="b")),
+        (["-n", "a"], ["-n", "b"], Settings(namespace="b")),
+        (
+            ["-A", "--as", "jane"],
+            ["-q", "--no-color"],
+            Settings(all_namespaces=True, user="jane", quiet=True, no_colour=True),
+        ),
+        (["--context", "c"], ["-v"], Settings(context="c", verbose=True)),
+    ],
+)
+def test_shared_options_count_before_and_after_the_verb(
+    before: list[str], after: list[str], expected: Settings
+) -> None:
+    seen: list[Settings] = []
+    verb = click.command("verb")(settings.all_of(lambda: seen.append(settings.current())))
+    group = click.group("program")(settings.all_of(lambda: None))
+    group.add_command(verb)
+    group.main([*before, "verb", *after], standalone_mode=False)
+    assert seen == [expected]
