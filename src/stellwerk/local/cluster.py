@@ -145,6 +145,7 @@ class LocalCluster:
             started: list[Process] = []
             try:
                 with self._needs_space():
+                    self._end_outdated(binaries)
                     self._prepare()
                     self._start_all(binaries, started, say)
             except BaseException:
@@ -163,10 +164,7 @@ class LocalCluster:
     def stop(self) -> None:
         """End every process and keep the data for the next `up`."""
         with self._alone():
-            everything = self._recorded()
-            etcd = [process for process in everything if process.name == ETCD]
-            processes.stop_all([process for process in everything if process.name != ETCD], grace_seconds=10.0)
-            processes.stop_all(etcd, grace_seconds=10.0)
+            _stop_in_order(self._recorded())
 
     def start(self, name: str) -> None:
         """Start one component that was stopped or killed. Returns at once; see `wait_until_ready`."""
@@ -214,6 +212,13 @@ class LocalCluster:
         self._write_pair("server", authority.server([HOST]))
 
     # Start
+
+    def _end_outdated(self, binaries: build.Binaries) -> None:
+        """After an update of ours, what runs is last week's program: it ends, and its data is taken over."""
+        programs = (binaries.control_plane, binaries.pod_runner)
+        running = [process for name in self.options.components if (process := self.process(name)).is_running()]
+        outdated = [process for process in running if not any(process.runs(program) for program in programs)]
+        _stop_in_order(outdated)
 
     def _start_all(self, binaries: build.Binaries, started: list[Process], say: build.Say) -> None:
         if not self._run_state_complete():
@@ -465,6 +470,12 @@ class LocalCluster:
         finally:
             self._lock_file.unlink(missing_ok=True)
             os.close(lock)
+
+
+def _stop_in_order(running: Sequence[Process]) -> None:
+    """Whoever uses etcd first, so that nobody waits for answers that cannot come; then etcd."""
+    processes.stop_all([process for process in running if process.name != ETCD], grace_seconds=10.0)
+    processes.stop_all([process for process in running if process.name == ETCD], grace_seconds=10.0)
 
 
 def _locked(file: Path) -> int:

@@ -63,6 +63,15 @@ class Process:
         finally:
             os.close(descriptor)
 
+    def runs(self, program: Path) -> bool:
+        """Whether the process is this program, and not another one or one that was replaced on the disk since."""
+        if (pid := self.pid) is None:
+            return False
+        try:
+            return Path(f"/proc/{pid}/exe").readlink() == program.resolve()
+        except OSError:
+            return False
+
     def start(self, arguments: Sequence[str], *, working_folder: Path, environment: Mapping[str, str]) -> int:
         """Start the process unless it runs already, and return its id. `arguments[0]` is the path of the program."""
         descriptor = os.open(self._file, os.O_RDWR | os.O_CREAT, 0o600)

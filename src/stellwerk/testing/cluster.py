@@ -10,16 +10,17 @@ from __future__ import annotations
 import json
 import os
 import secrets
+import shutil
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from stellwerk.local import processes
 from stellwerk.local.cluster import LocalCluster
-from stellwerk.local.components import Options
+from stellwerk.local.components import API_SERVER, ETCD, Options
 from stellwerk.local.processes import Process
 
 _FOLDER = "STELLWERK_TEST_CLUSTERS"
@@ -80,6 +81,30 @@ def _watch_over(folder: Path) -> None:
 
 def _reaper(folder: Path) -> Process:
     return processes.Process("reaper", folder, folder / "reaper.log")
+
+
+def save_data(cluster: LocalCluster, name: str) -> None:
+    """Keep what etcd holds now under a name; the cluster pauses for a moment."""
+    _while_stopped(cluster, [ETCD], lambda: shutil.copytree(cluster.folder / "data", cluster.folder / "saved" / name))
+
+
+def restore_data(cluster: LocalCluster, name: str) -> None:
+    """Turn the cluster's time back to what was saved, as from a backup: newer revisions never happened."""
+    data = cluster.folder / "data"
+
+    def swap() -> None:
+        shutil.rmtree(data)
+        shutil.copytree(cluster.folder / "saved" / name, data)
+
+    # The API server's cache would go on serving the newer view, so it is started anew as well.
+    _while_stopped(cluster, [API_SERVER, ETCD], swap)
+
+
+def _while_stopped(cluster: LocalCluster, names: Sequence[str], act: Callable[[], object]) -> None:
+    for name in names:
+        cluster.process(name).stop()
+    act()
+    cluster.up()
 
 
 def create_namespace(cluster: LocalCluster, prefix: str = "test") -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -12,7 +13,9 @@ from pathlib import Path
 import pytest
 from tests.cluster.local.conftest import ByHand, wait_until
 
+from stellwerk.local import build
 from stellwerk.local.cluster import LocalCluster
+from stellwerk.testing.cluster import restore_data, save_data
 
 CONFIG_MAPS = "/api/v1/namespaces/default/configmaps"
 
@@ -71,13 +74,35 @@ def test_data_survives_a_stop_and_down_leaves_nothing(by_hand: ByHand) -> None:
     assert [path for path in folder.parent.iterdir() if by_hand.name in path.name] == []
 
 
-def test_one_component_can_be_restarted_alone(by_hand: ByHand) -> None:
-    assert by_hand.run("up").returncode == 0
+def test_one_component_can_be_restarted_alone_and_time_turned_back(by_hand: ByHand) -> None:
+    cluster = by_hand.cluster
+    cluster.up()
     before = by_hand.pids()
-    by_hand.cluster.restart("kube-apiserver")
+    cluster.restart("kube-apiserver")
     after = by_hand.pids()
     assert after["etcd"] == before["etcd"]
     assert after["kube-apiserver"] != before["kube-apiserver"]
+    cluster.wire().ask("POST", CONFIG_MAPS, {"metadata": {"name": "old"}})
+    save_data(cluster, "backup")
+    cluster.wire().ask("POST", CONFIG_MAPS, {"metadata": {"name": "new"}})
+    restore_data(cluster, "backup")
+    assert exists(cluster, "old")
+    assert not exists(cluster, "new")
+
+
+def test_programs_of_an_older_build_give_way_and_leave_their_data(by_hand: ByHand, tmp_path: Path) -> None:
+    older = build.ensure().folder
+    shutil.copytree(older, tmp_path / older.name, copy_function=os.link if same_disk(older, tmp_path) else shutil.copy2)
+    assert by_hand.run("up", STELLWERK_CACHE=str(tmp_path)).returncode == 0
+    by_hand.cluster.wire().ask("POST", CONFIG_MAPS, {"metadata": {"name": "precious"}})
+    before = set(by_hand.pids().values())
+    assert by_hand.run("up").returncode == 0
+    assert before.isdisjoint(by_hand.pids().values())
+    assert exists(by_hand.cluster, "precious")
+
+
+def same_disk(one: Path, other: Path) -> bool:
+    return one.stat().st_dev == other.stat().st_dev
 
 
 SESSION = """

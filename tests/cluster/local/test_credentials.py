@@ -1,0 +1,55 @@
+"""Whoever gets a kubeconfig may what RBAC grants, and nothing else."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from stellwerk.local.cluster import LocalCluster
+
+
+def kubectl(kubeconfig: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    program = Path(sys.prefix) / "bin" / "kubectl"
+    return subprocess.run(
+        [program, "--kubeconfig", kubeconfig, *arguments], capture_output=True, text=True, timeout=30, check=False
+    )
+
+
+def who_am_i(kubeconfig: Path) -> tuple[str, set[str]]:
+    answer = json.loads(kubectl(kubeconfig, "auth", "whoami", "-o", "json").stdout)
+    user = answer["status"]["userInfo"]
+    return user["username"], set(user["groups"])
+
+
+def test_the_administrators_kubeconfig_works_with_kubectl(cluster: LocalCluster) -> None:
+    assert who_am_i(cluster.kubeconfig) == ("stellwerk:admin", {"system:masters", "system:authenticated"})
+
+
+@pytest.mark.req("R-901")
+def test_an_issued_kubeconfig_is_that_user_without_any_right(cluster: LocalCluster, namespace: str) -> None:
+    user = f"system:serviceaccount:{namespace}:operator"
+    groups = ["system:serviceaccounts", f"system:serviceaccounts:{namespace}"]
+    issued = cluster.kubeconfig_for(user, groups)
+    assert who_am_i(issued) == (user, {*groups, "system:authenticated"})
+    refused = kubectl(issued, "get", "secrets", "-n", namespace)
+    assert refused.returncode != 0
+    assert "Forbidden" in refused.stderr
+
+
+def test_an_issued_kubeconfig_gains_what_is_granted(cluster: LocalCluster, namespace: str) -> None:
+    issued = cluster.kubeconfig_for(f"jane of {namespace}")
+    rights = f"/apis/rbac.authorization.k8s.io/v1/namespaces/{namespace}/rolebindings"
+    binding = {
+        "metadata": {"name": "jane"},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "view"},
+        "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": f"jane of {namespace}"}],
+    }
+    granted = cluster.wire().ask("POST", rights, binding)
+    assert granted is not None
+    assert granted.status == 201, granted.body
+    seen = kubectl(issued, "get", "configmaps", "-n", namespace, "-o", "name")
+    assert (seen.returncode, seen.stdout.strip()) == (0, "configmap/kube-root-ca.crt"), seen.stderr
