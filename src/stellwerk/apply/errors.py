@@ -3,6 +3,7 @@
     ApplyError               the tree's root; `str()` is a sentence for people
     ├── UnreadableManifest   text that is not a Kubernetes manifest; knows file, document and line
     ├── InvalidSet           objects that must not be sent; lists every problem, before the first write
+    ├── UnreadableStatus     a live object whose status breaks the API conventions
     └── WriteFailed          the API server did not take some objects; lists every failure of the wave
 
 A `Problem` or `Failure` belongs to one object. What it means for a custom resource (reason, retry) is for the operator
@@ -58,6 +59,10 @@ class InvalidSet(ApplyError):
     def __init__(self, problems: Sequence[Problem]) -> None:
         self.problems = tuple(problems)
         super().__init__(_listed([str(problem) for problem in self.problems]))
+
+
+class UnreadableStatus(ApplyError):
+    """A live object's status breaks the API conventions, so that nothing can be said about its readiness."""
 
 
 class Obstacle(Enum):

@@ -84,6 +84,17 @@ def read_text(text: str | bytes, *, file: str = "", limits: Limits = DEFAULT_LIM
     return tuple(documents)
 
 
+def read_value(text: str | bytes, *, file: str = "", limits: Limits = DEFAULT_LIMITS) -> JsonValue:
+    """The value of a YAML text with one document; None of an empty one. For YAML that is no manifest.
+
+    Raises `UnreadableManifest` with the position of what is wrong, or where a second document follows.
+    """
+    values = list(_Reader(file, limits).documents(text))
+    if len(values) > 1:
+        raise UnreadableManifest("expected one document", file=file, document=2, line=values[1][1].line)
+    return values[0][0] if values else None
+
+
 def read_folder(folder: Path, *, limits: Limits = DEFAULT_LIMITS) -> tuple[Document, ...]:
     """The documents of the files `*.yml` and `*.yaml` right in a folder, in the order of their names.
 
