@@ -1,0 +1,209 @@
+"""Why a Deployment is not ready: the first cause, in one sentence.
+
+Kubernetes knows, but says it in four places: no pod can be made (condition ReplicaFailure), no node takes it (condition
+PodScheduled), a container does not start or ends (container statuses), a probe or a volume fails (only an Event). The
+first of these that applies explains the ones behind it, so it is the one to tell.
+
+Names of pods and numbers of tries are left out: the sentence ends up in conditions, which must not flap.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from stellwerk.kube.model import JsonObject, JsonValue, Unstructured, dig
+
+_MAX_WORDS = 300
+
+
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """Why something is not ready, and what a person can do."""
+
+    what: str
+    fix: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.what} ({self.fix})" if self.fix else self.what
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What was read around a Deployment. More than belongs to it does no harm: owners are followed."""
+
+    replica_sets: Sequence[Unstructured] = ()
+    pods: Sequence[Unstructured] = ()
+    events: Sequence[Unstructured] = ()
+    """Core Events of the namespace, in any order."""
+
+
+def explain(deployment: Unstructured, around: Surroundings) -> Cause | None:
+    """Why a Deployment is not ready; None where nothing says so. Pure."""
+    newest = _newest(_owned(around.replica_sets, {deployment.metadata.uid}))
+    pods = _owned(around.pods, {newest.metadata.uid}) if newest is not None else []
+    for cause in _causes(deployment, newest, pods, around.events):
+        return cause
+    return None
+
+
+def _causes(
+    deployment: Unstructured, newest: Unstructured | None, pods: Sequence[Unstructured], events: Sequence[Unstructured]
+) -> Iterator[Cause]:
+    if deployment.at("spec", "paused") is True:
+        yield Cause("its rollout is paused", "set spec.paused to false")
+    for owner in (deployment, newest):
+        if message := _condition(owner, "ReplicaFailure", "True"):
+            yield no_pod(message, deployment.key.namespace)
+    yield from (cause for pod in pods if (cause := _unscheduled(pod)))
+    yield from (cause for pod in pods for cause in _containers(pod))
+    yield from (cause for pod in pods for cause in _from_events(pod, events))
+    if message := _condition(deployment, "Progressing", "False"):
+        yield Cause(_tidy(message))
+
+
+# ---- no pod can be made
+
+_REFUSED_POD = re.compile(r'^pods? "[^"]*" is forbidden: |^Pod "[^"]*" is invalid: |^Error creating: ')
+_NO_PRIORITY_CLASS = re.compile(r"no PriorityClass with name (\S+) was found")
+_NO_SERVICE_ACCOUNT = re.compile(r"error looking up service account ([^:\s]+)")
+_QUOTA = re.compile(r"exceeded quota: ([^,]+)")
+_POD_SECURITY = re.compile(r'violates PodSecurity "([^"]+)"')
+
+
+def no_pod(message: str, namespace: str) -> Cause:
+    """What keeps a ReplicaSet from making a pod, from the message of its condition ReplicaFailure."""
+    if match := _NO_PRIORITY_CLASS.search(message):
+        return Cause(f"PriorityClass {match.group(1)} does not exist", "create it")
+    if match := _NO_SERVICE_ACCOUNT.search(message):
+        return Cause(f"ServiceAccount {match.group(1)} does not exist", "create it")
+    if match := _QUOTA.search(message):
+        return Cause(f"ResourceQuota {namespace}/{match.group(1)} is used up", "raise the quota or free some of it")
+    if match := _POD_SECURITY.search(message):
+        return Cause(
+            f"Namespace {namespace} refuses its pods: PodSecurity {match.group(1)}",
+            "change the namespace's pod-security labels or the pods' security contexts",
+        )
+    return Cause(f"no pod can be created: {_tidy(message)}")
+
+
+# ---- no node takes the pod
+
+_PREEMPTION = re.compile(r"\.? *(?:no new claims to deallocate, *)?preemption: .*$")
+
+
+def _unscheduled(pod: Unstructured) -> Cause | None:
+    message = _condition(pod, "PodScheduled", "False")
+    if not message:
+        return None
+    # The tail about preemption repeats what was said and hides the reason.
+    return Cause(f"no node takes its pod: {_PREEMPTION.sub('', _tidy(message))}")
+
+
+# ---- a container does not start, or ends
+
+_PULL = {"ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull", "ImageInspectError"}
+_CONFIG = {"CreateContainerConfigError", "CreateContainerError", "RunContainerError"}
+
+
+def _containers(pod: Unstructured) -> Iterator[Cause]:
+    for status in _statuses(pod):
+        waiting, ended = dig(status, "state", "waiting"), dig(status, "state", "terminated")
+        if isinstance(waiting, dict) and (cause := _does_not_start(status, waiting)):
+            yield cause
+        elif isinstance(ended, dict) and dig(ended, "exitCode") != 0:
+            yield Cause(f"container {_text(status, 'name')} {_ending(ended)}", "see its log")
+
+
+def _does_not_start(status: JsonObject, waiting: JsonObject) -> Cause | None:
+    container, reason, message = _text(status, "name"), _text(waiting, "reason"), _text(waiting, "message")
+    if reason in _PULL:
+        fix = "check the image's name, and the pull secret if the registry asks for one"
+        return Cause(f"image {_text(status, 'image') or 'of ' + container} cannot be pulled", fix)
+    if reason == "CrashLoopBackOff":
+        last = dig(status, "lastState", "terminated")
+        ending = _ending(last) if isinstance(last, dict) else "ends soon after its start"
+        return Cause(f"container {container} crashes again and again: it {ending}", "see its log")
+    if reason in _CONFIG:
+        return Cause(f"container {container} cannot be started: {_tidy(message)}")
+    return None
+
+
+def _ending(ended: JsonObject) -> str:
+    if _text(ended, "reason") == "OOMKilled":
+        return "was killed for using more memory than its limit"
+    code = dig(ended, "exitCode")
+    return f"ended with exit code {code}" if isinstance(code, int) else "ended"
+
+
+def _statuses(pod: Unstructured) -> list[JsonObject]:
+    listed: list[JsonObject] = []
+    for name in ("initContainerStatuses", "containerStatuses"):
+        found = pod.at("status", name)
+        listed.extend(one for one in (found if isinstance(found, list) else []) if isinstance(one, dict))
+    return listed
+
+
+# ---- what only Events tell
+
+_PROBE = re.compile(r"^(Readiness|Liveness|Startup) probe (?:failed|errored)", re.IGNORECASE)
+
+
+def _from_events(pod: Unstructured, events: Sequence[Unstructured]) -> Iterator[Cause]:
+    about = sorted((event for event in events if event.at("involvedObject", "uid") == pod.metadata.uid), key=_last_seen)
+    for event in reversed(about):
+        reason, message = _text(event.body, "reason"), _text(event.body, "message")
+        if reason in ("FailedMount", "FailedAttachVolume"):
+            yield Cause(f"a volume of its pod cannot be mounted: {_tidy(message)}")
+        elif reason == "Unhealthy" and (match := _PROBE.search(message)):
+            yield Cause(f"its {match.group(1).lower()} probe fails: {_tidy(_after(message))}", "see its log")
+        elif reason == "FailedCreatePodSandBox":
+            yield Cause("the network or runtime of its node cannot start the pod", "see the node")
+
+
+def _last_seen(event: Unstructured) -> str:
+    for path in (("series", "lastObservedTime"), ("lastTimestamp",), ("eventTime",)):
+        if isinstance(value := event.at(*path), str):
+            return value  # one format, so text sorts as time does
+    return ""
+
+
+def _after(message: str) -> str:
+    return message.partition(":")[2].strip() or message
+
+
+# ---- reading
+
+
+def _owned(objects: Iterable[Unstructured], owners: set[str]) -> list[Unstructured]:
+    return [one for one in objects if any(owner.uid in owners for owner in one.metadata.owner_references)]
+
+
+def _newest(replica_sets: Sequence[Unstructured]) -> Unstructured | None:
+    """The replica set of the latest revision; the numbers are counted up in an annotation."""
+
+    def revision(one: Unstructured) -> tuple[int, str]:
+        number = one.metadata.annotations.get("deployment.kubernetes.io/revision", "")
+        return (int(number) if number.isdecimal() else 0, one.metadata.name)
+
+    return max(replica_sets, key=revision, default=None)
+
+
+def _condition(owner: Unstructured | None, type_: str, status: str) -> str:
+    """The message of a condition that has this status; empty where it has not."""
+    conditions = owner.at("status", "conditions") if owner is not None else None
+    for condition in conditions if isinstance(conditions, list) else []:
+        if dig(condition, "type") == type_ and dig(condition, "status") == status:
+            return str(dig(condition, "message") or dig(condition, "reason") or f"{type_} is {status}")
+    return ""
+
+
+def _text(body: JsonValue, name: str) -> str:
+    value = dig(body, name)
+    return value if isinstance(value, str) else ""
+
+
+def _tidy(message: str) -> str:
+    line = _REFUSED_POD.sub("", " ".join(message.split()))
+    return line if len(line) <= _MAX_WORDS else f"{line[: _MAX_WORDS - 3]}..."
