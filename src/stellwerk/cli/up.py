@@ -1,18 +1,23 @@
-"""`stellwerk up`: the local system, from nothing to ready."""
+"""`stellwerk up`: the local system, from nothing to ready.
+
+Each part is a step; the control plane is the first, and what runs on it joins as further steps. The room `local` knows
+none of them.
+"""
 
 from __future__ import annotations
 
-import sys
+from collections.abc import Callable
 
 import click
 
-from stellwerk.cli.system import Done, Say, Step, carry_out
+from stellwerk.cli import settings
+from stellwerk.cli.system import Done, Step, carry_out
 
 
 def control_plane(name: str, port: int) -> Step:
     """The step that brings up Kubernetes, or finds it running."""
 
-    def run(say: Say) -> Done:
+    def run(say: Callable[[str], None]) -> Done:
         from stellwerk.local.cluster import named
         from stellwerk.local.components import Options
 
@@ -26,14 +31,12 @@ def control_plane(name: str, port: int) -> Step:
 
 @click.command("up")
 @click.option("--name", default="local", show_default=True, help="Which local system; several live side by side.")
-@click.option("--port", default=0, help="The API server's port; a free one is chosen and kept otherwise.")
-@click.option("-q", "--quiet", is_flag=True, help="Print errors only.")
-def command(name: str, port: int, quiet: bool) -> None:
+@click.option(
+    "--port",
+    type=click.IntRange(1024, 65535),
+    help="The API server's port; without it a free one is chosen and kept.",
+)
+@settings.general
+def command(name: str, port: int | None) -> None:
     """Start the local system, or find it running."""
-    from stellwerk.local.errors import LocalError
-
-    try:
-        carry_out([control_plane(name, port)], quiet=quiet)
-    except LocalError as error:
-        click.echo(str(error), err=True)
-        sys.exit(1)
+    carry_out([control_plane(name, port or 0)])

@@ -419,7 +419,7 @@ class LocalCluster:
 
     def _ask(self, path: str) -> Answer | None:
         try:
-            return self.wire().ask("GET", path, timeout_seconds=2.0)
+            return self.wire().ask("GET", path, timeout_seconds=5.0)
         except OSError:  # No certificates yet, or none any more.
             return None
 

@@ -1,0 +1,59 @@
+"""`stellwerk up`, `status` and `down`, as a person types them."""
+
+from __future__ import annotations
+
+import os
+import re
+import secrets
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from stellwerk.local.cluster import LocalCluster
+from stellwerk.testing import cluster as clusters
+
+Type = Callable[..., subprocess.CompletedProcess[str]]
+
+
+@pytest.fixture
+def name() -> Iterator[str]:
+    chosen = f"typed-{secrets.token_hex(4)}"
+    yield chosen
+    LocalCluster(clusters.session_folder() / chosen).down()
+
+
+@pytest.fixture
+def stellwerk(name: str) -> Type:
+    """Types one verb about the system of this test."""
+    program = Path(sys.prefix) / "bin" / "stellwerk"
+    environment = {**os.environ, "STELLWERK_STATE": str(clusters.session_folder()), "LC_ALL": "C.UTF-8"}
+
+    def run(*words: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [program, *words, "--name", name], env=environment, capture_output=True, text=True, timeout=100, check=False
+        )
+
+    return run
+
+
+@pytest.mark.req("R-901")
+def test_up_says_where_it_runs_status_agrees_and_down_ends_it(stellwerk: Type) -> None:
+    before = stellwerk("status")
+    assert (before.returncode, before.stdout) == (1, "")
+    assert "stellwerk up" in before.stderr
+
+    up = stellwerk("up")
+    assert up.returncode == 0, up.stderr
+    first = up.stdout.splitlines()[0]
+    assert re.fullmatch(r"✔ control plane ready {14}\d+\.\d s   API server 1\.\d+\.\d+ on 127\.0\.0\.1:\d+", first)
+
+    status = stellwerk("status")
+    assert status.returncode == 0
+    assert status.stdout.splitlines()[0].split()[-1] == first.split()[-1]
+    assert "✗" not in status.stdout
+
+    assert stellwerk("down").returncode == 0
+    assert stellwerk("status").returncode == 1

@@ -1,0 +1,79 @@
+"""How a start and the local system look to a person."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+import pytest
+from click.testing import CliRunner
+
+from stellwerk.cli import system, up
+from stellwerk.cli.system import Done, Step, done_line, status_lines
+from stellwerk.cli.text import Style
+from stellwerk.local.cluster import ClusterStatus, ComponentStatus
+from stellwerk.local.errors import NoSpace
+
+LOGS = Path("/clusters/local/log")
+
+
+@pytest.mark.parametrize(
+    ("done", "line"),
+    [
+        (
+            Done("control plane ready", "API server 1.36.3 on 127.0.0.1:40123"),
+            "✔ control plane ready              3.1 s   API server 1.36.3 on 127.0.0.1:40123",
+        ),
+        (Done("CRDs installed (17)"), "✔ CRDs installed (17)              3.1 s"),
+        (
+            Done("dashboard", "http://127.0.0.1:40125/#token=...", timed=False),
+            "✔ dashboard                        http://127.0.0.1:40125/#token=...",
+        ),
+    ],
+)
+def test_a_finished_step_is_one_line(done: Done, line: str) -> None:
+    assert done_line(done, 3.14, Style()) == line
+
+
+def test_a_failed_step_is_named_and_nothing_follows_it() -> None:
+    begun: list[str] = []
+
+    def refuse(say: object) -> Done:
+        raise NoSpace("cannot start", cause="the disk is full", fix="free some space")
+
+    def begin(say: object) -> Done:
+        begun.append("operators")
+        return Done("operators running")
+
+    steps = [Step("control plane", refuse), Step("operators", begin)]
+    answer = CliRunner().invoke(click.Command("start", callback=lambda: system.carry_out(steps)))
+    assert isinstance(answer.exception, NoSpace)
+    assert (answer.stdout, answer.stderr) == ("", "✗ control plane\n")
+    assert begun == []
+
+
+def test_the_status_of_a_ready_system_names_its_address_and_processes() -> None:
+    parts = [ComponentStatus("etcd", 41, LOGS / "etcd.log"), ComponentStatus("kube-apiserver", 42, LOGS / "x.log")]
+    seen = ClusterStatus(Path("/clusters/local"), "https://127.0.0.1:40123", "v1.36.3", True, parts)
+    assert status_lines(seen, Style()) == [
+        "✔ control plane ready              API server 1.36.3 on 127.0.0.1:40123",
+        "✔ etcd                             process 41",
+        "✔ kube-apiserver                   process 42",
+    ]
+
+
+def test_the_status_of_a_broken_system_says_where_to_look() -> None:
+    parts = [ComponentStatus("etcd", None, LOGS / "etcd.log")]
+    seen = ClusterStatus(Path("/clusters/local"), "https://127.0.0.1:40123", "", False, parts)
+    assert status_lines(seen, Style(symbols=False)) == [
+        "x control plane not ready          /clusters/local",
+        "x etcd                             not running, see /clusters/local/log/etcd.log",
+    ]
+
+
+@pytest.mark.req("R-901")
+@pytest.mark.parametrize("port", ["80", "1023", "70000"])
+def test_a_privileged_or_impossible_port_is_refused(port: str) -> None:
+    answer = CliRunner().invoke(up.command, ["--port", port])
+    assert answer.exit_code == 2
+    assert port in answer.stderr
