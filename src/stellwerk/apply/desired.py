@@ -222,8 +222,8 @@ def _complaints(body: JsonObject) -> Iterable[str]:
         yield "uses metadata.generateName: an object without a fixed name would be made anew in every pass"
     elif not isinstance(metadata.get("name"), str) or not metadata["name"]:
         yield "has no metadata.name"
-    if not isinstance(metadata.get("namespace") or "", str):
-        yield "metadata.namespace is not text"
+    if not isinstance(metadata.get("namespace"), str | None):
+        yield "metadata.namespace is not text: put the value in quotes"
     for words in ("labels", "annotations"):
         yield from _non_strings(metadata.get(words), words)
 

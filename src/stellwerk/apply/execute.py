@@ -1,0 +1,223 @@
+"""The writes of one pass.
+
+Wave by wave, the members of a wave at the same time. A failure does not stop its neighbours, so that a person sees all
+of a wave's failures at once; it does stop the waves behind, which were ordered behind for a reason.
+
+Nothing is read first and nothing is waited for. What the server answers is remembered in the ledger and handed back, so
+that a cache can tell when it has caught up.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import TypeVar
+
+from stellwerk.apply import ownership
+from stellwerk.apply.desired import Address, Desired
+from stellwerk.apply.errors import Failure, WriteFailed
+from stellwerk.apply.failures import failure_of
+from stellwerk.apply.plan import (
+    Action,
+    Apply,
+    Confirmation,
+    Create,
+    Deferred,
+    Delete,
+    Held,
+    Ledger,
+    Live,
+    Plan,
+    Reclaim,
+    Rules,
+    Unchanged,
+    confirm,
+)
+from stellwerk.kube.client import Client, FieldValidation
+from stellwerk.kube.errors import ApiError
+from stellwerk.kube.model import HasMetadata, JsonObject, View, decode_json, dig, metadata_of, unstructured
+from stellwerk.kube.patch import JsonPatch, replace
+
+T = TypeVar("T", bound=HasMetadata)
+
+
+class Done(Enum):
+    """What happened to an object in a pass."""
+
+    CREATED = "created"
+    APPLIED = "applied"
+    RECLAIMED = "reclaimed"
+    DELETED = "deleted"
+    UNCHANGED = "unchanged"
+    HELD = "held"
+    DEFERRED = "deferred"
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What happened to one object."""
+
+    address: Address
+    done: Done
+    live: Live | None = None
+    """What the server answered to a write; metadata only for Secrets. A cache that holds its resourceVersion, or a
+    later one, has seen the write."""
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What came of a plan. `outcomes` are in the plan's order and end with the wave that failed."""
+
+    outcomes: tuple[Outcome, ...] = ()
+    failures: tuple[Failure, ...] = ()
+
+    def raise_for_failures(self) -> None:
+        """Raise `WriteFailed` with all failures, if there are any."""
+        if self.failures:
+            raise WriteFailed(self.failures)
+
+    @property
+    def written(self) -> tuple[Outcome, ...]:
+        """What went to the server."""
+        return tuple(outcome for outcome in self.outcomes if outcome.done in _WRITTEN)
+
+
+_WRITTEN = {Done.CREATED, Done.APPLIED, Done.RECLAIMED, Done.DELETED}
+
+
+async def execute(
+    plan: Plan,
+    client: Client,
+    ledger: Ledger,
+    rules: Rules,
+    *,
+    now: float,
+    concurrency: int = 16,
+    field_validation: FieldValidation = "Strict",
+) -> Report:
+    """Carry out a plan and remember in `ledger` what the server confirmed.
+
+    `now` is the clock that the plan was made by. With "Strict" a field that the kind does not know is a failure, with
+    "Warn" the server drops it. Failures of the API are reported; anything else (a lost leadership) is raised.
+    """
+    writer = _Writer(client, ledger, rules, now, field_validation)
+    outcomes: list[Outcome] = []
+    for wave in plan.waves:
+        results = await _together(wave, writer.carry_out, concurrency)
+        outcomes.extend(result for result in results if isinstance(result, Outcome))
+        failures = tuple(result for result in results if isinstance(result, Failure))
+        if failures:
+            return Report(tuple(outcomes), failures)
+    return Report(tuple(outcomes))
+
+
+async def _together(
+    wave: Sequence[Action], carry_out: Callable[[Action], Awaitable[Outcome | Failure]], concurrency: int
+) -> list[Outcome | Failure]:
+    """The results of a wave, in its order; at most `concurrency` at a time."""
+    gate = asyncio.Semaphore(concurrency)
+
+    async def one(action: Action) -> Outcome | Failure:
+        async with gate:
+            return await carry_out(action)
+
+    try:
+        async with asyncio.TaskGroup() as tasks:
+            started = [tasks.create_task(one(action), name=str(action)) for action in wave]
+    except ExceptionGroup as group:  # callers expect the error itself; siblings of it were cancelled
+        raise group.exceptions[0] from group
+    return [task.result() for task in started]
+
+
+@dataclass(frozen=True, slots=True)
+class _Writer:
+    """Carries out single actions."""
+
+    client: Client
+    ledger: Ledger
+    rules: Rules
+    now: float
+    field_validation: FieldValidation
+
+    async def carry_out(self, action: Action) -> Outcome | Failure:
+        match action:
+            case Unchanged():
+                return Outcome(action.address, Done.UNCHANGED)
+            case Deferred():
+                return Outcome(action.address, Done.DEFERRED)
+            case Held():
+                return Outcome(action.desired.address, Done.HELD)
+            case Create():
+                return await self._try(action.desired.address, "apply", self._apply(action, Done.CREATED))
+            case Apply():
+                return await self._try(action.desired.address, "apply", self._apply(action, Done.APPLIED))
+            case Reclaim():
+                return await self._try(action.desired.address, "reclaim", self._reclaim(action))
+            case Delete():
+                return await self._try(action.address, "delete", self._delete(action))
+
+    async def _try(self, address: Address, verb: str, write: Awaitable[Outcome]) -> Outcome | Failure:
+        try:
+            return await write
+        except ApiError as error:
+            return failure_of(address, verb, error)
+
+    async def _apply(self, action: Create | Apply | Reclaim, done: Done) -> Outcome:
+        desired = action.desired
+        answer = await self._send(desired)
+        before = self.ledger.get(desired.address)
+        self.ledger[desired.address] = self._confirmed(action, answer, before)
+        return Outcome(desired.address, done, answer)
+
+    async def _send(self, desired: Desired) -> Live:
+        """One forced apply. The answer about a Secret is asked for without its content, so that we hold none of it."""
+        if desired.address.is_secret:
+            return await self._forced(metadata_of(desired.resource), desired.body)
+        return await self._forced(unstructured(desired.resource), desired.body)
+
+    async def _forced(self, target: View[T], body: JsonObject) -> T:
+        manager = self.rules.field_manager
+        return await self.client.apply(target, body, field_manager=manager, field_validation=self.field_validation)
+
+    def _confirmed(self, action: Create | Apply | Reclaim, answer: Live, before: Confirmation | None) -> Confirmation:
+        earlier = before.restored_at if before is not None else None
+        restored_at = self.now if action.restores else earlier
+        return confirm(action.desired, answer, self.rules.field_manager, restored_at=restored_at)
+
+    async def _reclaim(self, action: Reclaim) -> Outcome:
+        """Make the strangers' fields ours, then apply: what we own and do not name goes.
+
+        Caches do not keep field lists, so they are read here. A crash between the two writes is harmless: the object is
+        then not proved equal by anything, and the next pass applies.
+        """
+        await self._take_over(action.desired)
+        return await self._apply(action, Done.RECLAIMED)
+
+    async def _take_over(self, desired: Desired) -> None:
+        resource, key = desired.resource, desired.key
+        found = decode_json(await self.client.raw("GET", resource.path(key.namespace, key.name)))
+        entries = dig(found, "metadata", "managedFields")
+        ours = ownership.reclaimed(_mappings(entries), self.rules.field_manager, self.rules.tolerated)
+        version = dig(found, "metadata", "resourceVersion")
+        # The server compares the resourceVersion: nobody's write in between is lost, it makes a Conflict.
+        patch = JsonPatch([replace("/metadata/managedFields", [*ours]), replace("/metadata/resourceVersion", version)])
+        await self.client.patch(metadata_of(resource), key.name, key.namespace, patch, repeatable=False)
+
+    async def _delete(self, action: Delete) -> Outcome:
+        address = action.address
+        await self.client.delete(
+            metadata_of(address.resource),
+            address.key.name,
+            address.key.namespace,
+            uid=action.uid,
+            resource_version=action.resource_version or None,
+            propagation="Background",
+        )
+        self.ledger.pop(address, None)
+        return Outcome(address, Done.DELETED)
+
+
+def _mappings(value: object) -> list[JsonObject]:
+    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
