@@ -1,0 +1,92 @@
+"""Faults between an operator and its API server: the real server, behind a TLS proxy that obeys a test's rules.
+
+    async with FaultProxy(cluster.kubeconfig) as proxy:
+        proxy.on_requests(requests("create", "configmaps"), Cut(after_forwarding=True), nth(1))
+        operator = OperatorProcess(..., kubeconfig=proxy.kubeconfig)
+        ...
+        await proxy.history.write_seen(2)
+
+A rule is a condition (`requests`, `events`, WRITES, joined by & | ~), a fault, and the occasions on which it happens
+(`nth`, `first`, `chance`). We refused to fake the server: what an operator must withstand is the real one's timing,
+versions and refusals, with a bad line before it.
+"""
+
+from stellwerk.testing.faults.older_view import OlderView
+from stellwerk.testing.faults.on_events import (
+    ANY_FRAME,
+    CutFrame,
+    ErrorFrame,
+    Event,
+    EventFault,
+    Hide,
+    Hold,
+    Repeat,
+    events,
+)
+from stellwerk.testing.faults.on_requests import (
+    Answer,
+    Cut,
+    CutBody,
+    Delay,
+    Drop,
+    EndWatchAfter,
+    Kill,
+    RequestFault,
+)
+from stellwerk.testing.faults.proxy import FaultNeverHappened, FaultProxy, ProxyBroken
+from stellwerk.testing.faults.rules import (
+    ANYTHING,
+    READS,
+    WATCHES,
+    WRITES,
+    Rule,
+    When,
+    after_first,
+    always,
+    by_agent,
+    chance,
+    first,
+    nth,
+    requests,
+)
+from stellwerk.testing.faults.traffic import Exchange, History, Request
+
+__all__ = [
+    "ANYTHING",
+    "ANY_FRAME",
+    "READS",
+    "WATCHES",
+    "WRITES",
+    "Answer",
+    "Cut",
+    "CutBody",
+    "CutFrame",
+    "Delay",
+    "Drop",
+    "EndWatchAfter",
+    "ErrorFrame",
+    "Event",
+    "EventFault",
+    "Exchange",
+    "FaultNeverHappened",
+    "FaultProxy",
+    "Hide",
+    "History",
+    "Hold",
+    "Kill",
+    "OlderView",
+    "ProxyBroken",
+    "Repeat",
+    "Request",
+    "RequestFault",
+    "Rule",
+    "When",
+    "after_first",
+    "always",
+    "by_agent",
+    "chance",
+    "events",
+    "first",
+    "nth",
+    "requests",
+]

@@ -1,0 +1,85 @@
+"""A TLS server on loopback, for the proxy and for doubles of outside services: own authority, free port, clean end."""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+import tempfile
+from collections.abc import Awaitable, Callable
+from contextlib import AsyncExitStack
+from pathlib import Path
+
+from aiohttp import web
+
+from stellwerk.local import certs
+
+HOST = "127.0.0.1"
+_LARGEST_BODY_BYTES = 64 * 1024**2
+
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+
+class TlsServer:
+    """Serves every path with one handler. Opened by `async with`; requests under way are cancelled at the end.
+
+    `authority` is what a client must trust, as PEM. A handler is cancelled when its client goes away.
+    """
+
+    def __init__(self, handler: Handler) -> None:
+        self._handler = handler
+        self._under_way: set[asyncio.Task[web.StreamResponse]] = set()
+        self._open = AsyncExitStack()
+        self.port = 0
+        self.authority = ""
+
+    @property
+    def url(self) -> str:
+        """Where it listens."""
+        return f"https://{HOST}:{self.port}"
+
+    async def __aenter__(self) -> TlsServer:
+        application = web.Application(client_max_size=_LARGEST_BODY_BYTES)
+        application.router.add_route("*", "/{path:.*}", self._handle)
+        runner = web.AppRunner(
+            application,
+            handler_cancellation=True,
+            access_log=None,
+            shutdown_timeout=1.0,
+            max_line_size=64 * 1024,
+            max_field_size=256 * 1024,
+            auto_decompress=False,
+        )
+        with tempfile.TemporaryDirectory(prefix="stellwerk-tls-") as folder:
+            identity = self._identity(Path(folder))
+        await runner.setup()
+        self._open.push_async_callback(runner.cleanup)
+        self._open.push_async_callback(self._cancel_under_way)
+        await web.TCPSite(runner, HOST, self.port, ssl_context=identity).start()
+        self.port = runner.addresses[0][1]
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._open.aclose()
+
+    async def _cancel_under_way(self) -> None:
+        for task in self._under_way:
+            task.cancel()
+        await asyncio.gather(*self._under_way, return_exceptions=True)
+
+    def _identity(self, folder: Path) -> ssl.SSLContext:
+        authority = certs.load_or_create_authority(folder)
+        credential = authority.server([HOST])
+        self.authority = authority.pem.decode()
+        certs.write_private(folder / "server.pem", credential.certificate + credential.key)
+        context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+        context.load_cert_chain(folder / "server.pem")
+        return context
+
+    async def _handle(self, request: web.Request) -> web.StreamResponse:
+        task = asyncio.ensure_future(self._handler(request))
+        self._under_way.add(task)
+        task.add_done_callback(self._under_way.discard)
+        try:
+            return await task
+        finally:
+            task.cancel()
