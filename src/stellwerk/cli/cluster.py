@@ -1,25 +1,19 @@
-"""The cluster that a verb looks at: which one, as whom, and the object that a person's words mean.
-
-Which kubeconfig: the one that `--kubeconfig` names, $KUBECONFIG, ~/.kube/config, the service account of the pod we run
-in, and last what `stellwerk up` made on this machine. So a newcomer needs none, and nobody's own choice is overruled.
-"""
+"""The cluster that a verb looks at, and the object in it that a person's words mean."""
 
 from __future__ import annotations
 
 import asyncio
-import os
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TypeVar
 
 from stellwerk.cli import kinds
 from stellwerk.cli.errors import Exit, Failure
+from stellwerk.cli.login import configuration
 from stellwerk.cli.settings import Settings, current
 from stellwerk.cli.subject import Subject
 from stellwerk.kube.client import Client
-from stellwerk.kube.config import ClusterConfig
 from stellwerk.kube.errors import NotFound, NotServed
 from stellwerk.kube.model import Unstructured, unstructured
 from stellwerk.kube.names import Resource
@@ -118,28 +112,6 @@ def carry_out(work: Callable[[Cluster], Awaitable[R]]) -> R:
             return await work(cluster)
 
     return asyncio.run(whole())
-
-
-def configuration(settings: Settings) -> ClusterConfig:
-    """The login facts that these settings choose. Raises Failure where there are none at all, LoginFailed."""
-    if settings.kubeconfig or settings.context or _has_kubeconfig():
-        return ClusterConfig.load(settings.kubeconfig, settings.context)
-    if os.environ.get("KUBERNETES_SERVICE_HOST"):
-        return ClusterConfig.in_cluster()
-    from stellwerk.local.cluster import default_kubeconfig
-
-    local = default_kubeconfig()
-    if local is None:
-        raise Failure(
-            "there is no cluster to look at",
-            cause="no kubeconfig was named, ~/.kube/config does not exist, and no local system runs",
-            fix="start a local system (stellwerk up), or name a kubeconfig (--kubeconfig FILE)",
-        )
-    return ClusterConfig.load(local, None)
-
-
-def _has_kubeconfig() -> bool:
-    return bool(os.environ.get("KUBECONFIG")) or (Path.home() / ".kube" / "config").is_file()
 
 
 def not_installed(cause: str) -> Failure:

@@ -46,7 +46,7 @@ def complete_kind(context: click.Context, parameter: click.Parameter, incomplete
 
 def complete_name(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Names of objects of the kind that the line names already."""
-    return _names(str(context.params.get("kind") or ""), "", incomplete)
+    return _names(context, str(context.params.get("kind") or ""), "", incomplete)
 
 
 def complete_subject(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
@@ -55,11 +55,11 @@ def complete_subject(context: click.Context, parameter: click.Parameter, incompl
 
     kind, slash, name = incomplete.partition("/")
     if slash:
-        return _names(kind, f"{kind}/", name)
+        return _names(context, kind, f"{kind}/", name)
     return [CompletionItem(f"{row.short}/") for row in kinds.OWN if row.short.startswith(kind)]
 
 
-def _names(kind: str, prefix: str, incomplete: str) -> list[CompletionItem]:
+def _names(context: click.Context, kind: str, prefix: str, incomplete: str) -> list[CompletionItem]:
     from click.shell_completion import CompletionItem
 
     resource = kinds.by_word(kind)
@@ -68,7 +68,7 @@ def _names(kind: str, prefix: str, incomplete: str) -> list[CompletionItem]:
     try:
         from stellwerk.cli.lookup import names
 
-        found = names(resource, settings.current(), BUDGET_SECONDS)
+        found = names(resource, settings.of(context), BUDGET_SECONDS)
     except Exception:  # whatever it is, a shell's prompt is no place to say it
         return []
     return [CompletionItem(prefix + name) for name in found if name.startswith(incomplete)]

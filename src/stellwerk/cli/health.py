@@ -1,18 +1,20 @@
 """How an object is doing, in the same few words for every kind.
 
 Ready, state and reason are read from what Kubernetes' API conventions agree on: a condition of the kind's own main
-type, and `status.state` or `status.phase`. A foreign kind that says nothing about itself has the health `-`: nobody
-knows, which is not the same as bad. One of ours gets its status with the first pass; without one it is not ready yet.
+type, and `status.state` or `status.phase`. Foreign kinds are judged as kstatus does, so that a Deployment with one
+replica of three is not called ready. One of ours gets its status with the first pass; without one it is not ready yet.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Literal
 
 import msgspec
 
+from stellwerk.apply import readiness
+from stellwerk.apply.errors import UnreadableStatus
 from stellwerk.cli import kinds
 from stellwerk.kube.meta import Condition
 from stellwerk.kube.model import JsonObject, Kind, Unstructured, to_json_object
@@ -49,9 +51,11 @@ def of(obj: Unstructured | Kind) -> Health:
     seen = Unstructured.of(to_json_object(obj)) if isinstance(obj, Kind) else obj
     if seen.at("spec", "suspend") is True:
         return Health("-", "Suspended", str(seen.at("spec", "suspendReason") or ""))
+    if kinds.by_gvk(seen.gvk) is None:
+        return _of_foreign(seen)
     main = main_condition(conditions(seen.body))
     if main is None:
-        return _without_condition(seen)
+        return Health("Unknown", _state(seen), "NotSeenYet", "no operator has looked at it yet")
     if 0 < main.observed_generation < seen.metadata.generation:
         return Health("Unknown", _state(seen), "ChangeNotSeenYet", "the latest change has not been looked at yet")
     return Health(_readiness(main.status), _state(seen), main.reason, main.message, main.last_transition_time)
@@ -73,12 +77,16 @@ def main_condition(listed: tuple[Condition, ...]) -> Condition | None:
     return next((by_type[name] for name in MAIN_CONDITIONS if name in by_type), None)
 
 
-def _without_condition(seen: Unstructured) -> Health:
-    if seen.metadata.is_terminating:
-        return Health("Unknown", "Deleting", "", "is being deleted", seen.metadata.deletion_timestamp)
-    if kinds.by_gvk(seen.gvk):
-        return Health("Unknown", _state(seen), "NotSeenYet", "no operator has looked at it yet")
-    return Health("-", _state(seen))
+def _of_foreign(seen: Unstructured) -> Health:
+    main = main_condition(conditions(seen.body))
+    since = main.last_transition_time if main else None
+    try:
+        judged = readiness.assess(seen, now=datetime.now(UTC))
+    except UnreadableStatus as error:
+        return Health("Unknown", _state(seen), "UnreadableStatus", str(error))
+    reason = main.reason if main and not main.is_true and not judged.is_ready else ""
+    ready: Readiness = "True" if judged.is_ready else "False"
+    return Health(ready, _state(seen) or judged.verdict.value, reason, judged.why, since)
 
 
 def _state(seen: Unstructured) -> str:

@@ -59,7 +59,7 @@ class Settings:
 
 def current() -> Settings:
     """The settings of the call that is being carried out."""
-    return _of(click.get_current_context())
+    return of(click.get_current_context())
 
 
 def style_of(stream: TextIO, *, no_colour: bool = False) -> Style:
@@ -100,14 +100,15 @@ class OutputType(click.ParamType[Output]):
             self.fail(f"the JSONPath cannot be read: {error}.", param, ctx)
 
 
-def _of(context: click.Context) -> Settings:
+def of(context: click.Context) -> Settings:
+    """The settings that were read so far in this context."""
     return context.obj if isinstance(context.obj, Settings) else Settings()
 
 
 def _kept_as(field: str) -> Callable[[click.Context, click.Parameter, object], object]:
     def keep(context: click.Context, parameter: click.Parameter, value: object) -> object:
         if value:
-            context.obj = replace(_of(context), **{field: value})  # type: ignore[arg-type]  # checked by a test
+            context.obj = replace(of(context), **{field: value})  # type: ignore[arg-type]  # checked by a test
         return value
 
     return keep

@@ -96,6 +96,7 @@ def shown(sheet: Sheet, style: Style, now: datetime | None = None) -> list[str]:
         *_section("Conditions", _conditions(sheet.conditions, moment)),
         *_section("Not ready", [f"{child.ref}: {child.lacks}" for child in sheet.verdict.diagnosis.unready]),
         *_section("Events", events.table(sheet.happenings, moment) if sheet.happenings else []),
+        *verdict.left_out(sheet.verdict),
     ]
 
 

@@ -26,6 +26,7 @@ class Verb:
         """The verb itself."""
         command = import_module(f"stellwerk.cli.{name}").command
         assert isinstance(command, click.Command)
+        _add_general_options(command)
         return command
 
 
@@ -36,6 +37,7 @@ VERBS: Mapping[str, Verb] = {
     "status": Verb("Show how one object is doing, or the local system.", "Look"),
     "why": Verb("Tell why an object is not ready, down to the root cause.", "Look"),
     "events": Verb("List Events, newest last.", "Look"),
+    "explain": Verb("Explain a reason: meaning, causes, how to check and fix.", "Help"),
     "version": Verb("Print the versions of stellwerk and of the cluster.", "Help"),
     "completion": Verb("Print the completion script for a shell.", "Help"),
 }
@@ -73,6 +75,13 @@ class Tree(click.Group):
 
         verbs = [CompletionItem(name, help=verb.summary) for name, verb in VERBS.items() if name.startswith(incomplete)]
         return verbs or click.Command.shell_complete(self, ctx, incomplete)
+
+
+def _add_general_options(command: click.Command) -> None:
+    """What makes sense everywhere (-q, -v, --no-color), where a verb has not said so itself."""
+    taken = {name for parameter in command.params for name in parameter.opts}
+    general = settings.general(click.Command("general"))
+    command.params.extend(option for option in general.params if taken.isdisjoint(option.opts))
 
 
 def _guess(word: str) -> str:

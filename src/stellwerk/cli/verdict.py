@@ -36,8 +36,13 @@ async def reached(cluster: Cluster, obj: Unstructured) -> Verdict:
 
 def expert_for(obj: Unstructured) -> Diagnostician | None:
     """Who knows about objects of this kind; None for a kind that we know nothing about."""
-    row = kinds.by_gvk(obj.gvk)
-    return row.diagnostician() if row else None
+    if row := kinds.by_gvk(obj.gvk):
+        return row.diagnostician()
+    if (obj.gvk.group, obj.gvk.kind) == ("apps", "Deployment"):
+        from stellwerk.operators import workloads
+
+        return workloads.diagnostician
+    return None
 
 
 def headline(verdict: Verdict, style: Style, now: datetime | None = None) -> str:
@@ -57,8 +62,14 @@ def _in_words(seen: Health) -> tuple[str, text.Tone, str]:
     if seen.ready == "True":
         return "✔", "good", "is ready"
     if seen.ready == "False":
-        busy = seen.state in ("Processing", "Upgrading")
+        busy = seen.state in ("Processing", "Upgrading", "InProgress")
         return ("◌", "busy", "is in progress") if busy else ("✗", "bad", "is not ready")
     if seen.ready == "Unknown":
         return "◌", "busy", "is not known to be ready"
     return "◌", "dim", "does not say how it is doing"
+
+
+def left_out(verdict: Verdict) -> list[str]:
+    """What the answer could not look at; nothing when it saw all."""
+    hidden = verdict.diagnosis.hidden
+    return [f"Not looked at, because you may not: {text.escaped(', '.join(hidden))}."] if hidden else []

@@ -45,7 +45,8 @@ async def _tell(cluster: Cluster, subject: Subject) -> None:
 
 def told(seen: Verdict, style: Style, now: datetime | None = None) -> list[str]:
     """The lines for people: the object, the tree below it, and what to do next."""
-    lines = [verdict.headline(seen, style, now), *drawn(seen.diagnosis.findings or _only_message(seen), style)]
+    tree = drawn(seen.diagnosis.findings or _only_message(seen), style)
+    lines = [verdict.headline(seen, style, now), *tree, *verdict.left_out(seen)]
     if seen.diagnosis.next_step:
         lines.append(f"{style.painted('Next:', 'strong')} {escaped(seen.diagnosis.next_step)}")
     return lines
@@ -93,6 +94,7 @@ def as_json(seen: Verdict) -> JsonObject:
         "reason": seen.health.reason,
         "findings": [_finding_json(finding) for finding in seen.diagnosis.findings or _only_message(seen)],
         "nextStep": seen.diagnosis.next_step,
+        "hidden": list(seen.diagnosis.hidden),
     }
 
 

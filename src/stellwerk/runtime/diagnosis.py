@@ -8,11 +8,12 @@ cause, and the one step that would mend it. The command line prints it; a page o
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
-from stellwerk.kube.model import Unstructured
-from stellwerk.kube.names import ObjectRef
+from stellwerk.kube.errors import Forbidden, NotFound, NotServed
+from stellwerk.kube.model import Unstructured, unstructured
+from stellwerk.kube.names import ObjectRef, Resource
 
 if TYPE_CHECKING:
     from stellwerk.kube.client import Client
@@ -49,6 +50,8 @@ class Diagnosis:
     next_try: str = ""
     """When the operator looks again, in words; empty when nobody knows."""
     unready: tuple[Child, ...] = ()
+    hidden: tuple[str, ...] = ()
+    """What the user may not read, so that the answer rests on less: `secrets in kyma-system`."""
 
 
 class Diagnostician(Protocol):
@@ -57,6 +60,41 @@ class Diagnostician(Protocol):
     async def diagnose(self, client: Client, subject: Unstructured) -> Diagnosis:
         """Read what is needed, and explain. What the user may not read is named, not raised. Raises ApiError."""
         ...
+
+
+@dataclass(slots=True)
+class Reader:
+    """Reads the neighbourhood of an object as far as the user may. A kind that is not served has no objects."""
+
+    client: Client
+    hidden: list[str] = field(default_factory=list)
+
+    async def find(self, resource: Resource, name: str, namespace: str) -> Unstructured | None:
+        """One object, or None where it does not exist or may not be seen."""
+        try:
+            return await self.client.find(unstructured(resource), name, namespace)
+        except Forbidden:
+            self._note(resource, namespace)
+        except NotServed:
+            pass
+        return None
+
+    async def list(
+        self, resource: Resource, namespace: str = "", *, labels: str = "", fields: str = ""
+    ) -> list[Unstructured]:
+        """Objects by namespace and name; none where they may not be seen."""
+        try:
+            listing = await self.client.list(unstructured(resource), namespace, labels=labels, fields=fields)
+        except Forbidden:
+            self._note(resource, namespace)
+        except (NotServed, NotFound):
+            pass
+        else:
+            return sorted(listing.items, key=lambda found: found.key)
+        return []
+
+    def _note(self, resource: Resource, namespace: str) -> None:
+        self.hidden.append(f"{resource.plural} in {namespace or 'all namespaces'}")
 
 
 def root_causes(findings: tuple[Finding, ...]) -> Iterator[Finding]:

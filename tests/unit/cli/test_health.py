@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import UTC, datetime
 
 from stellwerk.cli import health
@@ -10,7 +11,7 @@ from stellwerk.kube.model import JsonObject, JsonValue, Unstructured
 BTP = {"apiVersion": "operator.kyma-project.io/v1alpha1", "kind": "BtpOperator"}
 
 
-def an_object(kind: JsonObject, **parts: JsonValue) -> Unstructured:
+def an_object(kind: Mapping[str, JsonValue], **parts: JsonValue) -> Unstructured:
     return Unstructured.of({**kind, "metadata": {"name": "x", "namespace": "n"}, **parts})
 
 
@@ -31,18 +32,19 @@ def test_an_object_of_ours_without_a_status_is_not_ready_yet() -> None:
     assert (seen.ready, seen.reason, seen.needs_attention) == ("Unknown", "NotSeenYet", True)
 
 
-def test_a_foreign_object_that_says_nothing_is_neither_good_nor_bad() -> None:
+def test_a_foreign_object_without_a_status_is_as_its_spec_says() -> None:
     seen = health.of(an_object({"apiVersion": "v1", "kind": "ConfigMap"}))
-    assert (seen.ready, seen.is_ready, seen.needs_attention) == ("-", False, False)
+    assert (seen.ready, seen.state, seen.needs_attention) == ("True", "Current", False)
 
 
-def test_a_deployment_is_judged_by_its_available_condition() -> None:
+def test_a_deployment_that_lacks_replicas_is_not_ready() -> None:
     listed: JsonValue = [
-        condition("Progressing", "True"),
-        condition("Available", "False", "MinimumReplicasUnavailable"),
+        condition("Available", "True", "MinimumReplicasAvailable", lastTransitionTime="2026-05-01T12:00:00Z")
     ]
-    seen = health.of(an_object({"apiVersion": "apps/v1", "kind": "Deployment"}, status={"conditions": listed}))
-    assert (seen.ready, seen.reason) == ("False", "MinimumReplicasUnavailable")
+    status: JsonValue = {"conditions": listed, "replicas": 3, "updatedReplicas": 3, "availableReplicas": 1}
+    seen = health.of(an_object({"apiVersion": "apps/v1", "kind": "Deployment"}, spec={"replicas": 3}, status=status))
+    assert (seen.ready, seen.state, seen.reason) == ("False", "InProgress", "")
+    assert seen.message == "1 of 3 replicas available"
 
 
 def test_a_change_that_the_operator_has_not_seen_makes_readiness_unknown() -> None:

@@ -1,0 +1,36 @@
+"""Which cluster a call is about.
+
+The one of the kubeconfig that `--kubeconfig` names, then $KUBECONFIG, ~/.kube/config, the service account of the pod we
+run in, and last what `stellwerk up` made on this machine. So a newcomer needs none, and nobody's choice is overruled.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from stellwerk.cli.errors import Failure
+from stellwerk.cli.settings import Settings
+from stellwerk.kube.config import ClusterConfig
+
+
+def configuration(settings: Settings) -> ClusterConfig:
+    """Where the cluster is and who we are to it. Raises Failure where there is none, LoginFailed."""
+    if settings.kubeconfig or settings.context or _has_kubeconfig():
+        return ClusterConfig.load(settings.kubeconfig, settings.context)
+    if os.environ.get("KUBERNETES_SERVICE_HOST"):
+        return ClusterConfig.in_cluster()
+    from stellwerk.local.cluster import default_kubeconfig
+
+    local = default_kubeconfig()
+    if local is None:
+        raise Failure(
+            "there is no cluster to look at",
+            cause="no kubeconfig was named, ~/.kube/config does not exist, and there is no local system",
+            fix="start a local system (stellwerk up), or name a kubeconfig (--kubeconfig FILE)",
+        )
+    return ClusterConfig.load(local, None)
+
+
+def _has_kubeconfig() -> bool:
+    return bool(os.environ.get("KUBECONFIG")) or (Path.home() / ".kube" / "config").is_file()

@@ -1,0 +1,301 @@
+"""Why a BtpOperator is not ready: what is read around it, and what that says.
+
+`observe` reads and decides nothing, `explain` decides and reads nothing. A person may not be allowed to read all of it
+(Secrets, most of all): what was left out is named in the answer, because "the Secret was not found" and "you may not
+look" lead to different people. Of a Secret only the names of its keys leave `observe`, never a value.
+
+The operator's own condition is the first line of the tree and not the last word: it tells what was wrong when the
+operator looked, and the cluster may have moved on since.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from stellwerk.kube.model import Unstructured, dig
+from stellwerk.kube.names import ObjectKey, Resource
+from stellwerk.operators import workloads
+from stellwerk.operators.btp import api
+from stellwerk.operators.btp.reasons import MEANINGS, Reason
+from stellwerk.operators.workloads import Workload
+from stellwerk.runtime.diagnosis import Child, Diagnosis, Finding, Reader
+
+if TYPE_CHECKING:
+    from stellwerk.kube.client import Client
+
+NAMED = 10
+"""How many service instances and bindings are named; the counts are always complete."""
+
+REQUIRED_KEYS = ("clientid", "clientsecret", "sm_url", "tokenurl", "cluster_id")
+MANAGERS = (api.BROKER_NAME, api.OPERATOR_NAME)
+"""Whose label makes the operator see the required Secret."""
+
+INSTANCES = Resource(api.SERVICES_GROUP, "v1", "ServiceInstance", "serviceinstances", True)
+BINDINGS = Resource(api.SERVICES_GROUP, "v1", "ServiceBinding", "servicebindings", True)
+SECRETS = Resource("", "v1", "Secret", "secrets", True)
+CONFIG_MAPS = Resource("", "v1", "ConfigMap", "configmaps", True)
+
+
+@dataclass(frozen=True, slots=True)
+class RequiredSecret:
+    """The Secret with the credentials, as far as it may be told: where it is, and the names of its keys."""
+
+    key: ObjectKey
+    exists: bool = False
+    labelled: bool = True
+    absent_keys: tuple[str, ...] = ()
+    empty_keys: tuple[str, ...] = ()
+
+    @property
+    def is_good(self) -> bool:
+        """Whether the operator would take it."""
+        return self.exists and self.labelled and not self.absent_keys and not self.empty_keys
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Graph:
+    """All that the answer rests on. `hidden` is what the user may not read; those parts are then empty."""
+
+    subject: Unstructured
+    operators: tuple[Unstructured, ...] = ()
+    secret: RequiredSecret | None = None
+    operand_key: ObjectKey
+    operand: Workload | None = None
+    instances: tuple[Unstructured, ...] = ()
+    bindings: tuple[Unstructured, ...] = ()
+    hidden: tuple[str, ...] = ()
+    now: datetime
+
+    @property
+    def condition(self) -> Mapping[str, str]:
+        """The fields of the CR's condition Ready; empty when it was never reconciled."""
+        listed = self.subject.at("status", "conditions")
+        for condition in listed if isinstance(listed, list) else []:
+            if isinstance(condition, dict) and condition.get("type") == api.READY:
+                return {name: str(value) for name, value in condition.items()}
+        return {}
+
+    @property
+    def reason(self) -> str:
+        """The condition's reason."""
+        return self.condition.get("reason", "")
+
+    @property
+    def state(self) -> str:
+        """What `status.state` says."""
+        return str(self.subject.at("status", "state") or "")
+
+
+# Reading
+
+
+class BtpDiagnostician:
+    """Tells why a BtpOperator is not ready."""
+
+    async def diagnose(self, client: Client, subject: Unstructured) -> Diagnosis:
+        """Read what is needed, and explain."""
+        return explain(await observe(Reader(client), subject, datetime.now(UTC)))
+
+
+diagnostician = BtpDiagnostician()
+
+
+async def observe(reader: Reader, subject: Unstructured, now: datetime) -> Graph:
+    """Read the neighbourhood of a BtpOperator."""
+    tunables = await _tunables(reader)
+    namespace = tunables.get("ChartNamespace") or api.STANDARD_NAMESPACE
+    operand_key = ObjectKey(namespace, tunables.get("DeploymentName") or api.OPERAND_DEPLOYMENT_NAME)
+    deployment = await reader.find(workloads.DEPLOYMENTS, operand_key.name, namespace)
+    return Graph(
+        subject=subject,
+        operators=tuple(await reader.list(api.BtpOperator.resource)),
+        secret=await _secret(reader, ObjectKey(namespace, tunables.get("SecretName") or api.REQUIRED_SECRET_NAME)),
+        operand_key=operand_key,
+        operand=await workloads.read(reader, deployment) if deployment else None,
+        instances=tuple(await reader.list(INSTANCES)),
+        bindings=tuple(await reader.list(BINDINGS)),
+        hidden=tuple(dict.fromkeys(reader.hidden)),
+        now=now,
+    )
+
+
+async def _tunables(reader: Reader) -> Mapping[str, str]:
+    found = await reader.find(CONFIG_MAPS, api.TUNABLES_NAME, api.STANDARD_NAMESPACE)
+    data = found.at("data") if found else None
+    return {key: str(value) for key, value in data.items()} if isinstance(data, dict) else {}
+
+
+async def _secret(reader: Reader, key: ObjectKey) -> RequiredSecret | None:
+    hidden_before = len(reader.hidden)
+    found = await reader.find(SECRETS, key.name, key.namespace)
+    if found is None:
+        return RequiredSecret(key) if len(reader.hidden) == hidden_before else None
+    data = found.at("data")
+    values = data if isinstance(data, dict) else {}
+    return RequiredSecret(
+        key,
+        exists=True,
+        labelled=found.metadata.labels.get(api.MANAGED_BY_LABEL) in MANAGERS,
+        absent_keys=tuple(name for name in REQUIRED_KEYS if name not in values),
+        empty_keys=tuple(name for name in REQUIRED_KEYS if values.get(name, "x") in ("", None)),
+    )
+
+
+# Explaining
+
+_Answer = tuple[tuple[Finding, ...], str]
+"""What lies below the condition, and the next step."""
+
+
+def explain(seen: Graph) -> Diagnosis:
+    """Why the BtpOperator is not ready, and the one step that would mend it. Pure."""
+    if seen.condition.get("status") == "True" and not seen.subject.metadata.is_terminating:
+        return Diagnosis(unready=_unready(seen), hidden=seen.hidden)
+    if not seen.condition:
+        never = Finding("no operator has looked at it yet", "NotSeenYet", is_root_cause=True)
+        return Diagnosis((never,), "check that the operator runs: stellwerk status", hidden=seen.hidden)
+    causes, next_step = _EXPLAINERS.get(seen.reason, _operand)(seen)
+    condition = Finding(seen.condition.get("message") or seen.reason, seen.reason, causes, is_root_cause=not causes)
+    return Diagnosis((condition,), next_step, _next_try(seen.reason), _unready(seen), seen.hidden)
+
+
+def _next_try(reason: str) -> str:
+    meaning = MEANINGS.get(Reason(reason)) if reason in Reason.__members__ else None
+    return meaning.turn if meaning else ""
+
+
+def _missing_secret(seen: Graph) -> _Answer:
+    secret = seen.secret
+    if secret is None:
+        return (), "look at the Secret with somebody who may read it, then: stellwerk explain MissingSecret"
+    if not secret.exists:
+        create = (
+            f"create it with the keys {', '.join(REQUIRED_KEYS)} and the label {api.MANAGED_BY_LABEL}={MANAGERS[0]}"
+        )
+        return (_root(f"Secret {secret.key} does not exist"),), f"{create}."
+    if not secret.labelled:
+        label = f"{api.MANAGED_BY_LABEL}={MANAGERS[0]}"
+        step = f"kubectl label secret {secret.key.name} -n {secret.key.namespace} {label} --overwrite"
+        return (_root(f"Secret {secret.key} is there, but has not the label {label}"),), step
+    return _invalid_secret(seen)
+
+
+def _invalid_secret(seen: Graph) -> _Answer:
+    secret = seen.secret
+    if secret is None or not secret.exists:
+        return _missing_secret(seen)
+    if secret.is_good:
+        text = f"Secret {secret.key} is complete by now, and the operator has not looked at it again"
+        return (_root(text),), "check that the operator runs: stellwerk status"
+    faults = [
+        _root(f"Secret {secret.key} {fault}: {', '.join(keys)}")
+        for fault, keys in (("lacks keys", secret.absent_keys), ("has empty values for keys", secret.empty_keys))
+        if keys
+    ]
+    return tuple(faults), "add the keys (stellwerk explain InvalidSecret shows how)."
+
+
+def _older_leads(seen: Graph) -> _Answer:
+    others = [other for other in seen.operators if other.key != seen.subject.key]
+    leader = min(others, key=_age, default=None)
+    if leader is None:
+        text = "the BtpOperator that led is gone, and the operator has not looked again"
+        return (_root(text),), "check that the operator runs: stellwerk status"
+    step = f"use that one, or delete it to let this one lead: kubectl delete btpoperator {_on_the_line(leader.key)}"
+    return (_root(f"BtpOperator {leader.key} is older and leads"),), step
+
+
+def _wrong_place(seen: Graph) -> _Answer:
+    return (), f"delete it and create BtpOperator {api.STANDARD_KEY} instead."
+
+
+def _blocked(seen: Graph) -> _Answer:
+    left = [*seen.bindings, *seen.instances]
+    if not left:
+        text = "no ServiceInstance and no ServiceBinding is left"
+        return (Finding(text),), "wait: the deletion goes on by itself."
+    counts = f"{_count(seen.instances, 'ServiceInstance')} and {_count(seen.bindings, 'ServiceBinding')} still exist"
+    named = [Finding(_remaining(obj)) for obj in left[:NAMED]]
+    if len(left) > NAMED:
+        named.append(Finding(f"and {len(left) - NAMED} more"))
+    step = (
+        "delete them, bindings first; or have them deleted with all their data: "
+        f"kubectl label btpoperator {_on_the_line(seen.subject.key)} {api.FORCE_DELETE_LABEL}=true"
+    )
+    return (Finding(counts, because=tuple(named), is_root_cause=True),), step
+
+
+def _deleting(seen: Graph) -> _Answer:
+    left = [*seen.bindings, *seen.instances]
+    if not left:
+        return (), "wait: the module's own objects are being removed."
+    held = tuple(_root(_remaining(obj)) for obj in left[:NAMED])
+    return held, "see why they stay: their condition and the log of the SAP BTP service operator tell."
+
+
+def _operand(seen: Graph) -> _Answer:
+    """For every reason that is not about something else: is the operand the trouble?"""
+    if seen.operand is None:
+        if "deployments" in " ".join(seen.hidden) or seen.state == "Error":
+            return (), f"stellwerk explain {seen.reason}"
+        return (Finding(f"Deployment {seen.operand_key} does not exist yet"),), ""
+    found = workloads.findings(seen.operand, seen.now)
+    step = workloads.advice(seen.operand) if found else ""
+    return found, step or (f"stellwerk explain {seen.reason}" if seen.state != "Processing" else "")
+
+
+_EXPLAINERS: Mapping[str, Callable[[Graph], _Answer]] = {
+    Reason.MissingSecret: _missing_secret,
+    Reason.InvalidSecret: _invalid_secret,
+    Reason.OlderCRExists: _older_leads,
+    Reason.WrongNamespaceOrName: _wrong_place,
+    Reason.ServiceInstancesAndBindingsNotCleaned: _blocked,
+    Reason.HardDeleting: _deleting,
+    Reason.SoftDeleting: _deleting,
+}
+
+
+def _root(text: str) -> Finding:
+    return Finding(text, is_root_cause=True)
+
+
+def _age(operator: Unstructured) -> tuple[str, ObjectKey]:
+    return str(operator.at("metadata", "creationTimestamp") or ""), operator.key
+
+
+def _on_the_line(key: ObjectKey) -> str:
+    return f"{key.name} -n {key.namespace}"
+
+
+def _count(objects: Sequence[Unstructured], kind: str) -> str:
+    return f"{len(objects)} {kind}{'' if len(objects) == 1 else 's'}"
+
+
+def _remaining(obj: Unstructured) -> str:
+    """A service instance or binding that holds the deletion up, and what it says about itself."""
+    said = _own_words(obj)
+    if not obj.metadata.is_terminating:
+        return f"{obj.ref}"
+    held = f", held by finalizer {', '.join(obj.metadata.finalizers)}" if obj.metadata.finalizers else ""
+    return f"{obj.ref} is being deleted{held}{said}"
+
+
+def _own_words(obj: Unstructured) -> str:
+    listed = obj.at("status", "conditions")
+    for condition in listed if isinstance(listed, list) else []:
+        message = dig(condition, "message")
+        if isinstance(message, str) and message:
+            return f": {message}"
+    return ""
+
+
+def _unready(seen: Graph) -> tuple[Child, ...]:
+    children: list[Child] = []
+    if seen.operand and (lacking := workloads.lacks(seen.operand, seen.now)):
+        children.append(Child(seen.operand.deployment.ref, lacking))
+    if seen.subject.metadata.is_terminating:
+        children += [Child(obj.ref, "still exists") for obj in (*seen.bindings, *seen.instances)[:NAMED]]
+    return tuple(children)

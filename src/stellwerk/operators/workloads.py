@@ -1,0 +1,132 @@
+"""Why a Deployment is not ready, told as findings: for every operator that runs one.
+
+`stellwerk.apply.explain` finds the cause in the words of a condition, where pods must not be named. A person who asks
+wants to know which pod it is, so the pods are asked one by one for whom the same cause holds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from stellwerk.apply import explain, readiness
+from stellwerk.apply.explain import Cause, Surroundings
+from stellwerk.kube.model import JsonValue, Unstructured, dig
+from stellwerk.kube.names import Resource
+from stellwerk.runtime.diagnosis import Child, Diagnosis, Finding, Reader
+
+if TYPE_CHECKING:
+    from stellwerk.kube.client import Client
+
+DEPLOYMENTS = Resource("apps", "v1", "Deployment", "deployments", True)
+REPLICA_SETS = Resource("apps", "v1", "ReplicaSet", "replicasets", True)
+PODS = Resource("", "v1", "Pod", "pods", True)
+EVENTS = Resource("", "v1", "Event", "events", True)
+
+
+@dataclass(frozen=True, slots=True)
+class Workload:
+    """A Deployment and what was read around it."""
+
+    deployment: Unstructured
+    around: Surroundings = field(default_factory=Surroundings)
+
+    @property
+    def name(self) -> str:
+        """Kind, namespace and name."""
+        return str(self.deployment.ref)
+
+
+async def read(reader: Reader, deployment: Unstructured) -> Workload:
+    """Read the replica sets, pods and Events around a Deployment."""
+    namespace = deployment.key.namespace
+    labels = selector(deployment)
+    return Workload(
+        deployment,
+        Surroundings(
+            replica_sets=await reader.list(REPLICA_SETS, namespace, labels=labels),
+            pods=await reader.list(PODS, namespace, labels=labels),
+            events=await reader.list(EVENTS, namespace, fields="involvedObject.kind=Pod"),
+        ),
+    )
+
+
+def selector(deployment: Unstructured) -> str:
+    """The Deployment's pods as a label selector; expressions are left out, owners are followed anyway."""
+    wanted = deployment.at("spec", "selector", "matchLabels")
+    return ",".join(f"{name}={value}" for name, value in wanted.items()) if isinstance(wanted, dict) else ""
+
+
+def lacks(workload: Workload, now: datetime) -> str:
+    """What the Deployment lacks, in a few words; empty when it is ready."""
+    seen = readiness.assess(workload.deployment, now=now)
+    return "" if seen.is_ready else seen.why
+
+
+def findings(workload: Workload, now: datetime) -> tuple[Finding, ...]:
+    """Why the Deployment is not ready, down to the root cause; nothing when it is ready. Pure."""
+    missing = lacks(workload, now)
+    if not missing:
+        return ()
+    cause = explain.explain(workload.deployment, workload.around)
+    if cause is None:
+        return (Finding(f"{workload.name}: {missing}", is_root_cause=True),)
+    pod = culprit(workload, cause)
+    where = f"Pod {pod.key}" if pod else workload.name
+    root = Finding(f"{where}: {cause.what}", _waiting_reason(pod) if pod else "", is_root_cause=True)
+    return (Finding(f"{workload.name}: {missing}", because=(root,)),)
+
+
+def advice(workload: Workload) -> str:
+    """What a person can do about it; empty where nothing is known."""
+    cause = explain.explain(workload.deployment, workload.around)
+    return cause.fix if cause else ""
+
+
+def culprit(workload: Workload, cause: Cause) -> Unstructured | None:
+    """The first pod that has this cause; None where the Deployment has it even without pods."""
+    around = workload.around
+    if explain.explain(workload.deployment, replace(around, pods=())) == cause:
+        return None
+    alone = (pod for pod in around.pods if explain.explain(workload.deployment, replace(around, pods=(pod,))) == cause)
+    return next(alone, None)
+
+
+def _waiting_reason(pod: Unstructured) -> str:
+    """The CamelCase word of the first container that waits: ErrImagePull, CrashLoopBackOff."""
+    for status in _container_statuses(pod):
+        reason = dig(status, "state", "waiting", "reason")
+        if isinstance(reason, str) and reason not in ("ContainerCreating", "PodInitializing"):
+            return reason
+    return ""
+
+
+def _container_statuses(pod: Unstructured) -> Iterator[JsonValue]:
+    for name in ("initContainerStatuses", "containerStatuses"):
+        listed = pod.at("status", name)
+        yield from listed if isinstance(listed, list) else []
+
+
+class DeploymentDiagnostician:
+    """Tells why any Deployment is not ready."""
+
+    async def diagnose(self, client: Client, subject: Unstructured) -> Diagnosis:
+        """Read the pods and explain."""
+        reader = Reader(client)
+        workload = await read(reader, subject)
+        found = findings(workload, datetime.now(UTC))
+        unready = tuple(
+            Child(pod.ref, lacking) for pod in workload.around.pods if (lacking := _lacks_pod(pod, datetime.now(UTC)))
+        )
+        next_step = advice(workload) if found else ""
+        return Diagnosis(found, next_step, unready=unready, hidden=tuple(reader.hidden))
+
+
+def _lacks_pod(pod: Unstructured, now: datetime) -> str:
+    seen = readiness.assess(pod, now=now)
+    return "" if seen.is_ready else seen.why
+
+
+diagnostician = DeploymentDiagnostician()

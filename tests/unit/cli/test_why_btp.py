@@ -1,0 +1,239 @@
+"""Why a BtpOperator is not ready: from what was read to the answer, without a cluster."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime
+from textwrap import dedent
+
+import pytest
+
+from stellwerk.apply.explain import Surroundings
+from stellwerk.cli import health, why
+from stellwerk.cli.text import Style
+from stellwerk.cli.verdict import Verdict
+from stellwerk.kube.model import JsonObject, JsonValue, Unstructured
+from stellwerk.kube.names import ObjectKey
+from stellwerk.operators.btp import why as btp
+from stellwerk.operators.btp.reasons import Reason
+from stellwerk.operators.btp.why import Graph, RequiredSecret
+from stellwerk.operators.workloads import Workload
+from stellwerk.runtime.diagnosis import root_causes
+
+NOW = datetime(2026, 5, 1, 12, tzinfo=UTC)
+STANDARD = ObjectKey("kyma-system", "btpoperator")
+SECRET = ObjectKey("kyma-system", "sap-btp-manager")
+OPERAND = ObjectKey("kyma-system", "sap-btp-operator-controller-manager")
+
+
+def an_operator(
+    reason: str = "",
+    state: str = "Warning",
+    message: str = "",
+    *,
+    ready: bool = False,
+    key: ObjectKey = STANDARD,
+    created: str = "2026-05-01T10:00:00Z",
+    deleted: bool = False,
+) -> Unstructured:
+    metadata: JsonObject = {"name": key.name, "namespace": key.namespace, "creationTimestamp": created}
+    if deleted:
+        metadata["deletionTimestamp"] = "2026-05-01T11:50:00Z"
+    body: JsonObject = {
+        "apiVersion": "operator.kyma-project.io/v1alpha1",
+        "kind": "BtpOperator",
+        "metadata": metadata,
+    }
+    condition: JsonObject = {
+        "type": "Ready",
+        "status": "True" if ready else "False",
+        "reason": reason,
+        "message": message,
+        "lastTransitionTime": "2026-05-01T11:56:00Z",
+    }
+    return Unstructured.of({**body, "status": {"state": state, "conditions": [condition]}} if reason else body)
+
+
+def a_graph(subject: Unstructured, **facts: object) -> Graph:
+    graph = Graph(subject=subject, operators=(subject,), secret=RequiredSecret(SECRET), operand_key=OPERAND, now=NOW)
+    return replace(graph, **facts)  # type: ignore[arg-type]
+
+
+def told(graph: Graph) -> list[str]:
+    seen = Verdict(graph.subject.ref, health.of(graph.subject), btp.explain(graph))
+    return why.told(seen, Style(), NOW)
+
+
+def look(golden: str) -> list[str]:
+    return dedent(golden).strip("\n").splitlines()
+
+
+def a_service(kind: str, name: str, *, deleted: bool = False) -> Unstructured:
+    metadata: dict[str, JsonValue] = {"name": name, "namespace": "shop"}
+    if deleted:
+        metadata["deletionTimestamp"] = "2026-05-01T11:50:00Z"
+        metadata["finalizers"] = ["services.cloud.sap.com/sap-btp-finalizer"]
+    return Unstructured.of({"apiVersion": "services.cloud.sap.com/v1", "kind": kind, "metadata": metadata})
+
+
+def test_a_missing_secret_is_the_root_cause_and_the_next_step_names_its_keys() -> None:
+    operator = an_operator("MissingSecret", "Warning", "sap-btp-manager Secret in kyma-system namespace not found")
+    assert told(a_graph(operator)) == look(
+        """
+        ✗ BtpOperator kyma-system/btpoperator is not ready (for 4m)
+        └─ sap-btp-manager Secret in kyma-system namespace not found   MissingSecret
+           └─ Secret kyma-system/sap-btp-manager does not exist        <- root cause
+        Next: create it with the keys clientid, clientsecret, sm_url, tokenurl, cluster_id and the label app.kubernetes.io/managed-by=kcp-kyma-environment-broker.
+        """  # noqa: E501  # a line as it is printed
+    )
+
+
+def test_a_secret_that_only_lacks_the_label_is_told_apart_from_one_that_is_absent() -> None:
+    secret = RequiredSecret(SECRET, exists=True, labelled=False)
+    diagnosis = btp.explain(a_graph(an_operator("MissingSecret"), secret=secret))
+    assert [cause.text for cause in root_causes(diagnosis.findings)] == [
+        "Secret kyma-system/sap-btp-manager is there, but has not the label "
+        "app.kubernetes.io/managed-by=kcp-kyma-environment-broker"
+    ]
+    assert diagnosis.next_step.startswith("kubectl label secret sap-btp-manager -n kyma-system ")
+
+
+def test_an_invalid_secret_names_the_keys_that_are_missing_and_those_without_a_value() -> None:
+    secret = RequiredSecret(SECRET, exists=True, absent_keys=("clientid", "tokenurl"), empty_keys=("sm_url",))
+    diagnosis = btp.explain(a_graph(an_operator("InvalidSecret", "Error"), secret=secret))
+    assert [cause.text for cause in root_causes(diagnosis.findings)] == [
+        "Secret kyma-system/sap-btp-manager lacks keys: clientid, tokenurl",
+        "Secret kyma-system/sap-btp-manager has empty values for keys: sm_url",
+    ]
+
+
+def test_a_secret_that_was_mended_points_at_the_operator_that_has_not_looked() -> None:
+    diagnosis = btp.explain(a_graph(an_operator("InvalidSecret", "Error"), secret=RequiredSecret(SECRET, exists=True)))
+    assert diagnosis.next_step == "check that the operator runs: stellwerk status"
+
+
+def test_a_secret_that_may_not_be_read_is_not_called_missing() -> None:
+    graph = a_graph(an_operator("MissingSecret", message="not found"), secret=None, hidden=("secrets in kyma-system",))
+    lines = told(graph)
+    assert not any("does not exist" in line for line in lines)
+    assert "Not looked at, because you may not: secrets in kyma-system." in lines
+
+
+def test_the_older_one_that_leads_is_named() -> None:
+    younger = an_operator("OlderCRExists", key=ObjectKey("default", "second"), created="2026-05-01T11:00:00Z")
+    middle = an_operator("OlderCRExists", key=ObjectKey("default", "middle"), created="2026-05-01T10:30:00Z")
+    oldest = an_operator("ReconcileSucceeded", "Ready", ready=True, created="2026-05-01T10:00:00Z")
+    diagnosis = btp.explain(a_graph(younger, operators=(younger, middle, oldest)))
+    assert [cause.text for cause in root_causes(diagnosis.findings)] == [
+        "BtpOperator kyma-system/btpoperator is older and leads"
+    ]
+
+
+def test_a_blocked_deletion_names_what_is_left_bindings_first() -> None:
+    operator = an_operator("ServiceInstancesAndBindingsNotCleaned", message="All must be removed", deleted=True)
+    graph = a_graph(
+        operator,
+        instances=(a_service("ServiceInstance", "db"),),
+        bindings=(a_service("ServiceBinding", "key", deleted=True), a_service("ServiceBinding", "other")),
+    )
+    assert told(graph) == look(
+        """
+        ✗ BtpOperator kyma-system/btpoperator is not ready (for 4m)
+        └─ All must be removed                                      ServiceInstancesAndBindingsNotCleaned
+           └─ 1 ServiceInstance and 2 ServiceBindings still exist   <- root cause
+              ├─ ServiceBinding shop/key is being deleted, held by finalizer services.cloud.sap.com/sap-btp-finalizer
+              ├─ ServiceBinding shop/other
+              └─ ServiceInstance shop/db
+        Next: delete them, bindings first; or have them deleted with all their data: kubectl label btpoperator btpoperator -n kyma-system force-delete=true
+        """  # noqa: E501  # a line as it is printed
+    )
+
+
+def test_of_many_blockers_ten_are_named_and_all_are_counted() -> None:
+    many = tuple(a_service("ServiceInstance", f"db{number}") for number in range(25))
+    lines = told(a_graph(an_operator("ServiceInstancesAndBindingsNotCleaned", deleted=True), instances=many))
+    assert any("25 ServiceInstances and 0 ServiceBindings" in line for line in lines)
+    assert sum("ServiceInstance shop/" in line for line in lines) == btp.NAMED
+    assert any("and 15 more" in line for line in lines)
+
+
+def test_a_failed_provisioning_is_followed_down_to_the_pod() -> None:
+    operator = an_operator("ProvisioningFailed", "Error", "timed out while waiting for resources readiness")
+    assert told(a_graph(operator, operand=an_operand_without_image())) == look(
+        """
+        ✗ BtpOperator kyma-system/btpoperator is not ready (for 4m)
+        └─ timed out while waiting for resources readiness                       ProvisioningFailed
+           └─ Deployment kyma-system/operand: 0 of 1 replicas available
+              └─ Pod kyma-system/operand-1-a: image nowhere:1 cannot be pulled   ImagePullBackOff   <- root cause
+        Next: check the image's name, and the pull secret if the registry asks for one
+        """
+    )
+
+
+def an_operand_without_image() -> Workload:
+    waiting: JsonObject = {
+        "name": "manager",
+        "image": "nowhere:1",
+        "state": {"waiting": {"reason": "ImagePullBackOff", "message": "Back-off pulling image"}},
+    }
+    return Workload(
+        an_owned(
+            "apps/v1",
+            "Deployment",
+            "operand",
+            "",
+            spec={"replicas": 1},
+            status={"observedGeneration": 1, "replicas": 1, "updatedReplicas": 1},
+        ),
+        Surroundings(
+            replica_sets=(an_owned("apps/v1", "ReplicaSet", "operand-1", "operand"),),
+            pods=(an_owned("v1", "Pod", "operand-1-a", "operand-1", status={"containerStatuses": [waiting]}),),
+        ),
+    )
+
+
+def an_owned(api_version: str, kind: str, name: str, owner: str, **parts: JsonValue) -> Unstructured:
+    reference: JsonObject = {"apiVersion": "apps/v1", "kind": "Owner", "name": owner, "uid": owner}
+    metadata: JsonObject = {
+        "name": name,
+        "namespace": "kyma-system",
+        "uid": name,
+        "generation": 1,
+        "ownerReferences": [reference],
+    }
+    return Unstructured.of({"apiVersion": api_version, "kind": kind, "metadata": metadata, **parts})
+
+
+def test_a_ready_operator_needs_no_answer() -> None:
+    assert told(a_graph(an_operator("ReconcileSucceeded", "Ready", ready=True))) == [
+        "✔ BtpOperator kyma-system/btpoperator is ready (for 4m)"
+    ]
+
+
+def test_an_operator_that_nobody_looked_at_points_at_the_manager() -> None:
+    diagnosis = btp.explain(a_graph(an_operator()))
+    assert [cause.reason for cause in root_causes(diagnosis.findings)] == ["NotSeenYet"]
+    assert "stellwerk status" in diagnosis.next_step
+
+
+@pytest.mark.parametrize(
+    ("reason", "words"),
+    [("MissingSecret", "your turn"), ("ProvisioningFailed", "tries again"), ("Initialized", "goes on by itself")],
+)
+def test_status_says_whose_turn_it_is(reason: str, words: str) -> None:
+    assert words in btp.explain(a_graph(an_operator(reason))).next_try
+
+
+@pytest.mark.parametrize("reason", list(Reason))
+def test_every_reason_of_the_catalogue_has_an_answer(reason: Reason) -> None:
+    """Whatever was read or not: a finding, a root cause where something is wrong, and no exception."""
+    for graph in (
+        a_graph(an_operator(reason)),
+        a_graph(an_operator(reason), secret=None, hidden=("deployments in x",)),
+    ):
+        assert btp.explain(graph).findings[0].reason == reason
+
+
+def test_a_reason_that_nobody_knows_is_passed_on() -> None:
+    diagnosis = btp.explain(a_graph(an_operator("FromTheFuture", "Error", "the pump leaks")))
+    assert [cause.text for cause in root_causes(diagnosis.findings)] == ["the pump leaks"]
