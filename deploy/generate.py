@@ -1,0 +1,33 @@
+"""Writes the files that are made from code; `make generate` runs it, and tests prove the files fresh.
+
+usage: python deploy/generate.py
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from stellwerk.kube.crd import to_yaml
+from stellwerk.operators.btp import api, reasons
+
+ROOT = Path(__file__).resolve().parent.parent
+HEADER = "# Made by `make generate`; do not edit.\n"
+
+
+def generated() -> dict[Path, str]:
+    """Every generated file, relative to the root of the repository, and its text."""
+    return {
+        Path(f"deploy/crds/{api.DEFINITION.name}.yaml"): HEADER + to_yaml(api.DEFINITION.body()),
+        Path("docs/reference/reasons/btp.md"): reasons.page(),
+    }
+
+
+def main() -> None:
+    """Write them."""
+    for path, text in generated().items():
+        (ROOT / path).parent.mkdir(parents=True, exist_ok=True)
+        (ROOT / path).write_text(text)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,394 @@
+"""Every reason that a BtpOperator's condition can carry, and what it means to whom.
+
+One table: the operator takes state and status from it, `stellwerk explain` and the reference page take the rest. The
+words are those of the original operator, because alerts and scripts compare them; a word that is not in the table
+cannot be written.
+
+The chart reasons are written only while the module comes from a chart (`ModuleSource` is `chart`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+
+from stellwerk.kube.meta import Condition
+from stellwerk.operators.btp import api
+from stellwerk.operators.btp.api import BtpOperatorStatus, State
+from stellwerk.runtime import conditions
+
+
+class Reason(StrEnum):
+    """Why a BtpOperator is in its state."""
+
+    ReconcileSucceeded = "ReconcileSucceeded"
+    UpdateCheckSucceeded = "UpdateCheckSucceeded"
+    UpdateDone = "UpdateDone"
+    Initialized = "Initialized"
+    Processing = "Processing"
+    UpdateCheck = "UpdateCheck"
+    Updated = "Updated"
+    CredentialsNamespaceChanged = "CredentialsNamespaceChanged"
+    ClusterIdChanged = "ClusterIdChanged"
+    HardDeleting = "HardDeleting"
+    SoftDeleting = "SoftDeleting"
+    ServiceInstancesAndBindingsNotCleaned = "ServiceInstancesAndBindingsNotCleaned"
+    OlderCRExists = "OlderCRExists"
+    WrongNamespaceOrName = "WrongNamespaceOrName"
+    MissingSecret = "MissingSecret"
+    InvalidSecret = "InvalidSecret"
+    ProvisioningFailed = "ProvisioningFailed"
+    ReconcileFailed = "ReconcileFailed"
+    ResourceRemovalFailed = "ResourceRemovalFailed"
+    DeletionOfOrphanedResourcesFailed = "DeletionOfOrphanedResourcesFailed"
+    AnnotatingSecretFailed = "AnnotatingSecretFailed"
+    GettingDefaultCredentialsSecretFailed = "GettingDefaultCredentialsSecretFailed"
+    GettingSapBtpServiceOperatorConfigMapFailed = "GettingSapBtpServiceOperatorConfigMapFailed"
+    GettingSapBtpServiceOperatorClusterIdSecretFailed = "GettingSapBtpServiceOperatorClusterIdSecretFailed"
+    GettingConfigMapFailed = "GettingConfigMapFailed"
+    StoringChartDetailsFailed = "StoringChartDetailsFailed"
+    ChartPathEmpty = "ChartPathEmpty"
+    PreparingInstallInfoFailed = "PreparingInstallInfoFailed"
+    ChartInstallFailed = "ChartInstallFailed"
+    ConsistencyCheckFailed = "ConsistencyCheckFailed"
+    InconsistentChart = "InconsistentChart"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Meaning:
+    """What a reason stands for.
+
+    `message` is what the condition says when the caller knows nothing more precise; empty where there is always
+    something precise to say. `causes`, `check` and `fix` are for people, one sentence or command each.
+    """
+
+    state: State
+    message: str = ""
+    meaning: str
+    causes: tuple[str, ...] = ()
+    check: tuple[str, ...] = ()
+    fix: tuple[str, ...] = ()
+
+    @property
+    def ready(self) -> bool:
+        """The status of the condition."""
+        return self.state is State.Ready
+
+    @property
+    def turn(self) -> str:
+        """Who has to act next, in one sentence."""
+        return _TURNS[self.state]
+
+
+_TURNS = {
+    State.Ready: "Nobody has to act.",
+    State.Processing: "Nobody has to act; the operator goes on by itself.",
+    State.Deleting: "Nobody has to act; the operator goes on by itself.",
+    State.Warning: "It is your turn; the operator goes on as soon as the cause is gone.",
+    State.Error: "The operator tries again: on every change, after 30 seconds, and later every 5 minutes.",
+}
+
+_SHOW = "kubectl get btpoperators -A -o wide"
+_WHY = "stellwerk why btp/btpoperator"
+_KEYS = "kubectl -n kyma-system describe secret sap-btp-manager"
+_OPERAND = "kubectl -n kyma-system get deployment,pod -l app.kubernetes.io/instance=sap-btp-operator"
+_INSTANCES = "kubectl get servicebindings.services.cloud.sap.com,serviceinstances.services.cloud.sap.com -A"
+_RIGHTS = "Give the operator's ServiceAccount the right that the message names."
+_API = "The API server was not reachable, refused the call, or took too long; the message has its answer."
+
+MEANINGS: dict[Reason, Meaning] = {
+    # ---- Ready
+    Reason.ReconcileSucceeded: Meaning(
+        state=State.Ready,
+        message="Module provisioning succeeded",
+        meaning="All module resources are applied, and the SAP BTP service operator is available.",
+    ),
+    Reason.UpdateCheckSucceeded: Meaning(
+        state=State.Ready,
+        message="Update not required",
+        meaning="After a restart the operator compared the recorded chart version with its own: they are the same.",
+    ),
+    Reason.UpdateDone: Meaning(
+        state=State.Ready,
+        message="Updated",
+        meaning="A new chart version was applied, and what only the former version had is deleted.",
+    ),
+    # ---- Processing
+    Reason.Initialized: Meaning(
+        state=State.Processing,
+        message="Initialized",
+        meaning="The CR was accepted, and the module is being provisioned. The message tells what is waited for.",
+        causes=("The operand's pods are not available yet.",),
+        check=(_WHY, _OPERAND),
+    ),
+    Reason.Processing: Meaning(
+        state=State.Processing,
+        message="After deprovisioning",
+        meaning="This CR takes over, because the CR that represented the module is gone.",
+    ),
+    Reason.UpdateCheck: Meaning(
+        state=State.Processing,
+        message="Checking for updates",
+        meaning="The operator has restarted and looks whether it brings another chart version.",
+    ),
+    Reason.Updated: Meaning(
+        state=State.Processing,
+        message="CR has been updated",
+        meaning="The cause of a former Error or Warning may be gone: the operator starts over.",
+    ),
+    Reason.CredentialsNamespaceChanged: Meaning(
+        state=State.Processing,
+        meaning="The required Secret names another namespace for the credentials; they are being moved there.",
+        causes=("credentials_namespace in the Secret sap-btp-manager was changed.",),
+    ),
+    Reason.ClusterIdChanged: Meaning(
+        state=State.Processing,
+        meaning="The operand runs with another cluster id than the required Secret has; it is being restarted with "
+        "the right one.",
+        causes=(
+            "cluster_id in the Secret sap-btp-manager was changed.",
+            "CLUSTER_ID in the ConfigMap sap-btp-operator-config was edited; it is put back.",
+        ),
+    ),
+    # ---- Deleting
+    Reason.HardDeleting: Meaning(
+        state=State.Deleting,
+        message="BtpOperator is to be deleted",
+        meaning="The CR is being deleted: first all service bindings, then all service instances, then the module.",
+        causes=("An instance or binding takes its time: the service's broker deletes it.",),
+        check=(_INSTANCES,),
+        fix=("Wait up to 20 minutes (HardDeleteTimeout). Then finalizers are removed instead.",),
+    ),
+    Reason.SoftDeleting: Meaning(
+        state=State.Deleting,
+        message="Being soft deleted",
+        meaning="Deleting through the brokers failed or took too long. The operand is taken away and the finalizers of "
+        "the remaining bindings and instances are removed. The services themselves may live on in SAP BTP.",
+        check=(_INSTANCES,),
+        fix=("Look in the SAP BTP cockpit for service instances that were left behind, and delete them there.",),
+    ),
+    # ---- Warning: the user's turn
+    Reason.ServiceInstancesAndBindingsNotCleaned: Meaning(
+        state=State.Warning,
+        meaning="The CR is to be deleted, but there are service instances or bindings. Deleting the module would "
+        "delete the services, so the deletion waits; the module keeps working meanwhile.",
+        causes=("Service instances or bindings exist in some namespace; the message counts them and names some.",),
+        check=(_INSTANCES,),
+        fix=(
+            "Delete the bindings, then the instances; the deletion goes on when the last one is gone.",
+            'To delete them all with the module: kubectl -n kyma-system label btp btpoperator force-delete="true"',
+        ),
+    ),
+    Reason.OlderCRExists: Meaning(
+        state=State.Warning,
+        meaning="Another BtpOperator represents the module: the oldest in the cluster. This one has no effect.",
+        causes=("More than one BtpOperator was created.",),
+        check=(_SHOW,),
+        fix=("Delete this BtpOperator, or delete the one that the message names to let this one take over.",),
+    ),
+    Reason.WrongNamespaceOrName: Meaning(
+        state=State.Warning,
+        message="Your resource must be in the kyma-system namespace. The resource's name must be btpoperator.",
+        meaning="Only the BtpOperator kyma-system/btpoperator represents the module. This one has no effect.",
+        causes=("CrSelection is `fixed`, and the BtpOperator has another name or namespace.",),
+        check=(_SHOW,),
+        fix=("Delete this BtpOperator and create kyma-system/btpoperator.",),
+    ),
+    Reason.MissingSecret: Meaning(
+        state=State.Warning,
+        message="sap-btp-manager Secret in kyma-system namespace not found",
+        meaning="The Secret with the SAP Service Manager credentials is not there.",
+        causes=(
+            "Kyma Environment Broker has not delivered it yet, or somebody deleted it.",
+            "It exists but lacks the label app.kubernetes.io/managed-by: kcp-kyma-environment-broker.",
+        ),
+        check=("kubectl -n kyma-system get secret sap-btp-manager --show-labels",),
+        fix=("Create the Secret with its label; samples/btp/secret.yaml shows one.",),
+    ),
+    # ---- Error: the system could not
+    Reason.InvalidSecret: Meaning(
+        state=State.Error,
+        meaning="The Secret with the SAP Service Manager credentials lacks keys or values.",
+        causes=("One of clientid, clientsecret, sm_url, tokenurl and cluster_id is absent or empty.",),
+        check=(_KEYS,),
+        fix=("Add the keys and values that the message names; samples/btp/secret.yaml shows a complete Secret.",),
+    ),
+    Reason.ProvisioningFailed: Meaning(
+        state=State.Error,
+        meaning="The module could not be provisioned. The message names the object and the cause.",
+        causes=(
+            "The operand's Deployment did not become available within ReadyTimeout.",
+            "The API server refused an object: quota, policy, admission webhook, missing right.",
+            "credentials_namespace names a namespace that does not exist.",
+            "SAP_BTP_SERVICE_OPERATOR, the operand's image, is empty.",
+        ),
+        check=(_WHY, _OPERAND),
+        fix=("Remove the cause that the message names.",),
+    ),
+    Reason.ReconcileFailed: Meaning(
+        state=State.Error,
+        meaning="The module was ready, and bringing it up to date failed. The message names the object and the cause.",
+        causes=(
+            "The operand's Deployment is not available any more.",
+            "The API server refused an object: quota, policy, admission webhook, missing right.",
+        ),
+        check=(_WHY, _OPERAND),
+        fix=("Remove the cause that the message names.",),
+    ),
+    Reason.ResourceRemovalFailed: Meaning(
+        state=State.Error,
+        message="Unable to remove installed resources",
+        meaning="Removing module resources failed; some may still be there.",
+        causes=(_API, "An object has a finalizer whose controller is gone."),
+        check=("kubectl get all,crd,networkpolicy -A -l app.kubernetes.io/managed-by=btp-manager",),
+        fix=("Remove the cause that the message names.",),
+    ),
+    Reason.DeletionOfOrphanedResourcesFailed: Meaning(
+        state=State.Error,
+        message="Deletion of orphaned resources failed",
+        meaning="Deleting what only a former version or cluster id needed failed.",
+        causes=(_API,),
+        check=("kubectl -n kyma-system get secret sap-btp-operator-clusterid",),
+        fix=(_RIGHTS,),
+    ),
+    Reason.AnnotatingSecretFailed: Meaning(
+        state=State.Error,
+        meaning="The former cluster id or credentials namespace could not be noted on the required Secret.",
+        causes=(_API,),
+        check=("kubectl auth can-i patch secrets -n kyma-system --as=SERVICE_ACCOUNT",),
+        fix=(_RIGHTS,),
+    ),
+    Reason.GettingDefaultCredentialsSecretFailed: Meaning(
+        state=State.Error,
+        meaning="The operand's credentials Secrets could not be listed.",
+        causes=(_API,),
+        check=("kubectl auth can-i list secrets -A --as=SERVICE_ACCOUNT",),
+        fix=(_RIGHTS,),
+    ),
+    Reason.GettingSapBtpServiceOperatorConfigMapFailed: Meaning(
+        state=State.Error,
+        meaning="The operand's ConfigMap sap-btp-operator-config could not be read.",
+        causes=(_API,),
+        check=("kubectl auth can-i get configmaps -n kyma-system --as=SERVICE_ACCOUNT",),
+        fix=(_RIGHTS,),
+    ),
+    Reason.GettingSapBtpServiceOperatorClusterIdSecretFailed: Meaning(
+        state=State.Error,
+        meaning="The operand's Secret sap-btp-operator-clusterid could not be read.",
+        causes=(_API,),
+        check=("kubectl auth can-i get secrets -n kyma-system --as=SERVICE_ACCOUNT",),
+        fix=(_RIGHTS,),
+    ),
+    # ---- Error: chart mode
+    Reason.GettingConfigMapFailed: Meaning(
+        state=State.Error,
+        message="Getting config map failed",
+        meaning="The record of the applied version, ConfigMap btp-manager-versions, could not be read.",
+        causes=(_API,),
+        check=("kubectl -n kyma-system get configmap btp-manager-versions -o yaml",),
+        fix=(_RIGHTS,),
+    ),
+    Reason.StoringChartDetailsFailed: Meaning(
+        state=State.Error,
+        message="Failure of storing chart details",
+        meaning="The record of the applied version, ConfigMap btp-manager-versions, is damaged or not writable.",
+        causes=(_API, "A key of the ConfigMap is missing or is not what the operator wrote."),
+        check=("kubectl -n kyma-system get configmap btp-manager-versions -o yaml",),
+        fix=("Delete the ConfigMap; it is made anew.", _RIGHTS),
+    ),
+    Reason.ChartPathEmpty: Meaning(
+        state=State.Error,
+        message="No chart path available for processing",
+        meaning="The module is to come from a chart, and no chart is named.",
+        causes=("ChartPath is empty in the flags or in the tunables ConfigMap.",),
+        check=("kubectl -n kyma-system get configmap sap-btp-manager -o yaml",),
+        fix=("Set ChartPath, or set ModuleSource to resources.",),
+    ),
+    Reason.PreparingInstallInfoFailed: Meaning(
+        state=State.Error,
+        message="Error while preparing InstallInfo",
+        meaning="The chart or its values could not be rendered.",
+        causes=("The chart or overrides.yaml is missing or damaged; the message names file and line.",),
+        fix=("Correct the file that the message names.",),
+    ),
+    Reason.ChartInstallFailed: Meaning(
+        state=State.Error,
+        meaning="An object of the chart could not be applied.",
+        causes=("The API server refused the object that the message names.",),
+        check=(_WHY,),
+        fix=("Remove the cause that the message names.",),
+    ),
+    Reason.ConsistencyCheckFailed: Meaning(
+        state=State.Error,
+        meaning="The chart could not be compared with the cluster.",
+        causes=(_API,),
+        check=(_WHY,),
+        fix=("Remove the cause that the message names.",),
+    ),
+    Reason.InconsistentChart: Meaning(
+        state=State.Error,
+        meaning="The cluster differs from the chart; the operator puts that right at once.",
+        causes=("Somebody changed or deleted the objects that the message names.",),
+        check=("kubectl get events -A --field-selector reason=InconsistentChart",),
+    ),
+}
+
+
+def status_for(
+    previous: BtpOperatorStatus | None, reason: Reason, message: str, generation: int, now: datetime
+) -> BtpOperatorStatus:
+    """The status that shows a reason. `message` may be empty where the reason has a text of its own.
+
+    `lastTransitionTime` moves only when the condition turns true or false. Raises `ValueError` for a reason that has
+    no text of its own and was given none: the API server would refuse such a condition.
+    """
+    meaning = MEANINGS[reason]
+    text = message or meaning.message
+    if not text:
+        raise ValueError(f"{reason} needs a message")
+    condition = Condition(
+        type=api.READY,
+        status="True" if meaning.ready else "False",
+        reason=reason.value,
+        message=text,
+        observed_generation=generation,
+    )
+    former = tuple(old for old in previous.conditions if old.type == api.READY) if previous else ()
+    return BtpOperatorStatus(state=meaning.state, conditions=conditions.set_condition(former, condition, now))
+
+
+def page() -> str:
+    """The reference page of all reasons, as Markdown."""
+    rows = [
+        f"| [`{reason}`](#{reason.lower()}) | {meaning.state} | {meaning.meaning} |"
+        for reason, meaning in MEANINGS.items()
+    ]
+    sections = [_section(reason, meaning) for reason, meaning in MEANINGS.items()]
+    return "\n".join([_HEAD, *rows, "", *sections])
+
+
+_HEAD = """# Reasons of a BtpOperator
+
+The condition `Ready` of a BtpOperator carries one of these reasons. `stellwerk explain REASON` prints the same text.
+
+| reason | state | meaning |
+| --- | --- | --- |"""
+
+
+def _section(reason: Reason, meaning: Meaning) -> str:
+    lines = [f"## {reason}", "", f"State **{meaning.state}**. {meaning.meaning} {meaning.turn}", ""]
+    if meaning.message:
+        lines += [f"Message: `{meaning.message}`", ""]
+    for title, entries in (
+        ("Causes", meaning.causes),
+        ("How to check", _commands(meaning.check)),
+        ("How to fix", meaning.fix),
+    ):
+        if entries:
+            lines += [f"{title}:", "", *(f"- {entry}" for entry in entries), ""]
+    return "\n".join(lines)
+
+
+def _commands(lines: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(f"`{line}`" for line in lines)

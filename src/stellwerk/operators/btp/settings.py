@@ -1,0 +1,447 @@
+"""What can be set about the BTP Manager, and where a value comes from: default, then flag, then the tunables ConfigMap.
+
+One table says all of it: the ConfigMap key, the flag, how the text is read, what is accepted. Flags, validation and
+documentation are made from it.
+
+A bad flag stops the start, because whoever typed it is there to correct it. A bad value in the ConfigMap does not stop
+anything: the value that was in force stays, and the rejection is reported. A key or the whole ConfigMap that goes away
+gives flag or default back.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields, replace
+from datetime import timedelta
+from enum import StrEnum
+from typing import Generic, TypeAlias, TypeVar, cast
+
+import click
+
+from stellwerk.kube import duration
+from stellwerk.operators.btp import api
+from stellwerk.runtime import go_flags
+
+V = TypeVar("V")
+
+OPERAND_IMAGE_VARIABLE = "SAP_BTP_SERVICE_OPERATOR"
+"""The operand's image. Must be set at start, and is read again in every pass."""
+
+PROBE_IMAGE_VARIABLE = "PROBE_IMAGE"
+PROBE_TOKEN_URL_VARIABLE = "PROBE_TOKENURL_OVERRIDE"  # noqa: S105  # a name
+PROBE_FORCE_HASH_VARIABLE = "PROBE_FORCE_HASH"
+
+
+class CrSelection(StrEnum):
+    """Which BtpOperator represents the module."""
+
+    OLDEST = "oldest"
+    """The one created first, in any namespace."""
+    FIXED = "fixed"
+    """`kyma-system/btpoperator` and no other."""
+
+
+class ModuleSource(StrEnum):
+    """Where the module's objects come from."""
+
+    RESOURCES = "resources"
+    """The manifests under ResourcesPath."""
+    CHART = "chart"
+    """The chart at ChartPath."""
+    AUTO = "auto"
+    """The chart, if ResourcesPath has no folder `apply`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """The values in force. Paths are relative to the working directory."""
+
+    chart_namespace: str = api.STANDARD_NAMESPACE
+    chart_path: str = "./module-chart/chart"
+    resources_path: str = "./module-resources"
+    manager_resources_path: str = "./manager-resources"
+    secret_name: str = api.REQUIRED_SECRET_NAME
+    config_name: str = api.TUNABLES_NAME
+    deployment_name: str = api.OPERAND_DEPLOYMENT_NAME
+    processing_state_requeue_interval: timedelta = timedelta(minutes=5)
+    ready_state_requeue_interval: timedelta = timedelta(minutes=15)
+    ready_timeout: timedelta = timedelta(minutes=5)
+    ready_check_interval: timedelta = timedelta(seconds=30)
+    hard_delete_timeout: timedelta = timedelta(minutes=20)
+    hard_delete_check_interval: timedelta = timedelta(seconds=10)
+    delete_request_timeout: timedelta = timedelta(minutes=5)
+    status_update_timeout: timedelta = timedelta(seconds=10)
+    status_update_check_interval: timedelta = timedelta(milliseconds=500)
+    ca_certificate_expiration: timedelta = timedelta(hours=87600)
+    webhook_certificate_expiration: timedelta = timedelta(hours=8760)
+    expiration_boundary: timedelta = timedelta(hours=-168)
+    rsa_key_bits: int = 4096
+    enable_limited_cache: bool = True
+    probe_interval: timedelta = timedelta(hours=1)
+    cr_selection: CrSelection = CrSelection.OLDEST
+    module_source: ModuleSource = ModuleSource.RESOURCES
+    image_pull_secrets: tuple[str, ...] = ()
+
+
+Value: TypeAlias = str | bool | int | timedelta | tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tunable(Generic[V]):
+    """One value that can be set. `read` raises `ValueError` saying what is expected."""
+
+    key: str
+    """In the ConfigMap."""
+    read: Callable[[str], V]
+    write: Callable[[V], str]
+    help: str
+    has_flag: bool = True
+
+    @property
+    def field(self) -> str:
+        """In `Settings`."""
+        return re.sub(r"(?<!^)(?=[A-Z])", "_", self.key).lower()
+
+    @property
+    def flag(self) -> str:
+        """On the command line, without dashes; empty where there is none."""
+        return self.field.replace("_", "-") if self.has_flag else ""
+
+    @property
+    def default(self) -> V:
+        """What holds when nobody says anything."""
+        return cast(V, getattr(Settings(), self.field))
+
+
+@dataclass(frozen=True, slots=True)
+class Rejection:
+    """A key of the tunables ConfigMap that has no effect. `value` is shortened and on one line."""
+
+    key: str
+    value: str
+    why: str
+
+    def __str__(self) -> str:
+        return f"{self.key}: {self.value!r} has no effect: {self.why}"
+
+
+@dataclass(frozen=True, slots=True)
+class Effective:
+    """The values in force, and what of the ConfigMap is not."""
+
+    settings: Settings
+    rejections: tuple[Rejection, ...] = ()
+
+
+def with_tunables(base: Settings, previous: Settings, data: Mapping[str, str] | None) -> Effective:
+    """The settings under a tunables ConfigMap.
+
+    `base` is defaults and flags, `previous` what was in force until now, `data` the ConfigMap's data, None when there
+    is no ConfigMap. A value that cannot be read leaves the previous one in force.
+    """
+    values: dict[str, object] = {}
+    rejections: list[Rejection] = []
+    for key, text in sorted((data or {}).items()):
+        tunable = TUNABLES.get(key)
+        if tunable is None:
+            rejections.append(Rejection(_shown(key), _shown(text), "there is no such key"))
+            continue
+        try:
+            values[tunable.field] = tunable.read(text)
+        except ValueError as error:
+            values[tunable.field] = getattr(previous, tunable.field)
+            rejections.append(Rejection(key, _shown(text), str(error)))
+    return Effective(replace(base, **values), tuple(rejections))  # type: ignore[arg-type]  # read() gave the field's type
+
+
+_SHOWN_CHARACTERS = 60
+
+
+def _shown(text: str) -> str:
+    """Fit for a log: somebody may have put a whole file, or control characters, into the ConfigMap."""
+    line = " ".join("".join(c if c.isprintable() else " " for c in text[: 4 * _SHOWN_CHARACTERS]).split())
+    return line if len(line) <= _SHOWN_CHARACTERS else f"{line[:_SHOWN_CHARACTERS]}..."
+
+
+# ---- how each kind of value is read
+
+
+def _name(text: str) -> str:
+    if not re.fullmatch(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?", text):
+        raise ValueError("expected the name of an object: lower-case letters, digits, '-' and '.'")
+    return text
+
+
+def _namespace(text: str) -> str:
+    if not re.fullmatch(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?", text):
+        raise ValueError("expected the name of a namespace: at most 63 lower-case letters, digits and '-'")
+    return text
+
+
+def _names(text: str) -> tuple[str, ...]:
+    return tuple(_name(part.strip()) for part in text.split(",") if part.strip())
+
+
+def _path(text: str) -> str:
+    if "\0" in text:
+        raise ValueError("expected a path")
+    return text
+
+
+def _positive(text: str) -> timedelta:
+    value = duration.parse(text)
+    if value <= timedelta():
+        raise ValueError("expected a duration above zero such as 90s or 5m")
+    return value
+
+
+def _not_negative(text: str) -> timedelta:
+    value = duration.parse(text)
+    if value < timedelta():
+        raise ValueError("expected a duration such as 1h, or 0")
+    return value
+
+
+def _boundary(text: str) -> timedelta:
+    value = duration.parse(text)
+    if value > timedelta():
+        raise ValueError(
+            "expected 0 or a negative duration such as -168h: how long before its end a certificate is renewed"
+        )
+    return value
+
+
+MIN_KEY_BITS, MAX_KEY_BITS = 2048, 16384
+
+
+def _key_bits(text: str) -> int:
+    if not re.fullmatch(r"[0-9]{1,5}", text) or not MIN_KEY_BITS <= int(text) <= MAX_KEY_BITS:
+        raise ValueError(f"expected a whole number from {MIN_KEY_BITS} to {MAX_KEY_BITS}")
+    return int(text)
+
+
+def _boolean(text: str) -> bool:
+    if text.lower() not in ("true", "false"):
+        raise ValueError("expected true or false")
+    return text.lower() == "true"
+
+
+def _selection(text: str) -> CrSelection:
+    return CrSelection(_one_of(text, CrSelection))
+
+
+def _source(text: str) -> ModuleSource:
+    return ModuleSource(_one_of(text, ModuleSource))
+
+
+def _one_of(text: str, choices: type[StrEnum]) -> str:
+    if text not in list(choices):
+        raise ValueError(f"expected one of {', '.join(choices)}")
+    return text
+
+
+def _boolean_text(value: bool) -> str:
+    return "true" if value else "false"
+
+
+def _text(key: str, help: str, read: Callable[[str], str] = _name) -> Tunable[str]:
+    return Tunable(key=key, read=read, write=str, help=help)
+
+
+def _time(
+    key: str, help: str, read: Callable[[str], timedelta] = _positive, *, has_flag: bool = True
+) -> Tunable[timedelta]:
+    return Tunable(key=key, read=read, write=duration.format, help=help, has_flag=has_flag)
+
+
+ALL: tuple[
+    Tunable[str]
+    | Tunable[timedelta]
+    | Tunable[int]
+    | Tunable[bool]
+    | Tunable[CrSelection]
+    | Tunable[ModuleSource]
+    | Tunable[tuple[str, ...]],
+    ...,
+] = (
+    _text("ChartNamespace", "Namespace of the module and of the required Secret.", _namespace),
+    _text("ChartPath", "Folder of the chart; its Chart.yaml names the module's version.", _path),
+    _text("ResourcesPath", "Folder with `apply` and `delete`: the module's manifests.", _path),
+    _text("ManagerResourcesPath", "Folder with `network-policies`.", _path),
+    _text("SecretName", "The required Secret with the SAP Service Manager credentials."),
+    _text("ConfigName", "The ConfigMap that overrides these flags."),
+    _text("DeploymentName", "The operand's Deployment."),
+    _time("ProcessingStateRequeueInterval", "How often a module that is not ready is looked at without a change."),
+    _time("ReadyStateRequeueInterval", "How often a ready module is looked at without a change."),
+    _time("ReadyTimeout", "How long the module's resources may take to become ready."),
+    _time("ReadyCheckInterval", "Accepted for compatibility: readiness is watched, not polled."),
+    _time("HardDeleteTimeout", "How long instances and bindings may take before finalizers are cut.", _not_negative),
+    _time("HardDeleteCheckInterval", "Accepted for compatibility: the end of instances is watched, not polled."),
+    _time("DeleteRequestTimeout", "How long asking for the end of all instances or bindings may take."),
+    _time("StatusUpdateTimeout", "How long a status write is tried again."),
+    _time("StatusUpdateCheckInterval", "Pause between two tries of a status write."),
+    _time("CaCertificateExpiration", "Lifetime of the webhooks' certificate authority.", has_flag=False),
+    _time("WebhookCertificateExpiration", "Lifetime of the webhooks' certificate.", has_flag=False),
+    _time(
+        "ExpirationBoundary", "How long before its end a certificate is renewed, as a negative duration.", _boundary,
+        has_flag=False,
+    ),
+    Tunable(key="RsaKeyBits", read=_key_bits, write=str, help="Size of new RSA keys in bits.", has_flag=False),
+    Tunable(
+        key="EnableLimitedCache", read=_boolean, write=_boolean_text,
+        help="Whether the operand caches only Secrets and ConfigMaps that are labelled for it.",
+    ),
+    _time("ProbeInterval", "Pause between two probes of the token URL's certificate; 0: none.", _not_negative),
+    Tunable(
+        key="CrSelection", read=_selection, write=str,
+        help="Which BtpOperator represents the module: the oldest, or only kyma-system/btpoperator (fixed).",
+    ),
+    Tunable(key="ModuleSource", read=_source, write=str, help="Where the module's objects come from."),
+    Tunable(
+        key="ImagePullSecrets", read=_names, write=",".join,
+        help="Secrets with which the operand's image is pulled, separated by commas.",
+    ),
+)  # fmt: skip
+"""In the order in which people read them; the last three are ours, the others the original operator's."""
+
+TUNABLES = {tunable.key: tunable for tunable in ALL}
+
+
+def as_text(settings: Settings) -> dict[str, str]:
+    """The values in force as the ConfigMap would spell them, by key."""
+    return {tunable.key: tunable.write(getattr(settings, tunable.field)) for tunable in ALL}
+
+
+# ---- the command line
+
+
+class _Parsed(click.ParamType[object]):
+    """Reads a flag with the reader of its tunable."""
+
+    name = "value"
+
+    def __init__(self, read: Callable[[str], object]) -> None:
+        self._read = read
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> object:
+        """The flag's value. Fails with what is expected."""
+        if not isinstance(value, str):
+            return value
+        try:
+            return self._read(value)
+        except ValueError as error:
+            self.fail(f"{value!r}: {error}", param, ctx)
+
+
+def options() -> list[click.Option]:
+    """One click option for each tunable that has a flag."""
+    return [
+        click.Option(
+            [f"--{tunable.flag}"],
+            type=_Parsed(tunable.read),
+            default=None,
+            metavar="TEXT",
+            help=f"{tunable.help} [default: {tunable.write(tunable.default) or 'none'}]",  # type: ignore[arg-type]
+        )
+        for tunable in ALL
+        if tunable.flag
+    ]
+
+
+def from_flags(values: Mapping[str, object]) -> Settings:
+    """The settings that click's parameters ask for; a parameter that is None or not ours is left out."""
+    ours = {field.name for field in fields(Settings)}
+    given = {name: value for name, value in values.items() if name in ours and value is not None}
+    return Settings(**given)  # type: ignore[arg-type]  # click read them with the tunables' readers
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProcessSettings:
+    """What concerns the process and not the module; set by flags only."""
+
+    metrics_bind_address: str = ":8080"
+    health_probe_bind_address: str = ":8081"
+    leader_elect: bool = False
+    kubeconfig: str = ""
+    zap_log_level: str = "info"
+    zap_encoder: str = "json"
+    zap_devel: bool = False
+    zap_stacktrace_level: str = "error"
+    zap_time_encoding: str = "epoch"
+
+
+_PROCESS_HELP = {
+    "metrics_bind_address": "Where /metrics is served; 0 switches it off.",
+    "health_probe_bind_address": "Where /healthz and /readyz are served.",
+    "leader_elect": "Act only while holding the Lease, so that several replicas may run.",
+    "kubeconfig": "The kubeconfig to use; else $KUBECONFIG, ~/.kube/config, or the pod's own account.",
+    "zap_log_level": "debug, info, error, panic, or a number above 0 for more detail.",
+    "zap_encoder": "json or console.",
+    "zap_devel": "Development logging: console, debug, stacks from warnings on.",
+    "zap_stacktrace_level": "From which level on stacks are logged: info, error or panic.",
+    "zap_time_encoding": "epoch, millis, nano, iso8601, rfc3339 or rfc3339nano.",
+}
+_LOG_LEVEL = re.compile(r"debug|info|warn|error|panic|[1-9][0-9]{0,2}")
+_CHOICES = {
+    "zap_encoder": ("json", "console"),
+    "zap_stacktrace_level": ("info", "error", "panic"),
+    "zap_time_encoding": ("epoch", "millis", "nano", "iso8601", "rfc3339", "rfc3339nano"),
+}
+
+
+def _log_level(text: str) -> str:
+    if not _LOG_LEVEL.fullmatch(text):
+        raise ValueError("expected debug, info, warn, error, panic, or a number above 0")
+    return text
+
+
+def process_options() -> list[click.Option]:
+    """The options of the process, under the names of the original operator."""
+    return [_process_option(name, default) for name, default in _process_defaults().items()]
+
+
+def _process_defaults() -> dict[str, str | bool]:
+    process = ProcessSettings()
+    return {field.name: getattr(process, field.name) for field in fields(process)}
+
+
+def _process_option(name: str, default: str | bool) -> click.Option:
+    flag, help = name.replace("_", "-"), _PROCESS_HELP[name]
+    if isinstance(default, bool):
+        return click.Option([f"--{flag}/--no-{flag}"], default=default, show_default=True, help=help)
+    if name in _CHOICES:
+        return click.Option(
+            [f"--{flag}"], type=click.Choice(_CHOICES[name]), default=default, show_default=True, help=help
+        )
+    kind = _Parsed(_log_level) if name == "zap_log_level" else click.STRING
+    return click.Option(
+        [f"--{flag}"], type=kind, default=default, show_default=bool(default), metavar="TEXT", help=help
+    )
+
+
+def process_from_flags(values: Mapping[str, object]) -> ProcessSettings:
+    """The process settings that click's parameters ask for."""
+    given = {name: values[name] for name in _process_defaults() if values.get(name) is not None}
+    return ProcessSettings(**given)  # type: ignore[arg-type]  # click read them
+
+
+def normalised_arguments(arguments: list[str]) -> list[str]:
+    """Arguments of the original operator's command line, `-chart-path=x` and `--leader-elect=false`, for click."""
+    defaults = _process_defaults()
+    switches = {name.replace("_", "-") for name, default in defaults.items() if isinstance(default, bool)}
+    names = {name.replace("_", "-") for name in defaults} - switches | {tunable.flag for tunable in ALL if tunable.flag}
+    return go_flags.normalised(arguments, names=names, switches=switches)
+
+
+# ---- the environment
+
+
+def operand_image(environment: Mapping[str, str]) -> str:
+    """The operand's image; empty where it is not set, which the API server then refuses."""
+    return environment.get(OPERAND_IMAGE_VARIABLE, "")
+
+
+def missing_variable(environment: Mapping[str, str]) -> str:
+    """The variable without which the operator must not start; empty where none is missing."""
+    return "" if environment.get(OPERAND_IMAGE_VARIABLE) else OPERAND_IMAGE_VARIABLE
