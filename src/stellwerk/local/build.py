@@ -98,7 +98,7 @@ def check_version(reported: str, binaries: Binaries) -> None:
         raise WrongBinary(
             f"the API server is Kubernetes {reported or 'of an unknown version'}, not {KUBERNETES_VERSION}",
             cause=f"{binaries.control_plane} is not the program that was built there",
-            fix=f"remove {binaries.folder} and start again; it is then built anew",
+            folder=binaries.folder,
         )
 
 
@@ -291,11 +291,7 @@ def _needs_space(folder: Path) -> Iterator[None]:
 
 
 def _no_space(folder: Path) -> NoSpace:
-    return NoSpace(
-        "cannot build the local control plane: too little disk space",
-        cause=f"a build needs {_BUILD_BYTES // 1024**3} GiB free at {folder}",
-        fix="free some space, or set STELLWERK_CACHE (and GOCACHE) to a larger disk",
-    )
+    return NoSpace(folder, needs_bytes=_BUILD_BYTES, variables="STELLWERK_CACHE and GOCACHE")
 
 
 def _durations() -> dict[str, float]:

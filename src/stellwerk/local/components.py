@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from stellwerk.local.build import Binaries
+from stellwerk.local.ports import HOST
 
 ETCD = "etcd"
 API_SERVER = "kube-apiserver"
@@ -19,7 +20,6 @@ CONTROLLER_MANAGER = "kube-controller-manager"
 SCHEDULER = "kube-scheduler"
 POD_RUNNER = "kwok"
 
-HOST = "127.0.0.1"
 NODE = "local"
 ETCD_SOCKET = "etcd.sock"
 SERVICE_RANGE = "10.96.0.0/16"

@@ -7,11 +7,15 @@ LocalError
 ├── PortTaken              the port asked for belongs to someone else
 ├── WrongBinary            what lies in the cache is not what was built
 ├── BrokenData             files of an earlier start cannot be read
-├── TooOld                 the data was written by a newer Kubernetes
+├── WrongVersion           the data was written by a newer Kubernetes
 └── StartFailed            a component ended, or did not become ready in time
 """
 
 from __future__ import annotations
+
+from pathlib import Path
+
+_START_AFRESH = "`stellwerk down` removes the local cluster; then start it again"
 
 
 class LocalError(Exception):
@@ -38,21 +42,44 @@ class ToolchainMissing(BuildFailed):
 class NoSpace(LocalError):
     """The disk is full, or too full to start."""
 
+    def __init__(self, folder: Path, *, needs_bytes: int, variables: str) -> None:
+        super().__init__(
+            "cannot start the local control plane: too little disk space",
+            cause=f"it needs {needs_bytes // 1024**2} MiB free at {folder}",
+            fix=f"free some space, or set {variables} to a folder on a larger disk",
+        )
+
 
 class PortTaken(LocalError):
     """Another process listens on the port that was asked for."""
+
+    def __init__(self, address: str) -> None:
+        super().__init__(
+            f"cannot start the API server on {address}",
+            cause=f"another process listens on {address}",
+            fix="end that process, or choose another port (without --port a free one is chosen)",
+        )
 
 
 class WrongBinary(LocalError):
     """A cached binary does not run here, or is of another version."""
 
+    def __init__(self, summary: str, *, cause: str, folder: Path) -> None:
+        super().__init__(summary, cause=cause, fix=f"remove {folder} and start again; it is then built anew")
+
 
 class BrokenData(LocalError):
     """Files of an earlier start cannot be read."""
 
+    def __init__(self, summary: str, *, cause: str) -> None:
+        super().__init__(summary, cause=cause, fix=_START_AFRESH)
 
-class TooOld(LocalError):
+
+class WrongVersion(LocalError):
     """The data was written by a Kubernetes that this one cannot follow."""
+
+    def __init__(self, summary: str, *, cause: str) -> None:
+        super().__init__(summary, cause=cause, fix=_START_AFRESH)
 
 
 class StartFailed(LocalError):

@@ -13,6 +13,9 @@ import pytest
 from tests.cluster.local.conftest import ByHand
 
 from stellwerk.local import build
+from stellwerk.local.cluster import LocalCluster
+from stellwerk.local.components import API_SERVER, Options
+from stellwerk.local.errors import PortTaken
 from stellwerk.testing import cluster as clusters
 
 Answer = subprocess.CompletedProcess[str]
@@ -35,6 +38,16 @@ def test_a_taken_port_is_named(by_hand: ByHand) -> None:
         port = other.getsockname()[1]
         answer = by_hand.run("up", "--port", str(port))
         assert_refused(answer, by_hand, because=f"127.0.0.1:{port}", fix="choose another port")
+
+
+@pytest.mark.req("R-903")
+def test_a_port_that_is_taken_while_the_api_server_starts_is_named(by_hand: ByHand) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        flags = {API_SERVER: [f"--secure-port={other.getsockname()[1]}"]}
+        options = Options(controllers=False, pods=False, extra_flags=flags)
+        with pytest.raises(PortTaken):
+            LocalCluster(by_hand.cluster.folder, options).up()
+    assert by_hand.pids() == {}
 
 
 @pytest.mark.req("R-903")

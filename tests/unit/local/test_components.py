@@ -9,7 +9,7 @@ import pytest
 from stellwerk.local import components
 from stellwerk.local.build import Binaries
 from stellwerk.local.components import API_SERVER, CONTROLLER_MANAGER, ETCD, POD_RUNNER, SCHEDULER, Options
-from stellwerk.local.errors import BuildFailed, LocalError, NoSpace, PortTaken, ToolchainMissing
+from stellwerk.local.errors import BrokenData, LocalError, NoSpace, PortTaken, WrongBinary, WrongVersion
 
 FOLDER = Path("/clusters/local")
 BINARIES = Binaries(Path("/cache"))
@@ -51,7 +51,20 @@ def test_the_audit_log_leaves_out_the_control_plane_and_nobody_else() -> None:
     assert rules[-1] == {"level": "Metadata"}
 
 
-@pytest.mark.parametrize("kind", [NoSpace, PortTaken, BuildFailed, ToolchainMissing])
-def test_a_failure_says_what_why_and_how_to_mend_it(kind: type[LocalError]) -> None:
-    failure = kind("cannot start", cause="the sky is blue", fix="paint it")
-    assert str(failure).splitlines() == ["Error:   cannot start", "Cause:   the sky is blue", "Fix:     paint it"]
+@pytest.mark.parametrize(
+    ("failure", "cause", "fix"),
+    [
+        (NoSpace(FOLDER, needs_bytes=300 * 1024**2, variables="STELLWERK_STATE"), "300 MiB", "STELLWERK_STATE"),
+        (PortTaken("127.0.0.1:40123"), "listens on 127.0.0.1:40123", "another port"),
+        (WrongBinary("it does not run", cause="no reason", folder=FOLDER), "no reason", f"remove {FOLDER}"),
+        (BrokenData("it cannot be read", cause="garbage"), "garbage", "`stellwerk down`"),
+        (WrongVersion("it cannot be read", cause="written in 2031"), "written in 2031", "`stellwerk down`"),
+    ],
+)
+def test_a_failure_says_what_why_and_how_to_mend_it(failure: LocalError, cause: str, fix: str) -> None:
+    first, second, third = str(failure).splitlines()
+    assert first == f"Error:   {failure.summary}"
+    assert second.startswith("Cause:   ")
+    assert cause in second
+    assert third.startswith("Fix:     ")
+    assert fix in third

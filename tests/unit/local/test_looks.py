@@ -12,7 +12,7 @@ from stellwerk.cli import system, up
 from stellwerk.cli.system import Done, Step, done_line, status_lines
 from stellwerk.cli.text import Style
 from stellwerk.local.cluster import ClusterStatus, ComponentStatus
-from stellwerk.local.errors import NoSpace
+from stellwerk.local.errors import PortTaken
 
 LOGS = Path("/clusters/local/log")
 
@@ -39,7 +39,7 @@ def test_a_failed_step_is_named_and_nothing_follows_it() -> None:
     begun: list[str] = []
 
     def refuse(say: object) -> Done:
-        raise NoSpace("cannot start", cause="the disk is full", fix="free some space")
+        raise PortTaken("127.0.0.1:40123")
 
     def begin(say: object) -> Done:
         begun.append("operators")
@@ -47,7 +47,7 @@ def test_a_failed_step_is_named_and_nothing_follows_it() -> None:
 
     steps = [Step("control plane", refuse), Step("operators", begin)]
     answer = CliRunner().invoke(click.Command("start", callback=lambda: system.carry_out(steps)))
-    assert isinstance(answer.exception, NoSpace)
+    assert isinstance(answer.exception, PortTaken)
     assert (answer.stdout, answer.stderr) == ("", "✗ control plane\n")
     assert begun == []
 

@@ -1,0 +1,182 @@
+"""What lies in a cluster's folder, and how it gets there.
+
+cluster.json      version and port                  kubeconfig       the administrator's
+pki/              authority, server, token key      credentials/     one kubeconfig per identity
+data/             etcd                              log/ audit.log   what was said and asked
+run/              process ids, held by locks
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from base64 import b64encode
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from stellwerk.local import build, certs, components, processes
+from stellwerk.local.certs import Authority, Credential
+from stellwerk.local.errors import BrokenData, NoSpace, WrongVersion
+from stellwerk.local.ports import HOST
+from stellwerk.local.processes import Process
+
+ADMINISTRATOR = "stellwerk:admin"
+_ADMINISTRATORS = "system:masters"
+_FREE_BYTES = 300 * 1024**2
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """What a cluster remembers of itself: which Kubernetes wrote its data, and the API server's port (0: none yet)."""
+
+    version: str
+    port: int
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterFolder:
+    """The folder of one cluster, which may not exist yet."""
+
+    path: Path
+
+    @property
+    def kubeconfig(self) -> Path:
+        """The administrator's kubeconfig."""
+        return self.path / "kubeconfig"
+
+    @property
+    def authority(self) -> Path:
+        """The certificate that the API server's own is checked against."""
+        return self.path / "pki" / "ca.crt"
+
+    @property
+    def identity(self) -> Path:
+        """The administrator's certificate and key."""
+        return self.path / "pki" / "admin.pem"
+
+    def process(self, name: str) -> Process:
+        """A process of the cluster by name."""
+        return Process(name, self.path / "run", self.path / "log" / f"{name}.log")
+
+    def processes(self) -> list[Process]:
+        """Every process that was started here and not stopped since."""
+        return processes.recorded(self.path / "run", self.path / "log")
+
+    def record(self) -> Record | None:
+        """What the last start wrote down; None before the first. Raises BrokenData."""
+        file = self.path / "cluster.json"
+        try:
+            stored = json.loads(file.read_bytes())
+            return Record(str(stored["version"]), int(stored["port"]))
+        except FileNotFoundError:
+            return None
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise BrokenData("the cluster's record cannot be read", cause=f"{file}: {error}") from error
+
+    def prepare(self, port: int) -> None:
+        """Lay out the folder for a start on this port. Raises NoSpace, WrongVersion or BrokenData, or OSError."""
+        if record := self.record():
+            _check_upgrade(record.version, self.path)
+        self._check_space()
+        for name in ("pki", "credentials", "log", "run"):
+            (self.path / name).mkdir(mode=0o700, parents=True, exist_ok=True)
+        self.path.chmod(0o700)
+        facts = {"version": build.KUBERNETES_VERSION, "port": port}
+        certs.write_private(self.path / "cluster.json", json.dumps(facts).encode())
+        certs.write_private(self.path / "audit-policy.json", json.dumps(components.audit_policy()).encode())
+        self._settle_credentials(port)
+
+    def no_space(self) -> NoSpace:
+        """What to say when the disk is full."""
+        return NoSpace(self.path, needs_bytes=_FREE_BYTES, variables="STELLWERK_STATE")
+
+    def _check_space(self) -> None:
+        if shutil.disk_usage(_existing(self.path)).free < _FREE_BYTES:
+            raise self.no_space()
+
+    def issue(self, user: str, groups: Sequence[str], port: int) -> Path:
+        """A new kubeconfig for this user in these groups."""
+        name = "".join(letter if letter.isalnum() or letter in "-._" else "-" for letter in user)
+        target = self.path / "credentials" / f"{name}-{os.urandom(4).hex()}.kubeconfig"
+        self._write_kubeconfig(target, user, self._load_authority().client(user, groups), port)
+        return target
+
+    def renew_serving_certificate(self) -> None:
+        """Give the API server a new certificate and key."""
+        self._write_server(self._load_authority())
+
+    def _load_authority(self) -> Authority:
+        keys = self.authority.parent
+        try:
+            return certs.load_or_create_authority(keys)
+        except (ValueError, TypeError) as error:
+            raise BrokenData("the cluster's certificates cannot be read", cause=f"{keys}: {error}") from error
+
+    def _settle_credentials(self, port: int) -> None:
+        authority = self._load_authority()
+        keys = self.authority.parent
+        if not (keys / "service-accounts.key").exists():
+            certs.write_private(keys / "service-accounts.key", certs.new_signing_key())
+        if not certs.is_fresh(keys / "server.crt", authority):
+            self._write_server(authority)
+        # Kubeconfigs carry the port, which may have changed; they are as cheap to write as to compare.
+        admin = authority.client(ADMINISTRATOR, [_ADMINISTRATORS])
+        certs.write_private(self.identity, admin.certificate + admin.key)
+        self._write_kubeconfig(self.kubeconfig, ADMINISTRATOR, admin, port)
+        for user, component in components.IDENTITIES.items():
+            groups = [_ADMINISTRATORS] if component == components.POD_RUNNER else []
+            target = self.path / "credentials" / f"{component}.kubeconfig"
+            self._write_kubeconfig(target, user, authority.client(user, groups), port)
+
+    def _write_server(self, authority: Authority) -> None:
+        credential = authority.server([HOST])
+        certs.write_private(self.path / "pki" / "server.key", credential.key)
+        certs.write_private(self.path / "pki" / "server.crt", credential.certificate)
+
+    def _write_kubeconfig(self, target: Path, user: str, credential: Credential, port: int) -> None:
+        server = {
+            "server": f"https://{HOST}:{port}",
+            "certificate-authority-data": _base64(self.authority.read_bytes()),
+        }
+        secret = {
+            "client-certificate-data": _base64(credential.certificate),
+            "client-key-data": _base64(credential.key),
+        }
+        # JSON is YAML, and the standard library writes it.
+        document = {
+            "apiVersion": "v1",
+            "kind": "Config",
+            "clusters": [{"name": "local", "cluster": server}],
+            "users": [{"name": user, "user": secret}],
+            "contexts": [{"name": "local", "context": {"cluster": "local", "user": user, "namespace": "default"}}],
+            "current-context": "local",
+        }
+        certs.write_private(target, json.dumps(document, indent=1).encode())
+
+
+def _base64(content: bytes) -> str:
+    return b64encode(content).decode()
+
+
+def _check_upgrade(written_by: str, folder: Path) -> None:
+    """Raise WrongVersion unless the data may be read: by the same minor version, or the next.
+
+    Source of the rule: Kubernetes documentation, "Version Skew Policy".
+    """
+    old, new = _minor(written_by), _minor(build.KUBERNETES_VERSION)
+    if old is None or new is None or not 0 <= new - old <= 1:
+        raise WrongVersion(
+            f"Kubernetes {build.KUBERNETES_VERSION} cannot use this cluster's data",
+            cause=f"{folder} was written by Kubernetes {written_by}",
+        )
+
+
+def _minor(version: str) -> int | None:
+    parts = version.removeprefix("v").split(".")
+    return int(parts[1]) if len(parts) > 2 and parts[0] == "1" and parts[1].isdigit() else None
+
+
+def _existing(folder: Path) -> Path:
+    return folder if folder.exists() else _existing(folder.parent)
