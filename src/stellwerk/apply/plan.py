@@ -232,7 +232,7 @@ def plan_delete(live: Snapshot, *, exact: bool = False) -> Plan:
     first = min(waves.values(), default=0)
     actions = [
         _leaving(address, live[address], exact)
-        if waves[address] == first
+        if waves[address] == first or live[address].metadata.is_terminating
         else Deferred(address, "the deletion of what needs it")
         for address in sorted(live, key=lambda address: (waves[address], str(address)))
     ]

@@ -66,9 +66,7 @@ def test_an_object_that_must_not_be_sent_is_named_with_its_place(text: str, why:
 @pytest.mark.req("R-406")
 def test_all_problems_of_a_set_are_told_at_once() -> None:
     found = complaints(
-        "---\n".join(
-            [GOOD + "\n", "{metadata: {name: a}}\n", "{apiVersion: v1, kind: ConfigMap, metadata: {}}\n"]
-        )
+        "---\n".join([GOOD + "\n", "{metadata: {name: a}}\n", "{apiVersion: v1, kind: ConfigMap, metadata: {}}\n"])
     )
     assert len(found) == 3
 
