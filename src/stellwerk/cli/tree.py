@@ -26,7 +26,6 @@ class Verb:
         """The verb itself."""
         command = import_module(f"stellwerk.cli.{name}").command
         assert isinstance(command, click.Command)
-        _add_general_options(command)
         return command
 
 
@@ -75,13 +74,6 @@ class Tree(click.Group):
 
         verbs = [CompletionItem(name, help=verb.summary) for name, verb in VERBS.items() if name.startswith(incomplete)]
         return verbs or click.Command.shell_complete(self, ctx, incomplete)
-
-
-def _add_general_options(command: click.Command) -> None:
-    """What makes sense everywhere (-q, -v, --no-color), where a verb has not said so itself."""
-    taken = {name for parameter in command.params for name in parameter.opts}
-    general = settings.general(click.Command("general"))
-    command.params.extend(option for option in general.params if taken.isdisjoint(option.opts))
 
 
 def _guess(word: str) -> str:

@@ -17,6 +17,12 @@ def test_every_verb_in_help_exists_and_says_the_same_of_itself(name: str) -> Non
     assert loaded.get_short_help_str(limit=200) == tree.VERBS[name].summary
 
 
+@pytest.mark.parametrize("name", tree.VERBS)
+def test_every_verb_can_be_quiet_verbose_and_without_colour(name: str) -> None:
+    options = {option for parameter in tree.VERBS[name].load(name).params for option in parameter.opts}
+    assert {"-q", "-v", "--no-color"} <= options
+
+
 def test_a_mistyped_verb_is_refused_with_the_nearest(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["staus"]) == 2
     shown = capsys.readouterr()
