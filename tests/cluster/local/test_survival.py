@@ -8,6 +8,7 @@ import signal
 import socket
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -15,7 +16,8 @@ from tests.cluster.local.conftest import ByHand, wait_until
 
 from stellwerk.local import build
 from stellwerk.local.cluster import LocalCluster
-from stellwerk.testing.cluster import restore_data, save_data
+from stellwerk.local.components import Options
+from stellwerk.testing.cluster import restore_data, save_data, session_folder
 
 CONFIG_MAPS = "/api/v1/namespaces/default/configmaps"
 
@@ -103,6 +105,22 @@ def test_programs_of_an_older_build_give_way_and_leave_their_data(by_hand: ByHan
 
 def same_disk(one: Path, other: Path) -> bool:
     return one.stat().st_dev == other.stat().st_dev
+
+
+def test_who_gave_up_waiting_for_the_api_server_is_started_again() -> None:
+    cluster = LocalCluster(session_folder() / "slow", Options(pods=False, durable=False))
+    try:
+        with ThreadPoolExecutor(1) as starter:
+            start = starter.submit(cluster.up)
+            wait_until(lambda: cluster.process("kube-controller-manager").is_running())
+            cluster.process("kube-apiserver").signal(signal.SIGSTOP)
+            gave_up = cluster.process("kube-controller-manager").pid
+            cluster.process("kube-controller-manager").signal(signal.SIGKILL)
+            cluster.process("kube-apiserver").signal(signal.SIGCONT)
+            start.result(timeout=60)
+        assert cluster.process("kube-controller-manager").pid not in (None, gave_up)
+    finally:
+        cluster.down()
 
 
 SESSION = """
