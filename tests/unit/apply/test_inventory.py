@@ -1,0 +1,105 @@
+"""What an older version left behind is found, and nothing else."""
+
+from __future__ import annotations
+
+import pytest
+from tests.unit.apply.given import applied, config_map
+
+from stellwerk.apply.desired import Address
+from stellwerk.apply.errors import UnreadableManifest
+from stellwerk.apply.inventory import Inventory, Item, Marks, format_gvks, parse_gvks, stale
+from stellwerk.apply.plan import Live
+from stellwerk.kube.meta import ObjectMeta
+from stellwerk.kube.model import PartialObjectMetadata
+from stellwerk.kube.names import GroupVersionKind, ObjectKey, Resource
+
+KINDS = (GroupVersionKind("", "v1", "ConfigMap"), GroupVersionKind("apps", "v1", "Deployment"))
+MARKS = Marks({"managed-by": "us"}, ("chart-version", "app/chart-version"), "2")
+
+
+def test_kinds_are_written_as_the_original_writes_them_and_read_back() -> None:
+    text = format_gvks([*KINDS, KINDS[0]])
+    assert text == "- group: ''\n  version: v1\n  kind: ConfigMap\n- group: apps\n  version: v1\n  kind: Deployment\n"
+    assert parse_gvks(text) == KINDS
+
+
+@pytest.mark.parametrize("text", ["", "[]", "null", "# nothing", "[]\n"])
+def test_an_empty_record_holds_no_kinds(text: str) -> None:
+    assert parse_gvks(text) == ()
+    assert parse_gvks(format_gvks(())) == ()
+
+
+def test_the_core_group_may_be_left_out() -> None:
+    assert parse_gvks("- {version: v1, kind: Secret}") == (GroupVersionKind("", "v1", "Secret"),)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "a: b",
+        "5",
+        "- 5",
+        "- {}",
+        "- {kind: A}",
+        "- {version: 1, kind: A}",
+        "- {version: v1, kind: ''}",
+        "[",
+        "a\n---\nb",
+    ],
+)
+@pytest.mark.req("R-401")
+def test_a_record_that_is_none_is_refused(text: str) -> None:
+    with pytest.raises(UnreadableManifest):
+        parse_gvks(text)
+
+
+def live_with(labels: dict[str, str], name: str = "x") -> dict[Address, Live]:
+    address = Address(Resource("", "v1", "ConfigMap", "configmaps", True), ObjectKey("n", name))
+    return {address: PartialObjectMetadata(metadata=ObjectMeta(name=name, namespace="n", labels=labels))}
+
+
+@pytest.mark.parametrize(
+    ("labels", "is_stale"),
+    [
+        ({"managed-by": "us", "chart-version": "1"}, True),
+        ({"managed-by": "us", "app/chart-version": "1"}, True),
+        ({"managed-by": "us", "chart-version": "2"}, False),
+        ({"managed-by": "us", "chart-version": "1", "app/chart-version": "2"}, False),
+        ({"managed-by": "us"}, False),
+        ({"managed-by": "them", "chart-version": "1"}, False),
+        ({"chart-version": "1"}, False),
+        ({}, False),
+    ],
+)
+def test_only_what_is_ours_and_of_another_version_is_stale(labels: dict[str, str], is_stale: bool) -> None:
+    assert bool(stale(live_with(labels), (), MARKS)) is is_stale
+
+
+OLD = {"managed-by": "us", "chart-version": "1"}
+
+
+def test_what_is_wanted_stays_even_under_another_version_of_its_kind() -> None:
+    wanted = Address(Resource("", "v2", "ConfigMap", "configmaps", True), ObjectKey("n", "x"))
+    assert stale(live_with(OLD), [wanted], MARKS) == {}
+
+
+def test_what_is_spared_stays() -> None:
+    live = live_with(OLD)
+    (address,) = live
+    assert stale(live, (), MARKS, spared={address.ref}) == {}
+
+
+def test_without_a_label_of_ours_nothing_may_be_searched() -> None:
+    with pytest.raises(ValueError, match="every object"):
+        Marks({}, ("chart-version",), "2")
+
+
+def test_an_inventory_knows_uids_and_keeps_a_fixed_order() -> None:
+    one, two = config_map("b"), config_map("a")
+    found = Inventory.of([one, two], {one.address: applied(one)}, "2")
+    kind = GroupVersionKind("", "v1", "ConfigMap")
+    assert found.items == (
+        Item(kind, ObjectKey("there", "a"), "", "2"),
+        Item(kind, ObjectKey("there", "b"), "u1", "2"),
+    )
+    assert [item.key.name for item in found.without([one.address])] == ["a"]
