@@ -1,0 +1,84 @@
+"""One cluster as an operator sees it: a client, and the watches that its readers share."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TypeVar, cast
+
+from stellwerk.kube.client import Client, Target, view_of
+from stellwerk.kube.model import HasMetadata, View
+from stellwerk.runtime.clock import Clock, SystemClock
+from stellwerk.runtime.informer import Informer
+
+T = TypeVar("T", bound=HasMetadata)
+
+STALE_SECONDS = 180.0
+"""After so long without a word from the server a cache is not to be trusted."""
+
+
+class Cluster:
+    """A client and its informers, one for each (resource, shape, namespace, selectors), started when asked for."""
+
+    def __init__(self, client: Client, *, clock: Clock | None = None, name: str = "") -> None:
+        self.client = client
+        self.name = name
+        self._clock = clock or SystemClock()
+        self._informers: dict[tuple[View[HasMetadata], str, str, str], Informer[HasMetadata]] = {}
+        self._tasks: asyncio.TaskGroup | None = None
+
+    def informer(self, target: Target[T], *, namespace: str = "", labels: str = "", fields: str = "") -> Informer[T]:
+        """The informer over these objects, shared by all who ask for the same. It runs while the cluster runs."""
+        view = view_of(target)
+        identity = (cast("View[HasMetadata]", view), namespace, labels, fields)
+        informer = self._informers.get(identity)
+        if informer is None:
+            informer = self._informers[identity] = Informer(
+                self.client,
+                cast("View[HasMetadata]", view),
+                namespace=namespace,
+                labels=labels,
+                fields=fields,
+                clock=self._clock,
+            )
+            self._start(informer)
+        return cast("Informer[T]", informer)
+
+    @property
+    def informers(self) -> tuple[Informer[HasMetadata], ...]:
+        """All informers asked for so far."""
+        return tuple(self._informers.values())
+
+    async def run(self) -> None:
+        """Run all informers, also those asked for later, until cancelled."""
+        async with asyncio.TaskGroup() as tasks:
+            self._tasks = tasks
+            try:
+                for informer in self._informers.values():
+                    self._start(informer)
+                await asyncio.Event().wait()  # for later informers; only cancelling ends it
+            finally:
+                self._tasks = None
+
+    async def wait_settled(self) -> None:
+        """Return when every informer is full, or parked with a reason."""
+        for informer in self.informers:
+            await informer.wait_settled()
+
+    def unready(self) -> list[str]:
+        """What is wrong with the caches, one sentence each. Empty: all are full and fresh, or parked for a reason."""
+        return [problem for informer in self._informers.values() if (problem := _problem(informer))]
+
+    def _start(self, informer: Informer[HasMetadata]) -> None:
+        if self._tasks is not None:
+            self._tasks.create_task(informer.run(), name=f"watch {informer.name}")
+
+
+def _problem(informer: Informer[HasMetadata]) -> str:
+    if informer.parked is not None:
+        return ""  # absent kinds and missing rights are the business of those who need them
+    if not informer.has_synced:
+        return f"the cache of {informer.name} is not filled yet"
+    stale = informer.stale_seconds()
+    if stale > STALE_SECONDS:
+        return f"the cache of {informer.name} is stale: nothing heard for {stale:.0f} s"
+    return ""

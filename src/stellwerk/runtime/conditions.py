@@ -1,0 +1,59 @@
+"""Condition arithmetic (pure), by the rules of the Kubernetes API conventions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime
+
+import msgspec
+
+from stellwerk.kube.meta import Condition, kubernetes_time
+
+MESSAGE_LIMIT = 1024
+"""Characters we let a message have: what an Event can carry, so that both say the same. The schema allows 32,768."""
+
+_ELLIPSIS = "..."
+
+
+def find(conditions: Iterable[Condition], condition_type: str) -> Condition | None:
+    """The condition of a type, or None."""
+    return next((condition for condition in conditions if condition.type == condition_type), None)
+
+
+def is_true(conditions: Iterable[Condition], condition_type: str) -> bool:
+    """Whether the condition is there and holds."""
+    condition = find(conditions, condition_type)
+    return condition is not None and condition.is_true
+
+
+def set_condition(conditions: tuple[Condition, ...], new: Condition, now: datetime) -> tuple[Condition, ...]:
+    """The conditions with `new` in the place of the one of its type, or at the end.
+
+    `lastTransitionTime` is `now` when the status flips and stays otherwise, whatever `new` says. Setting an equal
+    condition returns an equal tuple, so an unchanged object is never written again.
+    """
+    old = find(conditions, new.type)
+    settled = msgspec.structs.replace(
+        new, message=truncated(new.message), last_transition_time=_transition_time(old, new, now)
+    )
+    if old is None:
+        return (*conditions, settled)
+    return tuple(settled if condition is old else condition for condition in conditions)
+
+
+def without(conditions: tuple[Condition, ...], condition_type: str) -> tuple[Condition, ...]:
+    """The conditions less the one of a type."""
+    return tuple(condition for condition in conditions if condition.type != condition_type)
+
+
+def truncated(message: str, limit: int = MESSAGE_LIMIT) -> str:
+    """The message in at most `limit` characters; a cut one ends in an ellipsis."""
+    if len(message) <= limit:
+        return message
+    return message[: limit - len(_ELLIPSIS)] + _ELLIPSIS
+
+
+def _transition_time(old: Condition | None, new: Condition, now: datetime) -> datetime:
+    if old is not None and old.status == new.status and old.last_transition_time is not None:
+        return old.last_transition_time
+    return kubernetes_time(now)

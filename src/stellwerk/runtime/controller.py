@@ -1,0 +1,465 @@
+"""The worker loop of one kind, and the one `match` on what a pass came to.
+
+A pass ends in one of five ways (`Outcome`). What follows from each is decided in one place, `_verdict`: status, Event,
+metric and the answer to the queue. A reconciler knows none of these.
+
+After a pass that wrote something the key stays *running* in the queue until the caches show the writes; the worker goes
+on with other keys meanwhile. So a pass never sees the cluster as it was before the last one, and the queue's promise
+(one worker on a key) is all that this takes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+import uuid
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Generic, Protocol, TypeAlias, TypeVar
+
+from stellwerk.kube.errors import ApiError, Conflict, NotFound
+from stellwerk.kube.meta import Record
+from stellwerk.kube.model import HasMetadata, Kind
+from stellwerk.kube.names import ObjectKey, ObjectRef
+from stellwerk.runtime import status as statuses
+from stellwerk.runtime.clock import Clock, SystemClock
+from stellwerk.runtime.contract import Next, Notice, ReconcileError, Reconciler, Retry, Severity
+from stellwerk.runtime.informer import Delta, Informer, OwnWrite, noting_own_writes
+from stellwerk.runtime.queue import (
+    Backoff,
+    Priority,
+    QueueClosed,
+    QueueObserver,
+    WorkQueue,
+    one_tenant,
+)
+from stellwerk.runtime.status import StatusWriter
+from stellwerk.runtime.tasks import Background, background, first_of
+
+K = TypeVar("K", bound=Kind)
+S = TypeVar("S", bound=Record)
+T = TypeVar("T", bound=HasMetadata)
+
+_log = logging.getLogger(__name__)
+
+_VISIBLE_WITHIN_SECONDS = 120.0
+_RECHECK_SECONDS = 600.0
+"""How often a failure that only somebody's action can mend is looked at without a change: watches can miss things."""
+
+
+class LeadershipLost(Exception):
+    """Another process may be leading by now: nothing may be written any more, and this process must end."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answered(Generic[S]):
+    """The reconciler answered."""
+
+    next: Next[S]
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """The reconciler says what is wrong, to the user."""
+
+    failure: ReconcileError
+
+
+@dataclass(frozen=True, slots=True)
+class Overtaken:
+    """The cluster had changed already: Conflict or NotFound. Nobody's fault; look again at once."""
+
+    error: ApiError
+
+
+@dataclass(frozen=True, slots=True)
+class Unserved:
+    """An API server did not do its part, and the reconciler had nothing to say about it."""
+
+    error: ApiError
+
+
+@dataclass(frozen=True, slots=True)
+class Broken:
+    """A bug of ours: an exception that nobody foresaw, or a pass that took longer than it may."""
+
+    error: Exception
+
+
+Outcome: TypeAlias = Answered[S] | Refused | Overtaken | Unserved | Broken
+
+
+class PassTimedOut(Exception):
+    """A pass took longer than it may, and was cancelled."""
+
+
+class Result(StrEnum):
+    """How a pass counts: the values of controller-runtime's `result` label."""
+
+    SUCCESS = "success"
+    ERROR = "error"
+    REQUEUE = "requeue"
+    REQUEUE_AFTER = "requeue_after"
+
+
+@dataclass(frozen=True, slots=True)
+class After:
+    """Look again after so many seconds; at a change in any case."""
+
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class BackedOff:
+    """Look again after the key's next delay."""
+
+    at_least_seconds: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict(Generic[S]):
+    """What follows from an outcome. `again` None: look again only at a change."""
+
+    result: Result
+    again: After | BackedOff | None = None
+    status: S | None = None
+    severity: Severity = Severity.NORMAL
+    notices: tuple[Notice, ...] = ()
+
+
+class EventSink(Protocol):
+    """Where Events go; `events.Recorder` is one. Must not block."""
+
+    def send(self, obj: HasMetadata, notice: Notice, related: ObjectRef | None = None) -> None:
+        """Send an Event about the object."""
+        ...
+
+
+class ControllerObserver(Protocol):
+    """Who counts what a controller does."""
+
+    def started(self, controller: str, workers: int) -> None:
+        """The controller begins, with so many workers."""
+        ...
+
+    def working(self, controller: str, change: int) -> None:
+        """A worker took a key (+1) or is done with it (-1)."""
+        ...
+
+    def reconciled(self, controller: str, result: Result, seconds: float) -> None:
+        """A pass ended after so long."""
+        ...
+
+    def terminal(self, controller: str) -> None:
+        """A pass ended in a failure that only somebody's action can mend."""
+        ...
+
+    def panicked(self, controller: str) -> None:
+        """A pass ended in a bug of ours."""
+        ...
+
+
+class PassContext(Protocol):
+    """Makes the object of a pass known to whatever logs or traces inside it."""
+
+    def __call__(self, ref: ObjectRef, reconcile_id: str) -> AbstractContextManager[object]:
+        """Enter the pass."""
+        ...
+
+
+class Controller(Generic[K, S]):
+    """Calls one reconciler for the objects of one kind, whenever something that matters to them has changed."""
+
+    def __init__(
+        self,
+        name: str,
+        primary: Informer[K],
+        reconciler: Reconciler[K, S],
+        *,
+        write_status: StatusWriter[K, S],
+        workers: int = 1,
+        pass_timeout_seconds: float = 300.0,
+        backoff: Backoff | None = None,
+        tenant_of: Callable[[ObjectKey], str] = one_tenant,
+        recorder: EventSink | None = None,
+        observer: ControllerObserver | None = None,
+        queue_observer: QueueObserver | None = None,
+        pass_context: PassContext | None = None,
+        clock: Clock | None = None,
+    ) -> None:
+        self.name = name
+        self.primary = primary
+        self._reconciler = reconciler
+        self._write_status = write_status
+        self._workers = workers
+        self._pass_timeout_seconds = pass_timeout_seconds
+        self._recorder = recorder
+        self._observer = observer
+        self._pass_context = pass_context
+        self._clock = clock or SystemClock()
+        self.queue = WorkQueue(clock=self._clock, backoff=backoff, tenant_of=tenant_of, observer=queue_observer)
+        self._ignored: list[Callable[[K, K], bool]] = []
+        self._wired: list[Callable[[], None]] = []
+        self._uids: dict[ObjectKey, str] = {}
+        self._landing: Background | None = None
+
+    def watches(self, informer: Informer[T], wakes: Callable[[Delta[T]], Iterable[ObjectKey]]) -> None:
+        """A change of `informer` wakes these keys of our kind. The function is pure and quick."""
+
+        def on_change(delta: Delta[T]) -> None:
+            for key in wakes(delta):
+                self.queue.add(key, _priority(delta))
+
+        self._wired.append(lambda: informer.on_change(on_change))
+
+    def ignore_updates(self, predicate: Callable[[K, K], bool]) -> None:
+        """Updates of our own objects (old, new) for which this holds wake nobody. Several predicates add up."""
+        self._ignored.append(predicate)
+
+    async def run(self) -> None:
+        """Listen and work until `stop` or cancelled. Raises LeadershipLost."""
+        self.primary.on_change(self._on_primary)
+        for wire in self._wired:
+            wire()
+        if self._observer is not None:
+            self._observer.started(self.name, self._workers)
+        try:
+            await self._run_workers()
+        except* LeadershipLost as lost:
+            raise first_of(lost) from None
+
+    def stop(self) -> None:
+        """Take no further key. `run` returns when the passes under way have ended."""
+        self.queue.close()
+
+    async def _run_workers(self) -> None:
+        async with background() as self._landing:
+            self._landing.start(self.queue.run(), f"{self.name} timers")
+            async with asyncio.TaskGroup() as workers:
+                for number in range(self._workers):
+                    workers.create_task(self._work(), name=f"{self.name} worker {number}")
+
+    async def _work(self) -> None:
+        while True:
+            try:
+                key = await self.queue.get()
+            except QueueClosed:
+                return
+            await self._serve(key)
+
+    async def _serve(self, key: ObjectKey) -> None:
+        """One turn of a worker: a pass on the key's object, or its farewell, or neither yet."""
+        unseen = self.primary.expected(key)
+        if unseen is not None:
+            self.queue.add(key)
+            self._done_when_visible(key, [unseen])
+            return
+        self._count_working(+1)
+        try:
+            with noting_own_writes() as writes:
+                await self._look_at(key)
+        finally:
+            self._count_working(-1)
+        self._done_when_visible(key, writes)
+
+    async def _look_at(self, key: ObjectKey) -> None:
+        obj = self.primary.store.get(key)
+        known = self._uids.get(key)
+        if known is not None and (obj is None or obj.metadata.uid != known) and not await self._forget(key):
+            return
+        if obj is not None:
+            self._uids[key] = obj.metadata.uid
+            await self._pass(obj)
+
+    async def _forget(self, key: ObjectKey) -> bool:
+        """Let the reconciler drop what it knows of an object that is gone. Returns whether it could."""
+        try:
+            async with asyncio.timeout(self._pass_timeout_seconds):
+                await self._reconciler.forget(key)
+        except LeadershipLost:
+            raise
+        except Exception:
+            _log.exception("%s cannot forget %s", self.name, key)
+            self._count_panic()
+            self.queue.add_backed_off(key)
+            return False
+        del self._uids[key]
+        self.queue.forget(key)
+        return True
+
+    async def _pass(self, obj: K) -> None:
+        started = self._clock.monotonic()
+        with self._entered(obj):
+            outcome = await self._attempt(obj)
+            try:
+                verdict = self._verdict(obj, outcome)
+                await self._tell(obj, verdict)
+            except LeadershipLost:
+                raise
+            except Exception as error:  # what cannot be told has not succeeded, whatever was done
+                verdict = self._verdict(obj, _unreported(error))
+        self._schedule(obj.key, verdict)
+        if self._observer is not None:
+            self._observer.reconciled(self.name, verdict.result, self._clock.monotonic() - started)
+
+    async def _attempt(self, obj: K) -> Outcome[S]:
+        limit = asyncio.timeout(self._pass_timeout_seconds)
+        try:
+            async with limit:
+                return Answered(await self._reconciler.reconcile(obj))
+        except LeadershipLost:
+            raise
+        except Exception as error:
+            if limit.expired():
+                return Broken(PassTimedOut(f"{obj.ref} took longer than {self._pass_timeout_seconds:g} s"))
+            return _outcome_of(error)
+
+    def _verdict(self, obj: K, outcome: Outcome[S]) -> Verdict[S]:
+        """What follows from an outcome."""
+        match outcome:
+            case Answered(answer):
+                return Verdict(_result(answer), _again(answer), answer.status, Severity.NORMAL, answer.notices)
+            case Refused(failure):
+                status = self._reconciler.explain(obj, failure)
+                return Verdict(Result.ERROR, self._retry(failure), status, Severity.WARNING)
+            case Overtaken(error):
+                _log.debug("%s: %s has changed meanwhile: %s", self.name, obj.ref, error)
+                return Verdict(Result.REQUEUE, BackedOff())
+            case Unserved(error):
+                _log.warning("%s: %s waits: %s", self.name, obj.ref, error)
+                return Verdict(Result.ERROR, BackedOff(statuses.wanted_delay_seconds(error)))
+            case Broken(error):
+                _log.error("%s failed on %s: a bug of ours", self.name, obj.ref, exc_info=error)
+                self._count_panic()
+                return Verdict(Result.ERROR, BackedOff())
+
+    def _retry(self, failure: ReconcileError) -> After | BackedOff:
+        if failure.retry is Retry.BACKOFF:
+            return BackedOff()
+        if self._observer is not None:
+            self._observer.terminal(self.name)
+        return After(_RECHECK_SECONDS * (1.0 + 0.1 * random.random()))
+
+    async def _tell(self, obj: K, verdict: Verdict[S]) -> None:
+        """Write the status where it differs, and send the Events."""
+        status = verdict.status
+        version = await self._write_status.write(obj, status) if status is not None else None
+        if status is not None and version is not None:
+            self.primary.expect(obj.key, version)
+            transition = statuses.transition(obj, status, verdict.severity)
+            if transition is not None:
+                self._announce(obj, transition)
+        for notice in verdict.notices:
+            self._announce(obj, notice)
+
+    def _announce(self, obj: K, notice: Notice) -> None:
+        _log.info("%s: %s: %s", obj.ref, notice.reason, notice.message)
+        if self._recorder is not None:
+            self._recorder.send(obj, notice)
+
+    def _schedule(self, key: ObjectKey, verdict: Verdict[S]) -> None:
+        match verdict.again:
+            case BackedOff(at_least_seconds):
+                self.queue.add_backed_off(key, at_least_seconds)
+            case After(seconds):
+                self.queue.forget(key)
+                self.queue.add_after(key, seconds)
+            case None:
+                self.queue.forget(key)
+
+    def _done_when_visible(self, key: ObjectKey, writes: Sequence[OwnWrite]) -> None:
+        """Give the key back to the queue once the caches show what was written."""
+        pending = [write for write in writes if not write.is_visible]
+        if pending and self._landing is not None:
+            self._landing.start(self._land(key, pending), f"{self.name} {key} becomes visible")
+        else:
+            self.queue.done(key)
+
+    async def _land(self, key: ObjectKey, writes: Sequence[OwnWrite]) -> None:
+        try:
+            async with asyncio.timeout(_VISIBLE_WITHIN_SECONDS):
+                for write in writes:
+                    await write.visible()
+        except TimeoutError:
+            _log.warning("%s: the caches do not show what was written for %s; going on without", self.name, key)
+        self.queue.done(key)
+
+    def _on_primary(self, delta: Delta[K]) -> None:
+        if delta.old is not None and delta.new is not None:
+            old, new = delta.old, delta.new
+            if any(ignores(old, new) for ignores in self._ignored):
+                return
+        self.queue.add(delta.key, _priority(delta))
+
+    def _entered(self, obj: K) -> AbstractContextManager[object]:
+        if self._pass_context is None:
+            return nullcontext()
+        return self._pass_context(obj.ref, str(uuid.uuid4()))
+
+    def _count_working(self, change: int) -> None:
+        if self._observer is not None:
+            self._observer.working(self.name, change)
+
+    def _count_panic(self) -> None:
+        if self._observer is not None:
+            self._observer.panicked(self.name)
+
+
+def only_status_changed(old: Kind, new: Kind) -> bool:
+    """For `ignore_updates`: nothing was asked for anew. Our own status write is such an update."""
+    return _asked(old) == _asked(new)
+
+
+def _asked(obj: Kind) -> tuple[object, ...]:
+    metadata = obj.metadata
+    return (
+        metadata.generation,
+        metadata.deletion_timestamp,
+        metadata.finalizers,
+        metadata.labels,
+        metadata.annotations,
+        metadata.owner_references,
+    )
+
+
+def _outcome_of(error: Exception) -> Refused | Overtaken | Unserved | Broken:
+    """What a reconciler's exception means. Raises LeadershipLost where that was among several."""
+    while isinstance(error, ExceptionGroup):
+        lost = error.subgroup(LeadershipLost)
+        if lost is not None:
+            raise first_of(lost)
+        if len(error.exceptions) > 1:
+            return Broken(error)
+        error = error.exceptions[0]
+    match error:
+        case ReconcileError():
+            return Refused(error)
+        case Conflict() | NotFound():
+            return Overtaken(error)
+        case ApiError():
+            return Unserved(error)
+        case _:
+            return Broken(error)
+
+
+def _unreported(error: Exception) -> Overtaken | Unserved | Broken:
+    """What a failed report means: an `explain` that raises is a bug, whatever it raises."""
+    outcome = _outcome_of(error)
+    return Broken(outcome.failure) if isinstance(outcome, Refused) else outcome
+
+
+def _result(answer: Next[S]) -> Result:
+    if answer.delay_seconds is None:
+        return Result.SUCCESS
+    return Result.REQUEUE_AFTER if answer.delay_seconds > 0 else Result.REQUEUE
+
+
+def _again(answer: Next[S]) -> After | None:
+    return None if answer.delay_seconds is None else After(answer.delay_seconds)
+
+
+def _priority(delta: Delta[T]) -> Priority:
+    return Priority.RESYNC if delta.is_replay else Priority.CHANGE

@@ -1,0 +1,332 @@
+"""Keeps a store true to the cluster, and tells who wants to know what changed.
+
+The watch itself (resume, re-list, back-off, silent connections) is `kube.watch.Watcher`; here its changes become an
+indexed store and a stream of deltas. Three decisions:
+
+- A delta carries both sides. An object that was deleted and made again under its name is two deltas, so nothing that
+  is remembered about the old one is taken for the new one.
+- After a re-list only what differs is told, marked as a replay: handlers may treat it as less urgent.
+- Own writes are waited for. Versions of one resource are ordered integers (KEP-5504) and a watch delivers in that
+  order, so one number says how far the cache has come: a write is visible when that number has reached the version
+  that the server answered to it. When the order runs backwards (etcd was restored from a backup) waiting ends.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+import itertools
+import logging
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from typing import Generic, TypeAlias, TypeVar, cast
+
+from stellwerk.kube.client import Client, Target, view_of
+from stellwerk.kube.model import HasMetadata
+from stellwerk.kube.names import ObjectKey
+from stellwerk.kube.watch import Bookmark, Change, Changed, Parked, Removed, Synced, Watcher
+from stellwerk.runtime.clock import Clock, SystemClock
+from stellwerk.runtime.store import Store
+
+T = TypeVar("T", bound=HasMetadata)
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Delta(Generic[T]):
+    """One object's change. `old` is None when it is new to the cache, `new` is None when it is gone.
+
+    `is_replay`: found by a list, at start or after a gap, rather than told by a watch.
+    """
+
+    old: T | None
+    new: T | None
+    is_replay: bool = False
+
+    @property
+    def latest(self) -> T:
+        """The object as last seen."""
+        return cast(T, self.new if self.new is not None else self.old)
+
+    @property
+    def key(self) -> ObjectKey:
+        """Namespace and name."""
+        return self.latest.key
+
+
+Handler: TypeAlias = Callable[[Delta[T]], None]
+
+
+@dataclass(frozen=True, slots=True)
+class OwnWrite:
+    """A write that the cache shall show before its key is looked at again."""
+
+    progress: Progress
+    version: int
+
+    @property
+    def is_visible(self) -> bool:
+        """Whether the cache has come so far."""
+        return self.progress.has_reached(self.version)
+
+    async def visible(self) -> None:
+        """Return when it has."""
+        await self.progress.reach(self.version)
+
+
+class Informer(Generic[T]):
+    """One watch, its store, and its handlers. Made by a `Cluster`, which shares and runs it."""
+
+    def __init__(
+        self,
+        client: Client,
+        target: Target[T],
+        *,
+        namespace: str = "",
+        labels: str = "",
+        fields: str = "",
+        clock: Clock | None = None,
+        name: str = "",
+    ) -> None:
+        self.view = view_of(target)
+        self.name = name or _name(self.view.resource.group_resource, namespace, labels, fields)
+        self.store: Store[T] = Store()
+        self.handler_failures = 0
+        """How many exceptions handlers have raised: bugs of theirs, logged with their stack."""
+        self._clock = clock or SystemClock()
+        self._watcher = Watcher(client, target, namespace, labels=labels, fields=fields, clock=self._clock)
+        self._handlers: list[Handler[T]] = []
+        self._parked: Parked | None = None
+        self._synced = False
+        self._settled = asyncio.Event()
+        self._full = asyncio.Event()
+        self._progress = Progress()
+        self._expected: dict[ObjectKey, int] = {}
+
+    def on_change(self, handler: Handler[T]) -> None:
+        """Call the handler for each change from now on, and at once for each object that is here.
+
+        It is called on the event loop and must not block. What it raises is counted and logged, and stops nobody.
+        """
+        self._handlers.append(handler)
+        for obj in [*self.store.all()]:
+            self._call(handler, Delta(None, obj, is_replay=True))
+
+    async def run(self) -> None:
+        """Follow the cluster until cancelled."""
+        async for change in self._watcher.changes():
+            self.take(change)
+
+    def take(self, change: Change[T]) -> None:
+        """Bring the store up to one change and tell the handlers: the synchronous heart of `run`."""
+        match change:
+            case Synced(objects=objects, resource_version=version):
+                self._replace({obj.key: obj for obj in objects}, version)
+            case Changed(obj=obj):
+                self._put(obj)
+            case Removed(obj=obj):
+                self._remove(obj)
+            case Bookmark(resource_version=version):
+                self._progress.advance(version_number(version))
+            case Parked() as parked:
+                self._park(parked)
+
+    @property
+    def has_synced(self) -> bool:
+        """Whether the store has held the whole list once, and the kind is served now."""
+        return self._synced and self._parked is None
+
+    @property
+    def parked(self) -> Parked | None:
+        """Why there is no watch at the moment: the kind is not served, or we may not watch it. None while there is."""
+        return self._parked
+
+    async def wait_synced(self) -> None:
+        """Return when the store holds the whole list; waits as long as the kind is parked."""
+        await self._full.wait()
+
+    async def wait_settled(self) -> None:
+        """Return when the store is full, or when it is known why it cannot be: enough for an operator to start."""
+        await self._settled.wait()
+
+    def wake(self) -> None:
+        """Try a parked watch at once: somebody has reason to think that the kind is served now."""
+        self._watcher.wake()
+
+    def stale_seconds(self) -> float:
+        """For how long nothing was heard from the server."""
+        return max(0.0, self._clock.monotonic() - self._watcher.last_contact)
+
+    def expect(self, key: ObjectKey, resource_version: str) -> None:
+        """Note an own write: a controller does not look at the key again before the cache shows it.
+
+        Inside a pass the note also holds back the key of that pass, whatever object was written.
+        """
+        version = version_number(resource_version)
+        if self._progress.has_reached(version):
+            return
+        self._expected[key] = max(version, self._expected.get(key, 0))
+        notes = _notes.get()
+        if notes is not None:
+            notes.append(OwnWrite(self._progress, version))
+
+    def expected(self, key: ObjectKey) -> OwnWrite | None:
+        """The write to this key that the cache does not show yet, or None."""
+        version = self._expected.get(key)
+        if version is None:
+            return None
+        if self._progress.has_reached(version):
+            del self._expected[key]
+            return None
+        return OwnWrite(self._progress, version)
+
+    async def wait_for(self, key: ObjectKey, resource_version: str, timeout: float) -> None:
+        """Return when the cache shows at least this version. Raises TimeoutError after `timeout` seconds."""
+        try:
+            async with asyncio.timeout(timeout):
+                await self._progress.reach(version_number(resource_version))
+        except TimeoutError:
+            raise TimeoutError(f"the cache of {self.name} does not show {key} at {resource_version} yet") from None
+
+    def _replace(self, objects: Mapping[ObjectKey, T], version: str) -> None:
+        self._parked = None
+        before = self.store.replace(objects.values())
+        if self._progress.restart(version_number(version)):
+            self._expected.clear()
+        self._synced = True
+        for delta in _differences(before, objects):
+            self._tell(delta)
+        self._full.set()
+        self._settled.set()
+
+    def _put(self, obj: T) -> None:
+        self._progress.advance(version_number(obj.metadata.resource_version))
+        known = self.store.get(obj.key)
+        if known is None or known.metadata.uid != obj.metadata.uid:
+            if known is not None:
+                self.store.remove(known.key)
+                self._tell(Delta(known, None))
+            self.store.put(obj)
+            self._tell(Delta(None, obj))
+        elif _is_newer(obj, known):
+            self.store.put(obj)
+            self._tell(Delta(known, obj))
+
+    def _remove(self, obj: T) -> None:
+        self._progress.advance(version_number(obj.metadata.resource_version))
+        known = self.store.get(obj.key)
+        # A late goodbye to an object whose successor is here already is not the successor's.
+        if known is not None and known.metadata.uid == obj.metadata.uid:
+            self.store.remove(obj.key)
+            self._tell(Delta(known, None))
+
+    def _park(self, parked: Parked) -> None:
+        if self._parked is None:
+            _log.warning("the watch of %s is parked: %s", self.name, parked.why)
+        self._parked = parked
+        self._settled.set()
+
+    def _tell(self, delta: Delta[T]) -> None:
+        for handler in self._handlers:
+            self._call(handler, delta)
+
+    def _call(self, handler: Handler[T], delta: Delta[T]) -> None:
+        try:
+            handler(delta)
+        except Exception:
+            self.handler_failures += 1
+            _log.exception("a handler of %s failed on %s", self.name, delta.key)
+
+
+class Progress:
+    """How far a cache has come, as a number, and who waits for it to come further."""
+
+    def __init__(self) -> None:
+        self._reached = 0
+        self._waiting: list[tuple[int, int, asyncio.Future[None]]] = []
+        self._order = itertools.count()
+
+    def has_reached(self, version: int) -> bool:
+        """Whether the cache shows everything up to this version."""
+        return version <= self._reached
+
+    def advance(self, version: int) -> None:
+        """The cache shows everything up to this version."""
+        if version > self._reached:
+            self._reached = version
+            while self._waiting and self._waiting[0][0] <= version:
+                _finish(heapq.heappop(self._waiting)[2])
+
+    def restart(self, version: int) -> bool:
+        """The cache was filled anew at this version.
+
+        Returns whether that is an older one than was seen before: then what was waited for may never come.
+        """
+        if version >= self._reached:
+            self.advance(version)
+            return False
+        for _, _, waiter in self._waiting:
+            _finish(waiter)
+        self._waiting.clear()
+        self._reached = version
+        return True
+
+    async def reach(self, version: int) -> None:
+        """Return when the version is reached, or when history was rewritten."""
+        if self.has_reached(version):
+            return
+        waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        heapq.heappush(self._waiting, (version, next(self._order), waiter))
+        await waiter
+
+
+@contextmanager
+def noting_own_writes() -> Iterator[list[OwnWrite]]:
+    """Collect what is expected of any informer inside the block, also by tasks started in it."""
+    notes: list[OwnWrite] = []
+    token = _notes.set(notes)
+    try:
+        yield notes
+    finally:
+        _notes.reset(token)
+
+
+_notes: ContextVar[list[OwnWrite] | None] = ContextVar("own writes of the current pass", default=None)
+
+
+def version_number(resource_version: str) -> int:
+    """A resourceVersion as the number by which it is ordered; 0, which is always reached, when it is none."""
+    return int(resource_version) if resource_version.isdecimal() else 0
+
+
+def _differences(before: Mapping[ObjectKey, T], after: Mapping[ObjectKey, T]) -> Iterator[Delta[T]]:
+    """What a re-list found: departures first, then arrivals and changes."""
+    for key, old in before.items():
+        new = after.get(key)
+        if new is None or new.metadata.uid != old.metadata.uid:
+            yield Delta(old, None, is_replay=True)
+    for key, new in after.items():
+        known = before.get(key)
+        if known is None or known.metadata.uid != new.metadata.uid:
+            yield Delta(None, new, is_replay=True)
+        elif known.metadata.resource_version != new.metadata.resource_version:
+            yield Delta(known, new, is_replay=True)
+
+
+def _is_newer(obj: HasMetadata, known: HasMetadata) -> bool:
+    """Whether a watch event says something new: repeated and late ones do not."""
+    version = version_number(obj.metadata.resource_version)
+    return version == 0 or version > version_number(known.metadata.resource_version)
+
+
+def _finish(waiter: asyncio.Future[None]) -> None:
+    if not waiter.done():
+        waiter.set_result(None)
+
+
+def _name(resource: str, namespace: str, labels: str, fields: str) -> str:
+    limits = [part for part in (f"in {namespace}" if namespace else "", labels, fields) if part]
+    return f"{resource} ({', '.join(limits)})" if limits else resource

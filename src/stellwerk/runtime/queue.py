@@ -1,0 +1,340 @@
+"""Keys waiting for a reconciler: each key once, never two workers on one key.
+
+A key is in at most one of these places: *ready* (a worker may take it), *running* (a worker has it), or *later* (a
+timer holds it). A key that is added while it runs is remembered as *dirty* and becomes ready when its worker is done,
+so no change is lost and none is worked on twice at the same time. A key that fails waits alone; its neighbours do not.
+We refused one queue per object (memory at 50,000 tenants) and a global lock (one slow delete would stall the rest).
+
+Taking a key drops its timer: the pass looks at everything anew and says itself when to look again. client-go lets the
+old timer fire; all that brings is a pass that nobody asked for.
+
+Who comes next: changes before resyncs (one in eight turns goes to a resync that waits, or a busy cluster would starve
+them), within these one tenant after the other, within a tenant in order of arrival. A tenant that floods the queue thus
+delays others by one key each, not by its backlog.
+
+Model: client-go's workqueue (dirty and processing sets, keyed back-off) and controller-runtime's priority queue.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+import random
+from collections import OrderedDict, deque
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Protocol
+
+from stellwerk.kube.names import ObjectKey
+from stellwerk.runtime.clock import Clock
+
+_RESYNC_TURN = 8
+
+
+class Priority(IntEnum):
+    """Which keys go first."""
+
+    CHANGE = 0
+    """Something happened, and somebody may be waiting for the answer."""
+    RESYNC = 1
+    """Nothing is known to have happened: the objects found at start, and the look now and then."""
+
+
+class QueueClosed(Exception):
+    """The queue gives out no more keys."""
+
+
+@dataclass(frozen=True, slots=True)
+class Backoff:
+    """How long a failing key waits: from `first_seconds`, doubling, to `limit_seconds`.
+
+    `jitter` is the part of a delay that is left to chance: keys that failed together shall not come back together.
+    """
+
+    first_seconds: float = 0.005
+    limit_seconds: float = 1000.0
+    jitter: float = 0.1
+
+    def delay_seconds(self, failures: int, chance: float) -> float:
+        """The wait after so many failures in a row (1 is the first); `chance` is in [0, 1)."""
+        exponent = min(failures - 1, 60)  # 2**60 is over any limit, and floats end at 2**1023
+        delay = min(self.first_seconds * 2.0**exponent, self.limit_seconds)
+        return delay * (1.0 - self.jitter * chance)
+
+
+class QueueObserver(Protocol):
+    """Who counts what the queue does. All times are in seconds."""
+
+    def added(self, depth: int) -> None:
+        """A key became ready; so many are ready now."""
+        ...
+
+    def taken(self, depth: int, waited: float) -> None:
+        """A worker took a key that was ready for so long; so many are left."""
+        ...
+
+    def finished(self, worked: float) -> None:
+        """A worker is done with a key after so long."""
+        ...
+
+    def retried(self) -> None:
+        """A key failed and waits for its next try."""
+        ...
+
+
+def one_tenant(_: ObjectKey) -> str:
+    """All keys belong to the same tenant."""
+    return ""
+
+
+class WorkQueue:
+    """A queue of keys. `run` must be running for delays to pass; everything else is synchronous, except `get`."""
+
+    def __init__(
+        self,
+        *,
+        clock: Clock,
+        backoff: Backoff | None = None,
+        tenant_of: Callable[[ObjectKey], str] = one_tenant,
+        observer: QueueObserver | None = None,
+        chance: Callable[[], float] = random.random,
+    ) -> None:
+        self._clock = clock
+        self._backoff = backoff or Backoff()
+        self._tenant_of = tenant_of
+        self._observer = observer
+        self._chance = chance
+        self._ready = {priority: _Line() for priority in Priority}
+        self._running: dict[ObjectKey, float] = {}
+        self._dirty: dict[ObjectKey, Priority] = {}
+        self._later = _Timers()
+        self._failures: dict[ObjectKey, int] = {}
+        self._takers: deque[asyncio.Future[None]] = deque()
+        self._timers_changed = asyncio.Event()
+        self._turns = 0
+        self._closed = False
+
+    def add(self, key: ObjectKey, priority: Priority = Priority.CHANGE) -> None:
+        """Let a worker take the key as soon as one is free. A key that waits already is not added twice."""
+        if self._closed:
+            return
+        if key in self._running:
+            self._dirty[key] = min(priority, self._dirty.get(key, priority))
+        else:
+            self._make_ready(key, priority)
+
+    def add_after(self, key: ObjectKey, seconds: float, priority: Priority = Priority.RESYNC) -> None:
+        """Add the key when the time has passed. The earliest of several times counts."""
+        if seconds <= 0:
+            self.add(key, priority)
+        elif not self._closed and self._later.put(key, self._clock.monotonic() + seconds, priority):
+            self._timers_changed.set()
+
+    def add_backed_off(self, key: ObjectKey, at_least_seconds: float = 0.0) -> float:
+        """The key failed: add it after its next delay. Returns that delay in seconds."""
+        failures = self._failures[key] = self._failures.get(key, 0) + 1
+        delay = max(self._backoff.delay_seconds(failures, self._chance()), at_least_seconds)
+        if self._observer is not None:
+            self._observer.retried()
+        self.add_after(key, delay, Priority.CHANGE)
+        return delay
+
+    def forget(self, key: ObjectKey) -> None:
+        """The key is well again: its next failure waits for the shortest time."""
+        self._failures.pop(key, None)
+
+    def failures(self, key: ObjectKey) -> int:
+        """How often the key has failed in a row."""
+        return self._failures.get(key, 0)
+
+    async def get(self) -> ObjectKey:
+        """The next key; it is running until `done`. Raises QueueClosed."""
+        while not self._closed:
+            key = self._take()
+            if key is not None:
+                return key
+            await self._until_ready()
+        raise QueueClosed
+
+    def done(self, key: ObjectKey) -> None:
+        """The worker has finished with the key. What was added meanwhile becomes ready."""
+        started = self._running.pop(key)
+        if self._observer is not None:
+            self._observer.finished(self._clock.monotonic() - started)
+        again = self._dirty.pop(key, None)
+        if again is not None and not self._closed:
+            self._make_ready(key, again)
+
+    def close(self) -> None:
+        """Give out no more keys; whoever waits for one is told."""
+        self._closed = True
+        for taker in self._takers:
+            if not taker.done():
+                taker.set_result(None)
+
+    def __len__(self) -> int:
+        """How many keys are ready."""
+        return sum(len(line) for line in self._ready.values())
+
+    @property
+    def running(self) -> int:
+        """How many keys workers have."""
+        return len(self._running)
+
+    @property
+    def delayed(self) -> int:
+        """How many keys wait for their time."""
+        return len(self._later)
+
+    def running_seconds(self) -> Iterator[float]:
+        """For how long each running key has been running."""
+        now = self._clock.monotonic()
+        return (now - started for started in self._running.values())
+
+    async def run(self) -> None:
+        """Let time pass for delayed keys. Runs until cancelled."""
+        while True:
+            self._timers_changed.clear()
+            for key, priority in self._later.due(self._clock.monotonic()):
+                self.add(key, priority)
+            await self._until_next_timer()
+
+    def _make_ready(self, key: ObjectKey, priority: Priority) -> None:
+        waiting = next((known for known, line in self._ready.items() if key in line), None)
+        if waiting is not None and waiting <= priority:
+            return
+        now = self._clock.monotonic()
+        tenant = self._tenant_of(key)
+        if waiting is None:
+            self._ready[priority].push(tenant, key, now)
+        else:
+            self._ready[priority].push(tenant, key, self._ready[waiting].discard(tenant, key))
+        if self._observer is not None and waiting is None:
+            self._observer.added(len(self))
+        self._wake_one()
+
+    def _take(self) -> ObjectKey | None:
+        line = self._next_line()
+        if line is None:
+            return None
+        key, since = line.pop()
+        self._later.drop(key)
+        now = self._running[key] = self._clock.monotonic()
+        if self._observer is not None:
+            self._observer.taken(len(self), now - since)
+        return key
+
+    def _next_line(self) -> _Line | None:
+        self._turns += 1
+        first, second = self._ready[Priority.CHANGE], self._ready[Priority.RESYNC]
+        if self._turns % _RESYNC_TURN == 0:
+            first, second = second, first
+        return first or second or None
+
+    def _wake_one(self) -> None:
+        while self._takers:
+            taker = self._takers.popleft()
+            if not taker.done():
+                taker.set_result(None)
+                return
+
+    async def _until_ready(self) -> None:
+        taker: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._takers.append(taker)
+        try:
+            await taker
+        except asyncio.CancelledError:
+            if taker.done() and not taker.cancelled():  # woken and cancelled at once: hand the turn on
+                self._wake_one()
+            raise
+
+    async def _until_next_timer(self) -> None:
+        """Wait for the first timer, or for a timer that comes before it."""
+        changed = asyncio.create_task(self._timers_changed.wait(), name="queue: timers changed")
+        waits: set[asyncio.Task[None] | asyncio.Task[bool]] = {changed}
+        first = self._later.first()
+        if first is not None:
+            delay = max(0.0, first - self._clock.monotonic())
+            waits.add(asyncio.create_task(self._clock.sleep(delay), name="queue: next timer"))
+        try:
+            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for wait in waits:
+                wait.cancel()
+            await asyncio.gather(*waits, return_exceptions=True)
+
+
+class _Line:
+    """The ready keys of one priority, one tenant after the other."""
+
+    def __init__(self) -> None:
+        self._tenants: OrderedDict[str, OrderedDict[ObjectKey, float]] = OrderedDict()
+        self._members: set[ObjectKey] = set()
+
+    def push(self, tenant: str, key: ObjectKey, since: float) -> None:
+        self._tenants.setdefault(tenant, OrderedDict())[key] = since
+        self._members.add(key)
+
+    def pop(self) -> tuple[ObjectKey, float]:
+        tenant, keys = self._tenants.popitem(last=False)
+        taken = keys.popitem(last=False)
+        if keys:
+            self._tenants[tenant] = keys  # to the end: the other tenants' turn
+        self._members.discard(taken[0])
+        return taken
+
+    def discard(self, tenant: str, key: ObjectKey) -> float:
+        keys = self._tenants[tenant]
+        since = keys.pop(key)
+        if not keys:
+            del self._tenants[tenant]
+        self._members.discard(key)
+        return since
+
+    def __contains__(self, key: ObjectKey) -> bool:
+        return key in self._members
+
+    def __len__(self) -> int:
+        return len(self._members)
+
+
+class _Timers:
+    """Keys by the time they are due: one time for each key, the earliest."""
+
+    def __init__(self) -> None:
+        self._heap: list[tuple[float, ObjectKey]] = []
+        self._due: dict[ObjectKey, tuple[float, Priority]] = {}
+
+    def put(self, key: ObjectKey, due: float, priority: Priority) -> bool:
+        """Set a time unless an earlier one is set. Returns whether it is now the first of all."""
+        known = self._due.get(key)
+        if known is not None and known[0] <= due:
+            self._due[key] = (known[0], min(known[1], priority))
+            return False
+        self._due[key] = (due, priority)
+        heapq.heappush(self._heap, (due, key))
+        return self.first() == due
+
+    def drop(self, key: ObjectKey) -> None:
+        self._due.pop(key, None)
+        if len(self._heap) > 64 and len(self._heap) > 4 * len(self._due):  # dropped entries would pile up
+            self._heap = [(due, key) for key, (due, _) in self._due.items()]
+            heapq.heapify(self._heap)
+
+    def first(self) -> float | None:
+        self._skip_dropped()
+        return self._heap[0][0] if self._heap else None
+
+    def due(self, now: float) -> Iterator[tuple[ObjectKey, Priority]]:
+        """Take out what is due."""
+        while (first := self.first()) is not None and first <= now:
+            _, key = heapq.heappop(self._heap)
+            yield key, self._due.pop(key)[1]
+
+    def __len__(self) -> int:
+        return len(self._due)
+
+    def _skip_dropped(self) -> None:
+        while self._heap and self._due.get(self._heap[0][1], (None,))[0] != self._heap[0][0]:
+            heapq.heappop(self._heap)

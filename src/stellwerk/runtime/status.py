@@ -1,0 +1,128 @@
+"""The single status write of a pass, and the Event that goes with it.
+
+The write is a JSON patch: first it tests the uid, then it sets the whole of `.status`. We refused the merge patch with
+`metadata.uid`: on the status subresource of a custom resource the API server resets the metadata before it compares,
+so a new object of the same name would get the old one's status (seen on 1.36). A resourceVersion would be refused
+whenever somebody touched the object during the pass, which says nothing against the status.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Generic, TypeVar, cast
+
+import msgspec
+
+from stellwerk.kube.client import Client
+from stellwerk.kube.errors import (
+    ApiError,
+    Conflict,
+    Invalid,
+    NotFound,
+    ServerFault,
+    StatusError,
+    TooManyRequests,
+    Unreachable,
+)
+from stellwerk.kube.meta import Condition, Record
+from stellwerk.kube.model import JsonObject, Kind, metadata_of
+from stellwerk.kube.patch import JsonPatch, add, test
+from stellwerk.runtime import conditions
+from stellwerk.runtime.clock import Clock, SystemClock
+from stellwerk.runtime.contract import Notice, Severity
+from stellwerk.runtime.queue import Backoff
+
+K = TypeVar("K", bound=Kind)
+S = TypeVar("S", bound=Record)
+
+_READY = "Ready"
+_PASSING = (Conflict, ServerFault, TooManyRequests, Unreachable)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StatusWriter(Generic[K, S]):
+    """Writes the status of objects of one kind."""
+
+    client: Client
+    clock: Clock = field(default_factory=SystemClock)
+    patience_seconds: float = 10.0
+    """For how long passing failures of the API server are tried again before the pass counts as failed."""
+
+    async def write(self, obj: K, status: S) -> str | None:
+        """Make this the status of this very object.
+
+        Returns the resourceVersion of the write; None when nothing was written, because the status is equal, or the
+        object is gone or was replaced. Raises ApiError: Invalid when the status breaks the schema, or what the API
+        server answered until patience ran out.
+        """
+        if not differs(obj, status):
+            return None
+        patch = patch_for(obj, status)
+        deadline = self.clock.monotonic() + self.patience_seconds
+        backoff, failures = Backoff(first_seconds=0.1, limit_seconds=2.0), 0
+        while True:
+            try:
+                return await self._send(obj, patch)
+            except _PASSING as error:
+                failures += 1
+                delay = max(backoff.delay_seconds(failures, 0.0), wanted_delay_seconds(error))
+                if self.clock.monotonic() + delay > deadline:
+                    raise
+            await self.clock.sleep(delay)
+
+    async def _send(self, obj: K, patch: JsonPatch) -> str | None:
+        metadata = obj.metadata
+        try:
+            written = await self.client.patch(type(obj), metadata.name, metadata.namespace, patch, subresource="status")
+        except NotFound:
+            return None
+        except Invalid:
+            # Also the answer to a failed test: was it that, or is the status itself refused?
+            if await self._is_same(obj):
+                raise
+            return None
+        return written.metadata.resource_version
+
+    async def _is_same(self, obj: K) -> bool:
+        found = await self.client.find(metadata_of(type(obj)), obj.metadata.name, obj.metadata.namespace)
+        return found is not None and found.metadata.uid == obj.metadata.uid
+
+
+def differs(obj: Kind, status: Record) -> bool:
+    """Whether the object shows another status, compared as the JSON that would be written."""
+    current = status_of(obj)
+    return current is None or msgspec.to_builtins(current) != msgspec.to_builtins(status)
+
+
+def status_of(obj: Kind) -> Record | None:
+    """The status that the object shows."""
+    return cast("Record | None", getattr(obj, "status", None))
+
+
+def patch_for(obj: Kind, status: Record) -> JsonPatch:
+    """The patch that sets the status of this very object (pure)."""
+    body = cast(JsonObject, msgspec.to_builtins(status))
+    return JsonPatch((test("/metadata/uid", obj.metadata.uid), add("/status", body)))
+
+
+def transition(obj: Kind, status: Record, severity: Severity) -> Notice | None:
+    """The Event that a change of status is worth; None when readiness and its reason stay as they are (pure)."""
+    new = _headline(status)
+    if new is None or not new.reason:
+        return None
+    current = status_of(obj)
+    old = _headline(current) if current is not None else None
+    if old is not None and (old.status, old.reason) == (new.status, new.reason):
+        return None
+    return Notice(new.reason, conditions.truncated(new.message or new.reason), severity)
+
+
+def _headline(status: Record) -> Condition | None:
+    """The condition that speaks for the object: Ready, or the first where there is no Ready."""
+    listed = cast("tuple[Condition, ...]", getattr(status, "conditions", ()))
+    return conditions.find(listed, _READY) or next(iter(listed), None)
+
+
+def wanted_delay_seconds(error: ApiError) -> float:
+    """For how long the server asked us to wait; 0 when it did not."""
+    return (error.retry_after or 0.0) if isinstance(error, StatusError) else 0.0
