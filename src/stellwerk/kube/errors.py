@@ -54,7 +54,11 @@ class ApiError(Exception):
 
 
 class Unreachable(ApiError):
-    """No answer came. Whether a write took place is unknown."""
+    """No answer came. `outcome_unknown`: the request may have arrived, so a write may or may not have taken place."""
+
+    def __init__(self, message: str, *, outcome_unknown: bool = True) -> None:
+        self.outcome_unknown = outcome_unknown
+        super().__init__(message)
 
 
 class LoginFailed(ApiError):
@@ -77,7 +81,8 @@ class StatusError(ApiError):
         self.attempted = attempted
         self.retry_after = retry_after
         """Seconds the server asked us to wait, from the Retry-After header or the Status details."""
-        super().__init__(status.message or status.reason or f"HTTP {status.code}")
+        said = status.message or status.reason or f"HTTP {status.code}"
+        super().__init__(f"cannot {attempted}: {said}" if attempted else said)
 
     @property
     def code(self) -> int:

@@ -15,11 +15,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache
 from typing import Any, ClassVar, Generic, Protocol, TypeAlias, TypeVar, Union, cast
 
 import msgspec
 
+from stellwerk.kube.errors import Status
 from stellwerk.kube.meta import LAST_APPLIED, ListMeta, ObjectMeta, Record
 from stellwerk.kube.names import GroupVersionKind, ObjectKey, ObjectRef, Resource
 
@@ -113,7 +114,7 @@ class Listing(Generic[T]):
     continue_token: str = ""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class View(Generic[T]):
     """A resource and the shape in which to read it."""
 
@@ -130,7 +131,7 @@ class View(Generic[T]):
         """One object from its JSON. Raises `msgspec.DecodeError` where the JSON is not of the shape."""
         if issubclass(self.shape, Unstructured):
             return cast(T, trimmed(_json.decode(data)))
-        return self._object_decoder.decode(data)
+        return object_decoder(self.shape).decode(data)
 
     def decode_list(self, data: bytes) -> Listing[T]:
         """One page of a list from its JSON. Raises `msgspec.DecodeError`."""
@@ -139,16 +140,22 @@ class View(Generic[T]):
             stamp: JsonObject = {"apiVersion": self.resource.api_version, "kind": self.resource.kind}
             items = cast("list[T]", [trimmed({**stamp, **item}) for item in page.items or []])
             return Listing(items, page.metadata.resource_version, page.metadata.continue_)
-        typed = self._page_decoder.decode(data)
+        typed = page_decoder(self.shape).decode(data)
         return Listing(typed.items or [], typed.metadata.resource_version, typed.metadata.continue_)
 
-    @cached_property
-    def _object_decoder(self) -> msgspec.json.Decoder[T]:
-        return msgspec.json.Decoder(self.shape)
+    def decode_event(self, line: bytes) -> tuple[str, HasMetadata | Status]:
+        """One line of a watch: what happened, and to what. Raises `msgspec.DecodeError`.
 
-    @cached_property
-    def _page_decoder(self) -> msgspec.json.Decoder[_Page[T]]:
-        return msgspec.json.Decoder(_Page[self.shape])  # type: ignore[name-defined]  # the shape is only known here
+        The object of a BOOKMARK has nothing but metadata, whatever its kind requires, and that of an ERROR is a Status.
+        """
+        event = _event.decode(line)
+        match event.type:
+            case "ERROR":
+                return event.type, _status.decode(event.object)
+            case "BOOKMARK":
+                return event.type, object_decoder(PartialObjectMetadata).decode(bytes(event.object))
+            case _:
+                return event.type, self.decode(bytes(event.object))
 
 
 def view(kind: type[K]) -> View[K]:
@@ -171,6 +178,33 @@ class _Page(msgspec.Struct, Generic[T]):
     items: list[T] | None = None
 
 
+# Building a decoder costs a hundred times a small decode. They are kept by shape and not in the View, of which callers
+# make a new one for every call.
+@cache
+def _decoder_of(kind: object) -> msgspec.json.Decoder[object]:
+    return msgspec.json.Decoder(cast("type[object]", kind))
+
+
+def object_decoder(shape: type[T]) -> msgspec.json.Decoder[T]:
+    """The decoder of one object of a shape."""
+    return cast("msgspec.json.Decoder[T]", _decoder_of(shape))
+
+
+def page_decoder(shape: type[T]) -> msgspec.json.Decoder[_Page[T]]:
+    """The decoder of a page of a list of a shape."""
+    return cast("msgspec.json.Decoder[_Page[T]]", _page_decoder_of(shape))
+
+
+@cache
+def _page_decoder_of(shape: type[T]) -> msgspec.json.Decoder[_Page[T]]:
+    return msgspec.json.Decoder(_Page[shape])  # type: ignore[valid-type]  # the shape is only known here
+
+
+class _Event(msgspec.Struct):
+    type: str
+    object: msgspec.Raw
+
+
 class _RawPage(msgspec.Struct):
     metadata: ListMeta = msgspec.field(default_factory=ListMeta)
     items: list[dict[str, Any]] | None = None  # JSON; msgspec needs no recursive type to check it
@@ -178,6 +212,8 @@ class _RawPage(msgspec.Struct):
 
 _json: msgspec.json.Decoder[JsonObject] = msgspec.json.Decoder(dict[str, Any])
 _raw_page = msgspec.json.Decoder(_RawPage)
+_event = msgspec.json.Decoder(_Event)
+_status = msgspec.json.Decoder(Status)
 encode_json = msgspec.json.Encoder().encode
 
 

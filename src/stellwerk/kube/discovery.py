@@ -1,0 +1,156 @@
+"""From kinds to URLs: what an API server serves.
+
+Two requests tell everything (aggregated discovery, KEP-3352), and for the kinds of Kubernetes itself none is needed:
+their plurals and scopes do not change within an API version. A kind that is not known is looked for once more, because
+its CustomResourceDefinition may be new; not more often than every second, because a manifest may name a kind that will
+never exist.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Iterable
+from time import monotonic
+from typing import Protocol
+
+import msgspec
+
+from stellwerk.kube.errors import NotServed, Undecodable
+from stellwerk.kube.names import GroupVersionKind, Resource
+
+_ACCEPT = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,application/json"
+_REFRESH_SECONDS = 1.0
+
+
+class Ask(Protocol):
+    """How discovery sends a request; `Client.raw` fits."""
+
+    def __call__(self, method: str, path: str, *, accept: str) -> Awaitable[bytes]: ...
+
+
+class _Word(msgspec.Struct):
+    kind: str = ""
+
+
+class _ServedResource(msgspec.Struct, rename="camel"):
+    resource: str
+    scope: str
+    response_kind: _Word = msgspec.field(default_factory=_Word)
+
+
+class _ServedVersion(msgspec.Struct, rename="camel"):
+    version: str
+    resources: list[_ServedResource] | None = None
+
+
+class _Name(msgspec.Struct):
+    name: str = ""
+
+
+class _ServedGroup(msgspec.Struct):
+    metadata: _Name = msgspec.field(default_factory=_Name)
+    versions: list[_ServedVersion] = msgspec.field(default_factory=list)
+
+
+class _Served(msgspec.Struct):
+    items: list[_ServedGroup] | None = None
+
+
+class ResourceMapper:
+    """Which resource a kind is. Shared by all clients of one API server."""
+
+    def __init__(self, ask: Ask) -> None:
+        self._ask = ask
+        self._known: dict[GroupVersionKind, Resource] = dict(_BUILT_IN)
+        self._all: list[Resource] = []
+        self._asked_at = float("-inf")
+        self._lock = asyncio.Lock()
+
+    async def resource(self, gvk: GroupVersionKind) -> Resource:
+        """The resource of a kind. Raises NotServed where the server knows no such kind."""
+        if found := self._known.get(gvk):
+            return found
+        await self._refresh()
+        if found := self._known.get(gvk):
+            return found
+        raise NotServed(f"the API server serves no {gvk}: is its CustomResourceDefinition installed?")
+
+    async def preferred(self, group: str, kind: str) -> Resource:
+        """The resource of a kind in the version that the server prefers. Raises NotServed."""
+        for attempt in range(2):
+            for resource in self._all:
+                if (resource.group, resource.kind) == (group, kind):
+                    return resource
+            if attempt == 0:
+                await self._refresh()
+        raise NotServed(f"the API server serves no {kind} of group {group or 'core'}")
+
+    async def all(self) -> list[Resource]:
+        """Everything that is served, preferred versions first within a group."""
+        await self._refresh()
+        return list(self._all)
+
+    def forget(self) -> None:
+        """A CustomResourceDefinition changed: ask again at the next unknown kind, and believe no removed one."""
+        self._known = dict(_BUILT_IN)
+        self._all = []
+        self._asked_at = float("-inf")
+
+    async def _refresh(self) -> None:
+        async with self._lock:
+            if monotonic() - self._asked_at < _REFRESH_SECONDS:
+                return
+            core, groups = await asyncio.gather(self._served("/api"), self._served("/apis"))
+            self._all = [*core, *groups]
+            self._known = {**_BUILT_IN, **{resource.gvk: resource for resource in self._all}}
+            self._asked_at = monotonic()
+
+    async def _served(self, path: str) -> list[Resource]:
+        data = await self._ask("GET", path, accept=_ACCEPT)
+        try:
+            return [resource for group in _decoder.decode(data).items or [] for resource in _resources(group)]
+        except msgspec.DecodeError as error:
+            raise Undecodable(f"cannot read what the API server serves at {path}: {error}") from error
+
+
+_decoder = msgspec.json.Decoder(_Served)
+
+
+def _resources(group: _ServedGroup) -> Iterable[Resource]:
+    for version in group.versions:
+        for served in version.resources or []:
+            yield Resource(
+                group.metadata.name,
+                version.version,
+                served.response_kind.kind,
+                served.resource,
+                served.scope == "Namespaced",
+            )
+
+
+def _built_in() -> Iterable[Resource]:
+    namespaced = {
+        "v1": "Pod Service Secret ConfigMap ServiceAccount Event PersistentVolumeClaim LimitRange ResourceQuota",
+        "apps/v1": "Deployment ReplicaSet StatefulSet DaemonSet",
+        "batch/v1": "Job CronJob",
+        "rbac.authorization.k8s.io/v1": "Role RoleBinding",
+        "coordination.k8s.io/v1": "Lease",
+        "events.k8s.io/v1": "Event",
+    }
+    cluster = {
+        "v1": "Namespace Node PersistentVolume",
+        "rbac.authorization.k8s.io/v1": "ClusterRole ClusterRoleBinding",
+        "apiextensions.k8s.io/v1": "CustomResourceDefinition",
+        "admissionregistration.k8s.io/v1": "MutatingWebhookConfiguration ValidatingWebhookConfiguration",
+    }
+    for table, scope in ((namespaced, True), (cluster, False)):
+        for api_version, kinds in table.items():
+            for kind in kinds.split():
+                gvk = GroupVersionKind.parse(api_version, kind)
+                yield Resource(gvk.group, gvk.version, kind, f"{kind.lower()}s", scope)
+    yield Resource("networking.k8s.io", "v1", "NetworkPolicy", "networkpolicies", True)
+    yield Resource("networking.k8s.io", "v1", "Ingress", "ingresses", True)
+    yield Resource("scheduling.k8s.io", "v1", "PriorityClass", "priorityclasses", False)
+
+
+_BUILT_IN = {resource.gvk: resource for resource in _built_in()}
