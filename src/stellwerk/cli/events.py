@@ -73,7 +73,7 @@ async def _show(cluster: Cluster, subject: Subject | None, watch: bool) -> None:
 
         print_objects(found, cluster.settings.output, as_list=True)
     elif found:
-        click.echo("\n".join(table([happening(event) for event in found])))
+        settings.show(table([happening(event) for event in found]))
     if not found:
         settings.say(_nothing(regarding, namespace))
 
@@ -186,6 +186,6 @@ class _Printer:
         rows = [row(happened, datetime.now(UTC)) for happened in fresh]
         if self._layout is None:
             self._layout = text.layout(COLUMNS, rows)
-            click.echo(self._layout.header)
+            settings.show([self._layout.header])
         for cells in rows:
-            click.echo(self._layout.line(cells, style=self._style))
+            settings.show([self._layout.line(cells, style=self._style)])

@@ -68,12 +68,12 @@ def command(reason: str) -> None:
     style = settings.current().style()
     entries = list(catalogue())
     if not reason:
-        click.echo("\n".join(overview(entries)))
+        settings.show(overview(entries))
         return
     found = [entry for entry in entries if entry.reason.lower() == reason.lower()]
     if not found:
         raise _unknown(reason, entries)
-    click.echo("\n\n".join("\n".join(page(entry, style)) for entry in found))
+    settings.show(["\n\n".join("\n".join(page(entry, style)) for entry in found)])
 
 
 def catalogue() -> Iterator[Entry]:

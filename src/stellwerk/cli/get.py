@@ -86,7 +86,7 @@ async def _list(cluster: Cluster, query: Query) -> None:
 
         print_objects(found, output, as_list=not query.name)
     elif found:
-        click.echo("\n".join(table(found, cluster.settings.style(), wide=output.form == "wide")))
+        settings.show(table(found, cluster.settings.style(), wide=output.form == "wide"))
     if not found:
         settings.say(nothing_found(cluster, query, total))
 
@@ -122,12 +122,13 @@ def selected(objects: Iterable[Unstructured], query: Query) -> list[Unstructured
 def nothing_found(cluster: Cluster, query: Query, total: int) -> str:
     """What to say instead of an empty table, and what to try next."""
     place = f"in namespace {cluster.namespace}" if cluster.namespace else "in any namespace"
-    what = query.kind or "object of ours"
     if query.not_ready and total:
         return f"Nothing needs attention {place}: {total} looked at."
+    ours = kinds.by_word(query.kind)
+    what = f"There is no {ours.kind}" if ours else f"There are no {query.kind or 'objects of ours'}"
+    word = query.kind or kinds.OWN[0].resource.plural
     again = f"stellwerk get {query.kind}".rstrip()
-    follow_up = f"{again} -A" if cluster.namespace else f"kubectl explain {query.kind or kinds.OWN[0].resource.plural}"
-    return f"There is no {what} {place}.\nNext: {follow_up}"
+    return f"{what} {place}.\nNext: " + (f"{again} -A" if cluster.namespace else f"kubectl explain {word}")
 
 
 # Looks

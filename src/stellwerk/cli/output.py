@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 import click
 
+from stellwerk.cli import settings
 from stellwerk.cli.settings import Output
 from stellwerk.kube.model import JsonObject, JsonValue, Unstructured
 
@@ -17,7 +18,8 @@ from stellwerk.kube.model import JsonObject, JsonValue, Unstructured
 def print_objects(objects: Sequence[Unstructured], output: Output, *, as_list: bool) -> None:
     """Print objects in a form for programs. `as_list` says whether one object alone is still a list."""
     if output.form == "name":
-        click.echo("".join(f"{qualified_name(obj)}\n" for obj in objects), nl=False)
+        if objects:
+            settings.show(map(qualified_name, objects))
         return
     print_value(listed(objects) if as_list else dict(objects[0].body), output)
 

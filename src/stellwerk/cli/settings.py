@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO, TypeVar
@@ -69,10 +69,18 @@ def style_of(stream: TextIO, *, no_colour: bool = False) -> Style:
     return Style(colour=colour, symbols=encoding == "utf8")
 
 
+def show(lines: Iterable[str]) -> None:
+    """The result, or a part of it, to standard output at once.
+
+    Not by `click.echo`: on an ASCII terminal that writes UTF-8 all the same.
+    """
+    print(*lines, sep="\n", flush=True)
+
+
 def say(text: str) -> None:
     """A message beside the result: to standard error, unless `-q`."""
     if not current().quiet:
-        click.echo(text, err=True)
+        print(text, file=sys.stderr, flush=True)
 
 
 class OutputType(click.ParamType[Output]):

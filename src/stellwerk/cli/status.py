@@ -59,7 +59,7 @@ def command(subject: Subject | None, name: str) -> None:
 async def _show(cluster: Cluster, subject: Subject) -> health.Health:
     sheet = await _filled(cluster, await cluster.object(subject))
     if cluster.settings.output.is_table:
-        click.echo("\n".join(shown(sheet, cluster.settings.style())))
+        settings.show(shown(sheet, cluster.settings.style()))
     else:
         from stellwerk.cli.output import print_value
 

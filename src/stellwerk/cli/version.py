@@ -29,8 +29,7 @@ def command(client: bool) -> None:
 
         print_value(known, output)
         return
-    for name, value in known.items():
-        click.echo(f"{name:<12}{value}")
+    settings.show(f"{name:<12}{value}" for name, value in known.items())
 
 
 def _of_the_cluster() -> JsonObject:

@@ -6,8 +6,6 @@ import asyncio
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
-import click
-
 from stellwerk.cli import get, health, settings, text
 from stellwerk.cli.cluster import Cluster
 from stellwerk.cli.health import Health
@@ -48,8 +46,8 @@ class Screen:
         self.shown[place] = facts
         if self.layout is None:
             self.layout = text.layout(self._columns, [cells])
-            click.echo(self.layout.header)
-        click.echo(get.line(self.layout, cells, self.style))
+            settings.show([self.layout.header])
+        settings.show([get.line(self.layout, cells, self.style)])
 
     @property
     def _columns(self) -> tuple[text.Column, ...]:
@@ -67,7 +65,7 @@ async def follow(cluster: Cluster, query: get.Query) -> None:
     screen.layout = text.layout(
         screen._columns, [get.row(obj, health.of(obj), datetime.now(UTC), wide=screen.wide) for obj in picked]
     )
-    click.echo(screen.layout.header)
+    settings.show([screen.layout.header])
     async with asyncio.TaskGroup() as tasks:
         for resource in wanted:
             tasks.create_task(_follow_one(cluster, resource, query.name, screen), name=f"watch {resource.plural}")

@@ -36,7 +36,7 @@ def command(subject: Subject) -> None:
 async def _tell(cluster: Cluster, subject: Subject) -> None:
     seen = await verdict.reached(cluster, await cluster.object(subject))
     if cluster.settings.output.is_table:
-        click.echo("\n".join(told(seen, cluster.settings.style())))
+        settings.show(told(seen, cluster.settings.style()))
         return
     from stellwerk.cli.output import print_value
 

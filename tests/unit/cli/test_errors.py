@@ -7,7 +7,7 @@ import pytest
 from stellwerk.cli import errors
 from stellwerk.cli.errors import Exit, Failure, Report
 from stellwerk.kube.errors import NotServed, Status, Unreachable, refusal
-from stellwerk.local.errors import NoSpace
+from stellwerk.local.errors import BuildFailed
 
 
 def test_the_four_parts_come_in_order_and_line_up() -> None:
@@ -42,7 +42,7 @@ def test_a_message_of_the_cluster_cannot_steer_the_terminal() -> None:
         (refusal(Status(code=404)), Exit.FAILED),
         (refusal(Status(code=504)), Exit.TIMEOUT),
         (refusal(Status(code=500)), Exit.FAILED),
-        (NoSpace("no space", cause="c", fix="f"), Exit.FAILED),
+        (BuildFailed("no compiler", cause="c", fix="f"), Exit.FAILED),
         (TimeoutError("5 s"), Exit.TIMEOUT),
         (FileNotFoundError(2, "No such file", "/nowhere"), Exit.FAILED),
         (Failure("e", code=Exit.USAGE), Exit.USAGE),

@@ -1,0 +1,150 @@
+"""A cluster of its own for the command line: it lists all namespaces and looks into kyma-system, as people do."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+import yaml
+
+from stellwerk.kube.model import JsonObject
+from stellwerk.kube.names import Resource
+from stellwerk.local.cluster import LocalCluster
+from stellwerk.local.components import Options
+from stellwerk.operators.btp.api import BtpOperator
+from stellwerk.testing import cluster as clusters
+
+DEFINITION = Path(__file__).parents[3] / "deploy" / "crds" / "btpoperators.operator.kyma-project.io.yaml"
+BTP = BtpOperator.resource
+ENVIRONMENT = {"PATH": os.environ["PATH"], "PYTHONUTF8": "1", "HOME": "/nonexistent"}
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """What a test puts into the cluster."""
+
+    cluster: LocalCluster
+
+    def put(self, resource: Resource, namespace: str, name: str, **parts: object) -> None:
+        """An object, and its status where one is given."""
+        status = parts.pop("status", None)
+        metadata = {"name": name, **_dict(parts.pop("metadata", {}))}
+        body = {"apiVersion": resource.api_version, "kind": resource.kind, "metadata": metadata, **parts}
+        self._ask("POST", resource.path(namespace), body)
+        if status is not None:
+            self.status(resource, namespace, name, _dict(status))
+
+    def status(self, resource: Resource, namespace: str, name: str, status: Mapping[str, object]) -> None:
+        """The status that an operator would have written."""
+        live = self._ask("GET", resource.path(namespace, name))
+        self._ask("PUT", resource.path(namespace, name, "status"), {**live, "status": status})
+
+    def operator(
+        self, namespace: str, name: str, reason: str, state: str, message: str, *, ready: bool = False
+    ) -> None:
+        """A BtpOperator in a state."""
+        self.put(BTP, namespace, name, status=btp_status(reason, state, message, ready=ready))
+
+    def namespace(self, name: str) -> None:
+        """A namespace, unless it is there."""
+        self._ask("POST", "/api/v1/namespaces", {"metadata": {"name": name}}, fine=(201, 409))
+
+    def gone(self, resource: Resource, namespace: str, name: str) -> None:
+        """The object deleted."""
+        self._ask("DELETE", resource.path(namespace, name), fine=(200, 202))
+
+    def _ask(
+        self, method: str, path: str, body: Mapping[str, object] | None = None, fine: tuple[int, ...] = (200, 201)
+    ) -> dict[str, object]:
+        answer = self.cluster.wire().ask(method, path, body)
+        assert answer is not None, f"the API server does not answer {method} {path}"
+        assert answer.status in fine, answer.body
+        return answer.json()
+
+
+def btp_status(reason: str, state: str, message: str, *, ready: bool = False) -> JsonObject:
+    """The status of a BtpOperator."""
+    condition: JsonObject = {
+        "type": "Ready",
+        "status": "True" if ready else "False",
+        "reason": reason,
+        "message": message,
+        "lastTransitionTime": "2026-05-01T12:00:00Z",
+    }
+    return {"state": state, "conditions": [condition]}
+
+
+def _dict(value: object) -> dict[str, object]:
+    assert isinstance(value, dict)
+    return value
+
+
+@pytest.fixture(scope="session")
+def command_line_cluster() -> LocalCluster:
+    """The cluster, with the definition of BtpOperator installed and served."""
+    cluster = clusters.started("cli", Options(durable=False, pods=False))
+    wire = cluster.wire()
+    path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+    answer = wire.ask("POST", path, yaml.safe_load(DEFINITION.read_text()))
+    assert answer is not None
+    assert answer.status in (201, 409), answer.body
+    deadline = time.monotonic() + 20
+    while (listed := wire.ask("GET", BTP.path())) is None or listed.status != 200:
+        assert time.monotonic() < deadline, "the definition is not served"
+    return cluster
+
+
+@pytest.fixture
+def given(command_line_cluster: LocalCluster) -> Given:
+    """Puts things into the cluster."""
+    return Given(command_line_cluster)
+
+
+@pytest.fixture
+def place(command_line_cluster: LocalCluster) -> str:
+    """A namespace of its own for the test."""
+    return clusters.create_namespace(command_line_cluster)
+
+
+Ended = subprocess.CompletedProcess[str]
+Stellwerk = Callable[..., Ended]
+
+
+@pytest.fixture
+def stellwerk(command_line_cluster: LocalCluster) -> Stellwerk:
+    """Runs the program as a person does, as administrator unless told otherwise."""
+
+    def run(*arguments: str, kubeconfig: Path | None = None, environment: Mapping[str, str] | None = None) -> Ended:
+        login = kubeconfig or command_line_cluster.kubeconfig
+        return subprocess.run(
+            [sys.executable, "-m", "stellwerk.cli.main", *arguments, "--kubeconfig", str(login)],
+            capture_output=True,
+            encoding="utf-8",
+            env={**ENVIRONMENT, **(environment or {})},
+            timeout=60,
+            check=False,
+        )
+
+    return run
+
+
+def kubectl(cluster: LocalCluster, *arguments: str) -> str:
+    """What kubectl prints."""
+    program = Path(sys.executable).with_name("kubectl")
+    done = subprocess.run(
+        [program, "--kubeconfig", cluster.kubeconfig, *arguments], capture_output=True, encoding="utf-8", check=True
+    )
+    return done.stdout
+
+
+def parsed(text: str) -> JsonObject:
+    """JSON that was printed."""
+    value: JsonObject = json.loads(text)
+    return value

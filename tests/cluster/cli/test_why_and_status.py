@@ -1,0 +1,189 @@
+"""`stellwerk why`, `status` and `events` against a real API server."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from tests.cluster.cli.conftest import BTP, Given, Stellwerk, parsed
+
+from stellwerk.kube.names import Resource
+from stellwerk.local.cluster import LocalCluster
+from stellwerk.operators.workloads import DEPLOYMENTS
+
+SECRETS = Resource("", "v1", "Secret", "secrets", True)
+EVENTS = Resource("events.k8s.io", "v1", "Event", "events", True)
+KYMA = "kyma-system"
+
+
+@pytest.fixture
+def kyma(given: Given) -> Given:
+    """The namespace that the module lives in."""
+    given.namespace(KYMA)
+    return given
+
+
+def roots(text: str) -> list[str]:
+    return [
+        line.strip(" │├└─").removesuffix("<- root cause").rstrip() for line in text.splitlines() if "<- root" in line
+    ]
+
+
+def test_why_follows_the_secret_as_it_is_mended_step_by_step(stellwerk: Stellwerk, kyma: Given, place: str) -> None:
+    kyma.operator(place, "cr", "MissingSecret", "Warning", "sap-btp-manager Secret in kyma-system namespace not found")
+    shown = stellwerk("why", "btp/cr", "-n", place).stdout
+    assert shown.startswith(f"✗ BtpOperator {place}/cr is not ready (for ")
+    assert roots(shown) == ["Secret kyma-system/sap-btp-manager does not exist"]
+
+    kyma.put(SECRETS, KYMA, "sap-btp-manager", data={"clientid": "Y2FuYXJ5", "tokenurl": ""})
+    assert "has not the label" in roots(stellwerk("why", "btp/cr", "-n", place).stdout)[0]
+
+    kyma.gone(SECRETS, KYMA, "sap-btp-manager")
+    labels = {"app.kubernetes.io/managed-by": "kcp-kyma-environment-broker"}
+    kyma.put(
+        SECRETS, KYMA, "sap-btp-manager", metadata={"labels": labels}, data={"clientid": "Y2FuYXJ5", "tokenurl": ""}
+    )
+    shown = stellwerk("why", "btp/cr", "-n", place).stdout
+    assert roots(shown) == [
+        "Secret kyma-system/sap-btp-manager lacks keys: clientsecret, sm_url, cluster_id",
+        "Secret kyma-system/sap-btp-manager has empty values for keys: tokenurl",
+    ]
+    for form in ("table", "json", "yaml"):
+        told = stellwerk("why", "btp/cr", "-n", place, "-v", "-o", form)
+        assert "canary" not in told.stdout + told.stderr
+        assert "Y2FuYXJ5" not in told.stdout + told.stderr
+    kyma.gone(SECRETS, KYMA, "sap-btp-manager")
+
+
+def test_why_finds_the_missing_priority_class_below_the_operand(stellwerk: Stellwerk, kyma: Given, place: str) -> None:
+    kyma.operator(place, "cr", "ProvisioningFailed", "Error", "timed out while waiting for resources readiness")
+    kyma.put(DEPLOYMENTS, KYMA, "sap-btp-operator-controller-manager", spec=a_deployment("not-there"))
+    try:
+        shown = stellwerk("why", "btp/cr", "-n", place).stdout
+        while "PriorityClass" not in shown:  # until the controller manager has said so; the test's timeout bounds it
+            shown = stellwerk("why", "btp/cr", "-n", place).stdout
+        assert roots(shown) == [
+            "Deployment kyma-system/sap-btp-operator-controller-manager: PriorityClass not-there does not exist"
+        ]
+        children = parsed(stellwerk("status", "btp/cr", "-n", place, "-o", "json").stdout)["notReady"]
+        assert isinstance(children, list)
+        assert len(children) == 1
+        direct = stellwerk("why", "deployment/sap-btp-operator-controller-manager", "-n", KYMA).stdout
+        assert roots(direct) == roots(shown)
+    finally:
+        kyma.gone(DEPLOYMENTS, KYMA, "sap-btp-operator-controller-manager")
+
+
+def a_deployment(priority_class: str) -> dict[str, object]:
+    pod = {"containers": [{"name": "manager", "image": "any"}], "priorityClassName": priority_class}
+    labels = {"app": "operand"}
+    template = {"metadata": {"labels": labels}, "spec": pod}
+    return {"selector": {"matchLabels": labels}, "template": template}
+
+
+def test_why_names_what_it_may_not_read(
+    stellwerk: Stellwerk, kyma: Given, place: str, command_line_cluster: LocalCluster
+) -> None:
+    kyma.operator(place, "cr", "MissingSecret", "Warning", "not found")
+    login = may_only_read_operators(kyma, command_line_cluster, place)
+    shown = stellwerk("why", "btp/cr", "-n", place, kubeconfig=login)
+    assert shown.returncode == 0
+    assert "Not looked at, because you may not: " in shown.stdout
+    assert "secrets in kyma-system" in shown.stdout
+    assert "does not exist" not in shown.stdout
+
+
+def may_only_read_operators(given: Given, cluster: LocalCluster, place: str) -> Path:
+    rules = [{"apiGroups": [BTP.group], "resources": [BTP.plural], "verbs": ["get", "list"]}]
+    rbac = "rbac.authorization.k8s.io"
+    given.put(Resource(rbac, "v1", "Role", "roles", True), place, "reads", rules=rules)
+    subject = {"kind": "User", "name": f"reader-{place}", "apiGroup": rbac}
+    role = {"kind": "Role", "name": "reads", "apiGroup": rbac}
+    bindings = Resource(rbac, "v1", "RoleBinding", "rolebindings", True)
+    given.put(bindings, place, "reads", subjects=[subject], roleRef=role)
+    return cluster.kubeconfig_for(f"reader-{place}")
+
+
+def test_the_older_operator_that_leads_is_named(stellwerk: Stellwerk, given: Given, place: str) -> None:
+    given.operator(place, "b-younger", "OlderCRExists", "Warning", "another one leads")
+    shown = stellwerk("why", "btp/b-younger", "-n", place).stdout
+    assert "leads" in shown
+    assert len(roots(shown)) == 1
+
+
+def test_status_ends_with_one_when_not_ready_and_zero_when_ready(
+    stellwerk: Stellwerk, given: Given, place: str
+) -> None:
+    given.operator(place, "waits", "MissingSecret", "Warning", "no Secret")
+    given.operator(place, "works", "ReconcileSucceeded", "Ready", "fine", ready=True)
+    waits, works = stellwerk("status", "btp/waits", "-n", place), stellwerk("status", f"btp/{place}/works")
+    assert (waits.returncode, works.returncode) == (1, 0)
+    assert "Ready  False   MissingSecret" in waits.stdout
+    assert works.stdout.startswith(f"✔ BtpOperator {place}/works is ready (for ")
+    assert waits.stderr == ""
+
+
+def an_event(given: Given, place: str, name: str, note: str, when: str, **more: object) -> None:
+    given.put(
+        EVENTS,
+        place,
+        f"{name}.{note}",
+        eventTime=when,
+        action="Reconcile",
+        reason="MissingSecret",
+        type="Warning",
+        note=note,
+        reportingController="btp-manager",
+        reportingInstance="one",
+        regarding={"apiVersion": BTP.api_version, "kind": BTP.kind, "namespace": place, "name": name},
+        **more,
+    )
+
+
+def test_events_come_newest_last_with_the_count_of_their_series(stellwerk: Stellwerk, given: Given, place: str) -> None:
+    given.operator(place, "cr", "MissingSecret", "Warning", "no Secret")
+    an_event(given, place, "cr", "newer", "2026-05-01T12:05:00.000000Z")
+    series = {"count": 7, "lastObservedTime": "2026-05-01T12:06:00.000000Z"}
+    an_event(given, place, "cr", "repeated", "2026-05-01T12:00:00.000000Z", series=series)
+    an_event(given, place, "cr", "older", "2026-05-01T12:01:00.000000Z")
+    an_event(given, place, "another", "foreign", "2026-05-01T12:07:00.000000Z")
+    shown = stellwerk("events", "--for", "btp/cr", "-n", place)
+    assert [line.split()[-1] for line in shown.stdout.splitlines()[1:]] == ["older", "newer", "repeated"]
+    assert shown.stdout.splitlines()[-1].split()[3] == "7"
+    everything = stellwerk("events", "-n", place).stdout.splitlines()
+    assert everything[-1].split()[-1] == "foreign"
+    assert "repeated" in stellwerk("status", "btp/cr", "-n", place).stdout
+
+
+def test_events_of_an_object_that_is_gone_are_still_shown(stellwerk: Stellwerk, given: Given, place: str) -> None:
+    an_event(given, place, "gone", "note", "2026-05-01T12:00:00.000000Z")
+    assert "note" in stellwerk("events", "--for", "btp/gone", "-n", place).stdout
+
+
+def test_no_events_are_said_to_be_none(stellwerk: Stellwerk, place: str) -> None:
+    shown = stellwerk("events", "-n", place)
+    assert shown.stdout == ""
+    assert shown.stderr.startswith(f"There are no Events in {place}")
+
+
+def test_version_names_the_cluster(stellwerk: Stellwerk, command_line_cluster: LocalCluster) -> None:
+    shown = stellwerk("version")
+    assert shown.returncode == 0
+    assert f"at {command_line_cluster.url}" in shown.stdout
+    assert parsed(stellwerk("version", "--client", "-o", "json").stdout).keys() == {"stellwerk", "python"}
+
+
+def test_tab_completes_names_from_the_cluster(
+    stellwerk: Stellwerk, given: Given, place: str, command_line_cluster: LocalCluster
+) -> None:
+    given.operator(place, f"tab-{place}", "MissingSecret", "Warning", "no Secret")
+    line = f"stellwerk --kubeconfig {command_line_cluster.kubeconfig} why btp/tab-"
+    asked = {"_STELLWERK_COMPLETE": "bash_complete", "COMP_WORDS": line, "COMP_CWORD": "4"}
+    assert f"plain,btp/tab-{place}" in stellwerk(environment=asked).stdout.splitlines()
+
+
+def test_tab_is_silent_when_the_cluster_is_away(stellwerk: Stellwerk) -> None:
+    line = "stellwerk --kubeconfig /nowhere why btp/tab-"
+    asked = {"_STELLWERK_COMPLETE": "bash_complete", "COMP_WORDS": line, "COMP_CWORD": "4"}
+    shown = stellwerk(environment=asked)
+    assert (shown.stdout.strip(), shown.stderr) == ("", "")
