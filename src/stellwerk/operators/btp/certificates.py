@@ -1,0 +1,85 @@
+"""When the certificates of the operand's webhooks are made anew (pure).
+
+The API server trusts the webhooks by the CA that their configurations name, and the operand serves the certificate in a
+Secret. These must agree, and each can be lost, damaged, replaced or old. The table is read from top to bottom; the first
+line that applies decides. Whatever it says, both configurations are given the CA of the Secret, so a bundle that
+somebody edited never costs a new CA.
+
+The original operator looks at private keys only for presence. A key that does not belong to its certificate would then
+block the next renewal for good, so here it counts as a damaged pair.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from enum import Enum
+
+from stellwerk.operators.btp import api
+
+CA_CERTIFICATE_KEY, CA_PRIVATE_KEY_KEY = "ca.crt", "ca.key"
+WEBHOOK_CERTIFICATE_KEY, WEBHOOK_PRIVATE_KEY_KEY = "tls.crt", "tls.key"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pair:
+    """A certificate and its private key, as they lie in a Secret."""
+
+    has_certificate: bool = True
+    """The field is there and not empty."""
+    has_key: bool = True
+    ends: datetime | None
+    """notAfter; None where the certificate cannot be read."""
+    key_fits: bool = True
+    """The key can be read and is the certificate's."""
+
+
+class Renewal(Enum):
+    """What is to be made anew."""
+
+    NOTHING = "nothing"
+    WEBHOOK = "webhook"
+    BOTH = "both"
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What is to be made anew, and why, as a clause for an Event."""
+
+    renewal: Renewal
+    why: str = ""
+
+
+def decide(
+    authority: Pair | None, webhook: Pair | None, *, chain_holds: bool, now: datetime, boundary: timedelta
+) -> Decision:
+    """Whether certificates are to be made anew.
+
+    None stands for an absent Secret. `chain_holds`: the webhook's certificate verifies against the CA, the CA is one,
+    and the certificate is none. `boundary` is negative: how long before its end a certificate counts as expired.
+    """
+    if why := _flaw(authority, now, boundary):
+        return Decision(Renewal.BOTH, f"{api.CA_SECRET_NAME} {why}")
+    if why := _flaw(webhook, now, boundary):
+        return Decision(Renewal.WEBHOOK, f"{api.WEBHOOK_SECRET_NAME} {why}")
+    if not chain_holds:
+        return Decision(Renewal.BOTH, f"{api.WEBHOOK_SECRET_NAME} is not signed by {api.CA_SECRET_NAME}")
+    return Decision(Renewal.NOTHING)
+
+
+def _flaw(pair: Pair | None, now: datetime, boundary: timedelta) -> str:
+    """What makes a pair unusable; empty where nothing does."""
+    if pair is None:
+        return "is absent"
+    if not pair.has_certificate or not pair.has_key:
+        return "lacks its certificate or its key"
+    if pair.ends is None:
+        return "holds no readable certificate"
+    if now > pair.ends + boundary:
+        return "is about to expire" if now <= pair.ends else "is expired"
+    return "" if pair.key_fits else "holds a key that is not its certificate's"
+
+
+def service_names(namespace: str) -> tuple[str, ...]:
+    """The names under which the API server calls the webhooks: the certificate's subject alternative names."""
+    return (f"{api.WEBHOOK_SERVICE_NAME}.{namespace}.svc", f"{api.WEBHOOK_SERVICE_NAME}.{namespace}")

@@ -1,0 +1,255 @@
+"""The required Secret, and what the operand still runs with when the Secret says something else (pure).
+
+Two values of the Secret cannot simply be written through to the operand. The operand keeps the cluster id that it first
+saw in a Secret of its own and refuses to start with another; and its credentials Secret lies in a namespace of the
+user's choice, where the former one would stay behind. So both are compared, remembered on the required Secret, and
+cleaned up after the new values are in place. Every step is decided from what is there, so a restart at any point goes
+on where the former process stopped: while both credentials Secrets exist, the annotation tells which is the old one.
+
+Values of Secrets are in the fields that need them and in no text form.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from stellwerk.kube.names import ObjectKey
+from stellwerk.operators.btp import api
+from stellwerk.operators.btp.reasons import Reason
+
+REQUIRED_KEYS = ("clientid", "clientsecret", "sm_url", "tokenurl", "cluster_id")
+"""What the Secret must have, in the order in which messages name it."""
+
+CLUSTER_ID_KEY = "cluster_id"
+CREDENTIALS_NAMESPACE_KEY = "credentials_namespace"
+INITIAL_CLUSTER_ID_KEY = "INITIAL_CLUSTER_ID"
+"""In the operand's own Secret."""
+
+ACCEPTED_MANAGERS = (api.OPERATOR_NAME, api.BROKER_NAME)
+"""Values of the managed-by label that make a Secret visible to us."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Credentials:
+    """What a complete required Secret says. `operand_data` is the data of the operand's Secret: base64 text by key."""
+
+    namespace: str
+    """Where the operand's credentials Secret belongs."""
+    cluster_id: str
+    operand_data: Mapping[str, str] = field(repr=False)
+    previous_namespace: str = ""
+    """Remembered from a move that may not be finished; empty when there never was one."""
+    previous_cluster_id: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class SecretProblem:
+    """Why the required Secret is of no use: the reason and message that the CR shows."""
+
+    reason: Reason
+    message: str
+
+
+def missing(key: ObjectKey) -> SecretProblem:
+    """The Secret is not there, or not for us."""
+    return SecretProblem(Reason.MissingSecret, f"{key.name} Secret in {key.namespace} namespace not found")
+
+
+def unreadable(key: ObjectKey, cause: str) -> SecretProblem:
+    """The Secret could not be read for another reason than that it is absent."""
+    return SecretProblem(Reason.InvalidSecret, f"Secret {key} could not be read: {cause}")
+
+
+def is_for_us(labels: Mapping[str, str]) -> bool:
+    """Whether a Secret is labelled as the environment broker's or ours; any other is as good as absent."""
+    return labels.get(api.MANAGED_BY_LABEL) in ACCEPTED_MANAGERS
+
+
+def read(
+    data: Mapping[str, str], annotations: Mapping[str, str], *, default_namespace: str
+) -> Credentials | SecretProblem:
+    """What a required Secret says, or what it lacks. `data` is base64 text by key, as the API carries it."""
+    if complaints := _complaints(data):
+        return SecretProblem(Reason.InvalidSecret, ", ".join(complaints))
+    not_for_the_operand = (CLUSTER_ID_KEY, CREDENTIALS_NAMESPACE_KEY)
+    return Credentials(
+        namespace=_text(data.get(CREDENTIALS_NAMESPACE_KEY, "")) or default_namespace,
+        cluster_id=_text(data[CLUSTER_ID_KEY]) or "",
+        operand_data={key: value for key, value in data.items() if key not in not_for_the_operand},
+        previous_namespace=annotations.get(api.PREVIOUS_CREDENTIALS_NAMESPACE_ANNOTATION, ""),
+        previous_cluster_id=annotations.get(api.PREVIOUS_CLUSTER_ID_ANNOTATION, ""),
+    )
+
+
+def _complaints(data: Mapping[str, str]) -> list[str]:
+    """In the words of the original operator, which name keys and never values."""
+    absent = [key for key in REQUIRED_KEYS if key not in data]
+    empty = [key for key in REQUIRED_KEYS if data.get(key) == ""]
+    as_text = (CLUSTER_ID_KEY, CREDENTIALS_NAMESPACE_KEY)
+    garbled = [key for key in as_text if data.get(key) and _text(data[key]) is None]
+    complaints = [f"key(s) {', '.join(absent)} not found"] if absent else []
+    complaints += [f"missing value(s) for {', '.join(empty)} key(s)"] if empty else []
+    complaints += [f"value(s) of {', '.join(garbled)} key(s) not readable as text"] if garbled else []
+    return complaints
+
+
+def _text(value: str) -> str | None:
+    try:
+        return base64.b64decode(value, validate=True).decode()
+    except (binascii.Error, UnicodeDecodeError):
+        return None
+
+
+def initial_cluster_id(data: Mapping[str, str]) -> str:
+    """The cluster id in the operand's own Secret; empty where it has none."""
+    return _text(data.get(INITIAL_CLUSTER_ID_KEY, "")) or ""
+
+
+# ---- what the operand runs with
+
+
+@dataclass(frozen=True, slots=True)
+class Drift:
+    """The operand runs with something else than the required Secret asks for: what a Ready CR turns to."""
+
+    reason: Reason
+    message: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Preparation:
+    """What is to be done before the new values are applied; nothing where all is empty."""
+
+    annotations: Mapping[str, str]
+    """To be set on the required Secret; those that are set already are left out."""
+    stale_cluster_id_secret: ObjectKey | None
+    """To be deleted, and failing operand pods with it: they cannot start while it is there."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cleanup:
+    """What is to be deleted once the new values are applied and the module is ready."""
+
+    secrets: tuple[ObjectKey, ...] = ()
+    restart_operand: bool = False
+    """Delete the operand's pods: they read the cluster id at start only."""
+
+    def __bool__(self) -> bool:
+        return bool(self.secrets) or self.restart_operand
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Comparison:
+    """What the required Secret asks for beside what the operand has.
+
+    Take it before anything is changed: the cleanup after the apply is decided from the same values as the preparation.
+    """
+
+    wanted: Credentials
+    namespace: str
+    """Where the operand's credentials Secret lies now; where it belongs when there is none."""
+    config_cluster_id: str | None
+    """In the operand's ConfigMap; None when there is no ConfigMap."""
+    initial_cluster_id: str | None
+    """In the operand's own Secret; None when there is no Secret."""
+
+    @property
+    def namespace_changed(self) -> bool:
+        """Whether the credentials Secret lies in another namespace."""
+        return self.namespace != self.wanted.namespace
+
+    @property
+    def config_differs(self) -> bool:
+        """Whether the operand is configured with another cluster id."""
+        return self.config_cluster_id is not None and self.config_cluster_id != self.wanted.cluster_id
+
+    @property
+    def initial_differs(self) -> bool:
+        """Whether the operand remembers another cluster id than it is configured with, and so cannot start."""
+        configured = self.config_cluster_id or self.wanted.cluster_id
+        return bool(self.initial_cluster_id) and self.initial_cluster_id != configured
+
+    @property
+    def drift(self) -> Drift | None:
+        """Why a Ready module must be provisioned again; None while all agrees."""
+        if self.namespace_changed:
+            return Drift(
+                Reason.CredentialsNamespaceChanged,
+                f"credentials namespace changed from {self.namespace} to {self.wanted.namespace}",
+            )
+        if self.config_differs:
+            return self._other_cluster_id(self.config_cluster_id)
+        if self.initial_differs:  # the original sees this only once the operand crashes
+            return self._other_cluster_id(self.initial_cluster_id)
+        return None
+
+    def _other_cluster_id(self, old: str | None) -> Drift:
+        return Drift(Reason.ClusterIdChanged, f"cluster ID changed from {old} to {self.wanted.cluster_id}")
+
+    @property
+    def preparation(self) -> Preparation:
+        """Remember the old values, and take away what keeps the operand from starting."""
+        old = {
+            api.PREVIOUS_CREDENTIALS_NAMESPACE_ANNOTATION: self.namespace if self.namespace_changed else "",
+            api.PREVIOUS_CLUSTER_ID_ANNOTATION: self._old_cluster_id,
+        }
+        known = {
+            api.PREVIOUS_CREDENTIALS_NAMESPACE_ANNOTATION: self.wanted.previous_namespace,
+            api.PREVIOUS_CLUSTER_ID_ANNOTATION: self.wanted.previous_cluster_id,
+        }
+        return Preparation(
+            annotations={key: value for key, value in old.items() if value and value != known[key]},
+            stale_cluster_id_secret=self._cluster_id_secret if self.initial_differs else None,
+        )
+
+    @property
+    def _old_cluster_id(self) -> str:
+        if self.initial_differs:
+            return self.initial_cluster_id or ""
+        return (self.config_cluster_id or "") if self.config_differs else ""
+
+    @property
+    def cleanup(self) -> Cleanup:
+        """Take away what belongs to the old values."""
+        id_changed = bool(self.config_cluster_id) and (self.config_differs or self.initial_differs)
+        if not self.namespace_changed and not id_changed:
+            return Cleanup()
+        old_credentials = (ObjectKey(self.namespace, api.OPERAND_SECRET_NAME),) if self.namespace_changed else ()
+        return Cleanup(secrets=(self._cluster_id_secret, *old_credentials), restart_operand=True)
+
+    @property
+    def _cluster_id_secret(self) -> ObjectKey:
+        return ObjectKey(self.namespace, api.CLUSTER_ID_SECRET_NAME)
+
+
+def operand_namespace(found: Iterable[str], wanted: Credentials) -> str:
+    """Where the operand's credentials Secret lies, from the namespaces in which one was found.
+
+    While a move is unfinished there are two, and the annotation names the old one.
+    """
+    namespaces = sorted(found)
+    if wanted.previous_namespace in namespaces:
+        return wanted.previous_namespace
+    return next(iter(namespaces), wanted.namespace)
+
+
+@dataclass(frozen=True, slots=True)
+class OperandPod:
+    """A pod that carries the operand's instance label. `ready` is None while the pod has no Ready condition."""
+
+    key: ObjectKey
+    ready: bool | None
+
+
+def pods_to_restart(pods: Iterable[OperandPod], chart_namespace: str, *, failing_only: bool) -> tuple[ObjectKey, ...]:
+    """The operand's pods in the chart namespace; of these only the ones that are not ready, if asked."""
+    return tuple(
+        pod.key
+        for pod in sorted(pods, key=lambda pod: pod.key)
+        if pod.key.namespace == chart_namespace
+        and pod.key.name.startswith(api.OPERAND_NAME)
+        and not (failing_only and pod.ready is not False)
+    )
