@@ -1,0 +1,292 @@
+"""What the engine counts, under the names that dashboards for controller-runtime already read.
+
+One `Metrics` belongs to one manager and has a registry of its own, so that two managers in a process (and two tests)
+do not add to each other's numbers. Callers name what happened (`metrics.reconciled(...)`) and never a label, which is
+what keeps labels bounded: no object's name is one.
+
+client-go's workqueue metrics and controller-runtime's reconcile metrics keep their names, labels and buckets; what
+they lack is prefixed `stellwerk_`. prometheus-client's `_created` series are switched off: the originals have none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Literal, TypeAlias
+
+import prometheus_client
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.registry import Collector
+
+Result: TypeAlias = Literal["success", "error", "requeue", "requeue_after"]
+RESULTS: tuple[Result, ...] = ("success", "error", "requeue", "requeue_after")
+Seconds: TypeAlias = Callable[[], float]
+
+CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+
+# controller-runtime's buckets of a pass, and client-go's of a queue: 10 ns to 1,000 s in powers of ten.
+RECONCILE_BUCKETS = (
+    *(0.005, 0.01, 0.025, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.45, 0.5, 0.6, 0.7, 0.8, 0.9),
+    *(1.0, 1.25, 1.5, 1.75, 2.0, 2.5, 3.0, 3.5, 4.0, 4.5, 5, 6, 7, 8, 9, 10, 15, 20, 25, 30, 40, 50, 60),
+)
+QUEUE_BUCKETS = tuple(float(f"1e{exponent}") for exponent in range(-8, 4))
+
+_QUEUE_LABELS = ("name", "controller")
+
+
+class Metrics:
+    """The numbers of one manager. `exposition()` is what a scrape reads."""
+
+    def __init__(self, registry: CollectorRegistry | None = None) -> None:
+        prometheus_client.disable_created_metrics()  # type: ignore[no-untyped-call]  # the library's own gap
+        self.registry = registry or CollectorRegistry()
+        self._readings = _Readings()
+        self._make_reconcile_metrics()
+        self._make_queue_metrics()
+        self._make_process_metrics()
+        self.registry.register(self._readings)
+
+    def register(self, collector: Collector) -> None:
+        """Add an operator's own collector. Raises ValueError when one of its names is taken."""
+        self.registry.register(collector)
+
+    def exposition(self) -> bytes:
+        """All series in Prometheus' text format, of type `CONTENT_TYPE`."""
+        return prometheus_client.generate_latest(self.registry)
+
+    # The engine
+
+    def controller(self, name: str, workers: int) -> None:
+        """A controller exists: its series start at zero, so that a rate over them is right from the first event."""
+        self._workers_limit.labels(name).set(workers)
+        self._workers_busy.labels(name).set(0)
+        for result in RESULTS:
+            self._passes.labels(name, result)
+        for counter in (self._pass_errors, self._pass_final_errors, self._pass_panics):
+            counter.labels(name)
+        self._pass_seconds.labels(name)
+
+    def reconciled(self, controller: str, result: Result, seconds: float) -> None:
+        """A pass ended. An `error` also counts among the errors."""
+        self._passes.labels(controller, result).inc()
+        self._pass_seconds.labels(controller).observe(seconds)
+        if result == "error":
+            self._pass_errors.labels(controller).inc()
+
+    def failed_for_good(self, controller: str) -> None:
+        """A pass failed in a way that only a change can mend; it is counted beside `reconciled(..., "error")`."""
+        self._pass_final_errors.labels(controller).inc()
+
+    def surprised(self, controller: str) -> None:
+        """A pass ended with an exception that nobody foresaw: what controller-runtime calls a panic."""
+        self._pass_panics.labels(controller).inc()
+
+    def busy_workers(self, controller: str, change: Literal[1, -1]) -> None:
+        """A worker took a key, or is done with one."""
+        self._workers_busy.labels(controller).inc(change)
+
+    def queue(self, name: str, controller: str = "", *, running: Callable[[], Iterable[float]]) -> QueueMetrics:
+        """The observer of one work queue. `running` tells for how many seconds each running key has been running."""
+        labels = (name, controller or name)
+        self._readings.queues[labels] = running
+        return QueueMetrics(
+            depth=self._queue_depth.labels(*labels),
+            adds=self._queue_adds.labels(*labels),
+            waits=self._queue_waits.labels(*labels),
+            works=self._queue_works.labels(*labels),
+            retries=self._queue_retries.labels(*labels),
+        )
+
+    def watch_restarted(self, kind: str) -> None:
+        """A watch had to begin anew: a cut, a silence, or a resourceVersion that was too old."""
+        self._watch_restarts.labels(kind).inc()
+
+    def cache(self, kind: str, age_seconds: Seconds) -> None:
+        """A cache exists; `age_seconds` tells how long ago its watch last heard from the API server."""
+        self._readings.caches[kind] = age_seconds
+
+    # Other rooms
+
+    def requested(self, method: str, host: str, code: int) -> None:
+        """A request to an API server ended. Code 0 means no answer, which client-go writes as `<error>`."""
+        self._requests.labels(str(code) if code else "<error>", host, method).inc()
+
+    def leading(self, name: str, is_leader: bool) -> None:
+        """This process has, or has not, the lease of this name."""
+        self._leading.labels(name).set(1 if is_leader else 0)
+
+    def event_sent(self) -> None:
+        """An Event arrived at the API server."""
+        self._events.labels("sent").inc()
+
+    def event_dropped(self, why: Literal["full", "rate", "failed"]) -> None:
+        """An Event was given up: the queue was full, the object sent too many, or the API server refused."""
+        self._events.labels(why).inc()
+
+    def loop_lagged(self, seconds: float) -> None:
+        """How late the event loop ran something that was due."""
+        self._loop_lag.observe(seconds)
+
+    def loop_stalled(self) -> None:
+        """The event loop stood still for longer than a person would accept."""
+        self._loop_stalls.inc()
+
+    def answered(self, server: str, code: int) -> None:
+        """One of our HTTP servers answered a request."""
+        self._answers.labels(server, str(code)).inc()
+
+    def certificate(self, name: str, seconds_left: Seconds) -> None:
+        """A certificate is in use; `seconds_left` tells for how long it is still valid."""
+        self._readings.certificates[name] = seconds_left
+
+    # Making them
+
+    def _counter(self, name: str, help_text: str, *labels: str) -> Counter:
+        return Counter(name, help_text, labels, registry=self.registry)
+
+    def _make_reconcile_metrics(self) -> None:
+        prefix = "controller_runtime_"
+        self._passes = self._counter(
+            f"{prefix}reconcile_total", "Total number of reconciliations per controller", "controller", "result"
+        )
+        self._pass_errors = self._counter(
+            f"{prefix}reconcile_errors_total", "Total number of reconciliation errors per controller", "controller"
+        )
+        self._pass_final_errors = self._counter(
+            f"{prefix}terminal_reconcile_errors_total",
+            "Reconciliation errors that only a change can mend, per controller",
+            "controller",
+        )
+        self._pass_panics = self._counter(
+            f"{prefix}reconcile_panics_total", "Reconciliations ended by an unforeseen exception", "controller"
+        )
+        self._pass_seconds = Histogram(
+            f"{prefix}reconcile_time_seconds",
+            "Length of time per reconciliation per controller",
+            ("controller",),
+            registry=self.registry,
+            buckets=RECONCILE_BUCKETS,
+        )
+        self._workers_limit = self._gauge(
+            f"{prefix}max_concurrent_reconciles", "Maximum number of concurrent reconciles", "controller"
+        )
+        self._workers_busy = self._gauge(
+            f"{prefix}active_workers", "Number of currently used workers per controller", "controller"
+        )
+
+    def _make_queue_metrics(self) -> None:
+        prefix = "workqueue_"
+        self._queue_depth = self._gauge(f"{prefix}depth", "Current depth of workqueue", *_QUEUE_LABELS)
+        self._queue_adds = self._counter(
+            f"{prefix}adds_total", "Total number of adds handled by workqueue", *_QUEUE_LABELS
+        )
+        self._queue_retries = self._counter(
+            f"{prefix}retries_total", "Total number of retries handled by workqueue", *_QUEUE_LABELS
+        )
+        self._queue_waits = self._queue_histogram("queue_duration_seconds", "How long an item stays in a workqueue")
+        self._queue_works = self._queue_histogram("work_duration_seconds", "How long processing an item takes")
+
+    def _queue_histogram(self, name: str, help_text: str) -> Histogram:
+        return Histogram(
+            f"workqueue_{name}",
+            f"{help_text}, in seconds",
+            _QUEUE_LABELS,
+            registry=self.registry,
+            buckets=QUEUE_BUCKETS,
+        )
+
+    def _gauge(self, name: str, help_text: str, *labels: str) -> Gauge:
+        return Gauge(name, help_text, labels, registry=self.registry)
+
+    def _make_process_metrics(self) -> None:
+        self._requests = self._counter(
+            "rest_client_requests_total",
+            "HTTP requests to API servers by code, host and method",
+            "code",
+            "host",
+            "method",
+        )
+        self._leading = self._gauge(
+            "leader_election_master_status", "Whether this process holds the lease: 1 yes, 0 no", "name"
+        )
+        self._watch_restarts = self._counter("stellwerk_watch_restarts_total", "Watches that had to begin anew", "kind")
+        self._events = self._counter("stellwerk_events_total", "Kubernetes Events by what became of them", "outcome")
+        self._answers = self._counter(
+            "stellwerk_http_answers_total", "Requests answered by our servers", "server", "code"
+        )
+        self._loop_stalls = self._counter(
+            "stellwerk_event_loop_stalls_total", "Times the event loop stood still > 0.5 s"
+        )
+        self._loop_lag = Histogram(
+            "stellwerk_event_loop_lag_seconds",
+            "How late the event loop runs what is due",
+            registry=self.registry,
+            buckets=(0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1, 5),
+        )
+        prometheus_client.ProcessCollector(registry=self.registry)
+        prometheus_client.PlatformCollector(registry=self.registry)
+        prometheus_client.GCCollector(registry=self.registry)
+
+
+class QueueMetrics:
+    """Counts what one work queue does; a `queue.QueueObserver`."""
+
+    def __init__(self, *, depth: Gauge, adds: Counter, waits: Histogram, works: Histogram, retries: Counter) -> None:
+        self._depth = depth
+        self._adds = adds
+        self._waits = waits
+        self._works = works
+        self._retries = retries
+
+    def added(self, depth: int) -> None:
+        """A key became ready; so many are ready now."""
+        self._adds.inc()
+        self._depth.set(depth)
+
+    def taken(self, depth: int, waited: float) -> None:
+        """A worker took a key that was ready for so long; so many are left."""
+        self._depth.set(depth)
+        self._waits.observe(waited)
+
+    def finished(self, worked: float) -> None:
+        """A worker is done with a key after so long."""
+        self._works.observe(worked)
+
+    def retried(self) -> None:
+        """A key failed and waits for its next try."""
+        self._retries.inc()
+
+
+class _Readings(Collector):
+    """Gauges that are read at the scrape instead of being kept up to date."""
+
+    def __init__(self) -> None:
+        self.queues: dict[tuple[str, str], Callable[[], Iterable[float]]] = {}
+        self.caches: dict[str, Seconds] = {}
+        self.certificates: dict[str, Seconds] = {}
+
+    def collect(self) -> Iterator[GaugeMetricFamily]:
+        """The families as they are now."""
+        unfinished = GaugeMetricFamily(
+            "workqueue_unfinished_work_seconds", "Seconds of work in progress, summed over keys", labels=_QUEUE_LABELS
+        )
+        longest = GaugeMetricFamily(
+            "workqueue_longest_running_processor_seconds", "Seconds of the longest running key", labels=_QUEUE_LABELS
+        )
+        for labels, running in self.queues.items():
+            seconds = list(running())
+            unfinished.add_metric(labels, sum(seconds))
+            longest.add_metric(labels, max(seconds, default=0.0))
+        yield unfinished
+        yield longest
+        yield _family("stellwerk_cache_age_seconds", "Seconds since a cache's watch last heard", "kind", self.caches)
+        yield _family(
+            "stellwerk_certificate_expiry_seconds", "Seconds until a certificate expires", "name", self.certificates
+        )
+
+
+def _family(name: str, help_text: str, label: str, readings: dict[str, Seconds]) -> GaugeMetricFamily:
+    family = GaugeMetricFamily(name, help_text, labels=(label,))
+    for value, read in readings.items():
+        family.add_metric((value,), read())
+    return family
