@@ -1,8 +1,8 @@
 """When the certificates of the operand's webhooks are made anew (pure).
 
-The API server trusts the webhooks by the CA that their configurations name, and the operand serves the certificate in a
-Secret. These must agree, and each can be lost, damaged, replaced or old. The table is read from top to bottom; the first
-line that applies decides. Whatever it says, both configurations are given the CA of the Secret, so a bundle that
+The API server trusts the webhooks by the CA that their configurations name, and the operand serves the certificate in
+a Secret. These must agree, and each can be lost, damaged, replaced or old. The table is read from top to bottom; the
+first line that applies decides. Whatever it says, both configurations are given the CA of the Secret, so a bundle that
 somebody edited never costs a new CA.
 
 The original operator looks at private keys only for presence. A key that does not belong to its certificate would then

@@ -10,7 +10,8 @@
     ├── RemovalFailed           module resources could not be removed: ResourceRemovalFailed
     ├── CleanupFailed           what belongs to former credentials could not be deleted: ResourceRemovalFailed
     ├── StaleClusterIdNotDeleted   DeletionOfOrphanedResourcesFailed
-    ├── SecretNotAnnotated      AnnotatingSecretFailed
+    ├── AnnotatingFailed        AnnotatingSecretFailed
+    ├── SecretUnusable          the required Secret is missing or wrong; only a change of it helps
     └── Unread                  something that decides could not be read; carries its own reason
 
 The first words of the messages are the original operator's, because alerts look for them; causes follow.
@@ -20,6 +21,7 @@ from __future__ import annotations
 
 from stellwerk.kube.names import ObjectRef
 from stellwerk.operators.btp.api import State
+from stellwerk.operators.btp.credentials import SecretProblem
 from stellwerk.operators.btp.reasons import Reason
 from stellwerk.runtime.contract import ReconcileError, Retry
 
@@ -109,13 +111,23 @@ class StaleClusterIdNotDeleted(StepFailed):
         super().__init__(f"failed to delete the Secret with the former cluster ID: {cause}")
 
 
-class SecretNotAnnotated(StepFailed):
+class AnnotatingFailed(StepFailed):
     """The former values could not be noted on the required Secret."""
 
     reason = Reason.AnnotatingSecretFailed
 
     def __init__(self, cause: str) -> None:
         super().__init__(f"failed to annotate the required Secret: {cause}")
+
+
+class SecretUnusable(StepFailed):
+    """The required Secret is missing or wrong."""
+
+    retry = Retry.WHEN_CHANGED
+
+    def __init__(self, problem: SecretProblem) -> None:
+        self.reason = problem.reason
+        super().__init__(problem.message)
 
 
 class Unread(StepFailed):

@@ -22,7 +22,7 @@ from stellwerk.kube.model import JsonObject, JsonValue, dig, encode_json
 from stellwerk.operators.btp import api
 from stellwerk.operators.btp.credentials import Credentials
 from stellwerk.operators.btp.errors import ModuleIncomplete, ModuleUnreadable
-from stellwerk.operators.btp.module import Module
+from stellwerk.operators.btp.release import Release
 from stellwerk.operators.btp.settings import Settings
 
 POD_TEMPLATE = ("spec", "template")
@@ -69,16 +69,16 @@ class Values:
     """None where there is no Deployment yet."""
 
 
-def prepared(module: Module, values: Values) -> tuple[Document, ...]:
+def prepared(release: Release, values: Values) -> tuple[Document, ...]:
     """The module's objects as they shall be, in the order of the manifests, network policies last.
 
     Every object carries the chart namespace; whoever places them drops it from cluster-scoped kinds.
 
     Raises `ModuleIncomplete`, and `ModuleUnreadable` where the Deployment has no container for the operand.
     """
-    _require_parts(module, values.settings)
-    policies = module.network_policies if values.network_policies else ()
-    labelled = [_labelled(document, module.version, values.settings) for document in (*module.documents, *policies)]
+    _require_parts(release, values.settings)
+    policies = release.network_policies if values.network_policies else ()
+    labelled = [_labelled(document, release.version, values.settings) for document in (*release.documents, *policies)]
     configured = [_changed(document, _configured(document.body, values)) for document in labelled]
     checksum = checksum_of(*_operand_data(configured))
     return tuple(_changed(document, _finished(document.body, values, checksum)) for document in configured)
@@ -100,13 +100,13 @@ def certificate_secret(name: str, namespace: str, data: Mapping[str, bytes]) -> 
     return Document(body)
 
 
-def to_delete(module: Module, settings: Settings) -> tuple[Document, ...]:
+def to_delete(release: Release, settings: Settings) -> tuple[Document, ...]:
     """What former releases left, as written in the manifests, and the network policy of one of them.
 
     What this release applies is left out, should a list of deletions from another release name it.
     """
-    wanted = {_identity(document.body) for document in (*module.documents, *module.network_policies)}
-    listed = (*module.outdated, _legacy_network_policy(settings.chart_namespace))
+    wanted = {_identity(document.body) for document in (*release.documents, *release.network_policies)}
+    listed = (*release.outdated, _legacy_network_policy(settings.chart_namespace))
     return tuple(document for document in listed if _identity(document.body) not in wanted)
 
 
@@ -138,8 +138,8 @@ def _is_webhooks(body: JsonObject) -> bool:
     return body.get("kind") in ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration")
 
 
-def _require_parts(module: Module, settings: Settings) -> None:
-    bodies = [document.body for document in module.documents]
+def _require_parts(release: Release, settings: Settings) -> None:
+    bodies = [document.body for document in release.documents]
     config_map = any(map(_is_config, bodies))
     secret = any(map(_is_credentials, bodies))
     deployment = any(_is(body, "Deployment", settings.deployment_name) for body in bodies)

@@ -31,7 +31,7 @@ Stamp = tuple[tuple[str, int, int], ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Module:
+class Release:
     """One release of the module, as its files have it."""
 
     version: str
@@ -77,9 +77,9 @@ class Places:
         yield from (path for path in (self.resources / OUTDATED_FILE, self.chart / CHART_FILE) if path.is_file())
 
 
-def load(places: Places) -> Module:
+def load(places: Places) -> Release:
     """Read the module. Raises `ModuleUnreadable` naming file, document and line."""
-    return Module(
+    return Release(
         version=_version(places.chart / CHART_FILE),
         documents=_folder(places.resources / APPLY_FOLDER),
         outdated=_outdated(places.resources / OUTDATED_FILE),
@@ -88,20 +88,20 @@ def load(places: Places) -> Module:
 
 
 class Loader:
-    """Keeps a module in memory until its files change."""
+    """Keeps a release in memory until its files change."""
 
     def __init__(self) -> None:
         self._places: Places | None = None
         self._stamp: Stamp = ()
-        self._module: Module | None = None
+        self._release: Release | None = None
 
-    def load(self, places: Places) -> Module:
+    def load(self, places: Places) -> Release:
         """The module as the files have it now. Raises `ModuleUnreadable`."""
         stamp = _stamp(places)
-        if self._module is None or (places, stamp) != (self._places, self._stamp):
-            self._module = load(places)
+        if self._release is None or (places, stamp) != (self._places, self._stamp):
+            self._release = load(places)
             self._places, self._stamp = places, stamp
-        return self._module
+        return self._release
 
 
 def _stamp(places: Places) -> Stamp:
