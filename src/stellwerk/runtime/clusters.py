@@ -9,6 +9,7 @@ from stellwerk.kube.client import Client, Target, view_of
 from stellwerk.kube.model import HasMetadata, View
 from stellwerk.runtime.clock import Clock, SystemClock
 from stellwerk.runtime.informer import Informer
+from stellwerk.runtime.metrics import Metrics
 
 T = TypeVar("T", bound=HasMetadata)
 
@@ -19,8 +20,11 @@ STALE_SECONDS = 180.0
 class Cluster:
     """A client and its informers, one for each (resource, shape, namespace, selectors), started when asked for."""
 
-    def __init__(self, client: Client, *, clock: Clock | None = None, name: str = "") -> None:
+    def __init__(
+        self, client: Client, *, clock: Clock | None = None, metrics: Metrics | None = None, name: str = ""
+    ) -> None:
         self.client = client
+        self._metrics = metrics or Metrics()
         self.name = name
         self._clock = clock or SystemClock()
         self._informers: dict[tuple[View[HasMetadata], str, str, str], Informer[HasMetadata]] = {}
@@ -39,6 +43,7 @@ class Cluster:
                 labels=labels,
                 fields=fields,
                 clock=self._clock,
+                metrics=self._metrics,
             )
             self._start(informer)
         return cast("Informer[T]", informer)

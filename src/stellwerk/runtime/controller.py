@@ -15,24 +15,23 @@ import logging
 import random
 import uuid
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import Generic, Protocol, TypeAlias, TypeVar
 
 from stellwerk.kube.errors import ApiError, Conflict, NotFound
 from stellwerk.kube.meta import Record
 from stellwerk.kube.model import HasMetadata, Kind
 from stellwerk.kube.names import ObjectKey, ObjectRef
+from stellwerk.runtime import logs
 from stellwerk.runtime import status as statuses
 from stellwerk.runtime.clock import Clock, SystemClock
 from stellwerk.runtime.contract import Next, Notice, ReconcileError, Reconciler, Retry, Severity
 from stellwerk.runtime.informer import Delta, Informer, OwnWrite, noting_own_writes
+from stellwerk.runtime.metrics import Metrics, Result
 from stellwerk.runtime.queue import (
     Backoff,
     Priority,
     QueueClosed,
-    QueueObserver,
     WorkQueue,
     one_tenant,
 )
@@ -96,15 +95,6 @@ class PassTimedOut(Exception):
     """A pass took longer than it may, and was cancelled."""
 
 
-class Result(StrEnum):
-    """How a pass counts: the values of controller-runtime's `result` label."""
-
-    SUCCESS = "success"
-    ERROR = "error"
-    REQUEUE = "requeue"
-    REQUEUE_AFTER = "requeue_after"
-
-
 @dataclass(frozen=True, slots=True)
 class After:
     """Look again after so many seconds; at a change in any case."""
@@ -138,38 +128,6 @@ class EventSink(Protocol):
         ...
 
 
-class ControllerObserver(Protocol):
-    """Who counts what a controller does."""
-
-    def started(self, controller: str, workers: int) -> None:
-        """The controller begins, with so many workers."""
-        ...
-
-    def working(self, controller: str, change: int) -> None:
-        """A worker took a key (+1) or is done with it (-1)."""
-        ...
-
-    def reconciled(self, controller: str, result: Result, seconds: float) -> None:
-        """A pass ended after so long."""
-        ...
-
-    def terminal(self, controller: str) -> None:
-        """A pass ended in a failure that only somebody's action can mend."""
-        ...
-
-    def panicked(self, controller: str) -> None:
-        """A pass ended in a bug of ours."""
-        ...
-
-
-class PassContext(Protocol):
-    """Makes the object of a pass known to whatever logs or traces inside it."""
-
-    def __call__(self, ref: ObjectRef, reconcile_id: str) -> AbstractContextManager[object]:
-        """Enter the pass."""
-        ...
-
-
 class Controller(Generic[K, S]):
     """Calls one reconciler for the objects of one kind, whenever something that matters to them has changed."""
 
@@ -185,9 +143,7 @@ class Controller(Generic[K, S]):
         backoff: Backoff | None = None,
         tenant_of: Callable[[ObjectKey], str] = one_tenant,
         recorder: EventSink | None = None,
-        observer: ControllerObserver | None = None,
-        queue_observer: QueueObserver | None = None,
-        pass_context: PassContext | None = None,
+        metrics: Metrics | None = None,
         clock: Clock | None = None,
     ) -> None:
         self.name = name
@@ -197,10 +153,10 @@ class Controller(Generic[K, S]):
         self._workers = workers
         self._pass_timeout_seconds = pass_timeout_seconds
         self._recorder = recorder
-        self._observer = observer
-        self._pass_context = pass_context
+        self._metrics = metrics or Metrics()
         self._clock = clock or SystemClock()
-        self.queue = WorkQueue(clock=self._clock, backoff=backoff, tenant_of=tenant_of, observer=queue_observer)
+        counts = self._metrics.queue(name, running=lambda: self.queue.running_seconds())
+        self.queue = WorkQueue(clock=self._clock, backoff=backoff, tenant_of=tenant_of, observer=counts)
         self._ignored: list[Callable[[K, K], bool]] = []
         self._wired: list[Callable[[], None]] = []
         self._uids: dict[ObjectKey, str] = {}
@@ -224,8 +180,7 @@ class Controller(Generic[K, S]):
         self.primary.on_change(self._on_primary)
         for wire in self._wired:
             wire()
-        if self._observer is not None:
-            self._observer.started(self.name, self._workers)
+        self._metrics.controller(self.name, self._workers)
         try:
             await self._run_workers()
         except* LeadershipLost as lost:
@@ -257,12 +212,12 @@ class Controller(Generic[K, S]):
             self.queue.add(key)
             self._done_when_visible(key, [unseen])
             return
-        self._count_working(+1)
+        self._metrics.busy_workers(self.name, 1)
         try:
-            with noting_own_writes() as writes:
+            with noting_own_writes(self.primary) as writes:
                 await self._look_at(key)
         finally:
-            self._count_working(-1)
+            self._metrics.busy_workers(self.name, -1)
         self._done_when_visible(key, writes)
 
     async def _look_at(self, key: ObjectKey) -> None:
@@ -283,7 +238,7 @@ class Controller(Generic[K, S]):
             raise
         except Exception:
             _log.exception("%s cannot forget %s", self.name, key)
-            self._count_panic()
+            self._metrics.surprised(self.name)
             self.queue.add_backed_off(key)
             return False
         del self._uids[key]
@@ -292,7 +247,7 @@ class Controller(Generic[K, S]):
 
     async def _pass(self, obj: K) -> None:
         started = self._clock.monotonic()
-        with self._entered(obj):
+        with logs.reconciling(obj.resource.kind, obj.key, str(uuid.uuid4())):
             outcome = await self._attempt(obj)
             try:
                 verdict = self._verdict(obj, outcome)
@@ -302,8 +257,7 @@ class Controller(Generic[K, S]):
             except Exception as error:  # what cannot be told has not succeeded, whatever was done
                 verdict = self._verdict(obj, _unreported(error))
         self._schedule(obj.key, verdict)
-        if self._observer is not None:
-            self._observer.reconciled(self.name, verdict.result, self._clock.monotonic() - started)
+        self._metrics.reconciled(self.name, verdict.result, self._clock.monotonic() - started)
 
     async def _attempt(self, obj: K) -> Outcome[S]:
         limit = asyncio.timeout(self._pass_timeout_seconds)
@@ -324,23 +278,22 @@ class Controller(Generic[K, S]):
                 return Verdict(_result(answer), _again(answer), answer.status, Severity.NORMAL, answer.notices)
             case Refused(failure):
                 status = self._reconciler.explain(obj, failure)
-                return Verdict(Result.ERROR, self._retry(failure), status, Severity.WARNING)
+                return Verdict("error", self._retry(failure), status, Severity.WARNING)
             case Overtaken(error):
                 _log.debug("%s: %s has changed meanwhile: %s", self.name, obj.ref, error)
-                return Verdict(Result.REQUEUE, BackedOff())
+                return Verdict("requeue", BackedOff())
             case Unserved(error):
                 _log.warning("%s: %s waits: %s", self.name, obj.ref, error)
-                return Verdict(Result.ERROR, BackedOff(statuses.wanted_delay_seconds(error)))
+                return Verdict("error", BackedOff(statuses.wanted_delay_seconds(error)))
             case Broken(error):
                 _log.error("%s failed on %s: a bug of ours", self.name, obj.ref, exc_info=error)
-                self._count_panic()
-                return Verdict(Result.ERROR, BackedOff())
+                self._metrics.surprised(self.name)
+                return Verdict("error", BackedOff())
 
     def _retry(self, failure: ReconcileError) -> After | BackedOff:
         if failure.retry is Retry.BACKOFF:
             return BackedOff()
-        if self._observer is not None:
-            self._observer.terminal(self.name)
+        self._metrics.failed_for_good(self.name)
         return After(_RECHECK_SECONDS * (1.0 + 0.1 * random.random()))
 
     async def _tell(self, obj: K, verdict: Verdict[S]) -> None:
@@ -394,19 +347,6 @@ class Controller(Generic[K, S]):
                 return
         self.queue.add(delta.key, _priority(delta))
 
-    def _entered(self, obj: K) -> AbstractContextManager[object]:
-        if self._pass_context is None:
-            return nullcontext()
-        return self._pass_context(obj.ref, str(uuid.uuid4()))
-
-    def _count_working(self, change: int) -> None:
-        if self._observer is not None:
-            self._observer.working(self.name, change)
-
-    def _count_panic(self) -> None:
-        if self._observer is not None:
-            self._observer.panicked(self.name)
-
 
 def only_status_changed(old: Kind, new: Kind) -> bool:
     """For `ignore_updates`: nothing was asked for anew. Our own status write is such an update."""
@@ -453,8 +393,8 @@ def _unreported(error: Exception) -> Overtaken | Unserved | Broken:
 
 def _result(answer: Next[S]) -> Result:
     if answer.delay_seconds is None:
-        return Result.SUCCESS
-    return Result.REQUEUE_AFTER if answer.delay_seconds > 0 else Result.REQUEUE
+        return "success"
+    return "requeue_after" if answer.delay_seconds > 0 else "requeue"
 
 
 def _again(answer: Next[S]) -> After | None:

@@ -12,6 +12,7 @@ from stellwerk.kube.client import Client
 from stellwerk.kube.errors import Conflict, NotFound
 from stellwerk.kube.model import HasMetadata, Kind
 from stellwerk.kube.patch import MergePatch
+from stellwerk.runtime.informer import wrote_own_object
 
 K = TypeVar("K", bound=Kind)
 
@@ -76,7 +77,9 @@ async def _again(client: Client, obj: K) -> K | None:
 
 
 async def _send(client: Client, obj: K, patch: MergePatch) -> K:
-    return await client.patch(type(obj), obj.metadata.name, obj.metadata.namespace, patch)
+    written = await client.patch(type(obj), obj.metadata.name, obj.metadata.namespace, patch)
+    wrote_own_object(written)
+    return written
 
 
 def _finalizers(obj: HasMetadata, names: tuple[str, ...]) -> MergePatch:

@@ -28,6 +28,7 @@ from stellwerk.kube.model import HasMetadata
 from stellwerk.kube.names import ObjectKey
 from stellwerk.kube.watch import Bookmark, Change, Changed, Parked, Removed, Synced, Watcher
 from stellwerk.runtime.clock import Clock, SystemClock
+from stellwerk.runtime.metrics import Metrics
 from stellwerk.runtime.store import Store
 
 T = TypeVar("T", bound=HasMetadata)
@@ -89,6 +90,7 @@ class Informer(Generic[T]):
         labels: str = "",
         fields: str = "",
         clock: Clock | None = None,
+        metrics: Metrics | None = None,
         name: str = "",
     ) -> None:
         self.view = view_of(target)
@@ -97,7 +99,17 @@ class Informer(Generic[T]):
         self.handler_failures = 0
         """How many exceptions handlers have raised: bugs of theirs, logged with their stack."""
         self._clock = clock or SystemClock()
-        self._watcher = Watcher(client, target, namespace, labels=labels, fields=fields, clock=self._clock)
+        metrics = metrics or Metrics()
+        metrics.cache(self.name, self.stale_seconds)
+        self._watcher = Watcher(
+            client,
+            target,
+            namespace,
+            labels=labels,
+            fields=fields,
+            clock=self._clock,
+            on_restart=lambda _: metrics.watch_restarted(self.name),
+        )
         self._handlers: list[Handler[T]] = []
         self._parked: Parked | None = None
         self._synced = False
@@ -171,7 +183,7 @@ class Informer(Generic[T]):
         self._expected[key] = max(version, self._expected.get(key, 0))
         notes = _notes.get()
         if notes is not None:
-            notes.append(OwnWrite(self._progress, version))
+            notes.writes.append(OwnWrite(self._progress, version))
 
     def expected(self, key: ObjectKey) -> OwnWrite | None:
         """The write to this key that the cache does not show yet, or None."""
@@ -284,17 +296,32 @@ class Progress:
 
 
 @contextmanager
-def noting_own_writes() -> Iterator[list[OwnWrite]]:
-    """Collect what is expected of any informer inside the block, also by tasks started in it."""
-    notes: list[OwnWrite] = []
+def noting_own_writes(primary: Informer[T]) -> Iterator[list[OwnWrite]]:
+    """A pass on an object of `primary`: collect what is expected of any informer, also by tasks started inside."""
+    notes = _Notes(primary)
     token = _notes.set(notes)
     try:
-        yield notes
+        yield notes.writes
     finally:
         _notes.reset(token)
 
 
-_notes: ContextVar[list[OwnWrite] | None] = ContextVar("own writes of the current pass", default=None)
+def wrote_own_object(obj: HasMetadata) -> None:
+    """The pass under way has changed the object that it is about; outside of a pass this says nothing."""
+    notes = _notes.get()
+    if notes is not None and notes.primary.view.shape is type(obj):
+        notes.primary.expect(obj.key, obj.metadata.resource_version)
+
+
+class _Notes:
+    """What a pass has written so far."""
+
+    def __init__(self, primary: Informer[T]) -> None:
+        self.primary = primary
+        self.writes: list[OwnWrite] = []
+
+
+_notes: ContextVar[_Notes | None] = ContextVar("own writes of the current pass", default=None)
 
 
 def version_number(resource_version: str) -> int:

@@ -27,6 +27,7 @@ from stellwerk.runtime.clock import Clock, SystemClock
 from stellwerk.runtime.clusters import Cluster
 from stellwerk.runtime.controller import Controller, LeadershipLost
 from stellwerk.runtime.informer import Informer
+from stellwerk.runtime.metrics import Metrics
 from stellwerk.runtime.tasks import background, first_of
 
 T = TypeVar("T", bound=HasMetadata)
@@ -70,11 +71,13 @@ class Manager:
         *,
         leadership: Leadership | None = None,
         grace_seconds: float = 6.0,
+        metrics: Metrics | None = None,
         clock: Clock | None = None,
     ) -> None:
+        self.metrics = metrics or Metrics()
         self.clock = clock or SystemClock()
         self.client = client
-        self.home = Cluster(client, clock=self.clock, name="home")
+        self.home = Cluster(client, clock=self.clock, metrics=self.metrics, name="home")
         self._leadership = leadership
         self._grace_seconds = grace_seconds
         self._servers: list[tuple[str, Runnable]] = []
