@@ -1,0 +1,38 @@
+"""Events (events.k8s.io/v1): what happened to an object, told to people."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import ClassVar
+
+from stellwerk.api.core import ObjectReference
+from stellwerk.kube.meta import Record
+from stellwerk.kube.model import Kind
+from stellwerk.kube.names import Resource
+
+
+class EventSeries(Record, frozen=True, kw_only=True):
+    """How often it happened again, and when last."""
+
+    count: int
+    last_observed_time: datetime
+
+
+class Event(Kind, frozen=True, kw_only=True):
+    """Something that happened. The older fields are those that writers of core/v1 Events fill in."""
+
+    resource: ClassVar[Resource] = Resource("events.k8s.io", "v1", "Event", "events", namespaced=True)
+
+    event_time: datetime | None = None
+    series: EventSeries | None = None
+    reporting_controller: str = ""
+    reporting_instance: str = ""
+    action: str = ""
+    reason: str = ""
+    regarding: ObjectReference = ObjectReference()
+    related: ObjectReference | None = None
+    note: str = ""
+    type: str = ""
+    deprecated_first_timestamp: datetime | None = None
+    deprecated_last_timestamp: datetime | None = None
+    deprecated_count: int = 0

@@ -1,0 +1,34 @@
+"""Network policies (networking.k8s.io/v1), as far as operators read them."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import msgspec
+
+from stellwerk.kube.meta import Record
+from stellwerk.kube.model import Kind
+from stellwerk.kube.names import Resource
+
+
+class LabelSelector(Record, frozen=True, kw_only=True):
+    """The equalities of a metav1.LabelSelector; its expressions are not read."""
+
+    match_labels: dict[str, str] = msgspec.field(default_factory=dict)
+
+
+class NetworkPolicySpec(Record, frozen=True, kw_only=True):
+    """Whose traffic is limited, and in which direction."""
+
+    pod_selector: LabelSelector = msgspec.field(default_factory=LabelSelector)
+    policy_types: tuple[str, ...] = ()
+
+
+class NetworkPolicy(Kind, frozen=True, kw_only=True):
+    """Who may speak to whom."""
+
+    resource: ClassVar[Resource] = Resource(
+        "networking.k8s.io", "v1", "NetworkPolicy", "networkpolicies", namespaced=True
+    )
+
+    spec: NetworkPolicySpec = msgspec.field(default_factory=NetworkPolicySpec)
