@@ -18,7 +18,7 @@ from stellwerk.kube.model import JsonObject, JsonValue
 
 Steps = tuple[str, ...]
 
-_OF_THE_SERVER = ("resourceVersion", "managedFields", "generation", "selfLink", "generateName")
+_OF_THE_SERVER = ("uid", "resourceVersion", "managedFields", "generation", "selfLink", "generateName")
 _ADDRESSES = frozenset({"clusterIP", "clusterIPs", "nodePort", "podIP", "podIPs", "hostIP", "hostIPs"})
 _MOMENT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:\d\d)")
 _PEM = re.compile(r"-----BEGIN ([A-Z0-9 ]+)-----.*?-----END \1-----\n?", re.DOTALL)

@@ -140,6 +140,7 @@ class AdmissionServer:
         """
         webhook = self._webhook(f"{name}.test.example.com", _REVIEW, [_rule(rule) for rule in rules], namespace)
         webhook |= {"failurePolicy": failure_policy, "timeoutSeconds": timeout_seconds}
+        webhook["objectSelector"] = {"matchExpressions": [{"key": _PROBE_LABEL, "operator": "DoesNotExist"}]}
         probe = self._webhook(f"probe.{name}.test.example.com", _PROBE, [_rule(Rule(resource="configmaps"))], namespace)
         probe |= {"failurePolicy": "Ignore", "objectSelector": {"matchLabels": {_PROBE_LABEL: name}}}
         kind = "MutatingWebhookConfiguration" if mutating else "ValidatingWebhookConfiguration"
