@@ -321,7 +321,7 @@ def _of(found: Type, where: str) -> JsonObject:
 
 
 def _values(found: Type, where: str) -> JsonObject:
-    if isinstance(found, AnyType):
+    if isinstance(found, AnyType | RawType):
         return {"x-kubernetes-preserve-unknown-fields": True}
     return {"additionalProperties": _of(found, f"{where}{{}}")}
 
