@@ -43,6 +43,11 @@ class Query:
     name: str = ""
     not_ready: bool = False
 
+    @property
+    def subject(self) -> Subject:
+        """The one object that is meant, where a name is given."""
+        return Subject(self.kind, ObjectKey.parse(self.name))
+
 
 @click.command("get")
 @click.argument("kind", required=False, default="", shell_complete=complete_kind)
@@ -70,25 +75,31 @@ def command(kind: str, name: str, not_ready: bool, watch: bool) -> None:
 def _query(kind: str, name: str, not_ready: bool) -> Query:
     if "/" in kind and not name:
         kind, _, name = kind.partition("/")
+    if (name and not kind) or name.count("/") > 1:
+        raise click.UsageError(f"{kind}/{name} does not name an object; the forms are KIND NAME and KIND/NAME.")
     return Query(kind, name, not_ready)
 
 
 async def _list(cluster: Cluster, query: Query) -> None:
     if query.name:
-        subject = Subject(query.kind, ObjectKey.parse(query.name))
-        found, total = [await cluster.object(subject)], 1
-    else:
-        everything = await read(cluster, await resources(cluster, query))
-        found, total = selected(everything, query), len(everything)
+        _print([await cluster.object(query.subject)], cluster, as_list=False)
+        return
+    wanted = await resources(cluster, query)
+    everything = await read(cluster, wanted)
+    found = selected(everything, query)
+    _print(found, cluster, as_list=True)
+    if not found:
+        settings.say(nothing_found(cluster, query, wanted, looked_at=len(everything)))
+
+
+def _print(found: Sequence[Unstructured], cluster: Cluster, *, as_list: bool) -> None:
     output = cluster.settings.output
     if not output.is_table:
         from stellwerk.cli.output import print_objects
 
-        print_objects(found, output, as_list=not query.name)
+        print_objects(found, output, as_list=as_list)
     elif found:
         settings.show(table(found, cluster.settings.style(), wide=output.form == "wide"))
-    if not found:
-        settings.say(nothing_found(cluster, query, total))
 
 
 async def resources(cluster: Cluster, query: Query) -> list[Resource]:
@@ -119,16 +130,16 @@ def selected(objects: Iterable[Unstructured], query: Query) -> list[Unstructured
     return [obj for obj in objects if not query.not_ready or health.of(obj).needs_attention]
 
 
-def nothing_found(cluster: Cluster, query: Query, total: int) -> str:
+def nothing_found(cluster: Cluster, query: Query, wanted: Sequence[Resource], *, looked_at: int) -> str:
     """What to say instead of an empty table, and what to try next."""
-    place = f"in namespace {cluster.namespace}" if cluster.namespace else "in any namespace"
-    if query.not_ready and total:
-        return f"Nothing needs attention {place}: {total} looked at."
+    one_namespace = cluster.namespace and any(resource.namespaced for resource in wanted)
+    place = f" in namespace {cluster.namespace}" if one_namespace else ""
+    if looked_at:
+        return f"Nothing needs attention{place}: {looked_at} looked at."
     ours = kinds.by_word(query.kind)
     what = f"There is no {ours.kind}" if ours else f"There are no {query.kind or 'objects of ours'}"
-    word = query.kind or kinds.OWN[0].resource.plural
     again = f"stellwerk get {query.kind}".rstrip()
-    return f"{what} {place}.\nNext: " + (f"{again} -A" if cluster.namespace else f"kubectl explain {word}")
+    return f"{what}{place}.\nNext: " + (f"{again} -A" if one_namespace else f"kubectl explain {wanted[0].plural}")
 
 
 # Looks
@@ -162,7 +173,7 @@ def _short_reason(seen: Health) -> str:
     return f'"{seen.reason}"' if seen.state == "Suspended" and seen.reason else seen.reason
 
 
-def check_watchable(query: Query, output: settings.Output) -> None:
+def check_watchable(output: settings.Output) -> None:
     """Refuse what a watch cannot print. Raises Failure."""
     if not output.is_table:
         raise Failure(

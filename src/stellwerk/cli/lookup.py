@@ -17,7 +17,7 @@ from stellwerk.kube.config import ClusterConfig
 from stellwerk.kube.names import Resource
 
 _NAMES_ONLY = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
-_MOST = 500
+_MOST = 5000
 
 
 def names(resource: Resource, settings: Settings, budget_seconds: float) -> list[str]:

@@ -105,7 +105,7 @@ def _facts(seen: Verdict) -> list[str]:
         "State:": seen.health.state,
         "Reason:": seen.health.reason,
         "Message:": seen.health.message,
-        "Next try:": seen.diagnosis.next_try,
+        "Turn:": seen.diagnosis.turn,
         "Next:": seen.diagnosis.next_step,
     }
     return [f"  {label:<10}{escaped(value)}" for label, value in facts.items() if value]
@@ -128,7 +128,7 @@ def as_json(sheet: Sheet) -> JsonObject:
         **diagnosis_json(sheet.verdict),
         "message": sheet.verdict.health.message,
         "since": _time(sheet.verdict.health.since),
-        "nextTry": sheet.verdict.diagnosis.next_try,
+        "turn": sheet.verdict.diagnosis.turn,
         "conditions": [_condition_json(condition) for condition in sheet.conditions],
         "notReady": [{"object": str(child.ref), "lacks": child.lacks} for child in sheet.verdict.diagnosis.unready],
         "events": [_happening_json(happened) for happened in sheet.happenings],

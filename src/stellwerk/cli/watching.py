@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
@@ -16,12 +17,12 @@ from stellwerk.kube.watch import Changed, Parked, Removed, Synced, Watcher
 
 @dataclass
 class Screen:
-    """What has been printed: the settled widths, and the last line of each object, so that none is repeated."""
+    """What has been printed: in which widths, and the last line of each object, so that none is repeated."""
 
     query: get.Query
     style: text.Style
     wide: bool
-    layout: text.Layout | None = None
+    layout: text.Layout
     shown: dict[tuple[str, ObjectKey], tuple[str, ...]] = field(default_factory=dict)
 
     def show(self, obj: Unstructured) -> None:
@@ -40,48 +41,56 @@ class Screen:
         self.shown.pop(place, None)
 
     def _print(self, place: tuple[str, ObjectKey], cells: list[str]) -> None:
-        facts = tuple(cell for cell, column in zip(cells, self._columns, strict=True) if column.title != "AGE")
+        titled = zip(cells, self.layout.columns, strict=True)
+        facts = tuple(cell for cell, column in titled if column.title != "AGE")
         if self.shown.get(place) == facts:
             return
         self.shown[place] = facts
-        if self.layout is None:
-            self.layout = text.layout(self._columns, [cells])
-            settings.show([self.layout.header])
         settings.show([get.line(self.layout, cells, self.style)])
-
-    @property
-    def _columns(self) -> tuple[text.Column, ...]:
-        return get.WIDE if self.wide else get.COLUMNS
 
 
 async def follow(cluster: Cluster, query: get.Query) -> None:
     """Print what is there and every change. Ends when it is cancelled."""
     output = cluster.settings.output
-    get.check_watchable(query, output)
-    screen = Screen(query, cluster.settings.style(), output.form == "wide")
+    get.check_watchable(output)
     wanted = await get.resources(cluster, query)
-    everything = get.selected(await get.read(cluster, wanted), query)
-    picked = [obj for obj in everything if query.name in ("", obj.key.name)]
-    screen.layout = text.layout(
-        screen._columns, [get.row(obj, health.of(obj), datetime.now(UTC), wide=screen.wide) for obj in picked]
-    )
+    if query.name:
+        picked = [await cluster.object(query.subject)]
+    else:
+        picked = get.selected(await get.read(cluster, wanted), query)
+    wide = output.form == "wide"
+    rows = [get.row(obj, health.of(obj), datetime.now(UTC), wide=wide) for obj in picked]
+    screen = Screen(query, cluster.settings.style(), wide, text.layout(get.WIDE if wide else get.COLUMNS, rows))
     settings.show([screen.layout.header])
+    one = picked[0].key if query.name else None
     async with asyncio.TaskGroup() as tasks:
         for resource in wanted:
-            tasks.create_task(_follow_one(cluster, resource, query.name, screen), name=f"watch {resource.plural}")
+            tasks.create_task(_follow_one(cluster, resource, one, screen), name=f"watch {resource.plural}")
 
 
-async def _follow_one(cluster: Cluster, resource: Resource, name: str, screen: Screen) -> None:
-    fields = f"metadata.name={name}" if name else ""
-    watcher = Watcher(cluster.client, unstructured(resource), cluster.namespace, fields=fields)
-    async for change in watcher.changes():
+async def _follow_one(cluster: Cluster, resource: Resource, one: ObjectKey | None, screen: Screen) -> None:
+    namespace = one.namespace if one else cluster.namespace
+    fields = f"metadata.name={one.name}" if one else ""
+    known: dict[ObjectKey, Unstructured] = {}
+    async for change in Watcher(cluster.client, unstructured(resource), namespace, fields=fields).changes():
         match change:
             case Synced(objects=objects):
-                for obj in sorted(objects, key=lambda found: found.key):
-                    screen.show(obj)
+                _show_all(screen, known, objects)
             case Changed(obj=obj):
+                known[obj.key] = obj
                 screen.show(obj)
             case Removed(obj=obj):
+                known.pop(obj.key, None)
                 screen.show_end(obj)
             case Parked(why=why):
                 settings.say(f"{resource.plural}: {text.escaped(why)}; waiting")
+
+
+def _show_all(screen: Screen, known: dict[ObjectKey, Unstructured], objects: Iterable[Unstructured]) -> None:
+    """A list in place of single changes: what is missing from it ended while nobody watched."""
+    now_there = {obj.key: obj for obj in objects}
+    for key in known.keys() - now_there.keys():
+        screen.show_end(known.pop(key))
+    known.update(now_there)
+    for key in sorted(now_there):
+        screen.show(now_there[key])

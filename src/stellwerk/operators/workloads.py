@@ -6,6 +6,7 @@ wants to know which pod it is, so the pods are asked one by one for whom the sam
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -43,14 +44,12 @@ async def read(reader: Reader, deployment: Unstructured) -> Workload:
     """Read the replica sets, pods and Events around a Deployment."""
     namespace = deployment.key.namespace
     labels = selector(deployment)
-    return Workload(
-        deployment,
-        Surroundings(
-            replica_sets=await reader.list(REPLICA_SETS, namespace, labels=labels),
-            pods=await reader.list(PODS, namespace, labels=labels),
-            events=await reader.list(EVENTS, namespace, fields="involvedObject.kind=Pod"),
-        ),
+    replica_sets, pods, events = await asyncio.gather(
+        reader.list(REPLICA_SETS, namespace, labels=labels),
+        reader.list(PODS, namespace, labels=labels),
+        reader.list(EVENTS, namespace, fields="involvedObject.kind=Pod"),
     )
+    return Workload(deployment, Surroundings(replica_sets, pods, events))
 
 
 def selector(deployment: Unstructured) -> str:
@@ -121,7 +120,7 @@ class DeploymentDiagnostician:
             Child(pod.ref, lacking) for pod in workload.around.pods if (lacking := _lacks_pod(pod, datetime.now(UTC)))
         )
         next_step = advice(workload) if found else ""
-        return Diagnosis(found, next_step, unready=unready, hidden=tuple(reader.hidden))
+        return Diagnosis(found, next_step, unready=unready, hidden=reader.hidden)
 
 
 def _lacks_pod(pod: Unstructured, now: datetime) -> str:

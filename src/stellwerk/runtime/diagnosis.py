@@ -47,8 +47,8 @@ class Diagnosis:
     findings: tuple[Finding, ...] = ()
     next_step: str = ""
     """What a person can do now; empty when it is nobody's turn."""
-    next_try: str = ""
-    """When the operator looks again, in words; empty when nobody knows."""
+    turn: str = ""
+    """Who has to act next and, where it is the operator, when it looks again; empty when nobody knows."""
     unready: tuple[Child, ...] = ()
     hidden: tuple[str, ...] = ()
     """What the user may not read, so that the answer rests on less: `secrets in kyma-system`."""
@@ -67,7 +67,12 @@ class Reader:
     """Reads the neighbourhood of an object as far as the user may. A kind that is not served has no objects."""
 
     client: Client
-    hidden: list[str] = field(default_factory=list)
+    _hidden: set[str] = field(default_factory=set)
+
+    @property
+    def hidden(self) -> tuple[str, ...]:
+        """What could not be read so far: `secrets in kyma-system`."""
+        return tuple(sorted(self._hidden))
 
     async def find(self, resource: Resource, name: str, namespace: str) -> Unstructured | None:
         """One object, or None where it does not exist or may not be seen."""
@@ -94,7 +99,15 @@ class Reader:
         return []
 
     def _note(self, resource: Resource, namespace: str) -> None:
-        self.hidden.append(f"{resource.plural} in {namespace or 'all namespaces'}")
+        self._hidden.add(_place(resource, namespace))
+
+    def may_not_see(self, resource: Resource, namespace: str) -> bool:
+        """Whether reading there was refused: then what was not found may be there all the same."""
+        return _place(resource, namespace) in self._hidden
+
+
+def _place(resource: Resource, namespace: str) -> str:
+    return f"{resource.plural} in {namespace or 'all namespaces'}"
 
 
 def root_causes(findings: tuple[Finding, ...]) -> Iterator[Finding]:

@@ -254,9 +254,19 @@ def test_watch_prints_each_change_once_and_ends_at_ctrl_c(
         assert watching.stdout.readline().split()[2:5] == ["works", "-", "Deleted"]
         watching.send_signal(signal.SIGINT)
         _, complaints = watching.communicate(timeout=20)
-        assert (watching.returncode, complaints) == (130, "")
+        assert (watching.returncode, complaints.strip()) == (130, "")
     finally:
         watching.kill()
+
+
+def test_an_empty_list_of_a_kind_without_namespaces_does_not_speak_of_one(stellwerk: Stellwerk) -> None:
+    assert stellwerk("get", "ingressclasses").stderr.splitlines()[0] == "There are no ingressclasses."
+
+
+def test_watch_refuses_a_form_that_has_no_lines(stellwerk: Stellwerk) -> None:
+    shown = stellwerk("get", "btp", "-w", "-o", "json")
+    assert shown.returncode == 2
+    assert shown.stderr.startswith("Error:   -w cannot print json")
 
 
 async def test_a_thousand_objects_are_listed_in_a_moment(

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
-from tests.cluster.cli.conftest import BTP, Given, Stellwerk, parsed
+from tests.cluster.cli.conftest import BTP, ENVIRONMENT, Given, Stellwerk, parsed
 
 from stellwerk.kube.names import Resource
 from stellwerk.local.cluster import LocalCluster
@@ -158,6 +160,27 @@ def test_events_come_newest_last_with_the_count_of_their_series(stellwerk: Stell
 def test_events_of_an_object_that_is_gone_are_still_shown(stellwerk: Stellwerk, given: Given, place: str) -> None:
     an_event(given, place, "gone", "note", "2026-05-01T12:00:00.000000Z")
     assert "note" in stellwerk("events", "--for", "btp/gone", "-n", place).stdout
+
+
+def test_events_are_printed_as_they_come(given: Given, place: str, command_line_cluster: LocalCluster) -> None:
+    an_event(given, place, "cr", "before", "2026-05-01T12:00:00.000000Z")
+    watching = subprocess.Popen(
+        [
+            *(sys.executable, "-m", "stellwerk.cli.main", "events", "-w", "-n", place),
+            *("--kubeconfig", str(command_line_cluster.kubeconfig)),
+        ],
+        stdout=subprocess.PIPE,
+        encoding="utf-8",
+        env=ENVIRONMENT,
+    )
+    assert watching.stdout is not None
+    try:
+        assert [watching.stdout.readline().split()[-1] for _ in range(2)] == ["NOTE", "before"]
+        an_event(given, place, "cr", "after", "2026-05-01T12:01:00.000000Z")
+        assert watching.stdout.readline().split()[-1] == "after"
+    finally:
+        watching.kill()
+        watching.communicate()
 
 
 def test_no_events_are_said_to_be_none(stellwerk: Stellwerk, place: str) -> None:

@@ -149,7 +149,7 @@ def test_status_shows_conditions_children_and_events() -> None:
             Health("False", "Warning", "MissingSecret", message, ago(minutes=3)),
             Diagnosis(
                 next_step="create the Secret.",
-                next_try="as soon as the Secret changes",
+                turn="as soon as the Secret changes",
                 unready=(Child(operand, "0 of 1 replicas available"),),
             ),
         ),
@@ -162,7 +162,7 @@ def test_status_shows_conditions_children_and_events() -> None:
           State:    Warning
           Reason:   MissingSecret
           Message:  sap-btp-manager Secret in kyma-system namespace not found
-          Next try: as soon as the Secret changes
+          Turn:     as soon as the Secret changes
           Next:     create the Secret.
 
         Conditions:

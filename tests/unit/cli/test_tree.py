@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from io import StringIO
+
 import click
 import pytest
 
 from stellwerk.cli import settings, tree
 from stellwerk.cli.main import run
 from stellwerk.cli.settings import Settings
+from stellwerk.cli.text import Style
 
 
 @pytest.mark.parametrize("name", tree.VERBS)
@@ -36,6 +39,8 @@ def test_a_mistyped_verb_is_refused_with_the_nearest(capsys: pytest.CaptureFixtu
         ["get", "-o", "xml"],
         ["get", "-o", "jsonpath={.a"],
         ["get", "--no-such-option"],
+        ["get", "btp", "a/b/c"],
+        ["get", "btp/a/b/c"],
         ["why"],
         ["why", "no-slash"],
         ["status", "a/b/c/d"],
@@ -84,3 +89,29 @@ def test_shared_options_count_before_and_after_the_verb(
     group.add_command(verb)
     group.main([*before, "verb", *after], standalone_mode=False)
     assert seen == [expected]
+
+
+class Terminal(StringIO):
+    """A terminal of an encoding."""
+
+    encoding = ""
+
+    def __init__(self, encoding: str) -> None:
+        super().__init__()
+        self.encoding = encoding
+
+    def isatty(self) -> bool:
+        return True
+
+
+def test_a_terminal_gets_colours_and_symbols(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    assert settings.style_of(Terminal("utf-8")) == Style(colour=True, symbols=True)
+    assert settings.style_of(Terminal("ascii")) == Style(colour=True, symbols=False)
+    assert settings.style_of(Terminal("UTF-8"), no_colour=True) == Style(colour=False, symbols=True)
+    assert settings.style_of(StringIO()).colour is False
+
+
+def test_no_color_in_the_environment_takes_colours_away(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert settings.style_of(Terminal("utf-8")).colour is False

@@ -221,7 +221,7 @@ def test_an_operator_that_nobody_looked_at_points_at_the_manager() -> None:
     [("MissingSecret", "your turn"), ("ProvisioningFailed", "tries again"), ("Initialized", "goes on by itself")],
 )
 def test_status_says_whose_turn_it_is(reason: str, words: str) -> None:
-    assert words in btp.explain(a_graph(an_operator(reason))).next_try
+    assert words in btp.explain(a_graph(an_operator(reason))).turn
 
 
 @pytest.mark.parametrize("reason", list(Reason))

@@ -10,6 +10,7 @@ operator looked, and the cluster may have moved on since.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -104,22 +105,34 @@ diagnostician = BtpDiagnostician()
 
 
 async def observe(reader: Reader, subject: Unstructured, now: datetime) -> Graph:
-    """Read the neighbourhood of a BtpOperator."""
+    """Read the neighbourhood of a BtpOperator, as much at a time as can be."""
     tunables = await _tunables(reader)
     namespace = tunables.get("ChartNamespace") or api.STANDARD_NAMESPACE
     operand_key = ObjectKey(namespace, tunables.get("DeploymentName") or api.OPERAND_DEPLOYMENT_NAME)
-    deployment = await reader.find(workloads.DEPLOYMENTS, operand_key.name, namespace)
+    secret_key = ObjectKey(namespace, tunables.get("SecretName") or api.REQUIRED_SECRET_NAME)
+    secret, operand, operators, instances, bindings = await asyncio.gather(
+        _secret(reader, secret_key),
+        _operand_at(reader, operand_key),
+        reader.list(api.BtpOperator.resource),
+        reader.list(INSTANCES),
+        reader.list(BINDINGS),
+    )
     return Graph(
         subject=subject,
-        operators=tuple(await reader.list(api.BtpOperator.resource)),
-        secret=await _secret(reader, ObjectKey(namespace, tunables.get("SecretName") or api.REQUIRED_SECRET_NAME)),
+        operators=tuple(operators),
+        secret=secret,
         operand_key=operand_key,
-        operand=await workloads.read(reader, deployment) if deployment else None,
-        instances=tuple(await reader.list(INSTANCES)),
-        bindings=tuple(await reader.list(BINDINGS)),
-        hidden=tuple(dict.fromkeys(reader.hidden)),
+        operand=operand,
+        instances=tuple(instances),
+        bindings=tuple(bindings),
+        hidden=reader.hidden,
         now=now,
     )
+
+
+async def _operand_at(reader: Reader, key: ObjectKey) -> Workload | None:
+    deployment = await reader.find(workloads.DEPLOYMENTS, key.name, key.namespace)
+    return await workloads.read(reader, deployment) if deployment else None
 
 
 async def _tunables(reader: Reader) -> Mapping[str, str]:
@@ -129,10 +142,9 @@ async def _tunables(reader: Reader) -> Mapping[str, str]:
 
 
 async def _secret(reader: Reader, key: ObjectKey) -> RequiredSecret | None:
-    hidden_before = len(reader.hidden)
     found = await reader.find(SECRETS, key.name, key.namespace)
     if found is None:
-        return RequiredSecret(key) if len(reader.hidden) == hidden_before else None
+        return None if reader.may_not_see(SECRETS, key.namespace) else RequiredSecret(key)
     data = found.at("data")
     values = data if isinstance(data, dict) else {}
     return RequiredSecret(
@@ -159,10 +171,10 @@ def explain(seen: Graph) -> Diagnosis:
         return Diagnosis((never,), "check that the operator runs: stellwerk status", hidden=seen.hidden)
     causes, next_step = _EXPLAINERS.get(seen.reason, _operand)(seen)
     condition = Finding(seen.condition.get("message") or seen.reason, seen.reason, causes, is_root_cause=not causes)
-    return Diagnosis((condition,), next_step, _next_try(seen.reason), _unready(seen), seen.hidden)
+    return Diagnosis((condition,), next_step, _turn(seen.reason), _unready(seen), seen.hidden)
 
 
-def _next_try(reason: str) -> str:
+def _turn(reason: str) -> str:
     meaning = MEANINGS.get(Reason(reason)) if reason in Reason.__members__ else None
     return meaning.turn if meaning else ""
 
