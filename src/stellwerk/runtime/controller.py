@@ -137,7 +137,7 @@ class Controller(Generic[K, S]):
         primary: Informer[K],
         reconciler: Reconciler[K, S],
         *,
-        write_status: StatusWriter[K, S],
+        write_status: StatusWriter,
         workers: int = 1,
         pass_timeout_seconds: float = 300.0,
         backoff: Backoff | None = None,
@@ -291,6 +291,8 @@ class Controller(Generic[K, S]):
                 return Verdict("error", BackedOff())
 
     def _retry(self, failure: ReconcileError) -> After | BackedOff:
+        if failure.retry_after_seconds is not None:
+            return After(failure.retry_after_seconds)
         if failure.retry is Retry.BACKOFF:
             return BackedOff()
         self._metrics.failed_for_good(self.name)

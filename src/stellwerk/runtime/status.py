@@ -9,7 +9,7 @@ whenever somebody touched the object during the pass, which says nothing against
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Generic, TypeVar, cast
+from typing import cast
 
 import msgspec
 
@@ -32,23 +32,20 @@ from stellwerk.runtime.clock import Clock, SystemClock
 from stellwerk.runtime.contract import Notice, Severity
 from stellwerk.runtime.queue import Backoff
 
-K = TypeVar("K", bound=Kind)
-S = TypeVar("S", bound=Record)
-
 _READY = "Ready"
 _PASSING = (Conflict, ServerFault, TooManyRequests, Unreachable)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StatusWriter(Generic[K, S]):
-    """Writes the status of objects of one kind."""
+class StatusWriter:
+    """Writes statuses through one client."""
 
     client: Client
     clock: Clock = field(default_factory=SystemClock)
     patience_seconds: float = 10.0
     """For how long passing failures of the API server are tried again before the pass counts as failed."""
 
-    async def write(self, obj: K, status: S) -> str | None:
+    async def write(self, obj: Kind, status: Record) -> str | None:
         """Make this the status of this very object.
 
         Returns the resourceVersion of the write; None when nothing was written, because the status is equal, or the
@@ -70,7 +67,7 @@ class StatusWriter(Generic[K, S]):
                     raise
             await self.clock.sleep(delay)
 
-    async def _send(self, obj: K, patch: JsonPatch) -> str | None:
+    async def _send(self, obj: Kind, patch: JsonPatch) -> str | None:
         metadata = obj.metadata
         try:
             written = await self.client.patch(type(obj), metadata.name, metadata.namespace, patch, subresource="status")
@@ -83,7 +80,7 @@ class StatusWriter(Generic[K, S]):
             return None
         return written.metadata.resource_version
 
-    async def _is_same(self, obj: K) -> bool:
+    async def _is_same(self, obj: Kind) -> bool:
         found = await self.client.find(metadata_of(type(obj)), obj.metadata.name, obj.metadata.namespace)
         return found is not None and found.metadata.uid == obj.metadata.uid
 

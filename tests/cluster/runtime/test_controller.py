@@ -1,0 +1,346 @@
+"""What a controller does with each outcome of a pass, on a real API server."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+from tests.cluster.runtime.conftest import Start, Works
+from tests.cluster.runtime.lamps import Electrician, Lamp, LampStatus, lamp, shining, switch
+
+from stellwerk.kube.client import Client
+from stellwerk.kube.errors import Conflict, Status
+from stellwerk.kube.model import JsonObject, PartialObjectMetadata, metadata_of, unstructured
+from stellwerk.kube.names import ObjectKey, Resource
+from stellwerk.kube.patch import MergePatch
+from stellwerk.runtime import finalizer
+from stellwerk.runtime.contract import Next, Notice, ReconcileError, Retry, Severity
+from stellwerk.runtime.controller import Controller, only_status_changed
+from stellwerk.runtime.informer import Delta
+from stellwerk.runtime.manager import Manager
+from stellwerk.testing.cluster import AuditLog
+from stellwerk.testing.eventually import eventually
+
+CONFIG_MAPS = Resource("", "v1", "ConfigMap", "configmaps", namespaced=True)
+
+
+class BulbMissing(ReconcileError):
+    """Somebody must put a bulb in."""
+
+    reason = "BulbMissing"
+    retry = Retry.WHEN_CHANGED
+
+
+class Flickering(ReconcileError):
+    """It may pass."""
+
+    reason = "Flickering"
+
+
+async def shown(client: Client, name: str, namespace: str) -> LampStatus | None:
+    return (await client.get(Lamp, name, namespace)).status
+
+
+def count(works: Works, name: str, **labels: str) -> float:
+    for family in text_string_to_metric_families(works.manager.metrics.exposition().decode()):
+        for sample in family.samples:
+            if sample.name == name and labels.items() <= sample.labels.items():
+                return sample.value
+    raise AssertionError(f"no sample {name} {labels}")
+
+
+async def seen_status(client: Client, name: str, namespace: str) -> LampStatus:
+    """The lamp's status, as soon as it has one."""
+    status = await eventually(lambda: shown(client, name, namespace))
+    assert status is not None
+    return status
+
+
+async def settled(works: Works, passes: int, within: float = 10) -> None:
+    """So many passes have ended, and the queue has nothing to do."""
+
+    def calm() -> bool:
+        queue = works.controller.queue
+        return len(works.electrician.seen) >= passes and not queue.running and not len(queue)
+
+    await eventually(calm, within=within, describe=f"{passes} passes and then calm")
+
+
+async def test_the_answered_status_is_written_and_the_transition_becomes_one_event(
+    client: Client, namespace: str, start: Start
+) -> None:
+    works = await start(Electrician())
+    await client.create(Lamp, lamp("hall", namespace))
+    status = await seen_status(client, "hall", namespace)
+    assert status.shines is True
+    await settled(works, 2)  # the second pass comes from our own write, and changes nothing
+    assert [(name, notice.reason, notice.severity) for name, notice in works.bell.heard] == [
+        ("hall", "Switched", Severity.NORMAL)
+    ]
+
+
+@pytest.mark.req("R-108")
+async def test_an_unchanged_object_is_neither_written_nor_read(
+    client: Client, namespace: str, start: Start, audit: AuditLog
+) -> None:
+    works = await start(Electrician())
+    await client.create(Lamp, lamp("hall", namespace))
+    await settled(works, 2)
+    audit.mark()
+    heard = len(works.bell.heard)
+    for _ in range(50):
+        works.controller.queue.add(ObjectKey(namespace, "hall"))
+        await settled(works, len(works.electrician.seen) + 1)
+    assert len(works.electrician.seen) >= 52
+    assert audit.entries(lambda entry: entry.namespace == namespace) == []
+    assert len(works.bell.heard) == heard
+
+
+async def test_a_failure_for_the_user_shows_in_status_event_and_metrics(
+    client: Client, namespace: str, start: Start
+) -> None:
+    async def fail(obj: Lamp) -> Next[LampStatus]:
+        raise BulbMissing(f"lamp {obj.key} has no bulb: put one in")
+
+    works = await start(Electrician(fail))
+    await client.create(Lamp, lamp("hall", namespace))
+    status = await seen_status(client, "hall", namespace)
+    (ready,) = status.conditions
+    assert (ready.status, ready.reason, ready.message) == (
+        "False",
+        "BulbMissing",
+        f"lamp {namespace}/hall has no bulb: put one in",
+    )
+    await settled(works, 2)
+    assert [(notice.reason, notice.severity) for _, notice in works.bell.heard] == [("BulbMissing", Severity.WARNING)]
+    assert count(works, "controller_runtime_terminal_reconcile_errors_total") == 2
+    assert works.controller.queue.delayed == 1, "it is looked at now and then"
+
+
+async def test_a_passing_failure_is_tried_again_until_it_passes(client: Client, namespace: str, start: Start) -> None:
+    async def flicker(obj: Lamp) -> Next[LampStatus]:
+        if len(works.electrician.seen) < 5:
+            raise Flickering("the light flickers")
+        return await switch(obj)
+
+    works = await start(Electrician(flicker))
+    await client.create(Lamp, lamp("hall", namespace))
+
+    async def shines() -> bool:
+        status = await shown(client, "hall", namespace)
+        return status is not None and status.shines is True
+
+    await eventually(shines)
+    assert [notice.reason for _, notice in works.bell.heard] == ["Flickering", "Switched"]
+
+
+@pytest.mark.req("R-304")
+async def test_a_bug_in_one_pass_is_counted_and_backed_off_while_others_go_on(
+    client: Client, namespace: str, start: Start, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def trip(obj: Lamp) -> Next[LampStatus]:
+        if obj.metadata.name == "bad":
+            raise ZeroDivisionError("a bug")
+        return await switch(obj)
+
+    works = await start(Electrician(trip))
+    await client.create(Lamp, lamp("bad", namespace))
+    await eventually(lambda: len(works.electrician.of("bad")) >= 3, on=works.electrician.rang)
+    await client.create(Lamp, lamp("good", namespace))
+    await eventually(lambda: shown(client, "good", namespace))
+    assert count(works, "controller_runtime_reconcile_panics_total") >= 3
+    assert "ZeroDivisionError" in caplog.text
+
+
+@pytest.mark.req("R-304")
+async def test_a_pass_without_end_is_cancelled_and_others_go_on(client: Client, namespace: str, start: Start) -> None:
+    async def hang(obj: Lamp) -> Next[LampStatus]:
+        while obj.metadata.name == "endless":  # noqa: ASYNC110  # the loop without end is the point
+            await asyncio.sleep(0)
+        return await switch(obj)
+
+    works = await start(Electrician(hang), timeout=0.2)
+    await client.create(Lamp, lamp("endless", namespace))
+    await eventually(lambda: works.electrician.of("endless"), on=works.electrician.rang)
+    await client.create(Lamp, lamp("good", namespace))
+    await eventually(lambda: shown(client, "good", namespace))
+    assert count(works, "controller_runtime_reconcile_total", result="error") >= 1
+
+
+async def test_a_conflict_is_nobodys_fault_and_looked_at_again(client: Client, namespace: str, start: Start) -> None:
+    async def collide(obj: Lamp) -> Next[LampStatus]:
+        if len(works.electrician.seen) == 1:
+            raise Conflict(Status(code=409, message="the object has been modified"))
+        return await switch(obj)
+
+    works = await start(Electrician(collide))
+    await client.create(Lamp, lamp("hall", namespace))
+    await eventually(lambda: shown(client, "hall", namespace))
+    assert count(works, "controller_runtime_reconcile_total", result="error") == 0
+    assert count(works, "controller_runtime_reconcile_total", result="requeue") == 1
+
+
+async def test_a_pass_can_ask_for_another_one_and_for_events(client: Client, namespace: str, start: Start) -> None:
+    async def twice(obj: Lamp) -> Next[LampStatus]:
+        if len(works.electrician.seen) == 1:
+            return Next[LampStatus].now().noting(Notice("WarmingUp", "it takes a moment"))
+        return await switch(obj)
+
+    works = await start(Electrician(twice))
+    await client.create(Lamp, lamp("hall", namespace))
+    await eventually(lambda: shown(client, "hall", namespace))
+    assert [notice.reason for _, notice in works.bell.heard][:1] == ["WarmingUp"]
+
+
+@pytest.mark.req("R-106")
+async def test_a_key_is_not_looked_at_again_before_its_own_writes_are_visible(
+    client: Client, namespace: str, start: Start
+) -> None:
+    """Each pass raises a counter that it reads from the cache: a stale read would repeat a number."""
+
+    async def count_up(obj: Lamp) -> Next[LampStatus]:
+        number = int(obj.metadata.annotations.get("count", "0")) + 1
+        if number > 40:
+            return Next.done()
+        patch = MergePatch({"metadata": {"annotations": {"count": str(number)}}})
+        written = await client.patch(Lamp, obj.metadata.name, namespace, patch)
+        works.controller.primary.expect(obj.key, written.metadata.resource_version)
+        written_numbers.append(number)
+        return Next.now()
+
+    written_numbers: list[int] = []
+    works = await start(Electrician(count_up), workers=4)
+    await client.create(Lamp, lamp("hall", namespace))
+    await settled(works, 41, within=30)
+    assert written_numbers == list(range(1, 41))
+
+
+@pytest.mark.req("R-106")
+async def test_a_finalizer_that_a_pass_has_put_on_is_there_in_the_next_pass(
+    client: Client, namespace: str, start: Start
+) -> None:
+    async def adopt(obj: Lamp) -> Next[LampStatus]:
+        if obj.metadata.is_terminating:
+            await finalizer.remove(client, obj, "engine.test/lamp")
+            return Next.done()
+        if not finalizer.present(obj, "engine.test/lamp"):
+            await finalizer.add(client, obj, "engine.test/lamp")
+            return Next.now()
+        return await switch(obj)
+
+    works = await start(Electrician(adopt))
+    await client.create(Lamp, lamp("hall", namespace))
+    await eventually(lambda: shown(client, "hall", namespace))
+    assert [finalizer.present(obj, "engine.test/lamp") for obj in works.electrician.seen[:2]] == [False, True]
+    await client.delete(Lamp, "hall", namespace)
+    await eventually(lambda: works.electrician.forgotten == [ObjectKey(namespace, "hall")])
+    assert count(works, "controller_runtime_reconcile_total", result="error") == 0
+
+
+async def test_the_reconciler_is_told_when_an_object_is_gone(client: Client, namespace: str, start: Start) -> None:
+    works = await start(Electrician())
+    await client.create(Lamp, lamp("hall", namespace))
+    await eventually(lambda: works.electrician.seen, on=works.electrician.rang)
+    await client.delete(Lamp, "hall", namespace)
+    await eventually(lambda: works.electrician.forgotten == [ObjectKey(namespace, "hall")])
+
+
+@pytest.mark.req("R-105")
+async def test_an_object_made_again_under_its_name_is_new_and_gets_nothing_of_the_old_one(
+    client: Client, namespace: str, start: Start
+) -> None:
+    async def replace_meanwhile(obj: Lamp) -> Next[LampStatus]:
+        if len(works.electrician.seen) == 1:
+            await client.delete(Lamp, obj.metadata.name, namespace)
+            await client.create(Lamp, lamp("hall", namespace, lit=False))
+            return Next.done(shining(obj, True, "Old"))
+        return Next.done()
+
+    works = await start(Electrician(replace_meanwhile))
+    await client.create(Lamp, lamp("hall", namespace))
+    await settled(works, 2)
+    assert await shown(client, "hall", namespace) is None
+    assert works.electrician.forgotten == [ObjectKey(namespace, "hall")]
+    assert works.electrician.seen[0].metadata.uid != works.electrician.seen[1].metadata.uid
+    assert works.bell.heard == []
+
+
+@pytest.mark.req("R-107")
+async def test_a_spec_changed_to_and_fro_during_a_pass_ends_as_last_asked(
+    client: Client, namespace: str, start: Start
+) -> None:
+    async def slowly(obj: Lamp) -> Next[LampStatus]:
+        if len(works.electrician.seen) == 1:
+            for lit in (False, True, False):
+                await client.patch(Lamp, "hall", namespace, MergePatch({"spec": {"lit": lit}}))
+        return await switch(obj)
+
+    works = await start(Electrician(slowly))
+    await client.create(Lamp, lamp("hall", namespace))
+    await settled(works, 2)
+
+    async def is_dark() -> bool:
+        status = await shown(client, "hall", namespace)
+        return status is not None and status.shines is False
+
+    await eventually(is_dark)
+
+
+async def test_a_change_of_a_watched_object_wakes_whom_it_concerns(
+    client: Client, namespace: str, start: Start
+) -> None:
+    def wakes(delta: Delta[PartialObjectMetadata]) -> Iterable[ObjectKey]:
+        owner = delta.latest.metadata.labels.get("lamp")
+        return [ObjectKey(delta.key.namespace, owner)] if owner else []
+
+    def wire(controller: Controller[Lamp, LampStatus], manager: Manager) -> None:
+        controller.watches(manager.informer(metadata_of(CONFIG_MAPS), namespace=namespace), wakes)
+
+    works = await start(Electrician(), wire=wire)
+    for name in ("hall", "attic"):
+        await client.create(Lamp, lamp(name, namespace))
+    await settled(works, 4)
+    works.electrician.seen.clear()
+    await client.create(
+        unstructured(CONFIG_MAPS),
+        {"metadata": {"name": "bulb", "namespace": namespace, "labels": {"lamp": "attic"}}},
+        namespace,
+    )
+    await settled(works, 1)
+    assert works.electrician.names() == ["attic"]
+
+
+async def test_updates_that_ask_for_nothing_wake_nobody(client: Client, namespace: str, start: Start) -> None:
+    works = await start(Electrician(), wire=lambda controller, _: controller.ignore_updates(only_status_changed))
+    await client.create(Lamp, lamp("hall", namespace))
+    await eventually(lambda: shown(client, "hall", namespace))
+    await client.patch(Lamp, "hall", namespace, MergePatch({"spec": {"lit": False}}))
+    await settled(works, 2)
+
+    async def is_dark() -> bool:
+        status = await shown(client, "hall", namespace)
+        return status is not None and status.shines is False
+
+    await eventually(is_dark)
+    await settled(works, 2)
+    assert len(works.electrician.seen) == 2
+
+
+async def test_many_workers_never_meet_on_one_object(client: Client, namespace: str, start: Start) -> None:
+    inside: set[str] = set()
+
+    async def enter(obj: Lamp) -> Next[LampStatus]:
+        assert obj.metadata.name not in inside
+        inside.add(obj.metadata.name)
+        turn: JsonObject = {"turn": str(len(works.electrician.seen))}
+        await client.patch(Lamp, obj.metadata.name, namespace, MergePatch({"metadata": {"annotations": turn}}))
+        inside.discard(obj.metadata.name)
+        return await switch(obj)
+
+    works = await start(Electrician(enter), workers=8)
+    for number in range(6):
+        await client.create(Lamp, lamp(f"lamp-{number}", namespace))
+    await eventually(lambda: len(works.electrician.seen) > 60, on=works.electrician.rang)
+    assert count(works, "controller_runtime_reconcile_panics_total") == 0

@@ -1,0 +1,266 @@
+"""The informer keeps its store true and tells each change once, whatever a watch delivers."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TypeAlias
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from stellwerk.kube.client import Client
+from stellwerk.kube.config import ClusterConfig
+from stellwerk.kube.meta import ObjectMeta
+from stellwerk.kube.model import PartialObjectMetadata, metadata_of
+from stellwerk.kube.names import ObjectKey, Resource
+from stellwerk.kube.watch import Bookmark, Change, Changed, Parked, Removed, Synced
+from stellwerk.runtime.informer import Delta, Informer, noting_own_writes
+from stellwerk.testing.clock import FakeClock
+
+Thing: TypeAlias = PartialObjectMetadata
+THINGS = metadata_of(Resource("", "v1", "ConfigMap", "configmaps", namespaced=True))
+A = ObjectKey("here", "a")
+
+
+def thing(name: str, version: int, uid: str = "") -> Thing:
+    return Thing(metadata=ObjectMeta(namespace="here", name=name, uid=uid or name, resource_version=str(version)))
+
+
+def informer(clock: FakeClock | None = None) -> Informer[Thing]:
+    """An informer that is fed by hand; its client never sends anything."""
+    return Informer(Client.connect(ClusterConfig(server="http://nowhere.invalid")), THINGS, clock=clock or FakeClock())
+
+
+class Diary:
+    """What a handler was told: `+a` came, `~a` changed, `-a` went."""
+
+    def __init__(self, informer: Informer[Thing]) -> None:
+        self.lines: list[str] = []
+        self.replays: list[bool] = []
+        informer.on_change(self.write)
+
+    def write(self, delta: Delta[Thing]) -> None:
+        sign = "+" if delta.old is None else "-" if delta.new is None else "~"
+        self.lines.append(f"{sign}{delta.key.name}")
+        self.replays.append(delta.is_replay)
+
+
+def test_a_list_is_told_as_replay_and_events_are_not() -> None:
+    things = informer()
+    diary = Diary(things)
+    things.take(Synced((thing("a", 1),), "5"))
+    things.take(Changed(thing("b", 6)))
+    things.take(Changed(thing("a", 7)))
+    things.take(Removed(thing("b", 8)))
+    assert diary.lines == ["+a", "+b", "~a", "-b"]
+    assert diary.replays == [True, False, False, False]
+
+
+def test_after_a_new_list_only_the_difference_is_told() -> None:
+    things = informer()
+    things.take(Synced((thing("same", 1), thing("changes", 2), thing("goes", 3)), "5"))
+    diary = Diary(things)
+    diary.lines.clear()
+    things.take(Synced((thing("same", 1), thing("changes", 7), thing("comes", 8)), "9"))
+    assert diary.lines == ["-goes", "~changes", "+comes"]
+
+
+@pytest.mark.req("R-105")
+def test_an_object_made_again_under_its_name_is_a_departure_and_an_arrival() -> None:
+    things = informer()
+    things.take(Synced((thing("a", 1, uid="first"),), "1"))
+    diary = Diary(things)
+    diary.lines.clear()
+    things.take(Changed(thing("a", 4, uid="second")))
+    things.take(Synced((thing("a", 9, uid="third"),), "9"))
+    assert diary.lines == ["-a", "+a", "-a", "+a"]
+
+
+@pytest.mark.req("R-103")
+def test_repeated_and_late_events_say_nothing_new() -> None:
+    things = informer()
+    things.take(Synced((thing("a", 5),), "5"))
+    diary = Diary(things)
+    diary.lines.clear()
+    things.take(Changed(thing("a", 5)))
+    things.take(Changed(thing("a", 4)))
+    things.take(Removed(thing("a", 4, uid="an earlier one")))
+    assert diary.lines == []
+    assert things.store.get(A) == thing("a", 5)
+
+
+def test_a_late_handler_gets_the_objects_that_are_here() -> None:
+    things = informer()
+    things.take(Synced((thing("a", 1), thing("b", 2)), "2"))
+    assert Diary(things).lines == ["+a", "+b"]
+
+
+def test_the_store_is_up_to_date_before_handlers_are_called() -> None:
+    things = informer()
+    seen: list[bool] = []
+    things.on_change(lambda delta: seen.append(things.store.get(delta.key) is delta.new))
+    things.take(Synced((thing("a", 1),), "1"))
+    things.take(Changed(thing("a", 2)))
+    things.take(Removed(thing("a", 3)))
+    assert seen == [True, True, True]
+
+
+def test_a_handler_that_fails_is_counted_and_stops_nobody(caplog: pytest.LogCaptureFixture) -> None:
+    things = informer()
+
+    def trip(delta: Delta[Thing]) -> None:
+        raise ZeroDivisionError
+
+    things.on_change(trip)
+    diary = Diary(things)
+    things.take(Synced((thing("a", 1),), "1"))
+    assert diary.lines == ["+a"]
+    assert things.handler_failures == 1
+    assert "ZeroDivisionError" in caplog.text
+
+
+async def test_it_is_synced_once_the_list_is_there() -> None:
+    things = informer()
+    assert not things.has_synced
+    waiter = asyncio.create_task(things.wait_synced())
+    await asyncio.sleep(0)
+    assert not waiter.done()
+    things.take(Synced((), "1"))
+    await asyncio.wait_for(waiter, 1)
+    assert things.has_synced
+
+
+@pytest.mark.req("R-207")
+async def test_a_parked_kind_holds_up_nobody_and_resumes() -> None:
+    things = informer()
+    things.take(Parked("there is no such kind"))
+    await asyncio.wait_for(things.wait_settled(), 1)
+    assert (things.has_synced, things.parked) == (False, Parked("there is no such kind"))
+    things.take(Synced((thing("a", 1),), "1"))
+    assert (things.has_synced, things.parked) == (True, None)
+
+
+@pytest.mark.req("R-202")
+async def test_silence_is_measured() -> None:
+    clock = FakeClock()
+    things = informer(clock)
+    await clock.advance(200)
+    assert things.stale_seconds() == 200
+
+
+@pytest.mark.req("R-106")
+async def test_a_write_is_waited_for_until_the_watch_shows_it() -> None:
+    things = informer()
+    things.take(Synced((), "5"))
+    things.expect(A, "8")
+    unseen = things.expected(A)
+    assert unseen is not None
+    waiter = asyncio.create_task(unseen.visible())
+    things.take(Changed(thing("a", 7)))
+    await asyncio.sleep(0)
+    assert not waiter.done()
+    things.take(Changed(thing("a", 8)))
+    await asyncio.wait_for(waiter, 1)
+    assert things.expected(A) is None
+
+
+@pytest.mark.req("R-106")
+async def test_a_write_is_also_visible_once_the_watch_is_past_it() -> None:
+    """The written object may have left the selection: then no event of its own ever comes."""
+    things = informer()
+    things.take(Synced((), "5"))
+    proofs: list[tuple[str, Change[Thing]]] = [
+        ("9", Changed(thing("other", 9))),
+        ("12", Bookmark("12")),
+        ("20", Synced((), "20")),
+    ]
+    for version, proof in proofs:
+        things.expect(A, version)
+        assert things.expected(A) is not None
+        things.take(proof)
+        assert things.expected(A) is None
+        await asyncio.wait_for(things.wait_for(A, version, timeout=1), 1)
+
+
+async def test_waiting_for_a_write_ends_with_a_message() -> None:
+    things = informer()
+    things.take(Synced((), "5"))
+    with pytest.raises(TimeoutError, match=r"configmaps does not show here/a at 99 yet"):
+        await things.wait_for(A, "99", timeout=0.01)
+
+
+@pytest.mark.req("R-204")
+async def test_nobody_waits_for_a_version_that_a_restored_database_may_never_reach() -> None:
+    things = informer()
+    things.take(Synced((thing("a", 90),), "100"))
+    things.expect(A, "105")
+    unseen = things.expected(A)
+    assert unseen is not None
+    waiter = asyncio.create_task(unseen.visible())
+    await asyncio.sleep(0)
+    things.take(Synced((thing("a", 40),), "50"))
+    await asyncio.wait_for(waiter, 1)
+    assert things.expected(A) is None
+    assert things.store.get(A) == thing("a", 40), "a list is the truth, also an older one"
+
+
+def test_a_pass_collects_what_it_has_written() -> None:
+    primary, others = informer(), informer()
+    for each in (primary, others):
+        each.take(Synced((), "5"))
+    with noting_own_writes(primary) as writes:
+        others.expect(ObjectKey("here", "child"), "7")
+        others.expect(ObjectKey("here", "seen already"), "3")
+    others.expect(ObjectKey("here", "later"), "9")
+    assert [write.version for write in writes] == [7]
+    assert not writes[0].is_visible
+    others.take(Bookmark("7"))
+    assert writes[0].is_visible
+
+
+_names = st.sampled_from("abc")
+
+
+@st.composite
+def histories(draw: st.DrawFn) -> list[Change[Thing]]:
+    """What a server may tell, in order: events with rising versions, and new lists in between."""
+    live: dict[str, Thing] = {}
+    changes: list[Change[Thing]] = [Synced((), "1")]
+    for version in range(2, draw(st.integers(2, 40))):
+        name = draw(_names)
+        match draw(st.sampled_from(["change", "recreate", "remove", "list"])):
+            case "change":
+                uid = live[name].metadata.uid if name in live else f"{name}-{version}"
+                live[name] = thing(name, version, uid)
+                changes.append(Changed(live[name]))
+            case "recreate":
+                live[name] = thing(name, version, f"{name}-{version}")
+                changes.append(Changed(live[name]))  # the farewell to the old one was merged away
+            case "remove" if name in live:
+                changes.append(Removed(thing(name, version, live.pop(name).metadata.uid)))
+            case _:
+                changes.append(Synced(tuple(live.values()), str(version)))
+    return changes
+
+
+@pytest.mark.req("R-103")
+@given(histories())
+def test_arrivals_and_departures_always_balance(history: list[Change[Thing]]) -> None:
+    things = informer()
+    told: dict[tuple[str, str], int] = {}
+
+    def book(delta: Delta[Thing]) -> None:
+        for obj, sign in ((delta.old, -1), (delta.new, 1)):
+            if obj is not None:
+                place = (obj.metadata.name, obj.metadata.uid)
+                told[place] = told.get(place, 0) + sign
+
+    things.on_change(book)
+    for change in history:
+        things.take(change)
+        if isinstance(change, Changed):
+            things.take(change)
+    present = {(obj.metadata.name, obj.metadata.uid) for obj in things.store.all()}
+    assert {place for place, balance in told.items() if balance} == present
+    assert all(told[place] == 1 for place in present)
