@@ -1,0 +1,141 @@
+"""Every reason has one meaning, and a status always fits its reason."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from stellwerk.operators.btp import reasons
+from stellwerk.operators.btp.api import BtpOperatorStatus, State
+from stellwerk.operators.btp.reasons import MEANINGS, Reason
+
+NOW = datetime(2026, 1, 2, 3, 4, 5, 678, tzinfo=UTC)
+LATER = NOW + timedelta(minutes=1)
+
+STATES = {
+    State.Ready: {"ReconcileSucceeded", "UpdateCheckSucceeded", "UpdateDone"},
+    State.Processing: {
+        "Initialized",
+        "Processing",
+        "UpdateCheck",
+        "Updated",
+        "CredentialsNamespaceChanged",
+        "ClusterIdChanged",
+    },
+    State.Deleting: {"HardDeleting", "SoftDeleting"},
+    State.Warning: {"ServiceInstancesAndBindingsNotCleaned", "OlderCRExists", "WrongNamespaceOrName", "MissingSecret"},
+    State.Error: {
+        "ChartInstallFailed",
+        "ChartPathEmpty",
+        "ConsistencyCheckFailed",
+        "DeletionOfOrphanedResourcesFailed",
+        "GettingConfigMapFailed",
+        "InconsistentChart",
+        "InvalidSecret",
+        "PreparingInstallInfoFailed",
+        "ProvisioningFailed",
+        "ReconcileFailed",
+        "ResourceRemovalFailed",
+        "StoringChartDetailsFailed",
+        "AnnotatingSecretFailed",
+        "GettingDefaultCredentialsSecretFailed",
+        "GettingSapBtpServiceOperatorConfigMapFailed",
+        "GettingSapBtpServiceOperatorClusterIdSecretFailed",
+    },
+}
+
+
+def status(reason: Reason, message: str = "", previous: BtpOperatorStatus | None = None) -> BtpOperatorStatus:
+    return reasons.status_for(previous, reason, message, 3, LATER if previous else NOW)
+
+
+def test_the_thirty_one_published_reasons_have_their_published_states() -> None:
+    found = {state: {r.value for r, meaning in MEANINGS.items() if meaning.state is state} for state in State}
+
+    assert found == STATES
+    assert sum(map(len, STATES.values())) == 31
+
+
+def test_every_reason_is_in_the_table_under_its_own_name() -> None:
+    assert set(MEANINGS) == set(Reason)
+    assert all(reason.name == reason.value for reason in Reason)
+
+
+@pytest.mark.parametrize(
+    ("reason", "message"),
+    [
+        (Reason.ReconcileSucceeded, "Module provisioning succeeded"),
+        (Reason.UpdateCheckSucceeded, "Update not required"),
+        (Reason.UpdateDone, "Updated"),
+        (Reason.Initialized, "Initialized"),
+        (Reason.Processing, "After deprovisioning"),
+        (Reason.UpdateCheck, "Checking for updates"),
+        (Reason.Updated, "CR has been updated"),
+        (Reason.HardDeleting, "BtpOperator is to be deleted"),
+        (Reason.SoftDeleting, "Being soft deleted"),
+        (Reason.ChartPathEmpty, "No chart path available for processing"),
+        (Reason.DeletionOfOrphanedResourcesFailed, "Deletion of orphaned resources failed"),
+        (Reason.GettingConfigMapFailed, "Getting config map failed"),
+        (Reason.PreparingInstallInfoFailed, "Error while preparing InstallInfo"),
+        (Reason.ResourceRemovalFailed, "Unable to remove installed resources"),
+        (Reason.StoringChartDetailsFailed, "Failure of storing chart details"),
+        (Reason.MissingSecret, "sap-btp-manager Secret in kyma-system namespace not found"),
+        (
+            Reason.WrongNamespaceOrName,
+            "Your resource must be in the kyma-system namespace. The resource's name must be btpoperator.",
+        ),
+    ],
+)
+def test_a_reason_with_a_text_of_its_own_says_what_scripts_look_for(reason: Reason, message: str) -> None:
+    assert status(reason).conditions[0].message == message
+
+
+@pytest.mark.parametrize("reason", list(Reason))
+def test_only_ready_reasons_make_the_condition_true(reason: Reason) -> None:
+    shown = status(reason, "because")
+
+    assert [c.type for c in shown.conditions] == ["Ready"]
+    assert shown.conditions[0].status == ("True" if shown.state is State.Ready else "False")
+    assert shown.conditions[0].observed_generation == 3
+
+
+def test_the_transition_time_moves_only_when_the_condition_flips() -> None:
+    first = status(Reason.Initialized)
+    second = status(Reason.MissingSecret, previous=first)
+    third = status(Reason.ReconcileSucceeded, previous=second)
+
+    assert first.conditions[0].last_transition_time == NOW.replace(microsecond=0)
+    assert second.conditions[0].last_transition_time == first.conditions[0].last_transition_time
+    assert third.conditions[0].last_transition_time == LATER.replace(microsecond=0)
+
+
+def test_the_same_reason_again_gives_an_equal_status() -> None:
+    first = status(Reason.ProvisioningFailed, "no quota")
+
+    assert status(Reason.ProvisioningFailed, "no quota", previous=first) == first
+
+
+def test_a_message_is_cut_to_what_an_event_can_hold() -> None:
+    assert len(status(Reason.ProvisioningFailed, "x" * 5000).conditions[0].message) == 1024
+
+
+def test_a_reason_without_a_text_must_be_given_one() -> None:
+    with pytest.raises(ValueError, match="ProvisioningFailed needs a message"):
+        status(Reason.ProvisioningFailed)
+
+
+def test_the_page_has_a_section_for_every_reason() -> None:
+    page = reasons.page()
+
+    assert all(f"\n## {reason}\n" in page for reason in Reason)
+
+
+@pytest.mark.parametrize(
+    "reason", [reason for reason, m in MEANINGS.items() if m.state in (State.Warning, State.Error)]
+)
+def test_whoever_has_to_act_is_told_the_cause(reason: Reason) -> None:
+    meaning = MEANINGS[reason]
+
+    assert meaning.causes
+    assert meaning.fix or meaning.check

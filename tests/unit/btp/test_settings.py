@@ -1,0 +1,209 @@
+"""Default, flag, ConfigMap: the later one wins, and junk changes nothing."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import click
+import pytest
+from click.testing import CliRunner
+
+from stellwerk.operators.btp import settings
+from stellwerk.operators.btp.settings import CrSelection, ModuleSource, Rejection, Settings, with_tunables
+
+PUBLISHED = {
+    "ChartNamespace": "kyma-system",
+    "ChartPath": "./module-chart/chart",
+    "ResourcesPath": "./module-resources",
+    "ManagerResourcesPath": "./manager-resources",
+    "SecretName": "sap-btp-manager",
+    "ConfigName": "sap-btp-manager",
+    "DeploymentName": "sap-btp-operator-controller-manager",
+    "ProcessingStateRequeueInterval": "5m",
+    "ReadyStateRequeueInterval": "15m",
+    "ReadyTimeout": "5m",
+    "ReadyCheckInterval": "30s",
+    "HardDeleteTimeout": "20m",
+    "HardDeleteCheckInterval": "10s",
+    "DeleteRequestTimeout": "5m",
+    "StatusUpdateTimeout": "10s",
+    "StatusUpdateCheckInterval": "500ms",
+    "CaCertificateExpiration": "87600h",
+    "WebhookCertificateExpiration": "8760h",
+    "ExpirationBoundary": "-168h",
+    "RsaKeyBits": "4096",
+    "EnableLimitedCache": "true",
+    "ProbeInterval": "1h",
+}
+WITHOUT_FLAG = {"CaCertificateExpiration", "WebhookCertificateExpiration", "ExpirationBoundary", "RsaKeyBits"}
+
+
+def parsed(*arguments: str) -> Settings:
+    """What our command line makes of Go-style arguments."""
+    seen: list[Settings] = []
+    command = click.Command(
+        "btp",
+        params=[*settings.options(), *settings.process_options()],
+        callback=lambda **values: seen.append(settings.from_flags(values)),
+    )
+    result = CliRunner().invoke(command, settings.normalised_arguments(list(arguments)))
+    if result.exit_code:
+        raise click.UsageError(result.output)
+    return seen[0]
+
+
+def test_the_defaults_are_the_original_operators() -> None:
+    text = settings.as_text(Settings())
+
+    assert {key: text[key] for key in PUBLISHED} == PUBLISHED
+    assert (text["CrSelection"], text["ModuleSource"], text["ImagePullSecrets"]) == ("oldest", "resources", "")
+
+
+def test_every_key_but_four_has_a_flag_of_the_same_words() -> None:
+    flags = {tunable.key: tunable.flag for tunable in settings.ALL}
+
+    assert {key for key, flag in flags.items() if not flag} == WITHOUT_FLAG
+    assert flags["ProcessingStateRequeueInterval"] == "processing-state-requeue-interval"
+    assert flags["EnableLimitedCache"] == "enable-limited-cache"
+
+
+def test_every_setting_can_be_set() -> None:
+    assert {tunable.field for tunable in settings.ALL} == set(Settings.__dataclass_fields__)
+
+
+def test_what_a_tunable_writes_it_reads_back() -> None:
+    again = with_tunables(Settings(), Settings(), settings.as_text(Settings()))
+
+    assert again.settings == Settings()
+    assert {rejection.key for rejection in again.rejections} == set()
+
+
+def test_a_flag_beats_the_default_and_the_config_map_beats_the_flag() -> None:
+    flags = parsed("-ready-timeout=7m", "--hard-delete-timeout", "1s", "--cr-selection", "fixed")
+
+    effective = with_tunables(flags, flags, {"ReadyTimeout": "90s", "RsaKeyBits": "2048"}).settings
+
+    assert flags.ready_timeout == timedelta(minutes=7)
+    assert effective.ready_timeout == timedelta(seconds=90)
+    assert effective.hard_delete_timeout == timedelta(seconds=1)
+    assert effective.cr_selection is CrSelection.FIXED
+    assert effective.rsa_key_bits == 2048
+
+
+def test_a_key_that_goes_away_gives_the_flag_back() -> None:
+    flags = Settings(ready_timeout=timedelta(minutes=7))
+    tuned = with_tunables(flags, flags, {"ReadyTimeout": "90s", "EnableLimitedCache": "false"}).settings
+
+    assert with_tunables(flags, tuned, {"EnableLimitedCache": "false"}).settings.ready_timeout == timedelta(minutes=7)
+    assert with_tunables(flags, tuned, None).settings == flags
+
+
+def test_junk_leaves_the_value_in_force_and_is_reported() -> None:
+    tuned = with_tunables(Settings(), Settings(), {"ProbeInterval": "2h"}).settings
+
+    again = with_tunables(Settings(), tuned, {"ProbeInterval": "junk", "ReadyTimeout": "90s"})
+
+    assert again.settings.probe_interval == timedelta(hours=2)
+    assert again.settings.ready_timeout == timedelta(seconds=90)
+    assert [rejection.key for rejection in again.rejections] == ["ProbeInterval"]
+    assert "not a duration such as 90s" in str(again.rejections[0])
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("ReadyTimeout", ""),
+        ("ReadyTimeout", "-5m"),
+        ("ReadyTimeout", "0"),
+        ("ProbeInterval", "-1h"),
+        ("ExpirationBoundary", "168h"),
+        ("RsaKeyBits", "1024"),
+        ("RsaKeyBits", "99999"),
+        ("RsaKeyBits", "4096.0"),
+        ("RsaKeyBits", "-4096"),
+        ("EnableLimitedCache", "yes"),
+        ("ChartNamespace", "Kyma_System"),
+        ("ChartNamespace", "x" * 64),
+        ("SecretName", "a/b"),
+        ("CrSelection", "youngest"),
+        ("ModuleSource", ""),
+        ("ImagePullSecrets", "ok,Not OK"),
+        ("ResourcesPath", "a\0b"),
+        ("readyTimeout", "5m"),
+    ],
+)
+def test_a_value_that_cannot_work_is_rejected(key: str, value: str) -> None:
+    effective = with_tunables(Settings(), Settings(), {key: value})
+
+    assert effective.settings == Settings()
+    assert [rejection.key for rejection in effective.rejections] == [key]
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "expected"),
+    [
+        ("ProbeInterval", "0", timedelta()),
+        ("HardDeleteTimeout", "0", timedelta()),
+        ("ExpirationBoundary", "0", timedelta()),
+        ("ChartPath", "", ""),
+        ("EnableLimitedCache", "False", False),
+        ("ImagePullSecrets", "one, two,", ("one", "two")),
+        ("ModuleSource", "auto", ModuleSource.AUTO),
+    ],
+)
+def test_values_at_the_edge_are_accepted(key: str, value: str, expected: object) -> None:
+    effective = with_tunables(Settings(), Settings(), {key: value})
+
+    assert effective.rejections == ()
+    assert getattr(effective.settings, settings.TUNABLES[key].field) == expected
+
+
+def test_a_rejection_is_short_and_on_one_line() -> None:
+    shown = with_tunables(Settings(), Settings(), {"Kubeconfig": "a\n\x1b[31mb" + "c" * 5000}).rejections[0]
+
+    assert shown == Rejection("Kubeconfig", "a [31mb" + "c" * 53 + "...", "there is no such key")
+
+
+def test_a_bad_flag_names_itself_and_what_is_expected() -> None:
+    with pytest.raises(click.UsageError, match=r"(?s)--ready-timeout.*90s"):
+        parsed("--ready-timeout", "junk")
+
+
+def test_flags_of_the_original_operators_deployment_are_taken() -> None:
+    arguments = [
+        "-chart-path=/chart",
+        "-metrics-bind-address=:8080",
+        "--health-probe-bind-address",
+        ":8081",
+        "--leader-elect",
+        "--zap-log-level=debug",
+        "-zap-devel=false",
+        "-enable-limited-cache",
+        "false",
+    ]
+
+    assert parsed(*arguments) == Settings(chart_path="/chart", enable_limited_cache=False)
+
+
+def test_process_settings_are_read_from_flags() -> None:
+    process = settings.process_from_flags(
+        {"leader_elect": True, "zap_log_level": "3", "chart_path": "x", "kubeconfig": None}
+    )
+
+    assert process == settings.ProcessSettings(leader_elect=True, zap_log_level="3")
+
+
+def test_help_names_every_default() -> None:
+    command = click.Command("btp", params=[*settings.options(), *settings.process_options()])
+    help_text = " ".join(CliRunner().invoke(command, ["--help"], terminal_width=200).output.split())
+
+    for tunable in settings.ALL:
+        if tunable.flag:
+            assert f"--{tunable.flag} " in help_text
+    assert "[default: ./module-resources]" in help_text
+
+
+def test_without_an_operand_image_the_variable_is_named() -> None:
+    assert settings.missing_variable({}) == "SAP_BTP_SERVICE_OPERATOR"
+    assert settings.missing_variable({"SAP_BTP_SERVICE_OPERATOR": "img"}) == ""
+    assert settings.operand_image({"SAP_BTP_SERVICE_OPERATOR": "img"}) == "img"
