@@ -5,7 +5,8 @@
     compare     wanted against live                      pure
     order       what goes first                          pure
     plan        what has to be written, and why          pure; can be printed
-    execute     the writes of one pass                   the only one that speaks to a cluster
+    kinds       which of the named kinds are served      asks the server once per kind
+    execute     the writes of one pass                   the only one that writes to a cluster
     readiness   is it ready; explain: why not            pure
     inventory   what a set consisted of before           pure
 

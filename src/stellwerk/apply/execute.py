@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from enum import Enum
 from typing import TypeVar
@@ -35,8 +36,8 @@ from stellwerk.apply.plan import (
     Unchanged,
     confirm,
 )
-from stellwerk.kube.client import Client, FieldValidation
-from stellwerk.kube.errors import ApiError
+from stellwerk.kube.client import Client
+from stellwerk.kube.errors import ApiError, Conflict
 from stellwerk.kube.model import HasMetadata, JsonObject, View, decode_json, dig, metadata_of, unstructured
 from stellwerk.kube.patch import JsonPatch, replace
 
@@ -84,6 +85,8 @@ class Report:
         return tuple(outcome for outcome in self.outcomes if outcome.done in _WRITTEN)
 
 
+_TAKEOVER_TRIES = 5
+_METADATA_ONLY = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
 _WRITTEN = {Done.CREATED, Done.APPLIED, Done.RECLAIMED, Done.DELETED}
 
 
@@ -95,14 +98,13 @@ async def execute(
     *,
     now: float,
     concurrency: int = 16,
-    field_validation: FieldValidation = "Strict",
 ) -> Report:
     """Carry out a plan and remember in `ledger` what the server confirmed.
 
-    `now` is the clock that the plan was made by. With "Strict" a field that the kind does not know is a failure, with
-    "Warn" the server drops it. Failures of the API are reported; anything else (a lost leadership) is raised.
+    `now` is the clock that the plan was made by. Failures of the API are reported; anything else (a lost leadership) is
+    raised.
     """
-    writer = _Writer(client, ledger, rules, now, field_validation)
+    writer = _Writer(client, ledger, rules, now)
     outcomes: list[Outcome] = []
     for wave in plan.waves:
         results = await _together(wave, writer.carry_out, concurrency)
@@ -139,7 +141,6 @@ class _Writer:
     ledger: Ledger
     rules: Rules
     now: float
-    field_validation: FieldValidation
 
     async def carry_out(self, action: Action) -> Outcome | Failure:
         match action:
@@ -167,6 +168,10 @@ class _Writer:
     async def _apply(self, action: Create | Apply | Reclaim, done: Done) -> Outcome:
         desired = action.desired
         answer = await self._send(desired)
+        if any(entry.manager == ownership.BEFORE_FIRST_APPLY for entry in answer.metadata.managers):
+            # Nobody was recorded as owner of anything, so the server could not tell what is to go. Now it can.
+            await self._take_over(desired)
+            answer = await self._send(desired)
         before = self.ledger.get(desired.address)
         self.ledger[desired.address] = self._confirmed(action, answer, before)
         return Outcome(desired.address, done, answer)
@@ -178,8 +183,8 @@ class _Writer:
         return await self._forced(unstructured(desired.resource), desired.body)
 
     async def _forced(self, target: View[T], body: JsonObject) -> T:
-        manager = self.rules.field_manager
-        return await self.client.apply(target, body, field_manager=manager, field_validation=self.field_validation)
+        """Fields that the kind does not know are refused: server-side apply has no generous mode (fieldValidation)."""
+        return await self.client.apply(target, body, field_manager=self.rules.field_manager)
 
     def _confirmed(self, action: Create | Apply | Reclaim, answer: Live, before: Confirmation | None) -> Confirmation:
         earlier = before.restored_at if before is not None else None
@@ -189,19 +194,30 @@ class _Writer:
     async def _reclaim(self, action: Reclaim) -> Outcome:
         """Make the strangers' fields ours, then apply: what we own and do not name goes.
 
-        Caches do not keep field lists, so they are read here. A crash between the two writes is harmless: the object is
-        then not proved equal by anything, and the next pass applies.
+        A crash between the two writes is harmless: the object is then not proved equal by anything, and the next pass
+        applies.
         """
         await self._take_over(action.desired)
         return await self._apply(action, Done.RECLAIMED)
 
     async def _take_over(self, desired: Desired) -> None:
+        """Write managedFields anew; tried a few times, because a controller's write of the status is a Conflict."""
+        for _ in range(_TAKEOVER_TRIES - 1):
+            with suppress(Conflict):
+                return await self._rewrite_managers(desired)
+        return await self._rewrite_managers(desired)
+
+    async def _rewrite_managers(self, desired: Desired) -> None:
+        """One try. Caches do not keep field lists, so they are read here, and nothing else with them.
+
+        The server compares the resourceVersion, so an entry that somebody makes in between cannot get lost.
+        """
         resource, key = desired.resource, desired.key
-        found = decode_json(await self.client.raw("GET", resource.path(key.namespace, key.name)))
+        path = resource.path(key.namespace, key.name)
+        found = decode_json(await self.client.raw("GET", path, accept=_METADATA_ONLY))
         entries = dig(found, "metadata", "managedFields")
         ours = ownership.reclaimed(_mappings(entries), self.rules.field_manager, self.rules.tolerated)
         version = dig(found, "metadata", "resourceVersion")
-        # The server compares the resourceVersion: nobody's write in between is lost, it makes a Conflict.
         patch = JsonPatch([replace("/metadata/managedFields", [*ours]), replace("/metadata/resourceVersion", version)])
         await self.client.patch(metadata_of(resource), key.name, key.namespace, patch, repeatable=False)
 

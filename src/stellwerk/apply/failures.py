@@ -21,6 +21,11 @@ _WEBHOOK_DOWN = re.compile(r'failed calling webhook "([^"]+)"')
 _QUOTA = re.compile(r"exceeded quota: ([^,]+)")
 _NO_NAMESPACE = re.compile(r'namespaces "([^"]+)" not found')
 _UNKNOWN_FIELD = re.compile(r'unknown field "([^"]+)"')
+_MISTYPED = re.compile(r"failed to create typed patch object|unable to convert unstructured object")
+_MISTYPED_FIELD = re.compile(
+    r"\.((?:\[[^\]]*\]|[^\s:\[])+): (field not declared in schema|expected [^,\n]+|duplicate entries for key)"
+)
+"""Server-side apply compares with the schema before validation does. What follows these words quotes the value."""
 _MAX_WORDS = 300
 
 _VERBS = {"apply": "patch", "reclaim": "patch", "delete": "delete"}
@@ -49,7 +54,11 @@ def _read(address: Address, verb: str, error: ApiError) -> _Reading:
         case errors.Invalid() | errors.BadRequest():
             return _admission(address, error) or _invalid(address, error)
         case errors.TooManyRequests() | errors.ServerFault():
-            return _admission(address, error) or (Obstacle.OUTAGE, _server_words(address, error), "")
+            return (
+                _admission(address, error)
+                or _mistyped(address, error)
+                or (Obstacle.OUTAGE, _server_words(address, error), "")
+            )
         case StatusError():
             return _admission(address, error) or (Obstacle.REFUSED, _server_words(address, error), "")
         case _:
@@ -115,6 +124,20 @@ def _invalid(address: Address, error: StatusError) -> _Reading:
         return Obstacle.INVALID, f"invalid {named}" if named else "invalid content", "correct the manifest"
     said = "; ".join(f"{cause.field}: {_short(cause.message)}" for cause in status.details.causes if cause.field)
     return Obstacle.INVALID, said or _server_words(address, error), "correct the manifest"
+
+
+def _mistyped(address: Address, error: StatusError) -> _Reading | None:
+    """Content that the schema does not know. The server reports it as a fault of its own (500)."""
+    message = error.status.message
+    if not _MISTYPED.search(message):
+        return None
+    found = [
+        f"unknown field {path}" if why.startswith("field not") else f"{path}: {why}"
+        for path, why in _MISTYPED_FIELD.findall(message)
+    ]
+    tail = "" if address.is_secret or found else f": {_short(message.rpartition('Kind=')[2].partition(': ')[2])}"
+    cause = ", ".join(dict.fromkeys(found)) or f"its content does not fit {address.resource.gvk}{tail}"
+    return Obstacle.INVALID, cause, "correct the manifest"
 
 
 def _server_words(address: Address, error: StatusError) -> str:

@@ -24,6 +24,9 @@ CONTROL_PLANE = frozenset(
     {"kube-apiserver", "kube-controller-manager", "kube-scheduler", "cloud-controller-manager", "kubelet"}
 )
 
+BEFORE_FIRST_APPLY = "before-first-apply"
+"""The name the server gives to the owner of all fields of an object that had no managedFields when it was applied."""
+
 
 def strangers(managers: Iterable[FieldManager], ours: str, tolerated: Collection[str] = CONTROL_PLANE) -> list[str]:
     """The names of those who wrote to the object besides us, each once. An entry under our name that is not an apply

@@ -50,9 +50,12 @@ class Confirmation:
     uid: str
     resource_version: str
     owned: bool = True
-    """Whether managedFields names us; it does not for an object in which we name no field but its name."""
+    """Whether managedFields names us. It does not for an object in which we name no field but its name; then the server
+    records no later writers either, and only the content tells."""
     settled: frozenset[Difference] = frozenset()
     """What the server answered otherwise than asked: normalised values, another's mutating webhook."""
+    extras: frozenset[str] = frozenset()
+    """Where the object carried more than asked; kept only where it is not `owned`."""
     restored_at: float | None = None
     """When we last took back what others had changed, on the caller's clock in seconds."""
 
@@ -105,7 +108,8 @@ class Reclaim:
     restores: bool = False
 
     def __str__(self) -> str:
-        return f"reclaim {self.desired.ref}: written by {', '.join(self.managers)}"
+        found = f"; {_named(self.differences)}" if self.differences else ""
+        return f"reclaim {self.desired.ref}: written by {', '.join(self.managers)}{found}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,12 +247,14 @@ def confirm(desired: Desired, answer: Live, field_manager: str, *, restored_at: 
     """What to remember of the server's answer to an apply of `desired`."""
     metadata = answer.metadata
     comparison = compare(desired.body, answer.body) if isinstance(answer, Unstructured) else _NOTHING
+    owned = ownership.applied_by(metadata.managers, field_manager)
     return Confirmation(
         digest=desired.digest,
         uid=metadata.uid,
         resource_version=metadata.resource_version,
-        owned=ownership.applied_by(metadata.managers, field_manager),
+        owned=owned,
         settled=frozenset(comparison.differences),
+        extras=frozenset() if owned else frozenset(comparison.extras),
         restored_at=restored_at,
     )
 
@@ -294,6 +300,8 @@ def _checked(
         return Apply(desired, _named(drift), drift, restores=True)
     if known.owned and not owned:
         return Apply(desired, "its managedFields no longer name us", restores=True)
+    if not owned and (added := [path for path in comparison.extras if path not in known.extras]):
+        return Apply(desired, f"{', '.join(added[:_SHOWN])} was added", restores=True)
     return Unchanged(desired.address)
 
 

@@ -136,13 +136,6 @@ TABLE: list[tuple[Address, str, ApiError, Obstacle, str]] = [
     (
         DEPLOYMENT,
         "apply",
-        said(500, "failed to create typed patch object: .spec.surprise: field not declared in schema"),
-        Obstacle.OUTAGE,
-        "cannot apply Deployment kyma-system/app: failed to create typed patch object",
-    ),
-    (
-        DEPLOYMENT,
-        "apply",
         said(400, 'strict decoding error: unknown field "spec.a", unknown field "spec.b"'),
         Obstacle.INVALID,
         "cannot apply Deployment kyma-system/app: unknown field spec.a, spec.b (correct the manifest)",
@@ -184,6 +177,46 @@ def test_a_refusal_is_told_in_one_sentence(
     assert found.error is error
 
 
+TYPED = "failed to create typed patch object (kyma-system/app; apps/v1, Kind=Deployment): "
+CONVERTED = (
+    "failed to convert new object (kyma-system/app; apps/v1, Kind=Deployment) to proper version: "
+    "unable to convert unstructured object to apps/v1, Kind=Deployment: "
+)
+
+# The words of a Kubernetes 1.36; all come as InternalError 500.
+MISTYPED = [
+    (TYPED + ".spec.other: field not declared in schema", "unknown field spec.other"),
+    (
+        TYPED + '.spec.template.spec.containers[name="c d"].foo: field not declared in schema',
+        'unknown field spec.template.spec.containers[name="c d"].foo',
+    ),
+    (
+        TYPED + ".spec.replicas: expected numeric (int or float), got string",
+        "spec.replicas: expected numeric (int or float)",
+    ),
+    (
+        TYPED + '.spec.template.spec.containers[name="c"].command: expected list, got &{hunter2}',
+        'spec.template.spec.containers[name="c"].command: expected list',
+    ),
+    (
+        TYPED + '.spec.template.spec.containers[name="c"].env: duplicate entries for key [name="A"]',
+        'spec.template.spec.containers[name="c"].env: duplicate entries for key',
+    ),
+    (
+        CONVERTED + "quantities must match the regular expression",
+        "its content does not fit apps/v1 Deployment: quantities must match the regular expression",
+    ),
+]
+
+
+@pytest.mark.parametrize(("message", "cause"), MISTYPED)
+def test_content_that_does_not_fit_the_schema_is_invalid_though_the_server_calls_it_its_fault(
+    message: str, cause: str
+) -> None:
+    found = failure_of(DEPLOYMENT, "apply", said(500, message, "InternalError"))
+    assert (found.obstacle, found.cause) == (Obstacle.INVALID, cause)
+
+
 @pytest.mark.req("R-801")
 @pytest.mark.parametrize(
     "error",
@@ -194,6 +227,8 @@ def test_a_refusal_is_told_in_one_sentence(
         said(400, 'illegal base64 data: "hunter2"'),
         said(403, 'admission webhook "w" denied the request: hunter2 is weak'),
         said(500, "hunter2"),
+        said(500, TYPED + ".data.a: expected string, got &value.valueUnstructured{Value:hunter2}"),
+        said(500, CONVERTED + "error decoding from json: hunter2"),
         said(413, "hunter2"),
     ],
 )

@@ -184,6 +184,15 @@ def test_an_object_of_which_we_own_no_field_stays_calm() -> None:
     assert isinstance(decided(one, bare, ledger), Unchanged)
 
 
+def test_an_object_of_which_we_own_no_field_is_watched_by_its_content() -> None:
+    one = config_map()
+    bare = nobodys(applied(one, more=DEFAULTS))
+    ledger = Ledger({one.address: confirm(one, bare, US)})
+    meddled = nobodys(applied(one, more={**DEFAULTS, "data": {"theirs": "1"}}))
+    assert isinstance(decided(one, bare, ledger), Unchanged)
+    assert decided(one, meddled, ledger) == Apply(one, "data.theirs was added", restores=True)
+
+
 @pytest.mark.req("R-105")
 def test_an_object_that_is_being_deleted_is_waited_for() -> None:
     one = config_map()

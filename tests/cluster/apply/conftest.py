@@ -1,0 +1,24 @@
+"""A set of objects of one's own on the shared cluster, and all that happens to it."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import pytest
+from tests.cluster.apply.ground import Ground
+
+from stellwerk.kube.client import Client
+from stellwerk.kube.config import ClusterConfig
+from stellwerk.local.cluster import LocalCluster
+from stellwerk.testing.cluster import AuditLog
+
+
+@pytest.fixture
+async def ground(cluster: LocalCluster, namespace: str) -> AsyncIterator[Ground]:
+    """An operator under a name of its own, in a namespace of its own."""
+    user = f"operator of {namespace}"
+    config = ClusterConfig.load(cluster.kubeconfig_for(user, ["system:masters"]))
+    async with Client.connect(config, field_manager="btp-manager") as client:
+        ground = Ground(client, cluster, namespace, user, AuditLog(cluster))
+        yield ground
+        await ground.clean_up()

@@ -1,0 +1,116 @@
+"""The hands of the tests: plan and execute as an operator would, meddle as others would."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from stellwerk.apply.desired import Address, Desired, desired_set, read_text
+from stellwerk.apply.execute import Report, execute
+from stellwerk.apply.kinds import served
+from stellwerk.apply.plan import Ledger, Live, Plan, Rules, plan, plan_delete
+from stellwerk.kube.client import Client
+from stellwerk.kube.model import Unstructured, metadata_of, unstructured
+from stellwerk.local.cluster import LocalCluster
+from stellwerk.testing.cluster import AuditEntry, AuditLog
+from stellwerk.testing.eventually import eventually
+
+RULES = Rules("btp-manager")
+
+
+@dataclass
+class Ground:
+    """One set of objects, one operator that keeps it."""
+
+    client: Client
+    cluster: LocalCluster
+    namespace: str
+    user: str
+    audit: AuditLog
+    ledger: Ledger = field(default_factory=Ledger)
+    now: float = 0.0
+    made: dict[Address, Live] = field(default_factory=dict)
+
+    # ---- the operator
+
+    async def wanted(self, text: str) -> tuple[Desired, ...]:
+        """The objects of a YAML text; NAMESPACE in it stands for the test's own."""
+        documents = read_text(text.replace("NAMESPACE", self.namespace))
+        return desired_set(documents, await served(documents, self.client.mapper), namespace=self.namespace)
+
+    async def live(self, desired: tuple[Desired, ...]) -> dict[Address, Live]:
+        """What the caches of an operator would hold."""
+        found: dict[Address, Live] = {}
+        for one in desired:
+            if (live := await self.find(one.address)) is not None:
+                found[one.address] = live
+        return found
+
+    async def find(self, address: Address) -> Live | None:
+        """An object in the shape in which a cache holds it."""
+        key = address.key
+        if address.is_secret:
+            return await self.client.find(metadata_of(address.resource), key.name, key.namespace)
+        return await self.client.find(unstructured(address.resource), key.name, key.namespace)
+
+    async def plan(self, desired: tuple[Desired, ...]) -> Plan:
+        """What has to be done now."""
+        return plan(desired, await self.live(desired), self.ledger, RULES, now=self.now)
+
+    async def keep(self, desired: tuple[Desired, ...]) -> Report:
+        """One pass."""
+        report = await execute(await self.plan(desired), self.client, self.ledger, RULES, now=self.now)
+        self.made.update({outcome.address: outcome.live for outcome in report.written if outcome.live is not None})
+        return report
+
+    async def kept(self, desired: tuple[Desired, ...]) -> Report:
+        """One pass that must succeed."""
+        report = await self.keep(desired)
+        report.raise_for_failures()
+        return report
+
+    async def calm(self, desired: tuple[Desired, ...]) -> None:
+        """Wait until a pass has nothing to do any more."""
+
+        async def is_calm() -> bool:
+            await self.kept(desired)
+            return (await self.plan(desired)).is_calm
+
+        await eventually(is_calm, describe="a pass with nothing to do")
+
+    def forget(self) -> None:
+        """Become a new process."""
+        self.ledger = Ledger()
+
+    def writes(self) -> list[AuditEntry]:
+        """What the operator wrote since the last look."""
+        found = self.audit.entries(lambda entry: entry.user == self.user and entry.is_write)
+        self.audit.mark()
+        return found
+
+    # ---- others
+
+    def kubectl(self, *arguments: str) -> str:
+        """What a person does, under kubectl's own field managers."""
+        program = Path(sys.prefix) / "bin" / "kubectl"
+        command = [str(program), "--kubeconfig", str(self.cluster.kubeconfig), "-n", self.namespace, *arguments]
+        return subprocess.run(command, capture_output=True, text=True, timeout=30, check=True).stdout
+
+    # ---- what is there
+
+    async def body(self, one: Desired) -> Unstructured:
+        """An object whole, Secrets too."""
+        return await self.client.get(unstructured(one.resource), one.key.name, one.key.namespace)
+
+    async def clean_up(self) -> None:
+        """Remove what lies outside the namespace, which goes by itself."""
+        for address, live in self.made.items():
+            if not address.key.namespace:
+                target = metadata_of(address.resource)
+                await self.client.delete(target, address.key.name, uid=live.metadata.uid)
+
+    async def delete(self, live: dict[Address, Live]) -> Report:
+        """One pass of deleting."""
+        return await execute(plan_delete(live), self.client, self.ledger, RULES, now=self.now)

@@ -1,0 +1,65 @@
+"""An unchanged set is left alone for ever."""
+
+from __future__ import annotations
+
+import pytest
+from tests.cluster.apply.ground import Ground
+from tests.cluster.apply.sets import DEFINITION, INSTANCE, MODULE
+
+from stellwerk.apply.plan import Apply, Unchanged
+from stellwerk.apply.readiness import assess
+from stellwerk.kube.model import Unstructured
+from stellwerk.runtime.clock import SystemClock
+from stellwerk.testing.eventually import eventually
+
+
+@pytest.mark.req("R-108")
+async def test_a_set_that_was_applied_is_not_written_again(ground: Ground) -> None:
+    desired = await ground.wanted(MODULE)
+    report = await ground.kept(desired)
+    assert len(report.written) == len(desired)
+    ground.writes()
+    for _ in range(3):
+        report = await ground.kept(desired)
+        assert report.written == ()
+    assert ground.writes() == []
+
+
+@pytest.mark.req("R-108")
+async def test_it_stays_calm_when_its_controllers_have_written_their_part(ground: Ground) -> None:
+    desired = await ground.wanted(MODULE)
+    await ground.kept(desired)
+    (deployment,) = (one for one in desired if one.resource.kind == "Deployment")
+    clock = SystemClock()
+
+    async def is_ready() -> bool:
+        return assess(await ground.body(deployment), now=clock.now()).is_ready
+
+    await eventually(is_ready, describe="a ready Deployment")
+    assert (await ground.body(deployment)).metadata.annotations  # the revision, written by the control plane
+    assert (await ground.plan(desired)).is_calm
+
+
+@pytest.mark.req("R-108")
+async def test_a_new_process_asks_once_for_what_it_cannot_prove_and_changes_nothing(ground: Ground) -> None:
+    desired = await ground.wanted(MODULE)
+    await ground.calm(desired)
+    before = {one.address: (await ground.body(one)).metadata.resource_version for one in desired}
+    ground.forget()
+    found = await ground.plan(desired)
+    assert {type(action) for action in found} == {Apply, Unchanged}
+    await ground.calm(desired)
+    deployed = {one.address: (await ground.body(one)).metadata for one in desired}
+    unmoved = [address for address, metadata in deployed.items() if metadata.resource_version == before[address]]
+    # The Deployment's status may have moved on; nothing else has a reason to.
+    assert {address.resource.kind for address in deployed.keys() - set(unmoved)} <= {"Deployment"}
+
+
+async def test_instances_follow_their_definition_as_soon_as_it_is_established(ground: Ground) -> None:
+    desired = await ground.wanted(f"{INSTANCE}---{DEFINITION}")
+    report = await ground.kept(desired)
+    assert [outcome.done.value for outcome in report.outcomes] == ["created", "deferred"]
+    await ground.calm(desired)
+    thing = await ground.body(desired[0])
+    assert isinstance(thing, Unstructured)
+    assert thing.at("spec") == {"note": "hello", "size": 1}

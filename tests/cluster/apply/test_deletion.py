@@ -1,0 +1,89 @@
+"""A set goes in order, and only the very objects that were seen."""
+
+from __future__ import annotations
+
+import pytest
+from tests.cluster.apply.ground import RULES, Ground
+from tests.cluster.apply.sets import CONFIG, DEFINITION, DEPLOYMENT, INSTANCE, MODULE
+
+from stellwerk.apply.desired import Address
+from stellwerk.apply.errors import Obstacle
+from stellwerk.apply.execute import execute
+from stellwerk.apply.plan import Live, plan_delete
+from stellwerk.testing.eventually import eventually
+
+
+@pytest.mark.req("R-105")
+async def test_an_object_that_was_made_anew_under_the_same_name_is_not_deleted(ground: Ground) -> None:
+    desired = await ground.wanted(CONFIG)
+    await ground.kept(desired)
+    seen = await ground.live(desired)
+    ground.kubectl("delete", "configmap", "config")
+    ground.kubectl("create", "configmap", "config", "--from-literal=mine=1")
+    report = await ground.delete(seen)
+    assert [failed.obstacle for failed in report.failures] == [Obstacle.CHANGED]
+    assert (await ground.body(desired[0])).at("data") == {"mine": "1"}
+
+
+@pytest.mark.req("R-104")
+async def test_an_object_that_changed_is_not_deleted_where_its_state_matters(ground: Ground) -> None:
+    desired = await ground.wanted(CONFIG)
+    await ground.kept(desired)
+    seen = await ground.live(desired)
+    ground.kubectl("label", "configmap", "config", "still=used")
+    report = await execute(plan_delete(seen, exact=True), ground.client, ground.ledger, RULES, now=0)
+    assert [failed.obstacle for failed in report.failures] == [Obstacle.CHANGED]
+    report = await ground.delete(seen)
+    assert report.failures == ()
+    assert await ground.live(desired) == {}
+
+
+async def test_what_is_gone_already_is_deleted(ground: Ground) -> None:
+    desired = await ground.wanted(CONFIG)
+    await ground.kept(desired)
+    seen = await ground.live(desired)
+    ground.kubectl("delete", "configmap", "config")
+    assert (await ground.delete(seen)).failures == ()
+
+
+@pytest.mark.req("R-112")
+async def test_a_blocked_deletion_names_the_finalizer(ground: Ground) -> None:
+    desired = await ground.wanted(CONFIG)
+    await ground.kept(desired)
+    ground.kubectl(
+        "patch", "configmap", "config", "--type=merge", "-p", '{"metadata":{"finalizers":["example.org/x"]}}'
+    )
+    await ground.delete(await ground.live(desired))
+    found = plan_delete(await ground.live(desired))
+    assert found.writes == ()
+    assert "waits for the end of its deletion (finalizers: example.org/x)" in str(found)
+    ground.kubectl("patch", "configmap", "config", "--type=merge", "-p", '{"metadata":{"finalizers":null}}')
+    assert await ground.live(desired) == {}
+
+
+async def test_a_whole_set_goes_wave_by_wave(ground: Ground) -> None:
+    desired = await ground.wanted("---".join([MODULE, DEFINITION, INSTANCE]))
+    await ground.calm(desired)
+    left: list[set[str]] = []
+
+    async def is_gone() -> bool:
+        live: dict[Address, Live] = await ground.live(desired)
+        left.append({address.resource.kind for address in live})
+        (await ground.delete(live)).raise_for_failures()
+        return not live
+
+    await eventually(is_gone, within=30, describe="the set to be gone")
+    for kinds in left:
+        assert "Thing" not in kinds or "CustomResourceDefinition" in kinds
+        assert "CustomResourceDefinition" not in kinds or "Deployment" in kinds
+        assert "Deployment" not in kinds or {"Service", "ConfigMap", "ServiceAccount"} <= kinds
+    assert left[0] > {"MutatingWebhookConfiguration"}
+
+
+async def test_a_deleted_set_can_be_applied_again(ground: Ground) -> None:
+    desired = await ground.wanted(DEPLOYMENT)
+    await ground.kept(desired)
+    await ground.delete(await ground.live(desired))
+    report = await ground.kept(desired)
+    assert [outcome.done.value for outcome in report.outcomes] in (["created"], ["deferred"])
+    await ground.calm(desired)
