@@ -48,6 +48,13 @@ class Cluster:
             fix=f"use one of {shorts}, or a kind of the cluster by kind or plural, such as deployments.apps",
         )
 
+    async def list(self, resource: Resource, namespace: str = "", *, fields: str = "") -> list[Unstructured]:
+        """All objects of a resource, in no order. Raises Failure where the cluster does not serve it."""
+        try:
+            return (await self.client.list(unstructured(resource), namespace, fields=fields)).items
+        except (NotFound, NotServed):  # of a collection, NotFound can mean nothing else
+            raise not_installed(f"there is no resource {resource.group_resource}") from None
+
     async def object(self, subject: Subject) -> Unstructured:
         """The object that is meant.
 
@@ -67,8 +74,7 @@ class Cluster:
         return await self._only_one(resource, subject.key.name)
 
     async def _only_one(self, resource: Resource, name: str) -> Unstructured:
-        listing = await self.client.list(unstructured(resource), fields=f"metadata.name={name}")
-        match listing.items:
+        match await self.list(resource, fields=f"metadata.name={name}"):
             case [found]:
                 return found
             case []:
@@ -97,10 +103,7 @@ async def connected(settings: Settings) -> AsyncIterator[Cluster]:
     config = configuration(settings)
     async with Client.connect(config, user_agent="stellwerk-cli") as client:
         chosen = client.acting_as(settings.user) if settings.user else client
-        try:
-            yield Cluster(chosen, settings)
-        except NotServed as error:
-            raise not_installed(str(error)) from error
+        yield Cluster(chosen, settings)
 
 
 def carry_out(work: Callable[[Cluster], Awaitable[R]]) -> R:

@@ -9,17 +9,17 @@ from typing import TYPE_CHECKING
 
 import click
 
+from stellwerk.api.events import Event
 from stellwerk.cli import settings, text
 from stellwerk.cli.completion import complete_subject
 from stellwerk.cli.subject import Subject, SubjectType
 from stellwerk.cli.text import Column, Layout, Style
 from stellwerk.kube.model import JsonObject, Unstructured, dig, unstructured
-from stellwerk.kube.names import GroupVersionKind, ObjectKey, ObjectRef, Resource
+from stellwerk.kube.names import GroupVersionKind, ObjectKey, ObjectRef
 
 if TYPE_CHECKING:
     from stellwerk.cli.cluster import Cluster
 
-EVENTS = Resource("events.k8s.io", "v1", "Event", "events", True)
 COLUMNS = (
     Column("LAST", least=6),
     Column("TYPE", least=9),
@@ -102,8 +102,8 @@ def namespace_of(regarding: ObjectRef) -> str:
 
 async def read(cluster: Cluster, regarding: ObjectRef | None, namespace: str) -> list[Unstructured]:
     """Events in a namespace, or of one object, newest last."""
-    listing = await cluster.client.list(unstructured(EVENTS), namespace, fields=selector(regarding))
-    return sorted(listing.items, key=lambda event: (happening(event).last, event.key))
+    found = await cluster.list(Event.resource, namespace, fields=selector(regarding))
+    return sorted(found, key=lambda event: (happening(event).last, event.key))
 
 
 def selector(regarding: ObjectRef | None) -> str:
@@ -163,7 +163,7 @@ async def _follow(cluster: Cluster, regarding: ObjectRef | None, namespace: str)
     from stellwerk.kube.watch import Changed, Synced, Watcher
 
     printer = _Printer(cluster.settings.style())
-    watcher = Watcher(cluster.client, unstructured(EVENTS), namespace, fields=selector(regarding))
+    watcher = Watcher(cluster.client, unstructured(Event.resource), namespace, fields=selector(regarding))
     async for change in watcher.changes():
         match change:
             case Synced(objects=objects):

@@ -15,7 +15,7 @@ from stellwerk.cli.errors import Exit, Failure
 from stellwerk.cli.health import Health
 from stellwerk.cli.subject import Subject
 from stellwerk.cli.text import Column, Layout, Style, Tone
-from stellwerk.kube.model import Unstructured, unstructured
+from stellwerk.kube.model import Unstructured
 from stellwerk.kube.names import ObjectKey, Resource
 
 if TYPE_CHECKING:
@@ -120,8 +120,7 @@ async def read(cluster: Cluster, wanted: Iterable[Resource]) -> list[Unstructure
     """All objects of the resources in the chosen namespaces, by resource, namespace and name."""
     found: list[Unstructured] = []
     for resource in wanted:
-        listing = await cluster.client.list(unstructured(resource), cluster.namespace)
-        found.extend(sorted(listing.items, key=lambda obj: obj.key))
+        found.extend(sorted(await cluster.list(resource, cluster.namespace), key=lambda obj: obj.key))
     return found
 
 

@@ -128,7 +128,7 @@ def _option(field: str, *names: str, help: str, **more: object) -> Callable[[C],
 
 def general(command: C) -> C:
     """The options that make sense for whatever a verb does."""
-    command = _option("verbose", "-v", "--verbose", is_flag=True, help="Say more; show the stack of a fault.")(command)
+    command = _option("verbose", "-v", "--verbose", is_flag=True, help="Show the stack of a fault of stellwerk itself.")(command)
     command = _option("quiet", "-q", "--quiet", is_flag=True, help="Print the result and errors only.")(command)
     return _option("no_colour", "--no-color", is_flag=True, help="No colours, as with NO_COLOR=1.")(command)
 

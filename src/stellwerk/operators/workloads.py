@@ -12,19 +12,15 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
+from stellwerk.api.apps import ReplicaSet
+from stellwerk.api.core import Event, Pod
 from stellwerk.apply import explain, readiness
 from stellwerk.apply.explain import Cause, Surroundings
 from stellwerk.kube.model import JsonValue, Unstructured, dig
-from stellwerk.kube.names import Resource
 from stellwerk.runtime.diagnosis import Child, Diagnosis, Finding, Reader
 
 if TYPE_CHECKING:
     from stellwerk.kube.client import Client
-
-DEPLOYMENTS = Resource("apps", "v1", "Deployment", "deployments", True)
-REPLICA_SETS = Resource("apps", "v1", "ReplicaSet", "replicasets", True)
-PODS = Resource("", "v1", "Pod", "pods", True)
-EVENTS = Resource("", "v1", "Event", "events", True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,9 +41,9 @@ async def read(reader: Reader, deployment: Unstructured) -> Workload:
     namespace = deployment.key.namespace
     labels = selector(deployment)
     replica_sets, pods, events = await asyncio.gather(
-        reader.list(REPLICA_SETS, namespace, labels=labels),
-        reader.list(PODS, namespace, labels=labels),
-        reader.list(EVENTS, namespace, fields="involvedObject.kind=Pod"),
+        reader.list(ReplicaSet.resource, namespace, labels=labels),
+        reader.list(Pod.resource, namespace, labels=labels),
+        reader.list(Event.resource, namespace, fields="involvedObject.kind=Pod"),
     )
     return Workload(deployment, Surroundings(replica_sets, pods, events))
 

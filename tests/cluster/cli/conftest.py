@@ -56,6 +56,17 @@ class Given:
         """A namespace, unless it is there."""
         self._ask("POST", "/api/v1/namespaces", {"metadata": {"name": name}}, fine=(201, 409))
 
+    def definition(self, body: Mapping[str, object]) -> None:
+        """A CustomResourceDefinition, unless it is there; returns when its kind is served."""
+        self._ask("POST", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", body, fine=(201, 409))
+        spec = _dict(body["spec"])
+        versions = spec["versions"]
+        assert isinstance(versions, list)
+        path = f"/apis/{spec['group']}/{versions[0]['name']}/{_dict(spec['names'])['plural']}"
+        wire, deadline = self.cluster.wire(), time.monotonic() + 20
+        while (listed := wire.ask("GET", path)) is None or listed.status != 200:
+            assert time.monotonic() < deadline, f"{path} is not served"
+
     def gone(self, resource: Resource, namespace: str, name: str) -> None:
         """The object deleted."""
         self._ask("DELETE", resource.path(namespace, name), fine=(200, 202))
@@ -90,14 +101,7 @@ def _dict(value: object) -> dict[str, object]:
 def command_line_cluster() -> LocalCluster:
     """The cluster, with the definition of BtpOperator installed and served."""
     cluster = clusters.started("cli", Options(durable=False, pods=False))
-    wire = cluster.wire()
-    path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
-    answer = wire.ask("POST", path, yaml.safe_load(DEFINITION.read_text()))
-    assert answer is not None
-    assert answer.status in (201, 409), answer.body
-    deadline = time.monotonic() + 20
-    while (listed := wire.ask("GET", BTP.path())) is None or listed.status != 200:
-        assert time.monotonic() < deadline, "the definition is not served"
+    Given(cluster).definition(yaml.safe_load(DEFINITION.read_text()))
     return cluster
 
 

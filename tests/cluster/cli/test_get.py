@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 import yaml
 from tests.cluster.cli.conftest import BTP, ENVIRONMENT, Given, Stellwerk, btp_status, kubectl, parsed
+from tests.cluster.conftest import MakeCluster
 
 from stellwerk.kube.client import Client
 from stellwerk.kube.config import ClusterConfig
@@ -185,6 +186,17 @@ def test_a_kubeconfig_that_is_not_there_is_told_by_its_name(stellwerk: Stellwerk
     assert shown.returncode in (1, 5)
     assert "/nowhere/kubeconfig" in shown.stderr
     assert "Traceback" not in shown.stderr
+
+
+def test_a_cluster_without_our_definitions_is_told_apart_from_an_empty_one(
+    stellwerk: Stellwerk, make_cluster: MakeCluster
+) -> None:
+    bare = make_cluster(controllers=False, pods=False).kubeconfig
+    for arguments in (["get"], ["get", "btp"], ["why", "btp/btpoperator"], ["status", "btp/btpoperator"]):
+        shown = stellwerk(*arguments, kubeconfig=bare)
+        assert shown.returncode == 1
+        assert shown.stderr.startswith("Error:   the cluster does not serve this kind\nCause:   ")
+        assert "\nFix:     install the CustomResourceDefinitions" in shown.stderr
 
 
 def plainly(*arguments: str, environment: dict[str, str]) -> subprocess.CompletedProcess[str]:

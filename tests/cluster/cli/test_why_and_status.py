@@ -7,14 +7,17 @@ import sys
 from pathlib import Path
 
 import pytest
+import yaml
 from tests.cluster.cli.conftest import BTP, ENVIRONMENT, Given, Stellwerk, parsed
 
+from stellwerk.api.apps import Deployment
+from stellwerk.api.btp import ServiceBinding, ServiceInstance
+from stellwerk.api.core import Secret
+from stellwerk.api.events import Event
 from stellwerk.kube.names import Resource
 from stellwerk.local.cluster import LocalCluster
-from stellwerk.operators.workloads import DEPLOYMENTS
+from stellwerk.operators import btp
 
-SECRETS = Resource("", "v1", "Secret", "secrets", True)
-EVENTS = Resource("events.k8s.io", "v1", "Event", "events", True)
 KYMA = "kyma-system"
 
 
@@ -37,13 +40,17 @@ def test_why_follows_the_secret_as_it_is_mended_step_by_step(stellwerk: Stellwer
     assert shown.startswith(f"✗ BtpOperator {place}/cr is not ready (for ")
     assert roots(shown) == ["Secret kyma-system/sap-btp-manager does not exist"]
 
-    kyma.put(SECRETS, KYMA, "sap-btp-manager", data={"clientid": "Y2FuYXJ5", "tokenurl": ""})
+    kyma.put(Secret.resource, KYMA, "sap-btp-manager", data={"clientid": "Y2FuYXJ5", "tokenurl": ""})
     assert "has not the label" in roots(stellwerk("why", "btp/cr", "-n", place).stdout)[0]
 
-    kyma.gone(SECRETS, KYMA, "sap-btp-manager")
+    kyma.gone(Secret.resource, KYMA, "sap-btp-manager")
     labels = {"app.kubernetes.io/managed-by": "kcp-kyma-environment-broker"}
     kyma.put(
-        SECRETS, KYMA, "sap-btp-manager", metadata={"labels": labels}, data={"clientid": "Y2FuYXJ5", "tokenurl": ""}
+        Secret.resource,
+        KYMA,
+        "sap-btp-manager",
+        metadata={"labels": labels},
+        data={"clientid": "Y2FuYXJ5", "tokenurl": ""},
     )
     shown = stellwerk("why", "btp/cr", "-n", place).stdout
     assert roots(shown) == [
@@ -54,12 +61,12 @@ def test_why_follows_the_secret_as_it_is_mended_step_by_step(stellwerk: Stellwer
         told = stellwerk("why", "btp/cr", "-n", place, "-v", "-o", form)
         assert "canary" not in told.stdout + told.stderr
         assert "Y2FuYXJ5" not in told.stdout + told.stderr
-    kyma.gone(SECRETS, KYMA, "sap-btp-manager")
+    kyma.gone(Secret.resource, KYMA, "sap-btp-manager")
 
 
 def test_why_finds_the_missing_priority_class_below_the_operand(stellwerk: Stellwerk, kyma: Given, place: str) -> None:
     kyma.operator(place, "cr", "ProvisioningFailed", "Error", "timed out while waiting for resources readiness")
-    kyma.put(DEPLOYMENTS, KYMA, "sap-btp-operator-controller-manager", spec=a_deployment("not-there"))
+    kyma.put(Deployment.resource, KYMA, "sap-btp-operator-controller-manager", spec=a_deployment("not-there"))
     try:
         shown = stellwerk("why", "btp/cr", "-n", place).stdout
         while "PriorityClass" not in shown:  # until the controller manager has said so; the test's timeout bounds it
@@ -73,7 +80,7 @@ def test_why_finds_the_missing_priority_class_below_the_operand(stellwerk: Stell
         direct = stellwerk("why", "deployment/sap-btp-operator-controller-manager", "-n", KYMA).stdout
         assert roots(direct) == roots(shown)
     finally:
-        kyma.gone(DEPLOYMENTS, KYMA, "sap-btp-operator-controller-manager")
+        kyma.gone(Deployment.resource, KYMA, "sap-btp-operator-controller-manager")
 
 
 def a_deployment(priority_class: str) -> dict[str, object]:
@@ -106,6 +113,30 @@ def may_only_read_operators(given: Given, cluster: LocalCluster, place: str) -> 
     return cluster.kubeconfig_for(f"reader-{place}")
 
 
+SERVICES = Path(btp.__file__).parent / "data" / "module-resources" / "apply" / "crds.yml"
+
+
+def test_why_names_the_service_instances_that_hold_a_deletion_up(
+    stellwerk: Stellwerk, given: Given, place: str
+) -> None:
+    for definition in yaml.safe_load_all(SERVICES.read_text()):
+        given.definition(definition)
+    spec = {"serviceOfferingName": "db", "servicePlanName": "small"}
+    given.put(ServiceInstance.resource, place, "db", spec=spec)
+    held = {"finalizers": ["services.cloud.sap.com/sap-btp-finalizer"]}
+    given.put(ServiceBinding.resource, place, "key", metadata=held, spec={"serviceInstanceName": "db"})
+    given.gone(ServiceBinding.resource, place, "key")
+    given.operator(place, "cr", "ServiceInstancesAndBindingsNotCleaned", "Warning", "All must be removed")
+    shown = stellwerk("why", "btp/cr", "-n", place).stdout.splitlines()
+    assert roots("\n".join(shown)) == ["1 ServiceInstance and 1 ServiceBinding still exist"]
+    held_by = "is being deleted, held by finalizer services.cloud.sap.com/sap-btp-finalizer"
+    assert [line.strip(" │├└─") for line in shown[3:5]] == [
+        f"ServiceBinding {place}/key {held_by}",
+        f"ServiceInstance {place}/db",
+    ]
+    assert shown[-1].startswith("Next: delete them, bindings first")
+
+
 def test_the_older_operator_that_leads_is_named(stellwerk: Stellwerk, given: Given, place: str) -> None:
     given.operator(place, "b-younger", "OlderCRExists", "Warning", "another one leads")
     shown = stellwerk("why", "btp/b-younger", "-n", place).stdout
@@ -127,7 +158,7 @@ def test_status_ends_with_one_when_not_ready_and_zero_when_ready(
 
 def an_event(given: Given, place: str, name: str, note: str, when: str, **more: object) -> None:
     given.put(
-        EVENTS,
+        Event.resource,
         place,
         f"{name}.{note}",
         eventTime=when,

@@ -16,10 +16,14 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
+from stellwerk.api.apps import Deployment
+from stellwerk.api.btp import ServiceBinding, ServiceInstance
+from stellwerk.api.core import ConfigMap, Secret
 from stellwerk.kube.model import Unstructured, dig
-from stellwerk.kube.names import ObjectKey, Resource
+from stellwerk.kube.names import ObjectKey
 from stellwerk.operators import workloads
 from stellwerk.operators.btp import api
+from stellwerk.operators.btp.credentials import ACCEPTED_MANAGERS, REQUIRED_KEYS
 from stellwerk.operators.btp.reasons import MEANINGS, Reason
 from stellwerk.operators.workloads import Workload
 from stellwerk.runtime.diagnosis import Child, Diagnosis, Finding, Reader
@@ -29,15 +33,6 @@ if TYPE_CHECKING:
 
 NAMED = 10
 """How many service instances and bindings are named; the counts are always complete."""
-
-REQUIRED_KEYS = ("clientid", "clientsecret", "sm_url", "tokenurl", "cluster_id")
-MANAGERS = (api.BROKER_NAME, api.OPERATOR_NAME)
-"""Whose label makes the operator see the required Secret."""
-
-INSTANCES = Resource(api.SERVICES_GROUP, "v1", "ServiceInstance", "serviceinstances", True)
-BINDINGS = Resource(api.SERVICES_GROUP, "v1", "ServiceBinding", "servicebindings", True)
-SECRETS = Resource("", "v1", "Secret", "secrets", True)
-CONFIG_MAPS = Resource("", "v1", "ConfigMap", "configmaps", True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,8 +109,8 @@ async def observe(reader: Reader, subject: Unstructured, now: datetime) -> Graph
         _secret(reader, secret_key),
         _operand_at(reader, operand_key),
         reader.list(api.BtpOperator.resource),
-        reader.list(INSTANCES),
-        reader.list(BINDINGS),
+        reader.list(ServiceInstance.resource),
+        reader.list(ServiceBinding.resource),
     )
     return Graph(
         subject=subject,
@@ -131,26 +126,26 @@ async def observe(reader: Reader, subject: Unstructured, now: datetime) -> Graph
 
 
 async def _operand_at(reader: Reader, key: ObjectKey) -> Workload | None:
-    deployment = await reader.find(workloads.DEPLOYMENTS, key.name, key.namespace)
+    deployment = await reader.find(Deployment.resource, key.name, key.namespace)
     return await workloads.read(reader, deployment) if deployment else None
 
 
 async def _tunables(reader: Reader) -> Mapping[str, str]:
-    found = await reader.find(CONFIG_MAPS, api.TUNABLES_NAME, api.STANDARD_NAMESPACE)
+    found = await reader.find(ConfigMap.resource, api.TUNABLES_NAME, api.STANDARD_NAMESPACE)
     data = found.at("data") if found else None
     return {key: str(value) for key, value in data.items()} if isinstance(data, dict) else {}
 
 
 async def _secret(reader: Reader, key: ObjectKey) -> RequiredSecret | None:
-    found = await reader.find(SECRETS, key.name, key.namespace)
+    found = await reader.find(Secret.resource, key.name, key.namespace)
     if found is None:
-        return None if reader.may_not_see(SECRETS, key.namespace) else RequiredSecret(key)
+        return None if reader.may_not_see(Secret.resource, key.namespace) else RequiredSecret(key)
     data = found.at("data")
     values = data if isinstance(data, dict) else {}
     return RequiredSecret(
         key,
         exists=True,
-        labelled=found.metadata.labels.get(api.MANAGED_BY_LABEL) in MANAGERS,
+        labelled=found.metadata.labels.get(api.MANAGED_BY_LABEL) in ACCEPTED_MANAGERS,
         absent_keys=tuple(name for name in REQUIRED_KEYS if name not in values),
         empty_keys=tuple(name for name in REQUIRED_KEYS if values.get(name, "x") in ("", None)),
     )
@@ -185,11 +180,11 @@ def _missing_secret(seen: Graph) -> _Answer:
         return (), "look at the Secret with somebody who may read it, then: stellwerk explain MissingSecret"
     if not secret.exists:
         create = (
-            f"create it with the keys {', '.join(REQUIRED_KEYS)} and the label {api.MANAGED_BY_LABEL}={MANAGERS[0]}"
+            f"create it with the keys {', '.join(REQUIRED_KEYS)} and the label {api.MANAGED_BY_LABEL}={api.BROKER_NAME}"
         )
         return (_root(f"Secret {secret.key} does not exist"),), f"{create}."
     if not secret.labelled:
-        label = f"{api.MANAGED_BY_LABEL}={MANAGERS[0]}"
+        label = f"{api.MANAGED_BY_LABEL}={api.BROKER_NAME}"
         step = f"kubectl label secret {secret.key.name} -n {secret.key.namespace} {label} --overwrite"
         return (_root(f"Secret {secret.key} is there, but has not the label {label}"),), step
     return _invalid_secret(seen)
