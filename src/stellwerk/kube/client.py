@@ -7,11 +7,11 @@ lease is stopped.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
+from dataclasses import dataclass
 from types import TracebackType
 from typing import Literal, TypeAlias, TypeVar, cast
-from urllib.parse import urlencode
+from urllib.parse import quote, urlencode
 
 import msgspec
 
@@ -19,13 +19,14 @@ from stellwerk import __version__
 from stellwerk.kube import errors
 from stellwerk.kube.config import ClusterConfig
 from stellwerk.kube.discovery import ResourceMapper
-from stellwerk.kube.errors import ApiError, Gone, NotFound, Undecodable
+from stellwerk.kube.errors import ApiError, Gone, NotFound, NotServed, Undecodable
 from stellwerk.kube.model import (
     HasMetadata,
     JsonObject,
     Kind,
     Listing,
     View,
+    dig,
     encode_json,
     to_json_object,
 )
@@ -37,12 +38,15 @@ T = TypeVar("T", bound=HasMetadata)
 Target: TypeAlias = "type[T] | View[T]"
 Propagation: TypeAlias = Literal["Background", "Foreground", "Orphan"]
 FieldValidation: TypeAlias = Literal["Strict", "Warn", "Ignore"]
+VersionMatch: TypeAlias = Literal["NotOlderThan", "Exact"]
 
 USER_AGENT = f"stellwerk/{__version__}"
 PAGE = 500
+MAX_LINE_BYTES = 64 << 20
 _APPLY = "application/apply-patch+yaml"
 _JSON = "application/json"
 _CONTENT_TYPE = "Content-Type"
+_JSON_BODY: Headers = ((_CONTENT_TYPE, _JSON),)
 _ACCEPT_METADATA: Headers = (("Accept", "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"),)
 _ACCEPT_METADATA_LIST: Headers = (("Accept", "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"),)
 
@@ -147,7 +151,7 @@ class Client:
         query = urlencode({"resourceVersion": resource_version}) if resource_version is not None else ""
         accept = _ACCEPT_METADATA if view.metadata_only else ()
         request = self._request(view, "GET", "get", namespace, name, query=query, headers=accept)
-        return _decoded(view, await self._transport.call(request), request)
+        return _decoded(view, await self._send(view, request), request)
 
     async def find(self, target: Target[T], name: str, namespace: str = "") -> T | None:
         """One object, or None where there is none."""
@@ -157,45 +161,69 @@ class Client:
             return None
 
     async def list(
-        self, target: Target[T], namespace: str = "", *, labels: str = "", fields: str = "", limit: int = PAGE
+        self,
+        target: Target[T],
+        namespace: str = "",
+        *,
+        labels: str = "",
+        fields: str = "",
+        limit: int = PAGE,
+        resource_version: str | None = None,
+        resource_version_match: VersionMatch | None = None,
     ) -> Listing[T]:
-        """All objects, all pages joined, as of one moment; begun anew once when the moment became too old."""
-        items: list[T] = []
-        version = ""
-        try:
-            async for page in self.pages(target, namespace, labels=labels, fields=fields, limit=limit):
-                items += page.items
-                version = page.resource_version
-        except Gone:
-            return await self._page(view_of(target), namespace, labels, fields, 0, "")
-        return Listing(items, version)
+        """All objects, all pages joined, as of one moment; begun anew once when that moment became too old.
+
+        Without a resourceVersion the list is the most recent one; "0" takes whatever the server has at hand.
+        """
+        for last in (False, True):
+            pages = self.pages(
+                target,
+                namespace,
+                labels=labels,
+                fields=fields,
+                limit=limit,
+                resource_version=resource_version,
+                resource_version_match=resource_version_match,
+            )
+            try:
+                return await _joined(pages)
+            except Gone:
+                if last:
+                    raise
+        raise AssertionError("the loop above returns")
 
     async def pages(
-        self, target: Target[T], namespace: str = "", *, labels: str = "", fields: str = "", limit: int = PAGE
-    ) -> AsyncIterator[Listing[T]]:
+        self,
+        target: Target[T],
+        namespace: str = "",
+        *,
+        labels: str = "",
+        fields: str = "",
+        limit: int = PAGE,
+        resource_version: str | None = None,
+        resource_version_match: VersionMatch | None = None,
+    ) -> AsyncGenerator[Listing[T], None]:
         """The list page by page, `limit` objects each. Raises Gone when the server forgot the moment it began at."""
-        token = ""
+        view = view_of(target)
+        scope = {"labelSelector": labels, "fieldSelector": fields, "limit": str(limit or "")}
+        moment = {"resourceVersion": resource_version or "", "resourceVersionMatch": resource_version_match or ""}
+        query = _query(**scope, **moment)
         while True:
-            page = await self._page(view_of(target), namespace, labels, fields, limit, token)
+            page = await self._page(view, namespace, query)
             yield page
-            token = page.continue_token
-            if not token:
+            if not page.continue_token:
                 return
+            # The token holds the moment; naming it again is refused.
+            query = _query(**scope, **{"continue": page.continue_token})
 
-    async def _page(
-        self, view: View[T], namespace: str, labels: str, fields: str, limit: int, token: str
-    ) -> Listing[T]:
-        query = _query(labelSelector=labels, fieldSelector=fields, limit=str(limit or ""))
-        query = f"{query}&{urlencode({'continue': token})}" if token else query
+    async def _page(self, view: View[T], namespace: str, query: str) -> Listing[T]:
         accept = _ACCEPT_METADATA_LIST if view.metadata_only else ()
         request = self._request(view, "GET", "list", namespace, query=query, headers=accept)
-        data = await self._transport.call(request)
+        data = await self._send(view, request)
         try:
             return view.decode_list(data)
         except msgspec.DecodeError as error:
-            raise Undecodable(
-                f"cannot {request.about}: the answer is not a list of {view.resource}: {error}"
-            ) from error
+            raise Undecodable(_unreadable(request, f"a list of {view.resource}", error)) from error
 
     async def watch(
         self,
@@ -207,8 +235,9 @@ class Client:
         fields: str = "",
         timeout_seconds: int = 300,
         silence_seconds: float = 70.0,
-    ) -> AsyncIterator[WatchEvent]:
-        """One watch request, from a resourceVersion on, with bookmarks. Ends when the server ends it.
+        bookmarks: bool = True,
+    ) -> AsyncGenerator[WatchEvent, None]:
+        """One watch request, from a resourceVersion on. Ends when the server ends it.
 
         Raises Gone, NotFound and other refusals; Unreachable when cut, or silent for `silence_seconds`: a server that
         sends bookmarks speaks at least once a minute. See `watch.Watcher` for a watch that goes on for ever.
@@ -216,7 +245,7 @@ class Client:
         view = view_of(target)
         query = _query(
             watch="1",
-            allowWatchBookmarks="true",
+            allowWatchBookmarks="true" if bookmarks else "",
             resourceVersion=resource_version,
             timeoutSeconds=str(timeout_seconds),
             labelSelector=labels,
@@ -224,9 +253,12 @@ class Client:
         )
         accept = _ACCEPT_METADATA if view.metadata_only else ()
         request = self._request(view, "GET", "watch", namespace, query=query, headers=accept)
-        async with self._transport.stream(request, silence_seconds=silence_seconds) as chunks:
-            async for line in _lines(chunks):
-                yield _event(view, line, request)
+        try:
+            async with self._transport.stream(request, silence_seconds=silence_seconds) as chunks:
+                async for line in _lines(chunks):
+                    yield _event(view, line, request)
+        except NotFound as error:
+            raise _not_served(view, error) from error
 
     # Writing
 
@@ -238,11 +270,12 @@ class Client:
         *,
         dry_run: bool = False,
         field_validation: FieldValidation | None = None,
+        field_manager: str | None = None,
     ) -> T:
         """Make a new object. Raises AlreadyExists; Unreachable when it is unknown whether it was made."""
         view, document = view_of(target), _document(body)
         key = _key(document)
-        query = self._write_query(dry_run, field_validation)
+        query = self._write_query(dry_run, field_validation, field_manager)
         return await self._write(
             view, "POST", "create", namespace or key.namespace, key.name, document, query, repeatable=False, named=False
         )
@@ -262,10 +295,11 @@ class Client:
 
         With `force` fields are taken from other managers; without it a Conflict names them.
         """
-        view, document = view_of(target), _document(body)
+        view = view_of(target)
+        document = _stamped(_document(body), view)
         key = _key(document)
         query = self._write_query(dry_run, field_validation, field_manager)
-        query = f"{query}&force=true" if force else query
+        query = _WriteQuery(f"{query.text}&force=true", dry_run) if force else query
         return await self._write(
             view, "PATCH", "apply", key.namespace, key.name, document, query, subresource, content_type=_APPLY
         )
@@ -278,11 +312,22 @@ class Client:
         subresource: str = "",
         dry_run: bool = False,
         field_validation: FieldValidation | None = None,
+        field_manager: str | None = None,
     ) -> T:
         """Put the object in the place of what is there. With `metadata.resourceVersion` a Conflict tells of others."""
         key = _key(body)
-        query = self._write_query(dry_run, field_validation)
-        return await self._write(view_of(target), "PUT", "update", key.namespace, key.name, body, query, subresource)
+        return await self._write(
+            view_of(target),
+            "PUT",
+            "update",
+            key.namespace,
+            key.name,
+            body,
+            self._write_query(dry_run, field_validation, field_manager),
+            subresource,
+            # Without a version it could undo what somebody else did between the two times.
+            repeatable=bool(dig(body, "metadata", "resourceVersion")),
+        )
 
     async def patch(
         self,
@@ -293,9 +338,13 @@ class Client:
         *,
         subresource: str = "",
         dry_run: bool = False,
-        repeatable: bool = True,
+        field_manager: str | None = None,
+        repeatable: bool | None = None,
     ) -> T:
-        """Change a part of the object. `repeatable`: whether the same patch may be sent again after a lost answer."""
+        """Change a part of the object.
+
+        `repeatable`: whether the same patch may be sent again after a lost answer; by default the patch itself tells.
+        """
         return await self._write(
             view_of(target),
             "PATCH",
@@ -303,10 +352,10 @@ class Client:
             namespace,
             name,
             patch.body,
-            self._write_query(dry_run, None),
+            self._write_query(dry_run, None, field_manager),
             subresource,
             content_type=patch.content_type,
-            repeatable=repeatable,
+            repeatable=patch.repeatable if repeatable is None else repeatable,
         )
 
     async def delete(
@@ -332,10 +381,19 @@ class Client:
         if resource_version:
             conditions["resourceVersion"] = resource_version
         options = _options(propagation, grace_period_seconds, dry_run, conditions)
-        request = self._request(view, "DELETE", "delete", namespace, name, body=encode_json(options))
+        request = self._request(
+            view,
+            "DELETE",
+            "delete",
+            namespace,
+            name,
+            body=encode_json(options),
+            headers=_JSON_BODY,
+            repeatable=bool(uid),
+        )
         self._allow(dry_run)
         try:
-            await self._transport.call(replace(request, repeatable=bool(uid)))
+            await self._send(view, request)
         except NotFound:
             return False
         return True
@@ -353,19 +411,32 @@ class Client:
         """Ask for the end of all objects that match."""
         query = _query(labelSelector=labels, fieldSelector=fields)
         body = encode_json(_options(propagation, None, dry_run, {}))
-        request = self._request(view_of(target), "DELETE", "delete all of", namespace, query=query, body=body)
+        view = view_of(target)
+        request = self._request(
+            view, "DELETE", "deletecollection", namespace, query=query, body=body, headers=_JSON_BODY, repeatable=False
+        )
         self._allow(dry_run)
-        await self._transport.call(request)
+        await self._send(view, request)
 
     async def raw(
-        self, method: str, path: str, *, query: str = "", body: bytes | None = None, accept: str = _JSON
+        self,
+        method: str,
+        path: str,
+        *,
+        query: str = "",
+        params: Mapping[str, str] | None = None,
+        body: bytes | None = None,
+        content_type: str = _JSON,
+        accept: str = _JSON,
     ) -> bytes:
-        """Any request: discovery, /version, /readyz. A write passes no fence here."""
-        content_type = ((_CONTENT_TYPE, _JSON),) if body is not None else ()
-        headers = (("Accept", accept), *content_type, *self._acting)
-        repeatable = method == "GET"
+        """Any request: discovery, /version, /readyz. `query` is encoded already, `params` are not."""
+        sent = ((_CONTENT_TYPE, content_type),) if body is not None else ()
+        headers = (("Accept", accept), *sent, *self._acting)
+        reads = method in ("GET", "HEAD")
+        self._allow(reads)
+        query = "&".join(part for part in (query, urlencode(params or {})) if part)
         return await self._transport.call(
-            Request(method, path, query, body, headers, f"{method.lower()} {path}", repeatable)
+            Request(method, path, query, body, headers, f"{method} {path}", reads, verb=method.lower())
         )
 
     # Inside
@@ -378,7 +449,7 @@ class Client:
         namespace: str,
         name: str,
         body: object,
-        query: str,
+        query: _WriteQuery,
         subresource: str = "",
         *,
         content_type: str = _JSON,
@@ -392,25 +463,34 @@ class Client:
             namespace,
             name,
             subresource,
-            query=query,
+            query=query.text,
             body=encode_json(body),
             headers=((_CONTENT_TYPE, content_type), *(_ACCEPT_METADATA if view.metadata_only else ())),
             named=named,
+            repeatable=repeatable,
         )
-        self._allow("dryRun" in query)
-        return _decoded(view, await self._transport.call(replace(request, repeatable=repeatable)), request)
+        self._allow(query.dry_run)
+        return _decoded(view, await self._send(view, request), request)
+
+    async def _send(self, view: View[T], request: Request) -> bytes:
+        try:
+            return await self._transport.call(request)
+        except NotFound as error:
+            if error.status.details.name:
+                raise
+            raise _not_served(view, error) from error
 
     def _allow(self, dry_run: bool) -> None:
         if self._before_write is not None and not dry_run:
             self._before_write()
 
     def _write_query(
-        self, dry_run: bool, field_validation: FieldValidation | None, field_manager: str | None = None
-    ) -> str:
-        query = f"fieldManager={field_manager or self._field_manager}"
+        self, dry_run: bool, field_validation: FieldValidation | None, field_manager: str | None
+    ) -> _WriteQuery:
+        text = f"fieldManager={quote(field_manager or self._field_manager, safe='')}"
         if field_validation:
-            query += f"&fieldValidation={field_validation}"
-        return f"{query}&dryRun=All" if dry_run else query
+            text += f"&fieldValidation={field_validation}"
+        return _WriteQuery(f"{text}&dryRun=All" if dry_run else text, dry_run)
 
     def _request(
         self,
@@ -425,6 +505,7 @@ class Client:
         body: bytes | None = None,
         headers: Headers = (),
         named: bool = True,
+        repeatable: bool = True,
     ) -> Request:
         resource = view.resource
         place = str(resource.key(namespace, name)) if name else (f"in {namespace}" if namespace else "everywhere")
@@ -435,7 +516,10 @@ class Client:
             body,
             (*headers, *self._acting),
             f"{verb} {resource.kind if name else resource.plural}{f' {subresource} of' if subresource else ''} {place}",
+            repeatable,
             hides_values=resource.plural == "secrets" and not resource.group,
+            verb=verb,
+            resource=resource.plural,
         )
 
 
@@ -469,33 +553,72 @@ def _key(document: JsonObject) -> ObjectKey:
     return ObjectKey(str(metadata.get("namespace") or ""), str(metadata.get("name") or ""))
 
 
+def _stamped(document: JsonObject, view: View[T]) -> JsonObject:
+    """With the apiVersion and kind that an apply must name."""
+    if "apiVersion" in document and "kind" in document:
+        return document
+    return {"apiVersion": view.resource.api_version, "kind": view.resource.kind, **document}
+
+
+async def _joined(pages: AsyncIterator[Listing[T]]) -> Listing[T]:
+    items: list[T] = []
+    version = ""
+    async for page in pages:
+        items += page.items
+        version = page.resource_version
+    return Listing(items, version)
+
+
+def _not_served(view: View[T], error: NotFound) -> NotServed | NotFound:
+    """An unknown resource and an unknown object are both 404; only about the latter the server can name what lacks."""
+    if error.status.details.name:
+        return error
+    return NotServed(f"cannot {error.attempted}: the API server serves no {view.resource.gvk}")
+
+
 def _decoded(view: View[T], data: bytes, request: Request) -> T:
     try:
         return view.decode(data)
     except msgspec.DecodeError as error:
-        raise Undecodable(f"cannot {request.about}: the answer is not a {view.resource}: {error}") from error
+        raise Undecodable(_unreadable(request, f"a {view.resource}", error)) from error
 
 
 def _event(view: View[T], line: bytes, request: Request) -> WatchEvent:
     try:
         return WatchEvent(*view.decode_event(line))
     except msgspec.DecodeError as error:
-        raise Undecodable(f"cannot {request.about}: the watch sent something that is no event: {error}") from error
+        raise Undecodable(_unreadable(request, "an event", error)) from error
+
+
+def _unreadable(request: Request, expected: str, error: Exception) -> str:
+    return f"cannot {request.about}: the answer is not {expected}: {error}"
+
+
+@dataclass(frozen=True, slots=True)
+class _WriteQuery:
+    text: str
+    dry_run: bool
 
 
 async def _lines(chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-    """Chunks cut at newlines. One object may span many chunks; each byte is looked at once."""
+    """Chunks cut at newlines. One object may span many chunks; each byte is looked at once.
+
+    Raises Undecodable where a line is longer than any object can be.
+    """
     pending: list[bytes] = []
+    size = 0
     async for chunk in chunks:
         *ended, rest = chunk.split(b"\n")
         for line in ended:
-            pending.append(line)
-            whole = pending[0] if len(pending) == 1 else b"".join(pending)
-            pending.clear()
+            whole = b"".join([*pending, line]) if pending else line
+            pending, size = [], 0
             if whole:
                 yield whole
         if rest:
             pending.append(rest)
+            size += len(rest)
+        if size > MAX_LINE_BYTES:
+            raise Undecodable(f"the watch sent a line of more than {MAX_LINE_BYTES >> 20} MiB")
     # What is left was cut in the middle of a frame: it is not an event, and the watch is resumed before it.
 
 

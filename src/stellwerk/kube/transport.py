@@ -3,14 +3,20 @@
 What may be sent again is decided here and nowhere else. A refusal with 429 was not carried out, whatever it was. A
 connection that never came about carried nothing. Everything else is sent again only when a second time does no harm:
 reads, applies, deletes with a precondition, updates with a resourceVersion. A create whose answer was lost is reported
-as `Unreachable`: only a fresh look tells whether it took place.
+as `Unreachable`: only a fresh look tells whether it took place. aiohttp repeats PUT and DELETE on its own when a kept
+connection turns out dead; it is kept from that where a repetition may do harm.
+
+Certificates may be renewed on disk at any time. Each call takes the context that fits the files as they are, and
+connections are pooled by context: new calls shake hands anew, calls under way end in peace.
 """
 
 from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import AsyncIterator, Callable
+import re
+import ssl
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from time import perf_counter
@@ -22,13 +28,24 @@ import msgspec
 from yarl import URL
 
 from stellwerk.kube.config import ClusterConfig
-from stellwerk.kube.errors import LoginFailed, ServerFault, Status, StatusError, TooManyRequests, Unreachable, refusal
+from stellwerk.kube.errors import (
+    LoginFailed,
+    ServerFault,
+    Status,
+    StatusError,
+    TooManyRequests,
+    Undecodable,
+    Unreachable,
+    refusal,
+)
 
 ATTEMPTS = 5
 FIRST_PAUSE_SECONDS = 0.1
 LONGEST_PAUSE_SECONDS = 10.0
 CONNECT_SECONDS = 5.0
 CALL_SECONDS = 60.0
+MAX_ANSWER_BYTES = 256 << 20
+"""More than any page of objects comes to; what a foreign server may make us hold."""
 
 Headers: TypeAlias = tuple[tuple[str, str], ...]
 """Names may repeat: a group of an impersonated user has a header of its own."""
@@ -38,12 +55,14 @@ _status = msgspec.json.Decoder(Status)
 
 @dataclass(frozen=True, slots=True)
 class RequestFacts:
-    """One finished request, for metrics. `code` is 0 when no answer came."""
+    """One finished request, for metrics. `code` is 0 when no answer came; `verb` and `resource` are RBAC's words."""
 
     method: str
     host: str
     code: int
     seconds: float
+    verb: str = ""
+    resource: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,18 +78,28 @@ class Request:
     repeatable: bool = True
     hides_values: bool = False
     """Whether a refusal may quote values that nobody should read."""
+    verb: str = ""
+    resource: str = ""
 
 
 class Transport:
     """A pool of connections to one API server."""
 
     def __init__(
-        self, config: ClusterConfig, *, user_agent: str, on_request: Callable[[RequestFacts], None] | None = None
+        self,
+        config: ClusterConfig,
+        *,
+        user_agent: str,
+        on_request: Callable[[RequestFacts], None] | None = None,
+        rest: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
+        """`rest` waits between attempts; tests give their own."""
         self.config = config
         self._agent = user_agent
         self._on_request = on_request
+        self._rest = rest
         self._session: aiohttp.ClientSession | None = None
+        self._tls = _Tls(config)
         self._host = URL(config.server).authority
 
     async def __aenter__(self) -> Transport:
@@ -84,20 +113,21 @@ class Transport:
     async def close(self) -> None:
         """Close all connections. A further call opens new ones."""
         if self._session is not None:
-            await self._session.close()
-            self._session = None
+            session, self._session = self._session, None
+            await session.close()
 
     async def call(self, request: Request) -> bytes:
         """Send, and read the whole answer. Raises the ApiError that fits, after the safe retries."""
+        began = perf_counter()
         attempt = 1
         while True:
             try:
                 return await self._once(request)
             except (StatusError, Unreachable) as error:
                 pause = _pause(error, request, attempt)
-                if pause is None:
+                if pause is None or perf_counter() - began + pause > CALL_SECONDS:
                     raise
-            await asyncio.sleep(pause)
+            await self._rest(pause)
             attempt += 1
 
     @asynccontextmanager
@@ -108,8 +138,8 @@ class Transport:
         try:
             async with await self._send(request, timeout) as response:
                 self._report(request, response.status, began)
-                if response.status >= 400:
-                    raise _refused(request, response, await response.read())
+                if response.status >= 300:
+                    raise _refused(request, response, await _whole(request, response))
                 yield response.content.iter_any()
         except _NO_ANSWER as error:
             raise _unreachable(request, self.config, error) from error
@@ -118,114 +148,207 @@ class Transport:
         began, code = perf_counter(), 0
         try:
             async with await self._send(request, _CALL_TIMEOUT) as response:
-                body = await response.read()
+                body = await _whole(request, response)
                 code = response.status
         except _NO_ANSWER as error:
             raise _unreachable(request, self.config, error) from error
         finally:
             self._report(request, code, began)
-        if code >= 400:
+        if code >= 300:
             raise _refused(request, response, body)
         return body
 
     async def _send(self, request: Request, timeout: aiohttp.ClientTimeout) -> aiohttp.ClientResponse:
         """The response's head. Credentials that were refused are made anew once."""
-        session = self._session or await self._open()
-        url = URL(f"{self.config.server}{request.path}{'?' if request.query else ''}{request.query}", encoded=True)
-        for last in (False, True):
-            headers = request.headers
-            if authorization := await self.config.credentials.authorization():
-                headers = (*headers, ("Authorization", authorization))
-            response = await session.request(
-                request.method,
-                url,
-                data=request.body,
-                headers=headers,
-                timeout=timeout,
-                allow_redirects=False,
-                proxy=self.config.proxy or None,
-                server_hostname=self.config.tls_server_name or None,
-            )
-            if response.status != 401 or last:
-                return response
-            response.release()
-            await self._log_in_again()
-        raise AssertionError("the loop above returns")
+        response = await self._send_once(request, timeout)
+        if response.status != 401:
+            return response
+        response.release()
+        self.config.credentials.refresh()
+        self._tls.refresh()
+        return await self._send_once(request, timeout)
 
-    async def _open(self) -> aiohttp.ClientSession:
-        context = self.config.ssl_context()
-        connector = aiohttp.TCPConnector(ssl=context or False, limit=0, limit_per_host=0, keepalive_timeout=75)
+    async def _send_once(self, request: Request, timeout: aiohttp.ClientTimeout) -> aiohttp.ClientResponse:
+        session = self._session or self._open()
+        headers = request.headers
+        if authorization := await self.config.credentials.authorization():
+            headers = (*headers, ("Authorization", authorization))
+        query = f"?{request.query}" if request.query else ""
+        return await session.request(
+            request.method,
+            URL(f"{self.config.server}{request.path}{query}", encoded=True),
+            data=request.body,
+            headers=headers,
+            timeout=timeout,
+            allow_redirects=False,  # credentials belong to this server
+            ssl=self._tls.context(),
+            proxy=self.config.proxy or None,
+            server_hostname=self.config.tls_server_name or None,
+            middlewares=None if request.repeatable or request.method not in ("PUT", "DELETE") else (_only_once,),
+        )
+
+    def _open(self) -> aiohttp.ClientSession:
+        connector = aiohttp.TCPConnector(limit=0, limit_per_host=0, keepalive_timeout=75)
         self._session = aiohttp.ClientSession(
             connector=connector,
             headers={"User-Agent": self._agent, "Accept": "application/json"},
-            auto_decompress=True,
             skip_auto_headers=("Content-Type",),
             cookie_jar=aiohttp.DummyCookieJar(),
             read_bufsize=2**18,
         )
         return self._session
 
-    async def _log_in_again(self) -> None:
-        """A token may have been rotated, a certificate renewed on disk: new connections read both again."""
-        self.config.credentials.refresh()
-        if self.config.client_certificate and self._session is not None:
-            old, self._session = self._session, None
-            await old.close()
-            await self._open()
-
     def _report(self, request: Request, code: int, began: float) -> None:
         if self._on_request is not None:
-            self._on_request(RequestFacts(request.method, self._host, code, perf_counter() - began))
+            seconds = perf_counter() - began
+            self._on_request(RequestFacts(request.method, self._host, code, seconds, request.verb, request.resource))
 
 
+class _Tls:
+    """The TLS context that fits the files of the login as they are; looked at every few seconds."""
+
+    def __init__(self, config: ClusterConfig) -> None:
+        self._config = config
+        self._context: ssl.SSLContext | bool = False
+        self._stamp: object = None
+        self._look_again_at = float("-inf")
+
+    def context(self) -> ssl.SSLContext | bool:
+        """The context, False for http. Raises LoginFailed where a certificate is unusable at the first call."""
+        now = perf_counter()
+        if now >= self._look_again_at:
+            self._renew()
+            self._look_again_at = now + _LOOK_SECONDS
+        return self._context
+
+    def refresh(self) -> None:
+        """Look at the next call."""
+        self._look_again_at = float("-inf")
+
+    def _renew(self) -> None:
+        config = self._config
+        files = (config.authority, config.client_certificate, config.client_key)
+        stamp = tuple(material.stamp() for material in files)
+        if stamp == self._stamp:
+            return
+        try:
+            self._context = config.ssl_context() or False
+        except LoginFailed:
+            # Certificate and key are two files: between their two writes they do not fit. The old pair still does.
+            if self._stamp is None:
+                raise
+            return
+        self._stamp = stamp
+
+
+async def _only_once(request: aiohttp.ClientRequest, send: aiohttp.ClientHandlerType) -> aiohttp.ClientResponse:
+    """Make a broken connection look like what aiohttp does not repeat."""
+    try:
+        return await send(request)
+    except aiohttp.ClientConnectorError:
+        raise
+    except (aiohttp.ClientOSError, aiohttp.ServerDisconnectedError) as error:
+        raise aiohttp.ClientConnectionError("the connection was cut") from error
+
+
+_LOOK_SECONDS = 5.0
 _CALL_TIMEOUT = aiohttp.ClientTimeout(total=CALL_SECONDS, sock_connect=CONNECT_SECONDS)
 _NO_ANSWER = (aiohttp.ClientError, TimeoutError, ConnectionError)
 
 
+async def _whole(request: Request, response: aiohttp.ClientResponse) -> bytes:
+    """The body, up to a size that only a broken or hostile server exceeds."""
+    length = response.content_length
+    if length is not None and length <= MAX_ANSWER_BYTES and "Content-Encoding" not in response.headers:
+        return await response.read()
+    chunks: list[bytes] = []
+    size = 0
+    async for chunk in response.content.iter_any():
+        chunks.append(chunk)
+        size += len(chunk)
+        if size > MAX_ANSWER_BYTES:
+            raise Undecodable(f"cannot {request.about}: the answer is larger than {MAX_ANSWER_BYTES >> 20} MiB")
+    return b"".join(chunks)
+
+
 def _pause(error: StatusError | Unreachable, request: Request, attempt: int) -> float | None:
     """Seconds until the request may be sent again; None when it may not."""
-    if attempt >= ATTEMPTS:
+    if attempt >= ATTEMPTS or not _may_repeat(error, request):
         return None
-    if isinstance(error, StatusError):
-        refused_before = isinstance(error, TooManyRequests)
-        passing = isinstance(error, ServerFault) and error.code in (500, 502, 503, 504)
-        if not refused_before and not (passing and request.repeatable):
-            return None
-        if error.retry_after is not None:
-            return min(error.retry_after, LONGEST_PAUSE_SECONDS) * random.uniform(1.0, 1.2)
-    elif not request.repeatable and not isinstance(error.__cause__, aiohttp.ClientConnectorError):
-        return None
+    if isinstance(error, StatusError) and error.retry_after is not None:
+        # A longer wait is left to the caller, who can do something else meanwhile.
+        return error.retry_after * random.uniform(1.0, 1.2) if error.retry_after <= LONGEST_PAUSE_SECONDS else None
     pause: float = FIRST_PAUSE_SECONDS * 2.0 ** (attempt - 1)
     return min(pause, LONGEST_PAUSE_SECONDS) * random.uniform(0.75, 1.25)
+
+
+def _may_repeat(error: StatusError | Unreachable, request: Request) -> bool:
+    match error:
+        case TooManyRequests():
+            return True
+        case ServerFault():
+            return request.repeatable and error.code in (500, 502, 503, 504)
+        case Unreachable():
+            return request.repeatable or not error.outcome_unknown
+        case _:
+            return False
 
 
 def _refused(request: Request, response: aiohttp.ClientResponse, body: bytes) -> StatusError:
     try:
         status = _status.decode(body)
     except msgspec.DecodeError:
-        words = " ".join(body[:200].decode(errors="replace").split())
+        words = "" if request.hides_values else " ".join(body[:200].decode(errors="replace").split())
         status = Status(code=response.status, reason=response.reason or "", message=words)
     if not status.code:
         status = msgspec.structs.replace(status, code=response.status)
     if request.hides_values and status.code in (400, 422):
         status = _without_values(status)
     wait = response.headers.get("Retry-After", "")
-    return refusal(status, request.about, float(wait) if wait.isdigit() else None)
+    return refusal(status, request.about, float(wait) if wait.isdecimal() else None)
 
 
 def _without_values(status: Status) -> Status:
     """A refusal that says which fields are wrong, and not what is in them."""
-    fields = ", ".join(cause.field for cause in status.details.causes if cause.field) or "its content"
+    fields = ", ".join(dict.fromkeys(cause.field for cause in status.details.causes if cause.field))
+    unknown = ", ".join(dict.fromkeys(_UNKNOWN_FIELD.findall(status.message)))
+    what = f"see {fields}" if fields else f"unknown field {unknown}" if unknown else "see its content"
     causes = tuple(msgspec.structs.replace(cause, message="") for cause in status.details.causes)
-    return msgspec.structs.replace(
-        status,
-        message=f"{status.details.kind} {status.details.name!r} is invalid: see {fields}",
-        details=msgspec.structs.replace(status.details, causes=causes),
-    )
+    details = msgspec.structs.replace(status.details, causes=causes)
+    return msgspec.structs.replace(status, message=f"the Secret is invalid: {what}", details=details)
+
+
+_UNKNOWN_FIELD = re.compile(r'unknown field "([\w.\[\]/-]+)"')
 
 
 def _unreachable(request: Request, config: ClusterConfig, error: BaseException) -> Unreachable | LoginFailed:
-    cause = "no answer in time" if isinstance(error, TimeoutError) else str(error) or type(error).__name__
     if isinstance(error, aiohttp.ClientConnectorCertificateError | aiohttp.ClientConnectorSSLError):
+        cause = _certificate_cause(error)
         return LoginFailed(f"cannot {request.about}: {config.server} does not prove its identity: {cause}")
-    return Unreachable(f"cannot {request.about}: {config.server} does not answer: {cause}")
+    never_sent = isinstance(error, aiohttp.ClientConnectorError | aiohttp.ConnectionTimeoutError)
+    cause = f"cannot {request.about}: {config.server} does not answer: {_cause(error)}"
+    return Unreachable(cause, outcome_unknown=not never_sent)
+
+
+def _cause(error: BaseException) -> str:
+    """A few steady words: aiohttp's own hold addresses of Python objects."""
+    match error:
+        case aiohttp.ConnectionTimeoutError():
+            return f"no connection within {CONNECT_SECONDS:g} s"
+        case aiohttp.ClientConnectorDNSError():
+            return "its name is not known"
+        case aiohttp.ClientConnectorError(os_error=ConnectionRefusedError()):
+            return "the connection was refused"
+        case aiohttp.ClientConnectorError():
+            return error.os_error.strerror or "no connection came about"
+        case TimeoutError():
+            return "no answer in time"
+        case aiohttp.ClientPayloadError():
+            return "the answer was cut"
+        case _:
+            return "the connection was cut"
+
+
+def _certificate_cause(error: BaseException) -> str:
+    inner = getattr(error, "certificate_error", None) or getattr(error, "os_error", None)
+    return getattr(inner, "verify_message", "") or getattr(inner, "reason", "") or "the TLS handshake failed"

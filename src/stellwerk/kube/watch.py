@@ -374,7 +374,7 @@ class Watcher(Generic[T]):
             silence_seconds=self._silence_seconds,
         )
         # Closed here and now: left to the garbage collector, the connection would stay open for a while.
-        async with aclosing(cast("AsyncGenerator[WatchEvent, None]", events)):
+        async with aclosing(events):
             async for event in events:
                 useful = True
                 yield event
