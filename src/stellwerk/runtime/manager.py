@@ -21,18 +21,15 @@ from contextlib import asynccontextmanager
 from typing import Protocol, TypeVar
 
 from stellwerk.kube.client import Client, Target
-from stellwerk.kube.meta import Record
-from stellwerk.kube.model import HasMetadata, Kind
+from stellwerk.kube.model import HasMetadata
 from stellwerk.runtime.clock import Clock, SystemClock
 from stellwerk.runtime.clusters import Cluster
-from stellwerk.runtime.controller import Controller, LeadershipLost
+from stellwerk.runtime.controller import LeadershipLost
 from stellwerk.runtime.informer import Informer
 from stellwerk.runtime.metrics import Metrics
 from stellwerk.runtime.tasks import background, first_of
 
 T = TypeVar("T", bound=HasMetadata)
-K = TypeVar("K", bound=Kind)
-S = TypeVar("S", bound=Record)
 
 _log = logging.getLogger(__name__)
 
@@ -93,8 +90,8 @@ class Manager:
         """Run this from the first moment to the last: health, metrics, webhooks, the Event recorder, the watchdog."""
         self._servers.append((name, server))
 
-    def add_controller(self, controller: Controller[K, S]) -> None:
-        """Run this controller while we lead."""
+    def add_controller(self, controller: Worker) -> None:
+        """Run this controller, mostly a `controller.Controller`, while we lead."""
         self._controllers.append(controller)
 
     @property
@@ -102,9 +99,9 @@ class Manager:
         """Whether the controllers run."""
         return self._leads
 
-    def unready(self) -> list[str]:
-        """Why this process should get no requests, one sentence each: caches that are not full, or stale (R-202)."""
-        return self.home.unready()
+    def unready(self) -> str | None:
+        """Why this process should get no requests: caches that are not full, or stale (R-202). For `health.Health`."""
+        return "; ".join(self.home.unready()) or None
 
     def stop(self) -> None:
         """End in order. `run` returns when all has ended."""

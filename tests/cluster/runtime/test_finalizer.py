@@ -1,0 +1,82 @@
+"""Our finalizer comes and goes; those of others are never touched."""
+
+from __future__ import annotations
+
+import pytest
+from tests.cluster.runtime.lamps import Lamp, lamp
+
+from stellwerk.kube.client import Client
+from stellwerk.kube.errors import Conflict, NotFound
+from stellwerk.kube.patch import MergePatch
+from stellwerk.runtime import finalizer
+
+OURS, THEIRS = "engine.test/ours", "engine.test/theirs"
+
+
+async def hold(client: Client, namespace: str, *finalizers: str) -> Lamp:
+    return await client.create(Lamp, lamp("hall", namespace, finalizers=[*finalizers]))
+
+
+async def free(client: Client, namespace: str) -> None:
+    """Let the lamp go, so that the namespace can end."""
+    await client.patch(Lamp, "hall", namespace, MergePatch({"metadata": {"finalizers": None}}))
+
+
+async def test_it_is_put_on_once_and_beside_others(client: Client, namespace: str) -> None:
+    made = await hold(client, namespace, THEIRS)
+    held = await finalizer.add(client, made, OURS)
+    assert held.metadata.finalizers == (THEIRS, OURS)
+    assert await finalizer.add(client, held, OURS) is held
+    await free(client, namespace)
+
+
+async def test_only_ours_is_taken_off(client: Client, namespace: str) -> None:
+    made = await hold(client, namespace, THEIRS, OURS)
+    left = await finalizer.remove(client, made, OURS)
+    assert left is not None
+    assert left.metadata.finalizers == (THEIRS,)
+    assert await finalizer.remove(client, left, OURS) is left
+    await free(client, namespace)
+
+
+async def test_a_finalizer_that_others_add_meanwhile_survives(client: Client, namespace: str) -> None:
+    stale = await hold(client, namespace, OURS)
+    await client.patch(Lamp, "hall", namespace, MergePatch({"metadata": {"finalizers": [OURS, THEIRS]}}))
+    left = await finalizer.remove(client, stale, OURS)
+    assert left is not None
+    assert left.metadata.finalizers == (THEIRS,)
+    await free(client, namespace)
+
+
+async def test_putting_it_on_a_changed_object_is_a_conflict(client: Client, namespace: str) -> None:
+    stale = await hold(client, namespace)
+    await client.patch(Lamp, "hall", namespace, MergePatch({"metadata": {"finalizers": [THEIRS]}}))
+    with pytest.raises(Conflict):
+        await finalizer.add(client, stale, OURS)
+    await free(client, namespace)
+
+
+async def test_a_terminating_object_gets_none_and_can_lose_ours(client: Client, namespace: str) -> None:
+    made = await hold(client, namespace, THEIRS, OURS)
+    await client.delete(Lamp, "hall", namespace)
+    ending = await client.get(Lamp, "hall", namespace)
+    assert await finalizer.add(client, ending, "engine.test/late") is ending
+    left = await finalizer.remove(client, made, OURS)
+    assert left is not None
+    assert left.metadata.finalizers == (THEIRS,)
+    await free(client, namespace)
+    assert await client.find(Lamp, "hall", namespace) is None
+
+
+@pytest.mark.req("R-105")
+async def test_an_object_that_is_gone_or_replaced_is_left_alone(client: Client, namespace: str) -> None:
+    old = await hold(client, namespace, OURS)
+    await free(client, namespace)
+    await client.delete(Lamp, "hall", namespace)
+    assert await finalizer.remove(client, old, OURS) is None
+    await hold(client, namespace, OURS)
+    assert await finalizer.remove(client, old, OURS) is None
+    with pytest.raises((Conflict, NotFound)):
+        await finalizer.add(client, old, "engine.test/late")
+    assert (await client.get(Lamp, "hall", namespace)).metadata.finalizers == (OURS,)
+    await free(client, namespace)

@@ -1,0 +1,120 @@
+"""The status of an object is written once, to that very object, and only when it differs."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import UTC, datetime
+
+import pytest
+from tests.cluster.runtime.lamps import Lamp, LampStatus, lamp
+
+from stellwerk.kube.client import Client
+from stellwerk.kube.errors import Invalid, ServerFault, Status
+from stellwerk.kube.meta import Condition
+from stellwerk.kube.patch import MergePatch
+from stellwerk.runtime.contract import Severity
+from stellwerk.runtime.status import StatusWriter, differs, transition
+from stellwerk.testing.clock import FakeClock
+from stellwerk.testing.cluster import AuditLog
+
+NOON = datetime(2030, 1, 1, tzinfo=UTC)
+
+
+def ready(status: str = "True", reason: str = "Switched", message: str = "it shines") -> LampStatus:
+    condition = Condition(type="Ready", status=status, reason=reason, message=message, last_transition_time=NOON)
+    return LampStatus(shines=status == "True", conditions=(condition,))
+
+
+async def test_the_answer_to_a_write_is_its_version(client: Client, namespace: str) -> None:
+    made = await client.create(Lamp, lamp("hall", namespace))
+    version = await StatusWriter(client=client).write(made, ready())
+    live = await client.get(Lamp, "hall", namespace)
+    assert live.status == ready()
+    assert live.metadata.resource_version == version
+
+
+@pytest.mark.req("R-108")
+async def test_an_equal_status_is_not_sent(client: Client, namespace: str, audit: AuditLog) -> None:
+    await client.create(Lamp, lamp("hall", namespace))
+    writer = StatusWriter(client=client)
+    await writer.write(await client.get(Lamp, "hall", namespace), ready())
+    current = await client.get(Lamp, "hall", namespace)
+    audit.mark()
+    assert await writer.write(current, ready()) is None
+    assert audit.entries(lambda entry: entry.namespace == namespace) == []
+
+
+async def test_what_the_new_status_does_not_have_goes_away(client: Client, namespace: str) -> None:
+    made = await client.create(Lamp, lamp("hall", namespace))
+    writer = StatusWriter(client=client)
+    await writer.write(made, ready())
+    await writer.write(await client.get(Lamp, "hall", namespace), LampStatus(conditions=ready().conditions))
+    assert (await client.get(Lamp, "hall", namespace)).status == LampStatus(conditions=ready().conditions)
+
+
+async def test_a_change_by_others_during_the_pass_does_not_stand_in_the_way(client: Client, namespace: str) -> None:
+    made = await client.create(Lamp, lamp("hall", namespace))
+    await client.patch(Lamp, "hall", namespace, MergePatch({"metadata": {"labels": {"room": "hall"}}}))
+    assert await StatusWriter(client=client).write(made, ready()) is not None
+
+
+@pytest.mark.req("R-105")
+async def test_a_new_object_of_the_same_name_does_not_get_the_old_ones_status(client: Client, namespace: str) -> None:
+    old = await client.create(Lamp, lamp("hall", namespace))
+    await client.delete(Lamp, "hall", namespace)
+    await client.create(Lamp, lamp("hall", namespace))
+    assert await StatusWriter(client=client).write(old, ready()) is None
+    assert (await client.get(Lamp, "hall", namespace)).status is None
+
+
+async def test_the_status_of_an_object_that_is_gone_is_nobodys_business(client: Client, namespace: str) -> None:
+    old = await client.create(Lamp, lamp("hall", namespace))
+    await client.delete(Lamp, "hall", namespace)
+    assert await StatusWriter(client=client).write(old, ready()) is None
+
+
+async def test_a_status_that_breaks_the_schema_is_a_failure(client: Client, namespace: str) -> None:
+    made = await client.create(Lamp, lamp("hall", namespace))
+    with pytest.raises(Invalid, match="shines"):
+        await StatusWriter(client=client).write(made, LampStatus(shines="perhaps"))  # type: ignore[arg-type]
+
+
+async def test_passing_failures_are_tried_again_until_patience_ends(client: Client, namespace: str) -> None:
+    """The fence stands in for a server that fails: it is asked before each write."""
+    failures = 3
+    asked = 0
+
+    def failing() -> None:
+        nonlocal asked
+        asked += 1
+        if asked <= failures:
+            raise ServerFault(Status(code=500, message="etcd is away"))
+
+    made = await client.create(Lamp, lamp("hall", namespace))
+    async with Client.connect(client.config, before_write=failing) as weak:
+        clock = FakeClock()
+        write = asyncio.create_task(StatusWriter(client=weak, clock=clock).write(made, ready()))
+        while not write.done():
+            await clock.advance(1)
+        assert await write is not None
+        assert asked == failures + 1
+        failures, asked = 1_000, 0
+        again = await client.get(Lamp, "hall", namespace)
+        write = asyncio.create_task(StatusWriter(client=weak, clock=clock).write(again, ready("False")))
+        while not write.done():
+            await clock.advance(1)
+        with pytest.raises(ServerFault, match="etcd is away"):
+            await write
+        assert 4 <= asked <= 12
+
+
+def test_an_event_is_due_when_readiness_or_its_reason_changes() -> None:
+    new, shown = Lamp(), Lamp(status=ready())
+    notice = transition(new, ready(), Severity.NORMAL)
+    assert notice is not None
+    assert (notice.reason, notice.message, notice.severity) == ("Switched", "it shines", Severity.NORMAL)
+    assert transition(shown, ready(message="it still shines"), Severity.NORMAL) is None
+    assert transition(shown, ready("True", "Dimmed"), Severity.NORMAL) is not None
+    assert transition(shown, ready("False"), Severity.WARNING) is not None
+    assert transition(new, LampStatus(), Severity.NORMAL) is None
+    assert differs(new, LampStatus()), "an object without status gets an empty one"
