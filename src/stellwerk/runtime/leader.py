@@ -29,13 +29,14 @@ from datetime import datetime
 
 from stellwerk.api.coordination import Lease, LeaseSpec, micro_time
 from stellwerk.kube.client import Client
-from stellwerk.kube.errors import ApiError, Conflict
+from stellwerk.kube.errors import ApiError, Conflict, NotFound
 from stellwerk.kube.model import JsonObject
 from stellwerk.kube.names import ObjectKey
 from stellwerk.kube.patch import MergePatch
 from stellwerk.runtime.clock import Clock, SystemClock
 from stellwerk.runtime.contract import Notice
-from stellwerk.runtime.controller import EventSink, LeadershipLost
+from stellwerk.runtime.controller import EventSink
+from stellwerk.runtime.controller import LeadershipLost as LeadershipLost  # offered here too: it is ours by meaning
 from stellwerk.runtime.metrics import Metrics
 
 _WORK_ENDS_SECONDS = 8.0
@@ -276,11 +277,11 @@ class LeaderElector:
         return await self._claim(lease, self._spec(holder=self.identity, acquired=acquired, transitions=transitions))
 
     async def _claim(self, lease: Lease | None, spec: JsonObject) -> bool:
-        """Write the lease as ours, unless somebody was faster. Returns whether it is ours now."""
+        """Write the lease as ours, unless it is no longer as we saw it. Returns whether it is ours now."""
         sent = self._clock.monotonic()
         try:
             written = await self._write(lease, spec)
-        except Conflict:
+        except (Conflict, NotFound):
             self._lease = None
             return False
         self._lease, self._renewed = written, sent

@@ -1,0 +1,80 @@
+"""What a recorder remembers, merges and drops before anything is written."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from stellwerk.api.core import ConfigMap
+from stellwerk.kube.client import Client
+from stellwerk.kube.config import ClusterConfig
+from stellwerk.kube.meta import ObjectMeta
+from stellwerk.kube.model import PartialObjectMetadata
+from stellwerk.runtime import events
+from stellwerk.runtime.contract import Notice
+from stellwerk.runtime.events import Recorder, shortened
+from stellwerk.runtime.metrics import Metrics
+from stellwerk.testing.clock import FakeClock
+
+
+@pytest.fixture
+def metrics() -> Metrics:
+    return Metrics()
+
+
+@pytest.fixture
+async def recorder(metrics: Metrics) -> AsyncIterator[Recorder]:
+    """A recorder that does not run: nothing is sent, everything waits."""
+    async with Client.connect(ClusterConfig(server="https://127.0.0.1:1")) as client:
+        yield Recorder(client, component="test", instance="pod", clock=FakeClock(), metrics=metrics)
+
+
+def subject(name: str = "a", uid: str = "1") -> ConfigMap:
+    return ConfigMap(metadata=ObjectMeta(name=name, namespace="here", uid=uid))
+
+
+def dropped(metrics: Metrics, why: str) -> float:
+    return metrics.registry.get_sample_value("stellwerk_events_total", {"outcome": why}) or 0.0
+
+
+async def test_the_same_thing_a_thousand_times_is_one_write(recorder: Recorder, metrics: Metrics) -> None:
+    for _ in range(1_000):
+        recorder.send(subject(), Notice("Same", "again"))
+    assert recorder.waiting == 1
+    assert dropped(metrics, "rate") == 0
+
+
+async def test_an_object_made_again_under_its_name_is_another(recorder: Recorder) -> None:
+    recorder.send(subject(uid="1"), Notice("Same", "again"))
+    recorder.send(subject(uid="2"), Notice("Same", "again"))
+    assert recorder.waiting == 2
+
+
+async def test_a_full_queue_keeps_the_first_and_drops_the_newest(recorder: Recorder, metrics: Metrics) -> None:
+    for number in range(events.QUEUE_LIMIT + 7):
+        recorder.send(subject(f"object-{number}", str(number)), Notice("Flood", "much"))
+    assert recorder.waiting == events.QUEUE_LIMIT
+    assert dropped(metrics, "full") == 7
+
+
+async def test_one_noisy_object_does_not_silence_another(recorder: Recorder, metrics: Metrics) -> None:
+    for number in range(100):
+        recorder.send(subject("noisy"), Notice("Noise", str(number)))
+    recorder.send(subject("quiet", "2"), Notice("Calm", "once"))
+    assert recorder.waiting == events.BURST + 1
+    assert dropped(metrics, "rate") == 100 - events.BURST
+
+
+async def test_an_object_of_unknown_kind_is_refused_at_once(recorder: Recorder) -> None:
+    with pytest.raises(TypeError, match="knows its kind"):
+        recorder.send(PartialObjectMetadata(metadata=ObjectMeta(name="a")), Notice("A", "b"))
+
+
+@given(st.text(max_size=3_000))
+def test_a_note_fits_its_limit_in_bytes_and_loses_no_half_character(text: str) -> None:
+    short = shortened(text.encode("utf-8", "ignore").decode())
+    assert len(short.encode()) <= events.NOTE_LIMIT
+    assert "\ufffd" not in short or "\ufffd" in text

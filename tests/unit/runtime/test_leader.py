@@ -1,0 +1,105 @@
+"""When a lease may be taken, and until when its holder may write."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from stellwerk.api.coordination import LeaseSpec
+from stellwerk.runtime.leader import Fence, LeadershipLost, Observation, Terms, new_identity
+from stellwerk.testing.clock import FakeClock
+
+HELD = LeaseSpec(holder_identity="other", lease_duration_seconds=15, lease_transitions=3)
+
+
+def seen(spec: LeaseSpec, at: float) -> Observation:
+    observation = Observation()
+    observation.see(spec, at)
+    return observation
+
+
+def is_free(observation: Observation, now: float) -> bool:
+    return observation.is_free(now, for_identity="me", patience_seconds=15)
+
+
+def test_a_lease_that_nobody_was_seen_to_hold_is_free() -> None:
+    assert is_free(Observation(), 0)
+    assert is_free(seen(LeaseSpec(), 0), 0)
+    assert is_free(seen(LeaseSpec(holder_identity="", lease_duration_seconds=1), 0), 0)
+
+
+def test_a_lease_of_this_very_identity_is_free() -> None:
+    assert is_free(seen(LeaseSpec(holder_identity="me", lease_duration_seconds=15), 0), 0)
+
+
+def test_a_held_lease_is_free_once_it_has_not_changed_for_its_duration() -> None:
+    observation = seen(HELD, 100)
+    assert not is_free(observation, 114.9)
+    assert is_free(observation, 115)
+
+
+def test_any_change_starts_the_wait_anew() -> None:
+    observation = seen(HELD, 100)
+    observation.see(LeaseSpec(holder_identity="other", lease_duration_seconds=15, lease_transitions=4), 114)
+    assert not is_free(observation, 120)
+    assert is_free(observation, 129)
+
+
+def test_looking_again_at_the_same_does_not_start_the_wait_anew() -> None:
+    observation = seen(HELD, 100)
+    observation.see(LeaseSpec(holder_identity="other", lease_duration_seconds=15, lease_transitions=3), 114)
+    assert is_free(observation, 115)
+
+
+def test_the_longer_of_both_durations_counts() -> None:
+    longer = LeaseSpec(holder_identity="other", lease_duration_seconds=60)
+    shorter = LeaseSpec(holder_identity="other", lease_duration_seconds=1)
+    assert not is_free(seen(longer, 0), 59)
+    assert not is_free(seen(shorter, 0), 14)
+
+
+def test_a_fence_is_closed_until_it_is_opened_and_after_its_time() -> None:
+    clock = FakeClock()
+    fence = Fence(clock)
+    with pytest.raises(LeadershipLost):
+        fence.check()
+    fence.open_until(clock.monotonic() + 5)
+    fence.check()
+    clock.jump(3600)
+    fence.check()
+    fence.close()
+    with pytest.raises(LeadershipLost):
+        fence.check()
+
+
+@pytest.mark.req("R-302")
+@given(
+    duration=st.floats(1.5, 600),
+    deadline=st.floats(0.2, 599),
+    rate=st.floats(0.5, 2.0),
+    renewed=st.floats(0, 1e6),
+    on_the_way=st.floats(0, 30),
+)
+def test_a_writer_stops_before_a_peer_with_a_clock_twice_as_fast_may_take_over(
+    duration: float, deadline: float, rate: float, renewed: float, on_the_way: float
+) -> None:
+    """`renewed` is when the renewal was sent and `rate` how fast the peer's clock runs, both by the writer's clock."""
+    if not duration > deadline > 0.1:
+        return
+    terms = Terms(lease_duration_seconds=duration, renew_deadline_seconds=deadline, retry_seconds=0.1)
+    writer_stops = renewed + terms.writing_seconds
+    peer_may_take = renewed + on_the_way + terms.lease_duration_seconds / rate
+    assert writer_stops <= peer_may_take * (1 + 1e-12)
+
+
+@pytest.mark.parametrize(
+    ("duration", "deadline", "retry"), [(10, 10, 2), (15, 2, 2), (15, 10, 0), (15, 10, -1), (0.9, 0.5, 0.1)]
+)
+def test_terms_that_contradict_are_refused(duration: float, deadline: float, retry: float) -> None:
+    with pytest.raises(ValueError, match="leader election"):
+        Terms(lease_duration_seconds=duration, renew_deadline_seconds=deadline, retry_seconds=retry)
+
+
+def test_two_processes_of_one_machine_have_two_identities() -> None:
+    assert new_identity() != new_identity()
