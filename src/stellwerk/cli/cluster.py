@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from stellwerk.cli import kinds
-from stellwerk.cli.errors import Exit, Failure
+from stellwerk.cli.errors import INSTALL, NOT_SERVED, Exit, Failure
 from stellwerk.cli.login import configuration
 from stellwerk.cli.settings import Settings, current
 from stellwerk.cli.subject import Subject
@@ -119,8 +119,4 @@ def carry_out(work: Callable[[Cluster], Awaitable[R]]) -> R:
 
 def not_installed(cause: str) -> Failure:
     """The cluster is there and the kind is not."""
-    return Failure(
-        "the cluster does not serve this kind",
-        cause=cause,
-        fix="install the CustomResourceDefinitions (stellwerk up does it for the local system)",
-    )
+    return Failure(NOT_SERVED, cause=cause, fix=INSTALL)

@@ -33,7 +33,7 @@ def command(shell: str) -> None:
     assert script is not None
     # Not `source()`: for bash that starts the bash of this machine, to warn about old versions.
     settled = script(click.Command("stellwerk"), {}, "stellwerk", "_STELLWERK_COMPLETE")
-    click.echo(settled.source_template % settled.source_vars(), nl=False)
+    settings.show_exactly(settled.source_template % settled.source_vars())
 
 
 def complete_kind(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:

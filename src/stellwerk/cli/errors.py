@@ -30,6 +30,10 @@ class Exit(IntEnum):
     INTERRUPTED = 130
 
 
+NOT_SERVED = "the cluster does not serve this kind"
+INSTALL = "install the CustomResourceDefinitions (stellwerk up does it for the local system)"
+
+
 @dataclass(frozen=True, slots=True)
 class Report:
     """The four parts. Only `error` is always there."""
@@ -65,6 +69,10 @@ class NotReady(Exception):
     """The verb has printed its result, and the result is bad news: nothing more to say, only exit code 1."""
 
 
+class ReaderLeft(Exception):
+    """Whoever read our output (`| head`) has seen enough. Not an OSError: click would make a failure of those."""
+
+
 def explained(error: BaseException) -> tuple[Report, Exit] | None:
     """The four parts and the exit code of a failure that somebody can mend; None for a fault of our own."""
     if isinstance(error, Failure):
@@ -90,8 +98,7 @@ def _of_the_cluster(error: BaseException) -> tuple[Report, Exit] | None:
             fix = "ask for the right, or act as somebody who has it (--as)"
             return Report(_attempt(error), error.status.message, fix), Exit.FORBIDDEN
         case kube.NotServed():
-            fix = "install the CustomResourceDefinition, or name another kind"
-            return Report("the cluster does not know this kind", str(error), fix), Exit.FAILED
+            return Report(NOT_SERVED, str(error), INSTALL), Exit.FAILED
         case kube.ServerTimeout():
             return Report(_attempt(error), error.status.message, "try again"), Exit.TIMEOUT
         case kube.NotFound():

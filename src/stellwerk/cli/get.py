@@ -132,7 +132,7 @@ def selected(objects: Iterable[Unstructured], query: Query) -> list[Unstructured
 def nothing_found(cluster: Cluster, query: Query, wanted: Sequence[Resource], *, looked_at: int) -> str:
     """What to say instead of an empty table, and what to try next."""
     one_namespace = cluster.namespace and any(resource.namespaced for resource in wanted)
-    place = f" in namespace {cluster.namespace}" if one_namespace else ""
+    place = f" in namespace {cluster.namespace}" if one_namespace else " in the cluster"
     if looked_at:
         return f"Nothing needs attention{place}: {looked_at} looked at."
     ours = kinds.by_word(query.kind)

@@ -10,6 +10,12 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
+from typing import TYPE_CHECKING, TextIO
+
+if TYPE_CHECKING:
+    import click
+
+    from stellwerk.cli.errors import Report
 
 PROGRAM = "stellwerk"
 
@@ -32,7 +38,7 @@ def run(arguments: Sequence[str]) -> int:
 def _guarded(arguments: Sequence[str]) -> int:
     import click
 
-    from stellwerk.cli.errors import Exit, NotReady
+    from stellwerk.cli.errors import Exit, NotReady, ReaderLeft
     from stellwerk.cli.tree import command
 
     _tolerate_unwritable(sys.stdout)
@@ -44,7 +50,7 @@ def _guarded(arguments: Sequence[str]) -> int:
         return Exit.FAILED
     except (click.Abort, KeyboardInterrupt):
         return Exit.INTERRUPTED
-    except BrokenPipeError:
+    except ReaderLeft:
         return _reader_left()
     except click.ClickException as error:
         return _misused(error)
@@ -52,7 +58,7 @@ def _guarded(arguments: Sequence[str]) -> int:
         return _failed(error, verbose=not {"-v", "--verbose"}.isdisjoint(arguments))
 
 
-def _tolerate_unwritable(stream: object) -> None:
+def _tolerate_unwritable(stream: TextIO) -> None:
     """A letter that the terminal's encoding lacks is shown escaped; it must not end the program."""
     from io import TextIOWrapper
 
@@ -61,22 +67,20 @@ def _tolerate_unwritable(stream: object) -> None:
 
 
 def _reader_left() -> int:
-    """Whoever read our output (`| head`) has seen enough. Python's flush at exit must not complain about it."""
+    """A success: the reader got what it wanted. Python's flush at exit must not complain about the closed pipe."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return 0
 
 
-def _misused(error: object) -> int:
-    import click
+def _misused(error: click.ClickException) -> int:
+    from click.exceptions import NoArgsIsHelpError, UsageError
 
     from stellwerk.cli.errors import Exit, Report
 
-    assert isinstance(error, click.ClickException)
-    context = getattr(error, "ctx", None)
-    path = context.command_path if isinstance(context, click.Context) else PROGRAM
-    if isinstance(error, click.exceptions.NoArgsIsHelpError):
-        click.echo(error.format_message())
+    if isinstance(error, NoArgsIsHelpError):
+        print(error.format_message())
         return Exit.USAGE
+    path = error.ctx.command_path if isinstance(error, UsageError) and error.ctx else PROGRAM
     _tell(Report(error.format_message(), fix=f"{path} --help shows how it is used"))
     return Exit.USAGE
 
@@ -96,11 +100,9 @@ def _failed(error: Exception, verbose: bool) -> int:
     return Exit.FAILED
 
 
-def _tell(report: object) -> None:
-    from stellwerk.cli.errors import Report
+def _tell(report: Report) -> None:
     from stellwerk.cli.settings import style_of
 
-    assert isinstance(report, Report)
     style = style_of(sys.stderr)
     first, *others = report.lines()
     print(style.painted(first[:6], "bad") + first[6:], *others, sep="\n", file=sys.stderr)

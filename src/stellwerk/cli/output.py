@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import click
-
 from stellwerk.cli import settings
 from stellwerk.cli.settings import Output
 from stellwerk.kube.model import JsonObject, JsonValue, Unstructured
@@ -26,7 +24,7 @@ def print_objects(objects: Sequence[Unstructured], output: Output, *, as_list: b
 
 def print_value(value: JsonObject, output: Output) -> None:
     """Print one JSON object as JSON, YAML or through a JSONPath."""
-    click.echo(formatted(value, output).encode(), nl=False)
+    settings.show_exactly(formatted(value, output))
 
 
 def formatted(value: JsonObject, output: Output) -> str:

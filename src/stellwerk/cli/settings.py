@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, TextIO, TypeVar
 
 import click
 
+from stellwerk.cli.errors import ReaderLeft
 from stellwerk.cli.text import Style
 
 if TYPE_CHECKING:
@@ -74,7 +75,23 @@ def show(lines: Iterable[str]) -> None:
 
     Not by `click.echo`: on an ASCII terminal that writes UTF-8 all the same.
     """
-    print(*lines, sep="\n", flush=True)
+    _write("\n".join(lines) + "\n")
+
+
+def show_exactly(text: str) -> None:
+    """A result for programs: UTF-8 whatever the locale says, and nothing added."""
+    _write(text.encode())
+
+
+def _write(text: str | bytes) -> None:
+    try:
+        if isinstance(text, bytes):
+            sys.stdout.buffer.write(text)
+        else:
+            sys.stdout.write(text)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        raise ReaderLeft from None
 
 
 def say(text: str) -> None:
@@ -128,7 +145,7 @@ def _option(field: str, *names: str, help: str, **more: object) -> Callable[[C],
 
 def general(command: C) -> C:
     """The options that make sense for whatever a verb does."""
-    command = _option("verbose", "-v", "--verbose", is_flag=True, help="Show the stack of a fault of stellwerk itself.")(command)
+    command = _option("verbose", "-v", "--verbose", is_flag=True, help="Show the stack of a fault of our own.")(command)
     command = _option("quiet", "-q", "--quiet", is_flag=True, help="Print the result and errors only.")(command)
     return _option("no_colour", "--no-color", is_flag=True, help="No colours, as with NO_COLOR=1.")(command)
 
