@@ -1,0 +1,68 @@
+"""Certificates are made anew exactly when one of the published findings applies."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from stellwerk.operators.btp import certificates
+from stellwerk.operators.btp.certificates import Decision, Pair, Renewal
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+WEEK = timedelta(hours=-168)
+GOOD = Pair(ends=NOW + timedelta(days=365))
+UNREADABLE = replace(GOOD, ends=None)
+NO_KEY = replace(GOOD, has_key=False)
+NO_CERTIFICATE = Pair(ends=None, has_certificate=False)
+WRONG_KEY = replace(GOOD, key_fits=False)
+ENDING = Pair(ends=NOW + timedelta(days=6, hours=23))
+FRESH_ENOUGH = Pair(ends=NOW + timedelta(days=7))
+EXPIRED = Pair(ends=NOW - timedelta(seconds=1))
+
+
+def decide(authority: Pair | None, webhook: Pair | None, *, chain_holds: bool = True) -> Decision:
+    return certificates.decide(authority, webhook, chain_holds=chain_holds, now=NOW, boundary=WEEK)
+
+
+@pytest.mark.parametrize("authority", [None, NO_CERTIFICATE, NO_KEY, UNREADABLE, WRONG_KEY, ENDING, EXPIRED])
+@pytest.mark.parametrize("webhook", [None, GOOD, UNREADABLE, ENDING])
+def test_a_flaw_of_the_authority_renews_both(authority: Pair | None, webhook: Pair | None) -> None:
+    assert decide(authority, webhook).renewal is Renewal.BOTH
+
+
+@pytest.mark.parametrize("webhook", [None, NO_CERTIFICATE, NO_KEY, UNREADABLE, WRONG_KEY, ENDING, EXPIRED])
+def test_a_flaw_of_the_webhooks_certificate_renews_it_alone(webhook: Pair | None) -> None:
+    assert decide(GOOD, webhook, chain_holds=False).renewal is Renewal.WEBHOOK
+
+
+def test_a_certificate_of_another_authority_renews_both() -> None:
+    assert decide(GOOD, GOOD, chain_holds=False).renewal is Renewal.BOTH
+
+
+def test_good_certificates_are_left_alone() -> None:
+    assert decide(GOOD, GOOD) == Decision(Renewal.NOTHING)
+    assert decide(FRESH_ENOUGH, FRESH_ENOUGH) == Decision(Renewal.NOTHING)
+
+
+@pytest.mark.parametrize(
+    ("authority", "webhook", "why"),
+    [
+        (None, GOOD, "ca-server-cert is absent"),
+        (GOOD, NO_KEY, "webhook-server-cert lacks its certificate or its key"),
+        (GOOD, ENDING, "webhook-server-cert is about to expire"),
+        (EXPIRED, GOOD, "ca-server-cert is expired"),
+        (WRONG_KEY, GOOD, "ca-server-cert holds a key that is not its certificate's"),
+        (UNREADABLE, GOOD, "ca-server-cert holds no readable certificate"),
+    ],
+)
+def test_the_reason_for_a_renewal_is_told(authority: Pair | None, webhook: Pair | None, why: str) -> None:
+    assert decide(authority, webhook).why == why
+
+
+def test_the_certificate_is_for_the_service_in_its_namespace() -> None:
+    assert certificates.service_names("kyma-system") == (
+        "sap-btp-operator-webhook-service.kyma-system.svc",
+        "sap-btp-operator-webhook-service.kyma-system",
+    )

@@ -1,0 +1,312 @@
+"""What the required Secret lacks is named, never shown; and what the operand runs with follows it."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from stellwerk.kube.names import ObjectKey
+from stellwerk.operators.btp import credentials
+from stellwerk.operators.btp.credentials import Comparison, Credentials, Drift, OperandPod, SecretProblem
+from stellwerk.operators.btp.reasons import Reason
+
+COMPLETE = {
+    "clientid": "client-one",
+    "clientsecret": "canary-4711",
+    "sm_url": "https://sm.example.com",
+    "tokenurl": "https://token.example.com",
+    "cluster_id": "cluster-one",
+}
+PREVIOUS_NAMESPACE = "operator.kyma-project.io/previous-credentials-namespace"
+PREVIOUS_ID = "operator.kyma-project.io/previous-cluster-id"
+
+
+def encoded(values: dict[str, str]) -> dict[str, str]:
+    return {key: base64.b64encode(value.encode()).decode() for key, value in values.items()}
+
+
+def read(values: dict[str, str], annotations: dict[str, str] | None = None) -> Credentials | SecretProblem:
+    return credentials.read(encoded(values), annotations or {}, default_namespace="kyma-system")
+
+
+def good(annotations: dict[str, str] | None = None, **values: str) -> Credentials:
+    found = read({**COMPLETE, **values}, annotations)
+    assert isinstance(found, Credentials)
+    return found
+
+
+def problem(values: dict[str, str]) -> str:
+    found = read(values)
+    assert isinstance(found, SecretProblem)
+    assert found.reason is Reason.InvalidSecret
+    return found.message
+
+
+def test_a_complete_secret_gives_credentials_for_the_operand() -> None:
+    found = good(extra="kept", credentials_namespace="")
+
+    assert (found.namespace, found.cluster_id) == ("kyma-system", "cluster-one")
+    assert set(found.operand_data) == {"clientid", "clientsecret", "sm_url", "tokenurl", "extra"}
+    assert found.operand_data["extra"] == encoded({"x": "kept"})["x"]
+
+
+def test_the_secret_may_name_another_namespace() -> None:
+    assert good(credentials_namespace="elsewhere").namespace == "elsewhere"
+
+
+def test_missing_keys_are_named_in_the_published_order() -> None:
+    values = {key: value for key, value in COMPLETE.items() if key not in ("cluster_id", "clientsecret")}
+
+    assert problem(values) == "key(s) clientsecret, cluster_id not found"
+    assert problem({}) == "key(s) clientid, clientsecret, sm_url, tokenurl, cluster_id not found"
+
+
+def test_empty_values_are_named_in_the_published_order() -> None:
+    values = {**COMPLETE, "cluster_id": "", "clientsecret": ""}
+
+    assert problem(values) == "missing value(s) for clientsecret, cluster_id key(s)"
+
+
+def test_missing_keys_and_empty_values_are_named_together() -> None:
+    values = {**COMPLETE, "tokenurl": ""}
+    del values["clientid"]
+
+    assert problem(values) == "key(s) clientid not found, missing value(s) for tokenurl key(s)"
+
+
+def test_a_cluster_id_that_is_no_text_is_refused() -> None:
+    data = {**encoded(COMPLETE), "cluster_id": base64.b64encode(b"\xff\xfe").decode()}
+
+    assert credentials.read(data, {}, default_namespace="x") == SecretProblem(
+        Reason.InvalidSecret, "value(s) of cluster_id key(s) not readable as text"
+    )
+
+
+def test_the_missing_secret_is_named_as_it_is_called_now() -> None:
+    assert credentials.missing(ObjectKey("ns", "other")) == SecretProblem(
+        Reason.MissingSecret, "other Secret in ns namespace not found"
+    )
+
+
+def test_no_text_form_shows_a_value() -> None:
+    secret = encoded(COMPLETE)["clientsecret"]
+    found = good()
+
+    for text in (
+        repr(found),
+        str(found),
+        repr(Comparison(wanted=found, namespace="x", config_cluster_id=None, initial_cluster_id=None)),
+    ):
+        assert "canary-4711" not in text
+        assert secret not in text
+
+
+@pytest.mark.parametrize(
+    ("labels", "expected"),
+    [
+        ({"app.kubernetes.io/managed-by": "kcp-kyma-environment-broker"}, True),
+        ({"app.kubernetes.io/managed-by": "btp-manager"}, True),
+        ({"app.kubernetes.io/managed-by": "helm"}, False),
+        ({}, False),
+    ],
+)
+def test_only_a_labelled_secret_is_for_us(labels: dict[str, str], expected: bool) -> None:
+    assert credentials.is_for_us(labels) is expected
+
+
+# ---- drift
+
+
+def compared(
+    *, namespace: str = "kyma-system", config: str | None = "cluster-one", initial: str | None = "cluster-one",
+    annotations: dict[str, str] | None = None, **values: str,
+) -> Comparison:  # fmt: skip
+    return Comparison(
+        wanted=good(annotations, **values), namespace=namespace, config_cluster_id=config, initial_cluster_id=initial
+    )
+
+
+def test_an_operand_that_agrees_has_no_drift_and_nothing_to_do() -> None:
+    for calm in (compared(), compared(initial=None), compared(initial=""), compared(config=None, initial=None)):
+        assert calm.drift is None
+        assert calm.preparation.annotations == {}
+        assert calm.preparation.stale_cluster_id_secret is None
+        assert not calm.cleanup
+
+
+def test_a_changed_namespace_comes_before_a_changed_cluster_id() -> None:
+    changed = compared(credentials_namespace="new", cluster_id="cluster-two")
+
+    assert changed.drift == Drift(
+        Reason.CredentialsNamespaceChanged, "credentials namespace changed from kyma-system to new"
+    )
+
+
+def test_a_changed_cluster_id_is_drift() -> None:
+    assert compared(cluster_id="cluster-two").drift == Drift(
+        Reason.ClusterIdChanged, "cluster ID changed from cluster-one to cluster-two"
+    )
+
+
+def test_a_wrong_initial_cluster_id_is_seen_before_the_operand_crashes() -> None:
+    assert compared(initial="former").drift == Drift(
+        Reason.ClusterIdChanged, "cluster ID changed from former to cluster-one"
+    )
+
+
+def test_a_changed_namespace_is_remembered_and_cleaned_up_after() -> None:
+    changed = compared(credentials_namespace="new")
+
+    assert changed.preparation.annotations == {PREVIOUS_NAMESPACE: "kyma-system"}
+    assert changed.preparation.stale_cluster_id_secret is None
+    assert changed.cleanup.secrets == (
+        ObjectKey("kyma-system", "sap-btp-operator-clusterid"),
+        ObjectKey("kyma-system", "sap-btp-service-operator"),
+    )
+    assert changed.cleanup.restart_operand
+
+
+def test_a_changed_cluster_id_keeps_the_credentials_secret() -> None:
+    changed = compared(cluster_id="cluster-two")
+
+    assert changed.preparation.annotations == {PREVIOUS_ID: "cluster-one"}
+    assert changed.cleanup.secrets == (ObjectKey("kyma-system", "sap-btp-operator-clusterid"),)
+    assert changed.cleanup.restart_operand
+
+
+def test_a_stale_initial_cluster_id_is_deleted_before_the_apply() -> None:
+    stale = compared(initial="former")
+
+    assert stale.preparation.annotations == {PREVIOUS_ID: "former"}
+    assert stale.preparation.stale_cluster_id_secret == ObjectKey("kyma-system", "sap-btp-operator-clusterid")
+
+
+def test_on_a_fresh_cluster_a_stale_initial_cluster_id_is_deleted_too() -> None:
+    fresh = compared(config=None, initial="former")
+
+    assert fresh.preparation.stale_cluster_id_secret is not None
+    assert not fresh.cleanup
+
+
+def test_what_is_remembered_already_is_not_written_again() -> None:
+    again = compared(
+        credentials_namespace="new",
+        cluster_id="cluster-two",
+        annotations={PREVIOUS_NAMESPACE: "kyma-system", PREVIOUS_ID: "cluster-one"},
+    )
+
+    assert again.preparation.annotations == {}
+
+
+@pytest.mark.parametrize(
+    ("found", "previous", "expected"),
+    [
+        ([], "", "new"),
+        (["old"], "", "old"),
+        (["b", "a"], "", "a"),
+        (["a", "new", "old"], "old", "old"),
+        (["new"], "old", "new"),
+    ],
+)
+def test_while_two_secrets_exist_the_annotation_tells_the_old_one(
+    found: list[str], previous: str, expected: str
+) -> None:
+    wanted = good({PREVIOUS_NAMESPACE: previous} if previous else {}, credentials_namespace="new")
+
+    assert credentials.operand_namespace(found, wanted) == expected
+
+
+def test_only_failing_pods_of_the_operand_in_the_chart_namespace_are_restarted() -> None:
+    pods = [
+        OperandPod(ObjectKey("kyma-system", "sap-btp-operator-controller-manager-b"), False),
+        OperandPod(ObjectKey("kyma-system", "sap-btp-operator-controller-manager-a"), True),
+        OperandPod(ObjectKey("kyma-system", "sap-btp-operator-controller-manager-c"), None),
+        OperandPod(ObjectKey("other", "sap-btp-operator-controller-manager-d"), False),
+        OperandPod(ObjectKey("kyma-system", "something-else"), False),
+    ]
+
+    failing = credentials.pods_to_restart(pods, "kyma-system", failing_only=True)
+    every = credentials.pods_to_restart(pods, "kyma-system", failing_only=False)
+
+    assert [key.name[-1] for key in failing] == ["b"]
+    assert [key.name[-1] for key in every] == ["a", "b", "c"]
+
+
+# ---- a move that may stop anywhere
+
+
+@dataclass
+class World:
+    """The cluster, as far as credentials go."""
+
+    wanted: dict[str, str]
+    credentials_in: set[str]
+    config: str | None
+    initial_in: dict[str, str]
+    annotations: dict[str, str] = field(default_factory=dict)
+
+    def compare(self) -> Comparison:
+        found = good(self.annotations, **self.wanted)
+        namespace = credentials.operand_namespace(self.credentials_in, found)
+        return Comparison(
+            wanted=found,
+            namespace=namespace,
+            config_cluster_id=self.config,
+            initial_cluster_id=self.initial_in.get(namespace),
+        )
+
+    def provision(self) -> Iterator[None]:
+        """One provisioning pass; the process may stop at each yield."""
+        seen = self.compare()
+        self.annotations.update(seen.preparation.annotations)
+        yield
+        if stale := seen.preparation.stale_cluster_id_secret:
+            self.initial_in.pop(stale.namespace, None)
+        yield
+        self.config = seen.wanted.cluster_id
+        yield
+        self.credentials_in.add(seen.wanted.namespace)
+        yield
+        for secret in seen.cleanup.secrets:
+            if secret.name == "sap-btp-operator-clusterid":
+                self.initial_in.pop(secret.namespace, None)
+            else:
+                self.credentials_in.discard(secret.namespace)
+            yield
+
+
+NAMESPACES = st.sampled_from(["a", "kyma-system", "z"])
+IDS = st.sampled_from(["cluster-one", "cluster-two", "cluster-three"])
+
+
+@given(
+    old=st.tuples(NAMESPACES, IDS),
+    new=st.tuples(NAMESPACES, IDS),
+    initial=st.none() | IDS,
+    stops=st.lists(st.integers(0, 6), max_size=4),
+)
+def test_a_move_ends_in_the_new_place_wherever_it_was_interrupted(
+    old: tuple[str, str], new: tuple[str, str], initial: str | None, stops: list[int]
+) -> None:
+    world = World(
+        wanted={"credentials_namespace": new[0], "cluster_id": new[1]},
+        credentials_in={old[0]},
+        config=old[1],
+        initial_in={old[0]: initial} if initial else {},
+    )
+
+    for stop in stops:
+        for _ in zip(range(stop), world.provision(), strict=False):
+            pass
+    for _ in world.provision():
+        pass
+
+    assert world.compare().drift is None
+    assert world.credentials_in == {new[0]}
+    assert world.config == new[1]
+    assert set(world.initial_in.values()) <= {new[1]}

@@ -1,0 +1,117 @@
+"""The record of versions shifts by one, and nothing that users need is ever pruned by it."""
+
+from __future__ import annotations
+
+import pytest
+
+from stellwerk.apply.desired import Address
+from stellwerk.apply.inventory import stale
+from stellwerk.apply.plan import Live
+from stellwerk.kube.meta import ObjectMeta
+from stellwerk.kube.model import PartialObjectMetadata
+from stellwerk.kube.names import GroupVersionKind, ObjectKey, Resource
+from stellwerk.operators.btp import versions
+from stellwerk.operators.btp.versions import DamagedRecord, Record
+
+CONFIG_MAP = GroupVersionKind("", "v1", "ConfigMap")
+DEPLOYMENT = GroupVersionKind("apps", "v1", "Deployment")
+JOB = GroupVersionKind("batch", "v1", "Job")
+FIRST = versions.after_apply(None, "v1", [CONFIG_MAP, JOB])
+
+
+def test_the_first_installation_is_its_own_predecessor() -> None:
+    assert (FIRST.old_version, FIRST.current_version) == ("v1", "v1")
+    assert FIRST.old_kinds == FIRST.current_kinds == (CONFIG_MAP, JOB)
+
+
+def test_another_version_shifts_the_record_by_one() -> None:
+    second = versions.after_apply(FIRST, "v2", [CONFIG_MAP, DEPLOYMENT])
+
+    assert (second.old_version, second.current_version) == ("v1", "v2")
+    assert second.old_kinds == (CONFIG_MAP, JOB)
+    assert second.kinds == (CONFIG_MAP, DEPLOYMENT, JOB)
+
+
+def test_the_same_version_again_changes_nothing_and_forgets_no_kind() -> None:
+    assert versions.after_apply(FIRST, "v1", [CONFIG_MAP, JOB]) == FIRST
+    assert versions.after_apply(FIRST, "v1", [DEPLOYMENT]).current_kinds == (CONFIG_MAP, JOB, DEPLOYMENT)
+
+
+def test_the_record_is_a_config_map_with_the_published_keys() -> None:
+    body = versions.config_map(FIRST, "kyma-system")
+
+    assert body["metadata"] == {
+        "name": "btp-manager-versions",
+        "namespace": "kyma-system",
+        "labels": {"app.kubernetes.io/managed-by": "btp-manager", "kyma-project.io/module": "btp-operator"},
+    }
+    data = body["data"]
+    assert isinstance(data, dict)
+    assert list(data) == ["currentChartVersion", "currentGvks", "oldChartVersion", "oldGvks"]
+
+
+def test_a_record_reads_back_the_same() -> None:
+    assert versions.parse(FIRST.data()) == FIRST
+
+
+def test_a_record_of_the_original_operator_is_read() -> None:
+    kinds = '- group: apps\n  version: v1\n  kind: Deployment\n- group: ""\n  version: v1\n  kind: ConfigMap\n'
+    data = {"currentChartVersion": "v0.2", "currentGvks": kinds, "oldChartVersion": "v0.1", "oldGvks": kinds}
+
+    assert versions.parse(data) == Record(
+        current_version="v0.2",
+        current_kinds=(DEPLOYMENT, CONFIG_MAP),
+        old_version="v0.1",
+        old_kinds=(DEPLOYMENT, CONFIG_MAP),
+    )
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"oldGvks": ""}, "has no oldGvks"),
+        ({"currentGvks": "text"}, "currentGvks"),
+        ({"currentGvks": "- kind: 1"}, "currentGvks"),
+        ({"oldGvks": "["}, "oldGvks"),
+    ],
+)
+def test_a_damaged_record_is_named(change: dict[str, str], said: str) -> None:
+    with pytest.raises(DamagedRecord, match=said):
+        versions.parse({**FIRST.data(), **change})
+
+
+DEFINITIONS = Resource("apiextensions.k8s.io", "v1", "CustomResourceDefinition", "customresourcedefinitions", False)
+
+
+def live(name: str, **labels: str) -> tuple[Address, Live]:
+    address = Address(DEFINITIONS, ObjectKey("", name))
+    return address, PartialObjectMetadata(metadata=ObjectMeta(name=name, labels=labels))
+
+
+OURS = {"app.kubernetes.io/managed-by": "btp-manager"}
+INSTANCES = "serviceinstances.services.cloud.sap.com"
+
+
+def test_what_an_older_version_left_is_stale() -> None:
+    present = dict(
+        [
+            live("old", **OURS, **{"chart-version": "v1"}),
+            live("old-too", **OURS, **{"app.kubernetes.io/chart-version": "v1"}),
+            live("new", **OURS, **{"chart-version": "v2"}),
+            live("certificate", **OURS),
+            live("foreign", **{"chart-version": "v1"}),
+        ]
+    )
+
+    assert {a.key.name for a in stale(present, [], versions.marks("v2"))} == {"old", "old-too"}
+
+
+def test_the_definitions_of_users_objects_stay_while_users_have_objects() -> None:
+    present = dict([live(INSTANCES, **OURS, **{"chart-version": "v1"})])
+
+    def pruned(*, has_users_objects: bool) -> set[str]:
+        spared = versions.spared(has_users_objects=has_users_objects)
+        return {a.key.name for a in stale(present, [], versions.marks("v2"), spared=spared)}
+
+    assert pruned(has_users_objects=True) == set()
+    assert pruned(has_users_objects=False) == {INSTANCES}
