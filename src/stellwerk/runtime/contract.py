@@ -92,6 +92,8 @@ class ReconcileError(Exception):
 
     reason: str = ""
     retry: Retry = Retry.BACKOFF
+    retry_after_seconds: float | None = None
+    """A delay that the reconciler chose itself, in the place of the queue's back-off."""
 
 
 class Reconciler(Protocol[T_contra, S]):

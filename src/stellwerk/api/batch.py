@@ -1,0 +1,33 @@
+"""Jobs, as far as operators read them (batch/v1)."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import msgspec
+
+from stellwerk.kube.meta import Condition, Record
+from stellwerk.kube.model import Kind
+from stellwerk.kube.names import Resource
+
+
+class JobStatus(Record, frozen=True, kw_only=True):
+    """How far the Job is."""
+
+    active: int = 0
+    succeeded: int = 0
+    failed: int = 0
+    conditions: tuple[Condition, ...] = ()
+
+
+class Job(Kind, frozen=True, kw_only=True):
+    """Runs pods until some have succeeded."""
+
+    resource: ClassVar[Resource] = Resource("batch", "v1", "Job", "jobs", namespaced=True)
+
+    status: JobStatus = msgspec.field(default_factory=JobStatus)
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether it succeeded or failed for good."""
+        return any(condition.type in ("Complete", "Failed") and condition.is_true for condition in self.status.conditions)

@@ -1,0 +1,194 @@
+"""The BTP Manager as one thing: its parts put together and given to a manager."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from prometheus_client import Counter, Gauge
+
+from stellwerk.kube.names import ObjectKey
+from stellwerk.operators.btp import api
+from stellwerk.operators.btp.api import BtpOperator, BtpOperatorStatus, State
+from stellwerk.operators.btp.diagnose import Diagnosis
+from stellwerk.operators.btp.observe import Observer, SecretReader
+from stellwerk.operators.btp.probe import Probe, ProbeSettings
+from stellwerk.operators.btp.provision import Provisioner
+from stellwerk.operators.btp.reconcile import BtpReconciler
+from stellwerk.operators.btp.release import SHIPPED
+from stellwerk.operators.btp.removal import Removal
+from stellwerk.operators.btp.settings import Settings
+from stellwerk.operators.btp.setup import Caches, caches
+from stellwerk.operators.btp.tunables import Tunables
+from stellwerk.operators.btp.webhooks import Webhooks
+from stellwerk.runtime.controller import Controller, EventSink, only_status_changed
+from stellwerk.runtime.informer import Delta
+from stellwerk.runtime.manager import Manager
+from stellwerk.runtime.status import StatusWriter
+
+CONTROLLER = "btpoperator"
+IMAGE_VARIABLE = "SAP_BTP_SERVICE_OPERATOR"
+
+
+class MissingImage(Exception):
+    """The environment does not say which image the operand runs."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            f"the environment variable {IMAGE_VARIABLE} is not set: it names the image of the SAP BTP service operator"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class BtpManager:
+    """The parts that others may ask for."""
+
+    controller: Controller[BtpOperator, BtpOperatorStatus]
+    tunables: Tunables
+    caches: Caches
+    observer: Observer
+
+
+def install(
+    manager: Manager, settings: Settings, environment: Mapping[str, str], *, recorder: EventSink | None = None
+) -> BtpManager:
+    """Give the BTP Manager to a manager. `environment` is read again at each pass, as the original does.
+
+    Raises MissingImage where SAP_BTP_SERVICE_OPERATOR is not set at all.
+    """
+    if IMAGE_VARIABLE not in environment:
+        raise MissingImage
+    metrics = BtpMetrics(manager)
+    tunables = Tunables(settings, metrics.custom_config)
+    woken: list[BtpOperatorController] = []
+
+    def wake() -> None:
+        for controller in woken:
+            for key in _leading(observer):
+                controller.queue.add(key)
+
+    seen = caches(manager, wake=wake, settings=settings)
+    secrets = SecretReader(manager.client)
+    observer = Observer(seen, secrets, lambda: tunables.settings, manager.clock, set())
+    reconciler = _reconciler(manager, observer, tunables, environment, metrics)
+    controller = Controller(
+        CONTROLLER,
+        seen.operators,
+        reconciler,
+        write_status=StatusWriter(client=manager.client, clock=manager.clock),
+        recorder=recorder,
+        metrics=manager.metrics,
+        clock=manager.clock,
+    )
+    _wire(controller, seen, tunables, observer)
+    woken.append(controller)
+    manager.add_controller(controller)
+    if probing := ProbeSettings.of(environment, settings.probe_interval):
+        report = metrics.credential_probe
+        probe = Probe(manager.client, probing, clock=manager.clock, leader=observer.leader, report=report)
+        manager.add_controller(probe)
+    return BtpManager(controller, tunables, seen, observer)
+
+
+BtpOperatorController = Controller[BtpOperator, BtpOperatorStatus]
+
+
+class BtpMetrics:
+    """The original's own metrics, under its names."""
+
+    def __init__(self, manager: Manager) -> None:
+        self._regenerations = Counter(
+            "btpmanager_certs_regenerations",
+            "How often certificates of the operand's webhooks were made anew",
+            registry=None,
+        )
+        self._custom_config = Gauge(
+            "btpmanager_custom_config_applied", "1 while the ConfigMap with tunables exists, else 0", registry=None
+        )
+        self._probe = Gauge(
+            "btpmanager_credential_probe_status", "1 while the CA-bundle probe alerts, else 0", registry=None
+        )
+        for collector in (self._regenerations, self._custom_config, self._probe):
+            manager.metrics.register(collector)
+
+    def regenerated(self) -> None:
+        """Certificates were made anew."""
+        self._regenerations.inc()
+
+    def custom_config(self, exists: bool) -> None:
+        """Whether the ConfigMap with tunables exists."""
+        self._custom_config.set(int(exists))
+
+    def credential_probe(self, alerts: bool) -> None:
+        """What the CA-bundle probe found."""
+        self._probe.set(int(alerts))
+
+
+def in_force(settings: Settings, working_directory: Path) -> Settings:
+    """The settings with the module's folders resolved.
+
+    Relative ones lie in the working directory, as with the original; where it has none, the module that we ship is
+    taken.
+    """
+    root = working_directory if (working_directory / settings.resources_path).is_dir() else SHIPPED
+    return replace(
+        settings,
+        resources_path=str(root / settings.resources_path),
+        manager_resources_path=str(root / settings.manager_resources_path),
+        chart_path=str(root / settings.chart_path),
+    )
+
+
+def _reconciler(
+    manager: Manager, observer: Observer, tunables: Tunables, environment: Mapping[str, str], metrics: BtpMetrics
+) -> BtpReconciler:
+    client, clock = manager.client.with_field_manager(api.OPERATOR_NAME), manager.clock
+
+    def settings() -> Settings:
+        return tunables.settings
+
+    webhooks = Webhooks(observer, settings, clock, metrics.regenerated)
+    provisioner = Provisioner(client, observer, webhooks, settings, lambda: environment.get(IMAGE_VARIABLE, ""), clock)
+    return BtpReconciler(
+        client=client,
+        observer=observer,
+        provisioner=provisioner,
+        removal=Removal(client, observer, settings, clock),
+        diagnosis=Diagnosis(client, observer),
+        status_writer=StatusWriter(client=client, clock=clock),
+        settings=settings,
+        clock=clock,
+    )
+
+
+def _wire(controller: BtpOperatorController, seen: Caches, tunables: Tunables, observer: Observer) -> None:
+    """Which change wakes whom. What concerns the module wakes the leader; a CR that comes or goes wakes all."""
+
+    def leading(delta: object) -> Iterable[ObjectKey]:
+        return _leading(observer)
+
+    def all_when_leaders_may_change(delta: Delta[BtpOperator]) -> Iterable[ObjectKey]:
+        changed = delta.old is None or delta.new is None or delta.old.metadata.labels != delta.new.metadata.labels
+        return [operator.key for operator in seen.operators.store.all()] if changed else ()
+
+    seen.tunables.on_change(tunables.take)
+    controller.ignore_updates(_is_own_verdict)
+    controller.watches(seen.operators, all_when_leaders_may_change)
+    controller.watches(seen.tunables, leading)
+    controller.watches(seen.secrets, leading)
+    controller.watches(seen.cluster_id_secrets, leading)
+    controller.watches(seen.pods, leading)
+    controller.watches(seen.instances, leading)
+    controller.watches(seen.bindings, leading)
+
+
+def _leading(observer: Observer) -> Iterable[ObjectKey]:
+    leader = observer.leader()
+    return () if leader is None else (leader.key,)
+
+
+def _is_own_verdict(old: BtpOperator, new: BtpOperator) -> bool:
+    """A status that tells of a failure does not start the next try: a change or the clock does."""
+    state = new.status.state if new.status else None
+    return state in (State.Error, State.Warning) and only_status_changed(old, new)

@@ -1,0 +1,284 @@
+"""From what is seen of a BtpOperator to the next step (pure).
+
+The states and who comes next:
+
+    (none) ──► Processing ──► Ready ◄──────────────┐
+                  ▲  │          │ drift, failure   │
+                  │  ▼          ▼                  │
+                  └─ Error, Warning ──► Processing ┘        somebody or the clock mends the cause
+    any ──► Deleting/HardDeleting ──► (gone)
+                │      ▲     └──► Deleting/SoftDeleting ──► (gone)
+                ▼      │ the last instance and binding went, or the force label came
+          Warning/ServiceInstancesAndBindingsNotCleaned
+
+A step that only changes what is shown (`Turn`) is a pass of its own, because Lifecycle Manager and people follow the
+states by a watch. Everything else is decided from what is there, so a pass may be repeated after a crash at any point.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import TypeAlias
+
+from stellwerk.kube.names import ObjectKey
+from stellwerk.operators.btp import api
+from stellwerk.operators.btp.api import BtpOperator, State
+from stellwerk.operators.btp.credentials import Comparison, Credentials, SecretProblem
+from stellwerk.operators.btp.reasons import Reason
+from stellwerk.runtime import finalizer
+
+NAMED_BLOCKERS = 5
+"""How many service instances and bindings a message names; the counts are always complete."""
+
+
+@dataclass(frozen=True, slots=True)
+class Blockers:
+    """What users still have in the cluster, each by namespace and name."""
+
+    instances: tuple[ObjectKey, ...] = ()
+    bindings: tuple[ObjectKey, ...] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self.instances or self.bindings)
+
+    def __str__(self) -> str:
+        named = [f"ServiceInstance {key}" for key in sorted(self.instances)]
+        named += [f"ServiceBinding {key}" for key in sorted(self.bindings)]
+        more = len(named) - NAMED_BLOCKERS
+        rest = f" and {more} more" if more > 0 else ""
+        return f"{', '.join(named[:NAMED_BLOCKERS])}{rest}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Snapshot:
+    """One BtpOperator and all that decides about it. `required_secret` is what it says, or what is wrong with it."""
+
+    operator: BtpOperator
+    leader: BtpOperator | None
+    """The CR that represents the module; None when no CR qualifies."""
+    fixed: bool
+    """Whether only the CR in the standard place may lead."""
+    required_secret: Credentials | SecretProblem
+    comparison: Comparison | None
+    """What the required Secret asks for beside what the operand has; None while the Secret is of no use."""
+    blockers: Blockers
+    now: datetime
+    hard_delete_timeout: timedelta
+
+    @property
+    def state(self) -> State | None:
+        """What the CR shows; None when it was never reconciled."""
+        return self.operator.status.state if self.operator.status else None
+
+    @property
+    def reason(self) -> str:
+        """The reason of the CR's condition; empty when there is none."""
+        status = self.operator.status
+        return status.conditions[0].reason if status and status.conditions else ""
+
+    @property
+    def message(self) -> str:
+        """The message of the CR's condition; empty when there is none."""
+        status = self.operator.status
+        return status.conditions[0].message if status and status.conditions else ""
+
+    @property
+    def leads(self) -> bool:
+        """Whether this CR represents the module."""
+        return self.leader is not None and self.leader.metadata.uid == self.operator.metadata.uid
+
+    @property
+    def is_forced(self) -> bool:
+        """Whether the user asked to delete service instances and bindings too."""
+        return self.operator.metadata.labels.get(api.FORCE_DELETE_LABEL) == "true"
+
+
+@dataclass(frozen=True, slots=True)
+class Rest:
+    """Nothing to do until something changes."""
+
+
+@dataclass(frozen=True, slots=True)
+class StandAside:
+    """Not the leader: say so, and hold nothing back. Next: Turn, once this CR leads."""
+
+    reason: Reason
+    message: str
+    release: bool
+    """Whether our finalizer is on it, from an earlier version, and it is to go."""
+
+
+@dataclass(frozen=True, slots=True)
+class Adopt:
+    """Put our finalizer on the CR, so that it cannot go before the module is removed. Next: Turn."""
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """Show another state; the pass after it acts on it."""
+
+    reason: Reason
+    message: str = ""
+    """Empty: the reason's own text."""
+
+
+@dataclass(frozen=True, slots=True)
+class Complain:
+    """The required Secret is missing or wrong; only a change of it helps."""
+
+    problem: SecretProblem
+
+
+@dataclass(frozen=True, slots=True)
+class Provision:
+    """Bring the module up to date. Next: Ready, or an error."""
+
+    credentials: Credentials
+
+
+@dataclass(frozen=True, slots=True)
+class KeepUp:
+    """The module is Ready: look whether that is still true, and mend what was changed. Next: Ready, or an error."""
+
+    credentials: Credentials
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """Users still have instances: keep the module working so that they can delete them. Next: Turn to HardDeleting."""
+
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class HardDelete:
+    """Ask for the end of all bindings, then of all instances, and wait. Next: RemoveModule, or Turn to SoftDeleting."""
+
+    remaining: timedelta
+
+
+@dataclass(frozen=True, slots=True)
+class SoftDelete:
+    """Take the operand away and cut the finalizers of bindings and instances. Next: RemoveModule."""
+
+
+@dataclass(frozen=True, slots=True)
+class RemoveModule:
+    """Users have nothing left: remove the module, then our finalizer."""
+
+
+Step: TypeAlias = (
+    Rest | StandAside | Adopt | Turn | Complain | Provision | KeepUp | Wait | HardDelete | SoftDelete | RemoveModule
+)
+
+
+def leader(operators: list[BtpOperator], *, fixed: bool) -> BtpOperator | None:
+    """The CR that represents the module.
+
+    Oldest first. Creation times have whole seconds, so ties fall to the standard place, then to namespace and name. A
+    CR under deletion leads until it is gone: it may still hold the module.
+    """
+    candidates = [cr for cr in operators if cr.key == api.STANDARD_KEY] if fixed else operators
+    return min(candidates, key=_age, default=None)
+
+
+def _age(operator: BtpOperator) -> tuple[float, bool, str, str]:
+    created = operator.metadata.creation_timestamp
+    return (
+        created.timestamp() if created else 0.0,
+        operator.key != api.STANDARD_KEY,
+        operator.metadata.namespace,
+        operator.metadata.name,
+    )
+
+
+def next_step(seen: Snapshot) -> Step:
+    """What to do now. Every state has an answer; see the picture above."""
+    if not seen.leads:
+        return _aside(seen)
+    if seen.operator.metadata.is_terminating:
+        return _deletion(seen)
+    if not finalizer.present(seen.operator, api.FINALIZER):
+        return Adopt()
+    if seen.reason == Reason.OlderCRExists:
+        return Turn(Reason.Processing, f"{seen.operator.metadata.name} is the new leader")
+    match seen.state:
+        case None:
+            return Turn(Reason.Initialized)
+        case State.Processing:
+            return _with_secret(seen)
+        case State.Ready:
+            drift = seen.comparison.drift if seen.comparison else None
+            return Turn(drift.reason, drift.message) if drift else _with_secret(seen)
+        case State.Warning | State.Error | State.Deleting:
+            return _recovery(seen)
+
+
+def _aside(seen: Snapshot) -> Step:
+    release = seen.operator.metadata.is_terminating and finalizer.present(seen.operator, api.FINALIZER)
+    if seen.fixed:
+        return StandAside(Reason.WrongNamespaceOrName, "", release)
+    assert seen.leader is not None, "without a fixed place the oldest CR leads, so there is one"
+    return StandAside(Reason.OlderCRExists, older_cr_message(seen.leader), release)
+
+
+def older_cr_message(leading: BtpOperator) -> str:
+    """What a redundant CR says: who leads, and how to change that."""
+    name, namespace = leading.metadata.name, leading.metadata.namespace
+    return (
+        f"'{name}' BtpOperator CR in '{namespace}' namespace reconciles the module. "
+        f"To let this CR reconcile it instead, delete BtpOperator {namespace}/{name}"
+    )
+
+
+def _with_secret(seen: Snapshot) -> Step:
+    if isinstance(seen.required_secret, SecretProblem):
+        return Complain(seen.required_secret)
+    return KeepUp(seen.required_secret) if seen.state is State.Ready else Provision(seen.required_secret)
+
+
+def _recovery(seen: Snapshot) -> Step:
+    """Start over, unless the very same thing is still wrong with the required Secret."""
+    problem = seen.required_secret
+    if isinstance(problem, SecretProblem) and (seen.reason, seen.message) == (problem.reason, problem.message):
+        return Rest()
+    return Turn(Reason.Updated)
+
+
+def _deletion(seen: Snapshot) -> Step:
+    if not finalizer.present(seen.operator, api.FINALIZER):
+        return Rest()
+    was_blocked = seen.reason == Reason.ServiceInstancesAndBindingsNotCleaned
+    if seen.state is not State.Deleting and not was_blocked:
+        return Turn(Reason.HardDeleting)
+    if seen.blockers and not seen.is_forced:
+        return Wait(blocked_message(seen.blockers))
+    if was_blocked:
+        return Turn(
+            Reason.HardDeleting, "BtpOperator is to be deleted after cleaning service instance and binding resources"
+        )
+    if not seen.blockers:
+        return RemoveModule()
+    if seen.reason == Reason.SoftDeleting:
+        return SoftDelete()
+    remaining = seen.hard_delete_timeout - (seen.now - (hard_delete_start(seen.operator) or seen.now))
+    return HardDelete(remaining) if remaining > timedelta() else Turn(Reason.SoftDeleting)
+
+
+def blocked_message(blockers: Blockers) -> str:
+    """Why the deletion waits: how many, the first by name, and what to do."""
+    return (
+        "All service instances and bindings must be removed: "
+        f"{len(blockers.instances)} instance(s) and {len(blockers.bindings)} binding(s). Still there: {blockers}. "
+        f'Delete them, or label the BtpOperator {api.FORCE_DELETE_LABEL}="true" to have them deleted'
+    )
+
+
+def hard_delete_start(operator: BtpOperator) -> datetime | None:
+    """When the sweep over instances and bindings began; None before that, or where the annotation was tampered with."""
+    text = operator.metadata.annotations.get(api.HARD_DELETE_STARTED_ANNOTATION)
+    try:
+        return datetime.fromisoformat(text) if text else None
+    except ValueError:
+        return None

@@ -1,0 +1,280 @@
+"""Brings the module into the cluster and keeps it there: what a plan of `resources` needs is written, nothing else.
+
+A call never waits. It writes what is not as wanted and says how far the module is; the watches of what was written wake
+the next pass. On a module that is as wanted it sends no request at all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from stellwerk.api.apps import Deployment
+from stellwerk.api.core import ConfigMap, Secret
+from stellwerk.apply import inventory, plan
+from stellwerk.apply.desired import Address, Desired, Document, desired_set, kinds_of
+from stellwerk.apply.errors import ApplyError, Failure
+from stellwerk.apply.execute import Report, execute
+from stellwerk.apply.plan import Delete, Ledger, Live, Rules
+from stellwerk.apply.readiness import Readiness, assess, by_conditions
+from stellwerk.kube.client import Client
+from stellwerk.kube.errors import ApiError, NotServed
+from stellwerk.kube.model import Unstructured, metadata_of
+from stellwerk.kube.names import GroupVersionKind, ObjectKey, Resource
+from stellwerk.operators.btp import api, resources, versions
+from stellwerk.operators.btp.api import BtpOperator
+from stellwerk.operators.btp.credentials import Credentials
+from stellwerk.operators.btp.errors import ApplyFailed, ModuleUnreadable, OutdatedNotDeleted, Unread
+from stellwerk.operators.btp.observe import Observer
+from stellwerk.operators.btp.reasons import Reason
+from stellwerk.operators.btp.release import Loader, Places, Release
+from stellwerk.operators.btp.resources import Running, Values
+from stellwerk.operators.btp.settings import Settings
+from stellwerk.operators.btp.webhooks import Webhooks
+from stellwerk.runtime.clock import Clock
+
+RULES = Rules(field_manager=api.OPERATOR_NAME)
+OPERAND_CONDITIONS = ("Available", "Progressing")
+"""Both must be True: the original's rule for a Deployment, stricter than kstatus about a missing Progressing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unready:
+    """The first object of the module that is not ready, and why."""
+
+    address: Address
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far the module is. `written`: something was sent, so the caches do not tell the last word yet."""
+
+    version: str
+    written: bool
+    unready: Unready | None
+    held_until: float | None = None
+    """When an object that others keep changing may be restored again, on the clock's seconds."""
+
+
+@dataclass(slots=True)
+class Provisioner:
+    """The module's objects in the cluster. `image` answers with the operand's, from the environment."""
+
+    client: Client
+    observer: Observer
+    webhooks: Webhooks
+    settings: Callable[[], Settings]
+    image: Callable[[], str]
+    clock: Clock
+    loader: Loader = field(default_factory=Loader)
+    ledger: Ledger = field(default_factory=Ledger)
+    _absent: set[tuple[GroupVersionKind, ObjectKey]] = field(default_factory=set)
+    """Outdated objects that were looked for and are not there."""
+    _record: versions.Record | None = None
+
+    async def bring_up(self, operator: BtpOperator, credentials: Credentials) -> Progress:
+        """Write what is not as wanted. Raises ModuleFailed with the object and the cause."""
+        release = self.loader.load(Places.of(self.settings()))
+        await self._delete_outdated(release)
+        wanted = await self._wanted(release, operator, credentials)
+        report = await self._apply(wanted)
+        policies = await self._drop_network_policies(operator)
+        return Progress(
+            release.version,
+            bool(report.written) or policies,
+            self._first_unready(wanted),
+            held_until=self._plan(wanted).again_at,
+        )
+
+    async def finish(self) -> None:
+        """The module is ready: record its version, and delete what older versions left. Raises StepFailed."""
+        settings = self.settings()
+        release = self.loader.load(Places.of(settings))
+        record = versions.after_apply(await self._recorded(), release.version, release.kinds)
+        await self._prune(record, release)
+        if record != self._record:
+            await self.client.apply(ConfigMap, versions.config_map(record, settings.chart_namespace))
+            self._record = record
+
+    def forget(self) -> None:
+        """The module is gone: what was confirmed says nothing about the next one."""
+        self.ledger.clear()
+        self._absent.clear()
+        self._record = None
+
+    # What is wanted
+
+    async def _wanted(self, release: Release, operator: BtpOperator, credentials: Credentials) -> tuple[Desired, ...]:
+        settings = self.settings()
+        certificates = await self.webhooks.settled()
+        values = Values(
+            settings=settings,
+            credentials=credentials,
+            image=self.image(),
+            network_policies=resources.network_policies_wanted(operator.metadata.annotations),
+            ca_bundle=certificates.authority,
+            running=await self._running(credentials.namespace),
+        )
+        documents = (*resources.prepared(release, values), *certificates.documents)
+        try:
+            return desired_set(documents, await self._served(documents), namespace=settings.chart_namespace)
+        except ApplyError as error:
+            raise ApplyFailed(str(error)) from error
+
+    async def _running(self, namespace: str) -> Running | None:
+        """What the operand runs with. Its Secret is read only while no checksum tells what is in it."""
+        chart_namespace = self.settings().chart_namespace
+        caches = self.observer.caches.resources
+        deployment = caches[Deployment.resource].store.get(ObjectKey(chart_namespace, self.settings().deployment_name))
+        if deployment is None:
+            return None
+        config = caches[ConfigMap.resource].store.get(ObjectKey(chart_namespace, api.OPERAND_CONFIG_NAME))
+        running = Running.of(deployment.body, _texts(config), {})
+        if running.template_checksum or running.known_checksum:
+            return running
+        seen = self.observer.caches.secrets.store.get(ObjectKey(namespace, api.OPERAND_SECRET_NAME))
+        secret = await self.observer.secrets.read(seen)
+        return Running.of(deployment.body, _texts(config), secret.data if secret else {})
+
+    async def _served(self, documents: Iterable[Document]) -> Mapping[GroupVersionKind, Resource]:
+        """The resources of the documents' kinds, as far as the API server serves them."""
+        known: dict[GroupVersionKind, Resource] = {}
+        for gvk in kinds_of(documents):
+            try:
+                known[gvk] = await self.client.mapper.resource(gvk)
+            except NotServed:
+                continue  # named together with all other mistakes by desired_set
+        return known
+
+    # Writing
+
+    def _plan(self, wanted: Sequence[Desired]) -> plan.Plan:
+        return plan.plan(wanted, self.observer.module(), self.ledger, RULES, now=self.clock.monotonic())
+
+    async def _apply(self, wanted: Sequence[Desired]) -> Report:
+        await self.observer.caches.cover(one.resource for one in wanted)
+        report = await execute(self._plan(wanted), self.client, self.ledger, RULES, now=self.clock.monotonic())
+        self.observer.caches.expect(report)
+        if report.failures:
+            raise ApplyFailed(_chain(report.failures))
+        return report
+
+    async def _delete_outdated(self, release: Release) -> None:
+        """Delete by name what former releases had; each is looked for once and then left to the caches."""
+        failed = []
+        for document in resources.to_delete(release, self.settings()):
+            address = await self._address(document)
+            if address is None or self._is_known_absent(address):
+                continue
+            try:
+                await self._delete_by_name(address)
+            except ApiError as error:
+                failed.append((address.ref, str(error)))
+        if failed:
+            raise OutdatedNotDeleted(failed)
+
+    async def _address(self, document: Document) -> Address | None:
+        """Where the object would be; None for a kind that is not served, of which nothing can be left."""
+        served = await self._served([document])
+        try:
+            return next((one.address for one in desired_set([document], served)), None)
+        except ApplyError as error:
+            if not served:
+                return None
+            raise ModuleUnreadable(str(document.origin), str(error)) from error
+
+    def _is_known_absent(self, address: Address) -> bool:
+        return (address.resource.gvk, address.key) in self._absent and address not in self.observer.module()
+
+    async def _delete_by_name(self, address: Address) -> None:
+        target, key = metadata_of(address.resource), address.key
+        found = await self.client.find(target, key.name, key.namespace)
+        if found is not None and not found.metadata.is_terminating:
+            await self.client.delete(target, key.name, key.namespace, uid=found.metadata.uid, propagation="Background")
+        self._absent.add((address.resource.gvk, key))
+
+    async def _drop_network_policies(self, operator: BtpOperator) -> bool:
+        """Where the user opted out, delete every network policy of ours. Returns whether there were any."""
+        if resources.network_policies_wanted(operator.metadata.annotations):
+            return False
+        namespace = self.settings().chart_namespace
+        unwanted = {
+            address: live
+            for address, live in self.observer.module().items()
+            if address.resource.kind == "NetworkPolicy" and address.key.namespace == namespace
+        }
+        return bool((await self._delete(unwanted)).written)
+
+    async def _delete(self, unwanted: Mapping[Address, Live]) -> Report:
+        leaving = plan.Plan((tuple(Delete(address, live.metadata.uid) for address, live in unwanted.items()),))
+        report = await execute(leaving, self.client, self.ledger, RULES, now=self.clock.monotonic())
+        if report.failures:
+            raise OutdatedNotDeleted([(failure.ref, failure.cause) for failure in report.failures])
+        return report
+
+    # Versions
+
+    async def _recorded(self) -> versions.Record | None:
+        """The record, read once per process: an older release may have written it without our label."""
+        if self._record is None:
+            namespace = self.settings().chart_namespace
+            try:
+                found = await self.client.find(ConfigMap, api.VERSIONS_NAME, namespace)
+            except ApiError as error:
+                raise Unread(Reason.GettingConfigMapFailed, f"ConfigMap {api.VERSIONS_NAME}", str(error)) from error
+            self._record = versions.parse(found.data) if found is not None else None
+        return self._record
+
+    async def _prune(self, record: versions.Record, release: Release) -> None:
+        blockers = self.observer.blockers()
+        present = {**self.observer.module(), **await self._unwatched(record)}
+        stale = inventory.stale(
+            present,
+            wanted=set(self.ledger),
+            marks=versions.marks(release.version),
+            spared=versions.spared(has_users_objects=bool(blockers)),
+        )
+        if stale:
+            await self._delete(stale)
+
+    async def _unwatched(self, record: versions.Record) -> Mapping[Address, Live]:
+        """Objects of kinds that only an older version had: listed, because nothing watches them."""
+        found: dict[Address, Live] = {}
+        watched = {resource.gvk for resource in (*self.observer.caches.resources, Secret.resource)}
+        for gvk in record.kinds:
+            if gvk in watched:
+                continue
+            try:
+                resource = await self.client.mapper.resource(gvk)
+            except NotServed:
+                continue
+            listed = await self.client.list(metadata_of(resource), labels=api.MANAGED_SELECTOR)
+            found.update((Address(resource, obj.key), obj) for obj in listed.items)
+        return found
+
+    # Readiness
+
+    def _first_unready(self, wanted: Sequence[Desired]) -> Unready | None:
+        live = self.observer.module()
+        for one in wanted:
+            verdict = self._readiness(live.get(one.address))
+            if not verdict.is_ready:
+                return Unready(one.address, str(verdict))
+        return None
+
+    def _readiness(self, live: Live | None) -> Readiness:
+        if live is not None and not isinstance(live, Unstructured):
+            return assess(Unstructured({}, live.metadata), now=self.clock.now())
+        if live is not None and live.gvk == Deployment.resource.gvk:
+            return by_conditions(live, OPERAND_CONDITIONS)
+        return assess(live, now=self.clock.now())
+
+
+def _texts(config: Unstructured | None) -> dict[str, str]:
+    data = config.at("data") if config is not None else None
+    return {key: str(value) for key, value in data.items()} if isinstance(data, dict) else {}
+
+
+def _chain(failures: Sequence[Failure]) -> str:
+    return "; ".join(str(failure) for failure in failures)

@@ -1,0 +1,278 @@
+"""One pass over a BtpOperator: observe, decide, act, report."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import TypeVar
+
+from stellwerk.api.core import Pod, Secret
+from stellwerk.kube.client import Client
+from stellwerk.kube.errors import ApiError
+from stellwerk.kube.model import JsonObject, metadata_of
+from stellwerk.kube.names import ObjectKey
+from stellwerk.kube.patch import MergePatch
+from stellwerk.operators.btp import api, credentials, plan, reasons
+from stellwerk.operators.btp.api import BtpOperator, BtpOperatorStatus, State
+from stellwerk.operators.btp.credentials import Comparison, Credentials
+from stellwerk.operators.btp.diagnose import Diagnosis
+from stellwerk.operators.btp.errors import (
+    AnnotatingFailed,
+    CleanupFailed,
+    NotReadyInTime,
+    RemovalFailed,
+    SecretUnusable,
+    StaleClusterIdNotDeleted,
+    StepFailed,
+)
+from stellwerk.operators.btp.observe import Observer
+from stellwerk.operators.btp.plan import Snapshot, Step
+from stellwerk.operators.btp.provision import Progress, Provisioner
+from stellwerk.operators.btp.reasons import Reason
+from stellwerk.operators.btp.removal import Removal
+from stellwerk.operators.btp.settings import Settings
+from stellwerk.runtime import finalizer
+from stellwerk.runtime.clock import Clock
+from stellwerk.runtime.contract import Next, ReconcileError
+from stellwerk.runtime.status import StatusWriter
+
+T = TypeVar("T")
+
+FIRST_RETRY_SECONDS = 30.0
+EXPLAIN_AFTER_SECONDS = 5.0
+"""For how long an operand may start before the condition says what it waits for: a normal start needs no write."""
+RESIST_SECONDS = 5.0
+
+
+@dataclass(slots=True, kw_only=True)
+class BtpReconciler:
+    """Brings one BtpOperator one step closer to what it asks for."""
+
+    client: Client
+    observer: Observer
+    provisioner: Provisioner
+    removal: Removal
+    diagnosis: Diagnosis
+    status_writer: StatusWriter
+    settings: Callable[[], Settings]
+    clock: Clock
+    _failures: dict[ObjectKey, int] = field(default_factory=dict)
+    """How often in a row a CR ended in an error: its retries become rarer."""
+    _waiting_since: dict[ObjectKey, float] = field(default_factory=dict)
+    """Since when a CR waits for its module to become ready, on the clock's seconds."""
+
+    async def reconcile(self, operator: BtpOperator) -> Next[BtpOperatorStatus]:
+        """Observe, decide, act. Raises StepFailed for failures that the user should read about."""
+        seen = await self.observer.snapshot(operator)
+        try:
+            return await self._carry_out(plan.next_step(seen), seen)
+        except StepFailed as failure:
+            failure.retry_after_seconds = self._retry_seconds(operator.key)
+            raise
+
+    def explain(self, obj: BtpOperator, failure: ReconcileError) -> BtpOperatorStatus | None:
+        """The status that shows a failure."""
+        state = obj.status.state if obj.status else None
+        reason = failure.reason_in(state) if isinstance(failure, StepFailed) else Reason(failure.reason)
+        return reasons.status_for(obj.status, reason, str(failure), obj.metadata.generation, self.clock.now())
+
+    async def forget(self, key: ObjectKey) -> None:
+        """Drop what is remembered about a CR that is gone."""
+        self._failures.pop(key, None)
+        self._waiting_since.pop(key, None)
+
+    async def _carry_out(self, step: Step, seen: Snapshot) -> Next[BtpOperatorStatus]:
+        match step:
+            case plan.Rest():
+                return Next.done()
+            case plan.StandAside():
+                return await self._stand_aside(seen, step)
+            case plan.Adopt():
+                return await self._adopt(seen)
+            case plan.Turn(reason, message):
+                return Next.now(self._status(seen, reason, message))
+            case plan.Complain(problem):
+                raise SecretUnusable(problem)
+            case plan.Provision(wanted) | plan.KeepUp(wanted):
+                return await self._provision(seen, wanted)
+            case plan.Wait(message):
+                return await self._wait_for_users(seen, message)
+            case plan.HardDelete(remaining):
+                return await self._hard_delete(seen, remaining)
+            case plan.SoftDelete():
+                await self.removal.cut_loose()
+                return Next.after(RESIST_SECONDS)
+            case plan.RemoveModule():
+                return await self._remove_module(seen)
+
+    # Leading
+
+    async def _stand_aside(self, seen: Snapshot, step: plan.StandAside) -> Next[BtpOperatorStatus]:
+        if step.release:
+            await self._release(seen.operator)
+            return Next.done()
+        return Next.done(self._status(seen, step.reason, step.message))
+
+    async def _adopt(self, seen: Snapshot) -> Next[BtpOperatorStatus]:
+        adopted = await finalizer.add(self.client, seen.operator, api.FINALIZER)
+        self.observer.caches.operators.expect(adopted.key, adopted.metadata.resource_version)
+        return Next.now()
+
+    async def _release(self, operator: BtpOperator) -> None:
+        for name in (api.CHART_ERA_FINALIZER, api.FINALIZER):
+            await finalizer.remove(self.client, operator, name)
+
+    # Bringing the module up
+
+    async def _provision(self, seen: Snapshot, wanted: Credentials) -> Next[BtpOperatorStatus]:
+        if seen.comparison is not None and seen.state is State.Processing:
+            await self._prepare_move(seen.comparison)
+        progress = await self.provisioner.bring_up(seen.operator, wanted)
+        if progress.written:
+            self._waiting_since.pop(seen.operator.key, None)
+            return Next.now()
+        if progress.unready is not None:
+            return await self._wait_for_module(seen, progress)
+        self._waiting_since.pop(seen.operator.key, None)
+        if seen.comparison is not None and seen.state is State.Processing:
+            await self._clean_up_move(seen.comparison)
+        await self.provisioner.finish()
+        self._failures.pop(seen.operator.key, None)
+        return self._ready(seen, progress)
+
+    def _ready(self, seen: Snapshot, progress: Progress) -> Next[BtpOperatorStatus]:
+        interval = self.settings().ready_state_requeue_interval.total_seconds()
+        if progress.held_until is not None:
+            interval = min(interval, max(0.0, progress.held_until - self.clock.monotonic()))
+        status = None if seen.state is State.Ready else self._status(seen, Reason.ReconcileSucceeded)
+        return Next.after(interval, status)
+
+    async def _wait_for_module(self, seen: Snapshot, progress: Progress) -> Next[BtpOperatorStatus]:
+        """The module is applied and not ready yet: say what it waits for, and give up for now after ReadyTimeout."""
+        assert progress.unready is not None
+        now, timeout = self.clock.monotonic(), self.settings().ready_timeout.total_seconds()
+        waited = now - self._waiting_since.setdefault(seen.operator.key, now)
+        if waited < min(EXPLAIN_AFTER_SECONDS, timeout) and not self.diagnosis.is_obvious(progress.unready):
+            return Next.after(min(EXPLAIN_AFTER_SECONDS, timeout) - waited)
+        why = await self.diagnosis.why(progress.unready)
+        if waited >= timeout:
+            self._waiting_since.pop(seen.operator.key, None)
+            raise NotReadyInTime(progress.unready.address.ref, why)
+        if seen.state is State.Ready:
+            return Next.after(timeout - waited)
+        own_words = reasons.MEANINGS[Reason(seen.reason)].message or seen.message
+        message = f"{own_words}. Waiting for {progress.unready.address}: {why}"
+        return Next.after(timeout - waited, self._status(seen, Reason(seen.reason), message))
+
+    # Former credentials
+
+    async def _prepare_move(self, found: Comparison) -> None:
+        """Remember the former values on the required Secret, and take away what keeps the operand from starting."""
+        preparation = found.preparation
+        if preparation.annotations:
+            await _told(self._annotate_required_secret({**preparation.annotations}), AnnotatingFailed)
+        if preparation.stale_cluster_id_secret is not None:
+            await _told(self._delete_secret(preparation.stale_cluster_id_secret), StaleClusterIdNotDeleted)
+            await _told(self._delete_pods(failing_only=True), StaleClusterIdNotDeleted)
+
+    async def _clean_up_move(self, found: Comparison) -> None:
+        """Delete what belongs to the former values, the credentials last: while they are there, this is done again.
+
+        The operand's pods were replaced when its configuration changed; the checksum in their template sees to it.
+        """
+        for key in found.cleanup.secrets:
+            await _told(self._delete_secret(key), CleanupFailed)
+
+    async def _annotate_required_secret(self, notes: JsonObject) -> None:
+        settings = self.settings()
+        patch = MergePatch({"metadata": {"annotations": notes}})
+        target = metadata_of(Secret)
+        written = await self.client.patch(target, settings.secret_name, settings.chart_namespace, patch)
+        self.observer.caches.secrets.expect(written.key, written.metadata.resource_version)
+
+    async def _delete_secret(self, key: ObjectKey) -> None:
+        caches = self.observer.caches
+        seen = caches.secrets.store.get(key) or caches.cluster_id_secrets.store.get(key)
+        if seen is not None:
+            await self.client.delete(metadata_of(Secret), key.name, key.namespace, uid=seen.metadata.uid)
+
+    async def _delete_pods(self, *, failing_only: bool) -> None:
+        pods, namespace = self.observer.operand_pods(), self.settings().chart_namespace
+        for key in credentials.pods_to_restart(pods, namespace, failing_only=failing_only):
+            await self.client.delete(metadata_of(Pod), key.name, key.namespace)
+
+    # Taking the module away
+
+    async def _wait_for_users(self, seen: Snapshot, message: str) -> Next[BtpOperatorStatus]:
+        """Say what blocks the deletion, and keep the module working so that users can delete what they have."""
+        status = self._status(seen, Reason.ServiceInstancesAndBindingsNotCleaned, message)
+        if seen.reason != Reason.ServiceInstancesAndBindingsNotCleaned:
+            return Next.now(status)
+        if isinstance(seen.required_secret, Credentials):
+            await self.provisioner.bring_up(seen.operator, seen.required_secret)
+        return Next.after(self.settings().ready_state_requeue_interval.total_seconds(), status)
+
+    async def _hard_delete(self, seen: Snapshot, remaining: timedelta) -> Next[BtpOperatorStatus]:
+        await self.removal.note_start(seen.operator)
+        try:
+            await self.removal.sweep()
+        except ApiError:
+            return Next.now(self._status(seen, Reason.SoftDeleting))
+        return Next.after(remaining.total_seconds())
+
+    async def _remove_module(self, seen: Snapshot) -> Next[BtpOperatorStatus]:
+        if not await _told(self.removal.users_have_nothing(), RemovalFailed):
+            return Next.after(RESIST_SECONDS)  # the caches are behind; they will tell
+        try:
+            if not await self.removal.step():
+                return Next.done()
+        except RemovalFailed:
+            await self._restore(seen)
+            raise
+        self.provisioner.forget()
+        await self._hand_over(seen.operator)
+        return Next.done()
+
+    async def _restore(self, seen: Snapshot) -> None:
+        """A half-removed module helps nobody: bring it back while the removal waits for its next try."""
+        if isinstance(seen.required_secret, Credentials):
+            try:
+                await self.provisioner.bring_up(seen.operator, seen.required_secret)
+            except StepFailed:
+                return  # the removal's own failure is the one to tell
+
+    async def _hand_over(self, operator: BtpOperator) -> None:
+        """Let the CR go, and the next one begin."""
+        await self._release(operator)
+        self.observer.finished.add(operator.metadata.uid)
+        for other in self.observer.caches.operators.store.all():
+            if other.metadata.uid not in self.observer.finished and not other.metadata.is_terminating:
+                await self._show_after_deprovisioning(other)
+
+    async def _show_after_deprovisioning(self, other: BtpOperator) -> None:
+        now, generation = self.clock.now(), other.metadata.generation
+        status = reasons.status_for(other.status, Reason.Processing, "After deprovisioning", generation, now)
+        version = await self.status_writer.write(other, status)
+        if version is not None:
+            self.observer.caches.operators.expect(other.key, version)
+
+    # Telling
+
+    def _status(self, seen: Snapshot, reason: Reason, message: str = "") -> BtpOperatorStatus:
+        operator = seen.operator
+        return reasons.status_for(operator.status, reason, message, operator.metadata.generation, seen.now)
+
+    def _retry_seconds(self, key: ObjectKey) -> float:
+        """30 s, doubling up to the interval that the original has between all its retries."""
+        failures = self._failures[key] = self._failures.get(key, 0) + 1
+        longest = self.settings().processing_state_requeue_interval.total_seconds()
+        return min(FIRST_RETRY_SECONDS * 2.0 ** (failures - 1), longest)
+
+
+async def _told(step: Awaitable[T], failure: Callable[[str], StepFailed]) -> T:
+    """Do a step; what the API server refuses of it becomes the failure that the user reads."""
+    try:
+        return await step
+    except ApiError as error:
+        raise failure(str(error)) from error

@@ -1,0 +1,182 @@
+"""Takes the module out of the cluster: users' instances where that was asked for, then everything of ours.
+
+Every step looks at what is left and takes the next piece; what is already going is left to its deletion. So a step may
+be repeated after a crash at any point. Where a deletion would cost users their services, the word of a cache is not
+enough: the last look before the module goes is at the API server itself.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from stellwerk.api.btp import ServiceBinding, ServiceInstance
+from stellwerk.api.core import Secret
+from stellwerk.apply import plan
+from stellwerk.apply.execute import execute
+from stellwerk.apply.plan import Ledger
+from stellwerk.kube.client import Client
+from stellwerk.kube.errors import ApiError, NotFound, NotServed
+from stellwerk.kube.model import JsonObject, Kind, PartialObjectMetadata, metadata_of
+from stellwerk.kube.patch import MergePatch
+from stellwerk.operators.btp import api
+from stellwerk.operators.btp.api import BtpOperator
+from stellwerk.operators.btp.errors import RemovalFailed
+from stellwerk.operators.btp.observe import Observer
+from stellwerk.operators.btp.provision import RULES
+from stellwerk.operators.btp.settings import Settings
+from stellwerk.runtime.clock import Clock
+from stellwerk.runtime.informer import Informer
+
+SOFT_DELETED_FIRST = ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration", "Deployment", "NetworkPolicy")
+"""What stands in the way of cutting finalizers: the operand would put them back, its webhooks would refuse the cut."""
+
+
+@dataclass(slots=True)
+class Removal:
+    """Removes users' instances and the module."""
+
+    client: Client
+    observer: Observer
+    settings: Callable[[], Settings]
+    clock: Clock
+
+    async def note_start(self, operator: BtpOperator) -> None:
+        """Remember on the CR when the sweep began, so that a restart does not restart the clock."""
+        if api.HARD_DELETE_STARTED_ANNOTATION in operator.metadata.annotations:
+            return
+        notes: JsonObject = {api.HARD_DELETE_STARTED_ANNOTATION: self.clock.now().isoformat(timespec="seconds")}
+        metadata: JsonObject = {"uid": operator.metadata.uid, "annotations": notes}
+        name, namespace = operator.metadata.name, operator.metadata.namespace
+        written = await self.client.patch(BtpOperator, name, namespace, MergePatch({"metadata": metadata}))
+        self.observer.caches.operators.expect(operator.key, written.metadata.resource_version)
+
+    async def sweep(self) -> None:
+        """Ask for the end of all bindings; once none is left, of all instances. Raises ApiError.
+
+        Bindings first: the operand cannot delete an instance that is still bound, and the two would block each other.
+        """
+        caches = self.observer.caches
+        bound = bool(caches.bindings.store.all())
+        kind, informer = (ServiceBinding, caches.bindings) if bound else (ServiceInstance, caches.instances)
+        namespaces = {obj.metadata.namespace for obj in informer.store.all() if not obj.metadata.is_terminating}
+        limit = self.settings().delete_request_timeout.total_seconds()
+        try:
+            async with asyncio.timeout(limit):
+                for namespace in sorted(namespaces):
+                    await self.client.delete_collection(metadata_of(kind), namespace)
+        except TimeoutError:
+            return  # slow, not failed: what was not asked for yet is asked for in the next pass
+
+    async def cut_loose(self) -> None:
+        """The soft way: the operand goes, then bindings lose their finalizers and Secrets, then instances theirs.
+
+        Raises RemovalFailed naming the first object that resists.
+        """
+        try:
+            await self._delete_operand()
+            if self.observer.caches.bindings.store.all():
+                await self._cut_bindings()
+            else:
+                await self._cut_instances()
+        except ApiError as error:
+            raise RemovalFailed(str(error)) from error
+
+    async def users_have_nothing(self) -> bool:
+        """Whether the API server itself knows no service instance and no binding. Raises ApiError."""
+        for kind in (ServiceBinding, ServiceInstance):
+            if await self._has_any(kind):
+                return False
+        return True
+
+    async def step(self) -> bool:
+        """Delete what can go now of the module; True when nothing is left. Raises RemovalFailed."""
+        await self._delete_cluster_id_secrets()
+        left = self.observer.module()
+        if not left:
+            return True
+        report = await execute(plan.plan_delete(left), self.client, Ledger(), RULES, now=self.clock.monotonic())
+        if report.failures:
+            raise RemovalFailed("; ".join(str(failure) for failure in report.failures))
+        return False
+
+    def left(self) -> str:
+        """What is still there and why, for people; empty when nothing is."""
+        first = next(iter(plan.plan_delete(self.observer.module())), None)
+        return str(first) if first is not None else ""
+
+    # Inside
+
+    async def _has_any(self, kind: type[Kind]) -> bool:
+        try:
+            async for page in self.client.pages(metadata_of(kind), limit=1):
+                return bool(page.items)
+        except (NotFound, NotServed):
+            return False  # no CustomResourceDefinition, so no objects
+        return False
+
+    async def _delete_cluster_id_secrets(self) -> None:
+        """The operand's own Secret carries no label of ours. It lies beside the credentials, so it goes before them."""
+        chart_namespace = self.settings().chart_namespace
+        beside = {address.key.namespace for address in self.observer.module() if _is_credentials(address.key.name)}
+        for secret in self.observer.caches.cluster_id_secrets.store.all():
+            if secret.metadata.namespace in {chart_namespace, *beside} and not secret.metadata.is_terminating:
+                await self._delete(Secret, secret)
+
+    async def _delete_operand(self) -> None:
+        for address, live in self.observer.module().items():
+            if address.resource.kind in SOFT_DELETED_FIRST and not live.metadata.is_terminating:
+                await self.client.delete(
+                    metadata_of(address.resource),
+                    address.key.name,
+                    address.key.namespace,
+                    uid=live.metadata.uid,
+                    propagation="Background",
+                )
+
+    async def _cut_bindings(self) -> None:
+        listed = await self.client.list(ServiceBinding)
+        for binding in listed.items:
+            await self._cut(
+                ServiceBinding, self.observer.caches.bindings, binding.metadata.name, binding.metadata.namespace
+            )
+            secret = binding.spec.secret_name or binding.metadata.name
+            await self.client.delete(metadata_of(Secret), secret, binding.metadata.namespace)
+
+    async def _cut_instances(self) -> None:
+        for instance in self.observer.caches.instances.store.all():
+            await self._cut(
+                ServiceInstance, self.observer.caches.instances, instance.metadata.name, instance.metadata.namespace
+            )
+
+    async def _cut(
+        self, kind: type[Kind], informer: Informer[PartialObjectMetadata], name: str, namespace: str
+    ) -> None:
+        """Delete one object and take all finalizers off it; gone at any point is what we want."""
+        target = metadata_of(kind)
+        found = await self.client.find(target, name, namespace)
+        if found is None:
+            return
+        uid = found.metadata.uid
+        if not found.metadata.is_terminating:
+            await self.client.delete(target, name, namespace, uid=uid)
+        if found.metadata.finalizers:
+            try:
+                await self.client.patch(
+                    target, name, namespace, MergePatch({"metadata": {"uid": uid, "finalizers": None}})
+                )
+            except NotFound:
+                return
+
+    async def _delete(self, kind: type[Kind], seen: PartialObjectMetadata) -> None:
+        try:
+            await self.client.delete(
+                metadata_of(kind), seen.metadata.name, seen.metadata.namespace, uid=seen.metadata.uid
+            )
+        except ApiError as error:
+            raise RemovalFailed(str(error)) from error
+
+
+def _is_credentials(name: str) -> bool:
+    return name == api.OPERAND_SECRET_NAME

@@ -1,0 +1,135 @@
+"""What the BTP Manager may do in a cluster, as RBAC.
+
+It grants the operand's roles, and nobody may grant what they do not hold; so the rules of those roles are here too,
+even where we ourselves never use them. There is no wildcard, and no right on anything that the module does not have.
+
+`python -m stellwerk.operators.btp.rights` prints the manifests; `deploy/rbac/btp-manager.yaml` is that output.
+"""
+
+from __future__ import annotations
+
+import sys
+
+import yaml
+
+from stellwerk.api.rbac import PolicyRule
+from stellwerk.kube.model import JsonObject, to_json_object
+from stellwerk.operators.btp import api
+
+NAME = "btp-manager"
+ACCOUNT = "btp-manager-controller-manager"
+
+KEEP = ("get", "list", "watch", "create", "update", "patch", "delete")
+"""What keeping objects as they shall be takes, and what the operand's roles grant on most of them."""
+
+
+def _rule(group: str, names: str, verbs: tuple[str, ...] | str) -> PolicyRule:
+    wanted = tuple(verbs.split()) if isinstance(verbs, str) else verbs
+    return PolicyRule(api_groups=(group,), resources=tuple(names.split()), verbs=wanted)
+
+
+RULES = (
+    _rule(api.GROUP, "btpoperators", "get list watch update patch"),
+    _rule(api.GROUP, "btpoperators/status", "get update patch"),
+    _rule(api.SERVICES_GROUP, "serviceinstances servicebindings", (*KEEP, "deletecollection")),
+    _rule(api.SERVICES_GROUP, "serviceinstances/status servicebindings/status", "get update patch"),
+    _rule("", "secrets configmaps events", KEEP),
+    _rule("", "configmaps/status", "get update patch"),
+    _rule("", "services serviceaccounts", "get list watch create patch delete"),
+    _rule("", "pods", "get list watch delete"),
+    _rule("apps", "deployments", "get list watch create patch delete"),
+    _rule("apps", "replicasets", "get list"),
+    _rule("batch", "jobs", "get create delete"),
+    _rule("networking.k8s.io", "networkpolicies", "get list watch create patch delete"),
+    _rule(
+        "admissionregistration.k8s.io",
+        "mutatingwebhookconfigurations validatingwebhookconfigurations",
+        "get list watch create patch delete",
+    ),
+    _rule("apiextensions.k8s.io", "customresourcedefinitions", "get list watch create patch delete"),
+    _rule(
+        "rbac.authorization.k8s.io",
+        "clusterroles clusterrolebindings roles rolebindings",
+        "get list watch create patch delete",
+    ),
+    _rule("coordination.k8s.io", "leases", "get list create update"),
+    _rule("events.k8s.io", "events", "create patch"),
+)
+
+
+def manifests(namespace: str = api.STANDARD_NAMESPACE) -> list[JsonObject]:
+    """The service account, its role, the binding, and the priority class that operator and operand run with."""
+    return [_account(namespace), _role(), _binding(namespace), _priority_class(), *_aggregated()]
+
+
+def _account(namespace: str) -> JsonObject:
+    return {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": ACCOUNT, "namespace": namespace}}
+
+
+def _role() -> JsonObject:
+    return _cluster_role(f"{NAME}-manager-role", RULES)
+
+
+def _cluster_role(name: str, rules: tuple[PolicyRule, ...], labels: JsonObject | None = None) -> JsonObject:
+    metadata: JsonObject = {"name": name, **({"labels": labels} if labels else {})}
+    return {
+        "apiVersion": "rbac.authorization.k8s.io/v1",
+        "kind": "ClusterRole",
+        "metadata": metadata,
+        "rules": [to_json_object(rule) for rule in rules],
+    }
+
+
+def _binding(namespace: str) -> JsonObject:
+    return {
+        "apiVersion": "rbac.authorization.k8s.io/v1",
+        "kind": "ClusterRoleBinding",
+        "metadata": {"name": f"{NAME}-manager-rolebinding"},
+        "roleRef": {
+            "apiGroup": "rbac.authorization.k8s.io",
+            "kind": "ClusterRole",
+            "name": f"{NAME}-manager-role",
+        },
+        "subjects": [{"kind": "ServiceAccount", "name": ACCOUNT, "namespace": namespace}],
+    }
+
+
+def _priority_class() -> JsonObject:
+    return {
+        "apiVersion": "scheduling.k8s.io/v1",
+        "kind": "PriorityClass",
+        "metadata": {"name": api.PRIORITY_CLASS_NAME},
+        "value": 2100000,
+        "globalDefault": False,
+        "description": "The SAP BTP service operator and its manager",
+    }
+
+
+def _aggregated() -> list[JsonObject]:
+    """For people: whoever may edit or view a namespace may do so with our kinds."""
+    edit = (
+        _rule(api.GROUP, "btpoperators", KEEP),
+        _rule(api.SERVICES_GROUP, "serviceinstances servicebindings", KEEP),
+    )
+    status = (
+        _rule(api.GROUP, "btpoperators/status", "get"),
+        _rule(api.SERVICES_GROUP, "serviceinstances/status servicebindings/status", "get"),
+    )
+    view = (
+        _rule(api.GROUP, "btpoperators btpoperators/status", "get list watch"),
+        _rule(api.SERVICES_GROUP, "serviceinstances servicebindings", "get list watch"),
+        *status[1:],
+    )
+    return [
+        _cluster_role(f"kyma-btp-operator-{who}", rules, {f"rbac.authorization.k8s.io/aggregate-to-{who}": "true"})
+        for who, rules in (("edit", (*edit, *status)), ("view", view))
+    ]
+
+
+def as_yaml() -> str:
+    """The manifests as the file has them."""
+    return str(yaml.safe_dump_all(manifests(), sort_keys=False))
+
+
+if __name__ == "__main__":
+    sys.stdout.write(as_yaml())

@@ -1,0 +1,103 @@
+"""What the BTP Manager watches, which change wakes whom, and the rights that this takes.
+
+Everything a pass reads is watched: a module resource that is edited, a Secret that appears, a ServiceInstance that goes
+all arrive as events, so nothing is polled and a calm module costs nothing. Only labelled objects are cached, Secrets
+without their values: the cluster may hold thousands of foreign ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+
+from stellwerk.api.admission import MutatingWebhookConfiguration, ValidatingWebhookConfiguration
+from stellwerk.api.apiextensions import CustomResourceDefinition
+from stellwerk.api.apps import Deployment
+from stellwerk.api.btp import ServiceBinding, ServiceInstance
+from stellwerk.api.core import ConfigMap, Pod, Secret, Service, ServiceAccount
+from stellwerk.api.networking import NetworkPolicy
+from stellwerk.api.rbac import ClusterRole, ClusterRoleBinding, Role, RoleBinding
+from stellwerk.apply.execute import Report
+from stellwerk.kube.model import PartialObjectMetadata, Unstructured, metadata_of, unstructured
+from stellwerk.kube.names import Resource
+from stellwerk.operators.btp import api
+from stellwerk.operators.btp.api import BtpOperator
+from stellwerk.operators.btp.settings import Settings
+from stellwerk.runtime.informer import Informer
+from stellwerk.runtime.manager import Manager
+
+OURS_OR_BROKERS = f"{api.MANAGED_BY_LABEL} in ({api.OPERATOR_NAME},{api.BROKER_NAME})"
+
+MODULE_KINDS = (
+    ConfigMap,
+    CustomResourceDefinition,
+    Deployment,
+    ClusterRole,
+    ClusterRoleBinding,
+    Role,
+    RoleBinding,
+    Service,
+    ServiceAccount,
+    MutatingWebhookConfiguration,
+    ValidatingWebhookConfiguration,
+    NetworkPolicy,
+)
+"""What every release of the module consists of; watched from the start, others when a release brings them."""
+
+
+@dataclass(slots=True)
+class Caches:
+    """The informers of the operator. `resources` holds one per resource of the module, Secrets excepted.
+
+    Everything is watched in all namespaces, by label or name: the chart namespace is a tunable that may change while we
+    run.
+    """
+
+    informer: Callable[[Resource], Informer[Unstructured]]
+    """Opens the informer over our objects of a further resource."""
+    operators: Informer[BtpOperator]
+    tunables: Informer[ConfigMap]
+    secrets: Informer[PartialObjectMetadata]
+    cluster_id_secrets: Informer[PartialObjectMetadata]
+    pods: Informer[Pod]
+    instances: Informer[PartialObjectMetadata]
+    bindings: Informer[PartialObjectMetadata]
+    resources: dict[Resource, Informer[Unstructured]] = field(default_factory=dict)
+
+    async def cover(self, needed: Iterable[Resource]) -> None:
+        """Watch these resources too, and return when their caches are full or known to be impossible."""
+        for resource in needed:
+            if resource != Secret.resource and resource not in self.resources:
+                self.resources[resource] = self.informer(resource)
+                await self.resources[resource].wait_settled()
+
+    def expect(self, report: Report) -> None:
+        """What was written must be seen before the next pass."""
+        for outcome in report.written:
+            if outcome.live is not None:
+                resource, key = outcome.address.resource, outcome.address.key
+                informer = self.secrets if resource == Secret.resource else self.resources[resource]
+                informer.expect(key, outcome.live.metadata.resource_version)
+
+
+def caches(manager: Manager, *, wake: Callable[[], None], settings: Settings) -> Caches:
+    """The informers over everything that a pass looks at. `wake` is called when an object of ours changes."""
+
+    def informer(resource: Resource) -> Informer[Unstructured]:
+        opened = manager.informer(unstructured(resource), labels=api.MANAGED_SELECTOR)
+        opened.on_change(lambda _: wake())
+        return opened
+
+    return Caches(
+        informer=informer,
+        operators=manager.informer(BtpOperator),
+        tunables=manager.informer(
+            ConfigMap, namespace=settings.chart_namespace, fields=f"metadata.name={settings.config_name}"
+        ),
+        secrets=manager.informer(metadata_of(Secret), labels=OURS_OR_BROKERS),
+        cluster_id_secrets=manager.informer(metadata_of(Secret), fields=f"metadata.name={api.CLUSTER_ID_SECRET_NAME}"),
+        pods=manager.informer(Pod, labels=api.OPERAND_POD_SELECTOR),
+        instances=manager.informer(metadata_of(ServiceInstance)),
+        bindings=manager.informer(metadata_of(ServiceBinding)),
+        resources={kind.resource: informer(kind.resource) for kind in MODULE_KINDS},
+    )

@@ -1,0 +1,129 @@
+"""The certificates of the operand's webhooks: looked at on every pass, made anew when `certificates.decide` says so.
+
+The values of the two Secrets are in memory as long as their versions stand, so a calm pass asks nobody. New
+certificates are handed to the apply of the module, which writes them before the webhook configurations that trust them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import binascii
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import timedelta
+
+from stellwerk.api.core import Secret
+from stellwerk.apply.desired import Document
+from stellwerk.kube.names import ObjectKey
+from stellwerk.operators.btp import api, certificates, resources
+from stellwerk.operators.btp.certificates import (
+    CA_CERTIFICATE_KEY,
+    CA_PRIVATE_KEY_KEY,
+    WEBHOOK_CERTIFICATE_KEY,
+    WEBHOOK_PRIVATE_KEY_KEY,
+    Renewal,
+)
+from stellwerk.operators.btp.observe import Observer
+from stellwerk.operators.btp.settings import Settings
+from stellwerk.runtime import certs
+from stellwerk.runtime.clock import Clock
+
+
+@dataclass(frozen=True, slots=True)
+class Certificates:
+    """The CA that webhooks are trusted by, as PEM, and the two Secrets as they shall be."""
+
+    authority: bytes
+    documents: tuple[Document, ...]
+
+
+@dataclass(slots=True)
+class Webhooks:
+    """Settles the certificates. `regenerated` counts."""
+
+    observer: Observer
+    settings: Callable[[], Settings]
+    clock: Clock
+    regenerated: Callable[[], None]
+
+    async def settled(self) -> Certificates:
+        """The certificates as they shall be; new ones where the present ones are of no use. Raises ApiError."""
+        namespace = self.settings().chart_namespace
+        authority = await self._read(api.CA_SECRET_NAME, CA_CERTIFICATE_KEY, CA_PRIVATE_KEY_KEY)
+        webhook = await self._read(api.WEBHOOK_SECRET_NAME, WEBHOOK_CERTIFICATE_KEY, WEBHOOK_PRIVATE_KEY_KEY)
+        renewal = self._decide(authority, webhook)
+        if renewal is not Renewal.NOTHING:
+            authority, webhook = await self._renewed(renewal, authority)
+        assert authority is not None, "a missing authority is renewed"
+        assert webhook is not None, "a missing certificate is renewed"
+        return Certificates(
+            authority.certificate,
+            (
+                _secret(api.CA_SECRET_NAME, namespace, CA_CERTIFICATE_KEY, CA_PRIVATE_KEY_KEY, authority),
+                _secret(api.WEBHOOK_SECRET_NAME, namespace, WEBHOOK_CERTIFICATE_KEY, WEBHOOK_PRIVATE_KEY_KEY, webhook),
+            ),
+        )
+
+    async def _read(self, name: str, certificate: str, key: str) -> certs.Pair | None:
+        seen = self.observer.caches.secrets.store.get(ObjectKey(self.settings().chart_namespace, name))
+        secret = await self.observer.secrets.read(seen)
+        return certs.Pair(_bytes(secret, certificate), _bytes(secret, key)) if secret is not None else None
+
+    def _decide(self, authority: certs.Pair | None, webhook: certs.Pair | None) -> Renewal:
+        holds = bool(authority and webhook) and certs.chain_holds(
+            webhook.certificate if webhook else b"", authority.certificate if authority else b""
+        )
+        return certificates.decide(
+            _facts(authority),
+            _facts(webhook),
+            chain_holds=holds,
+            now=self.clock.now(),
+            boundary=self.settings().expiration_boundary,
+        ).renewal
+
+    async def _renewed(self, renewal: Renewal, authority: certs.Pair | None) -> tuple[certs.Pair, certs.Pair]:
+        """New ones, made in a thread: a key of 4096 bits takes half a second."""
+        if renewal is Renewal.BOTH or authority is None:
+            pair = await asyncio.to_thread(self._new_pair, None)
+        else:
+            pair = await asyncio.to_thread(self._new_pair, authority)
+        self.regenerated()
+        return pair
+
+    def _new_pair(self, authority: certs.Pair | None) -> tuple[certs.Pair, certs.Pair]:
+        settings = self.settings()
+        if authority is None:
+            authority = certs.new_authority(self._wish("ca", settings.ca_certificate_expiration))
+        return authority, certs.issue(authority, self._wish("webhook", settings.webhook_certificate_expiration))
+
+    def _wish(self, what: str, lifetime: timedelta) -> certs.Wish:
+        settings = self.settings()
+        names = certificates.service_names(settings.chart_namespace)
+        return certs.Wish(
+            common_name=f"{api.OPERAND_NAME}-{what}",
+            names=names,
+            lifetime=lifetime,
+            now=self.clock.now(),
+            key_bits=settings.rsa_key_bits,
+        )
+
+
+def _facts(pair: certs.Pair | None) -> certificates.Pair | None:
+    if pair is None:
+        return None
+    known = certs.facts(pair)
+    return certificates.Pair(
+        has_certificate=bool(pair.certificate), has_key=bool(pair.key), ends=known.ends, key_fits=known.key_fits
+    )
+
+
+def _bytes(secret: Secret, key: str) -> bytes:
+    try:
+        return base64.b64decode(secret.data.get(key, ""), validate=True)
+    except binascii.Error:
+        return b""
+
+
+def _secret(name: str, namespace: str, certificate: str, key: str, pair: certs.Pair) -> Document:
+    return resources.certificate_secret(name, namespace, {certificate: pair.certificate, key: pair.key})

@@ -1,0 +1,71 @@
+"""A control plane of its own for each test process: the BTP Manager has cluster-wide names, so its tests cannot share."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+from collections.abc import AsyncIterator, Iterator, Mapping
+from pathlib import Path
+
+import pytest
+from tests.cluster.btp.given import Given
+from tests.cluster.btp.modules import Module
+from tests.cluster.btp.running import Running
+from tests.cluster.btp.then import Diary, Then
+
+from stellwerk.kube.client import Client
+from stellwerk.kube.config import ClusterConfig
+from stellwerk.local.cluster import LocalCluster
+from stellwerk.operators.btp.release import SHIPPED
+from stellwerk.testing import cluster as clusters
+
+from tests.cluster.btp import world
+
+__all__ = ["Running"]
+
+
+@pytest.fixture(scope="session")
+def btp_cluster() -> LocalCluster:
+    """The control plane of this test process, with what an administrator installs."""
+    cluster = clusters.started(f"btp-{os.environ.get('PYTEST_XDIST_WORKER', 'alone')}")
+    asyncio.run(world.prepare(cluster))
+    return cluster
+
+
+@pytest.fixture
+async def client(btp_cluster: LocalCluster) -> AsyncIterator[Client]:
+    """The cluster administrator's client, on a cluster without any trace of a module."""
+    async with Client.connect(ClusterConfig.load(btp_cluster.kubeconfig), user_agent="tests") as client:
+        await world.clean(client)
+        yield client
+
+
+@pytest.fixture
+def module(tmp_path: Path) -> Module:
+    """A private copy of the module that we ship, without webhooks that would need a running operand."""
+    return world.without_admission(Module.copy(SHIPPED, tmp_path / "module"))
+
+
+@pytest.fixture
+def given(client: Client) -> Given:
+    """Makes facts true."""
+    return Given(client)
+
+
+@pytest.fixture
+async def then(client: Client) -> AsyncIterator[Then]:
+    """Waits for what must become true."""
+    diary = Diary(client)
+    async with asyncio.TaskGroup() as tasks:
+        writing = tasks.create_task(diary.run(), name="diary")
+        yield Then(client, diary)
+        writing.cancel()
+
+
+@pytest.fixture
+async def running(btp_cluster: LocalCluster, client: Client, module: Module) -> AsyncIterator[Running]:
+    """The operator, with its own least rights, to be started by the test."""
+    running = Running(world.operator_kubeconfig(btp_cluster), module)
+    yield running
+    await running.stop()

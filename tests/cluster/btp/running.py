@@ -1,0 +1,89 @@
+"""The BTP Manager in the test's own process, with the rights of its own service account and nothing more."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tests.cluster.btp.modules import Module
+
+from stellwerk.kube.client import Client
+from stellwerk.kube.config import ClusterConfig
+from stellwerk.operators.btp import assembled, settings
+from stellwerk.operators.btp.assembled import BtpManager
+from stellwerk.operators.btp.settings import Settings
+from stellwerk.runtime.events import Recorder
+from stellwerk.runtime.manager import Manager
+
+IMAGE = "registry.example.com/sap-btp-service-operator:test"
+
+
+@dataclass
+class Running:
+    """Starts and stops the operator. Tunables are given as the ConfigMap spells them."""
+
+    kubeconfig: Path
+    module: Module
+    environment: dict[str, str] = field(default_factory=dict)
+    _task: asyncio.Task[None] | None = None
+    _manager: Manager | None = None
+    _client: Client | None = None
+    _btp: BtpManager | None = None
+
+    async def start(self, image: str = IMAGE, **tunables: str) -> None:
+        """Start, and return when it leads and its caches are full."""
+        self._client = Client.connect(ClusterConfig.load(self.kubeconfig), user_agent="btp-manager")
+        self._manager = Manager(self._client)
+        recorder = Recorder(self._client, clock=self._manager.clock, component="btp-manager", instance="test")
+        self._manager.add_server("events", recorder)
+        self.environment[assembled.IMAGE_VARIABLE] = image
+        chosen = self._settings(tunables)
+        self._btp = assembled.install(self._manager, chosen, self.environment, recorder=recorder)
+        self._task = asyncio.create_task(self._manager.run(), name="operator")
+
+    async def stop(self) -> None:
+        """Stop in order; raises what the operator raised."""
+        if self._manager is None or self._task is None or self._client is None:
+            return
+        self._manager.stop()
+        await self._task
+        await self._client.close()
+        self._manager = self._task = None
+
+    @property
+    def settings(self) -> Settings:
+        """The settings in force."""
+        assert self._btp is not None
+        return self._btp.tunables.settings
+
+    def metric(self, name: str) -> float:
+        """The value of a metric without labels."""
+        assert self._manager is not None
+        for line in self._manager.metrics.exposition().decode().splitlines():
+            if line.startswith(f"{name} "):
+                return float(line.split()[1])
+        raise AssertionError(f"there is no metric {name}")
+
+    async def is_idle(self) -> None:
+        """Return when the controller has nothing to do and waits for a change or the clock."""
+        assert self._btp is not None
+        queue = self._btp.controller.queue
+        async with asyncio.timeout(30):
+            while not queue.is_idle:
+                await asyncio.sleep(0.02)
+
+    def _settings(self, tunables: dict[str, str]) -> Settings:
+        base = Settings(
+            resources_path=str(self.module.folder),
+            manager_resources_path=str(self.module.manager_resources),
+            chart_path=str(self.module.chart),
+            rsa_key_bits=2048,
+        )
+        effective = settings.with_tunables(base, base, tunables)
+        assert not effective.rejections, effective.rejections
+        return effective.settings
+
+
+__all__ = ["Running", "contextlib"]

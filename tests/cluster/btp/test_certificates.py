@@ -1,0 +1,182 @@
+"""The operand's webhooks always have a certificate that the API server trusts."""
+
+from __future__ import annotations
+
+from base64 import b64decode, b64encode
+
+from tests.cluster.btp.running import Running
+from cryptography import x509
+from tests.cluster.btp.given import Given
+from tests.cluster.btp.then import Then
+
+from stellwerk.api.admission import MutatingWebhookConfiguration, ValidatingWebhookConfiguration
+from stellwerk.api.core import Secret
+from stellwerk.kube.model import JsonObject, Unstructured, dig, unstructured
+from stellwerk.kube.patch import JsonPatch, MergePatch, replace
+
+SECRETS = unstructured(Secret.resource)
+CONFIGURATIONS = {
+    "sap-btp-operator-mutating-webhook-configuration": unstructured(MutatingWebhookConfiguration.resource),
+    "sap-btp-operator-validating-webhook-configuration": unstructured(ValidatingWebhookConfiguration.resource),
+}
+CA, WEBHOOK = "ca-server-cert", "webhook-server-cert"
+
+
+async def ready(running: Running, given: Given, then: Then, **tunables: str) -> None:
+    await given.required_secret()
+    await running.start(**tunables)
+    await given.btp_operator()
+    await then.shows("Ready", "ReconcileSucceeded")
+
+
+async def pem(given: Given, name: str, key: str) -> bytes:
+    secret = await given.client.get(SECRETS, name, "kyma-system")
+    return b64decode(str(secret.at("data", key)))
+
+
+def bundles(configuration: Unstructured | None) -> set[bytes]:
+    webhooks = configuration.body["webhooks"] if configuration else None
+    assert isinstance(webhooks, list)
+    return {b64decode(str(dig(webhook, "clientConfig", "caBundle"))) for webhook in webhooks}
+
+
+async def bundles_become(then: Then, authority: bytes) -> None:
+    for name, view in CONFIGURATIONS.items():
+        await then.becomes(view, name, lambda seen: bundles(seen) == {authority}, "trust the CA")
+
+
+async def test_both_certificates_are_made_and_trusted_by_both_configurations(
+    running: Running, given: Given, then: Then
+) -> None:
+    await ready(running, given, then)
+
+    authority = await pem(given, CA, "ca.crt")
+    leaf = x509.load_pem_x509_certificate(await pem(given, WEBHOOK, "tls.crt"))
+    leaf.verify_directly_issued_by(x509.load_pem_x509_certificate(authority))
+    names = leaf.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    assert names.get_values_for_type(x509.DNSName) == [
+        "sap-btp-operator-webhook-service.kyma-system.svc",
+        "sap-btp-operator-webhook-service.kyma-system",
+    ]
+    for name, view in CONFIGURATIONS.items():
+        assert bundles(await given.client.get(view, name)) == {authority}
+    assert running.metric("btpmanager_certs_regenerations_total") == 1
+
+
+async def test_a_deleted_webhook_certificate_is_made_again_by_the_same_authority(
+    running: Running, given: Given, then: Then
+) -> None:
+    await ready(running, given, then)
+    authority = await pem(given, CA, "ca.crt")
+
+    await given.client.delete(Secret, WEBHOOK, "kyma-system")
+
+    await then.becomes(SECRETS, WEBHOOK, lambda seen: seen is not None, "be made again")
+    assert await pem(given, CA, "ca.crt") == authority
+
+
+async def test_a_deleted_authority_is_made_again_and_trusted_everywhere(
+    running: Running, given: Given, then: Then
+) -> None:
+    await ready(running, given, then)
+    old = await pem(given, CA, "ca.crt")
+
+    await given.client.delete(Secret, CA, "kyma-system")
+
+    await then.becomes(SECRETS, CA, lambda seen: seen is not None, "be made again")
+    authority = await pem(given, CA, "ca.crt")
+    assert authority != old
+    await bundles_become(then, authority)
+
+
+async def test_a_foreign_authority_is_replaced_together_with_the_certificate(
+    running: Running, given: Given, then: Then
+) -> None:
+    await ready(running, given, then)
+    foreign = await given.another_authority()
+    leaf = await pem(given, WEBHOOK, "tls.crt")
+
+    await given.secret_data(CA, {"ca.crt": foreign.certificate, "ca.key": foreign.key})
+
+    await then.becomes(
+        SECRETS, WEBHOOK, lambda seen: seen is None or b64decode(str(seen.at("data", "tls.crt"))) != leaf, "be renewed"
+    )
+    authority = await pem(given, CA, "ca.crt")
+    assert authority != foreign.certificate
+    await bundles_become(then, authority)
+
+
+async def test_a_webhook_certificate_of_a_foreign_authority_renews_both(
+    running: Running, given: Given, then: Then
+) -> None:
+    await ready(running, given, then)
+    old = await pem(given, CA, "ca.crt")
+    foreign = await given.another_authority()
+
+    await given.secret_data(WEBHOOK, {"tls.crt": foreign.certificate, "tls.key": foreign.key})
+
+    await then.becomes(
+        SECRETS, CA, lambda seen: seen is not None and b64decode(str(seen.at("data", "ca.crt"))) != old, "be renewed"
+    )
+    await bundles_become(then, await pem(given, CA, "ca.crt"))
+
+
+async def test_junk_in_a_certificate_secret_is_replaced(running: Running, given: Given, then: Then) -> None:
+    await ready(running, given, then)
+    old = await pem(given, CA, "ca.crt")
+
+    await given.secret_data(WEBHOOK, {"tls.crt": b"junk", "tls.key": b"junk"})
+
+    await then.becomes(
+        SECRETS,
+        WEBHOOK,
+        lambda seen: seen is not None and b"BEGIN" in b64decode(str(seen.at("data", "tls.crt"))),
+        "be mended",
+    )
+    assert await pem(given, CA, "ca.crt") == old
+
+
+async def test_an_overwritten_ca_bundle_is_put_back_without_new_certificates(
+    running: Running, given: Given, then: Then
+) -> None:
+    await ready(running, given, then)
+    authority = await pem(given, CA, "ca.crt")
+    foreign = await given.another_authority()
+    name, view = next(iter(CONFIGURATIONS.items()))
+
+    bundle = b64encode(foreign.certificate).decode()
+    await given.client.patch(view, name, "", JsonPatch([replace("/webhooks/0/clientConfig/caBundle", bundle)]))
+
+    await bundles_become(then, authority)
+    assert running.metric("btpmanager_certs_regenerations_total") == 1
+
+
+async def test_a_certificate_near_its_end_is_renewed_alone(running: Running, given: Given, then: Then) -> None:
+    await ready(running, given, then, WebhookCertificateExpiration="2h", ExpirationBoundary="-1h")
+    authority, leaf = await pem(given, CA, "ca.crt"), await pem(given, WEBHOOK, "tls.crt")
+
+    await given.tunables(ExpirationBoundary="-3h", WebhookCertificateExpiration="8760h", RsaKeyBits="2048")
+
+    await then.becomes(
+        SECRETS,
+        WEBHOOK,
+        lambda seen: seen is not None and b64decode(str(seen.at("data", "tls.crt"))) != leaf,
+        "be renewed",
+    )
+    assert await pem(given, CA, "ca.crt") == authority
+
+
+async def test_an_authority_near_its_end_renews_both(running: Running, given: Given, then: Then) -> None:
+    await ready(running, given, then, CaCertificateExpiration="2h", ExpirationBoundary="-1h")
+    old = await pem(given, CA, "ca.crt")
+
+    await given.tunables(ExpirationBoundary="-3h", CaCertificateExpiration="87600h", RsaKeyBits="2048")
+
+    await then.becomes(
+        SECRETS, CA, lambda seen: seen is not None and b64decode(str(seen.at("data", "ca.crt"))) != old, "be renewed"
+    )
+    await bundles_become(then, await pem(given, CA, "ca.crt"))
+
+
+def a_patch(data: JsonObject) -> MergePatch:
+    return MergePatch({"data": data})

@@ -1,0 +1,183 @@
+"""Deleting the BtpOperator: blocked while users have instances, forced on request, complete, and never half done."""
+
+from __future__ import annotations
+
+from tests.cluster.btp.running import Running
+from tests.cluster.btp.given import Given
+from tests.cluster.btp.then import Then
+
+from stellwerk.api.apps import Deployment
+from stellwerk.api.core import Namespace, Secret
+from stellwerk.kube.model import unstructured
+from stellwerk.kube.names import Resource
+from stellwerk.operators.btp.api import BtpOperator
+
+OPERAND = "sap-btp-operator-controller-manager"
+DEPLOYMENTS = unstructured(Deployment.resource)
+CRD = unstructured(
+    Resource("apiextensions.k8s.io", "v1", "CustomResourceDefinition", "customresourcedefinitions", namespaced=False)
+)
+INSTANCE_CRD = "serviceinstances.services.cloud.sap.com"
+BINDING_CRD = "servicebindings.services.cloud.sap.com"
+
+
+async def ready(running: Running, given: Given, then: Then, **tunables: str) -> None:
+    await given.required_secret()
+    await running.start(**tunables)
+    await given.btp_operator()
+    await then.shows("Ready", "ReconcileSucceeded")
+
+
+async def test_deletion_removes_the_module_and_leaves_what_is_not_its_own(
+    running: Running, given: Given, then: Then
+) -> None:
+    await ready(running, given, then)
+    await given.tunables(RsaKeyBits="2048")
+
+    await given.client.delete(BtpOperator, "btpoperator", "kyma-system")
+
+    await then.is_gone()
+    await then.has_shown(("Ready", "ReconcileSucceeded"), ("Deleting", "HardDeleting"))
+    await then.absent(CRD, INSTANCE_CRD)
+    await then.absent(CRD, BINDING_CRD)
+    await then.absent(DEPLOYMENTS, OPERAND)
+    for name in ("ca-server-cert", "webhook-server-cert", "sap-btp-service-operator"):
+        await then.absent(Secret, name)
+    await then.exists(CRD, "btpoperators.operator.kyma-project.io")
+    await then.exists(Secret, "sap-btp-manager")
+    await then.tunables_survive()
+    await then.exists(Namespace, "kyma-system", "")
+
+
+async def test_instances_and_bindings_block_the_deletion_and_are_named(
+    running: Running, given: Given, then: Then
+) -> None:
+    await ready(running, given, then)
+    await given.service_instance("db")
+    await given.service_binding("db-binding", "db")
+
+    await given.client.delete(BtpOperator, "btpoperator", "kyma-system")
+
+    await then.shows(
+        "Warning",
+        "ServiceInstancesAndBindingsNotCleaned",
+        saying=["1 instance(s) and 1 binding(s)", "default/db", "default/db-binding"],
+    )
+    await then.service_instance_survives("db")
+    await then.service_binding_survives("db-binding")
+
+
+async def test_while_blocked_a_deleted_deployment_comes_back(running: Running, given: Given, then: Then) -> None:
+    await ready(running, given, then)
+    await given.service_instance("db")
+    await given.client.delete(BtpOperator, "btpoperator", "kyma-system")
+    await then.shows("Warning", "ServiceInstancesAndBindingsNotCleaned")
+    old = await given.client.get(DEPLOYMENTS, OPERAND, "kyma-system")
+
+    await given.client.delete(DEPLOYMENTS, OPERAND, "kyma-system")
+
+    await then.becomes(
+        DEPLOYMENTS, OPERAND, lambda seen: seen is not None and seen.metadata.uid != old.metadata.uid, "be made again"
+    )
+
+
+async def test_when_the_last_instance_and_binding_go_the_deletion_goes_on_at_once(
+    running: Running, given: Given, then: Then
+) -> None:
+    await ready(running, given, then)
+    await given.service_instance("db")
+    await given.service_binding("db-binding", "db")
+    await given.client.delete(BtpOperator, "btpoperator", "kyma-system")
+    await then.shows("Warning", "ServiceInstancesAndBindingsNotCleaned")
+
+    await given.no_bindings()
+    await then.shows("Warning", "ServiceInstancesAndBindingsNotCleaned", saying=["1 instance(s) and 0 binding(s)"])
+    await given.no_instances()
+
+    await then.is_gone()
+    await then.has_shown(("Warning", "ServiceInstancesAndBindingsNotCleaned"), ("Deleting", "HardDeleting"))
+    await then.absent(CRD, INSTANCE_CRD)
+    await then.absent(DEPLOYMENTS, OPERAND)
+
+
+async def test_the_force_label_deletes_everything(running: Running, given: Given, then: Then) -> None:
+    await ready(running, given, then)
+    await given.service_instance("db")
+    await given.service_binding("db-binding", "db")
+    await given.client.delete(BtpOperator, "btpoperator", "kyma-system")
+    await then.shows("Warning", "ServiceInstancesAndBindingsNotCleaned")
+
+    await given.labels_on(BtpOperator, "btpoperator", **{"force-delete": "true"})
+
+    await then.is_gone()
+    await then.has_shown(("Warning", "ServiceInstancesAndBindingsNotCleaned"), ("Deleting", "HardDeleting"))
+    await then.absent(CRD, INSTANCE_CRD)
+    await then.absent(CRD, BINDING_CRD)
+
+
+async def test_only_the_exact_value_true_forces(running: Running, given: Given, then: Then) -> None:
+    await ready(running, given, then)
+    await given.service_instance("db")
+    await given.labels_on(BtpOperator, "btpoperator", **{"force-delete": "True"})
+
+    await given.client.delete(BtpOperator, "btpoperator", "kyma-system")
+
+    await then.shows("Warning", "ServiceInstancesAndBindingsNotCleaned")
+    await then.service_instance_survives("db")
+
+
+async def test_foreign_finalizers_are_cut_when_hard_deletion_takes_too_long(
+    running: Running, given: Given, then: Then
+) -> None:
+    await ready(running, given, then, HardDeleteTimeout="1s")
+    await given.service_instance("db", "default", "example.com/held")
+    await given.service_binding("db-binding", "db", "default", "example.com/held")
+    await given.labels_on(BtpOperator, "btpoperator", **{"force-delete": "true"})
+
+    await given.client.delete(BtpOperator, "btpoperator", "kyma-system")
+
+    await then.is_gone()
+    await then.has_shown(("Deleting", "HardDeleting"), ("Deleting", "SoftDeleting"))
+    await then.absent(CRD, INSTANCE_CRD)
+
+
+async def test_soft_deletion_takes_the_secret_that_a_binding_wrote(running: Running, given: Given, then: Then) -> None:
+    await ready(running, given, then, HardDeleteTimeout="1s")
+    await given.replace(
+        Secret, {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "db-credentials", "namespace": "default"}}
+    )
+    await given.service_instance("db")
+    await given.service_binding("db-binding", "db", "default", "example.com/held", secret_name="db-credentials")
+    await given.labels_on(BtpOperator, "btpoperator", **{"force-delete": "true"})
+
+    await given.client.delete(BtpOperator, "btpoperator", "kyma-system")
+
+    await then.is_gone()
+    await then.absent(Secret, "db-credentials", "default")
+
+
+async def test_deletion_succeeds_without_the_required_secret(running: Running, given: Given, then: Then) -> None:
+    await ready(running, given, then)
+    await given.client.delete(Secret, "sap-btp-manager", "kyma-system")
+    await then.shows("Warning", "MissingSecret")
+
+    await given.client.delete(BtpOperator, "btpoperator", "kyma-system")
+
+    await then.is_gone()
+    await then.absent(DEPLOYMENTS, OPERAND)
+
+
+async def test_the_credentials_in_a_namespace_of_the_users_choice_are_removed_too(
+    running: Running, given: Given, then: Then
+) -> None:
+    namespace = await given.a_namespace("btp-credentials")
+    await given.required_secret(credentials_namespace=namespace)
+    await running.start()
+    await given.btp_operator()
+    await then.shows("Ready", "ReconcileSucceeded")
+    await then.exists(Secret, "sap-btp-service-operator", namespace)
+
+    await given.client.delete(BtpOperator, "btpoperator", "kyma-system")
+
+    await then.is_gone()
+    await then.absent(Secret, "sap-btp-service-operator", namespace)

@@ -1,0 +1,106 @@
+"""One BtpOperator leads; the others say so, and take over without anybody's help."""
+
+from __future__ import annotations
+
+from tests.cluster.btp.running import Running
+from tests.cluster.btp.given import Given
+from tests.cluster.btp.then import Then
+
+from stellwerk.kube.patch import MergePatch
+from stellwerk.operators.btp.api import BtpOperator
+
+
+async def test_in_fixed_mode_a_cr_in_another_namespace_warns_and_can_be_deleted_at_once(
+    running: Running, given: Given, then: Then
+) -> None:
+    await given.required_secret()
+    await running.start(CrSelection="fixed")
+    await given.btp_operator(namespace="default")
+
+    await then.shows("Warning", "WrongNamespaceOrName", namespace="default", saying=["kyma-system", "btpoperator"])
+
+    assert (await given.client.get(BtpOperator, "btpoperator", "default")).metadata.finalizers == ()
+    await given.client.delete(BtpOperator, "btpoperator", "default")
+    await then.is_gone(namespace="default")
+
+
+async def test_in_fixed_mode_a_cr_with_another_name_warns(running: Running, given: Given, then: Then) -> None:
+    await given.required_secret()
+    await running.start(CrSelection="fixed")
+    await given.btp_operator("wrong")
+
+    await then.shows("Warning", "WrongNamespaceOrName", name="wrong")
+
+
+async def test_the_oldest_cr_leads_and_the_others_name_it(running: Running, given: Given, then: Then) -> None:
+    await given.required_secret()
+    await running.start()
+    await given.btp_operator("btpoperator")
+    await given.btp_operator("second", "default")
+    await given.btp_operator("third", "default")
+
+    await then.shows("Ready", "ReconcileSucceeded")
+    for name in ("second", "third"):
+        await then.shows("Warning", "OlderCRExists", name, "default", saying=["btpoperator", "kyma-system"])
+        assert (await given.client.get(BtpOperator, name, "default")).metadata.finalizers == ()
+
+
+async def test_when_the_leader_is_deleted_the_next_one_takes_over(running: Running, given: Given, then: Then) -> None:
+    await given.required_secret()
+    await running.start()
+    await given.btp_operator("btpoperator")
+    await then.shows("Ready", "ReconcileSucceeded")
+    # Creation times have whole seconds and ties fall to namespace and name: `second` is before `third` either way.
+    await given.btp_operator("second", "default")
+    await given.btp_operator("third", "default")
+    await then.shows("Warning", "OlderCRExists", "third", "default")
+
+    await given.client.delete(BtpOperator, "btpoperator", "kyma-system")
+
+    await then.is_gone()
+    await then.shows("Ready", "ReconcileSucceeded", "second", "default")
+    await then.has_shown(
+        ("Warning", "OlderCRExists"),
+        ("Processing", "Processing"),
+        ("Ready", "ReconcileSucceeded"),
+        name="second",
+        namespace="default",
+    )
+    await then.shows("Warning", "OlderCRExists", "third", "default", saying=["second"])
+
+
+async def test_a_blocked_leader_freed_by_hand_hands_over_and_the_instances_survive(
+    running: Running, given: Given, then: Then
+) -> None:
+    await given.required_secret()
+    await running.start()
+    await given.btp_operator("btpoperator")
+    await then.shows("Ready", "ReconcileSucceeded")
+    await given.btp_operator("second", "default")
+    await given.service_instance("db")
+    await given.client.delete(BtpOperator, "btpoperator", "kyma-system")
+    await then.shows("Warning", "ServiceInstancesAndBindingsNotCleaned")
+
+    await given.client.patch(BtpOperator, "btpoperator", "kyma-system", MergePatch({"metadata": {"finalizers": None}}))
+
+    await then.is_gone()
+    await then.shows("Ready", "ReconcileSucceeded", "second", "default")
+    await then.service_instance_survives("db")
+
+
+async def test_a_redundant_cr_under_deletion_loses_a_finalizer_that_an_older_version_left(
+    running: Running, given: Given, then: Then
+) -> None:
+    await given.required_secret()
+    await running.start()
+    await given.btp_operator("btpoperator")
+    await then.shows("Ready", "ReconcileSucceeded")
+    await given.btp_operator("second", "default")
+    await then.shows("Warning", "OlderCRExists", "second", "default")
+    finalizers = {"metadata": {"finalizers": ["operator.kyma-project.io/btp-manager"]}}
+    await given.client.patch(BtpOperator, "second", "default", MergePatch(finalizers))
+
+    await given.client.delete(BtpOperator, "second", "default")
+
+    await then.is_gone("second", "default")
+    await then.shows("Ready", "ReconcileSucceeded")

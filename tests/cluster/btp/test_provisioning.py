@@ -1,0 +1,128 @@
+"""A new BtpOperator becomes Ready, or says what stands in its way."""
+
+from __future__ import annotations
+
+from tests.cluster.btp.running import Running
+from tests.cluster.btp.given import Given
+from tests.cluster.btp.then import Then
+
+from stellwerk.api.admission import MutatingWebhookConfiguration, ValidatingWebhookConfiguration
+from stellwerk.api.apps import Deployment
+from stellwerk.api.core import ConfigMap, Secret, Service, ServiceAccount
+from stellwerk.api.networking import NetworkPolicy
+from stellwerk.kube.model import unstructured
+from stellwerk.kube.names import Resource
+
+CRD = unstructured(
+    Resource("apiextensions.k8s.io", "v1", "CustomResourceDefinition", "customresourcedefinitions", namespaced=False)
+)
+CLUSTER_ROLE = unstructured(
+    Resource("rbac.authorization.k8s.io", "v1", "ClusterRole", "clusterroles", namespaced=False)
+)
+OPERAND = "sap-btp-operator-controller-manager"
+LABELS = {"app.kubernetes.io/managed-by": "btp-manager", "kyma-project.io/module": "btp-operator"}
+
+
+async def test_a_new_cr_becomes_ready_with_all_resources_and_labels(running: Running, given: Given, then: Then) -> None:
+    await given.required_secret()
+    await running.start()
+    await given.btp_operator()
+
+    await then.shows("Ready", "ReconcileSucceeded")
+
+    assert [(s.state, s.reason) for s in then.diary.of()] == [
+        ("Processing", "Initialized"),
+        ("Ready", "ReconcileSucceeded"),
+    ]
+    for kind, name in [
+        (ConfigMap, "sap-btp-operator-config"),
+        (Secret, "sap-btp-service-operator"),
+        (Deployment, OPERAND),
+        (Service, "sap-btp-operator-webhook-service"),
+        (Service, "sap-btp-operator-controller-manager-metrics-service"),
+        (ServiceAccount, "sap-btp-operator"),
+        (MutatingWebhookConfiguration, "sap-btp-operator-mutating-webhook-configuration"),
+        (ValidatingWebhookConfiguration, "sap-btp-operator-validating-webhook-configuration"),
+        (NetworkPolicy, "kyma-project.io--btp-operator-allow-to-apiserver"),
+        (NetworkPolicy, "kyma-project.io--btp-operator-to-dns"),
+        (NetworkPolicy, "kyma-project.io--allow-btp-operator-metrics"),
+        (NetworkPolicy, "kyma-project.io--allow-btp-operator-webhook"),
+    ]:
+        seen = await given.client.get(kind, name, "kyma-system")
+        assert LABELS.items() <= seen.metadata.labels.items(), name
+        assert seen.metadata.labels["chart-version"], name
+    for name in ("serviceinstances.services.cloud.sap.com", "servicebindings.services.cloud.sap.com"):
+        assert LABELS.items() <= (await given.client.get(CRD, name)).metadata.labels.items()
+    for name in ("ca-server-cert", "webhook-server-cert"):
+        seen = await given.client.get(Secret, name, "kyma-system")
+        assert seen.metadata.labels == {"app.kubernetes.io/managed-by": "btp-manager"}
+    await then.exists(CLUSTER_ROLE, "sap-btp-operator-manager-role")
+
+
+async def test_without_the_required_secret_the_cr_warns_and_goes_on_by_itself_when_it_appears(
+    running: Running, given: Given, then: Then
+) -> None:
+    await running.start()
+    await given.btp_operator()
+    await then.shows("Warning", "MissingSecret", saying=["kyma-system", "sap-btp-manager"])
+
+    await given.required_secret()
+
+    await then.shows("Ready", "ReconcileSucceeded")
+    await then.has_shown(("Warning", "MissingSecret"), ("Processing", "Updated"), ("Ready", "ReconcileSucceeded"))
+
+
+async def test_missing_keys_are_named_in_order_and_no_value_leaks(running: Running, given: Given, then: Then) -> None:
+    await given.required_secret(without=("cluster_id", "clientsecret"))
+    await running.start()
+    await given.btp_operator()
+
+    shown = await then.shows("Error", "InvalidSecret", saying=["key(s) clientsecret, cluster_id not found"])
+
+    assert "client-one" not in shown.message
+
+
+async def test_empty_values_are_named(running: Running, given: Given, then: Then) -> None:
+    await given.required_secret(cluster_id="", clientsecret="")
+    await running.start()
+    await given.btp_operator()
+
+    await then.shows("Error", "InvalidSecret", saying=["missing value(s) for clientsecret, cluster_id key(s)"])
+
+
+async def test_a_corrected_secret_leads_to_ready(running: Running, given: Given, then: Then) -> None:
+    await given.required_secret(clientid="")
+    await running.start()
+    await given.btp_operator()
+    await then.shows("Error", "InvalidSecret")
+
+    await given.required_secret()
+
+    await then.shows("Ready", "ReconcileSucceeded")
+    await then.has_shown(("Error", "InvalidSecret"), ("Processing", "Updated"), ("Ready", "ReconcileSucceeded"))
+
+
+async def test_an_unlabelled_secret_counts_as_missing(running: Running, given: Given, then: Then) -> None:
+    await given.required_secret(labelled=False)
+    await running.start()
+    await given.btp_operator()
+
+    await then.shows("Warning", "MissingSecret")
+
+
+async def test_the_operand_runs_the_image_of_the_environment(running: Running, given: Given, then: Then) -> None:
+    await given.required_secret()
+    await running.start(image="registry.example.com/operand:9")
+    await given.btp_operator()
+    await then.shows("Ready", "ReconcileSucceeded")
+
+    operand = await given.client.get(unstructured(Deployment.resource), OPERAND, "kyma-system")
+    assert '"image": "registry.example.com/operand:9"' in str(operand.body).replace("'", '"')
+
+
+async def test_an_empty_image_is_a_provisioning_failure(running: Running, given: Given, then: Then) -> None:
+    await given.required_secret()
+    await running.start(image="")
+    await given.btp_operator()
+
+    await then.shows("Error", "ProvisioningFailed", saying=[OPERAND, "image"])

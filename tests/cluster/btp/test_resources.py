@@ -1,0 +1,255 @@
+"""Module resources stay as the manifests say, whoever touches them, and old ones go."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tests.cluster.btp.running import Running
+from tests.cluster.btp.given import Given
+from tests.cluster.btp.modules import Module
+from tests.cluster.btp.then import Then
+
+from stellwerk.api.admission import ValidatingWebhookConfiguration
+from stellwerk.api.apps import Deployment
+from stellwerk.api.core import ConfigMap, Service
+from stellwerk.api.networking import NetworkPolicy
+from stellwerk.kube.model import Unstructured, unstructured
+from stellwerk.kube.patch import MergePatch
+from stellwerk.operators.btp.api import BtpOperator
+
+OPERAND = "sap-btp-operator-controller-manager"
+DEPLOYMENTS = unstructured(Deployment.resource)
+SERVICES = unstructured(Service.resource)
+POLICIES = unstructured(NetworkPolicy.resource)
+CONFIG_MAPS = unstructured(ConfigMap.resource)
+OPT_OUT = "operator.kyma-project.io/btp-operator-disable-network-policies"
+
+
+async def ready(running: Running, given: Given, then: Then, **tunables: str) -> None:
+    await given.required_secret()
+    await running.start(**tunables)
+    await given.btp_operator()
+    await then.shows("Ready", "ReconcileSucceeded")
+
+
+async def test_foreign_labels_are_removed(running: Running, given: Given, then: Then) -> None:
+    await ready(running, given, then)
+
+    await given.labels_on(Service, "sap-btp-operator-webhook-service", **{"reconciler.kyma-project.io/by": "x"})
+
+    await then.becomes(
+        SERVICES,
+        "sap-btp-operator-webhook-service",
+        lambda seen: seen is not None and "reconciler.kyma-project.io/by" not in seen.metadata.labels,
+        "lose the foreign label",
+    )
+
+
+async def test_a_scaled_deployment_is_scaled_back(running: Running, given: Given, then: Then) -> None:
+    await ready(running, given, then)
+
+    await given.client.patch(DEPLOYMENTS, OPERAND, "kyma-system", MergePatch({"spec": {"replicas": 3}}))
+
+    await then.becomes(
+        DEPLOYMENTS, OPERAND, lambda seen: seen is not None and seen.at("spec", "replicas") == 1, "be scaled back"
+    )
+
+
+async def test_a_deleted_deployment_is_made_again_at_once(running: Running, given: Given, then: Then) -> None:
+    await ready(running, given, then)
+    old = await given.client.get(DEPLOYMENTS, OPERAND, "kyma-system")
+
+    await given.client.delete(DEPLOYMENTS, OPERAND, "kyma-system")
+
+    await then.becomes(
+        DEPLOYMENTS, OPERAND, lambda seen: seen is not None and seen.metadata.uid != old.metadata.uid, "be made again"
+    )
+    await then.shows("Ready", "ReconcileSucceeded")
+
+
+async def test_a_deleted_service_is_made_again_without_waiting_for_a_full_pass(
+    running: Running, given: Given, then: Then
+) -> None:
+    await ready(running, given, then)
+    old = await given.client.get(SERVICES, "sap-btp-operator-webhook-service", "kyma-system")
+
+    await given.client.delete(SERVICES, "sap-btp-operator-webhook-service", "kyma-system")
+
+    await then.becomes(
+        SERVICES,
+        "sap-btp-operator-webhook-service",
+        lambda seen: seen is not None and seen.metadata.uid != old.metadata.uid,
+        "be made again",
+    )
+
+
+async def test_a_deployment_that_never_becomes_available_ends_in_an_error_that_names_it(
+    running: Running, given: Given, then: Then
+) -> None:
+    await given.required_secret()
+    await given.no_priority_class()
+    await running.start(ReadyTimeout="1s")
+    await given.btp_operator()
+
+    await then.shows("Error", "ProvisioningFailed", saying=["timed out", OPERAND])
+
+
+async def test_a_stuck_deployment_is_explained_while_it_is_waited_for(
+    running: Running, given: Given, then: Then
+) -> None:
+    await given.required_secret()
+    await given.no_priority_class()
+    await running.start()
+    await given.btp_operator()
+
+    await then.shows("Processing", "Initialized", saying=[OPERAND, "btp-manager-kyma-priority"])
+
+    await given.priority_class()
+    await then.shows("Ready", "ReconcileSucceeded")
+
+
+async def test_objects_that_the_manifests_list_for_deletion_go(
+    running: Running, given: Given, then: Then, module: Module
+) -> None:
+    await ready(running, given, then)
+    await running.stop()
+    module.rename(ConfigMap.resource, "sap-btp-operator-extra", into=None)
+    module.list_for_deletion("v1", "ConfigMap", "left-behind")
+    await given.replace(
+        ConfigMap,
+        {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "left-behind", "namespace": "kyma-system"}},
+    )
+
+    await running.start()
+
+    await then.disappears(CONFIG_MAPS, "left-behind")
+
+
+async def test_a_new_version_with_renamed_objects_leaves_none_of_the_old(
+    running: Running, given: Given, then: Then, module: Module
+) -> None:
+    await ready(running, given, then)
+    await running.stop()
+    module.rename(
+        Service.resource, "sap-btp-operator-controller-manager-metrics-service", into="sap-btp-operator-metrics"
+    )
+    module.set_version("v99.0.0")
+
+    await running.start()
+
+    await then.disappears(SERVICES, "sap-btp-operator-controller-manager-metrics-service")
+    await then.exists(SERVICES, "sap-btp-operator-metrics")
+    await then.becomes(
+        DEPLOYMENTS,
+        OPERAND,
+        lambda seen: seen is not None and seen.metadata.labels.get("chart-version") == "v99.0.0",
+        "carry the new version",
+    )
+    record = await then.becomes(
+        CONFIG_MAPS,
+        "btp-manager-versions",
+        lambda seen: seen is not None and seen.at("data", "currentChartVersion") == "v99.0.0",
+        "record the new version",
+    )
+    assert isinstance(record, Unstructured)
+
+
+async def test_manifests_that_lack_a_required_resource_are_named(
+    running: Running, given: Given, then: Then, module: Module
+) -> None:
+    module.remove(ConfigMap.resource, "sap-btp-operator-config")
+    await given.required_secret()
+    await running.start()
+    await given.btp_operator()
+
+    await then.shows("Error", "ProvisioningFailed", saying=["required module resources not found", "configMap"])
+
+
+async def test_network_policies_can_be_switched_off_and_on(running: Running, given: Given, then: Then) -> None:
+    await ready(running, given, then)
+    policy = "kyma-project.io--btp-operator-to-dns"
+    await given.replace(
+        NetworkPolicy,
+        {
+            "apiVersion": "networking.k8s.io/v1",
+            "kind": "NetworkPolicy",
+            "metadata": {"name": "of-a-user", "namespace": "kyma-system"},
+            "spec": {"podSelector": {}},
+        },
+    )
+
+    await given.annotations_on(BtpOperator, "btpoperator", **{OPT_OUT: "TRUE"})
+    await then.disappears(POLICIES, policy)
+    await then.exists(POLICIES, "of-a-user")
+
+    await given.annotations_on(BtpOperator, "btpoperator", **{OPT_OUT: None})
+    await then.becomes(POLICIES, policy, lambda seen: seen is not None, "come back")
+
+
+async def test_the_network_policy_of_a_former_version_is_removed(running: Running, given: Given, then: Then) -> None:
+    labels = {"app.kubernetes.io/managed-by": "btp-manager", "kyma-project.io/module": "btp-operator"}
+    await given.replace(
+        NetworkPolicy,
+        {
+            "apiVersion": "networking.k8s.io/v1",
+            "kind": "NetworkPolicy",
+            "metadata": {
+                "name": "kyma-project.io--btp-operator-allow-to-webhook",
+                "namespace": "kyma-system",
+                "labels": dict(labels),
+            },
+            "spec": {"podSelector": {}},
+        },
+    )
+    await ready(running, given, then)
+
+    await then.disappears(POLICIES, "kyma-project.io--btp-operator-allow-to-webhook")
+
+
+async def test_a_module_upgrade_reaches_the_operand_while_the_deletion_is_blocked(
+    running: Running, given: Given, then: Then, module: Module
+) -> None:
+    await ready(running, given, then)
+    await given.service_instance("db")
+    await given.client.delete(BtpOperator, "btpoperator", "kyma-system")
+    await then.shows("Warning", "ServiceInstancesAndBindingsNotCleaned")
+    await running.stop()
+    module.set_version("v99.0.0")
+
+    await running.start()
+
+    await then.becomes(
+        DEPLOYMENTS,
+        OPERAND,
+        lambda seen: seen is not None and seen.metadata.labels.get("chart-version") == "v99.0.0",
+        "carry the new version",
+    )
+    await then.shows("Warning", "ServiceInstancesAndBindingsNotCleaned")
+
+
+async def test_an_operator_that_starts_again_on_a_ready_module_writes_nothing_to_it(
+    running: Running, given: Given, then: Then
+) -> None:
+    await ready(running, given, then)
+    webhook = await given.client.get(
+        unstructured(ValidatingWebhookConfiguration.resource), "sap-btp-operator-validating-webhook-configuration"
+    )
+    operand = await given.client.get(DEPLOYMENTS, OPERAND, "kyma-system")
+    await running.stop()
+
+    await running.start()
+    await running.is_idle()
+
+    again = await given.client.get(DEPLOYMENTS, OPERAND, "kyma-system")
+    assert again.metadata.generation == operand.metadata.generation
+    assert again.metadata.resource_version == operand.metadata.resource_version
+    assert (
+        webhook.metadata.resource_version
+        == (
+            await given.client.get(unstructured(ValidatingWebhookConfiguration.resource), webhook.metadata.name)
+        ).metadata.resource_version
+    )
+
+
+def test_the_shipped_folder_is_what_the_tests_run_on(module: Module) -> None:
+    assert Path(module.folder, "apply").is_dir()

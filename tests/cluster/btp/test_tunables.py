@@ -1,0 +1,71 @@
+"""The tunables ConfigMap overrides flags while it exists, and junk in it changes nothing."""
+
+from __future__ import annotations
+
+from tests.cluster.btp.running import Running
+from tests.cluster.btp.given import Given
+from tests.cluster.btp.then import Then
+
+from stellwerk.api.core import ConfigMap
+from stellwerk.kube.model import Unstructured, unstructured
+from stellwerk.operators.btp.api import BtpOperator
+
+CONFIG = "sap-btp-operator-config"
+CONFIG_MAPS = unstructured(ConfigMap.resource)
+
+
+def limited_cache(value: str):  # noqa: ANN201
+    """Whether the operand's configuration has this setting."""
+
+    def check(seen: Unstructured | None) -> bool:
+        return seen is not None and seen.at("data", "ENABLE_LIMITED_CACHE") == value
+
+    return check
+
+
+async def test_the_limited_cache_setting_reaches_the_operand_and_goes_back_with_the_config_map(
+    running: Running, given: Given, then: Then
+) -> None:
+    await given.required_secret()
+    await running.start()
+    await given.btp_operator()
+    await then.shows("Ready", "ReconcileSucceeded")
+    await then.becomes(CONFIG_MAPS, CONFIG, limited_cache("true"), "start with the default")
+
+    await given.tunables(EnableLimitedCache="false", RsaKeyBits="2048")
+    await then.becomes(CONFIG_MAPS, CONFIG, limited_cache("false"), "follow the tunable")
+    assert running.metric("btpmanager_custom_config_applied") == 1
+
+    await given.client.delete(ConfigMap, "sap-btp-manager", "kyma-system")
+    await then.becomes(CONFIG_MAPS, CONFIG, limited_cache("true"), "go back to the default")
+    assert running.metric("btpmanager_custom_config_applied") == 0
+
+
+async def test_a_value_that_cannot_be_read_keeps_the_former_one_and_is_reported(
+    running: Running, given: Given, then: Then
+) -> None:
+    await given.required_secret()
+    await running.start(ReadyTimeout="7m")
+    await given.btp_operator()
+    await then.shows("Ready", "ReconcileSucceeded")
+
+    await given.tunables(ReadyTimeout="junk", EnableLimitedCache="false", RsaKeyBits="2048")
+
+    await then.becomes(CONFIG_MAPS, CONFIG, limited_cache("false"), "follow the good value")
+    assert running.settings.ready_timeout.total_seconds() == 7 * 60
+
+
+async def test_unknown_fields_in_the_cr_are_pruned_and_do_no_harm(running: Running, given: Given, then: Then) -> None:
+    await given.required_secret()
+    await running.start()
+    body = {
+        "apiVersion": "operator.kyma-project.io/v1alpha1",
+        "kind": "BtpOperator",
+        "metadata": {"name": "btpoperator", "namespace": "kyma-system"},
+        "spec": {"somebodys": "idea"},
+    }
+    await given.client.create(unstructured(BtpOperator.resource), {**body})
+
+    await then.shows("Ready", "ReconcileSucceeded")
+    seen = await given.client.get(unstructured(BtpOperator.resource), "btpoperator", "kyma-system")
+    assert seen.at("spec", "somebodys") is None

@@ -1,0 +1,212 @@
+"""What must become true: each method waits on a watch of the real API server, never on the clock."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+
+from stellwerk.kube.client import Client
+from stellwerk.kube.errors import NotFound
+from stellwerk.kube.model import HasMetadata, Kind, Unstructured, View
+from stellwerk.kube.names import ObjectKey
+from stellwerk.kube.watch import Changed, Removed, Synced, Watcher
+from stellwerk.operators.btp.api import BtpOperator
+from stellwerk.runtime.clock import SystemClock
+
+MODULE = "btpoperator"
+PATIENCE_SECONDS = 12.0
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """What a BtpOperator shows: its state, and the reason and message of its one condition."""
+
+    state: str
+    reason: str
+    message: str
+
+    def __str__(self) -> str:
+        return f"{self.state}/{self.reason}: {self.message}"
+
+
+class Diary:
+    """Every state that a BtpOperator has shown, in order, as a watch saw them."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+        self._pages: dict[ObjectKey, list[Shown]] = {}
+        self._present: set[ObjectKey] = set()
+        self._turned = asyncio.Condition()
+
+    async def run(self) -> None:
+        """Write the diary until cancelled."""
+        async for change in Watcher(self._client, BtpOperator, clock=SystemClock()).changes():
+            match change:
+                case Synced(objects=objects):
+                    for operator in objects:
+                        self._write(operator)
+                case Changed(obj=operator):
+                    self._write(operator)
+                case Removed(obj=operator):
+                    self._present.discard(operator.key)
+                case _:
+                    continue
+            async with self._turned:
+                self._turned.notify_all()
+
+    def of(self, name: str = MODULE, namespace: str = "kyma-system") -> list[Shown]:
+        """All that this CR has shown so far."""
+        return self._pages.get(ObjectKey(namespace, name), [])
+
+    def has(self, name: str = MODULE, namespace: str = "kyma-system") -> bool:
+        """Whether the CR exists."""
+        return ObjectKey(namespace, name) in self._present
+
+    async def until(self, holds: Callable[[], bool], what: Callable[[], str], within: float = PATIENCE_SECONDS) -> None:
+        """Wait until the diary satisfies a condition; fails with what it says instead."""
+        try:
+            async with asyncio.timeout(within), self._turned:
+                await self._turned.wait_for(holds)
+        except TimeoutError:
+            raise AssertionError(what()) from None
+
+    def _write(self, operator: BtpOperator) -> None:
+        self._present.add(operator.key)
+        if operator.status is None:
+            return
+        condition = operator.status.conditions[0] if operator.status.conditions else None
+        shown = Shown(
+            operator.status.state, condition.reason if condition else "", condition.message if condition else ""
+        )
+        page = self._pages.setdefault(operator.key, [])
+        if not page or page[-1] != shown:
+            page.append(shown)
+
+
+@dataclass(frozen=True, slots=True)
+class Then:
+    """What must become true of the cluster."""
+
+    client: Client
+    diary: Diary
+
+    async def shows(
+        self,
+        state: str,
+        reason: str,
+        name: str = MODULE,
+        namespace: str = "kyma-system",
+        *,
+        saying: Sequence[str] = (),
+        within: float = PATIENCE_SECONDS,
+    ) -> Shown:
+        """The CR's latest entry has this state and reason, and its message holds all of `saying`."""
+
+        def latest() -> Shown | None:
+            page = self.diary.of(name, namespace)
+            return page[-1] if page else None
+
+        def holds() -> bool:
+            seen = latest()
+            return (
+                seen is not None
+                and (seen.state, seen.reason) == (state, reason)
+                and all(part in seen.message for part in saying)
+            )
+
+        await self.diary.until(
+            holds,
+            lambda: (
+                f"{namespace}/{name} should show {state}/{reason} saying {list(saying)}; "
+                f"it showed {[str(shown) for shown in self.diary.of(name, namespace)]}"
+            ),
+            within,
+        )
+        seen = latest()
+        assert seen is not None
+        return seen
+
+    async def has_shown(self, *states: tuple[str, str], name: str = MODULE, namespace: str = "kyma-system") -> None:
+        """These states and reasons appeared in this order, others may lie between."""
+
+        def holds() -> bool:
+            page = iter([(shown.state, shown.reason) for shown in self.diary.of(name, namespace)])
+            return all(wanted in page for wanted in states)
+
+        await self.diary.until(
+            holds,
+            lambda: f"{namespace}/{name} should have shown {states}; it showed {self.diary.of(name, namespace)}",
+        )
+
+    async def is_gone(
+        self, name: str = MODULE, namespace: str = "kyma-system", within: float = PATIENCE_SECONDS
+    ) -> None:
+        """The CR no longer exists."""
+        await self.diary.until(
+            lambda: not self.diary.has(name, namespace),
+            lambda: f"{namespace}/{name} should be gone; it showed {self.diary.of(name, namespace)}",
+            within,
+        )
+
+    async def exists(self, kind: type[Kind] | View[Unstructured], name: str, namespace: str = "kyma-system") -> None:
+        """The object is there now."""
+        assert await self.client.find(kind, name, namespace) is not None, f"{kind} {namespace}/{name} should exist"
+
+    async def absent(self, kind: type[Kind] | View[Unstructured], name: str, namespace: str = "kyma-system") -> None:
+        """The object is not there now."""
+        assert await self.client.find(kind, name, namespace) is None, f"{kind} {namespace}/{name} should be absent"
+
+    async def becomes(
+        self,
+        target: View[Unstructured],
+        name: str,
+        holds: Callable[[Unstructured | None], bool],
+        what: str,
+        namespace: str = "kyma-system",
+        within: float = PATIENCE_SECONDS,
+    ) -> Unstructured | None:
+        """Wait, on a watch of that one object, until it satisfies a condition (None: it does not exist)."""
+        seen: Unstructured | None = None
+        watcher = Watcher(
+            self.client,
+            target,
+            namespace if target.resource.namespaced else "",
+            fields=f"metadata.name={name}",
+            clock=SystemClock(),
+        )
+        try:
+            async with asyncio.timeout(within):
+                async for change in watcher.changes():
+                    match change:
+                        case Synced(objects=objects):
+                            seen = next(iter(objects), None)
+                        case Changed(obj=obj):
+                            seen = obj
+                        case Removed():
+                            seen = None
+                        case _:
+                            continue
+                    if holds(seen):
+                        return seen
+        except TimeoutError:
+            raise AssertionError(f"{target.resource.kind} {namespace}/{name} should {what}; it is {seen}") from None
+        raise AssertionError("the watch ended")
+
+    async def disappears(self, target: View[Unstructured], name: str, namespace: str = "kyma-system") -> None:
+        """Wait until the object does not exist."""
+        await self.becomes(target, name, lambda seen: seen is None, "disappear", namespace)
+
+
+async def refused(call: Awaitable[object]) -> bool:
+    """Whether the API server answers that there is no such object."""
+    try:
+        await call
+    except NotFound:
+        return True
+    return False
+
+
+def names(objects: Sequence[HasMetadata]) -> list[str]:
+    """The names, in order."""
+    return sorted(obj.metadata.name for obj in objects)

@@ -1,0 +1,135 @@
+"""What surrounds the module: what an administrator installs once, and the clean slate before each test."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import yaml
+from tests.cluster.btp.modules import Module
+
+from stellwerk.api.apiextensions import CustomResourceDefinition
+from stellwerk.api.btp import ServiceBinding, ServiceInstance
+from stellwerk.api.core import ConfigMap, Namespace, Pod, Secret
+from stellwerk.kube.client import Client
+from stellwerk.kube.config import ClusterConfig
+from stellwerk.kube.errors import ApiError, NotFound, NotServed
+from stellwerk.kube.model import JsonObject, Unstructured, View, metadata_of, unstructured
+from stellwerk.kube.names import GroupVersionKind, Resource
+from stellwerk.kube.patch import MergePatch
+from stellwerk.local.cluster import LocalCluster
+from stellwerk.operators.btp.api import BtpOperator
+
+ROOT = Path(__file__).parents[3]
+ACCOUNT = "system:serviceaccount:kyma-system:btp-manager-controller-manager"
+GROUPS = ("system:serviceaccounts", "system:serviceaccounts:kyma-system")
+OURS = "app.kubernetes.io/managed-by=btp-manager"
+PRIORITY_CLASS = unstructured(Resource("scheduling.k8s.io", "v1", "PriorityClass", "priorityclasses", False))
+
+
+async def prepare(cluster: LocalCluster) -> None:
+    """Install what `stellwerk install` would: the CRD, the rights, the priority class, the namespace."""
+    async with Client.connect(ClusterConfig.load(cluster.kubeconfig)) as client:
+        await client.apply(Namespace, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "kyma-system"}})
+        for file in sorted([*(ROOT / "deploy/crds").glob("*.yaml"), *(ROOT / "deploy/rbac").glob("btp-*.yaml")]):
+            for document in yaml.safe_load_all(file.read_text()):
+                await client.apply(await _view(client, document), document)
+
+
+async def _view(client: Client, document: JsonObject) -> View[Unstructured]:
+    gvk = GroupVersionKind.parse(str(document["apiVersion"]), str(document["kind"]))
+    return unstructured(await client.mapper.resource(gvk))
+
+
+def operator_kubeconfig(cluster: LocalCluster) -> Path:
+    """The operator's own account: what its role grants and nothing else."""
+    return cluster.kubeconfig_for(ACCOUNT, GROUPS)
+
+
+def without_admission(module: Module) -> Module:
+    """The module with webhooks that match nothing.
+
+    No operand runs behind its Service here, and a webhook that nobody answers refuses every service instance.
+    """
+    for file in (module.folder / "apply").iterdir():
+        documents = [document for document in yaml.safe_load_all(file.read_text()) if document]
+        for document in documents:
+            for webhook in document.get("webhooks", []):
+                webhook["namespaceSelector"] = {"matchLabels": {"tests.example.com/has-operand": "true"}}
+        file.write_text(yaml.safe_dump_all(documents))
+    return module
+
+
+async def clean(client: Client) -> None:
+    """Remove every trace of a former test; returns when it is gone."""
+    await _release_all(client)
+    await client.delete(Secret, "sap-btp-manager", "kyma-system")
+    await client.delete(Secret, "sap-btp-operator-clusterid", "kyma-system")
+    await client.delete(ConfigMap, "sap-btp-manager", "kyma-system")
+    for resource in await _module_resources(client):
+        for obj in (await client.list(metadata_of(resource), labels=OURS)).items:
+            await client.delete(metadata_of(resource), obj.metadata.name, obj.metadata.namespace)
+    await client.apply(PRIORITY_CLASS, priority_class())
+    await _until_gone(client)
+
+
+def priority_class() -> JsonObject:
+    """The class that operator and operand run with."""
+    return {
+        "apiVersion": "scheduling.k8s.io/v1",
+        "kind": "PriorityClass",
+        "metadata": {"name": "btp-manager-kyma-priority"},
+        "value": 2100000,
+    }
+
+
+async def _release_all(client: Client) -> None:
+    for operator in (await client.list(BtpOperator)).items:
+        name, namespace = operator.metadata.name, operator.metadata.namespace
+        await client.delete(BtpOperator, name, namespace)
+        await _cut(client, BtpOperator, name, namespace)
+    for kind in (ServiceBinding, ServiceInstance):
+        try:
+            listed = await client.list(metadata_of(kind))
+        except NotServed:
+            continue
+        for obj in listed.items:
+            await client.delete(kind, obj.metadata.name, obj.metadata.namespace)
+            await _cut(client, kind, obj.metadata.name, obj.metadata.namespace)
+
+
+async def _cut(
+    client: Client, kind: type[BtpOperator] | type[ServiceBinding] | type[ServiceInstance], name: str, namespace: str
+) -> None:
+    try:
+        await client.patch(metadata_of(kind), name, namespace, MergePatch({"metadata": {"finalizers": None}}))
+    except NotFound:
+        return
+
+
+async def _module_resources(client: Client) -> list[Resource]:
+    kinds = {
+        "": "Secret ConfigMap Service ServiceAccount",
+        "apps": "Deployment",
+        "rbac.authorization.k8s.io": "ClusterRole ClusterRoleBinding Role RoleBinding",
+        "networking.k8s.io": "NetworkPolicy",
+        "admissionregistration.k8s.io": "MutatingWebhookConfiguration ValidatingWebhookConfiguration",
+        "apiextensions.k8s.io": "CustomResourceDefinition",
+    }
+    return [
+        await client.mapper.resource(GroupVersionKind(group, "v1", kind))
+        for group, names in kinds.items()
+        for kind in names.split()
+    ]
+
+
+async def _until_gone(client: Client) -> None:
+    """CRDs and pods take a moment to go."""
+    async with asyncio.timeout(30):
+        while (await client.list(metadata_of(CustomResourceDefinition), labels=OURS)).items or (
+            await client.list(metadata_of(Pod), "kyma-system")
+        ).items:
+            await asyncio.sleep(0.02)
+
+
+__all__ = ["ApiError", "clean", "operator_kubeconfig", "prepare", "priority_class", "without_admission"]
