@@ -1,13 +1,17 @@
 """Sets of objects into a cluster, and out again.
 
     manifests   text into documents                      pure, and the one reading of a folder
+    edit        small changes to an object               pure
     desired     documents into the objects we want       pure
+    kinds       which of the named kinds are served      asks the server once per kind
     compare     wanted against live                      pure
+    ownership   who else writes an object                pure
     order       what goes first                          pure
     plan        what has to be written, and why          pure; can be printed
-    kinds       which of the named kinds are served      asks the server once per kind
     execute     the writes of one pass                   the only one that writes to a cluster
-    readiness   is it ready; explain: why not            pure
+    failures    what stood in the way of a write         pure
+    readiness   is it ready (kstatus: the rules)         pure
+    explain     why a Deployment is not                  pure
     inventory   what a set consisted of before           pure
 
 A pass is: read manifests, plan against the caches, execute the plan. It never waits: what is not ready yet arrives as a

@@ -142,26 +142,16 @@ def desired_set(
 
     Raises `InvalidSet` with every problem found.
     """
+    if len(documents) > MAX_OBJECTS:
+        raise InvalidSet([Problem("the set", f"{len(documents)} objects are more than {MAX_OBJECTS}")])
     look_up = resource_of.get if isinstance(resource_of, Mapping) else resource_of
     defined = defined_by(documents)
     problems: list[Problem] = []
     wanted: dict[Address, Desired] = {}
-    if len(documents) > MAX_OBJECTS:
-        raise InvalidSet([Problem("the set", f"{len(documents)} objects are more than {MAX_OBJECTS}")])
     for document in documents:
-        found = _problems_of(document)
-        if found:
-            problems.extend(found)
-            continue
-        gvk = _gvk(document.body)
-        assert gvk is not None  # _problems_of has seen to it
-        resource = defined.get(gvk) or look_up(gvk)
-        if resource is None:
-            problems.append(Problem(_what(document), f"the API server serves no {gvk}"))
-            continue
-        one = _placed(document, resource, namespace)
-        if resource.namespaced and not one.key.namespace:
-            problems.append(Problem(_what(document), "has no namespace and there is no default one"))
+        one = _checked(document, lambda gvk: defined.get(gvk) or look_up(gvk), namespace)
+        if not isinstance(one, Desired):
+            problems.extend(one)
         elif one.address in wanted:
             places = f"{_position(wanted[one.address].origin)} and {_position(one.origin)}"
             problems.append(Problem(str(one.ref), f"appears twice: in {places}"))
@@ -170,6 +160,23 @@ def desired_set(
     if problems:
         raise InvalidSet(problems)
     return tuple(wanted.values())
+
+
+def _checked(
+    document: Document, resource_of: Callable[[GroupVersionKind], Resource | None], namespace: str
+) -> Desired | list[Problem]:
+    """The object a document asks for, or why it must not be sent."""
+    if problems := [Problem(_what(document), why) for why in _complaints(document.body)]:
+        return problems
+    gvk = _gvk(document.body)
+    assert gvk is not None  # _complaints has seen to it
+    resource = resource_of(gvk)
+    if resource is None:
+        return [Problem(_what(document), f"the API server serves no {gvk}")]
+    one = _placed(document, resource, namespace)
+    if resource.namespaced and not one.key.namespace:
+        return [Problem(_what(document), "has no namespace and there is no default one")]
+    return one
 
 
 def _placed(document: Document, resource: Resource, default_namespace: str) -> Desired:
@@ -181,7 +188,7 @@ def _placed(document: Document, resource: Resource, default_namespace: str) -> D
 
 def _normalised(body: JsonObject) -> JsonObject:
     metadata = body.get("metadata")
-    assert isinstance(metadata, dict)  # _problems_of has seen to it
+    assert isinstance(metadata, dict)  # _complaints has seen to it
     kept: JsonObject = {key: value for key, value in metadata.items() if key not in SERVER_OWNED and value is not None}
     lean: JsonObject = {**edit.without(body, "status"), "metadata": kept}
     return _folded(lean) if lean["kind"] == "Secret" and lean["apiVersion"] == "v1" else lean
@@ -204,10 +211,6 @@ def _folded(secret: JsonObject) -> JsonObject:
 
 
 # ---- what must not be sent
-
-
-def _problems_of(document: Document) -> list[Problem]:
-    return [Problem(_what(document), why) for why in _complaints(document.body)]
 
 
 def _complaints(body: JsonObject) -> Iterable[str]:

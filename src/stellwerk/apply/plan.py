@@ -277,24 +277,23 @@ def _action(desired: Desired, live: Live | None, last: Confirmation | None, rule
 def _kept(desired: Desired, live: Live, known: Confirmation | None, managers: tuple[str, ...], rules: Rules) -> Action:
     """What a live object needs, fights left aside."""
     ours = known is not None and known.digest == desired.digest
+    if known is not None and ours and not managers and live.metadata.resource_version == known.resource_version:
+        return Unchanged(desired.address)  # nobody wrote since our apply, not even a status
     comparison = compare(desired.body, live.body) if isinstance(live, Unstructured) else None
     if managers:
         return Reclaim(desired, managers, comparison.differences if comparison else (), restores=ours)
     owned = ownership.applied_by(live.metadata.managers, rules.field_manager)
     if known is not None and ours:
-        return _checked(desired, live, known, comparison, owned)
+        return _checked(desired, known, comparison, owned)
     if comparison is not None and comparison.is_equal and owned:
         return Unchanged(desired.address)
     return Apply(desired, _first_look(known, comparison), comparison.differences if comparison else ())
 
 
-def _checked(
-    desired: Desired, live: Live, known: Confirmation, comparison: Comparison | None, owned: bool
-) -> Apply | Unchanged:
-    """What an object needs to which we applied exactly this content before."""
+def _checked(desired: Desired, known: Confirmation, comparison: Comparison | None, owned: bool) -> Apply | Unchanged:
+    """What an object needs that was written to since we applied exactly this content."""
     if comparison is None:
-        same = live.metadata.resource_version == known.resource_version
-        return Unchanged(desired.address) if same else Apply(desired, "it was changed", restores=True)
+        return Apply(desired, "it was changed", restores=True)
     drift = tuple(difference for difference in comparison.differences if difference not in known.settled)
     if drift:
         return Apply(desired, _named(drift), drift, restores=True)

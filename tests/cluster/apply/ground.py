@@ -12,6 +12,7 @@ from stellwerk.apply.execute import Report, execute
 from stellwerk.apply.kinds import served
 from stellwerk.apply.plan import Ledger, Live, Plan, Rules, plan, plan_delete
 from stellwerk.kube.client import Client
+from stellwerk.kube.errors import NotServed
 from stellwerk.kube.model import Unstructured, metadata_of, unstructured
 from stellwerk.local.cluster import LocalCluster
 from stellwerk.testing.cluster import AuditEntry, AuditLog
@@ -51,9 +52,12 @@ class Ground:
     async def find(self, address: Address) -> Live | None:
         """An object in the shape in which a cache holds it."""
         key = address.key
-        if address.is_secret:
-            return await self.client.find(metadata_of(address.resource), key.name, key.namespace)
-        return await self.client.find(unstructured(address.resource), key.name, key.namespace)
+        try:
+            if address.is_secret:
+                return await self.client.find(metadata_of(address.resource), key.name, key.namespace)
+            return await self.client.find(unstructured(address.resource), key.name, key.namespace)
+        except NotServed:
+            return None
 
     async def plan(self, desired: tuple[Desired, ...]) -> Plan:
         """What has to be done now."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from tests.cluster.apply.ground import Ground
 from tests.cluster.apply.sets import DEFINITION, INSTANCE, MODULE
@@ -11,6 +13,8 @@ from stellwerk.apply.readiness import assess
 from stellwerk.kube.model import Unstructured
 from stellwerk.runtime.clock import SystemClock
 from stellwerk.testing.eventually import eventually
+
+ORIGINAL = Path(__file__).parents[4] / "shared" / "fixtures" / "btp" / "module-resources" / "apply"
 
 
 @pytest.mark.req("R-108")
@@ -53,6 +57,26 @@ async def test_a_new_process_asks_once_for_what_it_cannot_prove_and_changes_noth
     unmoved = [address for address, metadata in deployed.items() if metadata.resource_version == before[address]]
     # The Deployment's status may have moved on; nothing else has a reason to.
     assert {address.resource.kind for address in deployed.keys() - set(unmoved)} <= {"Deployment"}
+
+
+@pytest.mark.req("R-108")
+@pytest.mark.skipif(not ORIGINAL.exists(), reason="the recorded module resources are not beside this checkout")
+async def test_the_originals_own_module_is_applied_and_stays_calm(ground: Ground) -> None:
+    """Renamed, so that it does not meet the real one on a shared cluster."""
+    files = sorted(ORIGINAL.glob("*.y*ml"))
+    text = "\n---\n".join(path.read_text() for path in files)
+    own = text.replace("services.cloud.sap.com", "NAMESPACE.example.org").replace("sap-btp", "NAMESPACE")
+    own = own.replace("kyma-system", "NAMESPACE").replace('image: ""', "image: registry.example.org/manager:1")
+    desired = await ground.wanted(own)
+    assert len(desired) == 14
+    await ground.calm(desired)
+    ground.writes()
+    await ground.kept(desired)
+    assert ground.writes() == []
+    ground.forget()
+    await ground.kept(desired)
+    assert len(ground.writes()) <= len(desired)
+    assert (await ground.plan(desired)).is_calm
 
 
 async def test_instances_follow_their_definition_as_soon_as_it_is_established(ground: Ground) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from stellwerk.apply.desired import Address, Desired, desired_set, read_text
+from stellwerk.apply.desired import Address, Desired, desired_set, digest_of, read_text
 from stellwerk.apply.ownership import applied_by
 from stellwerk.apply.plan import Confirmation, Ledger, Live, Rules, confirm
 from stellwerk.kube.meta import FieldManager, ObjectMeta
@@ -73,15 +73,18 @@ OURS = FieldManager(manager=US, operation="Apply")
 
 
 def applied(
-    desired: Desired, *managers: FieldManager, uid: str = "u1", version: str = "1", more: JsonObject | None = None
+    desired: Desired, *managers: FieldManager, uid: str = "u1", version: str = "", more: JsonObject | None = None
 ) -> Unstructured:
-    """The object as it is live after our apply; `more` is laid over it as the server or others would."""
+    """The object as it is live after our apply; `more` is laid over it as the server or others would.
+
+    As on a server, its resourceVersion changes with its content.
+    """
     body = overlaid(desired.body, more or {})
     return Unstructured(body, metadata_of(body, (OURS, *managers), uid, version))
 
 
 def applied_metadata(
-    desired: Desired, *managers: FieldManager, uid: str = "u1", version: str = "1"
+    desired: Desired, *managers: FieldManager, uid: str = "u1", version: str = ""
 ) -> PartialObjectMetadata:
     """The same, where the cache holds metadata only."""
     return PartialObjectMetadata(metadata=metadata_of(desired.body, (OURS, *managers), uid, version))
@@ -94,7 +97,7 @@ def metadata_of(body: JsonObject, managers: tuple[FieldManager, ...], uid: str, 
         name=str(dig(body, "metadata", "name")),
         namespace=str(dig(body, "metadata", "namespace") or ""),
         uid=uid,
-        resource_version=version,
+        resource_version=version or digest_of([body, [entry.manager for entry in managers]]),
         labels={key: str(value) for key, value in labels.items()} if isinstance(labels, dict) else {},
         managers=managers,
     )

@@ -90,7 +90,8 @@ def test_what_is_equal_but_not_ours_is_applied_to_own_it() -> None:
 
 def nobodys(live: Unstructured) -> Unstructured:
     """The same object without any managedFields."""
-    return Unstructured(live.body, msgspec.structs.replace(live.metadata, managers=()))
+    version = f"{live.metadata.resource_version} without"
+    return Unstructured(live.body, msgspec.structs.replace(live.metadata, managers=(), resource_version=version))
 
 
 def test_a_field_that_differs_is_named() -> None:
@@ -475,14 +476,14 @@ def snapshot_of(content: Content) -> dict[Address, Live]:
 
 
 def carried_out(found: Plan, live: dict[Address, Live], ledger: Ledger) -> None:
-    """What a server would do: the object becomes what was asked for, and keeps its defaults."""
+    """What a server would do: the object becomes what was asked for, keeps its defaults, and gets a status later."""
     for action in found.writes:
         assert isinstance(action, Create | Apply | Reclaim)
         one = action.desired
         before = live.get(one.address)
         answer = applied(one, uid=before.metadata.uid if before else "new", more=DEFAULTS)
-        live[one.address] = answer
         ledger[one.address] = confirm(one, answer, US)
+        live[one.address] = applied(one, uid=answer.metadata.uid, more={**DEFAULTS, "status": {"seen": True}})
 
 
 @for_all(SETS, SETS, LIVES)

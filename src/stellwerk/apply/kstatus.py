@@ -1,0 +1,352 @@
+"""The rules by which an object's own status tells whether it is ready.
+
+They are those of kstatus (sigs.k8s.io/cli-utils), the library with which flux, helm and kpt wait: first what all kinds
+have in common (deletion, observedGeneration, Reconciling, Stalled), then what is special about the kinds of Kubernetes
+itself, else the condition Ready.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from enum import Enum
+
+from stellwerk.apply.errors import UnreadableStatus
+from stellwerk.kube.model import JsonObject, JsonValue, Unstructured, dig
+
+UNSCHEDULABLE_AFTER = timedelta(seconds=15)
+"""How long the scheduler may look for a node before a pod counts as failed."""
+
+
+class Verdict(Enum):
+    """The five words of kstatus."""
+
+    CURRENT = "Current"
+    IN_PROGRESS = "InProgress"
+    FAILED = "Failed"
+    TERMINATING = "Terminating"
+    NOT_FOUND = "NotFound"
+
+
+@dataclass(frozen=True, slots=True)
+class Readiness:
+    """A verdict, and in a few words why."""
+
+    verdict: Verdict
+    why: str = ""
+    look_again_at: datetime | None = None
+    """Set where the verdict will change by time alone."""
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether the object is as its spec says."""
+        return self.verdict is Verdict.CURRENT
+
+    def __str__(self) -> str:
+        return f"{self.verdict.value}: {self.why}" if self.why else self.verdict.value
+
+
+CURRENT = Readiness(Verdict.CURRENT)
+
+
+def waiting(why: str) -> Readiness:
+    """Not ready yet."""
+    return Readiness(Verdict.IN_PROGRESS, why)
+
+
+def failed(why: str) -> Readiness:
+    """Not ready, and waiting will not help."""
+    return Readiness(Verdict.FAILED, why)
+
+
+def judge(status: Status) -> Readiness:
+    """The verdict of kstatus. Pure."""
+    kind = (status.live.gvk.group, status.live.gvk.kind)
+    return _common(status) or _RULES.get(kind, _by_ready_condition)(status)
+
+
+# ---- reading a status
+
+
+@dataclass(frozen=True, slots=True)
+class StatusCondition:
+    """A condition of any kind of any author: only type and status can be relied on."""
+
+    type: str
+    status: str
+    reason: str = ""
+    message: str = ""
+    observed_generation: int | None = None
+
+    @property
+    def words(self) -> str:
+        """What the condition says, its own message first."""
+        return self.message or self.reason or f"condition {self.type} is {self.status}"
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """An object's status, made easy to ask."""
+
+    live: Unstructured
+    now: datetime
+    conditions: Mapping[str, StatusCondition]
+    generation: int | None = None
+    observed_generation: int | None = None
+    fields: JsonObject = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, live: Unstructured, now: datetime) -> Status:
+        """Read it. Raises `UnreadableStatus` where `status.conditions` is not a list of conditions."""
+        fields = live.at("status")
+        return cls(
+            live,
+            now,
+            conditions_of(live.body),
+            _number(live.at("metadata", "generation")),
+            _number(live.at("status", "observedGeneration")),
+            fields if isinstance(fields, dict) else {},
+        )
+
+    def holds(self, type_: str, status: str = "True") -> bool:
+        """Whether a condition is there and has this status."""
+        condition = self.conditions.get(type_)
+        return condition is not None and condition.status == status
+
+    def said(self, type_: str) -> str:
+        """What a condition says; empty where it is not there."""
+        condition = self.conditions.get(type_)
+        return condition.words if condition is not None else ""
+
+    def reason(self, type_: str) -> str:
+        """A condition's reason; empty where it is not there."""
+        condition = self.conditions.get(type_)
+        return condition.reason if condition is not None else ""
+
+    def count(self, name: str) -> int:
+        """A number of the status; the server leaves zeros out."""
+        return _number(self.fields.get(name)) or 0
+
+    @property
+    def replicas(self) -> int:
+        """How many are wanted; one where the spec does not say."""
+        wanted = _number(self.live.at("spec", "replicas"))
+        return 1 if wanted is None else wanted
+
+
+def _number(value: JsonValue) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+
+def conditions_of(body: JsonObject) -> dict[str, StatusCondition]:
+    """An object's conditions by type. Raises `UnreadableStatus`."""
+    listed = dig(body, "status", "conditions")
+    if listed is None:
+        return {}
+    if not isinstance(listed, list):
+        raise UnreadableStatus("status.conditions is not a list")
+    conditions = [_condition(item) for item in listed]
+    return {condition.type: condition for condition in conditions}
+
+
+def _condition(item: JsonValue) -> StatusCondition:
+    if not isinstance(item, dict) or not isinstance(item.get("type"), str) or not isinstance(item.get("status"), str):
+        raise UnreadableStatus("status.conditions holds something that is not a condition")
+    texts = {name: value if isinstance(value := item.get(name), str) else "" for name in ("reason", "message")}
+    return StatusCondition(
+        str(item["type"]), str(item["status"]), **texts, observed_generation=_number(item.get("observedGeneration"))
+    )
+
+
+# ---- rules for all kinds
+
+
+def _common(status: Status) -> Readiness | None:
+    if status.live.metadata.is_terminating:
+        finalizers = ", ".join(status.live.metadata.finalizers)
+        return Readiness(
+            Verdict.TERMINATING, f"is being deleted; finalizers: {finalizers}" if finalizers else "is being deleted"
+        )
+    if status.observed_generation is not None and status.observed_generation != status.generation:
+        return waiting("its controller has not seen the latest change yet")
+    if status.holds("Reconciling"):
+        return waiting(status.said("Reconciling"))
+    if status.holds("Stalled"):
+        return failed(status.said("Stalled"))
+    return None
+
+
+def _by_ready_condition(status: Status) -> Readiness:
+    if "Ready" not in status.conditions or status.holds("Ready"):
+        return CURRENT
+    return waiting(status.said("Ready"))
+
+
+# ---- rules for Kubernetes' own kinds
+
+
+def _always(_: Status) -> Readiness:
+    return CURRENT
+
+
+def _service(status: Status) -> Readiness:
+    if status.live.at("spec", "type") == "LoadBalancer" and not status.live.at("spec", "clusterIP"):
+        return waiting("has no cluster IP yet")
+    return CURRENT
+
+
+def _claim(status: Status) -> Readiness:
+    phase = status.fields.get("phase")
+    return CURRENT if phase == "Bound" else waiting(f"the volume claim is {phase or 'not bound yet'}")
+
+
+def _pod(status: Status) -> Readiness:
+    match status.fields.get("phase"):
+        case "Succeeded" | "Failed":
+            return CURRENT
+        case "Running":
+            return _running_pod(status)
+        case "Pending":
+            return _pending_pod(status)
+        case _:
+            return waiting("the pod has no phase yet")
+
+
+def _running_pod(status: Status) -> Readiness:
+    if status.holds("Ready"):
+        return CURRENT
+    for name in _crash_looping(status.fields):
+        return failed(f"container {name} crashes again and again")
+    return waiting(status.said("Ready") or "the pod is running but not ready")
+
+
+def _crash_looping(fields: JsonObject) -> list[str]:
+    listed: list[JsonValue] = []
+    for name in ("initContainerStatuses", "containerStatuses"):
+        found = fields.get(name)
+        listed.extend(found if isinstance(found, list) else [])
+    return [str(dig(one, "name")) for one in listed if dig(one, "state", "waiting", "reason") == "CrashLoopBackOff"]
+
+
+def _pending_pod(status: Status) -> Readiness:
+    scheduled = status.conditions.get("PodScheduled")
+    if scheduled is None or scheduled.status != "False" or scheduled.reason != "Unschedulable":
+        return waiting("the pod is starting")
+    created = status.live.metadata.creation_timestamp
+    deadline = created + UNSCHEDULABLE_AFTER if created is not None else status.now
+    why = f"the pod cannot be scheduled: {scheduled.message}" if scheduled.message else "the pod cannot be scheduled"
+    return failed(why) if status.now > deadline else replace(waiting(why), look_again_at=deadline)
+
+
+def _deployment(status: Status) -> Readiness:
+    if status.reason("Progressing") == "ProgressDeadlineExceeded":
+        return failed(status.said("Progressing"))
+    wanted, updated = status.replicas, status.count("updatedReplicas")
+    shortfall = (
+        _short_of("created", status.count("replicas"), wanted)
+        or _short_of("updated", updated, wanted)
+        or _over(status.count("replicas"), wanted)
+        or _short_of("available", status.count("availableReplicas"), max(wanted, updated))
+        or _short_of("ready", status.count("readyReplicas"), wanted)
+    )
+    if shortfall:
+        return waiting(shortfall)
+    has_deadline = status.live.at("spec", "progressDeadlineSeconds") is not None
+    if has_deadline and status.reason("Progressing") != "NewReplicaSetAvailable":
+        return waiting("the new replica set is not available yet")
+    return CURRENT if status.holds("Available") else waiting(status.said("Available") or "is not Available yet")
+
+
+def _replica_set(status: Status) -> Readiness:
+    if status.holds("ReplicaFailure"):
+        return waiting(status.said("ReplicaFailure"))
+    wanted = status.replicas
+    shortfall = (
+        _short_of("labelled", status.count("fullyLabeledReplicas"), wanted)
+        or _short_of("available", status.count("availableReplicas"), wanted)
+        or _short_of("ready", status.count("readyReplicas"), wanted)
+        or _over(status.count("replicas"), wanted)
+    )
+    return waiting(shortfall) if shortfall else CURRENT
+
+
+def _stateful_set(status: Status) -> Readiness:
+    strategy = status.live.at("spec", "updateStrategy", "type")
+    if strategy == "OnDelete":
+        return CURRENT
+    wanted = status.replicas
+    partition = _number(status.live.at("spec", "updateStrategy", "rollingUpdate", "partition"))
+    shortfall = (
+        _short_of("created", status.count("replicas"), wanted)
+        or _short_of("ready", status.count("readyReplicas"), wanted)
+        or _over(status.count("replicas"), wanted)
+    )
+    if shortfall:
+        return waiting(shortfall)
+    if partition:
+        shortfall = _short_of("updated", status.count("updatedReplicas"), wanted - partition)
+        return waiting(shortfall) if shortfall else CURRENT
+    if shortfall := _short_of("current", status.count("currentReplicas"), wanted):
+        return waiting(shortfall)
+    same = status.fields.get("currentRevision") == status.fields.get("updateRevision")
+    return CURRENT if same else waiting("the update to the new revision is not finished")
+
+
+def _daemon_set(status: Status) -> Readiness:
+    if status.generation is None or status.observed_generation is None:
+        return waiting("its controller has not seen it yet")
+    wanted = _number(status.fields.get("desiredNumberScheduled"))
+    if wanted is None:
+        return waiting("the number of nodes is not known yet")
+    shortfall = (
+        _short_of("scheduled", status.count("currentNumberScheduled"), wanted)
+        or _short_of("updated", status.count("updatedNumberScheduled"), wanted)
+        or _short_of("available", status.count("numberAvailable"), wanted)
+        or _short_of("ready", status.count("numberReady"), wanted)
+    )
+    return waiting(shortfall) if shortfall else CURRENT
+
+
+def _short_of(what: str, count: int, wanted: int) -> str:
+    return f"{count} of {wanted} replicas {what}" if count < wanted else ""
+
+
+def _over(count: int, wanted: int) -> str:
+    return f"{count - wanted} old replicas are still there" if count > wanted else ""
+
+
+def _job(status: Status) -> Readiness:
+    if status.holds("Complete"):
+        return CURRENT
+    if status.holds("Failed"):
+        return failed(status.said("Failed"))
+    # kstatus calls a started job current; whoever waits for a job waits for its end.
+    return waiting("the job runs" if status.fields.get("startTime") else "the job has not started")
+
+
+def _definition(status: Status) -> Readiness:
+    if status.holds("NamesAccepted", "False"):
+        return failed(status.said("NamesAccepted"))
+    if status.holds("Established"):
+        return CURRENT
+    if status.holds("Established", "False") and status.reason("Established") != "Installing":
+        return failed(status.said("Established"))
+    return waiting("the kind is not established yet")
+
+
+_RULES: Mapping[tuple[str, str], Callable[[Status], Readiness]] = {
+    ("", "ConfigMap"): _always,
+    ("", "Secret"): _always,
+    ("batch", "CronJob"): _always,
+    ("policy", "PodDisruptionBudget"): _always,
+    ("", "Service"): _service,
+    ("", "PersistentVolumeClaim"): _claim,
+    ("", "Pod"): _pod,
+    ("apps", "Deployment"): _deployment,
+    ("apps", "ReplicaSet"): _replica_set,
+    ("apps", "StatefulSet"): _stateful_set,
+    ("apps", "DaemonSet"): _daemon_set,
+    ("batch", "Job"): _job,
+    ("apiextensions.k8s.io", "CustomResourceDefinition"): _definition,
+}
