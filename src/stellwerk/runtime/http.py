@@ -25,6 +25,7 @@ from typing import TypeAlias
 
 import msgspec
 from aiohttp import web
+from aiohttp.typedefs import Middleware
 from aiohttp.web_protocol import RequestHandler
 
 from stellwerk.kube.model import JsonObject, encode_json
@@ -112,7 +113,7 @@ class Server:
         self._metrics = metrics
         self._grace_seconds = grace_seconds
         self._gate = _Gate(name, self._limits, metrics)
-        self._app = web.Application(client_max_size=self._limits.body_bytes, middlewares=[self._gate.pass_through])
+        self._app = web.Application(client_max_size=self._limits.body_bytes, middlewares=[self._gate.middleware()])
         for route in routes:
             self._app.router.add_route(route.method, route.path, route.handler)
         self._runner: web.AppRunner | None = None
@@ -190,7 +191,15 @@ class _Gate:
         self._limits = limits
         self._metrics = metrics
         self._running = 0
-        self.pass_through = web.middleware(self._pass_through)
+
+    def middleware(self) -> Middleware:
+        """The gate as aiohttp takes it."""
+
+        @web.middleware
+        async def pass_through(request: web.Request, handler: Handler) -> web.StreamResponse:
+            return await self._pass_through(request, handler)
+
+        return pass_through
 
     async def _pass_through(self, request: web.Request, handler: Handler) -> web.StreamResponse:
         if self._running >= self._limits.requests:

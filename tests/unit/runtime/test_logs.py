@@ -1,0 +1,219 @@
+"""What a log line shows, and what it never shows."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import logging
+from collections.abc import Iterator
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from stellwerk.kube.errors import Unreachable
+from stellwerk.kube.names import ObjectKey
+from stellwerk.runtime import logs
+from stellwerk.runtime.logs import Encoding, LogSettings, Redactor, TimeEncoding, settings_from_flags
+
+KEY = ObjectKey("kyma-system", "btpoperator")
+
+
+class Written:
+    """The log of this process, while a test looks at it."""
+
+    def __init__(self) -> None:
+        self.stream = io.StringIO()
+        self.log = logging.getLogger("stellwerk.test")
+
+    def configure(self, settings: LogSettings) -> Redactor:
+        return logs.configure(settings, stream=self.stream)
+
+    @property
+    def lines(self) -> list[dict[str, object]]:
+        return [msgspec.json.decode(line, type=dict[str, object]) for line in self.stream.getvalue().splitlines()]
+
+
+@pytest.fixture
+def written() -> Iterator[Written]:
+    root = logging.getLogger()
+    handlers, level = [*root.handlers], root.level
+    yield Written()
+    root.handlers, root.level = handlers, level
+
+
+def test_a_line_is_json_with_time_level_logger_and_message(written: Written) -> None:
+    written.configure(LogSettings())
+    written.log.info("created %s", "x", extra=logs.fields(count=3))
+    [line] = written.lines
+    assert line.pop("ts")
+    assert line == {"level": "info", "logger": "stellwerk.test", "msg": "created x", "count": 3}
+
+
+async def test_lines_carry_the_object_of_their_own_task(written: Written) -> None:
+    written.configure(LogSettings())
+
+    async def work(name: str) -> None:
+        with logs.reconciling("BtpOperator", ObjectKey("kyma-system", name), f"id-{name}"):
+            await asyncio.sleep(0)
+            written.log.info("working on %s", name)
+
+    await asyncio.gather(work("a"), work("b"))
+    written.log.info("nobody's")
+    a, b, nobody = written.lines
+    assert (a["kind"], a["namespace"], a["name"], a["reconcileID"]) == ("BtpOperator", "kyma-system", "a", "id-a")
+    assert (b["name"], b["msg"]) == ("b", "working on b")
+    assert "kind" not in nobody
+
+
+def test_an_expected_failure_shows_its_message_and_no_stack(written: Written) -> None:
+    written.configure(LogSettings())
+    try:
+        raise Unreachable("cannot get Secret a/b: no answer in time")
+    except Unreachable:
+        written.log.exception("try again")
+    [line] = written.lines
+    assert line["error"] == "cannot get Secret a/b: no answer in time"
+    assert "stack" not in line
+
+
+def test_a_surprise_shows_its_stack(written: Written) -> None:
+    written.configure(LogSettings())
+    try:
+        raise ZeroDivisionError("oops")
+    except ZeroDivisionError:
+        written.log.exception("a bug")
+    [line] = written.lines
+    assert line["error"] == "oops"
+    assert "ZeroDivisionError: oops" in str(line["stack"])
+
+
+def test_a_detail_cannot_pass_for_a_fact_of_the_line(written: Written) -> None:
+    written.configure(LogSettings())
+    written.log.info("real", extra=logs.fields(msg="forged", level="panic"))
+    [line] = written.lines
+    assert (line["msg"], line["level"]) == ("real", "info")
+    assert (line["msg_"], line["level_"]) == ("forged", "panic")
+
+
+def test_people_read_one_short_line(written: Written) -> None:
+    written.configure(LogSettings(encoding=Encoding.CONSOLE))
+    with logs.reconciling("BtpOperator", KEY, "id"):
+        written.log.warning("waits", extra=logs.fields(missing="client id"))
+    text = written.stream.getvalue()
+    assert text.endswith('WARNING BtpOperator kyma-system/btpoperator: waits missing="client id"\n')
+
+
+def test_a_name_from_the_cluster_cannot_forge_a_line_or_steer_a_terminal(written: Written) -> None:
+    written.configure(LogSettings(encoding=Encoding.CONSOLE))
+    written.log.info("found %s", "a\nb\x1b[31m", extra=logs.fields(also="c\nd"))
+    assert written.stream.getvalue().count("\n") == 1
+    assert "\x1b" not in written.stream.getvalue()
+
+
+@pytest.mark.req("R-801")
+@pytest.mark.parametrize("encoding", list(Encoding))
+def test_a_registered_secret_is_never_shown(written: Written, encoding: Encoding) -> None:
+    written.configure(LogSettings(level=logging.DEBUG, encoding=encoding)).hide("canary-5e1d")
+
+    def fails(secret: str) -> None:
+        raise RuntimeError(f"cannot use {secret}")
+
+    try:
+        fails("canary-5e1d")
+    except RuntimeError:
+        written.log.exception("with %s", "canary-5e1d", extra=logs.fields(detail="canary-5e1d"))
+    assert written.stream.getvalue()
+    assert "canary" not in written.stream.getvalue()
+
+
+@pytest.mark.req("R-801")
+@pytest.mark.parametrize(
+    "secret",
+    [
+        "-----BEGIN RSA PRIVATE KEY-----\nMIIcanary\n-----END RSA PRIVATE KEY-----",
+        "-----BEGIN PRIVATE KEY-----\nMIIcanary, cut off here",
+        "Authorization: Bearer canary.canary-canary",
+        "https://user:canarycanary@host/path",
+        '{"clientsecret": "canary"}',
+        "client_secret=canary&x=1",
+        "AGE-SECRET-KEY-1CANARYCANARY",
+        "eyJhbGciOiJub25lIn0.eyJjYW5hcnkiOjF9.canary",
+    ],
+)
+def test_what_looks_like_a_secret_is_masked_unasked(secret: str) -> None:
+    assert "canary" not in Redactor().redacted(f"before {secret} after").lower()
+
+
+def test_a_masked_line_keeps_what_is_not_secret() -> None:
+    shown = Redactor(["hunter2hunter2"]).redacted("GET https://u:p@host/path with hunter2hunter2 and more")
+    assert shown == "GET https://***@host/path with *** and more"
+
+
+def test_short_values_do_not_blacken_ordinary_words() -> None:
+    assert Redactor(["true", "a"]).redacted("a true story") == "a true story"
+
+
+@given(st.lists(st.text(min_size=6, max_size=20), max_size=20), st.text(max_size=50), st.text(max_size=50))
+def test_no_registered_value_survives(values: list[str], before: str, after: str) -> None:
+    redactor = Redactor(values)
+    for value in values:
+        shown = redactor.redacted(f"{before}{value}{after}")
+        assert value not in shown or value in f"{before}{Redactor.MASK}{after}"
+
+
+def test_the_number_of_registered_values_is_bounded() -> None:
+    redactor = Redactor(f"secret-{number}" for number in range(10_000))
+    assert redactor.redacted("secret-9999") == Redactor.MASK
+    assert redactor.redacted("a secret-0 b") == "a secret-0 b"
+
+
+def test_a_second_configuration_replaces_the_first(written: Written) -> None:
+    written.configure(LogSettings())
+    written.configure(LogSettings())
+    written.log.info("once")
+    assert len(written.lines) == 1
+
+
+@pytest.mark.parametrize(
+    ("flags", "settings"),
+    [
+        ({}, LogSettings()),
+        ({"tty": True}, LogSettings(encoding=Encoding.CONSOLE)),
+        ({"tty": True, "encoder": "json"}, LogSettings()),
+        ({"level": "error"}, LogSettings(level=logging.ERROR)),
+        ({"level": "7"}, LogSettings(level=logging.DEBUG)),
+        ({"time_encoding": "epoch"}, LogSettings(time_encoding=TimeEncoding.EPOCH)),
+        ({"devel": True}, LogSettings(logging.DEBUG, Encoding.CONSOLE, stack_level=logging.WARNING)),
+        ({"devel": True, "encoder": "json", "level": "info"}, LogSettings(stack_level=logging.WARNING)),
+        ({"stacktrace_level": "panic"}, LogSettings(stack_level=logging.CRITICAL)),
+    ],
+)
+def test_flags_mean_what_they_mean_to_zap(flags: dict[str, str], settings: LogSettings) -> None:
+    assert settings_from_flags(**flags) == settings  # type: ignore[arg-type]  # the table mixes texts and switches
+
+
+@pytest.mark.parametrize("flags", [{"level": "loud"}, {"level": "0"}, {"encoder": "xml"}, {"time_encoding": "later"}])
+def test_a_wrong_flag_says_what_is_expected(flags: dict[str, str]) -> None:
+    with pytest.raises(ValueError, match=r"--zap-.*expected"):
+        settings_from_flags(**flags)  # type: ignore[arg-type]  # all of them are texts here
+
+
+@pytest.mark.parametrize(
+    ("encoding", "expected"),
+    [
+        (TimeEncoding.EPOCH, 1.25),
+        (TimeEncoding.MILLIS, 1250.0),
+        (TimeEncoding.NANO, 1_250_000_000),
+        (TimeEncoding.ISO8601, "1970-01-01T00:00:01.250Z"),
+        (TimeEncoding.RFC3339, "1970-01-01T00:00:01Z"),
+        (TimeEncoding.RFC3339NANO, "1970-01-01T00:00:01.250000Z"),
+    ],
+)
+def test_times_are_written_as_asked(written: Written, encoding: TimeEncoding, expected: object) -> None:
+    written.configure(LogSettings(time_encoding=encoding))
+    record = written.log.makeRecord("stellwerk.test", logging.INFO, "", 0, "now", (), None)
+    record.created = 1.25
+    logging.getLogger().handle(record)
+    assert written.lines[0]["ts"] == expected
