@@ -56,6 +56,9 @@ def of(obj: Unstructured | Kind) -> Health:
     main = main_condition(conditions(seen.body))
     if main is None:
         return Health("Unknown", _state(seen), "NotSeenYet", "no operator has looked at it yet")
+    if main.is_true and seen.metadata.is_terminating:
+        asked_at = seen.metadata.deletion_timestamp
+        return Health("Unknown", "Deleting", "DeletionRequested", "its deletion has not begun yet", asked_at)
     if 0 < main.observed_generation < seen.metadata.generation:
         return Health("Unknown", _state(seen), "ChangeNotSeenYet", "the latest change has not been looked at yet")
     return Health(_readiness(main.status), _state(seen), main.reason, main.message, main.last_transition_time)

@@ -6,9 +6,12 @@ as kubectl prints them. No colour, and UTF-8 whatever the locale says, because t
 
 from __future__ import annotations
 
+import re
+import sys
 from collections.abc import Sequence
 
 from stellwerk.cli import settings
+from stellwerk.cli.errors import Exit, Failure
 from stellwerk.cli.settings import Output
 from stellwerk.kube.model import JsonObject, JsonValue, Unstructured
 
@@ -24,7 +27,18 @@ def print_objects(objects: Sequence[Unstructured], output: Output, *, as_list: b
 
 def print_value(value: JsonObject, output: Output) -> None:
     """Print one JSON object as JSON, YAML or through a JSONPath."""
-    settings.show_exactly(formatted(value, output))
+    if output.form == "name":
+        raise Failure("-o name cannot print this", fix="use json or yaml", code=Exit.USAGE)
+    text = formatted(value, output)
+    settings.show_exactly(_UNSAFE.sub(_visible, text) if sys.stdout.isatty() else text)
+
+
+_UNSAFE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]")
+"""What can steer a terminal or mislead a reader. In JSON and YAML all of it can be written as `\\uXXXX`."""
+
+
+def _visible(found: re.Match[str]) -> str:
+    return f"\\u{ord(found.group()):04x}"
 
 
 def formatted(value: JsonObject, output: Output) -> str:

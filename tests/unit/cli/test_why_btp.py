@@ -210,6 +210,17 @@ def test_a_ready_operator_needs_no_answer() -> None:
     ]
 
 
+def test_a_ready_operator_that_was_asked_to_go_is_not_called_ready() -> None:
+    operator = an_operator("ReconcileSucceeded", "Ready", "fine", ready=True, deleted=True)
+    assert told(a_graph(operator)) == look(
+        """
+        ◌ BtpOperator kyma-system/btpoperator is being deleted (for 10m)
+        └─ somebody asked for its deletion, and the operator has not begun yet   <- root cause
+        Next: check that the operator runs: stellwerk status
+        """
+    )
+
+
 def test_an_operator_that_nobody_looked_at_points_at_the_manager() -> None:
     diagnosis = btp.explain(a_graph(an_operator()))
     assert [cause.reason for cause in root_causes(diagnosis.findings)] == ["NotSeenYet"]

@@ -157,16 +157,24 @@ _Answer = tuple[tuple[Finding, ...], str]
 """What lies below the condition, and the next step."""
 
 
+_LOOK_AT_OPERATOR = "check that the operator runs: stellwerk status"
+
+
 def explain(seen: Graph) -> Diagnosis:
     """Why the BtpOperator is not ready, and the one step that would mend it. Pure."""
-    if seen.condition.get("status") == "True" and not seen.subject.metadata.is_terminating:
-        return Diagnosis(unready=_unready(seen), hidden=seen.hidden)
+    if seen.condition.get("status") == "True":
+        return _asked_to_go(seen) if seen.subject.metadata.is_terminating else Diagnosis((), hidden=seen.hidden)
     if not seen.condition:
         never = Finding("no operator has looked at it yet", "NotSeenYet", is_root_cause=True)
-        return Diagnosis((never,), "check that the operator runs: stellwerk status", hidden=seen.hidden)
+        return Diagnosis((never,), _LOOK_AT_OPERATOR, hidden=seen.hidden)
     causes, next_step = _EXPLAINERS.get(seen.reason, _operand)(seen)
     condition = Finding(seen.condition.get("message") or seen.reason, seen.reason, causes, is_root_cause=not causes)
     return Diagnosis((condition,), next_step, _turn(seen.reason), _unready(seen), seen.hidden)
+
+
+def _asked_to_go(seen: Graph) -> Diagnosis:
+    text = "somebody asked for its deletion, and the operator has not begun yet"
+    return Diagnosis((_root(text),), _LOOK_AT_OPERATOR, unready=_unready(seen), hidden=seen.hidden)
 
 
 def _turn(reason: str) -> str:
@@ -196,7 +204,7 @@ def _invalid_secret(seen: Graph) -> _Answer:
         return _missing_secret(seen)
     if secret.is_good:
         text = f"Secret {secret.key} is complete by now, and the operator has not looked at it again"
-        return (_root(text),), "check that the operator runs: stellwerk status"
+        return (_root(text),), _LOOK_AT_OPERATOR
     faults = [
         _root(f"Secret {secret.key} {fault}: {', '.join(keys)}")
         for fault, keys in (("lacks keys", secret.absent_keys), ("has empty values for keys", secret.empty_keys))
@@ -210,7 +218,7 @@ def _older_leads(seen: Graph) -> _Answer:
     leader = min(others, key=_age, default=None)
     if leader is None:
         text = "the BtpOperator that led is gone, and the operator has not looked again"
-        return (_root(text),), "check that the operator runs: stellwerk status"
+        return (_root(text),), _LOOK_AT_OPERATOR
     step = f"use that one, or delete it to let this one lead: kubectl delete btpoperator {_on_the_line(leader.key)}"
     return (_root(f"BtpOperator {leader.key} is older and leads"),), step
 

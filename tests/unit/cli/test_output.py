@@ -1,0 +1,76 @@
+"""Results for programs."""
+
+from __future__ import annotations
+
+import json
+from io import BytesIO, TextIOWrapper
+
+import pytest
+import yaml
+
+from stellwerk.cli import output
+from stellwerk.cli.errors import Failure
+from stellwerk.cli.settings import Output
+from stellwerk.kube.model import JsonObject, Unstructured
+
+EVIL: JsonObject = {"message": "\x1b[2J\x9b31m\u202egone", "größe": 3}
+
+
+class Stream(TextIOWrapper):
+    """Standard output that may be a terminal."""
+
+    def __init__(self, *, terminal: bool) -> None:
+        super().__init__(BytesIO(), encoding="utf-8")
+        self._terminal = terminal
+
+    def isatty(self) -> bool:
+        return self._terminal
+
+    @property
+    def text(self) -> str:
+        written = self.buffer
+        assert isinstance(written, BytesIO)
+        return written.getvalue().decode()
+
+
+def printed(form: Output, monkeypatch: pytest.MonkeyPatch, *, terminal: bool) -> str:
+    stream = Stream(terminal=terminal)
+    monkeypatch.setattr("sys.stdout", stream)
+    output.print_value(EVIL, form)
+    return stream.text
+
+
+@pytest.mark.parametrize("form", ["json", "yaml"])
+@pytest.mark.parametrize("terminal", [True, False])
+def test_what_is_printed_is_the_same_value_on_a_terminal_and_in_a_file(
+    form: str, terminal: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read = json.loads if form == "json" else yaml.safe_load
+    assert read(printed(Output(form), monkeypatch, terminal=terminal)) == EVIL
+
+
+@pytest.mark.parametrize("form", ["json", "yaml", "jsonpath"])
+def test_on_a_terminal_nothing_can_steer_it(form: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    from stellwerk.cli import jsonpath
+
+    shown = printed(Output(form, jsonpath.parse(".message")), monkeypatch, terminal=True)
+    assert not {"\x1b", "\x9b", "\u202e"} & set(shown)
+
+
+def test_a_program_gets_a_jsonpath_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    from stellwerk.cli import jsonpath
+
+    chosen = Output("jsonpath", jsonpath.parse(".message"))
+    assert printed(chosen, monkeypatch, terminal=False) == EVIL["message"]
+
+
+def test_a_name_is_what_kubectl_takes() -> None:
+    deployment = Unstructured.of({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "x"}})
+    pod = Unstructured.of({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "y"}})
+    assert output.qualified_name(deployment) == "deployment.apps/x"
+    assert output.qualified_name(pod) == "pod/y"
+
+
+def test_a_value_that_is_no_object_has_no_name() -> None:
+    with pytest.raises(Failure):
+        output.print_value(EVIL, Output("name"))
