@@ -8,6 +8,7 @@ import tempfile
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
 from pathlib import Path
+from weakref import WeakSet
 
 from aiohttp import web
 
@@ -15,6 +16,7 @@ from stellwerk.local import certs
 
 HOST = "127.0.0.1"
 _LARGEST_BODY_BYTES = 64 * 1024**2
+_TURNS = 10
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
@@ -28,6 +30,7 @@ class TlsServer:
     def __init__(self, handler: Handler) -> None:
         self._handler = handler
         self._under_way: set[asyncio.Task[web.StreamResponse]] = set()
+        self._transports: WeakSet[asyncio.Transport] = WeakSet()
         self._open = AsyncExitStack()
         self.port = 0
         self.authority = ""
@@ -52,7 +55,7 @@ class TlsServer:
         with tempfile.TemporaryDirectory(prefix="stellwerk-tls-") as folder:
             identity = self._identity(Path(folder))
         await runner.setup()
-        self._open.push_async_callback(runner.cleanup)
+        self._open.push_async_callback(self._end_connections, runner)
         self._open.push_async_callback(self._cancel_under_way)
         await web.TCPSite(runner, HOST, self.port, ssl_context=identity).start()
         self.port = runner.addresses[0][1]
@@ -60,6 +63,15 @@ class TlsServer:
 
     async def __aexit__(self, *_: object) -> None:
         await self._open.aclose()
+
+    async def _end_connections(self, runner: web.AppRunner) -> None:
+        """Leave no socket to the garbage collector: a polite end of TLS would wait for peers, who may be frozen."""
+        idle = {connection.transport for connection in getattr(runner.server, "connections", ())}
+        await runner.cleanup()
+        for transport in {*self._transports, *idle} - {None}:
+            transport.abort()
+        for _ in range(_TURNS):  # The loop closes the sockets by callbacks.
+            await asyncio.sleep(0)
 
     async def _cancel_under_way(self) -> None:
         for task in self._under_way:
@@ -76,6 +88,8 @@ class TlsServer:
         return context
 
     async def _handle(self, request: web.Request) -> web.StreamResponse:
+        if request.transport is not None:
+            self._transports.add(request.transport)
         task = asyncio.ensure_future(self._handler(request))
         self._under_way.add(task)
         task.add_done_callback(self._under_way.discard)

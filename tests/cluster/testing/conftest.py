@@ -41,7 +41,7 @@ def ask(method, path, body=None):
 _, source = ask("GET", f"{path}/source")
 owner = {"apiVersion": "v1", "kind": "ConfigMap", "name": "source", "uid": source["metadata"]["uid"]}
 for number in range(1, 6):
-    metadata = {"name": f"copy-{number}", "ownerReferences": [owner]}
+    metadata = {"name": f"copy-{number}", "labels": {"test": "yes"}, "ownerReferences": [owner]}
     status, answer = ask("POST", path, {"metadata": metadata, "data": source["data"]})
     print(status, flush=True)
 print("done", flush=True)

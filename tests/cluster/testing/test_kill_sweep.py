@@ -18,8 +18,8 @@ CONFIG_MAPS = Resource("", "v1", "ConfigMap", "configmaps", True)
 
 @pytest.fixture
 def recorder(proxy: FaultProxy, namespace: str) -> Recorder:
-    """Records the namespace's ConfigMaps."""
-    return Recorder(proxy, [Selection(CONFIG_MAPS, namespace)], masks=Masks(words={namespace: "NAMESPACE"}))
+    """Records the ConfigMaps of the test; controllers put another one into every new namespace."""
+    return Recorder(proxy, [Selection(CONFIG_MAPS, namespace, "test=yes")], masks=Masks(words={namespace: "NAMESPACE"}))
 
 
 @pytest.fixture
@@ -30,7 +30,7 @@ async def clean(recorder: Recorder, copier: OperatorProcess, api: Api, maps: str
         await copier.start()
         await copier.logged("done")
 
-    await api.ask("POST", maps, {"metadata": {"name": "source"}, "data": {"key": "value"}})
+    await api.ask("POST", maps, {"metadata": {"name": "source", "labels": {"test": "yes"}}, "data": {"key": "value"}})
     run = await recorder.run(copies)
     await copier.terminate()
     for number in range(1, 6):
@@ -49,6 +49,7 @@ async def test_a_clean_run_keeps_writes_in_order_and_the_end(clean: Run) -> None
         "metadata": {
             "name": "copy-1",
             "namespace": "NAMESPACE",
+            "labels": {"test": "yes"},
             "creationTimestamp": "<time>",
             "ownerReferences": [
                 {

@@ -52,8 +52,6 @@ class Behind:
         await response.prepare(request)
         while (frame := await self.frames.get()) is not None:
             await response.write(frame)
-            self.frames.task_done()
-        self.frames.task_done()
         return response
 
     def says(self, kind: str, name: str, version: int) -> bytes:

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from tests.unit.testing.conftest import Behind, Operator, frame
 
 from stellwerk.testing.clock import FakeClock
+from stellwerk.testing.eventually import eventually
 from stellwerk.testing.faults import (
     ANY_FRAME,
     WATCHES,
@@ -154,9 +155,8 @@ async def test_merged_events_come_as_one_per_object(behind: Behind, operator: Op
         behind.says("ADDED", "gone", 4)
         behind.says("DELETED", "gone", 5)
         behind.ends()
-        await behind.frames.join()
-        # The last frame has left the server when the next request is answered.
-        await operator.ask("GET", "/version")
+        watch = proxy.history.all(WATCHES)[0]
+        await eventually(lambda: "DELETED configmaps here/gone at 5" in watch.arrived, on=proxy.history.changed)
         hold.release()
         rest = [json.loads(line) for line in (await stream.read()).splitlines()]
     assert [(one["type"], one["object"]["metadata"]["resourceVersion"]) for one in rest] == [("ADDED", "3")]

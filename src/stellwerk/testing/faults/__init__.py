@@ -22,6 +22,7 @@ from stellwerk.testing.faults.on_events import (
     Hold,
     Repeat,
     events,
+    of_watch,
 )
 from stellwerk.testing.faults.on_requests import (
     Answer,
@@ -47,6 +48,7 @@ from stellwerk.testing.faults.rules import (
     chance,
     first,
     nth,
+    numbered,
     requests,
 )
 from stellwerk.testing.faults.traffic import Exchange, History, Request
@@ -88,5 +90,7 @@ __all__ = [
     "events",
     "first",
     "nth",
+    "numbered",
+    "of_watch",
     "requests",
 ]

@@ -71,6 +71,11 @@ def events(kind: str = "", resource: str = "", *, namespace: str = "", name: str
     return When(holds, " ".join(word for word in words if word))
 
 
+def of_watch(when: When[Request]) -> When[Event]:
+    """Frames of those watches whose request meets a condition, where several watch the same resource."""
+    return When(lambda event: when(event.request), f"frames of {when}")
+
+
 ANY_FRAME: When[Event] = When(lambda event: True, "any frame, bookmarks included")
 
 
@@ -246,11 +251,14 @@ Treatment = Callable[[Event, Arrivals], AsyncGenerator[Event, None]]
 
 
 async def treated(
-    request: Request, chunks: AsyncGenerator[bytes, None], treat: Treatment
+    request: Request, chunks: AsyncGenerator[bytes, None], treat: Treatment, notice: Callable[[Event], None]
 ) -> AsyncGenerator[bytes, None]:
-    """A watch's frames as the rules leave them. Reads ahead, so that held events do not hold up the server."""
+    """A watch's frames as the rules leave them. Reads ahead, so that held events do not hold up the server.
+
+    `notice` is told of each event as it comes from the server.
+    """
     arrived: asyncio.Queue[Event | None] = asyncio.Queue()
-    reader = asyncio.create_task(_read_ahead(request, chunks, arrived), name=f"read ahead {request}")
+    reader = asyncio.create_task(_read_ahead(request, chunks, arrived, notice), name=f"read ahead {request}")
     arrivals = Arrivals(arrived)
     try:
         while (event := await arrived.get()) is not None:
@@ -269,12 +277,17 @@ async def treated(
 
 
 async def _read_ahead(
-    request: Request, chunks: AsyncGenerator[bytes, None], arrived: asyncio.Queue[Event | None]
+    request: Request,
+    chunks: AsyncGenerator[bytes, None],
+    arrived: asyncio.Queue[Event | None],
+    notice: Callable[[Event], None],
 ) -> None:
     try:
         async with aclosing(_lines(chunks)) as lines:
             async for line in lines:
-                arrived.put_nowait(Event.parse(request, line))
+                event = Event.parse(request, line)
+                arrived.put_nowait(event)
+                notice(event)
     finally:
         arrived.put_nowait(None)
 

@@ -200,10 +200,14 @@ class FaultProxy:
         self, exchange: Exchange, reply: Reply, chunks: AsyncGenerator[bytes, None]
     ) -> AsyncGenerator[bytes, None]:
         if reply.headers.get("Content-Type", "").startswith("application/json"):
-            return treated(exchange.request, chunks, partial(self._treat, exchange))
+            return treated(exchange.request, chunks, partial(self._treat, exchange), partial(self._note, exchange))
         if self._event_rules:
             self._broken.append(f"{exchange}: rules on events need a watch in JSON, {reply.headers} came")
         return chunks
+
+    def _note(self, exchange: Exchange, event: Event) -> None:
+        exchange.arrived.append(str(event))
+        self.history.changed.ring()
 
     async def _treat(self, exchange: Exchange, event: Event, arrivals: Arrivals) -> AsyncGenerator[Event, None]:
         given: list[Event] = [event]

@@ -73,6 +73,11 @@ def requests(
     return When(holds, " ".join(word for word in words if word))
 
 
+def numbered(number: int) -> When[Request]:
+    """The one request with this number in the history."""
+    return When(lambda request: request.number == number, f"request #{number}")
+
+
 def by_agent(beginning: str) -> When[Request]:
     """Requests whose User-Agent begins so."""
     return When(lambda request: request.agent.startswith(beginning), f"by agent {beginning}*")

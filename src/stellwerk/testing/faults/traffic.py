@@ -79,7 +79,8 @@ class Exchange:
     """A request and what became of it.
 
     `status` is what the operator was told, None when nothing (yet). `server_status` is what the API server said, None
-    when it was not asked or has not answered. `faults` names what the proxy did to it.
+    when it was not asked or has not answered. `faults` names what the proxy did to it. `arrived` are a watch's events
+    as they came from the server, whatever became of them.
     """
 
     request: Request
@@ -88,6 +89,7 @@ class Exchange:
     reached_server: bool = False
     is_over: bool = False
     faults: list[str] = field(default_factory=list)
+    arrived: list[str] = field(default_factory=list)
 
     def __str__(self) -> str:
         told = "no answer" if self.status is None else str(self.status)
@@ -100,7 +102,7 @@ class Exchange:
 
 
 class History:
-    """Every exchange, in the order in which the requests came. `changed` rings at every arrival, answer and end."""
+    """Every exchange, in the order in which the requests came. `changed` rings at all that happens to them."""
 
     def __init__(self) -> None:
         self._exchanges: list[Exchange] = []

@@ -91,7 +91,9 @@ class Upstream:
 
     async def __aexit__(self, *_: object) -> None:
         for session in (self._session, self._anonymous):
-            if session is not None:
+            if session is not None and session.connector is not None:
+                # At once: a polite end of TLS would wait for a server that may be frozen or gone.
+                await session.connector.close(abort_ssl=True)
                 await session.close()
 
     async def call(
