@@ -145,7 +145,7 @@ class Cleanup:
 class Comparison:
     """What the required Secret asks for beside what the operand has.
 
-    Take it before anything is changed: the cleanup after the apply is decided from the same values as the preparation.
+    It may be taken again at any point of a move; what is done already is then no longer asked for.
     """
 
     wanted: Credentials
@@ -168,9 +168,11 @@ class Comparison:
 
     @property
     def initial_differs(self) -> bool:
-        """Whether the operand remembers another cluster id than it is configured with, and so cannot start."""
-        configured = self.config_cluster_id or self.wanted.cluster_id
-        return bool(self.initial_cluster_id) and self.initial_cluster_id != configured
+        """Whether the operand remembers another cluster id than it is to have, and so cannot start with that.
+
+        The original compares with the configuration that is there, and lets the operand crash once in between.
+        """
+        return bool(self.initial_cluster_id) and self.initial_cluster_id != self.wanted.cluster_id
 
     @property
     def drift(self) -> Drift | None:

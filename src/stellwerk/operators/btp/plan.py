@@ -89,6 +89,12 @@ class Snapshot:
         return self.leader is not None and self.leader.metadata.uid == self.operator.metadata.uid
 
     @property
+    def is_held(self) -> bool:
+        """Whether a finalizer of ours, or of the original's first releases, keeps the CR from going."""
+        names = (api.FINALIZER, api.CHART_ERA_FINALIZER)
+        return any(finalizer.present(self.operator, name) for name in names)
+
+    @property
     def is_forced(self) -> bool:
         """Whether the user asked to delete service instances and bindings too."""
         return self.operator.metadata.labels.get(api.FORCE_DELETE_LABEL) == "true"
@@ -216,7 +222,9 @@ def next_step(seen: Snapshot) -> Step:
 
 
 def _aside(seen: Snapshot) -> Step:
-    release = seen.operator.metadata.is_terminating and finalizer.present(seen.operator, api.FINALIZER)
+    release = seen.operator.metadata.is_terminating
+    if release and not seen.is_held:
+        return Rest()  # it is going; this may also be the former leader, whose module is gone
     if seen.fixed:
         return StandAside(Reason.WrongNamespaceOrName, "", release)
     assert seen.leader is not None, "without a fixed place the oldest CR leads, so there is one"
@@ -247,7 +255,7 @@ def _recovery(seen: Snapshot) -> Step:
 
 
 def _deletion(seen: Snapshot) -> Step:
-    if not finalizer.present(seen.operator, api.FINALIZER):
+    if not seen.is_held:
         return Rest()
     was_blocked = seen.reason == Reason.ServiceInstancesAndBindingsNotCleaned
     if seen.state is not State.Deleting and not was_blocked:
@@ -279,6 +287,7 @@ def hard_delete_start(operator: BtpOperator) -> datetime | None:
     """When the sweep over instances and bindings began; None before that, or where the annotation was tampered with."""
     text = operator.metadata.annotations.get(api.HARD_DELETE_STARTED_ANNOTATION)
     try:
-        return datetime.fromisoformat(text) if text else None
+        start = datetime.fromisoformat(text) if text else None
     except ValueError:
         return None
+    return start if start is None or start.tzinfo else None

@@ -1,0 +1,338 @@
+"""From every state of a BtpOperator there is one right step."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from stellwerk.kube.meta import ObjectMeta
+from stellwerk.kube.names import ObjectKey
+from stellwerk.operators.btp import plan, reasons
+from stellwerk.operators.btp.api import BtpOperator, BtpOperatorStatus, State
+from stellwerk.operators.btp.credentials import Comparison, Credentials, SecretProblem
+from stellwerk.operators.btp.plan import Blockers, Snapshot
+from stellwerk.operators.btp.reasons import MEANINGS, Reason
+
+NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
+FINALIZER = "operator.kyma-project.io/btp-manager"
+STARTED = "operator.kyma-project.io/hard-delete-started-at"
+GOOD = Credentials(namespace="kyma-system", cluster_id="one", operand_data={})
+MISSING = SecretProblem(Reason.MissingSecret, "sap-btp-manager Secret in kyma-system namespace not found")
+CALM = Comparison(wanted=GOOD, namespace="kyma-system", config_cluster_id="one", initial_cluster_id=None)
+USED = Blockers((ObjectKey("default", "db"),), (ObjectKey("default", "db-binding"),))
+
+
+def operator(
+    reason: Reason | None = None,
+    message: str = "",
+    *,
+    name: str = "btpoperator",
+    namespace: str = "kyma-system",
+    age: timedelta = timedelta(),
+    deleted: bool = False,
+    finalizers: tuple[str, ...] = (FINALIZER,),
+    labels: dict[str, str] | None = None,
+    annotations: dict[str, str] | None = None,
+) -> BtpOperator:
+    status: BtpOperatorStatus | None = None
+    if reason is not None:
+        status = reasons.status_for(None, reason, message or MEANINGS[reason].message or "because", 1, NOW)
+    metadata = ObjectMeta(
+        name=name,
+        namespace=namespace,
+        uid=f"{namespace}/{name}",
+        creation_timestamp=NOW - age,
+        deletion_timestamp=NOW if deleted else None,
+        finalizers=finalizers,
+        labels=labels or {},
+        annotations=annotations or {},
+    )
+    return BtpOperator(metadata=metadata, status=status)
+
+
+def seen(of: BtpOperator, **changes: object) -> Snapshot:
+    snapshot = Snapshot(
+        operator=of,
+        leader=of,
+        fixed=False,
+        required_secret=GOOD,
+        comparison=CALM,
+        blockers=Blockers(),
+        now=NOW,
+        hard_delete_timeout=timedelta(minutes=20),
+    )
+    return replace(snapshot, **changes)  # type: ignore[arg-type]  # a test says which
+
+
+# ---- provisioning
+
+
+def test_a_new_cr_is_given_a_finalizer_first_and_a_state_then() -> None:
+    assert plan.next_step(seen(operator(finalizers=()))) == plan.Adopt()
+    assert plan.next_step(seen(operator())) == plan.Turn(Reason.Initialized)
+
+
+@pytest.mark.parametrize("reason", [reason for reason, m in MEANINGS.items() if m.state is State.Processing])
+def test_a_processing_cr_is_provisioned(reason: Reason) -> None:
+    assert plan.next_step(seen(operator(reason))) == plan.Provision(GOOD)
+
+
+@pytest.mark.parametrize("reason", [Reason.Initialized, Reason.ReconcileSucceeded])
+def test_without_the_secret_nothing_is_provisioned(reason: Reason) -> None:
+    assert plan.next_step(seen(operator(reason), required_secret=MISSING, comparison=None)) == plan.Complain(MISSING)
+
+
+def test_a_ready_module_is_kept_up() -> None:
+    assert plan.next_step(seen(operator(Reason.ReconcileSucceeded))) == plan.KeepUp(GOOD)
+
+
+def test_drift_of_a_ready_module_is_shown_before_it_is_mended() -> None:
+    moved = replace(CALM, namespace="old")
+    renamed = replace(CALM, config_cluster_id="two")
+
+    assert plan.next_step(seen(operator(Reason.ReconcileSucceeded), comparison=moved)) == plan.Turn(
+        Reason.CredentialsNamespaceChanged, "credentials namespace changed from old to kyma-system"
+    )
+    assert plan.next_step(seen(operator(Reason.ReconcileSucceeded), comparison=renamed)) == plan.Turn(
+        Reason.ClusterIdChanged, "cluster ID changed from two to one"
+    )
+
+
+@pytest.mark.parametrize(
+    "reason",
+    [
+        reason
+        for reason, m in MEANINGS.items()
+        if m.state in (State.Error, State.Warning) and reason is not Reason.OlderCRExists
+    ],
+)
+def test_a_cr_that_complained_starts_over_once_the_cause_may_be_gone(reason: Reason) -> None:
+    assert plan.next_step(seen(operator(reason))) == plan.Turn(Reason.Updated)
+
+
+def test_while_the_very_same_thing_is_wrong_with_the_secret_nothing_moves() -> None:
+    complaining = operator(MISSING.reason, MISSING.message)
+
+    assert plan.next_step(seen(complaining, required_secret=MISSING, comparison=None)) == plan.Rest()
+
+
+def test_another_problem_of_the_secret_is_told_after_a_new_start() -> None:
+    invalid = SecretProblem(Reason.InvalidSecret, "key(s) clientid not found")
+
+    assert plan.next_step(
+        seen(operator(MISSING.reason, MISSING.message), required_secret=invalid, comparison=None)
+    ) == plan.Turn(Reason.Updated)
+
+
+# ---- who leads
+
+
+def test_the_oldest_cr_leads_in_any_namespace() -> None:
+    old, young = operator(name="a", namespace="default", age=timedelta(seconds=1)), operator()
+
+    assert plan.leader([young, old], fixed=False) is old
+
+
+def test_of_crs_of_one_second_the_standard_one_leads_then_the_first_by_name() -> None:
+    standard, other, another = operator(), operator(namespace="a"), operator(namespace="a", name="b")
+
+    assert plan.leader([other, standard, another], fixed=False) is standard
+    assert plan.leader([other, another], fixed=False) is another
+
+
+def test_a_cr_under_deletion_leads_until_it_is_gone() -> None:
+    leaving = operator(deleted=True, age=timedelta(hours=1))
+
+    assert plan.leader([operator(name="next"), leaving], fixed=False) is leaving
+
+
+def test_in_fixed_mode_only_the_standard_place_leads() -> None:
+    assert plan.leader([operator(namespace="default", age=timedelta(days=1))], fixed=True) is None
+    standard = operator()
+    assert plan.leader([operator(namespace="default", age=timedelta(days=1)), standard], fixed=True) is standard
+
+
+@given(st.permutations([("a", "x"), ("b", "x"), ("a", "y"), ("kyma-system", "btpoperator")]))
+def test_the_leader_does_not_depend_on_the_order_of_the_list(places: list[tuple[str, str]]) -> None:
+    found = plan.leader([operator(namespace=namespace, name=name) for namespace, name in places], fixed=False)
+
+    assert found is not None
+    assert found.key == ObjectKey("kyma-system", "btpoperator")
+
+
+def test_a_redundant_cr_names_the_leader_and_is_given_no_finalizer() -> None:
+    redundant = operator(name="second", namespace="default", finalizers=())
+
+    step = plan.next_step(seen(redundant, leader=operator()))
+
+    assert isinstance(step, plan.StandAside)
+    assert (step.reason, step.release) == (Reason.OlderCRExists, False)
+    assert step.message.startswith("'btpoperator' BtpOperator CR in 'kyma-system' namespace reconciles the module")
+
+
+def test_in_fixed_mode_a_misplaced_cr_says_where_it_belongs() -> None:
+    assert plan.next_step(
+        seen(operator(namespace="default", finalizers=()), leader=None, fixed=True)
+    ) == plan.StandAside(Reason.WrongNamespaceOrName, "", False)
+
+
+@pytest.mark.parametrize("held_by", [FINALIZER, "custom-deletion-finalizer"])
+def test_a_redundant_cr_that_is_deleted_is_let_go(held_by: str) -> None:
+    leaving = operator(Reason.OlderCRExists, name="second", deleted=True, finalizers=(held_by,))
+
+    step = plan.next_step(seen(leaving, leader=operator()))
+
+    assert isinstance(step, plan.StandAside)
+    assert step.release
+
+
+@pytest.mark.parametrize("fixed", [True, False])
+def test_the_former_leader_is_left_alone_while_others_hold_it(fixed: bool) -> None:
+    gone = operator(Reason.HardDeleting, deleted=True, finalizers=("example.com/somebody-elses",))
+
+    assert plan.next_step(seen(gone, leader=None, fixed=fixed)) == plan.Rest()
+
+
+def test_a_redundant_cr_that_comes_to_lead_says_so_first() -> None:
+    assert plan.next_step(seen(operator(Reason.OlderCRExists, name="second"))) == plan.Turn(
+        Reason.Processing, "second is the new leader"
+    )
+
+
+# ---- deletion
+
+
+NOT_YET_DELETING = [
+    reason
+    for reason, meaning in MEANINGS.items()
+    if meaning.state is not State.Deleting and reason is not Reason.ServiceInstancesAndBindingsNotCleaned
+]
+
+
+@pytest.mark.parametrize("reason", [None, *NOT_YET_DELETING])
+def test_a_deletion_is_shown_before_it_begins(reason: Reason | None) -> None:
+    assert plan.next_step(seen(operator(reason, deleted=True))) == plan.Turn(Reason.HardDeleting)
+
+
+def test_without_users_objects_the_module_goes() -> None:
+    for reason in (Reason.HardDeleting, Reason.SoftDeleting):
+        assert plan.next_step(seen(operator(reason, deleted=True))) == plan.RemoveModule()
+
+
+def test_users_objects_hold_the_deletion_and_are_counted_and_named() -> None:
+    step = plan.next_step(seen(operator(Reason.HardDeleting, deleted=True), blockers=USED))
+
+    assert isinstance(step, plan.Wait)
+    assert step.message.startswith("All service instances and bindings must be removed: 1 instance(s) and 1 binding(s)")
+    assert "ServiceInstance default/db" in step.message
+    assert "ServiceBinding default/db-binding" in step.message
+
+
+def test_a_message_names_five_objects_and_counts_all() -> None:
+    many = Blockers(tuple(ObjectKey("default", f"db-{number:03}") for number in range(300)))
+
+    message = plan.blocked_message(many)
+
+    assert "300 instance(s) and 0 binding(s)" in message
+    assert "db-004 and 295 more" in message
+    assert len(message) < 1024
+
+
+def test_the_message_does_not_depend_on_the_order_of_the_objects() -> None:
+    keys = tuple(ObjectKey("default", name) for name in "cab")
+
+    assert plan.blocked_message(Blockers(keys)) == plan.blocked_message(Blockers(tuple(reversed(keys))))
+
+
+BLOCKED = Reason.ServiceInstancesAndBindingsNotCleaned
+CLEARED = "BtpOperator is to be deleted after cleaning service instance and binding resources"
+
+
+def test_a_blocked_deletion_goes_on_when_the_last_object_is_gone() -> None:
+    blocked = operator(BLOCKED, deleted=True)
+
+    assert isinstance(plan.next_step(seen(blocked, blockers=USED)), plan.Wait)
+    assert plan.next_step(seen(blocked)) == plan.Turn(Reason.HardDeleting, CLEARED)
+
+
+def test_the_force_label_lifts_the_block() -> None:
+    forced = operator(BLOCKED, deleted=True, labels={"force-delete": "true"})
+
+    assert plan.next_step(seen(forced, blockers=USED)) == plan.Turn(Reason.HardDeleting, CLEARED)
+
+
+@pytest.mark.parametrize("value", ["True", "yes", "", "true "])
+def test_nothing_but_true_forces(value: str) -> None:
+    labelled = operator(Reason.HardDeleting, deleted=True, labels={"force-delete": value})
+
+    assert isinstance(plan.next_step(seen(labelled, blockers=USED)), plan.Wait)
+
+
+def forced(reason: Reason = Reason.HardDeleting, started: str = "") -> BtpOperator:
+    annotations = {STARTED: started} if started else {}
+    return operator(reason, deleted=True, labels={"force-delete": "true"}, annotations=annotations)
+
+
+def test_hard_deletion_has_its_whole_time_when_it_begins() -> None:
+    assert plan.next_step(seen(forced(), blockers=USED)) == plan.HardDelete(timedelta(minutes=20))
+
+
+def test_a_restart_does_not_restart_the_clock_of_hard_deletion() -> None:
+    step = plan.next_step(seen(forced(started="2026-01-01T11:45:00+00:00"), blockers=USED))
+
+    assert step == plan.HardDelete(timedelta(minutes=5))
+
+
+@pytest.mark.parametrize("started", ["2026-01-01T11:40:00+00:00", "2025-01-01T00:00:00Z"])
+def test_after_its_time_hard_deletion_becomes_soft(started: str) -> None:
+    assert plan.next_step(seen(forced(started=started), blockers=USED)) == plan.Turn(Reason.SoftDeleting)
+
+
+@pytest.mark.parametrize("tampered", ["yesterday", "2026-01-01", "2026-01-01T11:45:00"])
+def test_a_start_that_somebody_tampered_with_counts_as_now(tampered: str) -> None:
+    assert plan.next_step(seen(forced(started=tampered), blockers=USED)) == plan.HardDelete(timedelta(minutes=20))
+
+
+def test_soft_deletion_goes_on_until_nothing_is_left() -> None:
+    assert plan.next_step(seen(forced(Reason.SoftDeleting), blockers=USED)) == plan.SoftDelete()
+    assert plan.next_step(seen(forced(Reason.SoftDeleting))) == plan.RemoveModule()
+
+
+def test_the_deletion_does_not_need_the_required_secret() -> None:
+    leaving = operator(Reason.HardDeleting, deleted=True)
+
+    assert plan.next_step(seen(leaving, required_secret=MISSING, comparison=None)) == plan.RemoveModule()
+
+
+@given(
+    reason=st.none() | st.sampled_from(list(Reason)),
+    deleted=st.booleans(),
+    held=st.booleans(),
+    is_forced=st.booleans(),
+    used=st.booleans(),
+    leads=st.booleans(),
+)
+def test_users_objects_are_never_at_risk_without_the_force_label(
+    reason: Reason | None, deleted: bool, held: bool, is_forced: bool, used: bool, leads: bool
+) -> None:
+    one = operator(
+        reason,
+        deleted=deleted,
+        finalizers=(FINALIZER,) if held else (),
+        labels={"force-delete": "true"} if is_forced else {},
+    )
+    other = operator(name="other")
+
+    step = plan.next_step(seen(one, leader=one if leads else other, blockers=USED if used else Blockers()))
+
+    if isinstance(step, plan.HardDelete | plan.SoftDelete | plan.RemoveModule):
+        assert deleted
+        assert held
+        assert leads
+        assert is_forced or not used
+    if isinstance(step, plan.RemoveModule):
+        assert not used
