@@ -1,14 +1,14 @@
-"""A control plane of its own for each test process: the BTP Manager has cluster-wide names, so its tests cannot share."""
+"""A control plane for each test process: the BTP Manager has cluster-wide names, so its tests cannot share one."""
 
 from __future__ import annotations
 
 import asyncio
 import os
-import shutil
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
+from tests.cluster.btp import world
 from tests.cluster.btp.given import Given
 from tests.cluster.btp.modules import Module
 from tests.cluster.btp.running import Running
@@ -19,10 +19,6 @@ from stellwerk.kube.config import ClusterConfig
 from stellwerk.local.cluster import LocalCluster
 from stellwerk.operators.btp.release import SHIPPED
 from stellwerk.testing import cluster as clusters
-
-from tests.cluster.btp import world
-
-__all__ = ["Running"]
 
 
 @pytest.fixture(scope="session")

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
 
 from stellwerk.api.btp import ServiceBinding, ServiceInstance
-from stellwerk.api.core import ConfigMap, Namespace, Secret
+from stellwerk.api.core import ConfigMap, Namespace, Pod, Secret
 from stellwerk.kube.client import Client
-from stellwerk.kube.model import JsonObject, Kind
+from stellwerk.kube.model import JsonObject, Kind, metadata_of, unstructured
+from stellwerk.kube.names import Resource
 from stellwerk.kube.patch import MergePatch
-from stellwerk.operators.btp.api import BtpOperator
+from stellwerk.operators.btp.api import OPERAND_POD_SELECTOR, BtpOperator
+from stellwerk.runtime import certs
 
 CREDENTIALS: Mapping[str, str] = {
     "clientid": "client-one",
@@ -19,6 +23,14 @@ CREDENTIALS: Mapping[str, str] = {
     "sm_url": "https://service-manager.example.com",
     "tokenurl": "https://token.example.com",
     "cluster_id": "cluster-one",
+}
+
+PRIORITY_CLASS = unstructured(Resource("scheduling.k8s.io", "v1", "PriorityClass", "priorityclasses", False))
+PRIORITY_CLASS_BODY: JsonObject = {
+    "apiVersion": "scheduling.k8s.io/v1",
+    "kind": "PriorityClass",
+    "metadata": {"name": "btp-manager-kyma-priority"},
+    "value": 2100000,
 }
 
 
@@ -114,6 +126,74 @@ class Given:
                 "spec": spec,
             },
         )
+
+    async def no_bindings(self) -> None:
+        """Users delete all their bindings."""
+        await self._delete_all(ServiceBinding)
+
+    async def no_instances(self) -> None:
+        """Users delete all their instances."""
+        await self._delete_all(ServiceInstance)
+
+    async def _delete_all(self, kind: type[ServiceBinding] | type[ServiceInstance]) -> None:
+        for obj in (await self.client.list(metadata_of(kind))).items:
+            await self.client.delete(metadata_of(kind), obj.metadata.name, obj.metadata.namespace)
+
+    async def annotations_on(
+        self, kind: type[Kind], name: str, namespace: str = "kyma-system", **annotations: str
+    ) -> None:
+        """Annotations set by somebody else."""
+        patch = MergePatch({"metadata": {"annotations": dict(annotations)}})
+        await self.client.patch(metadata_of(kind), name, namespace, patch)
+
+    async def no_annotation_on(self, kind: type[Kind], name: str, annotation: str) -> None:
+        """An annotation removed by somebody else, of an object in the module's namespace."""
+        patch = MergePatch({"metadata": {"annotations": {annotation: None}}})
+        await self.client.patch(metadata_of(kind), name, self.namespace, patch)
+
+    async def data_on(self, kind: type[Kind], name: str, namespace: str = "kyma-system", **data: str) -> None:
+        """Data edited by somebody else."""
+        await self.client.patch(metadata_of(kind), name, namespace, MergePatch({"data": dict(data)}))
+
+    async def secret_data(self, name: str, data: Mapping[str, bytes], namespace: str = "kyma-system") -> None:
+        """A Secret's values overwritten by somebody else."""
+        values: JsonObject = {key: base64.b64encode(value).decode() for key, value in data.items()}
+        await self.client.patch(metadata_of(Secret), name, namespace, MergePatch({"data": values}))
+
+    async def another_authority(self) -> certs.Pair:
+        """A CA that is not ours."""
+        wish = certs.Wish(
+            common_name="foreign",
+            names=("foreign.example.com",),
+            lifetime=timedelta(days=300),
+            now=datetime.now(UTC),
+            key_bits=2048,
+        )
+        return await asyncio.to_thread(certs.new_authority, wish)
+
+    async def operand_cluster_id(self, value: str, namespace: str = "kyma-system") -> None:
+        """What the operand writes down when it first starts."""
+        await self.replace(
+            Secret,
+            {
+                "apiVersion": "v1",
+                "kind": "Secret",
+                "metadata": {"name": "sap-btp-operator-clusterid", "namespace": namespace},
+                "data": {"INITIAL_CLUSTER_ID": base64_text(value)},
+            },
+        )
+
+    async def operand_pods(self) -> list[Pod]:
+        """The operand's pods as they are now."""
+        return (await self.client.list(Pod, self.namespace, labels=OPERAND_POD_SELECTOR)).items
+
+    async def no_priority_class(self) -> None:
+        """The class that the operand's pods name does not exist."""
+        await self.client.delete(PRIORITY_CLASS, "btp-manager-kyma-priority")
+
+    async def priority_class(self) -> None:
+        """The class that the operand's pods name exists."""
+        await self.client.apply(PRIORITY_CLASS, PRIORITY_CLASS_BODY)
 
     async def replace(self, kind: type[Kind], body: JsonObject) -> None:
         """The object exactly as given: created, or put in the place of what is there."""

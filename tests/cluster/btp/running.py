@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -16,6 +15,7 @@ from stellwerk.operators.btp.assembled import BtpManager
 from stellwerk.operators.btp.settings import Settings
 from stellwerk.runtime.events import Recorder
 from stellwerk.runtime.manager import Manager
+from stellwerk.testing.eventually import eventually
 
 IMAGE = "registry.example.com/sap-btp-service-operator:test"
 
@@ -70,9 +70,11 @@ class Running:
         """Return when the controller has nothing to do and waits for a change or the clock."""
         assert self._btp is not None
         queue = self._btp.controller.queue
-        async with asyncio.timeout(30):
-            while not queue.is_idle:
-                await asyncio.sleep(0.02)
+        await eventually(
+            lambda: not len(queue) and not queue.running and bool(queue.delayed),
+            within=30,
+            describe="the controller rests until a change or the clock",
+        )
 
     def _settings(self, tunables: dict[str, str]) -> Settings:
         base = Settings(
@@ -84,6 +86,3 @@ class Running:
         effective = settings.with_tunables(base, base, tunables)
         assert not effective.rejections, effective.rejections
         return effective.settings
-
-
-__all__ = ["Running", "contextlib"]

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from base64 import b64decode, b64encode
 
-from tests.cluster.btp.running import Running
 from cryptography import x509
 from tests.cluster.btp.given import Given
+from tests.cluster.btp.running import Running
 from tests.cluster.btp.then import Then
 
 from stellwerk.api.admission import MutatingWebhookConfiguration, ValidatingWebhookConfiguration

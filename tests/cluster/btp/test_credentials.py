@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from base64 import b64decode
+from collections.abc import Callable
 
-from tests.cluster.btp.running import Running
 from tests.cluster.btp.given import Given
+from tests.cluster.btp.running import Running
 from tests.cluster.btp.then import Then
 
 from stellwerk.api.core import ConfigMap, Pod, Secret
-from stellwerk.kube.model import Unstructured, unstructured
+from stellwerk.kube.model import JsonObject, Unstructured, unstructured
 
 CREDENTIALS = "sap-btp-service-operator"
 CLUSTER_ID = "sap-btp-operator-clusterid"
@@ -19,7 +20,7 @@ CONFIG_MAPS = unstructured(ConfigMap.resource)
 PODS = unstructured(Pod.resource)
 
 
-def holds(key: str, value: str):  # noqa: ANN201
+def holds(key: str, value: str) -> Callable[[Unstructured | None], bool]:
     """Whether a Secret's data has this value."""
 
     def check(seen: Unstructured | None) -> bool:
@@ -29,7 +30,7 @@ def holds(key: str, value: str):  # noqa: ANN201
     return check
 
 
-def says(key: str, value: str):  # noqa: ANN201
+def says(key: str, value: str) -> Callable[[Unstructured | None], bool]:
     """Whether a ConfigMap's data has this value."""
 
     def check(seen: Unstructured | None) -> bool:
@@ -141,8 +142,8 @@ async def test_a_move_that_was_interrupted_is_finished(running: Running, given: 
     await running.stop()
     # Both Secrets exist and the annotation remembers the old place: the manager stopped half way.
     old = await given.client.get(SECRETS, CREDENTIALS, "kyma-system")
-    copy = {"apiVersion": "v1", "kind": "Secret", "data": old.body["data"]}
-    metadata = {"name": CREDENTIALS, "namespace": namespace, "labels": dict(old.metadata.labels)}
+    copy: JsonObject = {"apiVersion": "v1", "kind": "Secret", "data": old.body["data"]}
+    metadata: JsonObject = {"name": CREDENTIALS, "namespace": namespace, "labels": dict(old.metadata.labels)}
     await given.client.create(SECRETS, {**copy, "metadata": metadata})
     await given.required_secret(credentials_namespace=namespace)
     await given.annotations_on(

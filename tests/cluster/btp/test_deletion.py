@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from tests.cluster.btp.running import Running
 from tests.cluster.btp.given import Given
+from tests.cluster.btp.running import Running
 from tests.cluster.btp.then import Then
 
 from stellwerk.api.apps import Deployment
-from stellwerk.api.core import Namespace, Secret
+from stellwerk.api.core import ConfigMap, Namespace, Secret
 from stellwerk.kube.model import unstructured
 from stellwerk.kube.names import Resource
 from stellwerk.operators.btp.api import BtpOperator
@@ -45,7 +45,7 @@ async def test_deletion_removes_the_module_and_leaves_what_is_not_its_own(
         await then.absent(Secret, name)
     await then.exists(CRD, "btpoperators.operator.kyma-project.io")
     await then.exists(Secret, "sap-btp-manager")
-    await then.tunables_survive()
+    await then.exists(ConfigMap, "sap-btp-manager")
     await then.exists(Namespace, "kyma-system", "")
 
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from tests.cluster.btp.running import Running
 from tests.cluster.btp.given import Given
+from tests.cluster.btp.running import Running
 from tests.cluster.btp.then import Then
 
+from stellwerk.kube.model import JsonObject
 from stellwerk.kube.patch import MergePatch
 from stellwerk.operators.btp.api import BtpOperator
 
@@ -97,7 +98,7 @@ async def test_a_redundant_cr_under_deletion_loses_a_finalizer_that_an_older_ver
     await then.shows("Ready", "ReconcileSucceeded")
     await given.btp_operator("second", "default")
     await then.shows("Warning", "OlderCRExists", "second", "default")
-    finalizers = {"metadata": {"finalizers": ["operator.kyma-project.io/btp-manager"]}}
+    finalizers: JsonObject = {"metadata": {"finalizers": ["operator.kyma-project.io/btp-manager"]}}
     await given.client.patch(BtpOperator, "second", "default", MergePatch(finalizers))
 
     await given.client.delete(BtpOperator, "second", "default")

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from tests.cluster.btp.running import Running
 from tests.cluster.btp.given import Given
+from tests.cluster.btp.running import Running
 from tests.cluster.btp.then import Then
 
 from stellwerk.api.admission import MutatingWebhookConfiguration, ValidatingWebhookConfiguration
 from stellwerk.api.apps import Deployment
 from stellwerk.api.core import ConfigMap, Secret, Service, ServiceAccount
 from stellwerk.api.networking import NetworkPolicy
-from stellwerk.kube.model import unstructured
+from stellwerk.kube.model import Kind, metadata_of, unstructured
 from stellwerk.kube.names import Resource
 
 CRD = unstructured(
@@ -34,7 +34,7 @@ async def test_a_new_cr_becomes_ready_with_all_resources_and_labels(running: Run
         ("Processing", "Initialized"),
         ("Ready", "ReconcileSucceeded"),
     ]
-    for kind, name in [
+    expected: list[tuple[type[Kind], str]] = [
         (ConfigMap, "sap-btp-operator-config"),
         (Secret, "sap-btp-service-operator"),
         (Deployment, OPERAND),
@@ -47,15 +47,16 @@ async def test_a_new_cr_becomes_ready_with_all_resources_and_labels(running: Run
         (NetworkPolicy, "kyma-project.io--btp-operator-to-dns"),
         (NetworkPolicy, "kyma-project.io--allow-btp-operator-metrics"),
         (NetworkPolicy, "kyma-project.io--allow-btp-operator-webhook"),
-    ]:
-        seen = await given.client.get(kind, name, "kyma-system")
+    ]
+    for kind, name in expected:
+        seen = await given.client.get(metadata_of(kind), name, "kyma-system")
         assert LABELS.items() <= seen.metadata.labels.items(), name
         assert seen.metadata.labels["chart-version"], name
     for name in ("serviceinstances.services.cloud.sap.com", "servicebindings.services.cloud.sap.com"):
         assert LABELS.items() <= (await given.client.get(CRD, name)).metadata.labels.items()
     for name in ("ca-server-cert", "webhook-server-cert"):
-        seen = await given.client.get(Secret, name, "kyma-system")
-        assert seen.metadata.labels == {"app.kubernetes.io/managed-by": "btp-manager"}
+        certificate = await given.client.get(Secret, name, "kyma-system")
+        assert certificate.metadata.labels == {"app.kubernetes.io/managed-by": "btp-manager"}
     await then.exists(CLUSTER_ROLE, "sap-btp-operator-manager-role")
 
 

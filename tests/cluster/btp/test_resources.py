@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tests.cluster.btp.running import Running
 from tests.cluster.btp.given import Given
 from tests.cluster.btp.modules import Module
+from tests.cluster.btp.running import Running
 from tests.cluster.btp.then import Then
 
 from stellwerk.api.admission import ValidatingWebhookConfiguration
@@ -113,7 +113,6 @@ async def test_objects_that_the_manifests_list_for_deletion_go(
 ) -> None:
     await ready(running, given, then)
     await running.stop()
-    module.rename(ConfigMap.resource, "sap-btp-operator-extra", into=None)
     module.list_for_deletion("v1", "ConfigMap", "left-behind")
     await given.replace(
         ConfigMap,
@@ -182,7 +181,7 @@ async def test_network_policies_can_be_switched_off_and_on(running: Running, giv
     await then.disappears(POLICIES, policy)
     await then.exists(POLICIES, "of-a-user")
 
-    await given.annotations_on(BtpOperator, "btpoperator", **{OPT_OUT: None})
+    await given.no_annotation_on(BtpOperator, "btpoperator", OPT_OUT)
     await then.becomes(POLICIES, policy, lambda seen: seen is not None, "come back")
 
 

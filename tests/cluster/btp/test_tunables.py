@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from tests.cluster.btp.running import Running
+from collections.abc import Callable
+
 from tests.cluster.btp.given import Given
+from tests.cluster.btp.running import Running
 from tests.cluster.btp.then import Then
 
 from stellwerk.api.core import ConfigMap
-from stellwerk.kube.model import Unstructured, unstructured
+from stellwerk.kube.model import JsonObject, Unstructured, unstructured
 from stellwerk.operators.btp.api import BtpOperator
 
 CONFIG = "sap-btp-operator-config"
 CONFIG_MAPS = unstructured(ConfigMap.resource)
 
 
-def limited_cache(value: str):  # noqa: ANN201
+def limited_cache(value: str) -> Callable[[Unstructured | None], bool]:
     """Whether the operand's configuration has this setting."""
 
     def check(seen: Unstructured | None) -> bool:
@@ -58,7 +60,7 @@ async def test_a_value_that_cannot_be_read_keeps_the_former_one_and_is_reported(
 async def test_unknown_fields_in_the_cr_are_pruned_and_do_no_harm(running: Running, given: Given, then: Then) -> None:
     await given.required_secret()
     await running.start()
-    body = {
+    body: JsonObject = {
         "apiVersion": "operator.kyma-project.io/v1alpha1",
         "kind": "BtpOperator",
         "metadata": {"name": "btpoperator", "namespace": "kyma-system"},

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from stellwerk.api.btp import ServiceBinding, ServiceInstance
+from stellwerk.api.core import Pod
 from stellwerk.kube.client import Client
-from stellwerk.kube.errors import NotFound
-from stellwerk.kube.model import HasMetadata, Kind, Unstructured, View
+from stellwerk.kube.model import Kind, PartialObjectMetadata, Unstructured, View, metadata_of
 from stellwerk.kube.names import ObjectKey
 from stellwerk.kube.watch import Changed, Removed, Synced, Watcher
-from stellwerk.operators.btp.api import BtpOperator
+from stellwerk.operators.btp.api import OPERAND_POD_SELECTOR, BtpOperator
 from stellwerk.runtime.clock import SystemClock
 
 MODULE = "btpoperator"
@@ -151,11 +152,15 @@ class Then:
 
     async def exists(self, kind: type[Kind] | View[Unstructured], name: str, namespace: str = "kyma-system") -> None:
         """The object is there now."""
-        assert await self.client.find(kind, name, namespace) is not None, f"{kind} {namespace}/{name} should exist"
+        assert await self.client.find(_metadata(kind), name, namespace) is not None, (
+            f"{kind} {namespace}/{name} should exist"
+        )
 
     async def absent(self, kind: type[Kind] | View[Unstructured], name: str, namespace: str = "kyma-system") -> None:
         """The object is not there now."""
-        assert await self.client.find(kind, name, namespace) is None, f"{kind} {namespace}/{name} should be absent"
+        assert await self.client.find(_metadata(kind), name, namespace) is None, (
+            f"{kind} {namespace}/{name} should be absent"
+        )
 
     async def becomes(
         self,
@@ -197,16 +202,33 @@ class Then:
         """Wait until the object does not exist."""
         await self.becomes(target, name, lambda seen: seen is None, "disappear", namespace)
 
+    async def service_instance_survives(self, name: str, namespace: str = "default") -> None:
+        """The user's instance is there and nobody has asked for its end."""
+        seen = await self.client.get(ServiceInstance, name, namespace)
+        assert not seen.metadata.is_terminating
 
-async def refused(call: Awaitable[object]) -> bool:
-    """Whether the API server answers that there is no such object."""
-    try:
-        await call
-    except NotFound:
-        return True
-    return False
+    async def service_binding_survives(self, name: str, namespace: str = "default") -> None:
+        """The user's binding is there and nobody has asked for its end."""
+        seen = await self.client.get(ServiceBinding, name, namespace)
+        assert not seen.metadata.is_terminating
+
+    async def operand_pods_are_others_than(self, before: set[str]) -> None:
+        """None of the operand's former pods is left."""
+        pods = Watcher(self.client, Pod, "kyma-system", labels=OPERAND_POD_SELECTOR, clock=SystemClock())
+        left = set(before)
+        try:
+            async with asyncio.timeout(PATIENCE_SECONDS):
+                async for change in pods.changes():
+                    match change:
+                        case Synced(objects=objects):
+                            left &= {pod.metadata.uid for pod in objects}
+                        case Removed(obj=pod):
+                            left.discard(pod.metadata.uid)
+                    if not left:
+                        return
+        except TimeoutError:
+            raise AssertionError(f"the operand's pods {left} should have been replaced") from None
 
 
-def names(objects: Sequence[HasMetadata]) -> list[str]:
-    """The names, in order."""
-    return sorted(obj.metadata.name for obj in objects)
+def _metadata(kind: type[Kind] | View[Unstructured]) -> View[PartialObjectMetadata]:
+    return metadata_of(kind.resource)

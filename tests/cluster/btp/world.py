@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
 from pathlib import Path
 
 import yaml
+from tests.cluster.btp.given import PRIORITY_CLASS, PRIORITY_CLASS_BODY
 from tests.cluster.btp.modules import Module
 
 from stellwerk.api.apiextensions import CustomResourceDefinition
@@ -13,18 +13,18 @@ from stellwerk.api.btp import ServiceBinding, ServiceInstance
 from stellwerk.api.core import ConfigMap, Namespace, Pod, Secret
 from stellwerk.kube.client import Client
 from stellwerk.kube.config import ClusterConfig
-from stellwerk.kube.errors import ApiError, NotFound, NotServed
+from stellwerk.kube.errors import NotFound, NotServed
 from stellwerk.kube.model import JsonObject, Unstructured, View, metadata_of, unstructured
 from stellwerk.kube.names import GroupVersionKind, Resource
 from stellwerk.kube.patch import MergePatch
 from stellwerk.local.cluster import LocalCluster
 from stellwerk.operators.btp.api import BtpOperator
+from stellwerk.testing.eventually import eventually
 
 ROOT = Path(__file__).parents[3]
 ACCOUNT = "system:serviceaccount:kyma-system:btp-manager-controller-manager"
 GROUPS = ("system:serviceaccounts", "system:serviceaccounts:kyma-system")
 OURS = "app.kubernetes.io/managed-by=btp-manager"
-PRIORITY_CLASS = unstructured(Resource("scheduling.k8s.io", "v1", "PriorityClass", "priorityclasses", False))
 
 
 async def prepare(cluster: LocalCluster) -> None:
@@ -69,18 +69,8 @@ async def clean(client: Client) -> None:
     for resource in await _module_resources(client):
         for obj in (await client.list(metadata_of(resource), labels=OURS)).items:
             await client.delete(metadata_of(resource), obj.metadata.name, obj.metadata.namespace)
-    await client.apply(PRIORITY_CLASS, priority_class())
+    await client.apply(PRIORITY_CLASS, PRIORITY_CLASS_BODY)
     await _until_gone(client)
-
-
-def priority_class() -> JsonObject:
-    """The class that operator and operand run with."""
-    return {
-        "apiVersion": "scheduling.k8s.io/v1",
-        "kind": "PriorityClass",
-        "metadata": {"name": "btp-manager-kyma-priority"},
-        "value": 2100000,
-    }
 
 
 async def _release_all(client: Client) -> None:
@@ -125,11 +115,13 @@ async def _module_resources(client: Client) -> list[Resource]:
 
 async def _until_gone(client: Client) -> None:
     """CRDs and pods take a moment to go."""
-    async with asyncio.timeout(30):
-        while (await client.list(metadata_of(CustomResourceDefinition), labels=OURS)).items or (
-            await client.list(metadata_of(Pod), "kyma-system")
-        ).items:
-            await asyncio.sleep(0.02)
 
+    async def left() -> list[str]:
+        definitions = await client.list(metadata_of(CustomResourceDefinition), labels=OURS)
+        pods = await client.list(metadata_of(Pod), "kyma-system")
+        return [str(obj.key) for obj in (*definitions.items, *pods.items)]
 
-__all__ = ["ApiError", "clean", "operator_kubeconfig", "prepare", "priority_class", "without_admission"]
+    async def none_left() -> bool:
+        return not await left()
+
+    await eventually(none_left, within=30, describe="the former test's CRDs and pods are gone")

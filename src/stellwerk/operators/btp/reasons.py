@@ -204,7 +204,7 @@ MEANINGS: dict[Reason, Meaning] = {
             "It exists but lacks the label app.kubernetes.io/managed-by: kcp-kyma-environment-broker.",
         ),
         check=("kubectl -n kyma-system get secret sap-btp-manager --show-labels",),
-        fix=("Create the Secret with its label; samples/btp/secret.yaml shows one.",),
+        fix=("Create the Secret with its label; samples/btp/30-secret.yaml shows one.",),
     ),
     # ---- Error: the system could not
     Reason.InvalidSecret: Meaning(
@@ -212,7 +212,7 @@ MEANINGS: dict[Reason, Meaning] = {
         meaning="The Secret with the SAP Service Manager credentials lacks keys or values.",
         causes=("One of clientid, clientsecret, sm_url, tokenurl and cluster_id is absent or empty.",),
         check=(_KEYS,),
-        fix=("Add the keys and values that the message names; samples/btp/secret.yaml shows a complete Secret.",),
+        fix=("Add the keys and values that the message names; samples/btp/30-secret.yaml shows a complete Secret.",),
     ),
     Reason.ProvisioningFailed: Meaning(
         state=State.Error,
