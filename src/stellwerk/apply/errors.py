@@ -14,7 +14,7 @@ be secret, names and paths are not.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 
 from stellwerk.kube.errors import ApiError
@@ -95,8 +95,8 @@ class Failure:
     """A clause without values of the object, stable from try to try."""
     fix: str
     """What a person can do about it; empty where only time helps."""
-    error: ApiError
-    """What the client raised."""
+    error: ApiError = field(repr=False)
+    """What the client raised. Its words are the server's, which quotes values: not for showing."""
 
     def __str__(self) -> str:
         return f"cannot {self.verb} {self.ref}: {self.cause}" + (f" ({self.fix})" if self.fix else "")

@@ -81,6 +81,16 @@ async def test_an_invalid_secret_is_told_without_its_content(ground: Ground) -> 
     assert "aHVudGVyMg" not in str(found)
 
 
+@pytest.mark.req("R-801")
+async def test_a_secret_of_the_wrong_shape_is_told_without_its_content(ground: Ground) -> None:
+    """The server quotes the whole value here, and calls it an internal error."""
+    text = "{apiVersion: v1, kind: Secret, metadata: {name: s}, data: {key: {hunter2: hunter2}}}"
+    found = await failure(ground, await ground.wanted(text))
+    assert found.obstacle is Obstacle.INVALID
+    assert str(found).endswith("data.key: expected string (correct the manifest)")
+    assert "hunter2" not in repr(found)
+
+
 @pytest.mark.req("R-206")
 async def test_a_missing_right_is_named_with_verb_resource_and_namespace(ground: Ground) -> None:
     user = f"nobody of {ground.namespace}"

@@ -233,7 +233,8 @@ def test_content_that_does_not_fit_the_schema_is_invalid_though_the_server_calls
     ],
 )
 def test_words_about_a_secret_are_not_passed_on(error: ApiError) -> None:
-    assert "hunter2" not in str(failure_of(SECRET, "apply", error))
+    found = failure_of(SECRET, "apply", error)
+    assert "hunter2" not in f"{found} {found!r} {WriteFailed([found])}"
 
 
 def test_the_invalid_field_of_a_secret_is_named() -> None:
