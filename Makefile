@@ -5,7 +5,7 @@ UV := $(BIN)/uv
 # The environment stands when it was made from the lock as it is now.
 READY := .venv/.ready
 
-.PHONY: help demo test check bench lock control-plane clean
+.PHONY: help demo test check generate bench lock control-plane clean
 .DELETE_ON_ERROR:
 
 help: ## this list
@@ -22,6 +22,9 @@ check: $(READY) ## format, lint, types, import contracts
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+generate: $(READY) ## CRDs and reference pages from the code
+	$(BIN)/python deploy/generate.py
 
 bench: control-plane ## measurements, with the figures printed
 	$(BIN)/python -m bench

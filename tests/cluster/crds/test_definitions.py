@@ -1,0 +1,157 @@
+"""A real API server takes our CustomResourceDefinitions as they are and enforces what they say."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from stellwerk.api.apiextensions import CustomResourceDefinition
+from stellwerk.kube.client import Client
+from stellwerk.kube.crd import Definition
+from stellwerk.kube.errors import Invalid
+from stellwerk.kube.model import JsonObject, Unstructured, dig, unstructured
+from stellwerk.kube.names import Resource
+from stellwerk.kube.patch import MergePatch
+from stellwerk.kube.watch import Changed, Synced, Watcher
+from stellwerk.local.cluster import LocalCluster
+from stellwerk.operators.btp import api, operand
+from stellwerk.operators.btp.api import BtpOperator
+from stellwerk.runtime.clock import SystemClock
+
+DEFINITIONS = unstructured(CustomResourceDefinition.resource)
+OPERATORS = unstructured(BtpOperator.resource)
+KUBECTL = Path(__file__).parents[3] / ".venv" / "bin" / "kubectl"
+
+
+def true_conditions(definition: Unstructured) -> set[str]:
+    conditions = definition.at("status", "conditions")
+    listed = conditions if isinstance(conditions, list) else []
+    return {str(dig(c, "type")) for c in listed if dig(c, "status") == "True"}
+
+
+async def installed(client: Client, definition: Definition) -> Unstructured:
+    """The definition on the server, once the server serves it."""
+    await client.apply(DEFINITIONS, definition.body(), field_validation="Strict")
+    watcher = Watcher(client, DEFINITIONS, fields=f"metadata.name={definition.name}", clock=SystemClock())
+    async with asyncio.timeout(30), contextlib.aclosing(watcher.changes()) as changes:
+        async for change in changes:
+            match change:
+                case Synced(objects=[found]) | Changed(obj=found) if "Established" in true_conditions(found):
+                    return found
+                case _:
+                    continue
+    raise AssertionError("the watch ended")
+
+
+@pytest.mark.parametrize(
+    "definition", [api.DEFINITION, operand.SERVICE_INSTANCES, operand.SERVICE_BINDINGS], ids=lambda d: str(d.name)
+)
+async def test_a_definition_is_structural_and_kept_as_it_is(client: Client, definition: Definition) -> None:
+    kept = await installed(client, definition)
+
+    assert true_conditions(kept) == {"NamesAccepted", "Established"}
+    for mine, theirs in zip(versions(definition.body()), versions(kept.body), strict=True):
+        assert dig(theirs, "schema") == dig(mine, "schema")
+
+
+def versions(body: JsonObject) -> list[JsonObject]:
+    listed = dig(body, "spec", "versions")
+    assert isinstance(listed, list)
+    return [version for version in listed if isinstance(version, dict)]
+
+
+def cr(name: str, **fields: object) -> JsonObject:
+    metadata: JsonObject = {"name": name, "namespace": "default"}
+    body: JsonObject = {"apiVersion": "operator.kyma-project.io/v1alpha1", "kind": "BtpOperator", "metadata": metadata}
+    return {**body, **fields}  # type: ignore[dict-item]  # a test gives JSON
+
+
+@pytest.mark.parametrize("spec", [{}, {"spec": None}, {"spec": {}}, {"spec": {"somebodys": "idea"}}])
+async def test_any_spec_is_taken_and_unknown_keys_are_dropped(client: Client, spec: JsonObject) -> None:
+    await installed(client, api.DEFINITION)
+
+    made = await client.create(OPERATORS, cr("any", **spec))
+
+    try:
+        assert not made.at("spec")
+    finally:
+        await client.delete(OPERATORS, "any", "default")
+
+
+async def test_a_status_needs_a_state_that_is_one_of_the_five(client: Client) -> None:
+    await installed(client, api.DEFINITION)
+    await client.create(OPERATORS, cr("judged"))
+
+    async def write(status: JsonObject) -> Unstructured:
+        return await client.patch(OPERATORS, "judged", "default", MergePatch({"status": status}), subresource="status")
+
+    try:
+        with pytest.raises(Invalid, match=r"status\.state"):
+            await write({"conditions": []})
+        with pytest.raises(Invalid, match=r"status\.state"):
+            await write({"state": "Broken"})
+        assert (await write({"state": "Warning"})).at("status", "state") == "Warning"
+    finally:
+        await client.delete(OPERATORS, "judged", "default")
+
+
+async def test_people_see_readiness_state_and_reason(client: Client, bare_cluster: LocalCluster) -> None:
+    await installed(client, api.DEFINITION)
+    await client.create(OPERATORS, cr("shown"))
+    condition: JsonObject = {
+        "type": "Ready",
+        "status": "False",
+        "reason": "MissingSecret",
+        "message": "no Secret",
+        "lastTransitionTime": "2026-01-01T00:00:00Z",
+    }
+    status: JsonObject = {"state": "Warning", "conditions": [condition]}
+    await client.patch(OPERATORS, "shown", "default", MergePatch({"status": status}), subresource="status")
+
+    try:
+        table = kubectl(bare_cluster, "get", "btp", "-n", "default").splitlines()
+        assert [line.split()[:4] for line in table] == [
+            ["NAME", "READY", "STATE", "REASON"],
+            ["shown", "False", "Warning", "MissingSecret"],
+        ]
+        assert "no Secret" in kubectl(bare_cluster, "get", "btp", "-n", "default", "-o", "wide")
+        assert "shown" in kubectl(bare_cluster, "get", "kyma-btp-operator", "-n", "default")
+        assert "the module works" in kubectl(bare_cluster, "explain", "btp.status.state")
+    finally:
+        await client.delete(OPERATORS, "shown", "default")
+
+
+def kubectl(cluster: LocalCluster, *arguments: str) -> str:
+    result = subprocess.run(
+        [KUBECTL, "--kubeconfig", cluster.kubeconfig, *arguments],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=30,
+    )
+    assert result.returncode == 0, result.stderr
+    return result.stdout
+
+
+async def test_the_operands_kinds_refuse_what_they_must(client: Client) -> None:
+    await installed(client, operand.SERVICE_BINDINGS)
+    bindings = unstructured(Resource("services.cloud.sap.com", "v1", "ServiceBinding", "servicebindings", True))
+    binding: JsonObject = {
+        "apiVersion": "services.cloud.sap.com/v1",
+        "kind": "ServiceBinding",
+        "metadata": {"name": "b", "namespace": "default"},
+    }
+    parameters: JsonObject = {"deep": {"free": [1, "two"]}}
+
+    with pytest.raises(Invalid, match="serviceInstanceName"):
+        await client.create(bindings, {**binding, "spec": {}})
+    with pytest.raises(Invalid, match="externalName"):
+        await client.create(bindings, {**binding, "spec": {"serviceInstanceName": "i", "externalName": "x" * 101}})
+    made = await client.create(bindings, {**binding, "spec": {"serviceInstanceName": "i", "parameters": parameters}})
+    await client.delete(bindings, "b", "default")
+
+    assert made.at("spec", "parameters") == parameters
