@@ -189,4 +189,6 @@ async def _chunks(response: aiohttp.ClientResponse) -> AsyncGenerator[bytes, Non
     except (aiohttp.ClientError, OSError) as error:
         raise ConnectionCut(f"the API server's answer ends early: {error!r}") from error
     finally:
+        if response.connection is not None and response.connection.transport is not None:
+            response.connection.transport.abort()
         response.close()
