@@ -32,6 +32,7 @@ class Verb:
 VERBS: Mapping[str, Verb] = {
     "up": Verb("Start the local system, or find it running.", "Local system"),
     "down": Verb("Stop the local system and remove its data.", "Local system"),
+    "run": Verb("Run an operator in the foreground.", "Local system"),
     "get": Verb("List objects with their health.", "Look"),
     "status": Verb("Show how one object is doing, or the local system.", "Look"),
     "why": Verb("Tell why an object is not ready, down to the root cause.", "Look"),

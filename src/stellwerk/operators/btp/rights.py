@@ -3,12 +3,10 @@
 It grants the operand's roles, and nobody may grant what they do not hold; so the rules of those roles are here too,
 even where we ourselves never use them. There is no wildcard, and no right on anything that the module does not have.
 
-`python -m stellwerk.operators.btp.rights` prints the manifests; `deploy/rbac/btp-manager.yaml` is that output.
+`deploy/rbac/btp-manager.yaml` is made from these.
 """
 
 from __future__ import annotations
-
-import sys
 
 import yaml
 
@@ -130,6 +128,3 @@ def as_yaml() -> str:
     """The manifests as the file has them."""
     return str(yaml.safe_dump_all(manifests(), sort_keys=False))
 
-
-if __name__ == "__main__":
-    sys.stdout.write(as_yaml())

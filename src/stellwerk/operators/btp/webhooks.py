@@ -12,6 +12,7 @@ import binascii
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import lru_cache
 
 from stellwerk.api.core import Secret
 from stellwerk.apply.desired import Document
@@ -109,6 +110,7 @@ class Webhooks:
         )
 
 
+@lru_cache(maxsize=4)
 def _facts(pair: certs.Pair | None) -> certificates.Pair | None:
     if pair is None:
         return None

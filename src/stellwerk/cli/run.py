@@ -1,0 +1,86 @@
+"""`stellwerk run OPERATOR`: one operator in the foreground, as a container runs it.
+
+The flags are those of the Go original, in both spellings of Go's flag package, so that a Deployment of the original
+starts ours with its arguments unchanged.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from collections.abc import Coroutine
+
+import click
+
+from stellwerk.cli.errors import Failure
+from stellwerk.operators.btp import settings as btp
+
+
+class GoCommand(click.Command):
+    """A command that also takes `-chart-path=x` and `--leader-elect=false`."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Bring Go's spellings into click's before parsing."""
+        return super().parse_args(ctx, btp.normalised_arguments(args))
+
+
+@click.group("run")
+def command() -> None:
+    """Run an operator in the foreground."""
+
+
+def _run_btp(**flags: object) -> None:
+    from stellwerk import assembly
+
+    process, settings = btp.process_from_flags(flags), btp.from_flags(flags)
+    assembly.configure_logs(process, tty=False)
+    try:
+        _loop(assembly.run_btp(process, settings, os.environ))
+    except Exception as error:
+        raise _failure("the BTP Manager", error) or error from None
+
+
+def _failure(operator: str, error: BaseException) -> Failure | None:
+    """What a person can do about the end of an operator; None for a fault of our own."""
+    from stellwerk.operators.btp.assembled import MissingImage
+    from stellwerk.runtime.http import AddressInvalid, CannotListen
+    from stellwerk.runtime.leader import LeadershipLost
+
+    match error:
+        case BaseExceptionGroup(exceptions=[only]):
+            return _failure(operator, only)
+        case MissingImage():
+            fix = "set it to the image that the operand's Deployment shall run"
+            return Failure(f"cannot start {operator}", cause=str(error), fix=fix)
+        case CannotListen() | AddressInvalid():
+            return Failure(f"cannot start {operator}", cause=str(error), fix="choose another address, or 0 for none")
+        case LeadershipLost():
+            cause = "its lease was not renewed in time, so another process may lead by now"
+            return Failure(f"{operator} has stopped", cause=cause, fix="start it again: it then waits for the lease")
+        case _:
+            return None
+
+
+command.add_command(
+    GoCommand(
+        "btp",
+        params=[*btp.process_options(), *btp.options()],
+        callback=_run_btp,
+        help="Run the BTP Manager: the kind BtpOperator.",
+    )
+)
+
+
+def _loop(main: Coroutine[None, None, None]) -> None:
+    """Run on uvloop where it is installed: about a fifth less CPU per call."""
+    if sys.platform != "win32":
+        try:
+            import uvloop
+        except ImportError:
+            pass
+        else:
+            with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+                runner.run(main)
+            return
+    asyncio.run(main)
