@@ -12,7 +12,8 @@ help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 16
 
 demo: control-plane ## the local system with operators and dashboard, from nothing
-	$(BIN)/stellwerk up
+	$(BIN)/stellwerk up --samples
+	$(BIN)/stellwerk get -A
 
 test: control-plane ## all tests, on a real local Kubernetes
 	$(BIN)/pytest -n 2

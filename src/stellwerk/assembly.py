@@ -15,9 +15,11 @@ from pathlib import Path
 from stellwerk.kube.client import Client
 from stellwerk.kube.config import ClusterConfig
 from stellwerk.kube.errors import LoginFailed
+from stellwerk.kube.model import JsonObject
 from stellwerk.kube.transport import RequestFacts
 from stellwerk.operators.btp import api as btp_api
 from stellwerk.operators.btp import assembled as btp
+from stellwerk.operators.btp import rights
 from stellwerk.operators.btp.settings import ProcessSettings, Settings
 from stellwerk.runtime import logs
 from stellwerk.runtime.events import Recorder
@@ -54,6 +56,12 @@ def cluster_config(kubeconfig: str) -> ClusterConfig:
         if kubeconfig or "KUBERNETES_SERVICE_HOST" not in os.environ:
             raise
         return ClusterConfig.in_cluster()
+
+
+def installation() -> list[JsonObject]:
+    """What a cluster must have before our operators start: namespaces, kinds, service accounts and their rights."""
+    namespace: JsonObject = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": btp_api.STANDARD_NAMESPACE}}
+    return [namespace, btp_api.DEFINITION.body(), *rights.manifests()]
 
 
 async def run_btp(process: ProcessSettings, settings: Settings, environment: Mapping[str, str]) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 import click
 
-from stellwerk.cli import settings
+from stellwerk.cli import operators, settings
 from stellwerk.cli.system import Done, Step, carry_out
 
 
@@ -36,7 +36,16 @@ def control_plane(name: str, port: int) -> Step:
     type=click.IntRange(1024, 65535),
     help="The API server's port; without it a free one is chosen and kept.",
 )
+@click.option("--samples", is_flag=True, help="Apply the samples too, and wait until all of them are Ready.")
+@click.option("--bare", is_flag=True, help="The control plane alone, without our operators.")
 @settings.general
-def command(name: str, port: int | None) -> None:
+def command(name: str, port: int | None, samples: bool, bare: bool) -> None:
     """Start the local system, or find it running."""
-    carry_out([control_plane(name, port or 0)])
+    steps = [control_plane(name, port or 0)]
+    if not bare:
+        steps += [operators.definitions(name), operators.operators(name)]
+    if samples:
+        steps.append(operators.samples(name))
+    carry_out(steps)
+    if not bare:
+        settings.say(f"Try:  {'stellwerk get -A' if samples else 'stellwerk up --samples    stellwerk get -A'}")

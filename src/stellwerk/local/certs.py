@@ -72,7 +72,7 @@ class Authority:
         from cryptography.hazmat.primitives.hashes import SHA256
 
         key = _new_key()
-        builder = _blank(subject, self.certificate.subject, key, _LEAF_LIFE)
+        builder = _blank(subject, self.certificate.subject, key, _LEAF_LIFE, signer=self.key)
         builder = builder.add_extension(x509.ExtendedKeyUsage([usage]), critical=False)
         if names:
             builder = builder.add_extension(x509.SubjectAlternativeName(names), critical=False)
@@ -137,7 +137,7 @@ def _new_authority() -> Authority:
     key = _new_key()
     # The serial in the name keeps two clusters' authorities apart in a client that trusts both.
     name = Name([NameAttribute(NameOID.COMMON_NAME, f"stellwerk local {x509.random_serial_number():x}"[:64])])
-    builder = _blank(name, name, key, _AUTHORITY_LIFE)
+    builder = _blank(name, name, key, _AUTHORITY_LIFE, signer=key)
     builder = builder.add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
     builder = builder.add_extension(_authority_usage(), critical=True)
     return Authority(builder.sign(key, SHA256()), key)
@@ -160,8 +160,14 @@ def _authority_usage() -> x509.KeyUsage:
 
 
 def _blank(
-    subject: x509.Name, issuer: x509.Name, key: EllipticCurvePrivateKey, life: timedelta
+    subject: x509.Name,
+    issuer: x509.Name,
+    key: EllipticCurvePrivateKey,
+    life: timedelta,
+    *,
+    signer: EllipticCurvePrivateKey,
 ) -> x509.CertificateBuilder:
+    """What all certificates have. Python 3.13 and newer refuse those without key identifiers (RFC 5280, 4.2.1.1)."""
     from cryptography import x509
 
     now = datetime.now(UTC)
@@ -173,6 +179,8 @@ def _blank(
         .serial_number(x509.random_serial_number())
         .not_valid_before(now - _CLOCK_SKEW)
         .not_valid_after(now + life)
+        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
+        .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(signer.public_key()), critical=False)
     )
 
 
