@@ -177,6 +177,10 @@ class Version:
     """CEL rules on the whole object."""
     deprecated: str = ""
     """The warning that users of a deprecated version get."""
+    selectable_fields: Sequence[str] = ()
+    """Paths that field selectors may name (KEP-4358)."""
+    has_status_subresource: bool | None = None
+    """None: if the struct has a `status`."""
 
     @property
     def name(self) -> str:
@@ -236,16 +240,23 @@ class _Dumper(yaml.SafeDumper):
 
 
 def _version(version: Version, storage: bool) -> JsonObject:
-    fields = {item.encode_name for item in _struct(version.kind).fields}
     body: JsonObject = {"name": version.name, "served": version.served, "storage": storage}
     if version.deprecated:
         body |= {"deprecated": True, "deprecationWarning": version.deprecated}
     body["schema"] = {"openAPIV3Schema": _root(version)}
-    if "status" in fields:
+    if _has_status_subresource(version):
         body["subresources"] = {"status": {}}
+    if version.selectable_fields:
+        body["selectableFields"] = [{"jsonPath": path} for path in version.selectable_fields]
     if version.columns:
         body["additionalPrinterColumns"] = [column.body() for column in version.columns]
     return body
+
+
+def _has_status_subresource(version: Version) -> bool:
+    if version.has_status_subresource is not None:
+        return version.has_status_subresource
+    return any(item.encode_name == "status" for item in _struct(version.kind).fields)
 
 
 _API_VERSION: JsonObject = {"type": "string", "description": "The schema version of this object, as group/version."}

@@ -127,6 +127,7 @@ def test_junk_leaves_the_value_in_force_and_is_reported() -> None:
         ("SecretName", "a/b"),
         ("CrSelection", "youngest"),
         ("ModuleSource", ""),
+        ("ModuleSource", "chart"),
         ("ImagePullSecrets", "ok,Not OK"),
         ("ResourcesPath", "a\0b"),
         ("readyTimeout", "5m"),

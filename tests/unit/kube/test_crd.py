@@ -122,6 +122,15 @@ def test_only_a_kind_with_a_status_has_the_subresource() -> None:
     assert dig(version(THINGS.body(), 1), "subresources") is None
 
 
+def test_a_version_may_name_fields_for_selectors_and_do_without_the_subresource() -> None:
+    body = Definition(
+        versions=[Version(kind=Thing, selectable_fields=[".spec.size"], has_status_subresource=False)]
+    ).body()
+
+    assert dig(version(body, 0), "selectableFields") == [{"jsonPath": ".spec.size"}]
+    assert dig(version(body, 0), "subresources") is None
+
+
 def test_columns_are_as_kubectl_expects_them() -> None:
     assert dig(version(THINGS.body(), 0), "additionalPrinterColumns") == [
         {"name": "Size", "type": "string", "jsonPath": ".spec.size", "priority": 1},

@@ -232,7 +232,10 @@ def _selection(text: str) -> CrSelection:
 
 
 def _source(text: str) -> ModuleSource:
-    return ModuleSource(_one_of(text, ModuleSource))
+    source = ModuleSource(_one_of(text, ModuleSource))
+    if source is ModuleSource.CHART:
+        raise ValueError("charts are not rendered yet: expected resources or auto")
+    return source
 
 
 def _one_of(text: str, choices: type[StrEnum]) -> str:
@@ -272,15 +275,15 @@ ALL: tuple[
     _text("SecretName", "The required Secret with the SAP Service Manager credentials."),
     _text("ConfigName", "The ConfigMap that overrides these flags."),
     _text("DeploymentName", "The operand's Deployment."),
-    _time("ProcessingStateRequeueInterval", "How often a module that is not ready is looked at without a change."),
+    _time("ProcessingStateRequeueInterval", "Longest pause between two tries after a failure."),
     _time("ReadyStateRequeueInterval", "How often a ready module is looked at without a change."),
     _time("ReadyTimeout", "How long the module's resources may take to become ready."),
     _time("ReadyCheckInterval", "Accepted for compatibility: readiness is watched, not polled."),
     _time("HardDeleteTimeout", "How long instances and bindings may take before finalizers are cut.", _not_negative),
     _time("HardDeleteCheckInterval", "Accepted for compatibility: the end of instances is watched, not polled."),
     _time("DeleteRequestTimeout", "How long asking for the end of all instances or bindings may take."),
-    _time("StatusUpdateTimeout", "How long a status write is tried again."),
-    _time("StatusUpdateCheckInterval", "Pause between two tries of a status write."),
+    _time("StatusUpdateTimeout", "Accepted for compatibility: status writes are tried again by the engine."),
+    _time("StatusUpdateCheckInterval", "Accepted for compatibility: status writes are tried again by the engine."),
     _time("CaCertificateExpiration", "Lifetime of the webhooks' certificate authority.", has_flag=False),
     _time("WebhookCertificateExpiration", "Lifetime of the webhooks' certificate.", has_flag=False),
     _time(
@@ -297,7 +300,7 @@ ALL: tuple[
         key="CrSelection", read=_selection, write=str,
         help="Which BtpOperator represents the module: the oldest, or only kyma-system/btpoperator (fixed).",
     ),
-    Tunable(key="ModuleSource", read=_source, write=str, help="Where the module's objects come from."),
+    Tunable(key="ModuleSource", read=_source, write=str, help="Where the module's objects come from: resources or auto. Charts are not rendered yet."),
     Tunable(
         key="ImagePullSecrets", read=_names, write=",".join,
         help="Secrets with which the operand's image is pulled, separated by commas.",
@@ -311,6 +314,39 @@ TUNABLES = {tunable.key: tunable for tunable in ALL}
 def as_text(settings: Settings) -> dict[str, str]:
     """The values in force as the ConfigMap would spell them, by key."""
     return {tunable.key: tunable.write(getattr(settings, tunable.field)) for tunable in ALL}
+
+
+def page() -> str:
+    """The reference page of all tunables, as Markdown."""
+    defaults = as_text(Settings())
+    rows = [
+        " | ".join(
+            ("", _code(one.key), _code(one.flag and f"--{one.flag}"), _code(defaults[one.key]), one.help, "")
+        ).strip()
+        for one in ALL
+    ]
+    process = [f"| `--{name.replace('_', '-')}` | {text} |" for name, text in _PROCESS_HELP.items()]
+    return "\n".join([_HEAD, *rows, _PROCESS_HEAD, *process, ""])
+
+
+def _code(text: str) -> str:
+    return f"`{text}`" if text else "none"
+
+
+_HEAD = """# Settings of the BTP Manager
+
+A value comes from the ConfigMap `kyma-system/sap-btp-manager`, else from its flag, else it is the default. A value in
+the ConfigMap that cannot be read has no effect and is reported; a key that is removed gives flag or default back.
+Durations are written as in Go: `90s`, `5m`, `1h30m`, `-168h`, `0`.
+
+| key | flag | default | meaning |
+| --- | --- | --- | --- |"""
+
+_PROCESS_HEAD = """
+## The process
+
+| flag | meaning |
+| --- | --- |"""
 
 
 # ---- the command line
