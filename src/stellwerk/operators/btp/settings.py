@@ -300,7 +300,10 @@ ALL: tuple[
         key="CrSelection", read=_selection, write=str,
         help="Which BtpOperator represents the module: the oldest, or only kyma-system/btpoperator (fixed).",
     ),
-    Tunable(key="ModuleSource", read=_source, write=str, help="Where the module's objects come from: resources or auto. Charts are not rendered yet."),
+    Tunable(
+        key="ModuleSource", read=_source, write=str,
+        help="Where the module's objects come from: resources or auto. Charts are not rendered yet.",
+    ),
     Tunable(
         key="ImagePullSecrets", read=_names, write=",".join,
         help="Secrets with which the operand's image is pulled, separated by commas.",
