@@ -274,7 +274,8 @@ class Client:
     ) -> T:
         """Make a new object. Raises AlreadyExists; Unreachable when it is unknown whether it was made."""
         view, document = view_of(target), _document(body)
-        key = _key(document)
+        # A review (SelfSubjectAccessReview) has no name and needs no metadata.
+        key = _key(document) if "metadata" in document else ObjectKey("", "")
         query = self._write_query(dry_run, field_validation, field_manager)
         return await self._write(
             view, "POST", "create", namespace or key.namespace, key.name, document, query, repeatable=False, named=False

@@ -13,12 +13,13 @@ connections are pooled by context: new calls shake hands anew, calls under way e
 from __future__ import annotations
 
 import asyncio
+import io
 import random
 import re
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from time import perf_counter
 from types import TracebackType
 from typing import TypeAlias
@@ -72,8 +73,8 @@ class Request:
     method: str
     path: str
     query: str = ""
-    body: bytes | None = None
-    headers: Headers = ()
+    body: bytes | None = field(default=None, repr=False)  # may be a Secret, and tracebacks show reprs
+    headers: Headers = field(default=(), repr=False)
     about: str = ""
     repeatable: bool = True
     hides_values: bool = False
@@ -177,7 +178,7 @@ class Transport:
         return await session.request(
             request.method,
             URL(f"{self.config.server}{request.path}{query}", encoded=True),
-            data=request.body,
+            data=_payload(request.body),
             headers=headers,
             timeout=timeout,
             allow_redirects=False,  # credentials belong to this server
@@ -252,8 +253,14 @@ async def _only_once(request: aiohttp.ClientRequest, send: aiohttp.ClientHandler
 
 
 _LOOK_SECONDS = 5.0
+_LARGE_BYTES = 1 << 20
 _CALL_TIMEOUT = aiohttp.ClientTimeout(total=CALL_SECONDS, sock_connect=CONNECT_SECONDS)
 _NO_ANSWER = (aiohttp.ClientError, TimeoutError, ConnectionError)
+
+
+def _payload(body: bytes | None) -> bytes | io.BytesIO | None:
+    """A large body is written in parts: whole it would hold up the event loop."""
+    return body if body is None or len(body) <= _LARGE_BYTES else io.BytesIO(body)
 
 
 async def _whole(request: Request, response: aiohttp.ClientResponse) -> bytes:

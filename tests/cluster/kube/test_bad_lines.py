@@ -1,0 +1,208 @@
+"""What is sent again after a failure, what is not, and that a restarted server is found without a hand."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from dataclasses import replace
+
+import pytest
+from tests.cluster.conftest import MakeCluster
+from tests.cluster.kube.conftest import Read, config_map
+
+from stellwerk.api.core import ConfigMap
+from stellwerk.kube.client import Client, WatchEvent
+from stellwerk.kube.config import ClusterConfig
+from stellwerk.kube.errors import (
+    Conflict,
+    Gone,
+    LoginFailed,
+    ServerFault,
+    ServerTimeout,
+    Status,
+    TooManyRequests,
+    Unreachable,
+    refusal,
+)
+from stellwerk.kube.model import JsonObject
+from stellwerk.kube.patch import JsonPatch, MergePatch, add
+from stellwerk.kube.transport import Transport
+from stellwerk.kube.watch import Watcher
+from stellwerk.local.cluster import LocalCluster
+from stellwerk.local.components import API_SERVER
+from stellwerk.testing.faults import WRITES, Answer, Cut, FaultProxy, first, nth
+
+RESTS: list[float] = []
+
+
+@pytest.fixture
+async def behind(proxy: FaultProxy) -> AsyncIterator[Client]:
+    """A client behind the bad line that rests in no time and notes how long it was told to."""
+    RESTS.clear()
+
+    async def rest(seconds: float) -> None:
+        RESTS.append(seconds)
+        await asyncio.sleep(0)
+
+    transport = Transport(ClusterConfig.load(proxy.kubeconfig), user_agent="wire-test", rest=rest)
+    async with Client(transport, field_manager="wire-test") as client:
+        yield client
+
+
+@pytest.mark.req("R-203")
+@pytest.mark.parametrize("status", [429, 500, 502, 503, 504])
+async def test_an_apply_survives_a_passing_failure(
+    behind: Client, proxy: FaultProxy, namespace: str, status: int
+) -> None:
+    proxy.on_requests(WRITES, Answer(status), first(3))
+    await config_map(behind, ConfigMap, namespace, "one")
+    assert len(proxy.history.writes()) == 4
+
+
+async def test_patience_ends(behind: Client, proxy: FaultProxy, namespace: str) -> None:
+    proxy.on_requests(WRITES, Answer(503))
+    with pytest.raises(ServerFault):
+        await config_map(behind, ConfigMap, namespace, "one")
+    assert len(proxy.history.writes()) == 5
+
+
+@pytest.mark.req("R-203")
+async def test_a_wait_that_the_server_asks_for_is_obeyed(behind: Client, proxy: FaultProxy, namespace: str) -> None:
+    proxy.on_requests(WRITES, Answer(429, retry_after_seconds=3), nth(1))
+    await config_map(behind, ConfigMap, namespace, "one")
+    assert len(RESTS) == 1
+    assert 3.0 <= RESTS[0] <= 3.6
+
+
+@pytest.mark.req("R-203")
+async def test_a_long_wait_is_left_to_the_caller(behind: Client, proxy: FaultProxy, namespace: str) -> None:
+    proxy.on_requests(WRITES, Answer(429, retry_after_seconds=120))
+    with pytest.raises(TooManyRequests) as told:
+        await config_map(behind, ConfigMap, namespace, "one")
+    assert told.value.retry_after == 120
+    assert RESTS == []
+
+
+@pytest.mark.req("R-102")
+async def test_a_create_whose_answer_was_lost_is_not_sent_again(
+    behind: Client, proxy: FaultProxy, namespace: str
+) -> None:
+    proxy.on_requests(WRITES, Cut(after_forwarding=True), nth(1))
+    with pytest.raises(Unreachable) as lost:
+        await behind.create(ConfigMap, {"metadata": {"name": "one", "namespace": namespace}})
+    assert lost.value.outcome_unknown
+    assert str(lost.value) == (
+        f"cannot create ConfigMap {namespace}/one: {proxy.url} does not answer: the connection was cut"
+    )
+    assert len(proxy.history.writes()) == 1
+    assert await behind.find(ConfigMap, "one", namespace) is not None
+
+
+@pytest.mark.req("R-102")
+async def test_a_create_that_timed_out_at_the_server_is_not_sent_again(
+    behind: Client, proxy: FaultProxy, namespace: str
+) -> None:
+    proxy.on_requests(WRITES, Answer(504, after_forwarding=True), nth(1))
+    with pytest.raises(ServerTimeout):
+        await behind.create(ConfigMap, {"metadata": {"name": "one", "namespace": namespace}})
+    assert len(proxy.history.writes()) == 1
+
+
+async def test_a_create_that_was_put_off_is_sent_again(behind: Client, proxy: FaultProxy, namespace: str) -> None:
+    proxy.on_requests(WRITES, Answer(429), nth(1))
+    await behind.create(ConfigMap, {"metadata": {"name": "one", "namespace": namespace}})
+    assert len(proxy.history.writes()) == 2
+
+
+@pytest.mark.req("R-102")
+async def test_writes_that_do_no_harm_twice_are_sent_again_after_a_lost_answer(
+    behind: Client, proxy: FaultProxy, namespace: str
+) -> None:
+    proxy.on_requests(WRITES, Cut(after_forwarding=True), nth(1, 3, 5))
+    made = await config_map(behind, ConfigMap, namespace, "one", a="1")
+    merged = await behind.patch(ConfigMap, "one", namespace, MergePatch({"data": {"a": "2"}}))
+    assert merged.data == {"a": "2"}
+    await behind.delete(ConfigMap, "one", namespace, uid=made.metadata.uid)
+    assert await behind.find(ConfigMap, "one", namespace) is None
+    assert len(proxy.history.writes()) == 6
+
+
+@pytest.mark.req("R-102")
+async def test_writes_that_may_do_harm_twice_are_not_sent_again(
+    behind: Client, proxy: FaultProxy, namespace: str
+) -> None:
+    await config_map(behind, ConfigMap, namespace, "one")
+    proxy.history.clear()
+    proxy.on_requests(WRITES, Cut())
+    await behind.list(ConfigMap, namespace)  # a kept connection, on which aiohttp would try again by itself
+    plain: JsonObject = {"metadata": {"name": "one", "namespace": namespace}, "data": {"a": "1"}}
+    for write in (
+        behind.update(ConfigMap, plain),
+        behind.delete(ConfigMap, "one", namespace),
+        behind.patch(ConfigMap, "one", namespace, JsonPatch([add(("metadata", "finalizers", "-"), "a.example/b")])),
+        behind.delete_collection(ConfigMap, namespace, labels="none=such"),
+    ):
+        proxy.history.clear()
+        with pytest.raises(Unreachable):
+            await write
+        assert len(proxy.history.writes()) == 1
+
+
+async def test_an_update_with_a_version_meets_itself_as_a_conflict(
+    behind: Client, proxy: FaultProxy, namespace: str
+) -> None:
+    made = await config_map(behind, ConfigMap, namespace, "one")
+    proxy.on_requests(WRITES, Cut(after_forwarding=True), nth(1))
+    metadata = {"name": "one", "namespace": namespace, "resourceVersion": made.metadata.resource_version}
+    with pytest.raises(Conflict):
+        await behind.update(ConfigMap, {"metadata": dict(metadata), "data": {"a": "2"}})
+    assert (await behind.get(ConfigMap, "one", namespace)).data == {"a": "2"}
+
+
+async def test_nobody_listening_is_said_in_one_steady_sentence(cluster: LocalCluster) -> None:
+    config = ClusterConfig(server="https://127.0.0.1:9", authority=ClusterConfig.load(cluster.kubeconfig).authority)
+    transport = Transport(config, user_agent="wire-test", rest=lambda seconds: asyncio.sleep(0))
+    async with Client(transport, field_manager="wire-test") as client:
+        with pytest.raises(Unreachable) as refused:
+            await client.list(ConfigMap, "default")
+    told = "cannot list configmaps in default: https://127.0.0.1:9 does not answer: the connection was refused"
+    assert str(refused.value) == told
+    assert not refused.value.outcome_unknown
+
+
+async def test_a_server_of_another_authority_is_not_spoken_to(
+    cluster: LocalCluster, remote_cluster: LocalCluster
+) -> None:
+    ours, other = ClusterConfig.load(cluster.kubeconfig), ClusterConfig.load(remote_cluster.kubeconfig)
+    async with Client.connect(replace(ours, authority=other.authority)) as client:
+        with pytest.raises(LoginFailed, match="does not prove its identity") as refused:
+            await client.list(ConfigMap, "default")
+    assert "unable to get local issuer certificate" in str(refused.value)
+
+
+@pytest.mark.req("R-205")
+async def test_a_restarted_server_and_its_new_certificate_need_no_hand(make_cluster: MakeCluster, read: Read) -> None:
+    cluster = make_cluster(controllers=False, pods=False)
+    async with Client.connect(ClusterConfig.load(cluster.kubeconfig), field_manager="wire-test") as client:
+        reader = read(Watcher(client, ConfigMap, "default", labels="made-by=wire-test"))
+        await config_map(client, ConfigMap, "default", "one")
+        await reader.shows("one")
+        await asyncio.to_thread(cluster.restart, API_SERVER)
+        await config_map(client, ConfigMap, "default", "two")
+        await reader.shows("one", "two")
+        cluster.renew_serving_certificate()
+        await asyncio.to_thread(cluster.restart, API_SERVER)
+        await config_map(client, ConfigMap, "default", "three")
+        await reader.shows("one", "two", "three")
+        # A restarted server knows no history: a new list each time, if anybody wrote since our last event, and no more.
+        assert 1 <= reader.lists <= 3
+        with pytest.raises(Gone):
+            await anext(aiter(_told(client.watch(ConfigMap, "default", resource_version="1"))))
+
+
+async def _told(events: AsyncIterator[WatchEvent]) -> AsyncIterator[WatchEvent]:
+    """The events; an ERROR as the error that it is."""
+    async for event in events:
+        if isinstance(event.object, Status):
+            raise refusal(event.object)
+        yield event

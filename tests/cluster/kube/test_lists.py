@@ -1,0 +1,76 @@
+"""Lists come in pages and are one list all the same."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from stellwerk.api.core import ConfigMap
+from stellwerk.kube.client import Client
+from stellwerk.kube.errors import Gone
+from stellwerk.kube.model import JsonObject, metadata_of, unstructured
+from stellwerk.testing.faults import Answer, FaultProxy, nth, requests
+
+MANY = 1_200
+
+
+async def fill(client: Client, namespace: str, count: int) -> None:
+    gate = asyncio.Semaphore(32)
+
+    async def one(number: int) -> None:
+        async with gate:
+            name = f"many-{number:05}"
+            labels: JsonObject = {"half": "even" if number % 2 == 0 else "odd"}
+            metadata: JsonObject = {"name": name, "namespace": namespace, "labels": labels}
+            await client.create(ConfigMap, {"metadata": metadata, "data": {"number": str(number)}})
+
+    async with asyncio.TaskGroup() as tasks:
+        for number in range(count):
+            tasks.create_task(one(number))
+
+
+@pytest.mark.req("R-209")
+async def test_a_long_list_comes_in_pages_and_whole(client: Client, namespace: str) -> None:
+    await fill(client, namespace, MANY)
+    labels = "half in (even, odd)"
+    sizes = [len(page.items) async for page in client.pages(ConfigMap, namespace, labels=labels, limit=500)]
+    assert sizes == [500, 500, 200]
+    listing = await client.list(ConfigMap, namespace, labels=labels, limit=500)
+    assert [obj.data["number"] for obj in listing.items] == [str(number) for number in range(MANY)]
+    assert int(listing.resource_version) > 0
+    halves = await client.list(metadata_of(ConfigMap), namespace, labels="half=odd")
+    assert len(halves.items) == MANY // 2
+
+
+async def test_a_list_whose_moment_was_forgotten_is_begun_anew_once(
+    client: Client, behind: Client, proxy: FaultProxy, namespace: str
+) -> None:
+    await fill(client, namespace, 30)
+    with proxy.on_requests(requests("list", "configmaps"), Answer(410), nth(2)):
+        listing = await behind.list(unstructured(ConfigMap.resource), namespace, labels="half", limit=10)
+        assert len(listing.items) == 30
+        assert proxy.history.count(requests("list", "configmaps").holds) == 5
+    with proxy.on_requests(requests("list", "configmaps"), Answer(410)), pytest.raises(Gone):
+        await behind.list(ConfigMap, namespace)
+
+
+@pytest.mark.req("R-209")
+async def test_a_very_large_object_is_read_listed_and_watched(client: Client, namespace: str) -> None:
+    large = "x" * 1_000_000
+    made = await client.create(
+        ConfigMap,
+        {
+            "metadata": {"name": "large", "namespace": namespace, "annotations": {"note": "y" * 250_000}},
+            "data": {"text": large},
+        },
+    )
+    assert len((await client.get(ConfigMap, "large", namespace)).data["text"]) == len(large)
+    listed = await client.list(unstructured(ConfigMap.resource), namespace, fields="metadata.name=large")
+    version = str(int(made.metadata.resource_version) - 1)
+    events = client.watch(ConfigMap, namespace, resource_version=version, fields="metadata.name=large")
+    event = await anext(events)
+    await events.aclose()
+    assert isinstance(event.object, ConfigMap)
+    assert event.object.data["text"] == large
+    assert listed.items[0].at("data", "text") == large
