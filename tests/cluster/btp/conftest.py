@@ -17,7 +17,7 @@ from tests.cluster.btp.then import Diary, Then
 from stellwerk.kube.client import Client
 from stellwerk.kube.config import ClusterConfig
 from stellwerk.local.cluster import LocalCluster
-from stellwerk.operators.btp.release import SHIPPED
+from stellwerk.operators.btp import rehearsal
 from stellwerk.testing import cluster as clusters
 
 
@@ -40,7 +40,7 @@ async def client(btp_cluster: LocalCluster) -> AsyncIterator[Client]:
 @pytest.fixture
 def module(tmp_path: Path) -> Module:
     """A private copy of the module that we ship, without webhooks that would need a running operand."""
-    return world.without_admission(Module.copy(SHIPPED, tmp_path / "module"))
+    return Module(rehearsal.copy_module(tmp_path / "module"))
 
 
 @pytest.fixture

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,12 +16,6 @@ class Module:
     """The folders that the operator is pointed at."""
 
     root: Path
-
-    @classmethod
-    def copy(cls, source: Path, root: Path) -> Module:
-        """Copy `module-resources`, `module-chart` and `manager-resources` from a folder that has them."""
-        shutil.copytree(source, root, dirs_exist_ok=True)
-        return cls(root)
 
     @property
     def folder(self) -> Path:

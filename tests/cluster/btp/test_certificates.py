@@ -11,8 +11,8 @@ from tests.cluster.btp.then import Then
 
 from stellwerk.api.admission import MutatingWebhookConfiguration, ValidatingWebhookConfiguration
 from stellwerk.api.core import Secret
-from stellwerk.kube.model import JsonObject, Unstructured, dig, unstructured
-from stellwerk.kube.patch import JsonPatch, MergePatch, replace
+from stellwerk.kube.model import Unstructured, dig, unstructured
+from stellwerk.kube.patch import JsonPatch, replace
 
 SECRETS = unstructured(Secret.resource)
 CONFIGURATIONS = {
@@ -101,9 +101,13 @@ async def test_a_foreign_authority_is_replaced_together_with_the_certificate(
     await then.becomes(
         SECRETS, WEBHOOK, lambda seen: seen is None or b64decode(str(seen.at("data", "tls.crt"))) != leaf, "be renewed"
     )
-    authority = await pem(given, CA, "ca.crt")
-    assert authority != foreign.certificate
-    await bundles_become(then, authority)
+    await then.becomes(
+        SECRETS,
+        CA,
+        lambda seen: seen is not None and b64decode(str(seen.at("data", "ca.crt"))) != foreign.certificate,
+        "be replaced",
+    )
+    await bundles_become(then, await pem(given, CA, "ca.crt"))
 
 
 async def test_a_webhook_certificate_of_a_foreign_authority_renews_both(
@@ -176,7 +180,3 @@ async def test_an_authority_near_its_end_renews_both(running: Running, given: Gi
         SECRETS, CA, lambda seen: seen is not None and b64decode(str(seen.at("data", "ca.crt"))) != old, "be renewed"
     )
     await bundles_become(then, await pem(given, CA, "ca.crt"))
-
-
-def a_patch(data: JsonObject) -> MergePatch:
-    return MergePatch({"data": data})

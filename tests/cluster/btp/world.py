@@ -6,7 +6,6 @@ from pathlib import Path
 
 import yaml
 from tests.cluster.btp.given import PRIORITY_CLASS, PRIORITY_CLASS_BODY
-from tests.cluster.btp.modules import Module
 
 from stellwerk.api.apiextensions import CustomResourceDefinition
 from stellwerk.api.btp import ServiceBinding, ServiceInstance
@@ -44,20 +43,6 @@ async def _view(client: Client, document: JsonObject) -> View[Unstructured]:
 def operator_kubeconfig(cluster: LocalCluster) -> Path:
     """The operator's own account: what its role grants and nothing else."""
     return cluster.kubeconfig_for(ACCOUNT, GROUPS)
-
-
-def without_admission(module: Module) -> Module:
-    """The module with webhooks that match nothing.
-
-    No operand runs behind its Service here, and a webhook that nobody answers refuses every service instance.
-    """
-    for file in (module.folder / "apply").iterdir():
-        documents = [document for document in yaml.safe_load_all(file.read_text()) if document]
-        for document in documents:
-            for webhook in document.get("webhooks", []):
-                webhook["namespaceSelector"] = {"matchLabels": {"tests.example.com/has-operand": "true"}}
-        file.write_text(yaml.safe_dump_all(documents))
-    return module
 
 
 async def clean(client: Client) -> None:
