@@ -135,6 +135,11 @@ class Metrics:
         """One of our HTTP servers answered a request."""
         self._answers.labels(server, str(code)).inc()
 
+    def admitted(self, webhook: str, code: int, seconds: float) -> None:
+        """An admission webhook answered."""
+        self._admissions.labels(webhook, str(code)).inc()
+        self._admission_seconds.labels(webhook).observe(seconds)
+
     def certificate(self, name: str, seconds_left: Seconds) -> None:
         """A certificate is in use; `seconds_left` tells for how long it is still valid."""
         self._readings.certificates[name] = seconds_left
@@ -213,6 +218,15 @@ class Metrics:
         self._events = self._counter("stellwerk_events_total", "Kubernetes Events by what became of them", "outcome")
         self._answers = self._counter(
             "stellwerk_http_answers_total", "Requests answered by our servers", "server", "code"
+        )
+        self._admissions = self._counter(
+            "controller_runtime_webhook_requests_total", "Admission requests by webhook and code", "webhook", "code"
+        )
+        self._admission_seconds = Histogram(
+            "controller_runtime_webhook_latency_seconds",
+            "Length of time per admission request",
+            ("webhook",),
+            registry=self.registry,
         )
         self._loop_stalls = self._counter(
             "stellwerk_event_loop_stalls_total", "Times the event loop stood still > 0.5 s"

@@ -1,0 +1,154 @@
+"""Which step a certificate needs next, and that no order of steps leaves a caller without trust."""
+
+from __future__ import annotations
+
+import base64
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from stellwerk.kube.model import JsonObject
+from stellwerk.runtime import certs, serving
+from stellwerk.runtime.certs import Pair
+from stellwerk.runtime.serving import Holding, MountedCertificates, Profile, Step
+
+NOW = datetime(2030, 1, 1, tzinfo=UTC)
+PROFILE = Profile(names=("webhook.here.svc", "127.0.0.1"))
+FRESH = serving.made(Step.EVERYTHING, None, PROFILE, NOW)
+
+
+def step(
+    holding: Holding | None, *, days: float = 0, trusted_days: float | None = None, profile: Profile = PROFILE
+) -> Step:
+    since = None if trusted_days is None else NOW + timedelta(days=trusted_days)
+    return serving.next_step(holding, profile, now=NOW + timedelta(days=days), trusted_since=since)
+
+
+def test_where_there_is_nothing_everything_is_made_and_then_rests() -> None:
+    assert step(None) is Step.EVERYTHING
+    assert step(Holding((), b"", Pair(b"", b""))) is Step.EVERYTHING
+    assert step(FRESH) is Step.NOTHING
+
+
+@pytest.mark.req("R-706")
+def test_a_leaf_is_replaced_before_two_thirds_of_its_life() -> None:
+    assert step(FRESH, days=0.59 * 365) is Step.NOTHING
+    assert step(FRESH, days=0.61 * 365) is Step.LEAF
+
+
+@pytest.mark.req("R-706")
+def test_an_authority_is_replaced_before_two_thirds_of_its_life() -> None:
+    at = NOW + timedelta(days=0.61 * 3650)
+    renewed = serving.made(Step.LEAF, FRESH, PROFILE, at)
+    assert step(renewed, days=0.61 * 3650) is Step.AUTHORITY
+
+
+@pytest.mark.req("R-706")
+def test_a_new_authority_signs_only_after_all_callers_have_known_it_for_a_while() -> None:
+    joined = serving.made(Step.AUTHORITY, FRESH, PROFILE, NOW)
+    assert joined.leaf == FRESH.leaf
+    assert joined.authorities[1:] == FRESH.authorities
+    assert step(joined) is Step.NOTHING, "nobody is known to trust it"
+    assert step(joined, days=1, trusted_days=1) is Step.NOTHING, "not for long enough"
+    assert step(joined, days=1, trusted_days=0.9) is Step.LEAF
+    swapped = serving.made(Step.LEAF, joined, PROFILE, NOW)
+    assert certs.chain_holds(swapped.leaf.certificate, joined.authorities[0])
+    assert swapped.bundle == joined.bundle, "replicas with the old leaf must stay trusted"
+    assert step(swapped, days=1) is Step.NOTHING
+
+
+def test_a_leaf_that_callers_refuse_is_replaced_at_once() -> None:
+    other = serving.made(Step.EVERYTHING, None, PROFILE, NOW)
+    assert step(replace(FRESH, leaf=other.leaf)) is Step.LEAF
+    assert step(replace(FRESH, leaf=Pair(FRESH.leaf.certificate, other.leaf.key))) is Step.LEAF
+    assert step(replace(FRESH, leaf=Pair(b"junk", b"junk"))) is Step.LEAF
+    assert step(FRESH, profile=Profile(names=("another.name",))) is Step.LEAF
+
+
+def test_an_authority_whose_key_is_of_no_use_is_replaced_while_its_leaf_serves_on() -> None:
+    assert step(replace(FRESH, authority_key=b"junk")) is Step.AUTHORITY
+    assert step(replace(FRESH, authority_key=b"junk", leaf=Pair(b"", b""))) is Step.EVERYTHING
+
+
+def test_what_is_over_is_made_anew() -> None:
+    assert step(FRESH, days=3651) is Step.EVERYTHING
+    assert step(FRESH, days=400) is Step.LEAF
+
+
+@pytest.mark.req("R-706")
+@settings(max_examples=25, deadline=None)
+@given(st.lists(st.tuples(st.floats(0.001, 120), st.booleans()), min_size=5, max_size=30))
+def test_no_caller_ever_meets_a_leaf_that_it_does_not_trust(passing: list[tuple[float, bool]]) -> None:
+    """Three actors that see each other's changes late: who writes, a replica that serves, and a caller.
+
+    The replica and the caller catch up at some visits only; never later than the settling time, which is the contract.
+    """
+    profile = Profile(names=("a",), authority_lifetime=timedelta(days=300), leaf_lifetime=timedelta(days=100))
+    now = NOW
+    stored = serving.made(Step.EVERYTHING, None, profile, now)
+    presented, trusted = stored.leaf, stored.bundle
+    since: datetime | None = now
+    for days, replica_looks in passing:
+        now += timedelta(days=days)
+        taken = serving.next_step(stored, profile, now=now, trusted_since=since)
+        stored = serving.made(taken, stored, profile, now)
+        if taken is Step.EVERYTHING or not replica_looks:
+            presented = stored.leaf if taken is Step.EVERYTHING else presented
+        else:
+            presented = stored.leaf
+        if taken in (Step.AUTHORITY, Step.EVERYTHING):
+            trusted, since = stored.bundle, now
+        assert any(certs.chain_holds(stored.leaf.certificate, one) for one in certs.split(trusted))
+        issued_by_known = any(certs.chain_holds(presented.certificate, one) for one in certs.split(trusted))
+        ended = certs.facts(presented).ends
+        assert issued_by_known or (ended is not None and ended < now), "a replica that never looks ends with its leaf"
+
+
+def test_the_bundle_is_bounded() -> None:
+    holding = FRESH
+    for _ in range(10):
+        holding = serving.made(Step.AUTHORITY, holding, PROFILE, NOW)
+    assert len(holding.authorities) == 3
+
+
+def test_trust_changes_only_what_differs() -> None:
+    text = base64.b64encode(b"bundle").decode()
+    body: JsonObject = {
+        "webhooks": [
+            {"name": "a", "clientConfig": {"caBundle": text}},
+            {"name": "b", "clientConfig": {"caBundle": "old"}},
+            {"name": "c", "clientConfig": {"service": {"name": "s"}}},
+        ]
+    }
+    assert serving.trust(body, b"bundle") == [
+        {"op": "add", "path": "/webhooks/1/clientConfig/caBundle", "value": text},
+        {"op": "add", "path": "/webhooks/2/clientConfig/caBundle", "value": text},
+    ]
+
+
+def test_trust_reaches_a_conversion_webhook_and_leaves_other_definitions_alone() -> None:
+    body: JsonObject = {"spec": {"conversion": {"strategy": "Webhook", "webhook": {"clientConfig": {}}}}}
+    [operation] = serving.trust(body, b"bundle")
+    assert operation["path"] == "/spec/conversion/webhook/clientConfig/caBundle"
+    assert serving.trust({"spec": {"conversion": {"strategy": "None"}}}, b"bundle") == []
+
+
+def test_a_holding_shows_no_key() -> None:
+    assert "PRIVATE" not in repr(FRESH)
+
+
+def test_mounted_files_are_taken_when_both_fit(tmp_path: Path) -> None:
+    mounted = MountedCertificates(tmp_path)
+    assert not mounted.check()
+    other = serving.made(Step.LEAF, FRESH, PROFILE, NOW)
+    (tmp_path / "tls.crt").write_bytes(FRESH.leaf.certificate)
+    (tmp_path / "tls.key").write_bytes(other.leaf.key)
+    assert not mounted.check(), "half of a swap"
+    (tmp_path / "tls.key").write_bytes(FRESH.leaf.key)
+    assert mounted.check()
+    (tmp_path / "tls.key").unlink()
+    assert mounted.check(), "what was loaded serves on"

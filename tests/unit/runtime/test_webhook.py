@@ -1,0 +1,188 @@
+"""What becomes of a question, whoever asks it."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Awaitable, Callable
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from stellwerk.api.core import ConfigMap, Secret
+from stellwerk.kube.errors import StatusCause
+from stellwerk.kube.model import JsonObject, JsonValue, Unstructured, dig, unstructured
+from stellwerk.kube.patch import JsonPatch, add
+from stellwerk.runtime.webhook import (
+    Admission,
+    Allowed,
+    Decision,
+    Denied,
+    Judge,
+    Malformed,
+    Patched,
+    Webhook,
+    review,
+    routes,
+)
+
+CONFIG_MAP: JsonObject = {"group": "", "version": "v1", "kind": "ConfigMap"}
+
+
+def asked(new: JsonValue = None, old: JsonValue = None, **fields: JsonValue) -> bytes:
+    request: JsonObject = {
+        "uid": "42",
+        "kind": CONFIG_MAP,
+        "name": "a",
+        "namespace": "here",
+        "operation": "CREATE",
+        "userInfo": {"username": "ann"},
+        "object": new,
+        "oldObject": old,
+        **fields,
+    }
+    return msgspec.json.encode({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request})
+
+
+async def answer(decide: Callable[[Admission[ConfigMap]], Decision | Awaitable[Decision]], body: bytes) -> JsonObject:
+    """The response of a webhook for ConfigMaps."""
+    return await response(Webhook("/validate", ConfigMap, decide), body)
+
+
+async def response(webhook: Judge, body: bytes) -> JsonObject:
+    judges = {(webhook.gvk.group, webhook.gvk.kind): webhook}
+    said = msgspec.json.decode(await review(judges, body))
+    assert (said["apiVersion"], said["kind"]) == ("admission.k8s.io/v1", "AdmissionReview")
+    assert said["response"]["uid"] == "42"
+    found: JsonObject = said["response"]
+    return found
+
+
+def allow(_: Admission[ConfigMap]) -> Decision:
+    return Allowed()
+
+
+async def test_an_allowed_write_carries_its_warnings() -> None:
+    said = await answer(lambda _: Allowed(("spec.domains is old: use spec.domainRefs",)), asked({"metadata": {}}))
+    assert said == {"uid": "42", "allowed": True, "warnings": ["spec.domains is old: use spec.domainRefs"]}
+
+
+async def test_a_plain_yes_says_nothing_more() -> None:
+    assert await answer(allow, asked({"metadata": {}})) == {"uid": "42", "allowed": True}
+
+
+async def test_a_denied_write_says_why_and_which_field() -> None:
+    cause = StatusCause(reason="FieldValueInvalid", message="must not change", field="spec.provider")
+    said = await answer(lambda _: Denied("spec.provider must not change", 422, (cause,)), asked({"metadata": {}}))
+    assert said["allowed"] is False
+    assert dig(said, "status", "message") == "spec.provider must not change"
+    assert dig(said, "status", "code") == 422
+    assert dig(said, "status", "details", "causes") == [
+        {"reason": "FieldValueInvalid", "message": "must not change", "field": "spec.provider"}
+    ]
+
+
+async def test_a_patched_write_carries_a_json_patch() -> None:
+    said = await answer(lambda _: Patched(JsonPatch([add("/data/b", "2")])), asked({"metadata": {}}))
+    assert said["patchType"] == "JSONPatch"
+    assert msgspec.json.decode(base64.b64decode(str(said["patch"]))) == [{"op": "add", "path": "/data/b", "value": "2"}]
+
+
+async def test_a_decision_may_take_time() -> None:
+    async def decide(_: Admission[ConfigMap]) -> Decision:
+        return Denied("no")
+
+    assert (await answer(decide, asked({"metadata": {}})))["allowed"] is False
+
+
+async def test_the_decision_sees_who_asks_for_what() -> None:
+    seen: list[Admission[ConfigMap]] = []
+
+    def look(admission: Admission[ConfigMap]) -> Decision:
+        seen.append(admission)
+        return Allowed()
+
+    new: JsonValue = {"metadata": {"name": "a"}, "data": {"k": "new"}}
+    old: JsonValue = {"metadata": {"name": "a"}, "data": {"k": "old"}}
+    await answer(look, asked(new, old, operation="UPDATE", subResource="status", dryRun=True))
+    await answer(look, asked(None, old, operation="DELETE"))
+    update, delete = seen
+    assert (update.operation, str(update.key), update.user.username) == ("UPDATE", "here/a", "ann")
+    assert (update.subresource, update.dry_run) == ("status", True)
+    assert update.new is not None
+    assert update.old is not None
+    assert (update.new.data, update.old.data) == ({"k": "new"}, {"k": "old"})
+    assert delete.new is None
+    assert delete.old is not None
+
+
+async def test_an_object_of_a_wrong_shape_is_denied_with_the_field() -> None:
+    said = await answer(allow, asked({"metadata": {"name": "a", "generation": "many"}}))
+    assert said["allowed"] is False
+    assert dig(said, "status", "code") == 422
+    assert "metadata.generation" in str(dig(said, "status", "message"))
+
+
+async def test_objects_may_be_judged_without_a_shape() -> None:
+    def refuse(admission: Admission[Unstructured]) -> Decision:
+        assert admission.new is not None
+        return Denied(str(admission.new.at("data", "k")))
+
+    webhook = Webhook("/v", unstructured(ConfigMap.resource), refuse)
+    said = await response(webhook, asked({"metadata": {"name": "a"}, "data": {"k": "seen"}}))
+    assert dig(said, "status", "message") == "seen"
+
+
+@pytest.mark.req("R-701")
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b"nonsense",
+        b"[]",
+        b"null",
+        b"{}",
+        b'{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview"}',
+        b'{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","request":{"uid":""}}',
+        b'{"apiVersion":"admission.k8s.io/v1beta1","kind":"AdmissionReview","request":{"uid":"1"}}',
+        b'{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","request":' + b"[" * 200_000,
+        b'{"kind":"\xff"}',
+        asked({"metadata": {}}, kind={"group": "", "version": "v1", "kind": "Secret"}),
+    ],
+)
+async def test_what_is_no_question_for_us_is_malformed(body: bytes) -> None:
+    with pytest.raises(Malformed):
+        await answer(allow, body)
+
+
+@pytest.mark.req("R-701")
+async def test_an_object_that_is_nested_deeply_is_malformed() -> None:
+    deep = b'{"a":' * 100_000 + b"1" + b"}" * 100_000
+    webhook = Webhook("/v", unstructured(ConfigMap.resource), lambda _: Allowed())
+    body = asked("PLACE").replace(b'"PLACE"', deep)
+    with pytest.raises(Malformed):
+        await response(webhook, body)
+
+
+@pytest.mark.req("R-401")
+@given(st.binary(max_size=400), st.integers(0, 300))
+async def test_any_bytes_are_answered_or_malformed(noise: bytes, at: int) -> None:
+    good = asked({"metadata": {"name": "a"}})
+    for body in (noise, good[:at] + noise + good[at:]):
+        try:
+            said = msgspec.json.decode(await review({("", "ConfigMap"): Webhook("/v", ConfigMap, allow)}, body))
+        except Malformed:
+            continue
+        assert said["response"]["allowed"] in (True, False)
+
+
+def test_kinds_may_share_a_path_and_no_kind_is_judged_twice() -> None:
+    def decide(_: Admission[Secret]) -> Decision:
+        return Allowed()
+
+    config_maps, secrets = Webhook("/validate", ConfigMap, allow), Webhook("/validate", Secret, decide)
+    elsewhere = Webhook("/mutate", ConfigMap, allow)
+    assert [route.path for route in routes([config_maps, secrets, elsewhere])] == ["/validate", "/mutate"]
+    with pytest.raises(ValueError, match="two webhooks judge ConfigMap at /validate"):
+        routes([config_maps, Webhook("/validate", ConfigMap, allow)])
