@@ -30,4 +30,6 @@ class Job(Kind, frozen=True, kw_only=True):
     @property
     def has_ended(self) -> bool:
         """Whether it succeeded or failed for good."""
-        return any(condition.type in ("Complete", "Failed") and condition.is_true for condition in self.status.conditions)
+        return any(
+            condition.type in ("Complete", "Failed") and condition.is_true for condition in self.status.conditions
+        )

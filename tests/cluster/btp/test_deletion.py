@@ -126,6 +126,25 @@ async def test_only_the_exact_value_true_forces(running: Running, given: Given, 
     await then.service_instance_survives("db")
 
 
+async def test_a_sweep_that_is_called_off_leaves_no_clock_running(running: Running, given: Given, then: Then) -> None:
+    await ready(running, given, then)
+    await given.service_instance("db", "default", "example.com/held")
+    await given.labels_on(BtpOperator, "btpoperator", **{"force-delete": "true"})
+    await given.client.delete(BtpOperator, "btpoperator", "kyma-system")
+    started = "operator.kyma-project.io/hard-delete-started-at"
+    operators = unstructured(BtpOperator.resource)
+    await then.becomes(
+        operators, "btpoperator", lambda cr: cr is not None and started in cr.metadata.annotations, "note the start"
+    )
+
+    await given.labels_on(BtpOperator, "btpoperator", **{"force-delete": "no"})
+
+    await then.shows("Warning", "ServiceInstancesAndBindingsNotCleaned")
+    await then.becomes(
+        operators, "btpoperator", lambda cr: cr is not None and started not in cr.metadata.annotations, "forget it"
+    )
+
+
 async def test_foreign_finalizers_are_cut_when_hard_deletion_takes_too_long(
     running: Running, given: Given, then: Then
 ) -> None:

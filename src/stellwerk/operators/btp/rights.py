@@ -127,4 +127,3 @@ def _aggregated() -> list[JsonObject]:
 def as_yaml() -> str:
     """The manifests as the file has them."""
     return str(yaml.safe_dump_all(manifests(), sort_keys=False))
-
