@@ -69,6 +69,8 @@ class Meaning:
     causes: tuple[str, ...] = ()
     check: tuple[str, ...] = ()
     fix: tuple[str, ...] = ()
+    only_you_can_mend_it: bool = False
+    """An Error that the operator does not try again until something changes."""
 
     @property
     def ready(self) -> bool:
@@ -78,7 +80,7 @@ class Meaning:
     @property
     def turn(self) -> str:
         """Who has to act next, in one sentence."""
-        return _TURNS[self.state]
+        return _TURNS[State.Warning if self.only_you_can_mend_it else self.state]
 
 
 _TURNS = {
@@ -213,6 +215,7 @@ MEANINGS: dict[Reason, Meaning] = {
         causes=("One of clientid, clientsecret, sm_url, tokenurl and cluster_id is absent or empty.",),
         check=(_KEYS,),
         fix=("Add the keys and values that the message names; samples/btp/30-secret.yaml shows a complete Secret.",),
+        only_you_can_mend_it=True,
     ),
     Reason.ProvisioningFailed: Meaning(
         state=State.Error,

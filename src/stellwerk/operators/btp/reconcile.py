@@ -206,6 +206,7 @@ class BtpReconciler:
 
     async def _wait_for_users(self, seen: Snapshot, message: str) -> Next[BtpOperatorStatus]:
         """Say what blocks the deletion, and keep the module working so that users can delete what they have."""
+        await self.removal.forget_start(seen.operator)
         status = self._status(seen, Reason.ServiceInstancesAndBindingsNotCleaned, message)
         if seen.reason != Reason.ServiceInstancesAndBindingsNotCleaned:
             return Next.now(status)

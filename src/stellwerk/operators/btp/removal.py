@@ -46,7 +46,15 @@ class Removal:
         """Remember on the CR when the sweep began, so that a restart does not restart the clock."""
         if api.HARD_DELETE_STARTED_ANNOTATION in operator.metadata.annotations:
             return
-        notes: JsonObject = {api.HARD_DELETE_STARTED_ANNOTATION: self.clock.now().isoformat(timespec="seconds")}
+        await self._note(operator, self.clock.now().isoformat(timespec="seconds"))
+
+    async def forget_start(self, operator: BtpOperator) -> None:
+        """The sweep was called off: one that begins later has its whole time again."""
+        if api.HARD_DELETE_STARTED_ANNOTATION in operator.metadata.annotations:
+            await self._note(operator, None)
+
+    async def _note(self, operator: BtpOperator, started: str | None) -> None:
+        notes: JsonObject = {api.HARD_DELETE_STARTED_ANNOTATION: started}
         metadata: JsonObject = {"uid": operator.metadata.uid, "annotations": notes}
         name, namespace = operator.metadata.name, operator.metadata.namespace
         written = await self.client.patch(BtpOperator, name, namespace, MergePatch({"metadata": metadata}))
