@@ -30,6 +30,7 @@ from stellwerk.kube.transport import Transport
 from stellwerk.kube.watch import Watcher
 from stellwerk.local.cluster import LocalCluster
 from stellwerk.local.components import API_SERVER
+from stellwerk.testing.cluster import restore_data, save_data
 from stellwerk.testing.faults import WRITES, Answer, Cut, FaultProxy, first, nth
 
 RESTS: list[float] = []
@@ -198,6 +199,23 @@ async def test_a_restarted_server_and_its_new_certificate_need_no_hand(make_clus
         assert 1 <= reader.lists <= 3
         with pytest.raises(Gone):
             await anext(aiter(_told(client.watch(ConfigMap, "default", resource_version="1"))))
+
+
+@pytest.mark.req("R-204")
+async def test_a_cluster_restored_from_a_backup_is_listed_anew(make_cluster: MakeCluster, read: Read) -> None:
+    cluster = make_cluster(controllers=False, pods=False)
+    async with Client.connect(ClusterConfig.load(cluster.kubeconfig), field_manager="wire-test") as client:
+        await config_map(client, ConfigMap, "default", "kept")
+        await asyncio.to_thread(save_data, cluster, "backup")
+        reader = read(Watcher(client, ConfigMap, "default", labels="made-by=wire-test"))
+        await reader.shows("kept")
+        for name in ("lost-1", "lost-2", "lost-3"):
+            await config_map(client, ConfigMap, "default", name, padding="x" * 100)
+        await reader.shows("kept", "lost-1", "lost-2", "lost-3")
+        await asyncio.to_thread(restore_data, cluster, "backup")
+        await reader.shows("kept", within=20)
+        await config_map(client, ConfigMap, "default", "after")
+        await reader.shows("kept", "after")
 
 
 async def _told(events: AsyncIterator[WatchEvent]) -> AsyncIterator[WatchEvent]:
