@@ -8,7 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from stellwerk.kube.crd import to_yaml
-from stellwerk.operators.btp import api, operand, reasons, rights, settings
+from stellwerk.operators.btp import api, flags, operand, reasons, rights
 
 ROOT = Path(__file__).resolve().parent.parent
 HEADER = "# Made by `make generate`; do not edit.\n"
@@ -22,7 +22,7 @@ def generated() -> dict[Path, str]:
         + "---\n".join(to_yaml(kind.body()) for kind in (operand.SERVICE_BINDINGS, operand.SERVICE_INSTANCES)),
         Path("deploy/rbac/btp-manager.yaml"): HEADER + rights.as_yaml(),
         Path("docs/reference/reasons/btp.md"): reasons.page(),
-        Path("docs/reference/settings/btp.md"): settings.page(),
+        Path("docs/reference/settings/btp.md"): flags.page(),
     }
 
 

@@ -20,7 +20,8 @@ from stellwerk.kube.transport import RequestFacts
 from stellwerk.operators.btp import api as btp_api
 from stellwerk.operators.btp import assembled as btp
 from stellwerk.operators.btp import rights
-from stellwerk.operators.btp.settings import ProcessSettings, Settings
+from stellwerk.operators.btp.flags import ProcessSettings
+from stellwerk.operators.btp.settings import Settings
 from stellwerk.runtime import logs
 from stellwerk.runtime.events import Recorder
 from stellwerk.runtime.health import Health, metrics_route

@@ -14,7 +14,7 @@ from collections.abc import Coroutine
 import click
 
 from stellwerk.cli.errors import Failure
-from stellwerk.operators.btp import settings as btp
+from stellwerk.operators.btp import flags as btp
 
 
 class GoCommand(click.Command):

@@ -8,6 +8,7 @@ import click
 import pytest
 from click.testing import CliRunner
 
+from stellwerk.operators.btp import flags as command_line
 from stellwerk.operators.btp import settings
 from stellwerk.operators.btp.settings import CrSelection, ModuleSource, Rejection, Settings, with_tunables
 
@@ -43,10 +44,10 @@ def parsed(*arguments: str) -> Settings:
     seen: list[Settings] = []
     command = click.Command(
         "btp",
-        params=[*settings.options(), *settings.process_options()],
-        callback=lambda **values: seen.append(settings.from_flags(values)),
+        params=[*command_line.options(), *command_line.process_options()],
+        callback=lambda **values: seen.append(command_line.from_flags(values)),
     )
-    result = CliRunner().invoke(command, settings.normalised_arguments(list(arguments)))
+    result = CliRunner().invoke(command, command_line.normalised_arguments(list(arguments)))
     if result.exit_code:
         raise click.UsageError(result.output)
     return seen[0]
@@ -187,15 +188,15 @@ def test_flags_of_the_original_operators_deployment_are_taken() -> None:
 
 
 def test_process_settings_are_read_from_flags() -> None:
-    process = settings.process_from_flags(
+    process = command_line.process_from_flags(
         {"leader_elect": True, "zap_log_level": "3", "chart_path": "x", "kubeconfig": None}
     )
 
-    assert process == settings.ProcessSettings(leader_elect=True, zap_log_level="3")
+    assert process == command_line.ProcessSettings(leader_elect=True, zap_log_level="3")
 
 
 def test_help_names_every_default() -> None:
-    command = click.Command("btp", params=[*settings.options(), *settings.process_options()])
+    command = click.Command("btp", params=[*command_line.options(), *command_line.process_options()])
     help_text = " ".join(CliRunner().invoke(command, ["--help"], terminal_width=200).output.split())
 
     for tunable in settings.ALL:
