@@ -17,6 +17,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import OrderedDict, deque
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Literal, NamedTuple, Protocol, runtime_checkable
@@ -118,8 +119,11 @@ class Recorder:
         instance: str,
         clock: Clock | None = None,
         metrics: Metrics | None = None,
+        before_write: Callable[[], None] | None = None,
     ) -> None:
+        """`before_write` may raise to keep an Event from being sent; `leader.Fence.check_not_lost` is for it."""
         self._client = client
+        self._before_write = before_write
         self._component = component
         self._instance = instance[:_LONGEST_WORD]
         self._clock = clock or SystemClock()
@@ -230,6 +234,8 @@ class Recorder:
         series = pending.series
         series.queued = False
         try:
+            if self._before_write is not None:
+                self._before_write()
             async with asyncio.timeout(_WRITE_SECONDS):
                 await (self._continue(series) if series.written else self._create(series))
         except Exception as error:  # whatever it is: nobody's work depends on an Event

@@ -71,9 +71,10 @@ class Terms:
 class Fence:
     """Lets writes pass while the lease is surely ours; `check` goes to `Client.connect(before_write=...)`."""
 
-    def __init__(self, clock: Clock) -> None:
-        self._clock = clock
+    def __init__(self, clock: Clock | None = None) -> None:
+        self._clock = clock or SystemClock()
         self._open_until = -math.inf
+        self._was_given_back = True
 
     @property
     def is_open(self) -> bool:
@@ -85,13 +86,21 @@ class Fence:
         if self._clock.monotonic() >= self._open_until:
             raise LeadershipLost("this process may not write: its lease is not held, or was not renewed in time")
 
+    def check_not_lost(self) -> None:
+        """Raise LeadershipLost only where the lease was ours and has been lost; for writes that need no leader.
+
+        Events are such: a candidate may send them, and so may a process that has given its lease back in order.
+        """
+        if not self._was_given_back:
+            self.check()
+
     def open_until(self, moment: float) -> None:
         """Let writes pass until then, on the steady clock."""
-        self._open_until = moment
+        self._open_until, self._was_given_back = moment, False
 
-    def close(self) -> None:
-        """Let nothing pass."""
-        self._open_until = -math.inf
+    def close(self, *, given_back: bool) -> None:
+        """Let nothing pass. `given_back`: nobody can have taken the lease while we believed to hold it."""
+        self._open_until, self._was_given_back = -math.inf, given_back
 
 
 class Observation:
@@ -139,14 +148,16 @@ class LeaderElector:
         identity: str = "",
         terms: Terms | None = None,
         clock: Clock | None = None,
+        fence: Fence | None = None,
         metrics: Metrics | None = None,
         recorder: EventSink | None = None,
     ) -> None:
+        """`fence`: one that was made before, for a recorder; it must have the same clock."""
         self.key = ObjectKey(namespace, name)
         self.identity = identity or new_identity()
         self.terms = terms or Terms()
         self._clock = clock or SystemClock()
-        self.fence = Fence(self._clock)
+        self.fence = fence or Fence(self._clock)
         self._client = client
         self._metrics = metrics
         self._recorder = recorder
@@ -196,7 +207,7 @@ class LeaderElector:
         """Give the lease back, so that the next one need not wait. A failure is logged: the lease ends by itself."""
         if not self.is_leader or self._lease is None:
             return
-        self._step_down()
+        self._step_down(given_back=True)
         self._tell("stopped leading")
         freed = self._spec(holder="", duration_seconds=1, acquired=None, transitions=_transitions(self._lease))
         try:
@@ -213,7 +224,9 @@ class LeaderElector:
         renewal.cancel()
         await asyncio.wait({renewal})
         if lost or running:
-            self._step_down()  # the lease is not ours, or somebody might still write under it: let it run out
+            self._step_down(
+                given_back=False
+            )  # the lease is not ours, or somebody might still write under it: let it run out
         else:
             await self.release()
 
@@ -232,13 +245,13 @@ class LeaderElector:
             raise self._lost(f"it was not renewed for {self.terms.renew_deadline_seconds:g} s")
 
     def _lost(self, why: str) -> LeadershipLost:
-        self._step_down()
+        self._step_down(given_back=False)
         _log.error("lost lease %s: %s", self.key, why)
         return LeadershipLost(f"lost lease {self.key}: {why}")
 
-    def _step_down(self) -> None:
+    def _step_down(self, *, given_back: bool) -> None:
         self._leads = False
-        self.fence.close()
+        self.fence.close(given_back=given_back)
         self._report(False)
 
     async def _attempt(self) -> bool:

@@ -16,6 +16,7 @@ unchanged.
 
 from __future__ import annotations
 
+import base64
 import logging
 import re
 import sys
@@ -101,9 +102,9 @@ def settings_from_flags(
 def configure(settings: LogSettings, *, stream: TextIO | None = None, redactor: Redactor | None = None) -> Redactor:
     """Send all log lines of the process to `stream` (stderr) in this form. Returns the redactor that they pass.
 
-    A second call replaces the first.
+    Without a `redactor` it is the process's own, to which `hide` adds. A second call replaces the first.
     """
-    redactor = redactor or Redactor()
+    redactor = redactor or _process
     handler = logging.StreamHandler(stream or sys.stderr)
     form = _JsonForm if settings.encoding is Encoding.JSON else _ConsoleForm
     handler.setFormatter(form(settings, redactor))
@@ -167,32 +168,40 @@ class Redactor:
 
     def __init__(self, values: Iterable[str] = ()) -> None:
         self._values: dict[str, None] = {}
-        self._pattern: re.Pattern[str] | None = None
+        self._longest_first: tuple[str, ...] = ()
         self.hide(*values)
 
     def hide(self, *values: str) -> None:
-        """Mask these values from now on. The oldest are forgotten beyond a few thousand, which bounds memory."""
+        """Mask these values from now on, also in base64, and each line of theirs that a stack may show alone.
+
+        The oldest are forgotten beyond a few thousand, which bounds memory.
+        """
         for value in values:
-            if len(value) >= self._SHORTEST:
-                self._values.pop(value, None)
-                self._values[value] = None
-                self._pattern = None
+            for form in (value, base64.b64encode(value.encode()).decode(), *value.split("\n")):
+                if len(form) >= self._SHORTEST:
+                    self._values.pop(form, None)
+                    self._values[form] = None
         while len(self._values) > self._LIMIT:
             del self._values[next(iter(self._values))]
+        self._longest_first = tuple(sorted(self._values, key=len, reverse=True))
 
     def redacted(self, text: str) -> str:
         """The text without secrets."""
-        if self._values:
-            text = self._known().sub(self.MASK, text)
+        # Substring search is ten times faster here than one pattern of a few thousand alternatives.
+        for value in self._longest_first:
+            if value in text:
+                text = text.replace(value, self.MASK)
         for shape, mask in self._SHAPES:
             text = shape.sub(mask, text)
         return text
 
-    def _known(self) -> re.Pattern[str]:
-        if self._pattern is None:
-            longest_first = sorted(self._values, key=len, reverse=True)
-            self._pattern = re.compile("|".join(re.escape(value) for value in longest_first))
-        return self._pattern
+
+_process = Redactor()
+
+
+def hide(*values: str) -> None:
+    """Never show these values in a log line of this process. Whoever reads a secret calls this first."""
+    _process.hide(*values)
 
 
 class _Form(logging.Formatter):

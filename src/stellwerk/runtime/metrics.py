@@ -105,11 +105,19 @@ class Metrics:
         """A cache exists; `age_seconds` tells how long ago its watch last heard from the API server."""
         self._readings.caches[kind] = age_seconds
 
+    def forget_cache(self, kind: str) -> None:
+        """A cache is gone, and its series with it."""
+        self._readings.caches.pop(kind, None)
+
     # Other rooms
 
     def requested(self, method: str, host: str, code: int) -> None:
         """A request to an API server ended. Code 0 means no answer, which client-go writes as `<error>`."""
         self._requests.labels(str(code) if code else "<error>", host, method).inc()
+
+    def forget_host(self, host: str) -> None:
+        """A cluster is gone, and its series with it: hosts of remote clusters come and go without bound."""
+        self._requests.remove_by_labels({"host": host})
 
     def leading(self, name: str, is_leader: bool) -> None:
         """This process has, or has not, the lease of this name."""

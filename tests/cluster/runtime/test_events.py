@@ -16,6 +16,7 @@ from stellwerk.kube.names import GroupVersionKind, ObjectKey, ObjectRef
 from stellwerk.local.cluster import LocalCluster
 from stellwerk.runtime.contract import Notice, Severity
 from stellwerk.runtime.events import Recorder
+from stellwerk.runtime.leader import Fence
 from stellwerk.runtime.metrics import Metrics
 from stellwerk.testing.clock import FakeClock
 from stellwerk.testing.eventually import eventually
@@ -156,3 +157,18 @@ async def test_a_refused_event_is_counted_and_the_next_one_arrives(
     sender.recorder.send(elsewhere, Notice("Arrives", "it does", Severity.NORMAL))
     await eventually(lambda: sender.recorder.waiting == 0)
     assert (sender.count("failed"), sender.count("sent")) == (1, 1)
+
+
+@pytest.mark.req("R-301")
+async def test_a_process_that_has_lost_its_lease_sends_no_event(client: Client, namespace: str) -> None:
+    fence, metrics = Fence(FakeClock()), Metrics()
+    recorder = Recorder(client, component="test", instance="pod", metrics=metrics, before_write=fence.check_not_lost)
+    running = asyncio.create_task(recorder.run())
+    subject = await config_map(client, namespace)
+    fence.close(given_back=False)
+    recorder.send(subject, Notice("Late", "the lease is somebody else's"))
+    await eventually(lambda: recorder.waiting == 0)
+    running.cancel()
+    await asyncio.wait({running})
+    assert await events(client, namespace, subject.metadata.uid) == []
+    assert metrics.registry.get_sample_value("stellwerk_events_total", {"outcome": "failed"}) == 1

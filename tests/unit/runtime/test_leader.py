@@ -68,9 +68,26 @@ def test_a_fence_is_closed_until_it_is_opened_and_after_its_time() -> None:
     fence.check()
     clock.jump(3600)
     fence.check()
-    fence.close()
+    fence.close(given_back=True)
     with pytest.raises(LeadershipLost):
         fence.check()
+
+
+@pytest.mark.req("R-301")
+def test_what_needs_no_leader_is_written_until_a_lease_is_lost() -> None:
+    clock = FakeClock()
+    fence = Fence(clock)
+    fence.check_not_lost()
+    fence.open_until(clock.monotonic() + 5)
+    fence.check_not_lost()
+    fence.close(given_back=True)
+    fence.check_not_lost()
+    fence.open_until(clock.monotonic())
+    with pytest.raises(LeadershipLost):
+        fence.check_not_lost()
+    fence.close(given_back=False)
+    with pytest.raises(LeadershipLost):
+        fence.check_not_lost()
 
 
 @pytest.mark.req("R-302")

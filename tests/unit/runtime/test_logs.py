@@ -163,6 +163,21 @@ def test_no_registered_value_survives(values: list[str], before: str, after: str
         assert value not in shown or value in f"{before}{Redactor.MASK}{after}"
 
 
+@pytest.mark.req("R-801")
+def test_a_value_is_masked_in_base64_and_line_by_line() -> None:
+    redactor = Redactor(["first-canary\nsecond-canary"])
+    shown = redactor.redacted(f"{'first-canary' + chr(10) + 'second-canary'!r} or Zmlyc3QtY2FuYXJ5CnNlY29uZC1jYW5hcnk=")
+    assert "canary" not in shown
+    assert "Zmlyc3Q" not in shown
+
+
+def test_whoever_reads_a_secret_may_hide_it_in_all_lines(written: Written) -> None:
+    written.configure(LogSettings())
+    logs.hide("canary-of-the-process")
+    written.log.info("with canary-of-the-process")
+    assert written.lines[0]["msg"] == "with ***"
+
+
 def test_the_number_of_registered_values_is_bounded() -> None:
     redactor = Redactor(f"secret-{number}" for number in range(10_000))
     assert redactor.redacted("secret-9999") == Redactor.MASK

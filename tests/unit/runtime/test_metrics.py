@@ -105,3 +105,16 @@ def test_no_answer_is_told_apart_from_an_http_code() -> None:
     metrics = Metrics()
     metrics.requested("GET", "host", 0)
     assert b'rest_client_requests_total{code="<error>",host="host",method="GET"} 1.0' in metrics.exposition()
+
+
+def test_the_series_of_a_cluster_that_is_gone_vanish() -> None:
+    metrics = Metrics()
+    metrics.requested("GET", "gone:443", 200)
+    metrics.requested("GET", "here:443", 200)
+    metrics.cache("Secret", lambda: 1.0)
+    metrics.forget_host("gone:443")
+    metrics.forget_cache("Secret")
+    text = metrics.exposition().decode()
+    assert "gone:443" not in text
+    assert 'host="here:443"' in text
+    assert 'kind="Secret"' not in text
