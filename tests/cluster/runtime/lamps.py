@@ -40,7 +40,7 @@ class Lamp(Kind, frozen=True, kw_only=True):
     status: LampStatus | None = None
 
 
-def definition(plural: str = "lamps", kind: str = "Lamp") -> JsonObject:
+def definition(plural: str = "lamps", kind: str = "Lamp", group: str = GROUP) -> JsonObject:
     """The CustomResourceDefinition of lamps, or of a kind just like them."""
     free: JsonObject = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
     status: JsonObject = {**free, "properties": {"shines": {"type": "boolean"}}}
@@ -48,9 +48,9 @@ def definition(plural: str = "lamps", kind: str = "Lamp") -> JsonObject:
     return {
         "apiVersion": "apiextensions.k8s.io/v1",
         "kind": "CustomResourceDefinition",
-        "metadata": {"name": f"{plural}.{GROUP}"},
+        "metadata": {"name": f"{plural}.{group}"},
         "spec": {
-            "group": GROUP,
+            "group": group,
             "scope": "Namespaced",
             "names": {"plural": plural, "singular": plural[:-1], "kind": kind, "listKind": f"{kind}List"},
             "versions": [
