@@ -625,4 +625,8 @@ async def _lines(chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
 
 def is_unknown_outcome(error: ApiError) -> bool:
     """Whether a write that failed like this may have taken place."""
-    return isinstance(error, errors.Unreachable | errors.ServerTimeout)
+    match error:
+        case errors.Unreachable():
+            return error.outcome_unknown
+        case _:
+            return isinstance(error, errors.ServerTimeout)

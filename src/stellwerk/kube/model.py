@@ -127,7 +127,7 @@ class View(Generic[T]):
         """Whether the server is asked for metadata alone."""
         return self.shape is PartialObjectMetadata
 
-    def decode(self, data: bytes) -> T:
+    def decode(self, data: bytes | msgspec.Raw) -> T:
         """One object from its JSON. Raises `msgspec.DecodeError` where the JSON is not of the shape."""
         if issubclass(self.shape, Unstructured):
             return cast(T, trimmed(_json.decode(data)))
@@ -153,9 +153,9 @@ class View(Generic[T]):
             case "ERROR":
                 return event.type, _status.decode(event.object)
             case "BOOKMARK":
-                return event.type, object_decoder(PartialObjectMetadata).decode(bytes(event.object))
+                return event.type, object_decoder(PartialObjectMetadata).decode(event.object)
             case _:
-                return event.type, self.decode(bytes(event.object))
+                return event.type, self.decode(event.object)
 
 
 def view(kind: type[K]) -> View[K]:

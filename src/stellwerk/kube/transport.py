@@ -45,6 +45,7 @@ FIRST_PAUSE_SECONDS = 0.1
 LONGEST_PAUSE_SECONDS = 10.0
 CONNECT_SECONDS = 5.0
 CALL_SECONDS = 60.0
+RENEWAL_SECONDS = 5.0
 MAX_ANSWER_BYTES = 256 << 20
 """More than any page of objects comes to; what a foreign server may make us hold."""
 
@@ -93,14 +94,15 @@ class Transport:
         user_agent: str,
         on_request: Callable[[RequestFacts], None] | None = None,
         rest: Callable[[float], Awaitable[None]] = asyncio.sleep,
+        renewal_seconds: float = RENEWAL_SECONDS,
     ) -> None:
-        """`rest` waits between attempts; tests give their own."""
+        """`rest` waits between attempts. `renewal_seconds`: how long a renewed certificate may go unnoticed."""
         self.config = config
         self._agent = user_agent
         self._on_request = on_request
         self._rest = rest
         self._session: aiohttp.ClientSession | None = None
-        self._tls = _Tls(config)
+        self._tls = _Tls(config, renewal_seconds)
         self._host = URL(config.server).authority
 
     async def __aenter__(self) -> Transport:
@@ -208,8 +210,9 @@ class Transport:
 class _Tls:
     """The TLS context that fits the files of the login as they are; looked at every few seconds."""
 
-    def __init__(self, config: ClusterConfig) -> None:
+    def __init__(self, config: ClusterConfig, renewal_seconds: float) -> None:
         self._config = config
+        self._renewal_seconds = renewal_seconds
         self._context: ssl.SSLContext | bool = False
         self._stamp: object = None
         self._look_again_at = float("-inf")
@@ -219,7 +222,7 @@ class _Tls:
         now = perf_counter()
         if now >= self._look_again_at:
             self._renew()
-            self._look_again_at = now + _LOOK_SECONDS
+            self._look_again_at = now + self._renewal_seconds
         return self._context
 
     def refresh(self) -> None:
@@ -252,7 +255,6 @@ async def _only_once(request: aiohttp.ClientRequest, send: aiohttp.ClientHandler
         raise aiohttp.ClientConnectionError("the connection was cut") from error
 
 
-_LOOK_SECONDS = 5.0
 _LARGE_BYTES = 1 << 20
 _CALL_TIMEOUT = aiohttp.ClientTimeout(total=CALL_SECONDS, sock_connect=CONNECT_SECONDS)
 _NO_ANSWER = (aiohttp.ClientError, TimeoutError, ConnectionError)

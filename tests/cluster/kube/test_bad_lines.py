@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from tests.cluster.conftest import MakeCluster
 from tests.cluster.kube.conftest import Read, config_map
 
 from stellwerk.api.core import ConfigMap
+from stellwerk.kube.auth import Material
 from stellwerk.kube.client import Client, WatchEvent
 from stellwerk.kube.config import ClusterConfig
 from stellwerk.kube.errors import (
@@ -24,7 +26,8 @@ from stellwerk.kube.errors import (
     Unreachable,
     refusal,
 )
-from stellwerk.kube.model import JsonObject
+from stellwerk.kube.model import JsonObject, unstructured
+from stellwerk.kube.names import Resource
 from stellwerk.kube.patch import JsonPatch, MergePatch, add
 from stellwerk.kube.transport import Transport
 from stellwerk.kube.watch import Watcher
@@ -199,6 +202,32 @@ async def test_a_restarted_server_and_its_new_certificate_need_no_hand(make_clus
         assert 1 <= reader.lists <= 3
         with pytest.raises(Gone):
             await anext(aiter(_told(client.watch(ConfigMap, "default", resource_version="1"))))
+
+
+@pytest.mark.req("R-205")
+async def test_a_renewed_client_certificate_is_used_and_half_a_renewal_is_not(
+    cluster: LocalCluster, tmp_path: Path
+) -> None:
+    certificate, key = tmp_path / "client.crt", tmp_path / "client.key"
+    old = ClusterConfig.load(cluster.kubeconfig_for("wire-old"))
+    new = ClusterConfig.load(cluster.kubeconfig_for("wire-new"))
+    certificate.write_bytes(old.client_certificate.read())
+    key.write_bytes(old.client_key.read())
+    config = replace(old, client_certificate=Material(file=certificate), client_key=Material(file=key))
+    async with Client(
+        Transport(config, user_agent="wire-test", renewal_seconds=0), field_manager="wire-test"
+    ) as client:
+        assert await who_am_i(client) == "wire-old"
+        certificate.write_bytes(new.client_certificate.read())
+        assert await who_am_i(client) == "wire-old"
+        key.write_bytes(new.client_key.read())
+        assert await who_am_i(client) == "wire-new"
+
+
+async def who_am_i(client: Client) -> str:
+    reviews = unstructured(Resource("authentication.k8s.io", "v1", "SelfSubjectReview", "selfsubjectreviews", False))
+    answer = await client.create(reviews, {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"})
+    return str(answer.at("status", "userInfo", "username"))
 
 
 @pytest.mark.req("R-204")
