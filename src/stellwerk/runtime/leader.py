@@ -294,7 +294,12 @@ class LeaderElector:
         sent = self._clock.monotonic()
         try:
             written = await self._write(lease, spec)
-        except (Conflict, NotFound):
+        except Conflict:
+            self._lease = None
+            return False
+        except NotFound:
+            if lease is None:
+                raise  # what is missing is the namespace
             self._lease = None
             return False
         self._lease, self._renewed = written, sent

@@ -187,7 +187,7 @@ class Redactor:
 
     def redacted(self, text: str) -> str:
         """The text without secrets."""
-        # Substring search is ten times faster here than one pattern of a few thousand alternatives.
+        # One search for each value: with thousands of them it takes half as long as one pattern of alternatives.
         for value in self._longest_first:
             if value in text:
                 text = text.replace(value, self.MASK)

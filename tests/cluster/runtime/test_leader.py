@@ -213,6 +213,15 @@ async def test_a_deleted_lease_is_made_again_by_its_leader_and_not_taken_by_anot
     assert (await lease(client, namespace)).spec.holder_identity == first.elector.identity
 
 
+async def test_a_missing_namespace_is_told_and_waited_for(client: Client, caplog: pytest.LogCaptureFixture) -> None:
+    process = Process(client, "no-such-namespace")
+    await process.rest()
+    assert "no-such-namespace" in caplog.text
+    assert "not found" in caplog.text
+    assert not process.started.count
+    await process.stop()
+
+
 @pytest.mark.req("R-302")
 @pytest.mark.parametrize("hours", [-1, 1], ids=["back", "forward"])
 async def test_a_wall_clock_that_jumps_an_hour_changes_nothing(begin: Begin, hours: int) -> None:
