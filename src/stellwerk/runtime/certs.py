@@ -41,8 +41,8 @@ PrivateKey: TypeAlias = rsa.RSAPrivateKey | ec.EllipticCurvePrivateKey
 _UNREADABLE = (ValueError, TypeError, UnsupportedAlgorithm)
 _SERIAL_BITS = 128
 _LONGEST_COMMON_NAME = 64
-_CLOCK_SKEW = timedelta(minutes=5)
-"""How much earlier than now a certificate is valid: the reader's clock may be slow."""
+_CLOCK_SKEW = timedelta(hours=2)
+"""How much earlier than now a certificate is valid: our clock or the reader's may be set wrong by an hour."""
 
 
 class KeyUnusable(ValueError):

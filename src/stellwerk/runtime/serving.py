@@ -312,16 +312,26 @@ class MountedCertificates:
 
 
 def _is_usable(holding: Holding, profile: Profile, now: datetime) -> bool:
-    """Whether callers who trust the bundle accept the leaf, and it has all names."""
+    """Whether callers who trust the bundle accept the leaf, and it has all names.
+
+    That it may begin in the future is not asked: then our own clock was set back, and a new one would begin earlier
+    than any clock needs, again and again.
+    """
     facts = certs.facts(holding.leaf)
-    trusted = any(certs.chain_holds(holding.leaf.certificate, one, now) for one in holding.authorities)
-    return facts.key_fits and trusted and set(profile.names) <= set(facts.names)
+    trusted = any(
+        _signs((one,), now) and certs.chain_holds(holding.leaf.certificate, one) for one in holding.authorities
+    )
+    return facts.key_fits and trusted and _lives(facts, now) and set(profile.names) <= set(facts.names)
 
 
 def _signs(authorities: Sequence[bytes], now: datetime) -> bool:
     """Whether the first is an authority that is not over."""
     facts = certs.facts(Pair(authorities[0] if authorities else b"", b""))
-    return facts.is_authority and facts.ends is not None and now < facts.ends
+    return facts.is_authority and _lives(facts, now)
+
+
+def _lives(facts: certs.Facts, now: datetime) -> bool:
+    return facts.ends is not None and now < facts.ends
 
 
 def _authority_wish(profile: Profile, now: datetime) -> Wish:
