@@ -13,6 +13,7 @@ from collections.abc import Coroutine
 
 import click
 
+from stellwerk.cli import settings
 from stellwerk.cli.errors import Failure
 from stellwerk.operators.btp import flags as btp
 
@@ -26,6 +27,7 @@ class GoCommand(click.Command):
 
 
 @click.group("run")
+@settings.general
 def command() -> None:
     """Run an operator in the foreground."""
 

@@ -13,9 +13,11 @@ connections are pooled by context: new calls shake hands anew, calls under way e
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import io
 import random
 import re
+import socket
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -23,6 +25,7 @@ from dataclasses import dataclass, field
 from time import perf_counter
 from types import TracebackType
 from typing import TypeAlias
+from weakref import WeakSet
 
 import aiohttp
 import msgspec
@@ -51,6 +54,9 @@ MAX_ANSWER_BYTES = 256 << 20
 
 Headers: TypeAlias = tuple[tuple[str, str], ...]
 """Names may repeat: a group of an impersonated user has a header of its own."""
+
+_TURNS_TO_CLOSE = 200
+"""Of the event loop: TLS, the transport and the socket close one after the other, a turn or two each."""
 
 _status = msgspec.json.Decoder(Status)
 
@@ -102,6 +108,7 @@ class Transport:
         self._on_request = on_request
         self._rest = rest
         self._session: aiohttp.ClientSession | None = None
+        self._sockets = _Sockets()
         self._tls = _Tls(config, renewal_seconds)
         self._host = URL(config.server).authority
 
@@ -118,6 +125,7 @@ class Transport:
         if self._session is not None:
             session, self._session = self._session, None
             await session.close()
+        await self._sockets.hang_up()
 
     async def call(self, request: Request) -> bytes:
         """Send, and read the whole answer. Raises the ApiError that fits, after the safe retries."""
@@ -143,7 +151,10 @@ class Transport:
                 self._report(request, response.status, began)
                 if response.status >= 300:
                     raise _refused(request, response, await _whole(request, response))
-                yield response.content.iter_any()
+                try:
+                    yield response.content.iter_any()
+                finally:
+                    _cut(response)
         except _NO_ANSWER as error:
             raise _unreachable(request, self.config, error) from error
 
@@ -191,7 +202,9 @@ class Transport:
         )
 
     def _open(self) -> aiohttp.ClientSession:
-        connector = aiohttp.TCPConnector(limit=0, limit_per_host=0, keepalive_timeout=75)
+        connector = aiohttp.TCPConnector(
+            limit=0, limit_per_host=0, keepalive_timeout=75, socket_factory=self._sockets.make
+        )
         self._session = aiohttp.ClientSession(
             connector=connector,
             headers={"User-Agent": self._agent, "Accept": "application/json"},
@@ -205,6 +218,33 @@ class Transport:
         if self._on_request is not None:
             seconds = perf_counter() - began
             self._on_request(RequestFacts(request.method, self._host, code, seconds, request.verb, request.resource))
+
+
+class _Sockets:
+    """Every socket of a transport, so that none outlives it.
+
+    A call that is cancelled leaves its connection in the middle of a TLS farewell; asyncio waits half a minute for it.
+    """
+
+    def __init__(self) -> None:
+        self._made: WeakSet[socket.socket] = WeakSet()
+
+    def make(self, address: aiohttp.AddrInfoType) -> socket.socket:
+        """A socket for aiohttp's connector."""
+        family, kind, protocol, _, _ = address
+        made = socket.socket(family, kind, protocol)
+        self._made.add(made)
+        return made
+
+    async def hang_up(self) -> None:
+        """Shut what is still open, and let the loop see it: it closes a connection whose other side is gone."""
+        for one in [one for one in self._made if one.fileno() >= 0]:
+            with contextlib.suppress(OSError):  # not connected yet, or not any more
+                one.shutdown(socket.SHUT_RDWR)
+        for _ in range(_TURNS_TO_CLOSE):
+            if all(one.fileno() < 0 for one in self._made):
+                return
+            await asyncio.sleep(0)
 
 
 class _Tls:
@@ -278,6 +318,16 @@ async def _whole(request: Request, response: aiohttp.ClientResponse) -> bytes:
         if size > MAX_ANSWER_BYTES:
             raise Undecodable(f"cannot {request.about}: the answer is larger than {MAX_ANSWER_BYTES >> 20} MiB")
     return b"".join(chunks)
+
+
+def _cut(response: aiohttp.ClientResponse) -> None:
+    """End a stream that nobody reads any more.
+
+    Closing it in order would be a TLS farewell, for which a server that is streaming leaves us waiting.
+    """
+    connection = response.connection
+    if connection is not None and connection.transport is not None:
+        connection.transport.abort()
 
 
 def _pause(error: StatusError | Unreachable, request: Request, attempt: int) -> float | None:

@@ -1,0 +1,54 @@
+"""A client that is closed has closed everything, whatever was under way."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Awaitable, Callable
+
+import pytest
+
+from stellwerk.api.core import ConfigMap, Pod, Secret
+from stellwerk.kube.client import Client
+from stellwerk.kube.config import ClusterConfig
+from stellwerk.kube.model import Kind
+from stellwerk.local.cluster import LocalCluster
+from stellwerk.testing.eventually import eventually
+
+
+def open_sockets() -> set[str]:
+    """The sockets of this process."""
+    links = [f"/proc/self/fd/{name}" for name in os.listdir("/proc/self/fd")]
+    return {target for link in links if os.path.lexists(link) and (target := os.readlink(link)).startswith("socket:")}
+
+
+async def watch(client: Client, kind: type[Kind]) -> None:
+    listed = await client.list(kind)
+    async for _ in client.watch(kind, resource_version=listed.resource_version):
+        pass
+
+
+async def call(client: Client, kind: type[Kind]) -> None:
+    while True:
+        await client.list(kind)
+
+
+@pytest.mark.parametrize("work", [watch, call])
+async def test_a_client_that_is_closed_leaves_no_socket_behind(
+    cluster: LocalCluster, work: Callable[[Client, type[Kind]], Awaitable[None]]
+) -> None:
+    before = open_sockets()
+    client = Client.connect(ClusterConfig.load(cluster.kubeconfig))
+    async with asyncio.TaskGroup() as tasks:
+        running = [tasks.create_task(_run(work, client, kind)) for kind in (ConfigMap, Pod, Secret) * 4]
+        await eventually(lambda: len(open_sockets() - before) >= len(running), within=10, describe="all are connected")
+        for task in running:
+            task.cancel()
+
+    await client.close()
+
+    assert open_sockets() - before == set()
+
+
+async def _run(work: Callable[[Client, type[Kind]], Awaitable[None]], client: Client, kind: type[Kind]) -> None:
+    await work(client, kind)
