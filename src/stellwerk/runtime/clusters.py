@@ -8,7 +8,7 @@ from typing import TypeVar, cast
 from stellwerk.kube.client import Client, Target, view_of
 from stellwerk.kube.model import HasMetadata, View
 from stellwerk.runtime.clock import Clock, SystemClock
-from stellwerk.runtime.informer import Informer
+from stellwerk.runtime.informer import VERIFY_SECONDS, Informer
 from stellwerk.runtime.metrics import Metrics
 
 T = TypeVar("T", bound=HasMetadata)
@@ -21,8 +21,15 @@ class Cluster:
     """A client and its informers, one for each (resource, shape, namespace, selectors), started when asked for."""
 
     def __init__(
-        self, client: Client, *, clock: Clock | None = None, metrics: Metrics | None = None, name: str = ""
+        self,
+        client: Client,
+        *,
+        clock: Clock | None = None,
+        metrics: Metrics | None = None,
+        verify_seconds: float = VERIFY_SECONDS,
+        name: str = "",
     ) -> None:
+        self._verify_seconds = verify_seconds
         self.client = client
         self._metrics = metrics or Metrics()
         self.name = name
@@ -44,6 +51,7 @@ class Cluster:
                 fields=fields,
                 clock=self._clock,
                 metrics=self._metrics,
+                verify_seconds=self._verify_seconds,
             )
             self._start(informer)
         return cast("Informer[T]", informer)

@@ -6,6 +6,9 @@ indexed store and a stream of deltas. Three decisions:
 - A delta carries both sides. An object that was deleted and made again under its name is two deltas, so nothing that
   is remembered about the old one is taken for the new one.
 - After a re-list only what differs is told, marked as a replay: handlers may treat it as less urgent.
+- Now and then the cache is compared with the server, by metadata alone. A watch that lost an event on the way never
+  finds out by itself, and client-go lives with that; we were asked to converge. What differs at two comparisons in a
+  row in the same way was missed, and everything is listed again. (At one comparison it may just be on its way.)
 - Own writes are waited for. Versions of one resource are ordered integers (KEP-5504) and a watch delivers in that
   order, so one number says how far the cache has come: a write is visible when that number has reached the version
   that the server answered to it. When the order runs backwards (etcd was restored from a backup) waiting ends.
@@ -17,23 +20,30 @@ import asyncio
 import heapq
 import itertools
 import logging
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+import random
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import aclosing, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
+from functools import partial
 from typing import Generic, TypeAlias, TypeVar, cast
 
 from stellwerk.kube.client import Client, Target, view_of
-from stellwerk.kube.model import HasMetadata
+from stellwerk.kube.errors import ApiError
+from stellwerk.kube.model import HasMetadata, metadata_of
 from stellwerk.kube.names import ObjectKey
 from stellwerk.kube.watch import Bookmark, Change, Changed, Parked, Removed, Synced, Watcher
 from stellwerk.runtime.clock import Clock, SystemClock
 from stellwerk.runtime.metrics import Metrics
 from stellwerk.runtime.store import Store
+from stellwerk.runtime.tasks import background
 
 T = TypeVar("T", bound=HasMetadata)
 
 _log = logging.getLogger(__name__)
+
+VERIFY_SECONDS = 600.0
+"""How often a cache is compared with the server."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +101,7 @@ class Informer(Generic[T]):
         fields: str = "",
         clock: Clock | None = None,
         metrics: Metrics | None = None,
+        verify_seconds: float = VERIFY_SECONDS,
         name: str = "",
     ) -> None:
         self.view = view_of(target)
@@ -110,6 +121,11 @@ class Informer(Generic[T]):
             clock=self._clock,
             on_restart=lambda _: metrics.watch_restarted(self.name),
         )
+        self._list_versions = partial(
+            client.list, metadata_of(self.view.resource), namespace, labels=labels, fields=fields
+        )
+        self._verify_seconds = verify_seconds
+        self._suspects: Mapping[ObjectKey, _Suspicion] = {}
         self._handlers: list[Handler[T]] = []
         self._parked: Parked | None = None
         self._synced = False
@@ -129,8 +145,32 @@ class Informer(Generic[T]):
 
     async def run(self) -> None:
         """Follow the cluster until cancelled."""
-        async for change in self._watcher.changes():
-            self.take(change)
+        while True:
+            async with background() as tasks:
+                tasks.start(self._follow(), f"follow {self.name}")
+                await self._until_something_was_missed()
+
+    async def _follow(self) -> None:
+        async with aclosing(self._watcher.changes()) as changes:
+            async for change in changes:
+                self.take(change)
+
+    async def _until_something_was_missed(self) -> None:
+        while True:
+            await self._clock.sleep(self._verify_seconds * random.uniform(0.75, 1.25))
+            if self.has_synced and (missed := await self.verify()):
+                _log.warning("the watch of %s has missed changes of %s", self.name, ", ".join(map(str, missed[:3])))
+                return
+
+    async def verify(self) -> Sequence[ObjectKey]:
+        """Compare the cache with the server. Returns the keys of which something was missed, at the second time."""
+        try:
+            listing = await self._list_versions()
+        except ApiError as error:
+            _log.debug("the cache of %s cannot be compared: %s", self.name, error)
+            return ()
+        before, self._suspects = self._suspects, _suspects(self.store, listing.items)
+        return [key for key, seen in self._suspects.items() if before.get(key) == seen]
 
     def take(self, change: Change[T]) -> None:
         """Bring the store up to one change and tell the handlers: the synchronous heart of `run`."""
@@ -322,6 +362,18 @@ class _Notes:
 
 
 _notes: ContextVar[_Notes | None] = ContextVar("own writes of the current pass", default=None)
+
+
+_Suspicion: TypeAlias = tuple[str, str]
+"""The version that the cache has of an object, and the one that the server has; empty where there is none."""
+
+
+def _suspects(store: Store[T], listed: Sequence[HasMetadata]) -> Mapping[ObjectKey, _Suspicion]:
+    """What the cache may have missed."""
+    there = {obj.key: obj.metadata.resource_version for obj in listed}
+    here = {obj.key: obj.metadata.resource_version for obj in store.all()}
+    seen = {key: (here.get(key, ""), there.get(key, "")) for key in here.keys() | there.keys()}
+    return {key: versions for key, versions in seen.items() if versions[0] != versions[1]}
 
 
 def version_number(resource_version: str) -> int:

@@ -25,7 +25,7 @@ from stellwerk.kube.model import HasMetadata
 from stellwerk.runtime.clock import Clock, SystemClock
 from stellwerk.runtime.clusters import Cluster
 from stellwerk.runtime.controller import LeadershipLost
-from stellwerk.runtime.informer import Informer
+from stellwerk.runtime.informer import VERIFY_SECONDS, Informer
 from stellwerk.runtime.metrics import Metrics
 from stellwerk.runtime.tasks import background, first_of
 
@@ -69,12 +69,13 @@ class Manager:
         leadership: Leadership | None = None,
         grace_seconds: float = 6.0,
         metrics: Metrics | None = None,
+        verify_seconds: float = VERIFY_SECONDS,
         clock: Clock | None = None,
     ) -> None:
         self.metrics = metrics or Metrics()
         self.clock = clock or SystemClock()
         self.client = client
-        self.home = Cluster(client, clock=self.clock, metrics=self.metrics, name="home")
+        self.home = Cluster(client, clock=self.clock, metrics=self.metrics, verify_seconds=verify_seconds, name="home")
         self._leadership = leadership
         self._grace_seconds = grace_seconds
         self._servers: list[tuple[str, Runnable]] = []

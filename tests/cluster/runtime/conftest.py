@@ -67,9 +67,10 @@ class Start:
         timeout: float = 300.0,
         wire: Callable[[Controller[Lamp, LampStatus], Manager], None] = lambda controller, manager: None,
         client: Client | None = None,
+        verify_seconds: float = 600.0,
     ) -> Works:
         client = client or self.client
-        manager = Manager(client, grace_seconds=2)
+        manager = Manager(client, grace_seconds=2, verify_seconds=verify_seconds)
         bell = Bell()
         controller = Controller(
             "lamps",

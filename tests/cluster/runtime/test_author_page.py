@@ -15,7 +15,7 @@ from tests.cluster.runtime.lamps import CRD, definition
 
 from stellwerk.api.core import ConfigMap
 from stellwerk.kube.client import Client
-from stellwerk.kube.errors import AlreadyExists, NotFound
+from stellwerk.kube.errors import AlreadyExists, NotServed
 from stellwerk.kube.model import JsonObject, unstructured
 from stellwerk.kube.names import Resource
 from stellwerk.kube.patch import MergePatch
@@ -54,7 +54,7 @@ async def install(client: Client) -> None:
     async def is_served() -> bool:
         try:
             await client.list(GREETINGS, "default", limit=1)
-        except NotFound:
+        except NotServed:
             return False
         return True
 

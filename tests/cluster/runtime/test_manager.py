@@ -16,7 +16,7 @@ from tests.cluster.runtime.conftest import Start
 from tests.cluster.runtime.lamps import CRD, GROUP, Electrician, Lamp, LampStatus, definition, lamp, switch
 
 from stellwerk.kube.client import Client
-from stellwerk.kube.errors import NotFound
+from stellwerk.kube.errors import NotServed
 from stellwerk.kube.model import JsonObject, metadata_of, unstructured
 from stellwerk.kube.names import Resource
 from stellwerk.local.cluster import LocalCluster
@@ -279,7 +279,7 @@ async def _made(client: Client, resource: Resource, body: JsonObject) -> None:
     async def made() -> bool:
         try:
             await client.create(unstructured(resource), body)
-        except NotFound:
+        except NotServed:
             return False
         return True
 

@@ -1,0 +1,141 @@
+"""What a controller does while the line to the API server misbehaves."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+
+import pytest
+from tests.cluster.runtime.conftest import Start
+from tests.cluster.runtime.lamps import Electrician, Lamp, LampStatus, lamp, switch
+
+from stellwerk.kube.client import Client
+from stellwerk.kube.config import ClusterConfig
+from stellwerk.kube.names import ObjectKey
+from stellwerk.kube.patch import MergePatch
+from stellwerk.local.cluster import LocalCluster
+from stellwerk.runtime.contract import Next
+from stellwerk.testing.eventually import eventually
+from stellwerk.testing.faults import Answer, CutFrame, FaultProxy, Hide, Hold, Repeat, events, nth, requests
+
+LAMPS = Lamp.resource.group_resource
+
+
+@pytest.fixture
+async def proxy(cluster: LocalCluster) -> AsyncIterator[FaultProxy]:
+    async with FaultProxy(cluster.kubeconfig) as made:
+        yield made
+
+
+@pytest.fixture
+async def behind(proxy: FaultProxy) -> AsyncIterator[Client]:
+    """The operator's client: all that it says and hears passes the proxy."""
+    async with Client.connect(ClusterConfig.load(proxy.kubeconfig)) as made:
+        yield made
+
+
+def shows(client: Client, namespace: str, shines: bool) -> Callable[[], Awaitable[bool]]:
+    async def check() -> bool:
+        status = (await client.get(Lamp, "hall", namespace)).status
+        return status is not None and status.shines is shines
+
+    return check
+
+
+@pytest.mark.req("R-106")
+async def test_a_key_rests_while_its_own_write_is_held_back_and_others_do_not(
+    client: Client, namespace: str, start: Start, proxy: FaultProxy, behind: Client
+) -> None:
+    async def write(obj: Lamp) -> Next[LampStatus]:
+        if obj.metadata.name == "hall" and not obj.metadata.labels:
+            patch = MergePatch({"metadata": {"labels": {"written": "yes"}}})
+            written = await behind.patch(Lamp, "hall", namespace, patch)
+            works.controller.primary.expect(obj.key, written.metadata.resource_version)
+        return Next.done()
+
+    hold = Hold()
+    proxy.on_events(events("MODIFIED", LAMPS, name="hall"), hold)
+    works = await start(Electrician(write), client=behind)
+    await client.create(Lamp, lamp("attic", namespace))
+    await client.create(Lamp, lamp("hall", namespace))
+    await hold.caught()
+    for name in ("hall", "attic"):
+        works.controller.queue.add(ObjectKey(namespace, name))
+    await eventually(lambda: len(works.electrician.of("attic")) == 2, on=works.electrician.rang)
+    assert len(works.electrician.of("hall")) == 1
+    hold.release()
+    await eventually(lambda: len(works.electrician.of("hall")) >= 2, on=works.electrician.rang)
+    assert works.electrician.of("hall")[1].metadata.labels == {"written": "yes"}
+    assert [one.request.verb for one in proxy.history.writes()] == ["patch"]
+
+
+@pytest.mark.req("R-201")
+async def test_an_event_cut_in_its_frame_arrives_within_five_seconds(
+    client: Client, namespace: str, start: Start, proxy: FaultProxy, behind: Client
+) -> None:
+    proxy.on_events(events("ADDED", LAMPS, name="hall"), CutFrame(), nth(1))
+    works = await start(Electrician(), client=behind)
+    await eventually(lambda: works.controller.primary.has_synced)
+    await client.create(Lamp, lamp("hall", namespace))
+    await eventually(shows(client, namespace, True), within=5)
+    lists = proxy.history.all(requests("list", LAMPS))
+    assert len(lists) == 2, "a cut watch goes on where it was; the second list asks for the newest version only"
+
+
+@pytest.mark.req("R-103")
+async def test_repeated_events_change_nothing(
+    client: Client, namespace: str, start: Start, proxy: FaultProxy, behind: Client
+) -> None:
+    proxy.on_events(events(resource=LAMPS), Repeat(2))
+    works = await start(Electrician(), client=behind)
+    await client.create(Lamp, lamp("hall", namespace))
+    await eventually(shows(client, namespace, True))
+    await client.patch(Lamp, "hall", namespace, MergePatch({"spec": {"lit": False}}))
+    await eventually(shows(client, namespace, False))
+    assert len(proxy.history.writes()) == 2
+    assert len(works.bell.heard) == 2
+
+
+@pytest.mark.req("R-103")
+@pytest.mark.parametrize("kind", ["ADDED", "MODIFIED"])
+async def test_a_hidden_event_is_found_out(
+    client: Client, namespace: str, start: Start, proxy: FaultProxy, behind: Client, kind: str
+) -> None:
+    hidden = events(kind, LAMPS, name="hall")
+    works = await start(Electrician(switch), client=behind, verify_seconds=0.2)
+    await eventually(lambda: works.controller.primary.has_synced)
+    if kind == "ADDED":
+        proxy.on_events(hidden, Hide(), nth(1))
+        await client.create(Lamp, lamp("hall", namespace, lit=False))
+    else:
+        await client.create(Lamp, lamp("hall", namespace))
+        await eventually(shows(client, namespace, True))
+        await eventually(lambda: works.controller.queue.running == 0)
+        proxy.on_events(hidden, Hide(), nth(1))
+        await client.patch(Lamp, "hall", namespace, MergePatch({"spec": {"lit": False}}))
+    await eventually(shows(client, namespace, False))
+
+
+@pytest.mark.req("R-103")
+async def test_a_hidden_deletion_is_found_out(
+    client: Client, namespace: str, start: Start, proxy: FaultProxy, behind: Client
+) -> None:
+    works = await start(Electrician(), client=behind, verify_seconds=0.2)
+    await client.create(Lamp, lamp("hall", namespace))
+    await eventually(shows(client, namespace, True))
+    proxy.on_events(events("DELETED", LAMPS, name="hall"), Hide(), nth(1))
+    await client.delete(Lamp, "hall", namespace)
+    await eventually(lambda: works.electrician.forgotten == [ObjectKey(namespace, "hall")])
+
+
+@pytest.mark.req("R-102")
+async def test_a_status_whose_answer_is_lost_is_written_in_the_end(
+    client: Client, namespace: str, start: Start, proxy: FaultProxy, behind: Client
+) -> None:
+    lost = requests("patch", LAMPS, subresource="status")
+    proxy.on_requests(lost, Answer(504, after_forwarding=True), nth(1))
+    proxy.on_requests(lost, Answer(503), nth(2))
+    works = await start(Electrician(), client=behind)
+    await client.create(Lamp, lamp("hall", namespace))
+    await eventually(lambda: [one.status for one in proxy.history.writes()] == [504, 503, 200])
+    await eventually(lambda: works.bell.heard)
+    assert await shows(client, namespace, True)()
