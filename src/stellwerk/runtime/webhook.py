@@ -270,8 +270,9 @@ def _read(view: View[T], raw: msgspec.Raw) -> T | None:
     data = bytes(raw)
     try:
         return None if data in (b"", b"null") else view.decode(data)
-    except RecursionError:
-        raise msgspec.DecodeError("it is nested too deeply") from None
+    except (RecursionError, UnicodeDecodeError) as error:  # msgspec lets both through
+        said = "it is nested too deeply" if isinstance(error, RecursionError) else "it is not UTF-8"
+        raise msgspec.DecodeError(said) from None
 
 
 def _wrong_shape(gvk: GroupVersionKind, error: msgspec.DecodeError) -> Denied:

@@ -165,6 +165,12 @@ async def test_an_object_that_is_nested_deeply_is_malformed() -> None:
         await response(webhook, body)
 
 
+async def test_an_object_that_is_not_utf8_is_denied() -> None:
+    said = await answer(allow, asked({"metadata": {"name": "PLACE"}}).replace(b"PLACE", b"\xff"))
+    assert said["allowed"] is False
+    assert "not UTF-8" in str(dig(said, "status", "message"))
+
+
 @pytest.mark.req("R-401")
 @given(st.binary(max_size=400), st.integers(0, 300))
 async def test_any_bytes_are_answered_or_malformed(noise: bytes, at: int) -> None:
