@@ -15,10 +15,8 @@ import logging
 import random
 import uuid
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
-from typing import Generic, Protocol, TypeAlias, TypeVar
+from typing import Generic, Protocol, TypeVar
 
-from stellwerk.kube.errors import ApiError, Conflict, NotFound
 from stellwerk.kube.meta import Record
 from stellwerk.kube.model import HasMetadata, Kind
 from stellwerk.kube.names import ObjectKey, ObjectRef
@@ -26,8 +24,24 @@ from stellwerk.runtime import logs
 from stellwerk.runtime import status as statuses
 from stellwerk.runtime.clock import Clock, SystemClock
 from stellwerk.runtime.contract import Next, Notice, ReconcileError, Reconciler, Retry, Severity
-from stellwerk.runtime.informer import Delta, Informer, OwnWrite, noting_own_writes
+from stellwerk.runtime.informer import Delta, Informer, noting_own_writes
 from stellwerk.runtime.metrics import Metrics, Result
+from stellwerk.runtime.outcomes import (
+    After,
+    Answered,
+    BackedOff,
+    Broken,
+    Outcome,
+    Overtaken,
+    PassTimedOut,
+    Refused,
+    Unserved,
+    Verdict,
+    outcome_of,
+    unreported,
+)
+from stellwerk.runtime.outcomes import LeadershipLost as LeadershipLost
+from stellwerk.runtime.progress import OwnWrite
 from stellwerk.runtime.queue import (
     Backoff,
     Priority,
@@ -45,79 +59,9 @@ T = TypeVar("T", bound=HasMetadata)
 _log = logging.getLogger(__name__)
 
 _VISIBLE_WITHIN_SECONDS = 120.0
+_HURRIES = 50
 _RECHECK_SECONDS = 600.0
 """How often a failure that only somebody's action can mend is looked at without a change: watches can miss things."""
-
-
-class LeadershipLost(Exception):
-    """Another process may be leading by now: nothing may be written any more, and this process must end."""
-
-
-@dataclass(frozen=True, slots=True)
-class Answered(Generic[S]):
-    """The reconciler answered."""
-
-    next: Next[S]
-
-
-@dataclass(frozen=True, slots=True)
-class Refused:
-    """The reconciler says what is wrong, to the user."""
-
-    failure: ReconcileError
-
-
-@dataclass(frozen=True, slots=True)
-class Overtaken:
-    """The cluster had changed already: Conflict or NotFound. Nobody's fault; look again at once."""
-
-    error: ApiError
-
-
-@dataclass(frozen=True, slots=True)
-class Unserved:
-    """An API server did not do its part, and the reconciler had nothing to say about it."""
-
-    error: ApiError
-
-
-@dataclass(frozen=True, slots=True)
-class Broken:
-    """A bug of ours: an exception that nobody foresaw, or a pass that took longer than it may."""
-
-    error: Exception
-
-
-Outcome: TypeAlias = Answered[S] | Refused | Overtaken | Unserved | Broken
-
-
-class PassTimedOut(Exception):
-    """A pass took longer than it may, and was cancelled."""
-
-
-@dataclass(frozen=True, slots=True)
-class After:
-    """Look again after so many seconds; at a change in any case."""
-
-    seconds: float
-
-
-@dataclass(frozen=True, slots=True)
-class BackedOff:
-    """Look again after the key's next delay."""
-
-    at_least_seconds: float = 0.0
-
-
-@dataclass(frozen=True, slots=True)
-class Verdict(Generic[S]):
-    """What follows from an outcome. `again` None: look again only at a change."""
-
-    result: Result
-    again: After | BackedOff | None = None
-    status: S | None = None
-    severity: Severity = Severity.NORMAL
-    notices: tuple[Notice, ...] = ()
 
 
 class EventSink(Protocol):
@@ -160,6 +104,7 @@ class Controller(Generic[K, S]):
         self._ignored: list[Callable[[K, K], bool]] = []
         self._wired: list[Callable[[], None]] = []
         self._uids: dict[ObjectKey, str] = {}
+        self._hurries: dict[ObjectKey, int] = {}
         self._landing: Background | None = None
 
     def watches(self, informer: Informer[T], wakes: Callable[[Delta[T]], Iterable[ObjectKey]]) -> None:
@@ -242,6 +187,7 @@ class Controller(Generic[K, S]):
             self.queue.add_backed_off(key)
             return False
         del self._uids[key]
+        self._hurries.pop(key, None)
         self.queue.forget(key)
         return True
 
@@ -255,7 +201,7 @@ class Controller(Generic[K, S]):
             except LeadershipLost:
                 raise
             except Exception as error:  # what cannot be told has not succeeded, whatever was done
-                verdict = self._verdict(obj, _unreported(error))
+                verdict = self._verdict(obj, unreported(error))
         self._schedule(obj.key, verdict)
         self._metrics.reconciled(self.name, verdict.result, self._clock.monotonic() - started)
 
@@ -269,7 +215,7 @@ class Controller(Generic[K, S]):
         except Exception as error:
             if limit.expired():
                 return Broken(PassTimedOut(f"{obj.ref} took longer than {self._pass_timeout_seconds:g} s"))
-            return _outcome_of(error)
+            return outcome_of(error)
 
     def _verdict(self, obj: K, outcome: Outcome[S]) -> Verdict[S]:
         """What follows from an outcome."""
@@ -319,11 +265,22 @@ class Controller(Generic[K, S]):
         match verdict.again:
             case BackedOff(at_least_seconds):
                 self.queue.add_backed_off(key, at_least_seconds)
-            case After(seconds):
+            case After(seconds) if seconds > 0 or self._may_hurry(key):
                 self.queue.forget(key)
                 self.queue.add_after(key, seconds)
+            case After():
+                self.queue.add_backed_off(key)
             case None:
                 self.queue.forget(key)
+        if not isinstance(verdict.again, After) or verdict.again.seconds > 0:
+            self._hurries.pop(key, None)
+
+    def _may_hurry(self, key: ObjectKey) -> bool:
+        """Whether a key that asks for another pass at once gets it: a chain of steps does, an endless one does not."""
+        self._hurries[key] = self._hurries.get(key, 0) + 1
+        if self._hurries[key] == _HURRIES + 1:
+            _log.warning("%s: %s asks again and again for another pass at once", self.name, key)
+        return self._hurries[key] <= _HURRIES
 
     def _done_when_visible(self, key: ObjectKey, writes: Sequence[OwnWrite]) -> None:
         """Give the key back to the queue once the caches show what was written."""
@@ -365,32 +322,6 @@ def _asked(obj: Kind) -> tuple[object, ...]:
         metadata.annotations,
         metadata.owner_references,
     )
-
-
-def _outcome_of(error: Exception) -> Refused | Overtaken | Unserved | Broken:
-    """What a reconciler's exception means. Raises LeadershipLost where that was among several."""
-    while isinstance(error, ExceptionGroup):
-        lost = error.subgroup(LeadershipLost)
-        if lost is not None:
-            raise first_of(lost)
-        if len(error.exceptions) > 1:
-            return Broken(error)
-        error = error.exceptions[0]
-    match error:
-        case ReconcileError():
-            return Refused(error)
-        case Conflict() | NotFound():
-            return Overtaken(error)
-        case ApiError():
-            return Unserved(error)
-        case _:
-            return Broken(error)
-
-
-def _unreported(error: Exception) -> Overtaken | Unserved | Broken:
-    """What a failed report means: an `explain` that raises is a bug, whatever it raises."""
-    outcome = _outcome_of(error)
-    return Broken(outcome.failure) if isinstance(outcome, Refused) else outcome
 
 
 def _result(answer: Next[S]) -> Result:

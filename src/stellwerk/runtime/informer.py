@@ -1,24 +1,20 @@
 """Keeps a store true to the cluster, and tells who wants to know what changed.
 
 The watch itself (resume, re-list, back-off, silent connections) is `kube.watch.Watcher`; here its changes become an
-indexed store and a stream of deltas. Three decisions:
+indexed store and a stream of deltas. Four decisions:
 
 - A delta carries both sides. An object that was deleted and made again under its name is two deltas, so nothing that
   is remembered about the old one is taken for the new one.
 - After a re-list only what differs is told, marked as a replay: handlers may treat it as less urgent.
 - Now and then the cache is compared with the server, by metadata alone. A watch that lost an event on the way never
-  finds out by itself, and client-go lives with that; we were asked to converge. What differs at two comparisons in a
-  row in the same way was missed, and everything is listed again. (At one comparison it may just be on its way.)
-- Own writes are waited for. Versions of one resource are ordered integers (KEP-5504) and a watch delivers in that
-  order, so one number says how far the cache has come: a write is visible when that number has reached the version
-  that the server answered to it. When the order runs backwards (etcd was restored from a backup) waiting ends.
+  finds out by itself; client-go lives with that. What differs at two comparisons in a row in the same way was missed,
+  and everything is listed again. (At one comparison it may just be on its way.)
+- Own writes are waited for; `progress` says how.
 """
 
 from __future__ import annotations
 
 import asyncio
-import heapq
-import itertools
 import logging
 import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -35,6 +31,7 @@ from stellwerk.kube.names import ObjectKey
 from stellwerk.kube.watch import Bookmark, Change, Changed, Parked, Removed, Synced, Watcher
 from stellwerk.runtime.clock import Clock, SystemClock
 from stellwerk.runtime.metrics import Metrics
+from stellwerk.runtime.progress import OwnWrite, Progress, version_number
 from stellwerk.runtime.store import Store
 from stellwerk.runtime.tasks import background
 
@@ -69,23 +66,6 @@ class Delta(Generic[T]):
 
 
 Handler: TypeAlias = Callable[[Delta[T]], None]
-
-
-@dataclass(frozen=True, slots=True)
-class OwnWrite:
-    """A write that the cache shall show before its key is looked at again."""
-
-    progress: Progress
-    version: int
-
-    @property
-    def is_visible(self) -> bool:
-        """Whether the cache has come so far."""
-        return self.progress.has_reached(self.version)
-
-    async def visible(self) -> None:
-        """Return when it has."""
-        await self.progress.reach(self.version)
 
 
 class Informer(Generic[T]):
@@ -293,48 +273,6 @@ class Informer(Generic[T]):
             _log.exception("a handler of %s failed on %s", self.name, delta.key)
 
 
-class Progress:
-    """How far a cache has come, as a number, and who waits for it to come further."""
-
-    def __init__(self) -> None:
-        self._reached = 0
-        self._waiting: list[tuple[int, int, asyncio.Future[None]]] = []
-        self._order = itertools.count()
-
-    def has_reached(self, version: int) -> bool:
-        """Whether the cache shows everything up to this version."""
-        return version <= self._reached
-
-    def advance(self, version: int) -> None:
-        """The cache shows everything up to this version."""
-        if version > self._reached:
-            self._reached = version
-            while self._waiting and self._waiting[0][0] <= version:
-                _finish(heapq.heappop(self._waiting)[2])
-
-    def restart(self, version: int) -> bool:
-        """The cache was filled anew at this version.
-
-        Returns whether that is an older one than was seen before: then what was waited for may never come.
-        """
-        if version >= self._reached:
-            self.advance(version)
-            return False
-        for _, _, waiter in self._waiting:
-            _finish(waiter)
-        self._waiting.clear()
-        self._reached = version
-        return True
-
-    async def reach(self, version: int) -> None:
-        """Return when the version is reached, or when history was rewritten."""
-        if self.has_reached(version):
-            return
-        waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        heapq.heappush(self._waiting, (version, next(self._order), waiter))
-        await waiter
-
-
 @contextmanager
 def noting_own_writes(primary: Informer[T]) -> Iterator[list[OwnWrite]]:
     """A pass on an object of `primary`: collect what is expected of any informer, also by tasks started inside."""
@@ -376,11 +314,6 @@ def _suspects(store: Store[T], listed: Sequence[HasMetadata]) -> Mapping[ObjectK
     return {key: versions for key, versions in seen.items() if versions[0] != versions[1]}
 
 
-def version_number(resource_version: str) -> int:
-    """A resourceVersion as the number by which it is ordered; 0, which is always reached, when it is none."""
-    return int(resource_version) if resource_version.isdecimal() else 0
-
-
 def _differences(before: Mapping[ObjectKey, T], after: Mapping[ObjectKey, T]) -> Iterator[Delta[T]]:
     """What a re-list found: departures first, then arrivals and changes."""
     for key, old in before.items():
@@ -399,11 +332,6 @@ def _is_newer(obj: HasMetadata, known: HasMetadata) -> bool:
     """Whether a watch event says something new: repeated and late ones do not."""
     version = version_number(obj.metadata.resource_version)
     return version == 0 or version > version_number(known.metadata.resource_version)
-
-
-def _finish(waiter: asyncio.Future[None]) -> None:
-    if not waiter.done():
-        waiter.set_result(None)
 
 
 def _name(resource: str, namespace: str, labels: str, fields: str) -> str:

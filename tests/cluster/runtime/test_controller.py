@@ -344,3 +344,17 @@ async def test_many_workers_never_meet_on_one_object(client: Client, namespace: 
         await client.create(Lamp, lamp(f"lamp-{number}", namespace))
     await eventually(lambda: len(works.electrician.seen) > 60, on=works.electrician.rang)
     assert count(works, "controller_runtime_reconcile_panics_total") == 0
+
+
+@pytest.mark.req("R-208")
+async def test_a_pass_that_always_asks_for_another_one_slows_down(
+    client: Client, namespace: str, start: Start, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def restless(obj: Lamp) -> Next[LampStatus]:
+        return Next.now()
+
+    works = await start(Electrician(restless))
+    await client.create(Lamp, lamp("hall", namespace))
+    await eventually(lambda: len(works.electrician.seen) > 54, on=works.electrician.rang)
+    assert works.controller.queue.failures(ObjectKey(namespace, "hall")) > 0
+    assert "again and again" in caplog.text

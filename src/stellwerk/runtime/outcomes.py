@@ -1,0 +1,111 @@
+"""What a pass can come to, and what can follow from it: the words of the controller's one `match`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Generic, TypeAlias, TypeVar
+
+from stellwerk.kube.errors import ApiError, Conflict, NotFound
+from stellwerk.kube.meta import Record
+from stellwerk.runtime.contract import Next, Notice, ReconcileError, Severity
+from stellwerk.runtime.metrics import Result
+from stellwerk.runtime.tasks import first_of
+
+S = TypeVar("S", bound=Record)
+
+
+class LeadershipLost(Exception):
+    """Another process may be leading by now: nothing may be written any more, and this process must end."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answered(Generic[S]):
+    """The reconciler answered."""
+
+    next: Next[S]
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """The reconciler says what is wrong, to the user."""
+
+    failure: ReconcileError
+
+
+@dataclass(frozen=True, slots=True)
+class Overtaken:
+    """The cluster had changed already: Conflict or NotFound. Nobody's fault; look again at once."""
+
+    error: ApiError
+
+
+@dataclass(frozen=True, slots=True)
+class Unserved:
+    """An API server did not do its part, and the reconciler had nothing to say about it."""
+
+    error: ApiError
+
+
+@dataclass(frozen=True, slots=True)
+class Broken:
+    """A bug of ours: an exception that nobody foresaw, or a pass that took longer than it may."""
+
+    error: Exception
+
+
+Outcome: TypeAlias = Answered[S] | Refused | Overtaken | Unserved | Broken
+
+
+class PassTimedOut(Exception):
+    """A pass took longer than it may, and was cancelled."""
+
+
+@dataclass(frozen=True, slots=True)
+class After:
+    """Look again after so many seconds; at a change in any case."""
+
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class BackedOff:
+    """Look again after the key's next delay."""
+
+    at_least_seconds: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict(Generic[S]):
+    """What follows from an outcome. `again` None: look again only at a change."""
+
+    result: Result
+    again: After | BackedOff | None = None
+    status: S | None = None
+    severity: Severity = Severity.NORMAL
+    notices: tuple[Notice, ...] = ()
+
+
+def outcome_of(error: Exception) -> Refused | Overtaken | Unserved | Broken:
+    """What a reconciler's exception means. Raises LeadershipLost where that was among several."""
+    while isinstance(error, ExceptionGroup):
+        lost = error.subgroup(LeadershipLost)
+        if lost is not None:
+            raise first_of(lost)
+        if len(error.exceptions) > 1:
+            return Broken(error)
+        error = error.exceptions[0]
+    match error:
+        case ReconcileError():
+            return Refused(error)
+        case Conflict() | NotFound():
+            return Overtaken(error)
+        case ApiError():
+            return Unserved(error)
+        case _:
+            return Broken(error)
+
+
+def unreported(error: Exception) -> Overtaken | Unserved | Broken:
+    """What a failed report means: an `explain` that raises is a bug, whatever it raises."""
+    outcome = outcome_of(error)
+    return Broken(outcome.failure) if isinstance(outcome, Refused) else outcome
