@@ -1,0 +1,1 @@
+"""Kinds owned by others, one file per owner."""

@@ -1,0 +1,1 @@
+"""The web view of what the cluster holds."""

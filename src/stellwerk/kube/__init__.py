@@ -1,0 +1,1 @@
+"""The wire: speaks to an API server, knows no kind by name."""

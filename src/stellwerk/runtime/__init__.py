@@ -1,0 +1,1 @@
+"""The engine: turns changes into calls of a reconciler, knows no kind by meaning."""

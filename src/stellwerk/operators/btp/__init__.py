@@ -1,0 +1,1 @@
+"""BTP Manager: installs, updates and safely removes the SAP BTP service operator."""

@@ -1,0 +1,1 @@
+"""CAP Operator: runs multi-tenant CAP applications."""

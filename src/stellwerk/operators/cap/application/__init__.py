@@ -1,0 +1,1 @@
+"""CAPApplication: an application and its BTP services."""

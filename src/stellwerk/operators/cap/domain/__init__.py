@@ -1,0 +1,1 @@
+"""Domain and ClusterDomain: where tenants are reached."""

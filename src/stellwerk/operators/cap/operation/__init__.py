@@ -1,0 +1,1 @@
+"""CAPTenantOperation: one run of jobs for a tenant."""

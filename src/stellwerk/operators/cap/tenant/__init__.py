@@ -1,0 +1,1 @@
+"""CAPTenant: one subscriber of an application."""

@@ -1,0 +1,1 @@
+"""CAPApplicationVersion: one released version and its workloads."""

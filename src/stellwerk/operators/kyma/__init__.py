@@ -1,0 +1,1 @@
+"""Kyma lifecycle manager: brings modules by channel to many remote clusters."""

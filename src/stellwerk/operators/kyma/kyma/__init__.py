@@ -1,0 +1,1 @@
+"""Kyma: which modules a cluster shall have."""

@@ -1,0 +1,1 @@
+"""Manifest: one module on one cluster."""

@@ -1,0 +1,1 @@
+"""ModuleTemplate and ModuleReleaseMeta: what can be installed."""

@@ -1,0 +1,1 @@
+"""Watcher: what remote clusters report back."""
