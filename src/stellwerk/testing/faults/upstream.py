@@ -83,6 +83,8 @@ class Upstream:
         self.login = read_kubeconfig(kubeconfig)
         self._session: aiohttp.ClientSession | None = None
         self._anonymous: aiohttp.ClientSession | None = None
+        self._streams: set[aiohttp.ClientResponse] = set()
+        """Answers that are being handed on. A fault may leave one that nobody ever reads: it is ended with us."""
 
     async def __aenter__(self) -> Upstream:
         self._session = _session(_trust(self.login, with_identity=True))
@@ -90,6 +92,8 @@ class Upstream:
         return self
 
     async def __aexit__(self, *_: object) -> None:
+        for response in [*self._streams]:
+            _end(response)
         for session in (self._session, self._anonymous):
             if session is not None and session.connector is not None:
                 # At once: a polite end of TLS would wait for a server that may be frozen or gone.
@@ -119,11 +123,22 @@ class Upstream:
                 method, url, headers=sent, data=io.BytesIO(body) if body else None, allow_redirects=False
             )
             if stream and response.status == 200:
-                return Reply(response.status, _end_to_end(response), _chunks(response), of_server=True)
+                self._streams.add(response)
+                return Reply(response.status, _end_to_end(response), self._chunks(response), of_server=True)
             async with response:
                 return Reply(response.status, _end_to_end(response), await response.read(), of_server=True)
         except (aiohttp.ClientError, OSError) as error:
             raise ConnectionCut(f"the API server does not answer: {error!r}") from error
+
+    async def _chunks(self, response: aiohttp.ClientResponse) -> AsyncGenerator[bytes, None]:
+        try:
+            async for chunk in response.content.iter_chunked(_READ_BYTES):
+                yield chunk
+        except (aiohttp.ClientError, OSError) as error:
+            raise ConnectionCut(f"the API server's answer ends early: {error!r}") from error
+        finally:
+            self._streams.discard(response)
+            _end(response)
 
     def _login_header(self, authorization: str) -> Mapping[str, str]:
         if authorization:
@@ -182,13 +197,8 @@ def _session(trust: ssl.SSLContext) -> aiohttp.ClientSession:
     )
 
 
-async def _chunks(response: aiohttp.ClientResponse) -> AsyncGenerator[bytes, None]:
-    try:
-        async for chunk in response.content.iter_chunked(_READ_BYTES):
-            yield chunk
-    except (aiohttp.ClientError, OSError) as error:
-        raise ConnectionCut(f"the API server's answer ends early: {error!r}") from error
-    finally:
-        if response.connection is not None and response.connection.transport is not None:
-            response.connection.transport.abort()
-        response.close()
+def _end(response: aiohttp.ClientResponse) -> None:
+    """At once: a polite end of TLS would wait for a server that goes on sending."""
+    if response.connection is not None and response.connection.transport is not None:
+        response.connection.transport.abort()
+    response.close()
