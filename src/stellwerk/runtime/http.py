@@ -1,8 +1,8 @@
 """Our HTTP servers: probes, metrics, webhooks, and whatever an operator offers to the outside.
 
 All of them are aiohttp servers behind the same limits, because all of them may be reached by strangers: a body of 1
-MiB, 10 s for a request to arrive whole, bounded numbers of connections and of requests at a time. Whoever breaks one
-gets a status with a JSON body (400, 408, 413, 429) and never a silently closed connection.
+MiB, 10 s for a request to arrive whole, bounded numbers of connections, of large bodies and of requests at a time.
+Whoever breaks one gets a status with a JSON body (400, 408, 413, 429) and never a silently closed connection.
 
 aiohttp has no time limit on headers: a client that sends a byte a second would keep its connection for ever. So the
 connection is ours (`_Connection`): it is given a deadline when it begins and with each further request, and answers
@@ -35,6 +35,7 @@ Handler: TypeAlias = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 _log = logging.getLogger(__name__)
 _JSON = "application/json"
+_SMALL_BYTES = 64 * 1024
 _NO_ACCESS_LOG = logging.Logger("none")  # aiohttp takes a logger and no None; this one says nothing
 _NO_ACCESS_LOG.disabled = True
 
@@ -81,6 +82,8 @@ class Limits:
     connections: int = 2048
     requests: int = 256
     """How many requests may be answered at a time; more get 429."""
+    large_requests: int = 64
+    """How many requests with more than 64 KiB, or of unknown size, may arrive and be answered at a time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,6 +194,7 @@ class _Gate:
         self._limits = limits
         self._metrics = metrics
         self._running = 0
+        self._large = 0
 
     def middleware(self) -> Middleware:
         """The gate as aiohttp takes it."""
@@ -202,18 +206,26 @@ class _Gate:
         return pass_through
 
     async def _pass_through(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+        large = _may_be_large(request)
+        if large and self._large >= self._limits.large_requests:
+            return self._counted(_too_many())
+        self._large += large
+        try:
+            return self._counted(await self._arrive(request) or await self._run(request, handler))
+        finally:
+            self._large -= large
+
+    async def _run(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+        """Only whole requests get here, so a slow client takes nobody's place."""
         if self._running >= self._limits.requests:
-            return self._counted(_closing(refusal(429, "too many requests at a time: try again"), retry_after=1))
+            return _too_many()
         self._running += 1
         try:
-            return self._counted(await self._answer(request, handler))
+            return await self._answer(request, handler)
         finally:
             self._running -= 1
 
     async def _answer(self, request: web.Request, handler: Handler) -> web.StreamResponse:
-        refused = await self._arrive(request)
-        if refused is not None:
-            return refused
         try:
             async with asyncio.timeout(self._limits.answer_seconds):
                 return await handler(request)
@@ -228,11 +240,14 @@ class _Gate:
 
     async def _arrive(self, request: web.Request) -> web.Response | None:
         """Read the whole body; the refusal where that fails."""
+        too_large = _closing(refusal(413, f"the body is larger than {self._limits.body_bytes} bytes"))
+        if (request.content_length or 0) > self._limits.body_bytes:
+            return too_large
         try:
             async with asyncio.timeout(self._limits.arrival_seconds):
                 await request.read()
         except web.HTTPRequestEntityTooLarge:
-            return _closing(refusal(413, f"the body is larger than {self._limits.body_bytes} bytes"))
+            return too_large
         except TimeoutError:
             return _closing(refusal(408, "the body did not arrive in time"))
         except (web.HTTPException, ValueError) as error:
@@ -243,6 +258,16 @@ class _Gate:
         if self._metrics is not None:
             self._metrics.answered(self._name, response.status)
         return response
+
+
+def _may_be_large(request: web.Request) -> bool:
+    """Whether the body may be larger than what a thousand clients at a time can be allowed."""
+    length = request.content_length
+    return request.can_read_body and (length is None or length > _SMALL_BYTES)
+
+
+def _too_many() -> web.Response:
+    return _closing(refusal(429, "too many requests at a time: try again"), retry_after=1)
 
 
 def _closing(response: web.Response, retry_after: int | None = None) -> web.Response:

@@ -40,7 +40,7 @@ from stellwerk.runtime.metrics import Metrics
 
 T = TypeVar("T", bound=HasMetadata)
 
-LIMITS = Limits(body_bytes=7 * 1024 * 1024, arrival_seconds=5.0, answer_seconds=5.0)
+LIMITS = Limits(body_bytes=7 * 1024 * 1024, large_requests=16, arrival_seconds=5.0, answer_seconds=5.0)
 API_VERSION = "admission.k8s.io/v1"
 
 _log = logging.getLogger(__name__)

@@ -215,13 +215,32 @@ async def test_a_body_in_pieces_does_not_count_as_a_further_request() -> None:
 
 
 @pytest.mark.req("R-701")
-async def test_500_slow_clients_do_not_keep_others_from_being_served() -> None:
+@pytest.mark.parametrize(
+    "begin",
+    [b"POST /echo HTTP/1.1\r\n", b"POST /echo HTTP/1.1\r\nHost: a\r\nContent-Length: 900\r\n\r\nx"],
+    ids=["heads", "bodies"],
+)
+async def test_500_slow_clients_do_not_keep_others_from_being_served(begin: bytes) -> None:
     async with serving(Limits(arrival_seconds=30)) as server, contextlib.AsyncExitStack() as stack:
         for _ in range(500):
             raw = await stack.enter_async_context(connected(server))
-            await raw.send(b"POST /echo HTTP/1.1\r\n")
+            await raw.send(begin)
         async with asyncio.timeout(5):
             assert (await asked(server, "POST", "/echo", b"ok")).status == 200
+
+
+@pytest.mark.req("R-701")
+async def test_slow_clients_with_large_bodies_are_bounded_and_small_requests_are_served() -> None:
+    begin = b"POST /echo HTTP/1.1\r\nHost: a\r\nContent-Length: 900000\r\n\r\n" + b"x" * 10_000
+    limits = Limits(arrival_seconds=30, large_requests=3)
+    async with serving(limits) as server, contextlib.AsyncExitStack() as stack:
+        clients = [await stack.enter_async_context(connected(server)) for _ in range(4)]
+        for client in clients[:3]:
+            await client.send(begin)
+        await asked(server, "POST", "/echo", b"small")  # the three are known by now
+        await clients[3].send(begin)
+        assert (await clients[3].answer())[0] == 429
+        assert (await asked(server, "POST", "/echo", b"small")).status == 200
 
 
 @pytest.mark.req("R-701")
