@@ -361,7 +361,8 @@ def _refused(request: Request, response: aiohttp.ClientResponse, body: bytes) ->
         status = Status(code=response.status, reason=response.reason or "", message=words)
     if not status.code:
         status = msgspec.structs.replace(status, code=response.status)
-    if request.hides_values and status.code in (400, 422):
+    # 500, too: so the API server answers an apply whose value is of the wrong type, and it quotes the value.
+    if request.hides_values and status.code in (400, 422, 500):
         status = _without_values(status)
     wait = response.headers.get("Retry-After", "")
     return refusal(status, request.about, float(wait) if wait.isdecimal() else None)

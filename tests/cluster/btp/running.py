@@ -76,6 +76,33 @@ class Running:
             describe="the controller rests until a change or the clock",
         )
 
+    async def is_quiet(self) -> None:
+        """Return when it leads and its caches are as full as they can be."""
+        manager = self._manager
+        assert manager is not None
+        await eventually(
+            lambda: manager.leads and manager.unready() is None, within=30, describe="the operator leads, with caches"
+        )
+
+    @property
+    def passes(self) -> int:
+        """How many passes there were so far."""
+        assert self._manager is not None
+        lines = self._manager.metrics.exposition().decode().splitlines()
+        counted = [line for line in lines if line.startswith("controller_runtime_reconcile_total{")]
+        return int(sum(float(line.rsplit(" ", 1)[1]) for line in counted))
+
+    def wake(self) -> None:
+        """Have the CR looked at, as any change would."""
+        assert self._btp is not None
+        for operator in self._btp.caches.operators.store.all():
+            self._btp.controller.queue.add(operator.key)
+
+    async def has_passed(self, count: int) -> None:
+        """Return when there were so many passes, and nothing is under way."""
+        await eventually(lambda: self.passes >= count, within=10, describe=f"{count} passes")
+        await self.is_idle()
+
     def _settings(self, tunables: dict[str, str]) -> Settings:
         base = Settings(
             resources_path=str(self.module.folder),

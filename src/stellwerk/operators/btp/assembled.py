@@ -179,8 +179,6 @@ def _wire(controller: BtpOperatorController, seen: Caches, tunables: Tunables, o
     controller.watches(seen.secrets, leading)
     controller.watches(seen.cluster_id_secrets, leading)
     controller.watches(seen.pods, leading)
-    controller.watches(seen.instances, leading)
-    controller.watches(seen.bindings, leading)
 
 
 def _leading(observer: Observer) -> Iterable[ObjectKey]:

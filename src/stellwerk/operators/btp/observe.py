@@ -9,12 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
+from stellwerk.api.btp import ServiceBinding, ServiceInstance
 from stellwerk.api.core import ConfigMap, Secret
 from stellwerk.apply.desired import Address
 from stellwerk.apply.plan import Live
 from stellwerk.kube.client import Client
 from stellwerk.kube.errors import ApiError
-from stellwerk.kube.model import HasMetadata, PartialObjectMetadata
+from stellwerk.kube.model import HasMetadata, Kind, PartialObjectMetadata
 from stellwerk.kube.names import ObjectKey
 from stellwerk.operators.btp import api, credentials, plan
 from stellwerk.operators.btp.api import BtpOperator
@@ -23,7 +24,6 @@ from stellwerk.operators.btp.plan import Blockers, Snapshot
 from stellwerk.operators.btp.settings import CrSelection, Settings
 from stellwerk.operators.btp.setup import Caches
 from stellwerk.runtime.clock import Clock
-from stellwerk.runtime.informer import Informer
 
 
 class SecretReader:
@@ -68,6 +68,8 @@ class Observer:
     async def snapshot(self, operator: BtpOperator) -> Snapshot:
         """All that decides about one BtpOperator. Raises ApiError when a Secret cannot be read."""
         settings = self.settings()
+        for informer in self.caches.users.values():
+            await informer.wait_settled()
         required = await self.required_secret()
         compared = await self.comparison(required) if isinstance(required, Credentials) else None
         return Snapshot(
@@ -88,7 +90,7 @@ class Observer:
 
     def blockers(self) -> Blockers:
         """The service instances and bindings of users, in all namespaces."""
-        return Blockers(_keys(self.caches.instances), _keys(self.caches.bindings))
+        return Blockers(self._keys(ServiceInstance), self._keys(ServiceBinding))
 
     async def required_secret(self) -> Credentials | SecretProblem:
         """What the required Secret says, or what is wrong with it."""
@@ -130,6 +132,9 @@ class Observer:
             present.update((Address(resource, obj.key), obj) for obj in informer.store.all())
         return present
 
+    def _keys(self, kind: type[Kind]) -> tuple[ObjectKey, ...]:
+        return tuple(sorted(obj.key for obj in self.caches.of_users(kind)))
+
     def _operand_secret_namespaces(self) -> Iterable[str]:
         for secret in self.caches.secrets.store.all():
             ours = secret.metadata.labels.get(api.MANAGED_BY_LABEL) == api.OPERATOR_NAME
@@ -141,7 +146,3 @@ class Observer:
         config = self.caches.resources[ConfigMap.resource].store.get(key)
         value = config.at("data", "CLUSTER_ID") if config else None
         return value if isinstance(value, str) else None
-
-
-def _keys(informer: Informer[PartialObjectMetadata]) -> tuple[ObjectKey, ...]:
-    return tuple(sorted(obj.key for obj in informer.store.all()))

@@ -156,9 +156,23 @@ class Provisioner:
         await self.observer.caches.cover(one.resource for one in wanted)
         report = await execute(self._plan(wanted), self.client, self.ledger, RULES, now=self.clock.monotonic())
         self.observer.caches.expect(report)
+        self._keep_certificates(wanted, report)
         if report.failures:
             raise ApplyFailed(_chain(report.failures))
         return report
+
+    def _keep_certificates(self, wanted: Sequence[Desired], report: Report) -> None:
+        """What was just written to the certificates' Secrets need not be read back."""
+        certificates = {
+            one.address: one.body.get("data")
+            for one in wanted
+            if one.address.is_secret and one.key.name in (api.CA_SECRET_NAME, api.WEBHOOK_SECRET_NAME)
+        }
+        for outcome in report.written:
+            data = certificates.get(outcome.address)
+            if isinstance(data, dict) and outcome.live is not None:
+                texts = {key: str(value) for key, value in data.items()}
+                self.observer.secrets.keep(outcome.address.key, Secret(metadata=outcome.live.metadata, data=texts))
 
     async def _delete_outdated(self, release: Release) -> None:
         """Delete by name what former releases had; each is looked for once and then left to the caches."""

@@ -223,7 +223,7 @@ class BtpReconciler:
         return Next.after(remaining.total_seconds())
 
     async def _remove_module(self, seen: Snapshot) -> Next[BtpOperatorStatus]:
-        if not await _told(self.removal.users_have_nothing(), RemovalFailed):
+        if self.removal.endangers_users() and not await self._users_have_nothing():
             return Next.after(RESIST_SECONDS)  # the caches are behind; they will tell
         try:
             if not await self.removal.step():
@@ -231,9 +231,14 @@ class BtpReconciler:
         except RemovalFailed:
             await self._restore(seen)
             raise
+        if not await self._users_have_nothing():
+            return Next.after(RESIST_SECONDS)
         self.provisioner.forget()
         await self._hand_over(seen.operator)
         return Next.done()
+
+    async def _users_have_nothing(self) -> bool:
+        return await _told(self.removal.users_have_nothing(), RemovalFailed)
 
     async def _restore(self, seen: Snapshot) -> None:
         """A half-removed module helps nobody: bring it back while the removal waits for its next try."""

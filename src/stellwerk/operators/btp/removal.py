@@ -2,7 +2,7 @@
 
 Every step looks at what is left and takes the next piece; what is already going is left to its deletion. So a step may
 be repeated after a crash at any point. Where a deletion would cost users their services, the word of a cache is not
-enough: the last look before the module goes is at the API server itself.
+enough: the last look before their kinds go, and before the CR goes, is at the API server itself.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from stellwerk.api.btp import ServiceBinding, ServiceInstance
 from stellwerk.api.core import Secret
-from stellwerk.apply import plan
+from stellwerk.apply import order, plan
 from stellwerk.apply.execute import execute
 from stellwerk.apply.plan import Ledger
 from stellwerk.kube.client import Client
@@ -27,7 +27,6 @@ from stellwerk.operators.btp.observe import Observer
 from stellwerk.operators.btp.provision import RULES
 from stellwerk.operators.btp.settings import Settings
 from stellwerk.runtime.clock import Clock
-from stellwerk.runtime.informer import Informer
 
 SOFT_DELETED_FIRST = ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration", "Deployment", "NetworkPolicy")
 """What stands in the way of cutting finalizers: the operand would put them back, its webhooks would refuse the cut."""
@@ -66,9 +65,8 @@ class Removal:
         Bindings first: the operand cannot delete an instance that is still bound, and the two would block each other.
         """
         caches = self.observer.caches
-        bound = bool(caches.bindings.store.all())
-        kind, informer = (ServiceBinding, caches.bindings) if bound else (ServiceInstance, caches.instances)
-        namespaces = {obj.metadata.namespace for obj in informer.store.all() if not obj.metadata.is_terminating}
+        kind = ServiceBinding if caches.of_users(ServiceBinding) else ServiceInstance
+        namespaces = {obj.metadata.namespace for obj in caches.of_users(kind) if not obj.metadata.is_terminating}
         limit = self.settings().delete_request_timeout.total_seconds()
         try:
             async with asyncio.timeout(limit):
@@ -84,12 +82,17 @@ class Removal:
         """
         try:
             await self._delete_operand()
-            if self.observer.caches.bindings.store.all():
+            if self.observer.caches.of_users(ServiceBinding):
                 await self._cut_bindings()
             else:
                 await self._cut_instances()
         except ApiError as error:
             raise RemovalFailed(str(error)) from error
+
+    def endangers_users(self) -> bool:
+        """Whether a step may still take users' objects with it: once their kinds are going, that is decided."""
+        kinds = [live for address, live in self.observer.module().items() if order.is_definition(address.resource)]
+        return any(not kind.metadata.is_terminating for kind in kinds)
 
     async def users_have_nothing(self) -> bool:
         """Whether the API server itself knows no service instance and no binding. Raises ApiError."""
@@ -146,21 +149,16 @@ class Removal:
     async def _cut_bindings(self) -> None:
         listed = await self.client.list(ServiceBinding)
         for binding in listed.items:
-            await self._cut(
-                ServiceBinding, self.observer.caches.bindings, binding.metadata.name, binding.metadata.namespace
-            )
+            # The Secret first: once its binding is gone, nobody knows any more whose it was.
             secret = binding.spec.secret_name or binding.metadata.name
             await self.client.delete(metadata_of(Secret), secret, binding.metadata.namespace)
+            await self._cut(ServiceBinding, binding.metadata.name, binding.metadata.namespace)
 
     async def _cut_instances(self) -> None:
-        for instance in self.observer.caches.instances.store.all():
-            await self._cut(
-                ServiceInstance, self.observer.caches.instances, instance.metadata.name, instance.metadata.namespace
-            )
+        for instance in self.observer.caches.of_users(ServiceInstance):
+            await self._cut(ServiceInstance, instance.metadata.name, instance.metadata.namespace)
 
-    async def _cut(
-        self, kind: type[Kind], informer: Informer[PartialObjectMetadata], name: str, namespace: str
-    ) -> None:
+    async def _cut(self, kind: type[Kind], name: str, namespace: str) -> None:
         """Delete one object and take all finalizers off it; gone at any point is what we want."""
         target = metadata_of(kind)
         found = await self.client.find(target, name, namespace)

@@ -7,7 +7,7 @@ without their values: the cluster may hold thousands of foreign ones.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field
 
 from stellwerk.api.admission import MutatingWebhookConfiguration, ValidatingWebhookConfiguration
@@ -18,12 +18,12 @@ from stellwerk.api.core import ConfigMap, Pod, Secret, Service, ServiceAccount
 from stellwerk.api.networking import NetworkPolicy
 from stellwerk.api.rbac import ClusterRole, ClusterRoleBinding, Role, RoleBinding
 from stellwerk.apply.execute import Report
-from stellwerk.kube.model import PartialObjectMetadata, Unstructured, metadata_of, unstructured
+from stellwerk.kube.model import Kind, PartialObjectMetadata, Unstructured, metadata_of, unstructured
 from stellwerk.kube.names import Resource
 from stellwerk.operators.btp import api
 from stellwerk.operators.btp.api import BtpOperator
 from stellwerk.operators.btp.settings import Settings
-from stellwerk.runtime.informer import Informer
+from stellwerk.runtime.informer import Delta, Informer
 from stellwerk.runtime.manager import Manager
 
 OURS_OR_BROKERS = f"{api.MANAGED_BY_LABEL} in ({api.OPERATOR_NAME},{api.BROKER_NAME})"
@@ -60,9 +60,14 @@ class Caches:
     secrets: Informer[PartialObjectMetadata]
     cluster_id_secrets: Informer[PartialObjectMetadata]
     pods: Informer[Pod]
-    instances: Informer[PartialObjectMetadata]
-    bindings: Informer[PartialObjectMetadata]
+    users: dict[Resource, Informer[PartialObjectMetadata]] = field(default_factory=dict)
+    """What users have: service instances and bindings, watched from when their kinds are served."""
     resources: dict[Resource, Informer[Unstructured]] = field(default_factory=dict)
+
+    def of_users(self, kind: type[Kind]) -> Collection[PartialObjectMetadata]:
+        """All service instances, or all bindings; none while the kind is not served."""
+        informer = self.users.get(kind.resource)
+        return informer.store.all() if informer is not None else ()
 
     async def cover(self, needed: Iterable[Resource]) -> None:
         """Watch these resources too, and return when their caches are full or known to be impossible."""
@@ -88,7 +93,7 @@ def caches(manager: Manager, *, wake: Callable[[], None], settings: Settings) ->
         opened.on_change(lambda _: wake())
         return opened
 
-    return Caches(
+    opened = Caches(
         informer=informer,
         operators=manager.informer(BtpOperator),
         tunables=manager.informer(
@@ -97,7 +102,29 @@ def caches(manager: Manager, *, wake: Callable[[], None], settings: Settings) ->
         secrets=manager.informer(metadata_of(Secret), labels=OURS_OR_BROKERS),
         cluster_id_secrets=manager.informer(metadata_of(Secret), fields=f"metadata.name={api.CLUSTER_ID_SECRET_NAME}"),
         pods=manager.informer(Pod, labels=api.OPERAND_POD_SELECTOR),
-        instances=manager.informer(metadata_of(ServiceInstance)),
-        bindings=manager.informer(metadata_of(ServiceBinding)),
         resources={kind.resource: informer(kind.resource) for kind in MODULE_KINDS},
     )
+    for kind in (ServiceInstance, ServiceBinding):
+        _open_when_served(manager, kind, opened.users, wake)
+    return opened
+
+
+def _open_when_served(
+    manager: Manager,
+    kind: type[Kind],
+    users: dict[Resource, Informer[PartialObjectMetadata]],
+    wake: Callable[[], None],
+) -> None:
+    """Watch a kind of users from when its definition is established; asking before would only be refused."""
+
+    def on_change(delta: Delta[CustomResourceDefinition]) -> None:
+        if delta.new is None or not delta.new.is_established:
+            return
+        if kind.resource in users:
+            users[kind.resource].wake()
+            return
+        users[kind.resource] = manager.informer(metadata_of(kind))
+        users[kind.resource].on_change(lambda _: wake())
+
+    definition = manager.informer(CustomResourceDefinition, fields=f"metadata.name={kind.resource.group_resource}")
+    definition.on_change(on_change)

@@ -1,0 +1,85 @@
+"""How many requests the BTP Manager needs, by the API server's audit log: they are deterministic, so they are promised.
+
+Leases are left out: they are renewed by the clock, not by work.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from tests.cluster.btp.given import Given
+from tests.cluster.btp.running import Running
+from tests.cluster.btp.then import Then
+from tests.cluster.btp.world import ACCOUNT
+
+from stellwerk.local.cluster import LocalCluster
+from stellwerk.operators.btp.api import BtpOperator
+from stellwerk.testing.cluster import AuditEntry, AuditLog
+
+TO_READY = 35
+"""The original needs 69."""
+TO_GONE = 35
+"""The original needs 51."""
+
+
+def ours(audit: AuditLog) -> list[AuditEntry]:
+    return audit.entries(lambda entry: entry.user == ACCOUNT and entry.resource != "leases")
+
+
+def table(entries: list[AuditEntry]) -> str:
+    counted = Counter(f"{one.verb} {one.resource}{f'/{one.subresource}' if one.subresource else ''}" for one in entries)
+    return "\n".join(
+        [f"{count:3} {what}" for what, count in sorted(counted.items())]
+        + [f"{e.verb} {e.path} {e.status}" for e in entries]
+    )
+
+
+async def test_a_new_cr_becomes_ready_with_few_requests(
+    running: Running, given: Given, then: Then, btp_cluster: LocalCluster
+) -> None:
+    await given.required_secret()
+    await running.start()
+    await running.is_quiet()
+    audit = AuditLog(btp_cluster)
+
+    await given.btp_operator()
+    await then.shows("Ready", "ReconcileSucceeded")
+    await running.is_idle()
+
+    asked = ours(audit)
+    assert len(asked) <= TO_READY, f"{len(asked)} requests:\n{table(asked)}"
+
+
+async def test_a_pass_over_a_ready_module_sends_nothing(
+    running: Running, given: Given, then: Then, btp_cluster: LocalCluster
+) -> None:
+    await given.required_secret()
+    await running.start()
+    await given.btp_operator()
+    await then.shows("Ready", "ReconcileSucceeded")
+    await running.is_idle()
+    audit = AuditLog(btp_cluster)
+    passes = running.passes
+
+    running.wake()
+    await running.has_passed(passes + 1)
+
+    asked = ours(audit)
+    assert asked == [], table(asked)
+
+
+async def test_a_module_is_removed_with_few_requests(
+    running: Running, given: Given, then: Then, btp_cluster: LocalCluster
+) -> None:
+    await given.required_secret()
+    await running.start()
+    await given.btp_operator()
+    await then.shows("Ready", "ReconcileSucceeded")
+    await running.is_idle()
+    audit = AuditLog(btp_cluster)
+
+    await given.client.delete(BtpOperator, "btpoperator", "kyma-system")
+    await then.is_gone()
+
+    asked = ours(audit)
+    assert len(asked) <= TO_GONE, f"{len(asked)} requests:\n{table(asked)}"
