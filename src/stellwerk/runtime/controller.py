@@ -149,6 +149,9 @@ class Controller(Generic[K, S]):
             except QueueClosed:
                 return
             await self._serve(key)
+            # A pass that finds all in order never waits, nor does a queue that has keys: without this, ten thousand
+            # of them would keep the loop from leases, probes and watches for half a second.
+            await asyncio.sleep(0)
 
     async def _serve(self, key: ObjectKey) -> None:
         """One turn of a worker: a pass on the key's object, or its farewell, or neither yet."""
