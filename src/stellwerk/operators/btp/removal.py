@@ -94,11 +94,6 @@ class Removal:
         kinds = [live for address, live in self.observer.module().items() if order.is_definition(address.resource)]
         return any(not kind.metadata.is_terminating for kind in kinds)
 
-    def endangers_users(self) -> bool:
-        """Whether a step may still take users' objects with it: once their kinds are going, that is decided."""
-        kinds = [live for address, live in self.observer.module().items() if order.is_definition(address.resource)]
-        return any(not kind.metadata.is_terminating for kind in kinds)
-
     async def users_have_nothing(self) -> bool:
         """Whether the API server itself knows no service instance and no binding. Raises ApiError."""
         for kind in (ServiceBinding, ServiceInstance):
