@@ -8,12 +8,16 @@ import pytest
 from tests.cluster.runtime.conftest import Start
 from tests.cluster.runtime.lamps import Electrician, Lamp, LampStatus, lamp, switch
 
+from stellwerk.api.core import ConfigMap
 from stellwerk.kube.client import Client
 from stellwerk.kube.config import ClusterConfig
+from stellwerk.kube.model import JsonObject, metadata_of
 from stellwerk.kube.names import ObjectKey
 from stellwerk.kube.patch import MergePatch
 from stellwerk.local.cluster import LocalCluster
 from stellwerk.runtime.contract import Next
+from stellwerk.runtime.controller import Controller
+from stellwerk.runtime.manager import Manager
 from stellwerk.testing.eventually import eventually
 from stellwerk.testing.faults import Answer, CutFrame, FaultProxy, Hide, Hold, Repeat, events, nth, requests
 
@@ -66,6 +70,36 @@ async def test_a_key_rests_while_its_own_write_is_held_back_and_others_do_not(
     await eventually(lambda: len(works.electrician.of("hall")) >= 2, on=works.electrician.rang)
     assert works.electrician.of("hall")[1].metadata.labels == {"written": "yes"}
     assert [one.request.verb for one in proxy.history.writes()] == ["patch"]
+
+
+@pytest.mark.req("R-106")
+async def test_a_key_rests_until_the_cache_shows_the_child_that_it_has_made(
+    client: Client, namespace: str, start: Start, proxy: FaultProxy, behind: Client
+) -> None:
+    async def make_child(obj: Lamp) -> Next[LampStatus]:
+        children = works.manager.informer(metadata_of(ConfigMap), namespace=namespace)
+        if obj.metadata.name == "hall" and children.store.get(obj.key) is None:
+            body: JsonObject = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "hall"}}
+            made = await behind.create(ConfigMap, body, namespace)
+            children.expect(made.key, made.metadata.resource_version)
+            return Next.now()
+        return Next.done()
+
+    def wire(controller: Controller[Lamp, LampStatus], manager: Manager) -> None:
+        controller.watches(manager.informer(metadata_of(ConfigMap), namespace=namespace), lambda delta: [delta.key])
+
+    hold = Hold()
+    proxy.on_events(events("ADDED", "configmaps", name="hall"), hold)
+    works = await start(Electrician(make_child), client=behind, wire=wire)
+    await client.create(Lamp, lamp("hall", namespace))
+    await hold.caught()
+    works.controller.queue.add(ObjectKey(namespace, "hall"))
+    await client.create(Lamp, lamp("attic", namespace))
+    await eventually(lambda: works.electrician.of("attic"), on=works.electrician.rang)
+    assert len(works.electrician.of("hall")) == 1
+    hold.release()
+    await eventually(lambda: len(works.electrician.of("hall")) >= 2, on=works.electrician.rang)
+    assert [(one.request.verb, one.status) for one in proxy.history.writes()] == [("create", 201)]
 
 
 @pytest.mark.req("R-201")
