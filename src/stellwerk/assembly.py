@@ -23,10 +23,11 @@ from stellwerk.operators.btp import rights
 from stellwerk.operators.btp.flags import ProcessSettings
 from stellwerk.operators.btp.settings import Settings
 from stellwerk.runtime import logs
+from stellwerk.runtime.clock import SystemClock
 from stellwerk.runtime.events import Recorder
 from stellwerk.runtime.health import Health, metrics_route
 from stellwerk.runtime.http import Address, Server
-from stellwerk.runtime.leader import LeaderElector, new_identity
+from stellwerk.runtime.leader import Fence, LeaderElector, new_identity
 from stellwerk.runtime.manager import Manager
 from stellwerk.runtime.metrics import Metrics
 from stellwerk.runtime.watchdog import Watchdog
@@ -90,14 +91,21 @@ async def run(process: ProcessSettings, identity: Identity, install: Callable[[M
 
     async with AsyncExitStack() as stack:
         own = await stack.enter_async_context(Client.connect(config, user_agent=identity.component, on_request=counted))
-        recorder = Recorder(own, component=identity.component, instance=new_identity(), metrics=metrics)
-        elector = _elector(own, process, identity, metrics, recorder)
+        fence = Fence(SystemClock()) if process.leader_elect else None
+        recorder = Recorder(
+            own,
+            component=identity.component,
+            instance=new_identity(),
+            metrics=metrics,
+            before_write=fence.check_not_lost if fence else None,
+        )
+        elector = _elector(own, identity, metrics, recorder, fence) if fence else None
         client = await stack.enter_async_context(
             Client.connect(
                 config,
                 user_agent=identity.component,
                 on_request=counted,
-                before_write=elector.fence.check if elector else None,
+                before_write=fence.check if fence else None,
             )
         )
         manager = Manager(client, leadership=elector, metrics=metrics)
@@ -108,12 +116,8 @@ async def run(process: ProcessSettings, identity: Identity, install: Callable[[M
         await manager.run_until_signal()
 
 
-def _elector(
-    client: Client, process: ProcessSettings, identity: Identity, metrics: Metrics, recorder: Recorder
-) -> LeaderElector | None:
-    if not process.leader_elect:
-        return None
-    return LeaderElector(client, identity.lease, identity.namespace, metrics=metrics, recorder=recorder)
+def _elector(client: Client, identity: Identity, metrics: Metrics, recorder: Recorder, fence: Fence) -> LeaderElector:
+    return LeaderElector(client, identity.lease, identity.namespace, metrics=metrics, recorder=recorder, fence=fence)
 
 
 def _serve(manager: Manager, process: ProcessSettings) -> None:

@@ -13,14 +13,13 @@ from types import TracebackType
 from typing import Literal, TypeAlias, TypeVar, cast
 from urllib.parse import quote, urlencode
 
-import msgspec
-
 from stellwerk import __version__
 from stellwerk.kube import errors
 from stellwerk.kube.config import ClusterConfig
 from stellwerk.kube.discovery import ResourceMapper
 from stellwerk.kube.errors import ApiError, Gone, NotFound, NotServed, Undecodable
 from stellwerk.kube.model import (
+    UNREADABLE,
     HasMetadata,
     JsonObject,
     Kind,
@@ -222,7 +221,7 @@ class Client:
         data = await self._send(view, request)
         try:
             return view.decode_list(data)
-        except msgspec.DecodeError as error:
+        except UNREADABLE as error:
             raise Undecodable(_unreadable(request, f"a list of {view.resource}", error)) from error
 
     async def watch(
@@ -392,9 +391,8 @@ class Client:
             headers=_JSON_BODY,
             repeatable=bool(uid),
         )
-        self._allow(dry_run)
         try:
-            await self._send(view, request)
+            await self._send(view, request, writes=not dry_run)
         except NotFound:
             return False
         return True
@@ -416,8 +414,7 @@ class Client:
         request = self._request(
             view, "DELETE", "deletecollection", namespace, query=query, body=body, headers=_JSON_BODY, repeatable=False
         )
-        self._allow(dry_run)
-        await self._send(view, request)
+        await self._send(view, request, writes=not dry_run)
 
     async def raw(
         self,
@@ -434,11 +431,9 @@ class Client:
         sent = ((_CONTENT_TYPE, content_type),) if body is not None else ()
         headers = (("Accept", accept), *sent, *self._acting)
         reads = method in ("GET", "HEAD")
-        self._allow(reads)
         query = "&".join(part for part in (query, urlencode(params or {})) if part)
-        return await self._transport.call(
-            Request(method, path, query, body, headers, f"{method} {path}", reads, verb=method.lower())
-        )
+        request = Request(method, path, query, body, headers, f"{method} {path}", reads, verb=method.lower())
+        return await self._transport.call(request, before=self._fence(not reads))
 
     # Inside
 
@@ -470,20 +465,18 @@ class Client:
             named=named,
             repeatable=repeatable,
         )
-        self._allow(query.dry_run)
-        return _decoded(view, await self._send(view, request), request)
+        return _decoded(view, await self._send(view, request, writes=not query.dry_run), request)
 
-    async def _send(self, view: View[T], request: Request) -> bytes:
+    async def _send(self, view: View[T], request: Request, *, writes: bool = False) -> bytes:
         try:
-            return await self._transport.call(request)
+            return await self._transport.call(request, before=self._fence(writes))
         except NotFound as error:
             if error.status.details.name:
                 raise
             raise _not_served(view, error) from error
 
-    def _allow(self, dry_run: bool) -> None:
-        if self._before_write is not None and not dry_run:
-            self._before_write()
+    def _fence(self, writes: bool) -> Callable[[], None] | None:
+        return self._before_write if writes else None
 
     def _write_query(
         self, dry_run: bool, field_validation: FieldValidation | None, field_manager: str | None
@@ -580,14 +573,14 @@ def _not_served(view: View[T], error: NotFound) -> NotServed | NotFound:
 def _decoded(view: View[T], data: bytes, request: Request) -> T:
     try:
         return view.decode(data)
-    except msgspec.DecodeError as error:
+    except UNREADABLE as error:
         raise Undecodable(_unreadable(request, f"a {view.resource}", error)) from error
 
 
 def _event(view: View[T], line: bytes, request: Request) -> WatchEvent:
     try:
         return WatchEvent(*view.decode_event(line))
-    except msgspec.DecodeError as error:
+    except UNREADABLE as error:
         raise Undecodable(_unreadable(request, "an event", error)) from error
 
 

@@ -214,6 +214,9 @@ _json: msgspec.json.Decoder[JsonObject] = msgspec.json.Decoder(dict[str, Any])
 _raw_page = msgspec.json.Decoder(_RawPage)
 _event = msgspec.json.Decoder(_Event)
 _status = msgspec.json.Decoder(Status)
+UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+"""What decoding raises for bytes that are not what they should be: not JSON, not UTF-8, nested without end."""
+
 encode_json = msgspec.json.Encoder().encode
 
 

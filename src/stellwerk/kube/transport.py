@@ -127,11 +127,16 @@ class Transport:
             await session.close()
         await self._sockets.hang_up()
 
-    async def call(self, request: Request) -> bytes:
-        """Send, and read the whole answer. Raises the ApiError that fits, after the safe retries."""
+    async def call(self, request: Request, *, before: Callable[[], None] | None = None) -> bytes:
+        """Send, and read the whole answer. Raises the ApiError that fits, after the safe retries.
+
+        `before` is called before every attempt and may raise to prevent it: a leader may lose its lease in the pause.
+        """
         began = perf_counter()
         attempt = 1
         while True:
+            if before is not None:
+                before()
             try:
                 return await self._once(request)
             except (StatusError, Unreachable) as error:

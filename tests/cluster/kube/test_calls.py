@@ -12,7 +12,16 @@ from stellwerk.api.authorization import SelfSubjectAccessReview
 from stellwerk.api.core import ConfigMap, Secret, ServiceAccount
 from stellwerk.kube.client import Client
 from stellwerk.kube.config import ClusterConfig
-from stellwerk.kube.errors import AlreadyExists, BadRequest, Conflict, Forbidden, Invalid, NotFound, NotServed
+from stellwerk.kube.errors import (
+    AlreadyExists,
+    BadRequest,
+    Conflict,
+    Forbidden,
+    Invalid,
+    NotFound,
+    NotServed,
+    StatusError,
+)
 from stellwerk.kube.meta import ObjectMeta
 from stellwerk.kube.model import JsonObject, metadata_of, unstructured
 from stellwerk.kube.names import GroupVersionKind, Resource
@@ -245,6 +254,10 @@ async def test_a_refused_secret_is_not_quoted(client: Client, namespace: str) ->
     with pytest.raises(BadRequest) as unread:
         await client.create(Secret, not_base64)
     assert marked not in f"{unread.value}{unread.value.status}"
+    mistyped: JsonObject = {**wrong, "type": "Opaque", "data": {"key": {marked: marked}}}
+    with pytest.raises(StatusError) as quoted:  # the API server answers 500 and quotes the value
+        await client.apply(Secret, mistyped)
+    assert marked not in f"{quoted.value}{quoted.value.status}{quoted.value!r}"
 
 
 async def test_a_secret_is_read_and_never_shown(client: Client, namespace: str) -> None:
