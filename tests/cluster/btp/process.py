@@ -1,0 +1,105 @@
+"""The BTP Manager as a process of its own behind a fault proxy, and the module's traces in the cluster."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.cluster.btp import world
+from tests.cluster.btp.given import Given
+from tests.cluster.btp.running import IMAGE
+
+from stellwerk.api.admission import MutatingWebhookConfiguration, ValidatingWebhookConfiguration
+from stellwerk.api.apiextensions import CustomResourceDefinition
+from stellwerk.api.apps import Deployment
+from stellwerk.api.core import ConfigMap, Secret, Service, ServiceAccount
+from stellwerk.api.networking import NetworkPolicy
+from stellwerk.api.rbac import ClusterRole, ClusterRoleBinding, Role, RoleBinding
+from stellwerk.kube.model import JsonObject
+from stellwerk.local.cluster import LocalCluster
+from stellwerk.operators.btp import rehearsal
+from stellwerk.operators.btp.api import BtpOperator
+from stellwerk.operators.btp.assembled import IMAGE_VARIABLE
+from stellwerk.testing.faults import FaultProxy
+from stellwerk.testing.faults.upstream import Upstream
+from stellwerk.testing.masks import Masks
+from stellwerk.testing.operator_process import OperatorProcess, free_port
+from stellwerk.testing.recorder import Run, Selection, difference
+
+NAMESPACE = "kyma-system"
+
+# Everything of these kinds in the module's namespace, whatever its labels: an orphan may have lost them.
+NAMESPACED = (ConfigMap, Secret, Service, ServiceAccount, Deployment, Role, RoleBinding, NetworkPolicy)
+# Cluster-wide kinds are shared with others, so there the label decides.
+CLUSTER_WIDE = (
+    ClusterRole,
+    ClusterRoleBinding,
+    CustomResourceDefinition,
+    MutatingWebhookConfiguration,
+    ValidatingWebhookConfiguration,
+)
+SELECTIONS = (
+    *(Selection(kind.resource, NAMESPACE) for kind in NAMESPACED),
+    *(Selection(kind.resource, labels=world.OURS) for kind in CLUSTER_WIDE),
+    Selection(BtpOperator.resource),
+)
+
+FAST = {"RsaKeyBits": "2048", "ProcessingStateRequeueInterval": "1s"}
+"""Tunables for tests: small keys, and a retry after a second where the default is half a minute."""
+
+
+@dataclass(frozen=True, slots=True)
+class Operator:
+    """The process, and the proxy through which it sees its API server."""
+
+    process: OperatorProcess
+    proxy: FaultProxy
+    metrics_url: str
+
+
+@asynccontextmanager
+async def operator(cluster: LocalCluster, folder: Path, *flags: str) -> AsyncIterator[Operator]:
+    """A BTP Manager with its own account's rights, not started yet; `folder` takes its module and its log."""
+    health, metrics = free_port(), free_port()
+    module = rehearsal.copy_module(folder / "process-module")
+    async with FaultProxy(world.operator_kubeconfig(cluster)) as proxy:
+        arguments = [
+            *(sys.executable, "-m", "stellwerk.cli.main", "run", "btp"),
+            f"--health-probe-bind-address=127.0.0.1:{health}",
+            f"--metrics-bind-address=127.0.0.1:{metrics}",
+            *rehearsal.flags(module),
+            *flags,
+        ]
+        async with OperatorProcess(
+            arguments,
+            log=folder / "operator.log",
+            kubeconfig=proxy.kubeconfig,
+            environment={IMAGE_VARIABLE: IMAGE},
+            health_url=f"http://127.0.0.1:{health}/readyz",
+        ) as process:
+            yield Operator(process, proxy, f"http://127.0.0.1:{metrics}/metrics")
+
+
+async def inputs(given: Given) -> None:
+    """What is there before a CR: the credentials, and tunables that make the operator quick."""
+    await given.required_secret()
+    await given.tunables(**FAST)
+
+
+async def end_state(cluster: LocalCluster) -> Run:
+    """All objects of the module and around it as they are now, masked; an administrator reads them."""
+    found: list[JsonObject] = []
+    async with Upstream(cluster.kubeconfig) as upstream:
+        for selection in SELECTIONS:
+            found += await upstream.objects(selection.resource, selection.namespace, selection.labels)
+    return Run((), Masks().objects(found))
+
+
+async def same_end(cluster: LocalCluster, clean: Run) -> bool:
+    """Whether the cluster is as after a run without faults; AssertionError with the difference where it is not."""
+    found = difference(clean, await end_state(cluster))
+    assert not found, found
+    return True
