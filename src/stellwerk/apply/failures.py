@@ -52,7 +52,7 @@ def _read(address: Address, verb: str, error: ApiError) -> _Reading:
         case errors.Conflict():
             return Obstacle.CHANGED, "it was changed or replaced in the meantime", ""
         case errors.Invalid() | errors.BadRequest():
-            return _admission(address, error) or _invalid(address, error)
+            return _admission(address, error) or _mistyped(address, error) or _invalid(address, error)
         case errors.TooManyRequests() | errors.ServerFault():
             return (
                 _admission(address, error)
@@ -127,7 +127,7 @@ def _invalid(address: Address, error: StatusError) -> _Reading:
 
 
 def _mistyped(address: Address, error: StatusError) -> _Reading | None:
-    """Content that the schema does not know. The server reports it as a fault of its own (500)."""
+    """Content that the schema does not know."""
     message = error.status.message
     if not _MISTYPED.search(message):
         return None

@@ -366,8 +366,10 @@ def _refused(request: Request, response: aiohttp.ClientResponse, body: bytes) ->
         status = Status(code=response.status, reason=response.reason or "", message=words)
     if not status.code:
         status = msgspec.structs.replace(status, code=response.status)
-    # 500, too: so the API server answers an apply whose value is of the wrong type, and it quotes the value.
-    if request.hides_values and status.code in (400, 422, 500):
+    if status.code == 500 and _MISTYPED.search(status.message):
+        # The API server takes a value of the wrong type for a fault of its own. It is the sender's, and stays one.
+        status = msgspec.structs.replace(status, code=422, reason="Invalid")
+    if request.hides_values and status.code in (400, 422):
         status = _without_values(status)
     wait = response.headers.get("Retry-After", "")
     return refusal(status, request.about, float(wait) if wait.isdecimal() else None)
@@ -377,12 +379,17 @@ def _without_values(status: Status) -> Status:
     """A refusal that says which fields are wrong, and not what is in them."""
     fields = ", ".join(dict.fromkeys(cause.field for cause in status.details.causes if cause.field))
     unknown = ", ".join(dict.fromkeys(_UNKNOWN_FIELD.findall(status.message)))
+    mistyped = ", ".join(dict.fromkeys(f".{path}: {why}" for path, why in _MISTYPED_FIELD.findall(status.message)))
+    if mistyped:
+        return msgspec.structs.replace(status, message=f"failed to create typed patch object: {mistyped}")
     what = f"see {fields}" if fields else f"unknown field {unknown}" if unknown else "see its content"
     causes = tuple(msgspec.structs.replace(cause, message="") for cause in status.details.causes)
     details = msgspec.structs.replace(status.details, causes=causes)
     return msgspec.structs.replace(status, message=f"the Secret is invalid: {what}", details=details)
 
 
+_MISTYPED = re.compile(r"failed to create typed patch object|unable to convert unstructured object")
+_MISTYPED_FIELD = re.compile(r"\.((?:\[[^\]]*\]|[^\s:\[])+): (field not declared in schema|expected \w+)")
 _UNKNOWN_FIELD = re.compile(r'unknown field "([\w.\[\]/-]+)"')
 
 

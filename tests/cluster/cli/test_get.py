@@ -246,6 +246,7 @@ def test_watch_prints_each_change_once_and_ends_at_ctrl_c(
 ) -> None:
     watching = subprocess.Popen(
         [
+            *("env", "--default-signal=INT"),  # a job in the background may have been started without Ctrl-C
             *(sys.executable, "-m", "stellwerk.cli.main", "get", "btp", "-w", "-n", two_operators),
             *("--kubeconfig", str(command_line_cluster.kubeconfig)),
         ],

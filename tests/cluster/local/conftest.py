@@ -41,9 +41,10 @@ class ByHand:
         )
 
     def begin(self, verb: str) -> subprocess.Popen[str]:
-        """Begin one verb, for a test that disturbs it."""
+        """Begin one verb, for a test that disturbs it, where Ctrl-C works also if it does not where we run."""
+        interruptible = ["env", "--default-signal=INT", *self.arguments(verb)]
         return subprocess.Popen(
-            self.arguments(verb), env=self.environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+            interruptible, env=self.environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
         )
 
     def pids(self) -> dict[str, int]:
