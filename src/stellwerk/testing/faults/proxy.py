@@ -155,7 +155,7 @@ class FaultProxy:
         try:
             reply = await (outcome if request.verb == "watch" else asyncio.shield(outcome))
             return await self._send(incoming, exchange, reply)
-        except ConnectionCut:
+        except (ConnectionCut, ConnectionResetError):  # The second: the reader went away before we noticed.
             return _hung_up(incoming)
         except Exception as error:
             self._broken.append(f"{exchange}: {error!r}")
