@@ -64,6 +64,8 @@ class BtpReconciler:
 
     async def reconcile(self, operator: BtpOperator) -> Next[BtpOperatorStatus]:
         """Observe, decide, act. Raises StepFailed for failures that the user should read about."""
+        if operator.metadata.uid in self.observer.finished:
+            return Next.done()  # let go already; the cache is behind
         seen = await self.observer.snapshot(operator)
         try:
             return await self._carry_out(plan.next_step(seen), seen)
