@@ -18,7 +18,7 @@ from tests.cluster.btp.then import Then
 
 from stellwerk.local.cluster import LocalCluster
 from stellwerk.operators.btp.api import BtpOperator
-from stellwerk.testing.eventually import eventually
+from stellwerk.testing.eventually import StillUntrue, eventually
 from stellwerk.testing.faults import Answer, Cut, Kill, RequestFault, Rule, nth
 from stellwerk.testing.faults.traffic import Request
 from stellwerk.testing.recorder import LASTING_WRITES, Run
@@ -91,7 +91,11 @@ class Stage:
 
     async def _revived(self, rule: Rule[Request]) -> None:
         """Return when the fault has happened; a killed operator is started again, as a kubelet would."""
-        await eventually(lambda: rule.fired, within=20, on=self.operator.proxy.history.changed, describe=str(rule))
+        history = self.operator.proxy.history
+        try:
+            await eventually(lambda: rule.fired, within=20, on=history.changed)
+        except StillUntrue:
+            raise AssertionError(f"{rule}\n{history}\n{self.operator.process.log_text()}") from None
         if rule.what.startswith("operator killed"):
             await self.operator.process.wait()
             await self.operator.process.start()
@@ -100,10 +104,11 @@ class Stage:
         await eventually(lambda: same_end(self.cluster, clean), describe=f"the same end as without faults; {where}")
 
     async def _writes(self) -> Sequence[str]:
+        """The writes since the last call, each once: a delete is asked for again while the cache is behind."""
         await self.operator.proxy.history.settled()
         found = [str(one.request) for one in self.operator.proxy.history.writes(LASTING_WRITES)]
         self.operator.proxy.history.clear()
-        return found
+        return [*dict.fromkeys(found)]
 
 
 @pytest.fixture
