@@ -15,8 +15,7 @@ import os
 import statistics
 import sys
 import time
-from collections.abc import Awaitable, Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable, Sequence
 from itertools import groupby
 from pathlib import Path
 from typing import TypeVar
@@ -87,8 +86,7 @@ async def view_of(client: Client, body: JsonObject) -> View[Unstructured]:
 # ---- the operator
 
 
-@contextmanager
-def operator(cluster: LocalCluster) -> Iterator[OperatorProcess]:
+def operator(cluster: LocalCluster) -> OperatorProcess:
     """The BTP Manager as a process."""
     port = free_port()
     arguments = [
@@ -98,13 +96,12 @@ def operator(cluster: LocalCluster) -> Iterator[OperatorProcess]:
         "--metrics-bind-address=0",
         *rehearsal.flags(rehearsal.copy_module(cluster.folder / "module")),
     ]
-    process = OperatorProcess(
+    return OperatorProcess(
         arguments,
         log=cluster.folder / "log" / "bench-operator.log",
         environment={**os.environ, "SAP_BTP_SERVICE_OPERATOR": "example.com/operand:bench"},
         health_url=f"http://127.0.0.1:{port}/readyz",
     )
-    yield process
 
 
 async def operator_figures(
@@ -112,16 +109,16 @@ async def operator_figures(
 ) -> tuple[list[float], list[float], float, dict[str, int]]:
     """Seconds to Ready and to gone, megabytes, and requests of the last round."""
     ready, gone, requests, memory = [], [], {}, 0.0
-    with operator(cluster) as process:
-        async with process:
-            for _ in range(rounds):
-                audit = AuditLog(cluster)
-                ready.append(await seconds(lambda: becomes_ready(client)))
-                requests["to Ready"] = asked(audit)
-                audit.mark()
-                gone.append(await seconds(lambda: becomes_gone(client)))
-                requests["to gone"] = asked(audit)
-                memory = resident_mb(process.pid or 0)
+    async with operator(cluster) as process:
+        await process.start()
+        for _ in range(rounds):
+            audit = AuditLog(cluster)
+            ready.append(await seconds(lambda: becomes_ready(client)))
+            requests["to Ready"] = asked(audit)
+            audit.mark()
+            gone.append(await seconds(lambda: becomes_gone(client)))
+            requests["to gone"] = asked(audit)
+            memory = resident_mb(process.pid or 0)
     return ready, gone, memory, requests
 
 

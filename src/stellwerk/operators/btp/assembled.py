@@ -76,7 +76,7 @@ def install(
         CONTROLLER,
         seen.operators,
         reconciler,
-        write_status=StatusWriter(client=manager.client, clock=manager.clock),
+        write_status=reconciler.status_writer,
         recorder=recorder,
         metrics=manager.metrics,
         clock=manager.clock,

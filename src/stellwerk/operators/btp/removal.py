@@ -90,9 +90,10 @@ class Removal:
             raise RemovalFailed(str(error)) from error
 
     def endangers_users(self) -> bool:
-        """Whether a step may still take users' objects with it: once their kinds are going, that is decided."""
-        kinds = [live for address, live in self.observer.module().items() if order.is_definition(address.resource)]
-        return any(not kind.metadata.is_terminating for kind in kinds)
+        """Whether the next step takes something away while users' kinds are there. Once those go, that is decided."""
+        left = self.observer.module()
+        kinds = [live for address, live in left.items() if order.is_definition(address.resource)]
+        return any(not kind.metadata.is_terminating for kind in kinds) and bool(plan.plan_delete(left).writes)
 
     async def users_have_nothing(self) -> bool:
         """Whether the API server itself knows no service instance and no binding. Raises ApiError."""
