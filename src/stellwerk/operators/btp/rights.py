@@ -50,7 +50,7 @@ RULES = (
         "clusterroles clusterrolebindings roles rolebindings",
         "get list watch create patch delete",
     ),
-    _rule("coordination.k8s.io", "leases", "get list create update"),
+    _rule("coordination.k8s.io", "leases", "get list create update patch"),
     _rule("events.k8s.io", "events", "create patch"),
 )
 
