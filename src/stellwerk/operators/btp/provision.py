@@ -15,7 +15,7 @@ from stellwerk.apply import inventory, plan
 from stellwerk.apply.desired import Address, Desired, Document, desired_set, kinds_of
 from stellwerk.apply.errors import ApplyError, Failure
 from stellwerk.apply.execute import Report, execute
-from stellwerk.apply.plan import Delete, Ledger, Live, Rules
+from stellwerk.apply.plan import FIGHT_SECONDS, Delete, Held, Ledger, Live, Rules
 from stellwerk.apply.readiness import Readiness, assess, by_conditions
 from stellwerk.kube.client import Client
 from stellwerk.kube.errors import ApiError, NotServed
@@ -55,6 +55,8 @@ class Progress:
     unready: Unready | None
     held_until: float | None = None
     """When an object that others keep changing may be restored again, on the clock's seconds."""
+    fights: tuple[str, ...] = ()
+    """What others keep changing, and who; a sentence each."""
 
 
 @dataclass(slots=True)
@@ -80,11 +82,13 @@ class Provisioner:
         wanted = await self._wanted(release, operator, credentials)
         report = await self._apply(wanted)
         policies = await self._drop_network_policies(operator)
+        rest = self._plan(wanted)
         return Progress(
             release.version,
             bool(report.written) or policies,
             self._first_unready(wanted),
-            held_until=self._plan(wanted).again_at,
+            held_until=rest.again_at,
+            fights=tuple(_fight(action) for action in rest if isinstance(action, Held)),
         )
 
     async def finish(self) -> None:
@@ -288,6 +292,14 @@ class Provisioner:
 def _texts(config: Unstructured | None) -> dict[str, str]:
     data = config.at("data") if config is not None else None
     return {key: str(value) for key, value in data.items()} if isinstance(data, dict) else {}
+
+
+def _fight(held: Held) -> str:
+    who = ", ".join(held.managers) or "somebody"
+    return (
+        f"{held.desired.ref} is changed by {who} again and again, so it is restored every {FIGHT_SECONDS:.0f} s only. "
+        f"Have {who} leave it alone"
+    )
 
 
 def _chain(failures: Sequence[Failure]) -> str:

@@ -34,7 +34,7 @@ from stellwerk.operators.btp.removal import Removal
 from stellwerk.operators.btp.settings import Settings
 from stellwerk.runtime import finalizer
 from stellwerk.runtime.clock import Clock
-from stellwerk.runtime.contract import Next, ReconcileError
+from stellwerk.runtime.contract import Next, Notice, ReconcileError, Severity
 from stellwerk.runtime.status import StatusWriter
 
 T = TypeVar("T")
@@ -43,6 +43,8 @@ FIRST_RETRY_SECONDS = 30.0
 EXPLAIN_AFTER_SECONDS = 5.0
 """For how long an operand may start before the condition says what it waits for: a normal start needs no write."""
 RESIST_SECONDS = 5.0
+CHANGED_BY_OTHERS = "ChangedByOthers"
+"""The reason of Events about an object that somebody else keeps changing; the module is Ready all the same."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -148,7 +150,8 @@ class BtpReconciler:
         if progress.held_until is not None:
             interval = min(interval, max(0.0, progress.held_until - self.clock.monotonic()))
         status = None if seen.state is State.Ready else self._status(seen, Reason.ReconcileSucceeded)
-        return Next.after(interval, status)
+        fights = (Notice(CHANGED_BY_OTHERS, fight, Severity.WARNING) for fight in progress.fights)
+        return Next.after(interval, status).noting(*fights)
 
     async def _wait_for_module(self, seen: Snapshot, progress: Progress) -> Next[BtpOperatorStatus]:
         """The module is applied and not ready yet: say what it waits for, and give up for now after ReadyTimeout."""

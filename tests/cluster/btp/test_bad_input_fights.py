@@ -1,0 +1,94 @@
+"""Somebody else keeps changing an object of the module: it is restored at leisure, and the other one is named."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+from tests.cluster.btp.given import Given
+from tests.cluster.btp.running import Running
+from tests.cluster.btp.then import Then
+from tests.cluster.btp.world import ACCOUNT
+
+from stellwerk.api.apps import Deployment
+from stellwerk.api.events import Event
+from stellwerk.kube.client import Client
+from stellwerk.kube.errors import NotFound
+from stellwerk.kube.model import JsonObject, unstructured
+from stellwerk.kube.watch import Changed, Synced, Watcher
+from stellwerk.local.cluster import LocalCluster
+from stellwerk.runtime.clock import SystemClock
+from stellwerk.testing.cluster import AuditLog
+from stellwerk.testing.eventually import eventually
+
+OPERAND = "sap-btp-operator-controller-manager"
+DEPLOYMENTS = unstructured(Deployment.resource)
+STRANGER = "replica-tuner"
+
+
+@asynccontextmanager
+async def stranger(client: Client) -> AsyncIterator[list[str]]:
+    """Applies two replicas whenever the Deployment has another number; yields the versions at which it did."""
+    done: list[str] = []
+
+    async def insist() -> None:
+        field = f"metadata.name={OPERAND}"
+        watcher = Watcher(client, DEPLOYMENTS, "kyma-system", fields=field, clock=SystemClock())
+        async for change in watcher.changes():
+            seen = change.objects if isinstance(change, Synced) else [change.obj] if isinstance(change, Changed) else []
+            for obj in seen:
+                if obj.at("spec", "replicas") != 2:
+                    with contextlib.suppress(NotFound):
+                        await client.apply(DEPLOYMENTS, _two_replicas(), field_manager=STRANGER)
+                        done.append(obj.metadata.resource_version)
+
+    task = asyncio.create_task(insist(), name=STRANGER)
+    try:
+        yield done
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+
+def _two_replicas() -> JsonObject:
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": OPERAND, "namespace": "kyma-system"},
+        "spec": {"replicas": 2},
+    }
+
+
+@pytest.mark.req("R-110")
+async def test_a_fight_over_an_object_is_throttled_and_the_other_one_is_named(
+    running: Running, given: Given, then: Then, btp_cluster: LocalCluster
+) -> None:
+    await given.required_secret()
+    await running.start()
+    await given.btp_operator()
+    await then.shows("Ready", "ReconcileSucceeded")
+    await running.is_idle()
+    audit = AuditLog(btp_cluster)
+
+    async with stranger(given.client) as changes:
+        await eventually(lambda: len(changes) >= 2, within=10, describe="the stranger insists")
+        await running.is_idle()
+        # To take fields back from another manager takes a further write, which leaves the content as it is.
+        restored = audit.entries(lambda one: one.user == ACCOUNT and one.name == OPERAND and "force=true" in one.path)
+        assert len(restored) == 1, [f"{one.verb} {one.path}" for one in restored]
+
+        async def told() -> list[str]:
+            events = (await given.client.list(Event, "kyma-system")).items
+            return [event.note for event in events if OPERAND in event.note and STRANGER in event.note]
+
+        assert await eventually(told, describe="an Event names the stranger")
+    await then.becomes(
+        DEPLOYMENTS,
+        OPERAND,
+        lambda seen: seen is not None and seen.at("spec", "replicas") == 1,
+        "be restored",
+        within=20,
+    )
