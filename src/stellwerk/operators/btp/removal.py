@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from stellwerk.api.btp import ServiceBinding, ServiceInstance
 from stellwerk.api.core import Secret
 from stellwerk.apply import order, plan
+from stellwerk.apply.desired import Address
 from stellwerk.apply.execute import execute
-from stellwerk.apply.plan import Ledger
+from stellwerk.apply.plan import Delete, Ledger, Plan
 from stellwerk.kube.client import Client
 from stellwerk.kube.errors import ApiError, NotFound, NotServed
 from stellwerk.kube.model import JsonObject, Kind, PartialObjectMetadata, metadata_of
@@ -40,6 +41,8 @@ class Removal:
     observer: Observer
     settings: Callable[[], Settings]
     clock: Clock
+    _asked: set[tuple[Address, str]] = field(default_factory=set)
+    """Objects, by uid, of which the API server has taken the deletion: a cache that is behind must not ask again."""
 
     async def note_start(self, operator: BtpOperator) -> None:
         """Remember on the CR when the sweep began, so that a restart does not restart the clock."""
@@ -108,9 +111,12 @@ class Removal:
         left = self.observer.module()
         if not left:
             return True
-        report = await execute(plan.plan_delete(left), self.client, Ledger(), RULES, now=self.clock.monotonic())
+        due = [delete for delete in plan.plan_delete(left).writes if isinstance(delete, Delete)]
+        fresh = tuple(delete for delete in due if (delete.address, delete.uid) not in self._asked)
+        report = await execute(Plan((fresh,)), self.client, Ledger(), RULES, now=self.clock.monotonic())
         if report.failures:
             raise RemovalFailed("; ".join(str(failure) for failure in report.failures))
+        self._asked.update((delete.address, delete.uid) for delete in fresh)
         return False
 
     def left(self) -> str:
@@ -132,7 +138,7 @@ class Removal:
         """The operand's own Secret carries no label of ours. It lies beside the credentials, so it goes before them."""
         chart_namespace = self.settings().chart_namespace
         beside = {address.key.namespace for address in self.observer.module() if _is_credentials(address.key.name)}
-        for secret in self.observer.caches.cluster_id_secrets.store.all():
+        for secret in tuple(self.observer.caches.cluster_id_secrets.store.all()):
             if secret.metadata.namespace in {chart_namespace, *beside} and not secret.metadata.is_terminating:
                 await self._delete(Secret, secret)
 

@@ -65,9 +65,9 @@ class Caches:
     resources: dict[Resource, Informer[Unstructured]] = field(default_factory=dict)
 
     def of_users(self, kind: type[Kind]) -> Collection[PartialObjectMetadata]:
-        """All service instances, or all bindings; none while the kind is not served."""
+        """All service instances, or all bindings, as they are now; none while the kind is not served."""
         informer = self.users.get(kind.resource)
-        return informer.store.all() if informer is not None else ()
+        return tuple(informer.store.all()) if informer is not None else ()
 
     async def cover(self, needed: Iterable[Resource]) -> None:
         """Watch these resources too, and return when their caches are full or known to be impossible."""
