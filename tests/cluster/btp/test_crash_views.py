@@ -91,15 +91,15 @@ async def test_events_that_come_twice_change_nothing(
 
 
 @pytest.mark.req("R-103")
-@pytest.mark.parametrize("merge", [False, True], ids=["late", "late and merged"])
 @pytest.mark.parametrize(
-    "resource",
+    ("resource", "merge"),
     [
-        "btpoperators.operator.kyma-project.io",
-        "secrets",
-        "configmaps",
-        "deployments.apps",
-        "customresourcedefinitions.apiextensions.k8s.io",
+        pytest.param("btpoperators.operator.kyma-project.io", False, id="the CR, late"),
+        pytest.param("btpoperators.operator.kyma-project.io", True, id="the CR, merged"),
+        pytest.param("secrets", True, id="Secrets, merged"),
+        pytest.param("configmaps", False, id="ConfigMaps, late"),
+        pytest.param("deployments.apps", False, id="the Deployment, late"),
+        pytest.param("customresourcedefinitions.apiextensions.k8s.io", True, id="CRDs, merged"),
     ],
 )
 async def test_events_of_a_kind_that_come_late_change_nothing(
