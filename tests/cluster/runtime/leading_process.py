@@ -1,7 +1,8 @@
-"""A process that writes as fast as it can while it leads: the patient of the freezing test.
+"""A process that writes again and again while it leads: the patient of the freezing test.
 
-Arguments: kubeconfig, namespace. It says `leads` after its first write, and ends with code 3 when it has
-lost the lease.
+Arguments: kubeconfig, namespace. It says `leads` after each write and rests for a moment, and ends with code 3 when it
+has lost the lease. The rest is where it can be frozen: a write that has passed the fence and is on its way cannot be
+called back by anybody.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from stellwerk.runtime.leader import LeaderElector, LeadershipLost, Terms
 
 TERMS = Terms(lease_duration_seconds=3, renew_deadline_seconds=2, retry_seconds=0.3)
 LEASE = "freezing"
+REST_SECONDS = 0.8
 
 
 async def lead(kubeconfig: Path, namespace: str) -> None:
@@ -35,9 +37,9 @@ async def lead(kubeconfig: Path, namespace: str) -> None:
                         ConfigMap,
                         {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {**metadata}, "data": {"n": str(number)}},
                     )
-                    if number == 1:
-                        sys.stdout.write("leads\n")
-                        sys.stdout.flush()
+                    sys.stdout.write("leads\n")
+                    sys.stdout.flush()
+                    await asyncio.sleep(REST_SECONDS)
 
             await elector.run(write_for_ever)
 

@@ -94,9 +94,9 @@ class Removal:
 
     def endangers_users(self) -> bool:
         """Whether the next step takes something away while users' kinds are there. Once those go, that is decided."""
-        left = self.observer.module()
-        kinds = [live for address, live in left.items() if order.is_definition(address.resource)]
-        return any(not kind.metadata.is_terminating for kind in kinds) and bool(plan.plan_delete(left).writes)
+        present = self.observer.module().items()
+        kinds = [live for address, live in present if order.is_definition(address.resource)]
+        return any(not kind.metadata.is_terminating for kind in kinds) and bool(self._due())
 
     async def users_have_nothing(self) -> bool:
         """Whether the API server itself knows no service instance and no binding. Raises ApiError."""
@@ -108,11 +108,9 @@ class Removal:
     async def step(self) -> bool:
         """Delete what can go now of the module; True when nothing is left. Raises RemovalFailed."""
         await self._delete_cluster_id_secrets()
-        left = self.observer.module()
-        if not left:
+        if not self.observer.module():
             return True
-        due = [delete for delete in plan.plan_delete(left).writes if isinstance(delete, Delete)]
-        fresh = tuple(delete for delete in due if (delete.address, delete.uid) not in self._asked)
+        fresh = self._due()
         report = await execute(Plan((fresh,)), self.client, Ledger(), RULES, now=self.clock.monotonic())
         if report.failures:
             raise RemovalFailed("; ".join(str(failure) for failure in report.failures))
@@ -125,6 +123,12 @@ class Removal:
         return str(first) if first is not None else ""
 
     # Inside
+
+    def _due(self) -> tuple[Delete, ...]:
+        """What is to be deleted now and was not asked for yet."""
+        writes = plan.plan_delete(self.observer.module()).writes
+        deletes = [delete for delete in writes if isinstance(delete, Delete)]
+        return tuple(delete for delete in deletes if (delete.address, delete.uid) not in self._asked)
 
     async def _has_any(self, kind: type[Kind]) -> bool:
         try:
