@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 
+import pytest
 from tests.cluster.btp.given import Given
 from tests.cluster.btp.running import Running
 from tests.cluster.btp.then import Then
@@ -50,6 +51,7 @@ async def test_a_new_cr_becomes_ready_with_few_requests(
     assert len(asked) <= TO_READY, f"{len(asked)} requests:\n{table(asked)}"
 
 
+@pytest.mark.req("R-108")
 async def test_a_pass_over_a_ready_module_sends_nothing(
     running: Running, given: Given, then: Then, btp_cluster: LocalCluster
 ) -> None:
