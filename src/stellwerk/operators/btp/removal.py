@@ -117,11 +117,6 @@ class Removal:
         self._asked.update((delete.address, delete.uid) for delete in fresh)
         return False
 
-    def left(self) -> str:
-        """What is still there and why, for people; empty when nothing is."""
-        first = next(iter(plan.plan_delete(self.observer.module())), None)
-        return str(first) if first is not None else ""
-
     # Inside
 
     def _due(self) -> tuple[Delete, ...]:
