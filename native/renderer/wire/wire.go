@@ -1,0 +1,138 @@
+// Package wire is the protocol between Stellwerk and the renderer: frames on stdin and stdout.
+//
+// A frame is a length (4 bytes, big endian) and that many bytes of one JSON document. The parent sends a Request and
+// reads Messages until one carries a Result or an Error. In between the worker may send a Call, which the parent answers
+// with an Answer. One request at a time; the worker keeps nothing from one to the next.
+package wire
+
+import "encoding/json"
+
+// MaxFrame is the size in bytes beyond which a frame is refused on either side.
+const MaxFrame = 192 << 20
+
+// Request asks for the objects that files make.
+type Request struct {
+	ID    uint64            `json:"id"`
+	Files map[string][]byte `json:"files"` // path inside the artifact, with slashes, to content (base64 in JSON)
+	Path  string            `json:"path"`  // the folder to render; empty for the root of the artifact
+	// Generator is "auto" (a chart where Path holds Chart.yaml, else a kustomization), "helm", "kustomize", or
+	// "manifests" (every .yaml, .yml and .json file as it is).
+	Generator string `json:"generator"`
+	Prefix    string `json:"prefix"` // of labels and annotations: component-operator.cs.sap.com
+
+	Values  map[string]any `json:"values"`  // merged; for charts laid over values.yaml
+	Release Release        `json:"release"` // where and as what
+	// Component is what templates of a kustomization see as `component`: the whole object as JSON, or null.
+	Component       map[string]any `json:"component"`
+	ComponentDigest string         `json:"componentDigest"`
+
+	Cluster    Cluster    `json:"cluster"`
+	Decryption Decryption `json:"decryption"`
+	PostBuild  PostBuild  `json:"postBuild"`
+	Limits     Limits     `json:"limits"`
+}
+
+// Release is what a chart knows of its installation.
+type Release struct {
+	Name      string `json:"name"`
+	Namespace string `json:"namespace"`
+	Service   string `json:"service"`
+	Revision  int    `json:"revision"` // 1 is an installation, more is an upgrade
+}
+
+// Cluster is what the API server serves.
+type Cluster struct {
+	Version      map[string]any   `json:"version"`      // the answer of /version
+	APIVersions  []string         `json:"apiVersions"`  // group/version and group/version/Kind
+	APIResources []map[string]any `json:"apiResources"` // {"GroupVersion":..., "APIResources":[{"Name","Kind","Namespaced","Verbs",...}]}, sorted
+}
+
+// Decryption has the keys for files encrypted with SOPS. No key: nothing is decrypted.
+type Decryption struct {
+	Keys map[string][]byte `json:"keys"` // *.agekey: age identities; *.asc: PGP private keys; others are ignored
+}
+
+// PostBuild is what happens to rendered objects: substitution, then patches and images.
+type PostBuild struct {
+	Substitute map[string]string `json:"substitute"` // null: no substitution at all
+	Patches    []map[string]any  `json:"patches"`    // {"patch": text, "target": {...}|absent}
+	Images     []map[string]any  `json:"images"`     // {"name","newName","newTag","digest"}
+}
+
+// Limits bound one request. Zero means the default.
+type Limits struct {
+	OutputBytes int `json:"outputBytes"` // default 32 MiB
+	Objects     int `json:"objects"`     // default 5,000
+}
+
+// Message is what the worker sends: exactly one of the last three is set.
+type Message struct {
+	ID     uint64  `json:"id"`
+	Call   *Call   `json:"call,omitempty"`
+	Result *Result `json:"result,omitempty"`
+	Error  *Error  `json:"error,omitempty"`
+}
+
+// Call is a question that only the parent can answer, with the rights of whom it renders for.
+type Call struct {
+	Method string         `json:"method"` // lookup, lookupList
+	Args   map[string]any `json:"args"`   // apiVersion, kind, namespace, name | labelSelector; where: target, local or kubeconfig; kubeconfig
+}
+
+// Answer is the parent's. Error is a sentence; empty where it worked. NotFound tells absence from failure.
+type Answer struct {
+	ID       uint64          `json:"id"`
+	Value    json.RawMessage `json:"value"`
+	NotFound bool            `json:"notFound,omitempty"`
+	Error    string          `json:"error,omitempty"`
+}
+
+// Result is what the files came to.
+type Result struct {
+	Generator string           `json:"generator"` // helm, kustomize or manifests
+	Objects   []map[string]any `json:"objects"`
+	Origins   []string         `json:"origins"` // where each object was written, as far as known; same length
+	Chart     *Chart           `json:"chart,omitempty"`
+	// Uses names what of the request besides files, values and keys had a part in the result: name, namespace,
+	// revision, component, componentDigest, cluster, lookup. A parent may give the result again for a request that
+	// differs in nothing else. Charts name everything.
+	Uses []string `json:"uses"`
+}
+
+// Chart is what Chart.yaml says.
+type Chart struct {
+	Name       string `json:"name"`
+	Version    string `json:"version"`
+	AppVersion string `json:"appVersion"`
+}
+
+// Error is why there is no result. Kind is a fixed word; Message is a sentence without values of Secrets.
+type Error struct {
+	Kind    string `json:"kind"`
+	Message string `json:"message"`
+	File    string `json:"file,omitempty"`
+	Line    int    `json:"line,omitempty"`   // from 1; 0 unknown
+	Column  int    `json:"column,omitempty"` // from 1; 0 unknown
+}
+
+// The kinds of errors.
+const (
+	InvalidRequest   = "InvalidRequest"   // the parent broke the protocol
+	PathNotFound     = "PathNotFound"     // spec.path
+	InvalidChart     = "InvalidChart"     // Chart.yaml, dependencies, a schema
+	InvalidConfig    = "InvalidConfig"    // .component-config.yaml, .component-ignore
+	InvalidValues    = "InvalidValues"    // values that the chart or kustomization refuses
+	TemplateFailed   = "TemplateFailed"   // a template does not parse or run
+	InvalidManifest  = "InvalidManifest"  // YAML that is no object
+	KustomizeFailed  = "KustomizeFailed"  // kustomize build
+	SubstituteFailed = "SubstituteFailed" // ${...}
+	PatchFailed      = "PatchFailed"      // postBuild.patches, postBuild.images
+	DecryptFailed    = "DecryptFailed"    // no key fits, MAC wrong, unsupported
+	UnsupportedHook  = "UnsupportedHook"  // a Helm hook that cannot be mapped
+	LookupFailed     = "LookupFailed"     // the parent could not answer
+	LimitExceeded    = "LimitExceeded"    // output, objects, depth
+	Internal         = "Internal"         // a bug of ours
+)
+
+// Error makes an *Error an error.
+func (e *Error) Error() string { return e.Message }
