@@ -1,0 +1,338 @@
+"""YAML text into JSON values, with the meaning kubectl gives it.
+
+kubectl reads YAML through a library of its own making, which follows YAML 1.1 with exceptions: `yes`, `on` and `y` are
+booleans, but `1:30` is text and not a number to the base of sixty, and dates are text. A text must not change its
+meaning because we read it, so the rules of `_plain` were taken from what kubectl prints, and a test asks kubectl again.
+
+Where kubectl is generous, we are not: a key that appears twice is refused (the later one would win in silence), and so
+is text that would unfold into much more than it is: aliases that multiply, endless nesting, numbers that JSON lacks.
+
+We refused PyYAML's own constructors: they know neither these rules nor limits, and they recurse. libyaml's events are
+read in one loop; the price is about 5 microseconds an event.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import math
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+import yaml
+
+from stellwerk.kube.model import JsonObject, JsonValue
+
+
+class UnreadableYaml(Exception):
+    """A text is not YAML, or more than may be read. `why` quotes no value; a key that appears twice is in `key`."""
+
+    def __init__(self, why: str, *, file: str = "", document: int = 0, line: int = 0, key: str = "") -> None:
+        self.why = why
+        self.file = file
+        self.document = document
+        """Counted from 1; 0 where the text has none."""
+        self.line = line
+        """Counted from 1 in the file; 0 where unknown."""
+        self.key = key
+        super().__init__(f"{file or 'YAML'}, line {line}: {why}" if line else f"{file or 'YAML'}: {why}")
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How much one text may be, and may become."""
+
+    bytes: int = 16 * 2**20
+    depth: int = 100
+    """Mappings and lists inside each other."""
+    values: int = 250_000
+    """Scalars, lists and mappings of a text, aliases unfolded: what bounds time (2 s) and memory."""
+    expansion: int = 10
+    """How many times its written size a text may grow by aliases; small texts may always reach `free_values`."""
+    free_values: int = 1_000
+
+
+DEFAULT_LIMITS = Limits()
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Where a document was found, for messages."""
+
+    file: str = ""
+    document: int = 0
+    """Counted from 1 within the file, empty documents included; 0 where there is only one or none."""
+    line: int = 0
+
+    def __str__(self) -> str:
+        where = self.file or "manifest"
+        return f"{where}, document {self.document}" if self.document else where
+
+
+def read_documents(
+    text: str | bytes, *, file: str = "", limits: Limits = DEFAULT_LIMITS
+) -> Iterator[tuple[JsonValue, Origin]]:
+    """The documents of a text, empty ones included as None. Raises `UnreadableYaml`, also while iterating."""
+    return _Reader(file, limits).documents(text)
+
+
+def read_value(text: str | bytes, *, file: str = "", limits: Limits = DEFAULT_LIMITS) -> JsonValue:
+    """The value of a text with one document; None of an empty one.
+
+    Raises `UnreadableYaml` with the position of what is wrong, or where a second document follows.
+    """
+    values = list(read_documents(text, file=file, limits=limits))
+    if len(values) > 1:
+        raise UnreadableYaml("expected one document", file=file, document=2, line=values[1][1].line)
+    return values[0][0] if values else None
+
+
+# ---- from libyaml's events to JSON
+
+
+@dataclass(slots=True)
+class _Node:
+    """A value and what it weighs."""
+
+    value: JsonValue
+    size: int = 1
+    """Values inside, itself included, aliases unfolded."""
+    depth: int = 0
+    """How many levels of lists and mappings it reaches down."""
+
+
+@dataclass(slots=True)
+class _Frame:
+    """A list or mapping that is still being read."""
+
+    into: list[JsonValue] | JsonObject
+    anchor: str | None
+    size: int = 1
+    depth: int = 1
+    key: str | None = None
+    """In a mapping: the key whose value comes next."""
+    merging: bool = False
+    """In a mapping: the next value is to be merged in."""
+    seen: set[str] = field(default_factory=set)
+    """In a mapping: keys written here, as opposed to merged in."""
+
+    @property
+    def wants_key(self) -> bool:
+        return isinstance(self.into, dict) and self.key is None and not self.merging
+
+
+class _Reader:
+    """Reads one text; the state is what has been counted."""
+
+    def __init__(self, file: str, limits: Limits) -> None:
+        self.file = file
+        self.limits = limits
+        self.document = 0
+        self.written = 0
+        self.unfolded = 0
+
+    def documents(self, text: str | bytes) -> Iterator[tuple[JsonValue, Origin]]:
+        try:
+            data = text.encode() if isinstance(text, str) else text
+        except UnicodeError as error:
+            raise UnreadableYaml("is not Unicode text", file=self.file) from error
+        if len(data) > self.limits.bytes:
+            raise UnreadableYaml(f"is larger than {self.limits.bytes // 2**20} MiB", file=self.file)
+        try:
+            yield from self._stream(yaml.parse(data, Loader=yaml.CSafeLoader))
+        except yaml.MarkedYAMLError as error:
+            raise self._not_yaml(error) from error
+        except (yaml.YAMLError, UnicodeError) as error:
+            raise UnreadableYaml("is not UTF-8 text", file=self.file, document=self.document) from error
+
+    def _stream(self, events: Iterable[yaml.Event]) -> Iterator[tuple[JsonValue, Origin]]:
+        remaining = iter(events)
+        for event in remaining:
+            if isinstance(event, yaml.DocumentStartEvent):
+                self.document += 1
+                origin = Origin(self.file, self.document, _line(event) + (1 if event.explicit else 0))
+                yield self._value(remaining), origin
+
+    def _value(self, events: Iterator[yaml.Event]) -> JsonValue:
+        """One document's value. A loop with its own stack, so that depth costs no recursion."""
+        frames: list[_Frame] = []
+        anchors: dict[str, _Node] = {}
+        for event in events:
+            if isinstance(event, yaml.MappingStartEvent | yaml.SequenceStartEvent):
+                self._open(frames, event)
+                continue
+            if isinstance(event, yaml.DocumentEndEvent):
+                break
+            node, anchor = self._node(event, frames, anchors)
+            if anchor is not None:
+                anchors[anchor] = node
+            if not frames:
+                return node.value
+            self._put(frames[-1], node, event)
+        return None
+
+    def _open(self, frames: list[_Frame], event: yaml.MappingStartEvent | yaml.SequenceStartEvent) -> None:
+        self._count(event, written=1, unfolded=1)
+        self._check_depth(len(frames) + 1, event)
+        if frames and frames[-1].wants_key:
+            raise self._error("a key must be a single value", event)
+        frames.append(_Frame({} if isinstance(event, yaml.MappingStartEvent) else [], event.anchor))
+
+    def _node(self, event: yaml.Event, frames: list[_Frame], anchors: dict[str, _Node]) -> tuple[_Node, str | None]:
+        """What an event completes, and the name it is to be remembered by."""
+        if isinstance(event, yaml.ScalarEvent):
+            self._count(event, written=1, unfolded=1)
+            return _Node(self._scalar(event)), event.anchor
+        if isinstance(event, yaml.AliasEvent):
+            return self._alias(event, anchors, len(frames)), None
+        frame = frames.pop()
+        return _Node(frame.into, frame.size, frame.depth), frame.anchor
+
+    def _alias(self, event: yaml.AliasEvent, anchors: dict[str, _Node], depth: int) -> _Node:
+        node = anchors.get(event.anchor or "")
+        if node is None:  # also a value that is to hold itself: it has no name before it ends
+            raise self._error("an alias names nothing that ends before it", event)
+        self._check_depth(depth + node.depth, event)
+        self._count(event, written=1, unfolded=node.size)
+        return node
+
+    def _put(self, frame: _Frame, node: _Node, event: yaml.Event) -> None:
+        frame.size += node.size
+        frame.depth = max(frame.depth, node.depth + 1)
+        if isinstance(frame.into, list):
+            frame.into.append(node.value)
+        elif frame.merging:
+            self._merge(frame, node.value, event)
+        elif frame.key is None:
+            self._take_key(frame, node.value, event)
+        else:
+            frame.into[frame.key] = node.value
+            frame.key = None
+
+    def _take_key(self, frame: _Frame, value: JsonValue, event: yaml.Event) -> None:
+        if isinstance(event, yaml.ScalarEvent) and event.value == "<<" and event.tag is None and event.implicit[0]:
+            key, frame.merging = "<<", True
+        else:
+            key = frame.key = self._key(value, event)
+        if key in frame.seen:
+            raise self._error("a key appears twice", event, key=key[:60])
+        frame.seen.add(key)
+
+    def _key(self, value: JsonValue, event: yaml.Event) -> str:
+        match value:
+            case str():
+                return value
+            case bool():
+                return "true" if value else "false"
+            case int() | float():
+                return str(value)
+            case _:
+                raise self._error("a key must be a single value, not null", event)
+
+    def _merge(self, frame: _Frame, value: JsonValue, event: yaml.Event) -> None:
+        frame.merging = False
+        sources = value if isinstance(value, list) else [value]
+        for source in reversed(sources):  # the first of several wins
+            if not isinstance(source, dict) or not isinstance(frame.into, dict):
+                raise self._error("`<<` needs a mapping or a list of mappings", event)
+            frame.into.update(source)
+
+    def _scalar(self, event: yaml.ScalarEvent) -> JsonValue:
+        plain = event.implicit[0] and event.tag is None
+        try:
+            return _plain(event.value) if plain else _tagged(event.tag or "!", event.value)
+        except ValueError as error:
+            raise self._error(str(error), event) from error
+
+    def _check_depth(self, depth: int, event: yaml.Event) -> None:
+        if depth > self.limits.depth:
+            raise self._error(f"is nested deeper than {self.limits.depth} levels", event)
+
+    def _count(self, event: yaml.Event, *, written: int, unfolded: int) -> None:
+        limits = self.limits
+        self.written += written
+        self.unfolded += unfolded
+        if self.unfolded > limits.values:
+            raise self._error(f"holds more than {limits.values} values", event)
+        if self.unfolded > max(limits.free_values, limits.expansion * self.written):
+            raise self._error(f"aliases unfold to more than {limits.expansion} times the text", event)
+
+    def _error(self, why: str, event: yaml.Event, *, key: str = "") -> UnreadableYaml:
+        return UnreadableYaml(why, file=self.file, document=self.document, line=_line(event), key=key)
+
+    def _not_yaml(self, error: yaml.MarkedYAMLError) -> UnreadableYaml:
+        mark = error.problem_mark or error.context_mark
+        why = "is not YAML: " + ", ".join(part for part in (error.context, error.problem) if part)
+        return UnreadableYaml(why, file=self.file, document=self.document, line=mark.line + 1 if mark else 0)
+
+
+def _line(event: yaml.Event) -> int:
+    return event.start_mark.line + 1 if event.start_mark else 0
+
+
+# ---- what a word without quotes means
+
+_WORDS: dict[str, JsonValue] = {
+    **dict.fromkeys(["y", "Y", "yes", "Yes", "YES", "true", "True", "TRUE", "on", "On", "ON"], True),
+    **dict.fromkeys(["n", "N", "no", "No", "NO", "false", "False", "FALSE", "off", "Off", "OFF"], False),
+    **dict.fromkeys(["", "~", "null", "Null", "NULL"], None),
+}
+_ENDLESS = re.compile(r"[+-]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)")
+_INTEGER = re.compile(r"([+-]?)(?:0[xX]([0-9a-fA-F]+)|0[bB]([01]+)|0[oO]?([0-7]+)|(0|[1-9][0-9]*))")
+_FLOAT = re.compile(r"[+-]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][+-]?[0-9]+)?")
+_EXACT = 1e21
+"""Whole floating numbers below this are written without an exponent, and so become integers of the JSON."""
+
+
+def _plain(text: str) -> JsonValue:
+    """The value of a scalar without quotes. Raises `ValueError` for a number that JSON lacks."""
+    if text in _WORDS:
+        return _WORDS[text]
+    if text[0] not in "+-.0123456789":
+        return text
+    if _ENDLESS.fullmatch(text):
+        raise ValueError("infinite numbers and NaN have no form in JSON")
+    number = _number(text.replace("_", ""))
+    return text if number is None else number
+
+
+def _number(text: str) -> int | float | None:
+    if match := _INTEGER.fullmatch(text):
+        sign, *digits = match.groups()
+        for base, found in zip((16, 2, 8, 10), digits, strict=True):
+            if found is not None and len(found) <= 64:
+                value = int(sign + found, base)
+                if -(2**63) <= value < 2**64:
+                    return value
+    if not _FLOAT.fullmatch(text):
+        return None
+    value_as_float = float(text)
+    if math.isinf(value_as_float):
+        return None
+    whole = value_as_float.is_integer() and abs(value_as_float) < _EXACT
+    return int(value_as_float) if whole else value_as_float
+
+
+_STANDARD = "tag:yaml.org,2002:"
+
+
+def _tagged(tag: str, text: str) -> JsonValue:
+    """The value of a scalar with quotes or a tag. Unknown tags are ignored. Raises `ValueError`."""
+    name = tag.removeprefix(_STANDARD)
+    if name == "binary":
+        return _from_base64(text)
+    if name not in ("int", "float", "bool", "null"):
+        return text
+    value = _plain(text)
+    expected = {"int": (int,), "float": (int, float), "bool": (bool,), "null": (type(None),)}[name]
+    if not isinstance(value, expected) or (name != "bool" and isinstance(value, bool)):
+        raise ValueError(f"a value marked !!{name} is none")
+    return value
+
+
+def _from_base64(text: str) -> str:
+    try:
+        return base64.b64decode("".join(text.split()), validate=True).decode()
+    except (binascii.Error, UnicodeError) as error:
+        raise ValueError("a value marked !!binary is not base64 of UTF-8 text") from error
