@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from stellwerk.kube.crd import to_yaml
+from stellwerk.kube.crd import Definition, to_yaml
 from stellwerk.operators.btp import api, flags, operand, reasons, rights
+from stellwerk.operators.component import api as component_api
 
 ROOT = Path(__file__).resolve().parent.parent
 HEADER = "# Made by `make generate`; do not edit.\n"
@@ -16,8 +17,16 @@ HEADER = "# Made by `make generate`; do not edit.\n"
 
 def generated() -> dict[Path, str]:
     """Every generated file, relative to the root of the repository, and its text."""
+    return {**_definitions(), **_btp()}
+
+
+def _definitions() -> dict[Path, str]:
+    ours: tuple[Definition, ...] = (api.DEFINITION, *component_api.DEFINITIONS)
+    return {Path(f"deploy/crds/{one.name}.yaml"): HEADER + to_yaml(one.body()) for one in ours}
+
+
+def _btp() -> dict[Path, str]:
     return {
-        Path(f"deploy/crds/{api.DEFINITION.name}.yaml"): HEADER + to_yaml(api.DEFINITION.body()),
         Path("src/stellwerk/operators/btp/data/module-resources/apply/crds.yml"): HEADER
         + "---\n".join(to_yaml(kind.body()) for kind in (operand.SERVICE_BINDINGS, operand.SERVICE_INSTANCES)),
         Path("deploy/rbac/btp-manager.yaml"): HEADER + rights.as_yaml(),

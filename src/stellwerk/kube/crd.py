@@ -106,7 +106,7 @@ def documented(
 
     `default` is set by the API server; `otherwise` only tells people what an absent value means. `required` overrides
     what the struct says, for fields that decode leniently. `free_form` keeps keys that the schema does not name.
-    `schema` is merged in last, for words that have no parameter here.
+    `schema` is merged in last, for words that have no parameter here; a word that is None there is left out.
     """
     words: dict[str, JsonValue | None] = {
         "pattern": pattern or None,
@@ -313,7 +313,8 @@ def _of(found: Type, where: str) -> JsonObject:
     match found:
         case Metadata():
             extra = decode_json(encode_json(found.extra_json_schema or {}))
-            inner = {**_of(found.type, where), **extra}
+            words = {**_of(found.type, where), **extra}
+            inner: JsonObject = {word: value for word, value in words.items() if value is not None}
             return _without_type(inner) if inner.get("x-kubernetes-int-or-string") else inner
         case UnionType():
             return _union(found, where)

@@ -1,0 +1,88 @@
+"""The sources of flux (source.toolkit.fluxcd.io), as far as operators read them.
+
+All of them answer the same question in the same place: what is there to download, and is that the last word? So they
+share one shape. Each was served as v1beta2 before it was served as v1, with the same fields where we look; which of the
+two a cluster has is for discovery to say (`resources`).
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import ClassVar
+
+from stellwerk.kube.meta import Condition, Record
+from stellwerk.kube.model import Kind
+from stellwerk.kube.names import Resource
+
+GROUP = "source.toolkit.fluxcd.io"
+VERSIONS = ("v1", "v1beta2")
+"""In the order of preference."""
+
+
+class Artifact(Record, frozen=True, kw_only=True):
+    """What the source controller has put up for download. Any of it may still be empty."""
+
+    url: str = ""
+    digest: str = ""
+    revision: str = ""
+    last_update_time: datetime | None = None
+
+
+class SourceSpec(Record, frozen=True, kw_only=True):
+    """Whether the source is followed at the moment."""
+
+    suspend: bool = False
+
+
+class SourceStatus(Record, frozen=True, kw_only=True):
+    """How far the source controller is."""
+
+    observed_generation: int = 0
+    conditions: tuple[Condition, ...] = ()
+    artifact: Artifact | None = None
+
+
+class Source(Kind, frozen=True, kw_only=True):
+    """What all sources have in common."""
+
+    spec: SourceSpec = SourceSpec()
+    status: SourceStatus = SourceStatus()
+
+
+class GitRepository(Source, frozen=True, kw_only=True):
+    """A repository at a certain branch, tag or commit."""
+
+    resource: ClassVar[Resource] = Resource(GROUP, "v1", "GitRepository", "gitrepositories", namespaced=True)
+
+
+class OciRepository(Source, frozen=True, kw_only=True):
+    """An artifact in a container registry."""
+
+    resource: ClassVar[Resource] = Resource(GROUP, "v1", "OCIRepository", "ocirepositories", namespaced=True)
+
+
+class Bucket(Source, frozen=True, kw_only=True):
+    """The files of an object store."""
+
+    resource: ClassVar[Resource] = Resource(GROUP, "v1", "Bucket", "buckets", namespaced=True)
+
+
+class HelmChart(Source, frozen=True, kw_only=True):
+    """A chart of a Helm repository. Its artifact holds a folder named after the chart."""
+
+    resource: ClassVar[Resource] = Resource(GROUP, "v1", "HelmChart", "helmcharts", namespaced=True)
+
+
+class ExternalArtifact(Source, frozen=True, kw_only=True):
+    """An artifact that another controller has put up (flux RFC-0012)."""
+
+    resource: ClassVar[Resource] = Resource(GROUP, "v1", "ExternalArtifact", "externalartifacts", namespaced=True)
+
+
+KINDS: tuple[type[Source], ...] = (GitRepository, OciRepository, Bucket, HelmChart, ExternalArtifact)
+
+
+def resources(kind: type[Source]) -> tuple[Resource, ...]:
+    """The resource in each version that flux has served it in, the preferred one first."""
+    one = kind.resource
+    return tuple(Resource(one.group, version, one.kind, one.plural, one.namespaced) for version in VERSIONS)

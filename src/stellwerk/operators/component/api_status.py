@@ -1,0 +1,180 @@
+"""How a Component is: `status`, field by field.
+
+What the original wrote is read and written under its names, inventory included, so that either can go on where the
+other has stopped. What is ours (the conditions beside Ready, the handled request, the summary, the uids) is optional.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from enum import StrEnum
+from typing import Annotated
+
+from stellwerk.kube.crd import documented
+from stellwerk.kube.meta import Condition, Record
+from stellwerk.kube.model import JsonObject
+from stellwerk.kube.names import ObjectKey
+
+NEVER_OBSERVED = -1
+"""What the API server writes as observedGeneration of a Component that nobody has looked at."""
+
+READY = "Ready"
+"""The type of the one condition that the original has."""
+
+RECONCILING = "Reconciling"
+STALLED = "Stalled"
+"""Ours, as kstatus reads them; each is there only while it is true."""
+
+
+class State(StrEnum):
+    """How a Component is, in one word."""
+
+    Ready = "Ready"
+    Pending = "Pending"
+    Processing = "Processing"
+    DeletionPending = "DeletionPending"
+    Deleting = "Deleting"
+    Error = "Error"
+
+
+class Phase(StrEnum):
+    """Where an object of the inventory is on its way."""
+
+    ScheduledForApplication = "ScheduledForApplication"
+    Creating = "Creating"
+    Updating = "Updating"
+    Ready = "Ready"
+    ScheduledForCompletion = "ScheduledForCompletion"
+    Completing = "Completing"
+    Completed = "Completed"
+    ScheduledForDeletion = "ScheduledForDeletion"
+    Deleting = "Deleting"
+
+
+class Artifact(Record, frozen=True, kw_only=True):
+    """One content of a source."""
+
+    url: Annotated[str, documented("Where it is downloaded from.")]
+    digest: Annotated[str, documented("Fingerprint of the content.", example="sha256:4b14…")]
+    revision: Annotated[str, documented("Its name in the source.", example="main@sha1:4b14dbc37")]
+
+
+class SourceStatus(Record, frozen=True, kw_only=True):
+    """What the source offered last."""
+
+    artifact: Annotated[Artifact | None, documented("The content that was taken.")] = None
+    digest: Annotated[str, documented("Fingerprint of the source object; part of processingDigest.")] = ""
+
+
+class ManagedType(Record, frozen=True, kw_only=True):
+    """A kind that an object of the inventory brings: a CustomResourceDefinition or an APIService."""
+
+    group: Annotated[str, documented("API group.")]
+    version: Annotated[str, documented("Version, or `*`.")]
+    kind: Annotated[str, documented("Kind, or `*`.")]
+
+
+_ORDER: JsonObject = {"format": None}
+"""The original's schema does not say how wide these integers are."""
+
+
+class InventoryItem(Record, frozen=True, kw_only=True):
+    """One dependent object."""
+
+    group: Annotated[str, documented("API group; empty for the core group.", example="apps")]
+    version: Annotated[str, documented("API version.", example="v1")]
+    kind: Annotated[str, documented("Kind.", example="Deployment")]
+    namespace: Annotated[str, documented("Namespace; absent for cluster-scoped kinds.")] = ""
+    name: Annotated[str, documented("Name.")]
+    uid: Annotated[str, documented("Which object of that name it is; one made by somebody else is left alone.")] = ""
+    adoption_policy: Annotated[str, documented("Adoption policy in force.", example="IfUnowned")]
+    reconcile_policy: Annotated[str, documented("Reconcile policy in force.", example="OnObjectChange")]
+    update_policy: Annotated[str, documented("Update policy in force.", example="SsaOverride")]
+    delete_policy: Annotated[str, documented("Delete policy in force.", example="Delete")]
+    apply_order: Annotated[int, documented("Wave in which it is applied; lower ones come first.", schema=_ORDER)]
+    delete_order: Annotated[int, documented("Wave in which it is deleted; lower ones come first.", schema=_ORDER)]
+    managed_types: Annotated[tuple[ManagedType, ...], documented("Kinds that it brings.")] = ()
+    digest: Annotated[str, documented("Fingerprint of what is wanted; empty once it is no longer wanted.")]
+    phase: Annotated[str, documented("Where it is on its way.", example="Ready")] = ""
+    status: Annotated[
+        str,
+        documented(
+            "InProgress, Current, Failed, Terminating, NotFound or Unknown, by the rules of kstatus.", example="Current"
+        ),
+    ] = ""
+    last_applied_at: Annotated[datetime | None, documented("When it was last written.")] = None
+
+    @property
+    def key(self) -> ObjectKey:
+        """Namespace and name."""
+        return ObjectKey(self.namespace, self.name)
+
+
+_CONDITION: JsonObject = {
+    "type": "object",
+    "description": "One observation of the Component's state.",
+    "required": ["status", "type"],
+    "properties": {
+        "type": {"type": "string", "description": "Ready; Reconciling or Stalled while they are true."},
+        "status": {"type": "string", "description": "Whether it holds.", "enum": ["True", "False", "Unknown"]},
+        "reason": {"type": "string", "description": "Why, as one word for programs. Example: Restarting"},
+        "message": {"type": "string", "description": "Why, as a sentence for people."},
+        "lastTransitionTime": {
+            "type": "string",
+            "format": "date-time",
+            "description": "When status last changed.",
+        },
+        "observedGeneration": {
+            "type": "integer",
+            "format": "int64",
+            "description": "The metadata.generation that this observation is about.",
+        },
+    },
+}
+"""The original's schema: no bounds, and only type and status are a must."""
+
+
+class ComponentStatus(Record, frozen=True, kw_only=True):
+    """How the Component is. Written by the operator only."""
+
+    observed_generation: Annotated[int, documented("The metadata.generation that was last looked at; -1: none yet.")]
+    applied_generation: Annotated[int, documented("The metadata.generation that last became Ready.")] = 0
+    last_observed_at: Annotated[datetime | None, documented("When it was last looked at.")] = None
+    last_applied_at: Annotated[datetime | None, documented("When it last was Ready.")] = None
+    last_handled_reconcile_at: Annotated[
+        str, documented("Value of the annotation reconcile.fluxcd.io/requestedAt that was last acted on.")
+    ] = ""
+    source_ref: Annotated[SourceStatus | None, documented("What the source offered last.")] = None
+    last_attempted_digest: Annotated[str, documented("Digest of the artifact that was last rendered.")] = ""
+    last_attempted_revision: Annotated[str, documented("Revision of the artifact that was last rendered.")] = ""
+    last_applied_digest: Annotated[str, documented("Digest of the artifact that last became Ready.")] = ""
+    last_applied_revision: Annotated[str, documented("Revision of the artifact that last became Ready.")] = ""
+    processing_digest: Annotated[
+        str, documented("Fingerprint of spec, annotations, source and Secrets that are being worked on.")
+    ] = ""
+    processing_since: Annotated[
+        datetime | None, documented("Since when objects are waited for; the timeout counts from here.")
+    ] = None
+    last_processing_digest: Annotated[str, documented("The processingDigest for which revision was last raised.")] = ""
+    revision: Annotated[int, documented("How many different contents were applied so far (Helm's revision).")] = 0
+    conditions: Annotated[
+        tuple[Condition, ...],
+        documented(
+            "Ready says why the state is what it is; Reconciling and Stalled are there only while they are true.",
+            schema={"items": _CONDITION},
+        ),
+    ] = ()
+    state: Annotated[
+        State | None,
+        documented(
+            "Ready: applied and ready. Pending: something that it needs is missing. Processing and Deleting: nobody's "
+            "turn. DeletionPending: others still need it. Error: the operator could not, or it takes too long.",
+            example="Ready",
+        ),
+    ] = None
+    inventory_summary: Annotated[str, documented("How many of the objects are ready.", example="12 of 14 ready")] = ""
+    inventory: Annotated[tuple[InventoryItem, ...], documented("Every dependent object.")] = ()
+
+
+NEW = ComponentStatus(observed_generation=NEVER_OBSERVED)
+"""The status of a Component that nobody has looked at, as the API server sets it."""

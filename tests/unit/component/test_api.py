@@ -1,0 +1,121 @@
+"""The kinds of the Component operator are read leniently, written exactly, and described in full."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+from datetime import UTC, datetime
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from stellwerk.api import flux
+from stellwerk.kube.crd import Definition
+from stellwerk.kube.model import JsonObject, dig, to_json_object, view
+from stellwerk.kube.names import ObjectKey
+from stellwerk.operators.component import api
+from stellwerk.operators.component.api import Component
+from stellwerk.operators.component.api_status import NEW, ComponentStatus, InventoryItem, State
+
+ROOT = Path(__file__).parents[3]
+REFERENCE = ROOT.parent / "shared" / "api" / "component"
+
+
+def component(**fields: object) -> Component:
+    body = {"metadata": {"namespace": "shop", "name": "web", "generation": 3}, **fields}
+    return view(Component).decode(msgspec.json.encode(body))
+
+
+def test_a_component_that_breaks_the_schema_is_still_read() -> None:
+    odd: list[JsonObject] = [
+        {},
+        {"spec": {}},
+        {"spec": {"sourceRef": {}, "updatePolicy": "Someday", "timeout": "soon", "values": [1], "unknown": True}},
+        {"status": {"observedGeneration": 1, "conditions": [{"type": "Ready", "status": "True"}]}},
+    ]
+
+    assert [component(**body).key.name for body in odd] == ["web"] * len(odd)
+
+
+def test_a_component_is_ready_only_for_the_spec_as_it_is_now() -> None:
+    assert component(status={"observedGeneration": 3, "state": "Ready"}).is_ready
+    assert not component(status={"observedGeneration": 2, "state": "Ready"}).is_ready
+    assert not component(status={"observedGeneration": 3, "state": "Processing"}).is_ready
+    assert not component().is_ready
+
+
+def test_target_and_dependencies_default_to_the_components_own_names() -> None:
+    plain = component(spec={"dependencies": [{"name": "db"}, {"namespace": "infra", "name": "dns"}, {"name": "db"}]})
+
+    assert plain.target == ObjectKey("shop", "web")
+    assert plain.dependencies == (ObjectKey("shop", "db"), ObjectKey("infra", "dns"))
+    assert component(spec={"namespace": "t", "name": "n"}).target == ObjectKey("t", "n")
+
+
+def test_an_inventory_item_keeps_every_key_that_the_original_requires() -> None:
+    item = InventoryItem(
+        group="", version="v1", kind="ConfigMap", name="settings", adoption_policy="IfUnowned",
+        reconcile_policy="OnObjectChange", update_policy="SsaOverride", delete_policy="Delete", apply_order=0,
+        delete_order=0, digest="", last_applied_at=datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC),
+    )  # fmt: skip
+
+    assert to_json_object(item) == {
+        "group": "",
+        "version": "v1",
+        "kind": "ConfigMap",
+        "name": "settings",
+        "adoptionPolicy": "IfUnowned",
+        "reconcilePolicy": "OnObjectChange",
+        "updatePolicy": "SsaOverride",
+        "deletePolicy": "Delete",
+        "applyOrder": 0,
+        "deleteOrder": 0,
+        "digest": "",
+        "lastAppliedAt": "2026-01-02T03:04:05Z",
+    }
+
+
+def test_a_status_always_says_which_generation_it_is_about() -> None:
+    assert to_json_object(NEW) == {"observedGeneration": -1}
+    assert to_json_object(ComponentStatus(observed_generation=2, state=State.Error)) == {
+        "observedGeneration": 2,
+        "state": "Error",
+    }
+
+
+def test_sources_of_flux_are_looked_for_in_their_newest_version_first() -> None:
+    assert [str(one) for one in flux.resources(flux.OciRepository)] == [
+        "source.toolkit.fluxcd.io/v1 OCIRepository",
+        "source.toolkit.fluxcd.io/v1beta2 OCIRepository",
+    ]
+
+
+@pytest.mark.parametrize("definition", api.DEFINITIONS, ids=lambda one: str(one.name))
+def test_every_field_is_described(definition: Definition) -> None:
+    def undescribed(schema: object, path: str) -> list[str]:
+        if not isinstance(schema, dict):
+            return []
+        found = [] if schema.get("description") or path in ("", ".metadata") else [path]
+        for name, sub in (schema.get("properties") or {}).items():
+            found += undescribed(sub, f"{path}.{name}")
+        items = schema.get("items")
+        return found + (undescribed(items, f"{path}[]") if isinstance(items, dict) and "properties" in items else [])
+
+    versions = dig(definition.body(), "spec", "versions")
+    assert isinstance(versions, list)
+    assert undescribed(dig(versions[0], "schema", "openAPIV3Schema"), "") == []
+
+
+@pytest.mark.skipif(not REFERENCE.exists(), reason="the reference schemas are not beside this repository")
+@pytest.mark.parametrize("definition", api.DEFINITIONS, ids=lambda one: str(one.name))
+def test_every_column_and_field_of_the_original_is_there(definition: Definition) -> None:
+    tool = REFERENCE.parents[1] / "tools" / "crd_compat.py"
+    spec = importlib.util.spec_from_file_location("crd_compat", tool)
+    assert spec is not None
+    assert spec.loader is not None
+    compat = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(compat)
+    theirs = json.loads((REFERENCE / f"{definition.name}.json").read_text())
+
+    assert list(compat.crd_differences(theirs, definition.body())) == []
