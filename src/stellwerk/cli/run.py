@@ -34,9 +34,10 @@ def command() -> None:
 
 def _run_btp(**flags: object) -> None:
     from stellwerk import assembly
+    from stellwerk.runtime.process import configure_logs
 
     process, settings = btp.process_from_flags(flags), btp.from_flags(flags)
-    assembly.configure_logs(process, tty=False)
+    configure_logs(process, tty=False)
     try:
         _loop(assembly.run_btp(process, settings, os.environ))
     except Exception as error:

@@ -32,6 +32,10 @@ def example() -> str:
     return code
 
 
+def test_a_whole_operator_is_forty_lines_at_most() -> None:
+    assert len(example().splitlines()) <= 40
+
+
 @pytest.fixture
 def greeter(cluster: LocalCluster, tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
     """The example, running as a program."""
@@ -94,4 +98,6 @@ async def test_the_example_greets_mends_and_explains(
     await eventually(lambda: letter_says("Hello World"))
     await client.patch(GREETINGS, "world", namespace, MergePatch({"spec": {"to": ""}}))
     await eventually(is_puzzled)
+    (owner,) = (await client.get(ConfigMap, "world", namespace)).metadata.owner_references
+    assert owner.uid == (await client.get(GREETINGS, "world", namespace)).metadata.uid, "it goes with its greeting"
     await client.delete(GREETINGS, "world", namespace)

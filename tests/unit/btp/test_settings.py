@@ -11,6 +11,7 @@ from click.testing import CliRunner
 from stellwerk.operators.btp import flags as command_line
 from stellwerk.operators.btp import settings
 from stellwerk.operators.btp.settings import CrSelection, ModuleSource, Rejection, Settings, with_tunables
+from stellwerk.runtime.settings import ProcessSettings
 
 PUBLISHED = {
     "ChartNamespace": "kyma-system",
@@ -192,7 +193,7 @@ def test_process_settings_are_read_from_flags() -> None:
         {"leader_elect": True, "zap_log_level": "3", "chart_path": "x", "kubeconfig": None}
     )
 
-    assert process == command_line.ProcessSettings(leader_elect=True, zap_log_level="3")
+    assert process == ProcessSettings(leader_elect=True, zap_log_level="3")
 
 
 def test_help_names_every_default() -> None:

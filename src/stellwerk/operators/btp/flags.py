@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import fields
 
 import click
 
 from stellwerk.operators.btp.settings import ALL, Settings, as_text
 from stellwerk.runtime import go_flags
+from stellwerk.runtime.settings import ProcessSettings
 
 
 class _Parsed(click.ParamType[object]):
@@ -54,21 +55,6 @@ def from_flags(values: Mapping[str, object]) -> Settings:
     ours = {field.name for field in fields(Settings)}
     given = {name: value for name, value in values.items() if name in ours and value is not None}
     return Settings(**given)  # type: ignore[arg-type]  # click read them with the tunables' readers
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ProcessSettings:
-    """What concerns the process and not the module; set by flags only."""
-
-    metrics_bind_address: str = ":8080"
-    health_probe_bind_address: str = ":8081"
-    leader_elect: bool = False
-    kubeconfig: str = ""
-    zap_log_level: str = "info"
-    zap_encoder: str = "json"
-    zap_devel: bool = False
-    zap_stacktrace_level: str = "error"
-    zap_time_encoding: str = "epoch"
 
 
 _PROCESS_HELP = {

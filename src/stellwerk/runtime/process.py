@@ -1,0 +1,134 @@
+"""A process around a manager: the login, the lease, Events, probes, metrics and the watchdog, put together once.
+
+Two clients, because two rules: what the operators write passes the leader's fence, and the Lease itself must not.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Callable
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from pathlib import Path
+
+from stellwerk.kube.client import Client
+from stellwerk.kube.config import ClusterConfig
+from stellwerk.kube.errors import LoginFailed
+from stellwerk.kube.transport import RequestFacts
+from stellwerk.runtime import logs
+from stellwerk.runtime.clock import SystemClock
+from stellwerk.runtime.events import Recorder
+from stellwerk.runtime.health import Health, metrics_route
+from stellwerk.runtime.http import Address, Server
+from stellwerk.runtime.leader import Fence, LeaderElector, new_identity
+from stellwerk.runtime.manager import Manager
+from stellwerk.runtime.metrics import Metrics
+from stellwerk.runtime.settings import ProcessSettings
+from stellwerk.runtime.watchdog import Watchdog
+
+ALIVE_SECONDS = 10.0
+"""How long the event loop may be silent before the process counts as dead."""
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Identity:
+    """Who an operator is to the cluster: its name in Events and user agents, and its Lease.
+
+    Without a namespace the Lease lies where the login says: the pod's own, or the kubeconfig's.
+    """
+
+    component: str
+    lease: str
+    namespace: str = ""
+
+
+def cluster_config(kubeconfig: str) -> ClusterConfig:
+    """The cluster of an operator process: the file it was given, the usual files, or the account of its pod.
+
+    Raises LoginFailed with what was looked for.
+    """
+    try:
+        return ClusterConfig.load(Path(kubeconfig) if kubeconfig else None)
+    except LoginFailed:
+        if kubeconfig or "KUBERNETES_SERVICE_HOST" not in os.environ:
+            raise
+        return ClusterConfig.in_cluster()
+
+
+async def run(process: ProcessSettings, identity: Identity, install: Callable[[Manager, Recorder], None]) -> None:
+    """Run what `install` gives to a manager, until SIGTERM or SIGINT.
+
+    Raises LoginFailed and CannotListen before anything is done; LeadershipLost when another process may lead by now.
+    """
+    metrics = Metrics()
+    config = cluster_config(process.kubeconfig)
+
+    def counted(facts: RequestFacts) -> None:
+        metrics.requested(facts.method, facts.host, facts.code)
+
+    async with AsyncExitStack() as stack:
+        own = await stack.enter_async_context(Client.connect(config, user_agent=identity.component, on_request=counted))
+        fence = Fence(SystemClock()) if process.leader_elect else None
+        recorder = Recorder(
+            own,
+            component=identity.component,
+            instance=new_identity(),
+            metrics=metrics,
+            before_write=fence.check_not_lost if fence else None,
+        )
+        elector = _elector(own, identity, metrics, recorder, fence) if fence else None
+        client = await stack.enter_async_context(
+            Client.connect(
+                config,
+                field_manager=identity.component,
+                user_agent=identity.component,
+                on_request=counted,
+                before_write=fence.check if fence else None,
+            )
+        )
+        manager = Manager(client, leadership=elector, metrics=metrics)
+        manager.add_server("events", recorder)
+        install(manager, recorder)
+        _serve(manager, process)
+        _log.info("%s starts against %s", identity.component, config.server)
+        await manager.run_until_signal()
+
+
+def _elector(client: Client, identity: Identity, metrics: Metrics, recorder: Recorder, fence: Fence) -> LeaderElector:
+    namespace = identity.namespace or client.config.namespace or "default"
+    return LeaderElector(client, identity.lease, namespace, metrics=metrics, recorder=recorder, fence=fence)
+
+
+def _serve(manager: Manager, process: ProcessSettings) -> None:
+    """Probes and metrics, each on its own port, and the watchdog behind the liveness probe."""
+    watchdog, health = Watchdog(manager.metrics), Health()
+    health.alive_when("event-loop", lambda: _silence(watchdog))
+    health.ready_when("caches", manager.unready)
+    manager.add_server("watchdog", watchdog)
+    if address := Address.parse(process.health_probe_bind_address):
+        manager.add_server("probes", Server("probes", address, health.routes(), metrics=manager.metrics))
+    if address := Address.parse(process.metrics_bind_address):
+        routes = [metrics_route(manager.metrics)]
+        manager.add_server("metrics", Server("metrics", address, routes, metrics=manager.metrics))
+
+
+def _silence(watchdog: Watchdog) -> str | None:
+    silent = watchdog.silent_seconds
+    return f"the event loop has been silent for {silent:.0f} s" if silent > ALIVE_SECONDS else None
+
+
+def configure_logs(process: ProcessSettings, *, tty: bool) -> None:
+    """Log lines as the process settings ask for. Raises ValueError with what is allowed."""
+    logs.configure(
+        logs.settings_from_flags(
+            level=process.zap_log_level,
+            encoder=process.zap_encoder,
+            devel=process.zap_devel,
+            time_encoding=process.zap_time_encoding,
+            stacktrace_level=process.zap_stacktrace_level,
+            tty=tty,
+        )
+    )
