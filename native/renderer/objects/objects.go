@@ -1,8 +1,117 @@
-// Package objects reads rendered text into Kubernetes objects, as kubectl would.
+// Package objects reads text into Kubernetes objects, as kubectl would.
+//
+// The YAML library is the one kubectl uses, so that a manifest means here what it means there. Where kubectl is generous
+// we are not: a key that appears twice is refused (the later one would win in silence), and so is text that would unfold
+// into much more than it is. Whole numbers stay whole, however large.
 package objects
+
+import (
+	"fmt"
+	"strings"
+
+	"stellwerk/renderer/wire"
+)
 
 // Object is one rendered object and where it was written.
 type Object struct {
 	Body   map[string]any
 	Origin string // file, and the template's name where there is one
+}
+
+// Parse reads all objects of a text: documents one after the other, lists unfolded, empty documents left out.
+//
+// An error is a *wire.Error of kind InvalidManifest or LimitExceeded with file and line; it quotes no value.
+func Parse(file string, text []byte) ([]Object, error) {
+	documents, err := Documents(file, text)
+	if err != nil {
+		return nil, err
+	}
+	var found []Object
+	for _, document := range documents {
+		if found, err = unfold(found, document, file, listDepth); err != nil {
+			return nil, err
+		}
+	}
+	return found, nil
+}
+
+// listDepth is how many lists may lie inside each other.
+const listDepth = 5
+
+// unfold appends the object of a document, or those of the list that it is.
+func unfold(found []Object, document Document, file string, depth int) ([]Object, error) {
+	body, isMapping := document.Value.(map[string]any)
+	if !isMapping {
+		return nil, invalid(file, document.Line, "holds %s where an object is expected", kindOf(document.Value))
+	}
+	apiVersion, kind, err := typeOf(body, document, file)
+	if err != nil {
+		return nil, err
+	}
+	items, isList := body["items"].([]any)
+	if !isList || !strings.HasSuffix(kind, "List") {
+		return append(found, Object{Body: body, Origin: file}), nil
+	}
+	if depth == 0 {
+		return nil, invalid(file, document.Line, "has more than %d lists inside each other", listDepth)
+	}
+	for _, item := range items {
+		inherit(item, apiVersion, kind)
+		if found, err = unfold(found, Document{Value: item, Line: document.Line}, file, depth-1); err != nil {
+			return nil, err
+		}
+	}
+	return found, nil
+}
+
+// inherit gives an item the type that its typed list implies, as client-go does: a ConfigMapList holds ConfigMaps.
+func inherit(item any, apiVersion, listKind string) {
+	body, isMapping := item.(map[string]any)
+	kind := strings.TrimSuffix(listKind, "List")
+	if !isMapping || kind == "" || body["apiVersion"] != nil || body["kind"] != nil {
+		return
+	}
+	body["apiVersion"], body["kind"] = apiVersion, kind
+}
+
+func typeOf(body map[string]any, document Document, file string) (apiVersion, kind string, err error) {
+	for _, field := range []struct {
+		key   string
+		value *string
+	}{{"apiVersion", &apiVersion}, {"kind", &kind}} {
+		text, isText := body[field.key].(string)
+		if !isText || text == "" {
+			return "", "", invalid(file, document.Line, "has an object without %s%s", field.key, named(body))
+		}
+		*field.value = text
+	}
+	return apiVersion, kind, nil
+}
+
+// named is how a message calls an object whose type is not known.
+func named(body map[string]any) string {
+	metadata, _ := body["metadata"].(map[string]any)
+	if name, isText := metadata["name"].(string); isText && len(name) <= 253 {
+		return fmt.Sprintf(" (its name is %s)", name)
+	}
+	return ""
+}
+
+func kindOf(value any) string {
+	switch value.(type) {
+	case []any:
+		return "a list"
+	case string:
+		return "text"
+	case bool:
+		return "true or false"
+	default:
+		return "a number"
+	}
+}
+
+func invalid(file string, line int, format string, args ...any) *wire.Error {
+	return &wire.Error{
+		Kind: wire.InvalidManifest, Message: file + " " + fmt.Sprintf(format, args...), File: file, Line: line,
+	}
 }

@@ -79,11 +79,13 @@ type Call struct {
 	Args   map[string]any `json:"args"`   // apiVersion, kind, namespace, name | labelSelector; where: target, local or kubeconfig; kubeconfig
 }
 
-// Answer is the parent's. Error is a sentence; empty where it worked. NotFound tells absence from failure.
+// Answer is the parent's. Error is a sentence; empty where it worked. NotFound tells absence from failure; NoKind that
+// the cluster serves no such kind, which charts take for absence and other templates for a failure.
 type Answer struct {
 	ID       uint64          `json:"id"`
 	Value    json.RawMessage `json:"value"`
 	NotFound bool            `json:"notFound,omitempty"`
+	NoKind   bool            `json:"noKind,omitempty"`
 	Error    string          `json:"error,omitempty"`
 }
 
@@ -117,7 +119,7 @@ type Error struct {
 
 // The kinds of errors.
 const (
-	InvalidRequest   = "InvalidRequest"   // the parent broke the protocol
+	InvalidRequest   = "InvalidRequest"   // the parent broke the protocol; the worker ends
 	PathNotFound     = "PathNotFound"     // spec.path
 	InvalidChart     = "InvalidChart"     // Chart.yaml, dependencies, a schema
 	InvalidConfig    = "InvalidConfig"    // .component-config.yaml, .component-ignore
