@@ -10,6 +10,7 @@ from pathlib import Path
 from stellwerk.kube.crd import Definition, to_yaml
 from stellwerk.operators.btp import api, flags, operand, reasons, rights
 from stellwerk.operators.component import api as component_api
+from stellwerk.operators.component import reasons as component_reasons
 
 ROOT = Path(__file__).resolve().parent.parent
 HEADER = "# Made by `make generate`; do not edit.\n"
@@ -17,7 +18,7 @@ HEADER = "# Made by `make generate`; do not edit.\n"
 
 def generated() -> dict[Path, str]:
     """Every generated file, relative to the root of the repository, and its text."""
-    return {**_definitions(), **_btp()}
+    return {**_definitions(), **_btp(), **_component()}
 
 
 def _definitions() -> dict[Path, str]:
@@ -32,6 +33,12 @@ def _btp() -> dict[Path, str]:
         Path("deploy/rbac/btp-manager.yaml"): HEADER + rights.as_yaml(),
         Path("docs/reference/reasons/btp.md"): reasons.page(),
         Path("docs/reference/settings/btp.md"): flags.page(),
+    }
+
+
+def _component() -> dict[Path, str]:
+    return {
+        Path("docs/reference/reasons/component.md"): component_reasons.page(),
     }
 
 

@@ -1,0 +1,377 @@
+"""Every reason that a Component can show, and what it means to whom.
+
+There are two vocabularies. The condition `Ready` speaks the original's eleven words, because alerts and scripts compare
+them; they tell how far a pass came, not what was wrong. What was wrong is the *cause*: a word of ours, carried by the
+conditions `Reconciling` and `Stalled`, which the original does not have. `stellwerk explain` knows both.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from stellwerk.operators.component.api_status import State
+
+
+class Reason(StrEnum):
+    """Why a Component is in its state: the reason of its condition Ready."""
+
+    FirstSeen = "FirstSeen"
+    Retrying = "Retrying"
+    Restarting = "Restarting"
+    Processing = "Processing"
+    Ready = "Ready"
+    Error = "Error"
+    Timeout = "Timeout"
+    Suspended = "Suspended"
+    DeletionRetrying = "DeletionRetrying"
+    DeletionBlocked = "DeletionBlocked"
+    DeletionProcessing = "DeletionProcessing"
+
+
+class Cause(StrEnum):
+    """What is missing or wrong: the reason of Reconciling or Stalled."""
+
+    ObjectsNotReady = "ObjectsNotReady"
+    SourceNotReady = "SourceNotReady"
+    SourceUnusable = "SourceUnusable"
+    WaitingForPin = "WaitingForPin"
+    ReferenceNotFound = "ReferenceNotFound"
+    DependencyNotReady = "DependencyNotReady"
+    DependencyCycle = "DependencyCycle"
+    DependantsExist = "DependantsExist"
+    TypesInUse = "TypesInUse"
+    ForeignFinalizers = "ForeignFinalizers"
+    InvalidSpec = "InvalidSpec"
+    InvalidKubeConfig = "InvalidKubeConfig"
+    CrossNamespaceReference = "CrossNamespaceReference"
+    ServiceAccountRequired = "ServiceAccountRequired"
+    RenderingFailed = "RenderingFailed"
+    InvalidObjects = "InvalidObjects"
+    ApplyFailed = "ApplyFailed"
+    ClusterUnreachable = "ClusterUnreachable"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Meaning:
+    """What a reason or cause stands for.
+
+    `message` is what the condition says when the caller knows nothing more precise; empty where there is always
+    something precise to say. `causes`, `check` and `fix` are for people, one sentence or command each.
+    """
+
+    state: State
+    message: str = ""
+    meaning: str
+    causes: tuple[str, ...] = ()
+    check: tuple[str, ...] = ()
+    fix: tuple[str, ...] = ()
+    only_you_can_mend_it: bool = False
+    """Waiting does not help; somebody has to change something."""
+
+    @property
+    def turn(self) -> str:
+        """Who has to act next, in one sentence."""
+        return _YOURS if self.only_you_can_mend_it else _TURNS[self.state]
+
+
+_YOURS = "It is your turn; the operator goes on as soon as the cause is gone."
+_ITSELF = "Nobody has to act; the operator goes on by itself."
+_TURNS = {
+    State.Ready: "Nobody has to act.",
+    State.Processing: _ITSELF,
+    State.Deleting: _ITSELF,
+    State.Pending: "The operator goes on as soon as what is missing appears, and looks at least every retryInterval.",
+    State.DeletionPending: "The operator goes on as soon as nobody needs the Component any more.",
+    State.Error: "The operator tries again: on every change, and later and later without one.",
+}
+
+_WHY = "stellwerk why comp/NAME -n NAMESPACE"
+_SHOW = "kubectl get components -A -o wide"
+_INVENTORY = "stellwerk tree comp/NAME -n NAMESPACE"
+_SOURCES = "kubectl get gitrepositories,ocirepositories,buckets,helmcharts -A"
+_CYCLE_FIX = "Remove the entry from spec.dependencies of one of the Components that the message names."
+
+MEANINGS: dict[Reason | Cause, Meaning] = {
+    # ---- how far a pass came
+    Reason.FirstSeen: Meaning(
+        state=State.Pending,
+        message="First seen",
+        meaning="The Component is new; the operator starts with it at once.",
+    ),
+    Reason.Retrying: Meaning(
+        state=State.Pending,
+        meaning="Something that the Component needs is not there yet. Its objects are left as they are.",
+        causes=(
+            "The source does not exist or is not ready.",
+            "A Secret, a ConfigMap or a key that the spec names does not exist.",
+            "spec.revision or spec.digest pins another artifact than the source has.",
+            "A Component listed in spec.dependencies is not ready.",
+        ),
+        check=(_WHY, _SOURCES),
+        fix=("Provide what the message names.",),
+    ),
+    Reason.Restarting: Meaning(
+        state=State.Processing,
+        message="Restarting processing: the component, its source or its references have changed",
+        meaning="Spec, annotations, source, Secrets or ConfigMaps have changed; the work begins anew, and the timeout "
+        "with it.",
+    ),
+    Reason.Processing: Meaning(
+        state=State.Processing,
+        message="Waiting for dependent resources to become ready",
+        meaning="The objects are being applied, or are not ready yet. The message names the first ones.",
+        causes=("Pods start slowly, or cannot start.", "A wave is waited for before the next one is applied."),
+        check=(_WHY, _INVENTORY),
+    ),
+    Reason.Ready: Meaning(
+        state=State.Ready,
+        message="Dependent resources successfully reconciled",
+        meaning="All objects are applied and ready.",
+    ),
+    Reason.Error: Meaning(
+        state=State.Error,
+        meaning="The Component could not be brought to what it asks for. The message names the cause.",
+        causes=(
+            "The manifests cannot be rendered.",
+            "The API server refuses an object.",
+            "The spec asks for something impossible.",
+        ),
+        check=(_WHY,),
+        fix=("Remove the cause that the message names.",),
+    ),
+    Reason.Timeout: Meaning(
+        state=State.Error,
+        message="Timed out waiting for dependent resources to become ready",
+        meaning="The objects were not ready within spec.timeout. The work goes on; when they become ready, so does the "
+        "Component.",
+        causes=("Pods cannot start.", "spec.timeout is too short for what is deployed."),
+        check=(_WHY, _INVENTORY),
+        fix=("Mend the object that the message names, or raise spec.timeout.",),
+        only_you_can_mend_it=True,
+    ),
+    Reason.Suspended: Meaning(
+        state=State.Pending,
+        message="Reconciliation is suspended",
+        meaning="spec.suspend is true: nothing is applied. A deletion is still carried out.",
+        check=(_SHOW,),
+        fix=("stellwerk resume comp/NAME -n NAMESPACE",),
+        only_you_can_mend_it=True,
+    ),
+    Reason.DeletionRetrying: Meaning(
+        state=State.DeletionPending,
+        meaning="The Component is to be deleted, and something keeps it from that.",
+        causes=(
+            "Other Components list it in spec.dependencies.",
+            "The Secret with the kubeconfig is gone, so the objects cannot be reached.",
+        ),
+        check=(_WHY,),
+        fix=("Delete the Components that the message names, or provide the Secret.",),
+    ),
+    Reason.DeletionBlocked: Meaning(
+        state=State.Deleting,
+        meaning="The deletion waits, and nothing was deleted: the Component's controllers are still needed.",
+        causes=(
+            "Others have instances of kinds that the Component brings.",
+            "Somebody else has put a finalizer on the Component.",
+        ),
+        check=(_WHY,),
+        fix=("Delete the instances that the message names, or have the finalizer's owner remove it.",),
+        only_you_can_mend_it=True,
+    ),
+    Reason.DeletionProcessing: Meaning(
+        state=State.Deleting,
+        message="Deleting dependent resources",
+        meaning="The objects are being deleted, wave by wave.",
+        causes=("An object has a finalizer whose controller takes its time, or is gone.",),
+        check=(_WHY, _INVENTORY),
+    ),
+    # ---- what is missing or wrong
+    Cause.ObjectsNotReady: Meaning(
+        state=State.Processing,
+        meaning="Objects are applied and not ready yet.",
+        check=(_WHY, _INVENTORY),
+    ),
+    Cause.SourceNotReady: Meaning(
+        state=State.Pending,
+        meaning="The source does not exist, its kind is not served, or it has no artifact for its present spec.",
+        causes=(
+            "The name or namespace in spec.sourceRef is wrong.",
+            "flux's source-controller is not installed, or cannot reach the repository.",
+        ),
+        check=(_SOURCES, _WHY),
+        fix=("Correct spec.sourceRef, or mend the source that the message names.",),
+    ),
+    Cause.SourceUnusable: Meaning(
+        state=State.Error,
+        meaning="The artifact could not be downloaded, or is not what was promised.",
+        causes=(
+            "The server does not answer, or refuses.",
+            "The content does not have the digest that the source names.",
+            "The archive is broken, too large, or holds paths that lead out of it.",
+            "The address is one that the operator may not call (--egress-allow).",
+        ),
+        check=(_WHY,),
+    ),
+    Cause.WaitingForPin: Meaning(
+        state=State.Pending,
+        meaning="spec.revision or spec.digest asks for another artifact than the source has.",
+        check=("kubectl get comp NAME -n NAMESPACE -o jsonpath='{.status.sourceRef.artifact}'",),
+        fix=("Have the source deliver that revision, or change the pin.",),
+        only_you_can_mend_it=True,
+    ),
+    Cause.ReferenceNotFound: Meaning(
+        state=State.Pending,
+        meaning="A Secret, a ConfigMap or a key that the spec names does not exist.",
+        causes=("It lies in another namespace: references are to the Component's own.",),
+        check=("kubectl -n NAMESPACE get secrets,configmaps",),
+        fix=("Create what the message names.",),
+        only_you_can_mend_it=True,
+    ),
+    Cause.DependencyNotReady: Meaning(
+        state=State.Pending,
+        meaning="A Component listed in spec.dependencies does not exist, is not ready, or has not taken over the same "
+        "revision of the common source yet.",
+        check=(_SHOW, _WHY),
+        fix=("Mend the Component that the message names.",),
+    ),
+    Cause.DependencyCycle: Meaning(
+        state=State.Error,
+        meaning="Components depend on each other in a circle, so none of them can be first. Deleting them all works.",
+        causes=("A Component lists itself, or one that lists it in turn.",),
+        check=(
+            "kubectl get components -A -o custom-columns=NS:.metadata.namespace,N:.metadata.name,D:.spec.dependencies",
+        ),
+        fix=(_CYCLE_FIX,),
+        only_you_can_mend_it=True,
+    ),
+    Cause.DependantsExist: Meaning(
+        state=State.DeletionPending,
+        meaning="Other Components list this one in spec.dependencies; it is kept until they are gone.",
+        check=(_SHOW,),
+        fix=("Delete the Components that the message names, or remove their dependency.",),
+        only_you_can_mend_it=True,
+    ),
+    Cause.TypesInUse: Meaning(
+        state=State.Deleting,
+        meaning="Others have instances of kinds that this Component brings; without it nobody would care for them.",
+        check=(_WHY,),
+        fix=("Delete the instances of the kind that the message names.",),
+        only_you_can_mend_it=True,
+    ),
+    Cause.ForeignFinalizers: Meaning(
+        state=State.Deleting,
+        meaning="Somebody else has put a finalizer on the Component and wants to act before its objects go.",
+        check=("kubectl get comp NAME -n NAMESPACE -o jsonpath='{.metadata.finalizers}'",),
+        fix=("Have the owner of the finalizer remove it.",),
+        only_you_can_mend_it=True,
+    ),
+    Cause.InvalidSpec: Meaning(
+        state=State.Error,
+        meaning="The spec has a value that the schema cannot refuse, and that has no meaning.",
+        fix=("Correct the field that the message names.",),
+        only_you_can_mend_it=True,
+    ),
+    Cause.InvalidKubeConfig: Meaning(
+        state=State.Error,
+        meaning="The kubeconfig cannot be used.",
+        causes=("It runs a plugin, reads files, skips verification, goes through a proxy, or is no kubeconfig.",),
+        check=("kubectl --kubeconfig FILE config view --minify",),
+        fix=("Put a kubeconfig into the Secret in which everything is inline: certificates, token, server.",),
+        only_you_can_mend_it=True,
+    ),
+    Cause.CrossNamespaceReference: Meaning(
+        state=State.Error,
+        meaning="The spec names a source or a Component in another namespace, and the operator runs with "
+        "--no-cross-namespace-refs.",
+        fix=("Move the source or dependency into the Component's namespace.",),
+        only_you_can_mend_it=True,
+    ),
+    Cause.ServiceAccountRequired: Meaning(
+        state=State.Error,
+        meaning="The operator runs with --tenancy=strict, and the Component says no serviceAccountName.",
+        fix=("Set spec.serviceAccountName, or have the operator run with --default-service-account.",),
+        only_you_can_mend_it=True,
+    ),
+    Cause.RenderingFailed: Meaning(
+        state=State.Error,
+        meaning="The files of the source could not be made into objects. The message names file and line.",
+        causes=(
+            "spec.path is wrong; a HelmChart has its files in a folder named after the chart.",
+            "A template fails, a value is missing, or a file cannot be decrypted.",
+        ),
+        check=("stellwerk render -f component.yaml --path FOLDER", "stellwerk values comp/NAME -n NAMESPACE"),
+        fix=("Correct the file, or the values.",),
+        only_you_can_mend_it=True,
+    ),
+    Cause.InvalidObjects: Meaning(
+        state=State.Error,
+        meaning="The rendered objects cannot be applied together; nothing was written.",
+        causes=(
+            "An object appears twice, has no name, or is of a kind that the cluster does not serve.",
+            "A label, annotation or policy annotation has a value without meaning.",
+            "An object belongs to another Component.",
+        ),
+        fix=("Correct the object that the message names.",),
+        only_you_can_mend_it=True,
+    ),
+    Cause.ApplyFailed: Meaning(
+        state=State.Error,
+        meaning="The API server did not take an object. The message names it, and who refused.",
+        causes=(
+            "The account that the Component acts as lacks a right.",
+            "A quota, a policy or an admission webhook refuses the object.",
+        ),
+        check=("kubectl auth can-i patch deployments -n NAMESPACE --as=system:serviceaccount:NAMESPACE:NAME",),
+        fix=("Remove the cause that the message names.",),
+    ),
+    Cause.ClusterUnreachable: Meaning(
+        state=State.Error,
+        meaning="The API server of the target cluster does not answer.",
+        causes=("The cluster is down, or the kubeconfig's server or certificate is wrong.",),
+        check=(_WHY,),
+    ),
+}
+
+
+# ---- the reference page
+
+
+def page() -> str:
+    """The reference page of all reasons and causes, as Markdown."""
+    parts = [_HEAD, *_rows(Reason), "", _CAUSES_HEAD, *_rows(Cause), ""]
+    return "\n".join([*parts, *(_section(word, meaning) for word, meaning in MEANINGS.items())])
+
+
+_HEAD = """# Reasons of a Component
+
+The condition `Ready` of a Component carries one of the first eleven words, as with the original operator.
+`stellwerk explain REASON` prints the same text.
+
+| reason | state | meaning |
+| --- | --- | --- |"""
+
+_CAUSES_HEAD = """While a Component is not ready, the condition `Reconciling` (waiting may help) or `Stalled` (it will
+not) names the cause.
+
+| cause | state | meaning |
+| --- | --- | --- |"""
+
+
+def _rows(words: type[Reason] | type[Cause]) -> list[str]:
+    found = [(word, MEANINGS[word]) for word in words]
+    return [f"| [`{word}`](#{word.lower()}) | {meaning.state} | {meaning.meaning} |" for word, meaning in found]
+
+
+def _section(word: Reason | Cause, meaning: Meaning) -> str:
+    lines = [f"## {word}", "", f"State **{meaning.state}**. {meaning.meaning} {meaning.turn}", ""]
+    if meaning.message:
+        lines += [f"Message: `{meaning.message}`", ""]
+    for title, entries in (
+        ("Causes", meaning.causes),
+        ("How to check", tuple(f"`{line}`" for line in meaning.check)),
+        ("How to fix", meaning.fix),
+    ):
+        if entries:
+            lines += [f"{title}:", "", *(f"- {entry}" for entry in entries), ""]
+    return "\n".join(lines)

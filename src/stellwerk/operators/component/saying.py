@@ -1,0 +1,97 @@
+"""What a pass has to say, as the status shows it.
+
+The state follows from the reason, and the conditions from both: `Ready` for everybody, and one of kstatus' two beside
+it while the Component is not ready. `Stalled` is said only where waiting will not help: kstatus takes it for a failure,
+and a flux health check or a `helm --wait` above us should go on waiting through an outage, but not through a typing
+error.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+import msgspec
+
+from stellwerk.kube.meta import Condition
+from stellwerk.operators.component.api_status import READY, RECONCILING, STALLED, ComponentStatus, State
+from stellwerk.operators.component.reasons import MEANINGS, Cause, Reason
+from stellwerk.runtime import conditions
+from stellwerk.runtime.contract import Severity
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Saying:
+    """What a pass has to say about a Component. `message` may be empty where the reason has a text of its own."""
+
+    reason: Reason
+    message: str = ""
+    cause: Cause | None = None
+    state: State | None = None
+    """None: the reason's own. A Timeout may be Pending."""
+
+    @property
+    def effective_state(self) -> State:
+        """The state that is shown."""
+        return self.state or MEANINGS[self.reason].state
+
+    @property
+    def text(self) -> str:
+        """The message that is shown. Raises `ValueError` where a reason without a text of its own was given none."""
+        text = self.message or MEANINGS[self.reason].message
+        if not text:
+            raise ValueError(f"{self.reason} needs a message")
+        return text[0].upper() + text[1:]
+
+    @property
+    def severity(self) -> Severity:
+        """The type of the Event that tells it."""
+        return Severity.WARNING if self.effective_state is State.Error else Severity.NORMAL
+
+    @property
+    def word(self) -> str:
+        """The most precise word."""
+        return (self.cause or self.reason).value
+
+    @property
+    def is_stalled(self) -> bool:
+        """Whether only somebody's action can help."""
+        return self.effective_state is State.Error and MEANINGS[self.cause or self.reason].only_you_can_mend_it
+
+
+def status_saying(status: ComponentStatus, saying: Saying, *, generation: int, now: datetime) -> ComponentStatus:
+    """The status with this state and these conditions; all else stays. Equal words give an equal status."""
+    return msgspec.structs.replace(
+        status,
+        observed_generation=generation,
+        state=saying.effective_state,
+        conditions=_conditions(status.conditions, saying, generation, now),
+    )
+
+
+def ready_status(state: State) -> str:
+    """The status of the condition Ready in a state."""
+    return {State.Ready: "True", State.Error: "False"}.get(state, "Unknown")
+
+
+def _conditions(former: tuple[Condition, ...], saying: Saying, generation: int, now: datetime) -> tuple[Condition, ...]:
+    def condition(type_: str, status: str, reason: str) -> Condition:
+        return Condition(type=type_, status=status, reason=reason, message=saying.text, observed_generation=generation)
+
+    ready = condition(READY, ready_status(saying.effective_state), saying.reason.value)
+    said = conditions.set_condition(former, ready, now)
+    true = _beside_ready(saying)
+    for type_ in (RECONCILING, STALLED):
+        said = (
+            conditions.set_condition(said, condition(type_, "True", saying.word), now)
+            if type_ == true
+            else conditions.without(said, type_)
+        )
+    return said
+
+
+def _beside_ready(saying: Saying) -> str:
+    """Which of kstatus' conditions is true; empty: none."""
+    if saying.effective_state is State.Ready or saying.reason is Reason.Suspended:
+        return ""
+    return STALLED if saying.is_stalled else RECONCILING

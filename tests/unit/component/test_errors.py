@@ -1,0 +1,88 @@
+"""A failure says in which words the Component shows it, and when it is worth another try."""
+
+from __future__ import annotations
+
+import pytest
+
+from stellwerk.apply.errors import ApplyError, InvalidSet, Problem
+from stellwerk.kube.errors import ApiError, Forbidden, LoginFailed, Status, Unreachable
+from stellwerk.kube.names import ObjectKey
+from stellwerk.operators.component import errors
+from stellwerk.operators.component.api_status import State
+from stellwerk.operators.component.reasons import Cause, Reason
+from stellwerk.render.errors import InvalidValues, PathNotFound, RenderError, WrongDigest
+from stellwerk.runtime.contract import Retry
+
+KEY = ObjectKey("shop", "web")
+
+
+def test_what_may_still_come_is_pending_and_not_an_error() -> None:
+    missing = errors.ReferencesUnresolved(["/decryption: error loading secret shop/keys: not found"])
+
+    assert missing.saying().effective_state is State.Pending
+    assert missing.saying(deleting=True).reason is Reason.DeletionRetrying
+    assert missing.saying(deleting=True).effective_state is State.DeletionPending
+    assert missing.retry_after_seconds == 10
+
+
+def test_waiting_for_other_components_takes_the_retry_interval() -> None:
+    waiting = (errors.DependencyNotReady(KEY, "not ready"), errors.StillNeeded([KEY]))
+
+    assert [failure.retry_after_seconds for failure in waiting] == [None, None]
+    assert all(failure.retriable for failure in waiting)
+
+
+def test_what_only_an_edit_can_help_is_an_error_that_waits_for_a_change() -> None:
+    for failure in (
+        errors.InvalidSpec("reapplyInterval", "'soon' is not a duration"),
+        errors.DependencyCycle([KEY]),
+        errors.CrossNamespaceReference("sourceRef.fluxBucket", ObjectKey("infra", "b")),
+        errors.ServiceAccountRequired(),
+        errors.InvalidKubeConfig(KEY, "it runs a plugin"),
+    ):
+        assert failure.retry is Retry.WHEN_CHANGED
+        assert failure.saying().effective_state is State.Error
+        assert failure.saying().is_stalled
+
+
+def test_after_the_timeout_the_reason_is_timeout_in_either_state() -> None:
+    retriable, hard = errors.SourceNotReady("/sourceRef", "not found"), errors.ApplyFailed("no quota")
+
+    assert (retriable.saying(timed_out=True).reason, retriable.saying(timed_out=True).effective_state) == (
+        Reason.Timeout,
+        State.Pending,
+    )
+    assert hard.saying(timed_out=True).effective_state is State.Error
+
+
+def test_the_messages_are_those_that_scripts_look_for() -> None:
+    other = ObjectKey("infra", "dns")
+
+    assert str(errors.StillNeeded([KEY])) == "deletion blocked by depending component shop/web"
+    assert str(errors.StillNeeded([KEY, other, other])).endswith("shop/web (and 2 others)")
+    assert str(errors.DependencyNotReady(KEY, "not ready")) == "dependent component shop/web not ready"
+    assert str(errors.DependencyCycle([KEY, other])).startswith(
+        "components depend on each other in a circle: shop/web -> infra/dns -> shop/web;"
+    )
+
+
+@pytest.mark.parametrize(
+    ("error", "cause", "begins"),
+    [
+        (WrongDigest("other"), Cause.SourceUnusable, "error reconciling dependent resources: error rendering"),
+        (PathNotFound("deploy"), Cause.RenderingFailed, "error reconciling dependent resources: error rendering"),
+        (InvalidValues("secret shop/v", "no mapping"), Cause.RenderingFailed, "error reconciling dependent resources"),
+        (InvalidSet([Problem("Job a", "twice")]), Cause.InvalidObjects, "error reconciling dependent resources: Job"),
+        (Unreachable("refused"), Cause.ClusterUnreachable, "error reconciling dependent resources: refused"),
+        (LoginFailed("no token"), Cause.ClusterUnreachable, "error reconciling dependent resources: no token"),
+        (Forbidden(Status(message="may not")), Cause.ApplyFailed, "error reconciling dependent resources: may not"),
+    ],
+)
+def test_a_failure_of_the_rooms_below_has_its_cause(
+    error: RenderError | ApplyError | ApiError, cause: Cause, begins: str
+) -> None:
+    failure = errors.failure_of(error)
+
+    assert failure.cause is cause
+    assert failure.saying().effective_state is State.Error
+    assert str(failure).startswith(begins)

@@ -1,0 +1,43 @@
+"""Every reason and cause of a Component has one meaning, and the eleven words of the original have their states."""
+
+from __future__ import annotations
+
+import pytest
+
+from stellwerk.operators.component import reasons
+from stellwerk.operators.component.api_status import State
+from stellwerk.operators.component.reasons import MEANINGS, Cause, Reason
+
+STATES = {
+    State.Ready: {"Ready"},
+    State.Pending: {"FirstSeen", "Retrying", "Suspended"},
+    State.Processing: {"Restarting", "Processing"},
+    State.Error: {"Error", "Timeout"},
+    State.DeletionPending: {"DeletionRetrying"},
+    State.Deleting: {"DeletionBlocked", "DeletionProcessing"},
+}
+
+
+def test_the_eleven_published_reasons_have_their_published_states() -> None:
+    assert {state: {r.value for r in Reason if MEANINGS[r].state is state} for state in State} == STATES
+    assert len(Reason) == 11
+
+
+def test_every_word_is_in_the_table_under_its_own_name_and_stands_for_one_thing() -> None:
+    words = [word.value for word in (*Reason, *Cause)]
+
+    assert len(words) == len(set(words))
+    assert set(MEANINGS) == {*Reason, *Cause}
+    assert all(word.name == word.value for word in (*Reason, *Cause))
+
+
+@pytest.mark.parametrize("word", [word for word, meaning in MEANINGS.items() if meaning.only_you_can_mend_it])
+def test_whoever_has_to_act_is_told_how(word: Reason | Cause) -> None:
+    assert MEANINGS[word].fix
+    assert MEANINGS[word].turn.startswith("It is your turn")
+
+
+def test_the_page_has_a_row_and_a_section_for_every_word() -> None:
+    page = reasons.page()
+
+    assert all(f"\n## {word}\n" in page and f"(#{word.lower()})" in page for word in (*Reason, *Cause))

@@ -1,0 +1,105 @@
+"""State and conditions follow from what a pass has to say, as the original, kstatus and people read them."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import msgspec
+import pytest
+
+from stellwerk.kube.meta import Condition
+from stellwerk.operators.component.api_status import NEW, ComponentStatus, State
+from stellwerk.operators.component.reasons import MEANINGS, Cause, Reason
+from stellwerk.operators.component.saying import Saying, status_saying
+from stellwerk.runtime.conditions import find
+from stellwerk.runtime.contract import Severity
+
+NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
+LATER = NOW + timedelta(minutes=1)
+
+
+def said(saying: Saying, former: ComponentStatus = NEW, now: datetime = NOW) -> ComponentStatus:
+    return status_saying(former, saying, generation=3, now=now)
+
+
+def condition(status: ComponentStatus, type_: str) -> Condition:
+    found = find(status.conditions, type_)
+    assert found is not None
+    return found
+
+
+@pytest.mark.parametrize(
+    ("state", "ready"),
+    [
+        (State.Ready, "True"),
+        (State.Error, "False"),
+        (State.Pending, "Unknown"),
+        (State.Processing, "Unknown"),
+        (State.DeletionPending, "Unknown"),
+        (State.Deleting, "Unknown"),
+    ],
+)
+def test_ready_is_true_false_or_unknown_by_the_state(state: State, ready: str) -> None:
+    for reason in (reason for reason in Reason if MEANINGS[reason].state is state):
+        status = said(Saying(reason=reason, message="because"))
+
+        assert status.state is state
+        assert condition(status, "Ready").status == ready
+        assert condition(status, "Ready").reason == reason
+        assert condition(status, "Ready").observed_generation == status.observed_generation == 3
+
+
+def test_a_ready_or_suspended_component_carries_no_further_condition() -> None:
+    busy = said(Saying(reason=Reason.Processing, cause=Cause.ObjectsNotReady))
+
+    for reason in (Reason.Ready, Reason.Suspended):
+        assert [one.type for one in said(Saying(reason=reason), busy).conditions] == ["Ready"]
+
+
+def test_what_waiting_may_help_is_reconciling_and_names_the_cause() -> None:
+    for saying in (
+        Saying(reason=Reason.Retrying, message="no", cause=Cause.DependencyNotReady),
+        Saying(reason=Reason.Error, message="quota", cause=Cause.ApplyFailed),
+        Saying(reason=Reason.DeletionBlocked, message="others have some", cause=Cause.TypesInUse),
+    ):
+        status = said(saying)
+
+        assert [one.type for one in status.conditions] == ["Ready", "Reconciling"]
+        assert condition(status, "Reconciling").reason == saying.cause
+
+
+def test_what_only_somebody_can_mend_is_stalled() -> None:
+    status = said(Saying(reason=Reason.Error, message="a circle", cause=Cause.DependencyCycle))
+    late = said(Saying(reason=Reason.Timeout))
+
+    assert condition(status, "Stalled").reason == "DependencyCycle"
+    assert condition(late, "Stalled").reason == "Timeout"
+    assert find(status.conditions, "Reconciling") is None
+
+
+def test_a_timeout_that_is_retried_is_pending_and_not_stalled() -> None:
+    status = said(Saying(reason=Reason.Timeout, message="no source", cause=Cause.SourceNotReady, state=State.Pending))
+
+    assert status.state is State.Pending
+    assert condition(status, "Reconciling").reason == "SourceNotReady"
+
+
+def test_messages_begin_with_a_capital_letter_and_default_to_the_reasons_own() -> None:
+    assert condition(said(Saying(reason=Reason.Error, message="error x")), "Ready").message == "Error x"
+    assert condition(said(Saying(reason=Reason.FirstSeen)), "Ready").message == "First seen"
+    assert Saying(reason=Reason.Ready).text == "Dependent resources successfully reconciled"
+    with pytest.raises(ValueError, match="Retrying needs a message"):
+        said(Saying(reason=Reason.Retrying))
+
+
+def test_only_errors_are_warnings() -> None:
+    assert Saying(reason=Reason.Error, message="x").severity is Severity.WARNING
+    assert Saying(reason=Reason.Timeout, state=State.Pending).severity is Severity.NORMAL
+
+
+def test_saying_the_same_again_changes_nothing_and_all_else_stays() -> None:
+    saying = Saying(reason=Reason.Error, message="no quota", cause=Cause.ApplyFailed)
+    first = msgspec.structs.replace(said(saying), revision=7, processing_digest="d")
+
+    assert said(saying, first, LATER) == first
+    assert said(Saying(reason=Reason.Ready), first, LATER).revision == 7
