@@ -1,0 +1,220 @@
+"""What can go wrong on the way from a source to objects.
+
+    RenderError                     the tree's root; `str()` is a sentence for people
+    ├── SourceError                 the files could not be had
+    │   ├── EgressRefused           the address is not one that may be called
+    │   ├── Unavailable             no answer, a late one, or a refusal; keeps the HTTP status
+    │   ├── IncompleteAnswer        an answer without what was asked for: a header, a target of a redirect
+    │   ├── WrongDigest             the content is not the content that was promised
+    │   └── BadArchive              an archive that is broken, harmful or too large; knows the entry
+    ├── PathNotFound                `spec.path` names nothing in the files
+    │   └── NotADirectory           it names a file
+    ├── InvalidValues               values that are no mapping, or no YAML; knows the source, quotes nothing of it
+    ├── Unrenderable                the renderer refused the files; knows file, line and column as far as they are known
+    │   ├── InvalidChart  InvalidConfig  RefusedValues  TemplateFailed  InvalidManifest  KustomizeFailed
+    │   ├── SubstituteFailed  PatchFailed  DecryptFailed  UnsupportedHook  LimitExceeded
+    │   └── LookupFailed            a template asked the cluster and got no answer; `__cause__` says why
+    └── WorkerError                 the renderer itself
+        ├── RendererMissing         it was not built or not packaged
+        ├── RendererTimeout         it took longer than the budget and was killed
+        ├── RendererGone            it died while it rendered
+        ├── RendererClosed          it was told to end
+        └── RendererBroken          it does not keep to the protocol: a bug of ours
+
+`transient` says whether the same request may succeed later though nobody changes anything. What a failure means for a
+custom resource (reason, retry) is for the operator to say. No text carries a value of a Secret or the login in a URL.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+
+class RenderError(Exception):
+    """Anything that went wrong on the way from a source to objects."""
+
+    transient: ClassVar[bool] = False
+    """Whether time alone may mend it."""
+
+
+# ---- the files
+
+
+class SourceError(RenderError):
+    """The files could not be had."""
+
+
+class EgressRefused(SourceError):
+    """The address is not one that may be called."""
+
+
+class Unavailable(SourceError):
+    """The server did not answer, or with something other than what was asked for. `status` 0: no answer at all."""
+
+    transient = True
+
+    def __init__(self, message: str, *, status: int = 0) -> None:
+        self.status = status
+        super().__init__(message)
+
+
+class IncompleteAnswer(SourceError):
+    """The server answered without something that is needed."""
+
+
+class WrongDigest(SourceError):
+    """The content is not what was promised. Sources are replaced while they are fetched, so a later try may fit."""
+
+    transient = True
+
+
+class BadArchive(SourceError):
+    """An archive that is broken, harmful or too large. Nothing of it was used."""
+
+    def __init__(self, why: str, *, entry: str = "") -> None:
+        self.why = why
+        self.entry = entry
+        super().__init__(f"archive entry {shown(entry)}: {why}" if entry else f"archive: {why}")
+
+
+# ---- what was asked of them
+
+
+class PathNotFound(RenderError):
+    """The path names nothing in the files."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        super().__init__(f"{self._what}: {path}")
+
+    _what: ClassVar[str] = "no such file or directory"
+
+
+class NotADirectory(PathNotFound):
+    """The path names a file."""
+
+    _what = "not a directory"
+
+
+class InvalidValues(RenderError):
+    """Values that cannot be used. `source` names a Secret and its key, or a field; nothing of the content is quoted."""
+
+    def __init__(self, source: str, why: str, *, line: int = 0) -> None:
+        self.source = source
+        self.why = why
+        self.line = line
+        super().__init__(f"values of {_place(source, line, 0)}: {why}")
+
+
+# ---- what the renderer says
+
+
+class Unrenderable(RenderError):
+    """The renderer refused the files. `file` is a path in them; `line` and `column` count from 1, 0 where unknown."""
+
+    def __init__(self, why: str, *, file: str = "", line: int = 0, column: int = 0) -> None:
+        self.why = why
+        self.file = file
+        self.line = line
+        self.column = column
+        super().__init__(f"{_place(file, line, column)}: {why}" if file else why)
+
+
+class InvalidChart(Unrenderable):
+    """Chart.yaml, a dependency or a schema is wrong."""
+
+
+class InvalidConfig(Unrenderable):
+    """.component-config.yaml or .component-ignore is wrong."""
+
+
+class RefusedValues(Unrenderable):
+    """The chart or kustomization does not take these values."""
+
+
+class TemplateFailed(Unrenderable):
+    """A template does not parse or does not run."""
+
+
+class InvalidManifest(Unrenderable):
+    """What was rendered is no Kubernetes object."""
+
+
+class KustomizeFailed(Unrenderable):
+    """Kustomize does not take the files."""
+
+
+class SubstituteFailed(Unrenderable):
+    """A ${...} expression is wrong."""
+
+
+class PatchFailed(Unrenderable):
+    """postBuild.patches or postBuild.images do not fit the objects."""
+
+
+class DecryptFailed(Unrenderable):
+    """No key fits, or an encrypted file was changed."""
+
+
+class UnsupportedHook(Unrenderable):
+    """A Helm hook that has no counterpart here."""
+
+
+class LimitExceeded(Unrenderable):
+    """Too much output, too many objects, too deep, or more memory than one rendering may take."""
+
+
+class LookupFailed(Unrenderable):
+    """A template asked the cluster and got no answer. `__cause__` is what the lookup raised."""
+
+    transient = True
+
+
+# ---- the renderer itself
+
+
+class WorkerError(RenderError):
+    """The renderer could not do its work; the files may be all right."""
+
+
+class RendererMissing(WorkerError):
+    """There is no renderer to start."""
+
+
+class RendererTimeout(WorkerError):
+    """Rendering took longer than its budget and was ended."""
+
+    def __init__(self, seconds: float) -> None:
+        self.seconds = seconds
+        super().__init__(f"rendering took longer than {seconds:g} s and was ended; look for endless loops in templates")
+
+
+class RendererGone(WorkerError):
+    """The renderer died while it rendered."""
+
+    transient = True
+
+
+class RendererClosed(WorkerError):
+    """The renderer was told to end."""
+
+    transient = True
+
+
+class RendererBroken(WorkerError):
+    """The renderer does not keep to the protocol."""
+
+
+def shown(name: str) -> str:
+    """A name from outside as one short line."""
+    text = ascii(name)[1:-1] if not name.isprintable() else name
+    return text if len(text) <= 120 else f"{text[:80]}...{text[-37:]}"
+
+
+def _place(file: str, line: int, column: int) -> str:
+    parts = [shown(file)]
+    if line:
+        parts.append(f"line {line}")
+    if column:
+        parts.append(f"column {column}")
+    return ", ".join(parts)

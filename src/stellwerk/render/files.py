@@ -1,0 +1,141 @@
+"""The files of a source: held in memory only, never changed, known by their digest.
+
+    Files.of({"path": b"content"}) -> Files          a mapping of paths with slashes to bytes
+    files.digest -> str                              sha256 in hex over names and content
+    files.size -> int                                bytes of content
+    files.under("deploy/app") -> Files               what lies below, by its path from there
+    files.below("deploy/app") -> Files               the same files under their full paths
+
+`under` and `below` raise `PathNotFound` ("no such file or directory: ...") or `NotADirectory` ("not a directory: ...").
+A path cannot leave the tree: there is nothing outside, and a leading slash means the root of it.
+
+Folders exist as far as files lie in them. Empty ones say nothing to any generator, so they are not kept; a path that
+names one is reported as missing. An archive with no file at all has a root all the same.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from bisect import bisect_left
+from collections.abc import Iterator, Mapping
+from functools import cached_property
+
+from stellwerk.render.errors import BadArchive, NotADirectory, PathNotFound
+
+LONGEST_PATH = 1_024
+
+
+class Files(Mapping[str, bytes]):
+    """Paths and contents, in the order of the paths. Shared freely: nothing in it changes."""
+
+    def __init__(self, contents: Mapping[str, bytes]) -> None:
+        """`contents` must have clean paths, as `of` makes sure."""
+        self._contents = {path: contents[path] for path in sorted(contents)}
+
+    @classmethod
+    def of(cls, contents: Mapping[str, bytes | str]) -> Files:
+        """Files from paths and contents. Raises `BadArchive` for a path that is absolute, unclean or leaves the tree,
+        and where one is both file and folder."""
+        cleaned: dict[str, bytes] = {}
+        for path, content in contents.items():
+            if len(path) > LONGEST_PATH:
+                raise BadArchive(f"the path is longer than {LONGEST_PATH} characters", entry=path)
+            if not path or clean_path(path) != path:
+                raise BadArchive("the path is not clean: it is absolute, or has empty, `.` or `..` parts", entry=path)
+            cleaned[path] = content.encode() if isinstance(content, str) else bytes(content)
+        check_folders(cleaned)
+        return cls(cleaned)
+
+    def __getitem__(self, path: str) -> bytes:
+        return self._contents[path]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._contents)
+
+    def __len__(self) -> int:
+        return len(self._contents)
+
+    def __contains__(self, path: object) -> bool:
+        return path in self._contents
+
+    def __repr__(self) -> str:
+        return f"Files({len(self)} files, {self.size} bytes, {self.digest[:12]})"
+
+    def __hash__(self) -> int:
+        return hash(self.digest)
+
+    def __eq__(self, other: object) -> bool:
+        return self.digest == other.digest if isinstance(other, Files) else NotImplemented
+
+    @cached_property
+    def size(self) -> int:
+        """Bytes of content and names."""
+        return sum(len(path) + len(content) for path, content in self._contents.items())
+
+    @cached_property
+    def digest(self) -> str:
+        """sha256 in hex over names and contents; lengths are part of it, so that nothing runs together."""
+        found = hashlib.sha256()
+        for path, content in self._contents.items():
+            name = path.encode()
+            found.update(b"%d:%d:" % (len(name), len(content)))
+            found.update(name)
+            found.update(content)
+        return found.hexdigest()
+
+    def under(self, path: str) -> Files:
+        """What lies below a folder, by its path from there."""
+        below = self.below(path)
+        if below is self:
+            return self
+        start = len(clean_path(path.lstrip("/")) or "") + 1
+        return Files({name[start:]: content for name, content in below.items()})
+
+    def below(self, path: str) -> Files:
+        """What lies below a folder, under full paths."""
+        folder = clean_path(path.lstrip("/"))
+        if folder == "":
+            return self
+        if folder is None:
+            raise PathNotFound(path)
+        names = self._below(f"{folder}/")
+        if not names:
+            raise NotADirectory(path) if folder in self._contents else PathNotFound(path)
+        return self if len(names) == len(self) else Files({name: self._contents[name] for name in names})
+
+    def _below(self, prefix: str) -> list[str]:
+        first = bisect_left(self._names, prefix)
+        # "0" is the character after "/".
+        return self._names[first : bisect_left(self._names, f"{prefix[:-1]}0")]
+
+    @cached_property
+    def _names(self) -> list[str]:
+        return list(self._contents)
+
+
+NOTHING = Files({})
+
+
+def clean_path(path: str) -> str | None:
+    """A relative path without empty, `.` and `..` parts; "" is the root, None what is absolute or leaves it."""
+    if path.startswith("/") or "\0" in path:
+        return None
+    parts: list[str] = []
+    for part in path.split("/"):
+        if part == "..":
+            if not parts:
+                return None
+            parts.pop()
+        elif part not in ("", "."):
+            parts.append(part)
+    return "/".join(parts)
+
+
+def check_folders(contents: Mapping[str, bytes]) -> None:
+    """Raises `BadArchive` where a file lies in something that is itself a file."""
+    for path in contents:
+        end = path.find("/")
+        while end >= 0:
+            if path[:end] in contents:
+                raise BadArchive("it is a file and a folder at once", entry=path[:end])
+            end = path.find("/", end + 1)
