@@ -1,0 +1,34 @@
+// Package afterwards is what happens to objects once they are rendered: variables, then patches and images.
+//
+// The order is fixed: a patch sees what substitution made, and nothing substitutes what a patch brings.
+package afterwards
+
+import (
+	"fmt"
+
+	"stellwerk/renderer/objects"
+	"stellwerk/renderer/wire"
+)
+
+// Apply returns the objects after substitution, patches and images. The prefix is that of annotations which steer it.
+func Apply(objs []objects.Object, post wire.PostBuild, prefix string) ([]objects.Object, error) {
+	substituted, err := substitute(objs, post.Substitute, prefix)
+	if err != nil {
+		return nil, err
+	}
+	return transform(substituted, post)
+}
+
+// title is how messages call an object. It holds nothing of the object's content.
+func title(object objects.Object) string {
+	kind, _ := object.Body["kind"].(string)
+	metadata, _ := object.Body["metadata"].(map[string]any)
+	name, _ := metadata["name"].(string)
+	if namespace, _ := metadata["namespace"].(string); namespace != "" {
+		name = namespace + "/" + name
+	}
+	if object.Origin == "" {
+		return fmt.Sprintf("%s %s", kind, name)
+	}
+	return fmt.Sprintf("%s %s (%s)", kind, name, object.Origin)
+}

@@ -1,0 +1,195 @@
+package afterwards
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+
+	"github.com/drone/envsubst"
+	"sigs.k8s.io/yaml"
+
+	"stellwerk/renderer/objects"
+	"stellwerk/renderer/wire"
+)
+
+// substitute replaces ${...} in every object that does not opt out. Without any variable the step does not happen, so
+// that text which merely looks like one survives.
+//
+// An object is substituted as text and read again: ${REPLICAS} alone in a field becomes a number where the value is one.
+func substitute(objs []objects.Object, variables map[string]string, prefix string) ([]objects.Object, error) {
+	if len(variables) == 0 {
+		return objs, nil
+	}
+	room := &room{left: largestOutput}
+	result := make([]objects.Object, len(objs))
+	for index, object := range objs {
+		body, err := substituteObject(object, variables, prefix+"/disableSubstitution", room)
+		if err != nil {
+			return nil, err
+		}
+		result[index] = objects.Object{Body: body, Origin: object.Origin}
+	}
+	return result, nil
+}
+
+func substituteObject(object objects.Object, variables map[string]string, optOut string, room *room) (map[string]any, error) {
+	if annotation(object.Body, optOut) == "true" || !mentions(object.Body) {
+		return object.Body, nil
+	}
+	text, err := yaml.Marshal(object.Body)
+	if err != nil {
+		return nil, &wire.Error{Kind: wire.Internal, Message: title(object) + " cannot be written as YAML"}
+	}
+	expanded, err := expand(string(text), variables, room)
+	if err != nil {
+		return nil, failed(object, err, optOut)
+	}
+	return reread(object, expanded)
+}
+
+// reread keeps the parser's complaint to itself: it may quote what a Secret brought in.
+func reread(object objects.Object, text string) (map[string]any, error) {
+	value, err := objects.Value(object.Origin, []byte(text))
+	body, isObject := value.(map[string]any)
+	if err != nil || !isObject {
+		return nil, &wire.Error{Kind: wire.SubstituteFailed, File: object.Origin, Message: title(object) +
+			" is no valid YAML after the substitution; put quotes around each ${...} whose value has line breaks or special characters"}
+	}
+	return body, nil
+}
+
+func failed(object objects.Object, err error, optOut string) *wire.Error {
+	if problem, ok := err.(*wire.Error); ok {
+		problem.Message = title(object) + ": " + problem.Message
+		problem.File = object.Origin
+		return problem
+	}
+	return &wire.Error{Kind: wire.SubstituteFailed, File: object.Origin, Message: fmt.Sprintf(
+		"%s: %s; write $${ where ${ is meant literally, or annotate the object with %s: \"true\"", title(object), err, optOut)}
+}
+
+func annotation(body map[string]any, key string) string {
+	metadata, _ := body["metadata"].(map[string]any)
+	annotations, _ := metadata["annotations"].(map[string]any)
+	text, _ := annotations[key].(string)
+	return text
+}
+
+// mentions tells whether anything in the object could change. Most objects have neither a dollar nor a backslash.
+func mentions(value any) bool {
+	switch value := value.(type) {
+	case string:
+		return strings.ContainsAny(value, `$\`)
+	case []any:
+		for _, item := range value {
+			if mentions(item) {
+				return true
+			}
+		}
+	case map[string]any:
+		for key, item := range value {
+			if mentions(key) || mentions(item) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// expand is envsubst on a text of any size.
+//
+// The library copies the rest of the text for each escape and recurses for each variable, which a large ConfigMap turns
+// into minutes. So it gets only the pieces that are substitutions; the text between them takes one pass of ours, with
+// the same escapes.
+func expand(text string, variables map[string]string, room *room) (string, error) {
+	var result strings.Builder
+	for text != "" {
+		start := strings.IndexAny(text, `$\`)
+		if start < 0 {
+			start = len(text)
+		}
+		result.WriteString(text[:start])
+		text = text[start:]
+		switch {
+		case len(text) < 2:
+			result.WriteString(text)
+			text = ""
+		case isEscape(text):
+			result.WriteByte(text[1])
+			text = text[2:]
+		case strings.HasPrefix(text, "${"):
+			value, length, err := expandFirst(text, variables, room)
+			if err != nil {
+				return "", err
+			}
+			result.WriteString(value)
+			text = text[length:]
+		default:
+			result.WriteByte(text[0])
+			text = text[1:]
+		}
+		if err := room.fits(result.Len()); err != nil {
+			return "", err
+		}
+	}
+	room.left -= result.Len()
+	return result.String(), nil
+}
+
+func isEscape(text string) bool {
+	pair := text[:2]
+	return pair == "$$" || pair == `\\` || pair == `\/`
+}
+
+// expandFirst finds where the substitution at the start of the text ends, and evaluates it.
+//
+// Its end is some closing brace; defaults may hold more of them. A prefix that the library accepts ends outside of any
+// substitution, so it is right. The tries double, so that a mistake is found in a few of them.
+func expandFirst(text string, variables map[string]string, room *room) (string, int, error) {
+	braces, length := 1, 0
+	for {
+		length = endOfBrace(text, length, braces)
+		piece := text[:length]
+		if err := checkPiece(piece); err != nil {
+			return "", 0, err
+		}
+		template, err := envsubst.Parse(piece)
+		if err == nil {
+			value, err := evaluate(template, piece, variables, room)
+			return value, length, err
+		}
+		if length == len(text) {
+			return "", 0, fmt.Errorf("%s is no substitution: %w", beginning.FindString(text), err)
+		}
+		braces *= 2
+	}
+}
+
+var beginning = regexp.MustCompile(`^\$\{[\pL\pN_]{0,64}[^\pL\pN_\s]?`)
+
+// endOfBrace returns the place behind so many more closing braces, or the end of the text.
+func endOfBrace(text string, from, braces int) int {
+	for ; braces > 0; braces-- {
+		next := strings.IndexByte(text[from:], '}')
+		if next < 0 {
+			return len(text)
+		}
+		from += next + 1
+	}
+	return from
+}
+
+// evaluate runs one piece. The library cuts strings without looking (${v:0:-1}), hence the recover.
+func evaluate(template *envsubst.Template, piece string, variables map[string]string, room *room) (value string, err error) {
+	defer func() {
+		if problem := recover(); problem != nil {
+			value, err = "", fmt.Errorf("%s has a position or length outside of the value", beginning.FindString(piece))
+		}
+	}()
+	meter := meter{piece: piece, room: room}
+	value, err = template.Execute(func(name string) string { return meter.take(name, variables[name]) })
+	if meter.err != nil {
+		return "", meter.err
+	}
+	return value, err
+}

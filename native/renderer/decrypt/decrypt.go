@@ -1,0 +1,140 @@
+// Package decrypt opens files that SOPS encrypted, with keys that exist in memory only.
+//
+// SOPS itself looks for keys in the environment, in home folders, in gpg's keyring and on the network. None of that may
+// happen here: every data key is asked of one key service in this process, which has the age identities and PGP keys of
+// the request and nothing else. What it does not have is an error, never a question to somebody.
+//
+// The MAC over the whole file is always compared. A file that lacks a valid one was changed after its encryption, by
+// somebody who did not need a key for it.
+package decrypt
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/getsops/sops/v3"
+	"github.com/getsops/sops/v3/aes"
+	"github.com/getsops/sops/v3/keyservice"
+	"github.com/getsops/sops/v3/logging"
+	"github.com/sirupsen/logrus"
+
+	"stellwerk/renderer/wire"
+)
+
+func init() {
+	// SOPS logs comments that it could not decrypt, and our standard error is somebody's log.
+	logging.SetLevel(logrus.PanicLevel)
+}
+
+// Decryptor opens encrypted files. It keeps no state but keys and may be shared.
+type Decryptor struct {
+	keys keyring
+}
+
+// New reads the keys: *.agekey are age identities, *.asc PGP private keys, everything else is left alone.
+// Without any key the result is a Decryptor that gives every file back as it is.
+func New(keys map[string][]byte) (*Decryptor, error) {
+	ring, err := readKeys(keys)
+	if err != nil {
+		return nil, err
+	}
+	return &Decryptor{ring}, nil
+}
+
+// File returns the content in the clear, and a file that SOPS did not encrypt unchanged.
+func (d *Decryptor) File(path string, content []byte) (clear []byte, err error) {
+	if d.keys.empty() {
+		return content, nil
+	}
+	format := recognise(content)
+	if format == plain {
+		return content, nil
+	}
+	defer func() {
+		if problem := recover(); problem != nil {
+			clear, err = nil, failed(path, "SOPS cannot read the file: its metadata is malformed")
+		}
+	}()
+	return d.open(path, content, format)
+}
+
+func (d *Decryptor) open(path string, content []byte, format format) ([]byte, error) {
+	if err := checkYAML(format, content); err != nil {
+		return nil, failed(path, err.Error())
+	}
+	tree, err := format.store().LoadEncryptedFile(content)
+	if errors.Is(err, sops.MetadataNotFound) {
+		return content, nil // it only talks about SOPS
+	}
+	if err != nil {
+		return nil, failed(path, "the encrypted file cannot be read as "+string(format)+position(err))
+	}
+	key, err := d.dataKey(path, &tree)
+	if err != nil {
+		return nil, err
+	}
+	if err := unlock(path, &tree, key); err != nil {
+		return nil, err
+	}
+	return emit(path, tree)
+}
+
+// dataKey follows SOPS for key groups (Shamir) and tries age before PGP, which is slower.
+func (d *Decryptor) dataKey(path string, tree *sops.Tree) ([]byte, error) {
+	service := keyservice.NewCustomLocalClient(d.keys)
+	key, err := tree.Metadata.GetDataKeyWithKeyServices([]keyservice.KeyServiceClient{service}, []string{"age", "pgp"})
+	if err == nil {
+		return key, nil
+	}
+	recipients, foreign := recipients(tree)
+	switch {
+	case len(recipients) == 0 && len(foreign) == 0:
+		return nil, failed(path, "the file names no recipient, so no key can open it")
+	case len(recipients) == 0:
+		return nil, failed(path, fmt.Sprintf("the file is encrypted for %s only; add an age or PGP recipient, other key types are not supported",
+			strings.Join(foreign, ", ")))
+	case len(tree.Metadata.KeyGroups) > 1:
+		return nil, failed(path, fmt.Sprintf("the keys at hand open too few of the %d key groups, %d are needed; recipients are %s",
+			len(tree.Metadata.KeyGroups), tree.Metadata.ShamirThreshold, strings.Join(recipients, ", ")))
+	default:
+		return nil, failed(path, fmt.Sprintf("none of the keys at hand opens the file; its recipients are %s", strings.Join(recipients, ", ")))
+	}
+}
+
+// recipients lists who could open the file, and the types of keys which we cannot serve.
+func recipients(tree *sops.Tree) (ours, foreign []string) {
+	for _, group := range tree.Metadata.KeyGroups {
+		for _, key := range group {
+			switch kind := key.TypeToIdentifier(); kind {
+			case "age", "pgp":
+				ours = append(ours, kind+" "+key.ToString())
+			default:
+				foreign = append(foreign, kind)
+			}
+		}
+	}
+	slices.Sort(foreign)
+	return ours, slices.Compact(foreign)
+}
+
+// unlock decrypts in place and compares the MAC.
+func unlock(path string, tree *sops.Tree, key []byte) error {
+	cipher := aes.NewCipher()
+	computed, err := tree.Decrypt(key, cipher)
+	if err != nil {
+		return failed(path, "a value cannot be decrypted: it was changed or moved after the encryption; encrypt the file anew")
+	}
+	stamp := tree.Metadata.LastModified.Format(time.RFC3339)
+	written, err := cipher.Decrypt(tree.Metadata.MessageAuthenticationCode, key, stamp)
+	if err != nil || written != computed {
+		return failed(path, "the MAC does not fit: the file was changed after the encryption; encrypt it anew with sops")
+	}
+	return nil
+}
+
+func failed(path, message string) *wire.Error {
+	return &wire.Error{Kind: wire.DecryptFailed, Message: path + ": " + message, File: path}
+}

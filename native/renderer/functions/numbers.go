@@ -1,0 +1,93 @@
+package functions
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"net/netip"
+	"text/template"
+
+	"github.com/spf13/cast"
+)
+
+// numbers are the functions on bits and addresses.
+func numbers() template.FuncMap {
+	return template.FuncMap{
+		"bitwiseShiftLeft":  bitwiseShiftLeft,
+		"bitwiseShiftRight": bitwiseShiftRight,
+		"bitwiseAnd":        fold(func(a, b uint64) uint64 { return a & b }),
+		"bitwiseOr":         fold(func(a, b uint64) uint64 { return a | b }),
+		"bitwiseXor":        fold(func(a, b uint64) uint64 { return a ^ b }),
+		"parseIPv4Address":  parseIPv4Address,
+		"formatIPv4Address": formatIPv4Address,
+	}
+}
+
+// The value comes last, so that it can be piped in.
+func bitwiseShiftLeft(by, value any) (uint64, error) {
+	count, bits, err := twoWords(by, value)
+	return bits << count, err
+}
+
+func bitwiseShiftRight(by, value any) (uint64, error) {
+	count, bits, err := twoWords(by, value)
+	return bits >> count, err
+}
+
+func fold(operation func(a, b uint64) uint64) func(first any, others ...any) (uint64, error) {
+	return func(first any, others ...any) (uint64, error) {
+		result, err := cast.ToUint64E(first)
+		if err != nil {
+			return 0, notAWord(first)
+		}
+		for _, other := range others {
+			word, err := cast.ToUint64E(other)
+			if err != nil {
+				return 0, notAWord(other)
+			}
+			result = operation(result, word)
+		}
+		return result, nil
+	}
+}
+
+func twoWords(a, b any) (first, second uint64, err error) {
+	if first, err = cast.ToUint64E(a); err != nil {
+		return 0, 0, notAWord(a)
+	}
+	if second, err = cast.ToUint64E(b); err != nil {
+		return 0, 0, notAWord(b)
+	}
+	return first, second, nil
+}
+
+func notAWord(value any) error {
+	return fmt.Errorf("a whole number from 0 is expected, not %s", kindOf(value))
+}
+
+func parseIPv4Address(text string) (uint32, error) {
+	address, err := netip.ParseAddr(text)
+	if err != nil || !address.Is4() {
+		return 0, errors.New("the text is no IPv4 address such as 10.0.0.1")
+	}
+	octets := address.As4()
+	return binary.BigEndian.Uint32(octets[:]), nil
+}
+
+func formatIPv4Address(number any) (string, error) {
+	value, err := cast.ToUint32E(number)
+	if err != nil {
+		return "", notAWord(number)
+	}
+	var octets [4]byte
+	binary.BigEndian.PutUint32(octets[:], value)
+	return netip.AddrFrom4(octets).String(), nil
+}
+
+// required lets 0 and false pass: both are answers.
+func required(message string, value any) (any, error) {
+	if value == nil || value == "" {
+		return nil, errors.New(message)
+	}
+	return value, nil
+}
