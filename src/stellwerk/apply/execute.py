@@ -9,8 +9,7 @@ that a cache can tell when it has caught up.
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable
 from contextlib import suppress
 from dataclasses import dataclass
 from enum import Enum
@@ -36,6 +35,7 @@ from stellwerk.apply.plan import (
     Unchanged,
     confirm,
 )
+from stellwerk.apply.together import CONCURRENCY, together
 from stellwerk.kube.client import Client
 from stellwerk.kube.errors import ApiError, Conflict
 from stellwerk.kube.model import HasMetadata, JsonObject, View, decode_json, dig, metadata_of, unstructured
@@ -97,7 +97,7 @@ async def execute(
     rules: Rules,
     *,
     now: float,
-    concurrency: int = 16,
+    concurrency: int = CONCURRENCY,
 ) -> Report:
     """Carry out a plan and remember in `ledger` what the server confirmed.
 
@@ -107,30 +107,12 @@ async def execute(
     writer = _Writer(client, ledger, rules, now)
     outcomes: list[Outcome] = []
     for wave in plan.waves:
-        results = await _together(wave, writer.carry_out, concurrency)
+        results = await together(wave, writer.carry_out, concurrency)
         outcomes.extend(result for result in results if isinstance(result, Outcome))
         failures = tuple(result for result in results if isinstance(result, Failure))
         if failures:
             return Report(tuple(outcomes), failures)
     return Report(tuple(outcomes))
-
-
-async def _together(
-    wave: Sequence[Action], carry_out: Callable[[Action], Awaitable[Outcome | Failure]], concurrency: int
-) -> list[Outcome | Failure]:
-    """The results of a wave, in its order; at most `concurrency` at a time."""
-    gate = asyncio.Semaphore(concurrency)
-
-    async def one(action: Action) -> Outcome | Failure:
-        async with gate:
-            return await carry_out(action)
-
-    try:
-        async with asyncio.TaskGroup() as tasks:
-            started = [tasks.create_task(one(action), name=str(action)) for action in wave]
-    except ExceptionGroup as group:  # callers expect the error itself; siblings of it were cancelled
-        raise group.exceptions[0] from group
-    return [task.result() for task in started]
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,7 +198,9 @@ class _Writer:
         path = resource.path(key.namespace, key.name)
         found = decode_json(await self.client.raw("GET", path, accept=_METADATA_ONLY))
         entries = dig(found, "metadata", "managedFields")
-        ours = ownership.reclaimed(_mappings(entries), self.rules.field_manager, self.rules.tolerated)
+        ours = ownership.reclaimed(
+            _mappings(entries), self.rules.field_manager, ownership.all_but(self.rules.tolerated)
+        )
         version = dig(found, "metadata", "resourceVersion")
         patch = JsonPatch([replace("/metadata/managedFields", [*ours]), replace("/metadata/resourceVersion", version)])
         await self.client.patch(metadata_of(resource), key.name, key.namespace, patch, repeatable=False)

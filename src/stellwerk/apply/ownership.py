@@ -15,7 +15,8 @@ Kubernetes itself needs (bound volumes, load balancers) and would add it again.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
+from typing import TypeAlias
 
 from stellwerk.kube.meta import FieldManager
 from stellwerk.kube.model import JsonObject, JsonValue
@@ -28,12 +29,26 @@ BEFORE_FIRST_APPLY = "before-first-apply"
 """The name the server gives to the owner of all fields of an object that had no managedFields when it was applied."""
 
 
+Claims: TypeAlias = Callable[[str], bool]
+"""Whether the fields of a manager become ours."""
+
+
+def all_but(tolerated: Collection[str]) -> Claims:
+    """Claims on the fields of everybody who is not tolerated."""
+    return lambda manager: manager not in tolerated
+
+
 def strangers(managers: Iterable[FieldManager], ours: str, tolerated: Collection[str] = CONTROL_PLANE) -> list[str]:
     """The names of those who wrote to the object besides us, each once. An entry under our name that is not an apply
     counts, as `name (Update)`."""
+    return claimed(managers, ours, all_but(tolerated))
+
+
+def claimed(managers: Iterable[FieldManager], ours: str, claims: Claims) -> list[str]:
+    """The names of those whose fields are to become ours, as `strangers` gives them."""
     found: dict[str, None] = {}
     for entry in managers:
-        if not _is_foreign(entry, ours, tolerated):
+        if not _is_foreign(entry, ours, claims):
             continue
         found[f"{ours} ({entry.operation})" if entry.manager == ours else entry.manager] = None
     return list(found)
@@ -44,11 +59,13 @@ def applied_by(managers: Iterable[FieldManager], ours: str) -> bool:
     return any(entry.manager == ours and entry.operation == "Apply" and not entry.subresource for entry in managers)
 
 
-def reclaimed(entries: Sequence[JsonObject], ours: str, tolerated: Collection[str] = CONTROL_PLANE) -> list[JsonObject]:
-    """managedFields with everything that strangers own moved into our own apply entry.
+def reclaimed(entries: Sequence[JsonObject], ours: str, claims: Claims | None = None) -> list[JsonObject]:
+    """managedFields with everything that we claim moved into our own apply entry; without `claims`, everything but
+    what the control plane wrote.
 
     `entries` are as the server sent them, field lists included.
     """
+    claims = claims or all_but(CONTROL_PLANE)
     mine: JsonObject | None = None
     kept: list[JsonObject] = []
     for entry in entries:
@@ -57,7 +74,7 @@ def reclaimed(entries: Sequence[JsonObject], ours: str, tolerated: Collection[st
             operation=str(entry.get("operation") or ""),
             subresource=str(entry.get("subresource") or ""),
         )
-        if not _is_foreign(who, ours, tolerated) and not _is_ours(who, ours):
+        if not _is_foreign(who, ours, claims) and not _is_ours(who, ours):
             kept.append(entry)
         elif mine is None or _is_ours(who, ours):
             mine = _joined(entry, mine, ours)
@@ -70,8 +87,8 @@ def _is_ours(entry: FieldManager, ours: str) -> bool:
     return entry.manager == ours and entry.operation == "Apply" and not entry.subresource
 
 
-def _is_foreign(entry: FieldManager, ours: str, tolerated: Collection[str]) -> bool:
-    return not entry.subresource and not _is_ours(entry, ours) and entry.manager not in tolerated
+def _is_foreign(entry: FieldManager, ours: str, claims: Claims) -> bool:
+    return not entry.subresource and not _is_ours(entry, ours) and claims(entry.manager)
 
 
 def _joined(base: JsonObject, other: JsonObject | None, ours: str) -> JsonObject:

@@ -9,9 +9,12 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass
+from enum import Enum
 from types import TracebackType
 from typing import Literal, TypeAlias, TypeVar, cast
 from urllib.parse import quote, urlencode
+
+import msgspec
 
 from stellwerk import __version__
 from stellwerk.kube import errors
@@ -56,6 +59,18 @@ class WatchEvent:
 
     type: str
     object: HasMetadata | errors.Status
+
+
+class Deletion(Enum):
+    """What came of asking for an object's end. False is: there was none."""
+
+    ABSENT = "absent"
+    TERMINATING = "terminating"
+    """The object is still there: finalizers, dependants or a grace period hold it."""
+    GONE = "gone"
+
+    def __bool__(self) -> bool:
+        return self is not Deletion.ABSENT
 
 
 def view_of(target: Target[T]) -> View[T]:
@@ -369,8 +384,8 @@ class Client:
         propagation: Propagation | None = None,
         grace_period_seconds: int | None = None,
         dry_run: bool = False,
-    ) -> bool:
-        """Ask for the object's end; False when there was none.
+    ) -> Deletion:
+        """Ask for the object's end. The answer is false when there was no object.
 
         With `uid` only that very object is meant: a new one under the same name is a Conflict.
         """
@@ -392,10 +407,10 @@ class Client:
             repeatable=bool(uid),
         )
         try:
-            await self._send(view, request, writes=not dry_run)
+            answer = await self._send(view, request, writes=not dry_run)
         except NotFound:
-            return False
-        return True
+            return Deletion.ABSENT
+        return Deletion.GONE if _is_status(answer) else Deletion.TERMINATING
 
     async def delete_collection(
         self,
@@ -534,6 +549,21 @@ def _options(
     if conditions:
         options["preconditions"] = conditions
     return options
+
+
+class _Named(msgspec.Struct):
+    kind: str = ""
+
+
+def _is_status(answer: bytes) -> bool:
+    """Whether a deletion was answered with a Status: the object is gone. One that stays is sent as it is."""
+    try:
+        return _named.decode(answer).kind == "Status"
+    except UNREADABLE:
+        return False
+
+
+_named = msgspec.json.Decoder(_Named)
 
 
 def _document(body: HasMetadata | JsonObject) -> JsonObject:

@@ -10,7 +10,7 @@ from tests.cluster.kube.conftest import config_map
 from stellwerk.api.apiextensions import CustomResourceDefinition
 from stellwerk.api.authorization import SelfSubjectAccessReview
 from stellwerk.api.core import ConfigMap, Secret, ServiceAccount
-from stellwerk.kube.client import Client
+from stellwerk.kube.client import Client, Deletion
 from stellwerk.kube.config import ClusterConfig
 from stellwerk.kube.errors import (
     AlreadyExists,
@@ -46,9 +46,9 @@ async def test_an_object_is_created_read_and_deleted(client: Client, namespace: 
     made = await client.create(ConfigMap, body(namespace, "one", key="value"))
     assert made.metadata.uid
     assert (await client.get(ConfigMap, "one", namespace)).data == {"key": "value"}
-    assert await client.delete(ConfigMap, "one", namespace) is True
+    assert await client.delete(ConfigMap, "one", namespace) is Deletion.GONE
     assert await client.find(ConfigMap, "one", namespace) is None
-    assert await client.delete(ConfigMap, "one", namespace) is False
+    assert await client.delete(ConfigMap, "one", namespace) is Deletion.ABSENT
 
 
 async def test_a_typed_object_can_be_created(client: Client, namespace: str) -> None:

@@ -1,0 +1,149 @@
+"""What to take away next: objects that are no longer wanted, or a whole set. Pure.
+
+The order is the author's delete order; within it instances go before their kinds, then the rest, and a namespace when
+nothing of the set is in it any more. The next wave waits until the one before is gone.
+
+An object is deleted only while it is ours: what carries another owner's label, or none, was taken over or made anew by
+somebody else, and is let go of. What a cache does not show is looked up before it is forgotten, because a cache may be
+older than the object. A definition stays as long as others have instances: with it, theirs would go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from stellwerk.apply.desired import Address
+from stellwerk.apply.plan import Live
+from stellwerk.apply.rollout import order
+from stellwerk.apply.rollout.actions import Action, LookUp, Release, Remove
+from stellwerk.apply.rollout.inventory import Entry, Identity, Inventory, Phase, Status, is_managed
+from stellwerk.apply.rollout.owner import Standing
+from stellwerk.apply.rollout.prepare import NAMESPACE, is_definition
+from stellwerk.apply.rollout.scene import Scene, Seen
+from stellwerk.apply.rollout.stage import Stage, Unready, grouped
+
+
+def of_set(inventory: Inventory, scene: Scene) -> Stage:
+    """What can be taken away now of a set that goes whole."""
+    return _next(inventory, inventory.entries, scene, whole=True)
+
+
+def of_unwanted(inventory: Inventory, scene: Scene) -> Stage:
+    """What can be taken away now of what the manifest no longer has."""
+    return _next(inventory, [entry for entry in inventory if not entry.is_wanted], scene, whole=False)
+
+
+def definitions_leaving(inventory: Inventory, *, whole: bool) -> tuple[Entry, ...]:
+    """The definitions that are about to go: of these somebody must find out whether they are in use."""
+    return tuple(
+        entry
+        for entry in inventory
+        if is_definition(entry.gvk) and (whole or not entry.is_wanted) and not _orphans(entry, whole=whole)
+    )
+
+
+def _next(inventory: Inventory, leaving: Sequence[Entry], scene: Scene, *, whole: bool) -> Stage:
+    if not leaving:
+        return Stage(inventory, done=True)
+    first = min(entry.delete_order for entry in leaving)
+    walk = _Walk(inventory, scene, whole=whole)
+    for entry in _going([entry for entry in leaving if entry.delete_order == first], inventory, scene):
+        walk.take(entry)
+    return walk.stage()
+
+
+def _going(wave: Sequence[Entry], inventory: Inventory, scene: Scene) -> list[Entry]:
+    """Who of a wave may go already."""
+    types = inventory.managed_types
+    instances = [
+        entry
+        for entry in wave
+        if is_managed(entry.gvk, types)
+        or any(pattern.matches(entry.gvk.group, entry.gvk.kind) for pattern in scene.policies.managed_types)
+    ]
+    if instances:
+        return instances
+    return [entry for entry in wave if not _is_inhabited(entry, inventory)]
+
+
+def _is_inhabited(entry: Entry, inventory: Inventory) -> bool:
+    if (entry.gvk.group, entry.gvk.kind) != NAMESPACE:
+        return False
+    return any(other.key.namespace == entry.key.name for other in inventory)
+
+
+def _orphans(entry: Entry, *, whole: bool) -> bool:
+    return entry.delete.orphans_on_delete if whole else entry.delete.orphans_on_apply
+
+
+class _Walk:
+    """Collects what becomes of the entries of a wave."""
+
+    def __init__(self, inventory: Inventory, scene: Scene, *, whole: bool) -> None:
+        self._inventory = inventory
+        self._scene = scene
+        self._whole = whole
+        self._actions: list[Action] = []
+        self._changes: dict[Identity, Entry | None] = {}
+        self._waits: list[Unready] = []
+
+    def take(self, entry: Entry) -> None:
+        """Decide about one entry."""
+        seen = self._scene.seen.get(entry.identity)
+        if seen is None:
+            self._forget(entry)
+        elif self._stays(entry, seen.live):
+            self._let_go(entry, seen)
+        elif entry.identity in self._scene.in_use:
+            self._waits.append(Unready(entry.ref, self._scene.in_use[entry.identity]))
+        else:
+            self._delete(entry, seen)
+
+    def stage(self) -> Stage:
+        """What came of it."""
+        inventory = self._inventory.changed(self._changes)
+        groups = grouped(self._actions, key=lambda action: order.delete_priority(action.address.resource.gvk))
+        again = not groups and not self._waits and bool(self._changes)
+        return Stage(inventory, groups=groups, waits=tuple(self._waits), again=again)
+
+    def _forget(self, entry: Entry) -> None:
+        """Gone, or only hidden."""
+        resource = self._scene.resources.get(entry.identity)
+        if resource is None or entry.identity in self._scene.absent:
+            self._changes[entry.identity] = None
+        else:
+            self._actions.append(LookUp(Address(resource, entry.key)))
+            self._waits.append(Unready(entry.ref, "is being looked for"))
+
+    def _stays(self, entry: Entry, live: Live) -> bool:
+        ours = self._scene.owner.standing(live.metadata) is Standing.OURS
+        return not ours or _orphans(entry, whole=self._whole)
+
+    def _let_go(self, entry: Entry, seen: Seen) -> None:
+        """The object stays; only our finalizer must not."""
+        if self._scene.owner.standing(seen.live.metadata) is Standing.OURS and self._is_held(entry, seen.live):
+            self._release(seen)
+            self._waits.append(Unready(entry.ref, "is being released"))
+        else:
+            self._changes[entry.identity] = None
+
+    def _delete(self, entry: Entry, seen: Seen) -> None:
+        self._changes[entry.identity] = entry.now(Phase.DELETING, Status.TERMINATING)
+        metadata = seen.live.metadata
+        if not metadata.is_terminating:
+            why = "the set is deleted" if self._whole else "it is no longer wanted"
+            self._actions.append(Remove(seen.address, metadata.uid, metadata.resource_version, why))
+        elif self._is_held(entry, seen.live):
+            self._release(seen)
+        self._waits.append(Unready(entry.ref, _departing(metadata.finalizers)))
+
+    def _release(self, seen: Seen) -> None:
+        metadata = seen.live.metadata
+        self._actions.append(Release(seen.address, metadata.uid, metadata.resource_version, metadata.finalizers))
+
+    def _is_held(self, entry: Entry, live: Live) -> bool:
+        return is_definition(entry.gvk) and self._scene.owner.prefix in live.metadata.finalizers
+
+
+def _departing(finalizers: Sequence[str]) -> str:
+    return f"is being deleted and waits for finalizers {', '.join(finalizers)}" if finalizers else "is being deleted"

@@ -1,0 +1,52 @@
+"""What goes first within a wave, by kind.
+
+The numbers are the originals': an apply order or a delete order that an author gives comes first, and these decide
+among equals. Names of kinds are qualified by their group.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from stellwerk.kube.names import GroupVersionKind
+
+_ADMISSION = (
+    ("admissionregistration.k8s.io", "MutatingWebhookConfiguration"),
+    ("admissionregistration.k8s.io", "ValidatingWebhookConfiguration"),
+)
+_CLASSES = (
+    ("networking.k8s.io", "IngressClass"),
+    ("node.k8s.io", "RuntimeClass"),
+    ("scheduling.k8s.io", "PriorityClass"),
+    ("storage.k8s.io", "StorageClass"),
+)
+_CRD = ("apiextensions.k8s.io", "CustomResourceDefinition")
+_API_SERVICE = ("apiregistration.k8s.io", "APIService")
+_NAMESPACE = ("", "Namespace")
+_RBAC = "rbac.authorization.k8s.io"
+
+_APPLY: Mapping[tuple[str, str], int] = {
+    _NAMESPACE: -4,
+    **dict.fromkeys(_ADMISSION, -3),
+    **dict.fromkeys((_CRD, *_CLASSES, (_RBAC, "ClusterRole"), (_RBAC, "Role")), -2),
+    **dict.fromkeys((("", "ConfigMap"), ("", "Secret"), (_RBAC, "ClusterRoleBinding"), (_RBAC, "RoleBinding")), -1),
+    _API_SERVICE: 1,
+}
+_DELETE: Mapping[tuple[str, str], int] = {
+    _CRD: -1,
+    _API_SERVICE: -1,
+    **dict.fromkeys(_ADMISSION, 1),
+    **dict.fromkeys((("", "Service"), ("", "ConfigMap"), ("", "Secret")), 2),
+    _NAMESPACE: 3,
+    **dict.fromkeys(_CLASSES, 4),
+}
+
+
+def apply_priority(gvk: GroupVersionKind) -> int:
+    """Lower is written earlier."""
+    return _APPLY.get((gvk.group, gvk.kind), 0)
+
+
+def delete_priority(gvk: GroupVersionKind) -> int:
+    """Lower is deleted earlier."""
+    return _DELETE.get((gvk.group, gvk.kind), 0)

@@ -1,0 +1,55 @@
+"""All that decides about one stage, as a value."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from stellwerk.apply.desired import Address
+from stellwerk.apply.plan import Confirmation, Live
+from stellwerk.apply.rollout.inventory import Identity
+from stellwerk.apply.rollout.owner import Owner
+from stellwerk.apply.rollout.policy import Policies
+from stellwerk.kube.names import Resource
+
+RECLAIMED_PREFIXES = ("kubectl", "helm")
+"""Managers, by the start of their names, whose fields SsaOverride takes away."""
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """A live object, and where it is served."""
+
+    address: Address
+    live: Live
+
+
+@dataclass(frozen=True, slots=True)
+class Habits:
+    """How an operator treats all its sets."""
+
+    reclaims: tuple[str, ...] = RECLAIMED_PREFIXES
+    repairs_drift: bool = False
+    """Whether what others change is taken back at once; otherwise it waits for the reapply interval."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scene:
+    """A set, as it looks now."""
+
+    owner: Owner
+    policies: Policies = field(default_factory=Policies)
+    habits: Habits = field(default_factory=Habits)
+    seen: Mapping[Identity, Seen]
+    """The set's objects as the caches and the answers of this pass show them."""
+    resources: Mapping[Identity, Resource] = field(default_factory=dict)
+    """Where the kinds of the inventory are served. What is missing is not served, so nothing of it is left."""
+    absent: Collection[Identity] = ()
+    """What is known to be gone, however old the caches are."""
+    in_use: Mapping[Identity, str] = field(default_factory=dict)
+    """Definitions of which others still have instances, and a sentence about them."""
+    confirmations: Mapping[Address, Confirmation] = field(default_factory=dict)
+    now: datetime
+    clock: float
+    """The same moment on the clock of the confirmations, in seconds."""

@@ -1,0 +1,79 @@
+"""Is anything that the set brought with it still used by others?
+
+Deleting a definition deletes all its instances, whoever made them; deleting a controller leaves the instances that need
+it stuck. So before a set goes, and before a definition goes, the API server is asked for one object of such a kind that
+does not carry our label. One request each, and only for sets that bring kinds with them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass
+
+from stellwerk.apply.rollout.inventory import Entry, Identity, Inventory
+from stellwerk.apply.rollout.owner import Owner
+from stellwerk.apply.rollout.policy import TypePattern
+from stellwerk.apply.rollout.prepare import CRD
+from stellwerk.kube.client import Client
+from stellwerk.kube.errors import MethodNotAllowed, NotFound, NotServed
+from stellwerk.kube.model import metadata_of
+from stellwerk.kube.names import Resource
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """Asks one cluster."""
+
+    client: Client
+    owner: Owner
+
+    async def obstacle(self, inventory: Inventory, patterns: Sequence[TypePattern]) -> str:
+        """Why the set must not be deleted now; empty where it may. Raises ApiError."""
+        for pattern in patterns:
+            if await self._any_foreign(await self._served_like(pattern)):
+                return f"type {pattern} is still in use (instances exist)"
+        if all(entry.delete.orphans_on_delete for entry in inventory):
+            return ""
+        in_use = await self.in_use([entry for entry in inventory if entry.managed_types])
+        return next(iter(in_use.values()), "")
+
+    async def in_use(self, definitions: Iterable[Entry]) -> dict[Identity, str]:
+        """The definitions of which others have instances, with a sentence each. Raises ApiError."""
+        found: dict[Identity, str] = {}
+        for entry in definitions:
+            if await self._any_foreign(await self._brought_by(entry)):
+                what = "crd" if (entry.gvk.group, entry.gvk.kind) == CRD else "api service"
+                found[entry.identity] = f"{what} {entry.key.name} is still in use (instances exist)"
+        return found
+
+    async def _brought_by(self, entry: Entry) -> list[Resource]:
+        served = await self.client.mapper.all()
+        brought = [resource for resource in served if any(type_.matches(resource.gvk) for type_ in entry.managed_types)]
+        return _one_version_each(brought)
+
+    async def _served_like(self, pattern: TypePattern) -> list[Resource]:
+        served = await self.client.mapper.all()
+        return _one_version_each(resource for resource in served if pattern.matches(resource.group, resource.kind))
+
+    async def _any_foreign(self, resources: Sequence[Resource]) -> bool:
+        answers = await asyncio.gather(*(self._has_foreign(resource) for resource in resources))
+        return any(answers)
+
+    async def _has_foreign(self, resource: Resource) -> bool:
+        selector = f"{self.owner.mark}!={self.owner.label_value}"
+        pages = self.client.pages(metadata_of(resource), labels=selector, limit=1)
+        try:
+            async with aclosing(pages):
+                return bool((await anext(pages)).items)
+        except (NotServed, NotFound, MethodNotAllowed):
+            return False
+
+
+def _one_version_each(resources: Iterable[Resource]) -> list[Resource]:
+    """The first, preferred version of each kind."""
+    found: dict[tuple[str, str], Resource] = {}
+    for resource in resources:
+        found.setdefault((resource.group, resource.kind), resource)
+    return list(found.values())
