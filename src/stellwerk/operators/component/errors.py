@@ -14,6 +14,7 @@
     │   ├── ServiceAccountRequired
     │   └── InvalidKubeConfig
     └── PassFailed                  anything else: Error, tried again with back-off
+        ├── ReferencesUnreadable    Secrets or ConfigMaps that may be there, but could not be read
         ├── SourceUnusable          the artifact cannot be had, or is not what was promised
         ├── RenderingFailed         files, values or templates
         ├── InvalidObjects          objects that must not be applied together; nothing was written
@@ -187,6 +188,15 @@ class PassFailed(ComponentFailed):
     """Something did not work; the system tries again."""
 
     retry = Retry.BACKOFF
+
+
+class ReferencesUnreadable(PassFailed):
+    """Secrets or ConfigMaps could not be read; names all of them."""
+
+    cause = Cause.ReferenceNotFound
+
+    def __init__(self, problems: Sequence[str]) -> None:
+        super().__init__(f"error resolving references: {'; '.join(problems)}")
 
 
 class SourceUnusable(PassFailed):

@@ -1,0 +1,250 @@
+"""What a Component refers to in Secrets and ConfigMaps, and what that comes to (pure).
+
+    find      spec -> references          which object, which key, at which place of the spec
+    settle    references + contents -> Resolved, or one failure that names all that is missing
+
+Reading the contents lies between the two (`contents.py`). All references are to the Component's own namespace.
+
+A deletion needs the way into the cluster and nothing else: objects are deleted by the inventory, nothing is rendered.
+So of a Component that is being deleted only the kubeconfig is looked at, and no other missing Secret can hold it back.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple, TypeAlias
+
+from stellwerk.kube.names import ObjectKey
+from stellwerk.operators.component import digests
+from stellwerk.operators.component.api import Component
+from stellwerk.operators.component.api_spec import ReferenceKind
+from stellwerk.operators.component.errors import InvalidSpec, ReferencesUnreadable, ReferencesUnresolved
+
+KUBE_CONFIG_KEYS = ("value", "value.yaml", "value.yml")
+VALUES_KEYS = ("values", "values.yaml", "values.yml")
+PROVIDER = "sops"
+"""The only way of encryption; an empty word means it, too."""
+
+KUBE_CONFIG = "/kubeConfig/secretRef"
+DECRYPTION = "/decryption/secretRef"
+
+
+class Target(NamedTuple):
+    """One Secret or ConfigMap. In text as messages of the original have it: `secret shop/values`."""
+
+    kind: ReferenceKind
+    key: ObjectKey
+
+    def __str__(self) -> str:
+        return f"{self.kind.lower()} {self.key}"
+
+
+@dataclass(frozen=True, slots=True)
+class Reference:
+    """One place of the spec that refers to a Secret or ConfigMap."""
+
+    place: str
+    """A JSON pointer below `spec`."""
+    target: Target
+    key: str = ""
+    """The key that the spec names."""
+    fallbacks: tuple[str, ...] = ()
+    """The keys to try where it names none; neither: the whole object is meant."""
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether all keys are meant."""
+        return not self.key and not self.fallbacks
+
+
+@dataclass(frozen=True, slots=True)
+class Content:
+    """What a Secret or ConfigMap holds. Its text form names keys only."""
+
+    data: Mapping[str, bytes] = field(repr=False)
+
+    def __str__(self) -> str:
+        return f"keys {', '.join(sorted(self.data))}"
+
+
+@dataclass(frozen=True, slots=True)
+class Unread:
+    """Why there is no content. `may_come`: it is absent and may yet appear; else reading it failed."""
+
+    why: str
+    may_come: bool
+
+
+Found: TypeAlias = Mapping[Target, Content | Unread]
+
+
+@dataclass(frozen=True, slots=True)
+class NamedText:
+    """A text and where it came from, as people read it: `secret shop/values, key values.yaml`."""
+
+    origin: str
+    text: bytes = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Resolved:
+    """All that a Component refers to. No text form shows a value."""
+
+    kube_config: NamedText | None = None
+    values: tuple[NamedText, ...] = ()
+    """Texts to merge, in this order, below `spec.values`."""
+    decryption_keys: Mapping[str, bytes] = field(default_factory=dict, repr=False)
+    substitutes: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """Variables, those of `spec.postBuild.substitute` on top."""
+    digests: Mapping[str, str] = field(default_factory=dict)
+    """The fingerprint of each reference by its place; part of the Component's."""
+
+    @property
+    def decryption_digest(self) -> str:
+        """The fingerprint of the keys; empty without any. What was decrypted is kept under it."""
+        return self.digests.get(DECRYPTION, "") if self.decryption_keys else ""
+
+
+# ---- which
+
+
+def find(component: Component) -> tuple[Reference, ...]:
+    """What a pass on the Component has to read."""
+    return tuple(_of_deletion(component) if component.metadata.is_terminating else _all(component))
+
+
+def targets(component: Component) -> frozenset[Target]:
+    """The Secrets and ConfigMaps whose change concerns the Component, whatever it is doing."""
+    return frozenset(reference.target for reference in _all(component))
+
+
+def index_by_secret(component: Component) -> Iterable[str]:
+    """For an index of a store: the Secrets, as `namespace/name`."""
+    return (str(target.key) for target in targets(component) if target.kind is ReferenceKind.Secret)
+
+
+def index_by_config_map(component: Component) -> Iterable[str]:
+    """For an index of a store: the ConfigMaps, as `namespace/name`."""
+    return (str(target.key) for target in targets(component) if target.kind is ReferenceKind.ConfigMap)
+
+
+def _of_deletion(component: Component) -> Iterator[Reference]:
+    if component.spec.kube_config is not None:
+        named = component.spec.kube_config.secret_ref
+        yield Reference(KUBE_CONFIG, _secret(component, named.name), named.key, _unless(named.key, KUBE_CONFIG_KEYS))
+
+
+def _all(component: Component) -> Iterator[Reference]:
+    spec = component.spec
+    yield from _of_deletion(component)
+    for number, values in enumerate(spec.values_from):
+        target = _target(component, values.kind, values.name)
+        yield Reference(f"/valuesFrom/{number}", target, values.key, _unless(values.key, VALUES_KEYS))
+    if spec.decryption is not None:
+        yield Reference(DECRYPTION, _secret(component, spec.decryption.secret_ref.name))
+    for number, substitutes in enumerate(spec.post_build.substitute_from if spec.post_build else ()):
+        target = _target(component, substitutes.kind, substitutes.name)
+        yield Reference(f"/postBuild/substituteFrom/{number}", target)
+
+
+def _secret(component: Component, name: str) -> Target:
+    return _target(component, "", name)
+
+
+def _target(component: Component, kind: str, name: str) -> Target:
+    found = ReferenceKind.ConfigMap if kind == ReferenceKind.ConfigMap else ReferenceKind.Secret
+    return Target(found, ObjectKey(component.metadata.namespace, name))
+
+
+def _unless(key: str, fallbacks: tuple[str, ...]) -> tuple[str, ...]:
+    return () if key else fallbacks
+
+
+# ---- what they come to
+
+
+def settle(component: Component, references: Sequence[Reference], found: Found) -> Resolved:
+    """What the references come to. `found` answers for every target of theirs.
+
+    Raises `ReferencesUnresolved` with everything that is missing, `ReferencesUnreadable` where nothing of it may come
+    by itself, `InvalidSpec` for another way of encryption than sops.
+    """
+    taken = {reference.place: _take(reference, found[reference.target]) for reference in references}
+    problems = [(place, one) for place, one in taken.items() if isinstance(one, Unread)]
+    if problems:
+        failure = ReferencesUnresolved if any(one.may_come for _, one in problems) else ReferencesUnreadable
+        raise failure([f"{place}: {one.why}" for place, one in problems])
+    return _resolved(component, {place: one for place, one in taken.items() if not isinstance(one, Unread)})
+
+
+@dataclass(frozen=True, slots=True)
+class _Taken:
+    """What one reference comes to: a value under a key, or, without a key, all of them."""
+
+    origin: str
+    data: Mapping[str, bytes] = field(repr=False)
+    key: str = ""
+
+    @property
+    def named(self) -> NamedText:
+        return NamedText(f"{self.origin}, key {self.key}", self.data[self.key])
+
+    @property
+    def digest(self) -> str:
+        if self.key:
+            return digests.of_bytes(self.data[self.key])
+        return digests.of_data({key: base64.b64encode(value).decode() for key, value in self.data.items()})
+
+
+def _take(reference: Reference, content: Content | Unread) -> _Taken | Unread:
+    if isinstance(content, Unread):
+        return Unread(f"error loading {reference.target}: {content.why}", content.may_come)
+    if reference.is_whole:
+        return _Taken(str(reference.target), content.data)
+    if reference.key and reference.key not in content.data:
+        return Unread(f"key {reference.key} not found in {reference.target}", may_come=True)
+    key = reference.key or next((key for key in reference.fallbacks if key in content.data), "")
+    if not key:
+        tried = ", ".join(reference.fallbacks)
+        return Unread(f"no matching key found in {reference.target} (looked for {tried})", may_come=True)
+    return _Taken(str(reference.target), content.data, key)
+
+
+def _resolved(component: Component, taken: Mapping[str, _Taken]) -> Resolved:
+    keys = taken[DECRYPTION].data if DECRYPTION in taken else {}
+    _check_provider(component, keys)
+    return Resolved(
+        kube_config=taken[KUBE_CONFIG].named if KUBE_CONFIG in taken else None,
+        values=tuple(one.named for place, one in taken.items() if place.startswith("/valuesFrom/")),
+        decryption_keys=keys,
+        substitutes=_substitutes(component, taken),
+        digests={place: one.digest for place, one in taken.items()},
+    )
+
+
+def _check_provider(component: Component, keys: Mapping[str, bytes]) -> None:
+    provider = component.spec.decryption.provider if component.spec.decryption else ""
+    if keys and provider not in ("", PROVIDER):
+        raise InvalidSpec("decryption.provider", f"invalid decryption provider: {provider}; expected {PROVIDER}")
+
+
+def _substitutes(component: Component, taken: Mapping[str, _Taken]) -> dict[str, str]:
+    """Later ones win; the spec's own win over all. A terminating Component has none: nothing is rendered."""
+    variables: dict[str, str] = {}
+    for place, one in taken.items():
+        if place.startswith("/postBuild/"):
+            variables.update({key: _text(key, one) for key in sorted(one.data)})
+    if component.spec.post_build is not None and not component.metadata.is_terminating:
+        variables.update(component.spec.post_build.substitute)
+    return variables
+
+
+def _text(key: str, taken: _Taken) -> str:
+    try:
+        return taken.data[key].decode()
+    except UnicodeDecodeError:
+        raise InvalidSpec(
+            "postBuild.substituteFrom", f"key {key} of {taken.origin} is not text and cannot be substituted"
+        ) from None
