@@ -15,6 +15,8 @@ from contextlib import aclosing
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
+import msgspec
+
 from stellwerk.apply.desired import Address
 from stellwerk.apply.errors import Failure, Obstacle
 from stellwerk.apply.plan import Confirmation
@@ -42,14 +44,22 @@ _LIST_LIMIT = 500
 _NAMESPACES = Resource("", "v1", "Namespace", "namespaces", namespaced=False)
 
 
+@dataclass(frozen=True, slots=True)
+class Removed:
+    """An object that we deleted. `gone`: the server said so at once; otherwise it was to take a while."""
+
+    uid: str
+    gone: bool
+
+
 @dataclass(slots=True)
 class Memory:
     """What a process remembers of a set from pass to pass. Losing it costs a few requests and nothing else."""
 
     confirmations: dict[Address, Confirmation] = field(default_factory=dict)
-    removed: dict[Identity, str] = field(default_factory=dict)
-    """Objects that we asked the server to delete, by uid: when a cache that has shown them shows them no more, they are
-    gone."""
+    removed: dict[Identity, Removed] = field(default_factory=dict)
+    """Objects that we asked the server to delete: caches may show them for a while as they were, and when a cache that
+    has shown one shows it no more, it is gone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,7 +201,7 @@ class _Pass:
         self._seen = seen
         self._resources = resources
         self._whole = whole
-        self._absent = {identity for identity in rollout.memory.removed if identity not in seen}
+        self._absent: set[Identity] = set()
         self._in_use: Mapping[Identity, str] = {}
         self._carried: list[Carried] = []
         self._surprises: dict[Address, int] = {}
@@ -202,6 +212,22 @@ class _Pass:
             now=rollout.now,
             clock=rollout.clock,
         )
+        self._correct()
+
+    def _correct(self) -> None:
+        """What we have deleted ourselves is known better than by a cache that lags behind."""
+        for identity, removed in [*self._memory.removed.items()]:
+            seen = self._seen.get(identity)
+            if seen is None:
+                self._absent.add(identity)
+            elif seen.live.metadata.uid != removed.uid:
+                del self._memory.removed[identity]
+            elif removed.gone:
+                del self._seen[identity]
+                self._absent.add(identity)
+            elif not seen.live.metadata.is_terminating:
+                metadata = msgspec.structs.replace(seen.live.metadata, deletion_timestamp=self._rollout.now)
+                self._seen[identity] = Seen(seen.address, PartialObjectMetadata(metadata=metadata))
 
     def scene(self) -> Scene:
         """The set as it looks now."""
@@ -281,18 +307,15 @@ class _Pass:
         return inventory.changed(changes)
 
     def _see(self, identity: Identity, each: Carried) -> None:
+        if isinstance(each.action, Remove) and each.done:
+            self._memory.removed[identity] = Removed(each.action.uid, gone=each.live is None)
         if each.live is None:
             self._seen.pop(identity, None)
             self._absent.add(identity)
             self._memory.confirmations.pop(each.address, None)
-            self._memory.removed.pop(identity, None)
             return
         self._seen[identity] = Seen(each.address, each.live)
         self._absent.discard(identity)
-        if isinstance(each.action, Remove) and each.done:
-            self._memory.removed[identity] = each.action.uid
-        else:
-            self._memory.removed.pop(identity, None)
 
     def _confirm(self, each: Carried) -> None:
         if each.confirmation is None:
