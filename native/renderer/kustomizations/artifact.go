@@ -1,0 +1,71 @@
+package kustomizations
+
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	"stellwerk/renderer/decrypt"
+)
+
+// artifact is all files, decrypted when they are first read.
+type artifact struct {
+	files  map[string][]byte
+	keys   *decrypt.Decryptor
+	clear  map[string][]byte
+	secret []string // paths of files that were encrypted
+}
+
+func (a *artifact) read(file string) ([]byte, error) {
+	if content, there := a.clear[file]; there {
+		return content, nil
+	}
+	locked := a.files[file]
+	content, err := a.keys.File(file, locked)
+	if err != nil {
+		return nil, err
+	}
+	if len(content) != len(locked) || len(content) > 0 && &content[0] != &locked[0] {
+		a.secret = append(a.secret, file)
+	}
+	a.clear[file] = content
+	return content, nil
+}
+
+// at returns a file, or all files of a folder, by their paths in the artifact.
+func (a *artifact) at(place string) (map[string][]byte, error) {
+	found := map[string][]byte{}
+	for _, file := range slices.Sorted(maps.Keys(a.files)) {
+		if !within(place, file) {
+			continue
+		}
+		content, err := a.read(file)
+		if err != nil {
+			return nil, err
+		}
+		found[file] = content
+	}
+	return found, nil
+}
+
+// below returns the files of a folder by their paths relative to it.
+func (a *artifact) below(base string) (map[string][]byte, error) {
+	found, err := a.at(base)
+	if err != nil || base == "" {
+		return found, err
+	}
+	renamed := make(map[string][]byte, len(found))
+	for file, content := range found {
+		renamed[strings.TrimPrefix(file, base+"/")] = content
+	}
+	return renamed, nil
+}
+
+func (a *artifact) hasBelow(base string) bool {
+	for file := range a.files {
+		if within(base, file) && file != base {
+			return true
+		}
+	}
+	return false
+}

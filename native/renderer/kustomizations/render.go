@@ -1,0 +1,168 @@
+// Package kustomizations renders folders: Go templates first, then kustomize.
+//
+// Everything happens in memory. Kustomize sees only the files that the templates made, at the places they have in the
+// artifact, so that ../base means what its author meant; it cannot fetch anything, run anything, or inflate charts.
+package kustomizations
+
+import (
+	"maps"
+	"path"
+	"slices"
+	"strings"
+
+	"stellwerk/renderer/decrypt"
+	"stellwerk/renderer/host"
+	"stellwerk/renderer/objects"
+	"stellwerk/renderer/wire"
+)
+
+// Render returns the objects of the kustomization at the path of the request. No object at all is no error.
+func Render(req *wire.Request, files map[string][]byte, ask host.Asker, uses host.Uses) ([]objects.Object, error) {
+	base, err := baseOf(req.Path, files)
+	if err != nil {
+		return nil, err
+	}
+	keys, err := decrypt.New(req.Decryption.Keys)
+	if err != nil {
+		return nil, err
+	}
+	session := &session{
+		request: req, ask: ask, uses: uses,
+		files: artifact{files: files, keys: keys, clear: map[string][]byte{}},
+		stage: newStage(),
+	}
+	found, err := session.render(base)
+	if err != nil {
+		return nil, session.discreet(err)
+	}
+	return found, nil
+}
+
+func baseOf(folder string, files map[string][]byte) (string, error) {
+	base := path.Clean(strings.TrimPrefix(folder, "/"))
+	if base == "." {
+		return "", nil
+	}
+	if base == ".." || strings.HasPrefix(base, "../") {
+		return "", &wire.Error{Kind: wire.PathNotFound, Message: "the path " + folder + " leaves the artifact"}
+	}
+	if _, isFile := files[base]; isFile {
+		return "", &wire.Error{Kind: wire.PathNotFound, Message: "not a directory: " + folder}
+	}
+	return base, nil
+}
+
+// session is one rendering. It goes from the outer kustomization to those it includes, and ends with one build.
+type session struct {
+	request *wire.Request
+	ask     host.Asker
+	uses    host.Uses
+	files   artifact
+	stage   *stage
+	open    []string // the kustomizations that include each other, from the outermost
+	done    []string // every kustomization that is on the stage or on its way
+}
+
+func (s *session) render(base string) ([]objects.Object, error) {
+	if err := s.add(base); err != nil {
+		return nil, err
+	}
+	return s.stage.build(base)
+}
+
+// add renders a kustomization and what it includes onto the stage.
+func (s *session) add(base string) error {
+	s.open, s.done = append(s.open, base), append(s.done, base)
+	defer func() { s.open = s.open[:len(s.open)-1] }()
+	one, err := s.load(base)
+	if err != nil {
+		return err
+	}
+	for _, included := range one.config.includedKustomizations {
+		if err := s.include(one, included); err != nil {
+			return err
+		}
+	}
+	return s.evaluate(one)
+}
+
+// include follows one entry of includedKustomizations. Two may include the same third; none may lie in another.
+func (s *session) include(one *kustomization, included string) error {
+	base, err := outside(one.base, included, "includedKustomizations", one.configFile())
+	if err != nil {
+		return err
+	}
+	if slices.Contains(s.done, base) && !slices.Contains(s.open, base) {
+		return nil
+	}
+	for _, other := range s.done {
+		if within(other, base) || within(base, other) {
+			return invalidConfig(one.configFile(), place{}, "includes %q; path %s is part of another referenced kustomization (%s)",
+				included, named0(base), named0(other))
+		}
+	}
+	if !s.files.hasBelow(base) {
+		return invalidConfig(one.configFile(), place{}, "includes %q, which has no files", included)
+	}
+	return s.add(base)
+}
+
+func named0(base string) string {
+	if base == "" {
+		return "."
+	}
+	return base
+}
+
+// kustomization is one folder with its configuration.
+type kustomization struct {
+	base   string
+	config config
+	ignore *ignoring
+	own    map[string][]byte // below base, decrypted
+	folder *folder           // own and included files, for templates
+}
+
+func (k *kustomization) configFile() string { return path.Join(k.base, configName) }
+
+func (s *session) load(base string) (*kustomization, error) {
+	own, err := s.files.below(base)
+	if err != nil {
+		return nil, err
+	}
+	one := &kustomization{base: base, own: own}
+	if one.config, err = readConfig(one.configFile(), own[configName]); err != nil {
+		return nil, err
+	}
+	if one.ignore, err = readIgnore(path.Join(base, ignoreName), own[ignoreName]); err != nil {
+		return nil, err
+	}
+	one.folder = &folder{base: base, content: own}
+	return one, s.includeFiles(one)
+}
+
+// includeFiles adds files from outside, where templates read them and kustomize finds them.
+func (s *session) includeFiles(one *kustomization) error {
+	if len(one.config.includedFiles) == 0 {
+		return nil
+	}
+	one.folder.content = maps.Clone(one.own)
+	for _, included := range one.config.includedFiles {
+		place0, err := outside(one.base, included, "includedFiles", one.configFile())
+		if err != nil {
+			return err
+		}
+		found, err := s.files.at(place0)
+		if err != nil {
+			return err
+		}
+		if len(found) == 0 {
+			return invalidConfig(one.configFile(), place{}, "includes the file %q, which does not exist", included)
+		}
+		for file, content := range found {
+			one.folder.content[relative(one.base, file)] = content
+			s.stage.addVerbatim(file, content)
+		}
+	}
+	return nil
+}
