@@ -6,8 +6,8 @@ original operators' certificates do not; serials have 128 random bits. What is r
 RSA or elliptic, PKCS#1 or PKCS#8, with an empty subject.
 
 Bytes that are no certificate are a fact (`Facts.is_readable`) and not an exception: a Secret holds whatever somebody
-put there, and the answer is to make a new one. Making a key of 4,096 bits takes a good part of a second: call
-`new_authority` and `issue` in a thread, where they hold no interpreter lock.
+put there, and the answer is to make a new one. Making a key of 4,096 bits takes a good part of a second: have a
+`keys.KeyStock` make it, or call `new_authority` and `issue` in a thread, where they hold no interpreter lock.
 """
 
 from __future__ import annotations
@@ -93,9 +93,16 @@ class Facts:
         return (now - self.begins) / (self.ends - self.begins)
 
 
-def new_authority(wish: Wish) -> Pair:
-    """A self-signed authority that may sign leaves and nothing else."""
-    key = _new_key(wish.key_bits)
+def new_key(bits: int) -> PrivateKey:
+    """An RSA key of this size; 0 makes an elliptic one."""
+    if bits:
+        return rsa.generate_private_key(public_exponent=65537, key_size=bits)
+    return ec.generate_private_key(ec.SECP256R1())
+
+
+def new_authority(wish: Wish, key: PrivateKey | None = None) -> Pair:
+    """A self-signed authority that may sign leaves and nothing else. Without a `key` one is made for it."""
+    key = key or new_key(wish.key_bits)
     name = _name(wish.common_name)
     builder = _blank(wish, key, issuer=name)
     builder = builder.add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
@@ -103,11 +110,11 @@ def new_authority(wish: Wish) -> Pair:
     return Pair(_pem(builder.sign(key, hashes.SHA256())), _key_pem(key))
 
 
-def issue(authority: Pair, wish: Wish) -> Pair:
+def issue(authority: Pair, wish: Wish, key: PrivateKey | None = None) -> Pair:
     """A leaf for servers and clients, signed by the authority. Raises KeyUnusable."""
     signer = _signer(authority)
     issuer = x509.load_pem_x509_certificate(authority.certificate)
-    key = _new_key(wish.key_bits)
+    key = key or new_key(wish.key_bits)
     builder = _blank(wish, key, issuer=issuer.subject)
     builder = builder.add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
     builder = builder.add_extension(_usage(signs_certificates=False), critical=True)
@@ -208,12 +215,6 @@ def _private_file(content: bytes) -> Iterator[str]:
             file.write(content)
             file.flush()
             yield file.name
-
-
-def _new_key(bits: int) -> PrivateKey:
-    if bits:
-        return rsa.generate_private_key(public_exponent=65537, key_size=bits)
-    return ec.generate_private_key(ec.SECP256R1())
 
 
 def _blank(wish: Wish, key: PrivateKey, *, issuer: x509.Name) -> x509.CertificateBuilder:

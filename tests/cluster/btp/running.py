@@ -14,6 +14,7 @@ from stellwerk.operators.btp import assembled, settings
 from stellwerk.operators.btp.assembled import BtpManager
 from stellwerk.operators.btp.settings import Settings
 from stellwerk.runtime.events import Recorder
+from stellwerk.runtime.keys import KeyStock
 from stellwerk.runtime.manager import Manager
 from stellwerk.testing.eventually import eventually
 
@@ -27,6 +28,7 @@ class Running:
     kubeconfig: Path
     module: Module
     environment: dict[str, str] = field(default_factory=dict)
+    keys: KeyStock = field(default_factory=KeyStock)
     _task: asyncio.Task[None] | None = None
     _manager: Manager | None = None
     _client: Client | None = None
@@ -40,7 +42,7 @@ class Running:
         self._manager.add_server("events", recorder)
         self.environment[assembled.IMAGE_VARIABLE] = image
         chosen = self._settings(tunables)
-        self._btp = assembled.install(self._manager, chosen, self.environment, recorder=recorder)
+        self._btp = assembled.install(self._manager, chosen, self.environment, recorder=recorder, keys=self.keys)
         self._task = asyncio.create_task(self._manager.run(), name="operator")
 
     async def stop(self) -> None:

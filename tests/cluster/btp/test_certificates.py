@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from base64 import b64decode, b64encode
 
 from cryptography import x509
@@ -10,9 +11,14 @@ from tests.cluster.btp.running import Running
 from tests.cluster.btp.then import Then
 
 from stellwerk.api.admission import MutatingWebhookConfiguration, ValidatingWebhookConfiguration
-from stellwerk.api.core import Secret
+from stellwerk.api.apiextensions import CustomResourceDefinition
+from stellwerk.api.apps import Deployment
+from stellwerk.api.core import ConfigMap, Secret
 from stellwerk.kube.model import Unstructured, dig, unstructured
 from stellwerk.kube.patch import JsonPatch, replace
+from stellwerk.runtime.certs import PrivateKey
+from stellwerk.runtime.keys import KeyStock
+from stellwerk.testing.eventually import eventually
 
 SECRETS = unstructured(Secret.resource)
 CONFIGURATIONS = {
@@ -61,6 +67,56 @@ async def test_both_certificates_are_made_and_trusted_by_both_configurations(
     for name, view in CONFIGURATIONS.items():
         assert bundles(await given.client.get(view, name)) == {authority}
     assert running.metric("btpmanager_certs_regenerations_total") == 1
+
+
+class Withheld(KeyStock):
+    """Keys that take as long as the test wants."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked, self.released = asyncio.Event(), asyncio.Event()
+
+    async def take(self, bits: int) -> PrivateKey:
+        self.asked.set()
+        await self.released.wait()
+        return await super().take(bits)
+
+
+async def test_everything_else_is_applied_while_the_keys_are_being_made(
+    running: Running, given: Given, then: Then
+) -> None:
+    running.keys = keys = Withheld()
+    await given.required_secret()
+    await running.start()
+    await given.btp_operator()
+
+    async with asyncio.timeout(30):
+        await keys.asked.wait()
+    await then.exists(ConfigMap, "sap-btp-operator-config")
+    await then.exists(CustomResourceDefinition, "serviceinstances.services.cloud.sap.com")
+    await then.absent(Deployment, "sap-btp-operator-controller-manager")
+
+    keys.released.set()
+    await then.shows("Ready", "ReconcileSucceeded")
+    await eventually(lambda: keys.ready == 2, describe="the keys of the next installation are there")
+
+
+async def test_keys_are_made_before_there_is_anything_to_install(running: Running) -> None:
+    await running.start()
+    await eventually(lambda: running.keys.ready == 2, within=30)
+
+
+async def test_an_operator_that_finds_good_certificates_makes_no_key(
+    running: Running, given: Given, then: Then
+) -> None:
+    await ready(running, given, then)
+    await running.stop()
+    running.keys = KeyStock()
+
+    await running.start()
+    await running.is_quiet()
+    await running.is_idle()
+    assert running.keys.begun == 0
 
 
 async def test_a_deleted_webhook_certificate_is_made_again_by_the_same_authority(

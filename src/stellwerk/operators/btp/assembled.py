@@ -21,9 +21,10 @@ from stellwerk.operators.btp.removal import Removal
 from stellwerk.operators.btp.settings import Settings
 from stellwerk.operators.btp.setup import Caches, caches
 from stellwerk.operators.btp.tunables import Tunables
-from stellwerk.operators.btp.webhooks import Webhooks
+from stellwerk.operators.btp.webhooks import Foresight, Webhooks
 from stellwerk.runtime.controller import Controller, EventSink, only_status_changed
 from stellwerk.runtime.informer import Delta
+from stellwerk.runtime.keys import KeyStock
 from stellwerk.runtime.manager import Manager
 from stellwerk.runtime.status import StatusWriter
 
@@ -51,7 +52,12 @@ class BtpManager:
 
 
 def install(
-    manager: Manager, settings: Settings, environment: Mapping[str, str], *, recorder: EventSink | None = None
+    manager: Manager,
+    settings: Settings,
+    environment: Mapping[str, str],
+    *,
+    recorder: EventSink | None = None,
+    keys: KeyStock | None = None,
 ) -> BtpManager:
     """Give the BTP Manager to a manager. `environment` is read again at each pass, as the original does.
 
@@ -71,7 +77,9 @@ def install(
     seen = caches(manager, wake=wake, settings=settings)
     secrets = SecretReader(manager.client)
     observer = Observer(seen, secrets, lambda: tunables.settings, manager.clock, set())
-    reconciler = _reconciler(manager, observer, tunables, environment, metrics)
+    keys = keys or KeyStock()
+    webhooks = Webhooks(observer, lambda: tunables.settings, manager.clock, metrics.regenerated, keys)
+    reconciler = _reconciler(manager, observer, tunables, environment, webhooks)
     controller = Controller(
         CONTROLLER,
         seen.operators,
@@ -84,6 +92,7 @@ def install(
     _wire(controller, seen, tunables, observer)
     woken.append(controller)
     manager.add_controller(controller)
+    manager.add_controller(Foresight(webhooks))
     if probing := ProbeSettings.of(environment, settings.probe_interval):
         report = metrics.credential_probe
         probe = Probe(manager.client, probing, clock=manager.clock, leader=observer.leader, report=report)
@@ -141,14 +150,13 @@ def in_force(settings: Settings, working_directory: Path) -> Settings:
 
 
 def _reconciler(
-    manager: Manager, observer: Observer, tunables: Tunables, environment: Mapping[str, str], metrics: BtpMetrics
+    manager: Manager, observer: Observer, tunables: Tunables, environment: Mapping[str, str], webhooks: Webhooks
 ) -> BtpReconciler:
     client, clock = manager.client.with_field_manager(api.OPERATOR_NAME), manager.clock
 
     def settings() -> Settings:
         return tunables.settings
 
-    webhooks = Webhooks(observer, settings, clock, metrics.regenerated)
     provisioner = Provisioner(client, observer, webhooks, settings, lambda: environment.get(IMAGE_VARIABLE, ""), clock)
     return BtpReconciler(
         client=client,

@@ -1,7 +1,7 @@
 """Brings the module into the cluster and keeps it there: what a plan of `resources` needs is written, nothing else.
 
-A call never waits. It writes what is not as wanted and says how far the module is; the watches of what was written wake
-the next pass. On a module that is as wanted it sends no request at all.
+A call waits for nothing but keys that are being made. It writes what is not as wanted and says how far the module is;
+the watches of what was written wake the next pass. On a module that is as wanted it sends no request at all.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from stellwerk.operators.btp.reasons import Reason
 from stellwerk.operators.btp.release import Loader, Places, Release
 from stellwerk.operators.btp.resources import Running, Values
 from stellwerk.operators.btp.settings import Settings
-from stellwerk.operators.btp.webhooks import Webhooks
+from stellwerk.operators.btp.webhooks import NO_CERTIFICATES, Certificates, Webhooks
 from stellwerk.runtime.clock import Clock
 
 RULES = Rules(field_manager=api.OPERATOR_NAME)
@@ -79,13 +79,14 @@ class Provisioner:
         """Write what is not as wanted. Raises ModuleFailed with the object and the cause."""
         release = self.loader.load(Places.of(self.settings()))
         await self._delete_outdated(release)
-        wanted = await self._wanted(release, operator, credentials)
+        early = await self.webhooks.are_due() and await self._apply_early(release, operator, credentials)
+        wanted = await self._wanted(release, operator, credentials, await self.webhooks.settled())
         report = await self._apply(wanted)
         policies = await self._drop_network_policies(operator)
         rest = self._plan(wanted)
         return Progress(
             release.version,
-            bool(report.written) or policies,
+            bool(report.written) or policies or early,
             self._first_unready(wanted),
             held_until=rest.again_at,
             fights=tuple(_fight(action) for action in rest if isinstance(action, Held)),
@@ -109,9 +110,10 @@ class Provisioner:
 
     # What is wanted
 
-    async def _wanted(self, release: Release, operator: BtpOperator, credentials: Credentials) -> tuple[Desired, ...]:
+    async def _wanted(
+        self, release: Release, operator: BtpOperator, credentials: Credentials, certificates: Certificates
+    ) -> tuple[Desired, ...]:
         settings = self.settings()
-        certificates = await self.webhooks.settled()
         values = Values(
             settings=settings,
             credentials=credentials,
@@ -155,6 +157,12 @@ class Provisioner:
 
     def _plan(self, wanted: Sequence[Desired]) -> plan.Plan:
         return plan.plan(wanted, self.observer.module(), self.ledger, RULES, now=self.clock.monotonic())
+
+    async def _apply_early(self, release: Release, operator: BtpOperator, credentials: Credentials) -> bool:
+        """Apply what has nothing to do with certificates, while their keys are made. Returns whether it wrote."""
+        wanted = await self._wanted(release, operator, credentials, NO_CERTIFICATES)
+        report = await self._apply([one for one in wanted if one.resource.kind not in resources.NEED_CERTIFICATES])
+        return bool(report.written)
 
     async def _apply(self, wanted: Sequence[Desired]) -> Report:
         await self.observer.caches.cover(one.resource for one in wanted)

@@ -30,6 +30,11 @@ POD_ANNOTATIONS = (*POD_TEMPLATE, "metadata", "annotations")
 POD_LABELS = (*POD_TEMPLATE, "metadata", "labels")
 
 
+_WEBHOOKS = ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration")
+NEED_CERTIFICATES = ("Deployment", *_WEBHOOKS)
+"""What mounts the certificates or trusts them: of no use before they are there."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Running:
     """What the operand's Deployment and its configuration say now, before we change anything."""
@@ -135,7 +140,7 @@ def _is_credentials(body: JsonObject) -> bool:
 
 
 def _is_webhooks(body: JsonObject) -> bool:
-    return body.get("kind") in ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration")
+    return body.get("kind") in _WEBHOOKS
 
 
 def _require_parts(release: Release, settings: Settings) -> None:

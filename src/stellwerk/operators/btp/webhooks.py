@@ -2,6 +2,9 @@
 
 The values of the two Secrets are in memory as long as their versions stand, so a calm pass asks nobody. New
 certificates are handed to the apply of the module, which writes them before the webhook configurations that trust them.
+
+Their keys are what a new module would wait for longest. So they are begun when the operator starts leading and finds no
+certificates, and made while everything else is applied; and the keys of the next installation are made after this one.
 """
 
 from __future__ import annotations
@@ -29,6 +32,7 @@ from stellwerk.operators.btp.observe import Observer
 from stellwerk.operators.btp.settings import Settings
 from stellwerk.runtime import certs
 from stellwerk.runtime.clock import Clock
+from stellwerk.runtime.keys import KeyStock
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +43,9 @@ class Certificates:
     documents: tuple[Document, ...]
 
 
+NO_CERTIFICATES = Certificates(b"", ())
+
+
 @dataclass(slots=True)
 class Webhooks:
     """Settles the certificates. `regenerated` counts."""
@@ -47,13 +54,25 @@ class Webhooks:
     settings: Callable[[], Settings]
     clock: Clock
     regenerated: Callable[[], None]
+    keys: KeyStock
+
+    def foresee(self) -> None:
+        """Begin the keys of certificates that the caches do not know: they will be needed with the first CR."""
+        present, namespace = self.observer.caches.secrets.store, self.settings().chart_namespace
+        if any(ObjectKey(namespace, name) not in present for name in (api.CA_SECRET_NAME, api.WEBHOOK_SECRET_NAME)):
+            self.keys.fill(self.settings().rsa_key_bits)
+
+    async def are_due(self) -> bool:
+        """Whether new ones will be made, which begins their keys. Raises ApiError."""
+        renewal, _, _ = await self._seen()
+        if renewal is not Renewal.NOTHING:
+            self.keys.fill(self.settings().rsa_key_bits)
+        return renewal is not Renewal.NOTHING
 
     async def settled(self) -> Certificates:
         """The certificates as they shall be; new ones where the present ones are of no use. Raises ApiError."""
         namespace = self.settings().chart_namespace
-        authority = await self._read(api.CA_SECRET_NAME, CA_CERTIFICATE_KEY, CA_PRIVATE_KEY_KEY)
-        webhook = await self._read(api.WEBHOOK_SECRET_NAME, WEBHOOK_CERTIFICATE_KEY, WEBHOOK_PRIVATE_KEY_KEY)
-        renewal = self._decide(authority, webhook)
+        renewal, authority, webhook = await self._seen()
         if renewal is not Renewal.NOTHING:
             authority, webhook = await self._renewed(renewal, authority)
         assert authority is not None, "a missing authority is renewed"
@@ -65,6 +84,12 @@ class Webhooks:
                 _secret(api.WEBHOOK_SECRET_NAME, namespace, WEBHOOK_CERTIFICATE_KEY, WEBHOOK_PRIVATE_KEY_KEY, webhook),
             ),
         )
+
+    async def _seen(self) -> tuple[Renewal, certs.Pair | None, certs.Pair | None]:
+        """What is there, and what has to be made anew of it."""
+        authority = await self._read(api.CA_SECRET_NAME, CA_CERTIFICATE_KEY, CA_PRIVATE_KEY_KEY)
+        webhook = await self._read(api.WEBHOOK_SECRET_NAME, WEBHOOK_CERTIFICATE_KEY, WEBHOOK_PRIVATE_KEY_KEY)
+        return self._decide(authority, webhook), authority, webhook
 
     async def _read(self, name: str, certificate: str, key: str) -> certs.Pair | None:
         seen = self.observer.caches.secrets.store.get(ObjectKey(self.settings().chart_namespace, name))
@@ -84,19 +109,17 @@ class Webhooks:
         ).renewal
 
     async def _renewed(self, renewal: Renewal, authority: certs.Pair | None) -> tuple[certs.Pair, certs.Pair]:
-        """New ones, made in a thread: a key of 4096 bits takes half a second."""
+        """New ones. Signing with a key of 4096 bits takes long enough for a thread, too."""
+        settings = self.settings()
+        bits = settings.rsa_key_bits
         if renewal is Renewal.BOTH or authority is None:
-            pair = await asyncio.to_thread(self._new_pair, None)
-        else:
-            pair = await asyncio.to_thread(self._new_pair, authority)
+            wish, key = self._wish("ca", settings.ca_certificate_expiration), await self.keys.take(bits)
+            authority = await asyncio.to_thread(certs.new_authority, wish, key)
+        wish, key = self._wish("webhook", settings.webhook_certificate_expiration), await self.keys.take(bits)
+        pair = authority, await asyncio.to_thread(certs.issue, authority, wish, key)
+        self.keys.fill(bits)
         self.regenerated()
         return pair
-
-    def _new_pair(self, authority: certs.Pair | None) -> tuple[certs.Pair, certs.Pair]:
-        settings = self.settings()
-        if authority is None:
-            authority = certs.new_authority(self._wish("ca", settings.ca_certificate_expiration))
-        return authority, certs.issue(authority, self._wish("webhook", settings.webhook_certificate_expiration))
 
     def _wish(self, what: str, lifetime: timedelta) -> certs.Wish:
         settings = self.settings()
@@ -108,6 +131,28 @@ class Webhooks:
             now=self.clock.now(),
             key_bits=settings.rsa_key_bits,
         )
+
+
+class Foresight:
+    """Begins keys as soon as we lead, for a manager: its caches are full by then."""
+
+    name = "webhook-keys"
+
+    def __init__(self, webhooks: Webhooks) -> None:
+        self._webhooks = webhooks
+        self._stopping = asyncio.Event()
+
+    async def run(self) -> None:
+        """Begin what will be needed, and wait for the end."""
+        self._webhooks.foresee()
+        try:
+            await self._stopping.wait()
+        finally:
+            self._webhooks.keys.close()
+
+    def stop(self) -> None:
+        """End."""
+        self._stopping.set()
 
 
 @lru_cache(maxsize=4)
