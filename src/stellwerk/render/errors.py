@@ -33,8 +33,12 @@ from typing import ClassVar
 class RenderError(Exception):
     """Anything that went wrong on the way from a source to objects."""
 
-    transient: ClassVar[bool] = False
-    """Whether time alone may mend it."""
+    _transient: ClassVar[bool] = False
+
+    @property
+    def transient(self) -> bool:
+        """Whether time alone may mend it."""
+        return self._transient
 
 
 # ---- the files
@@ -51,11 +55,14 @@ class EgressRefused(SourceError):
 class Unavailable(SourceError):
     """The server did not answer, or with something other than what was asked for. `status` 0: no answer at all."""
 
-    transient = True
-
     def __init__(self, message: str, *, status: int = 0) -> None:
         self.status = status
         super().__init__(message)
+
+    @property
+    def transient(self) -> bool:
+        """Outages pass; what the server refuses, it will refuse again."""
+        return self.status == 0 or self.status >= 500 or self.status in (408, 425, 429)
 
 
 class IncompleteAnswer(SourceError):
@@ -65,7 +72,7 @@ class IncompleteAnswer(SourceError):
 class WrongDigest(SourceError):
     """The content is not what was promised. Sources are replaced while they are fetched, so a later try may fit."""
 
-    transient = True
+    _transient = True
 
 
 class BadArchive(SourceError):
@@ -167,7 +174,7 @@ class LimitExceeded(Unrenderable):
 class LookupFailed(Unrenderable):
     """A template asked the cluster and got no answer. `__cause__` is what the lookup raised."""
 
-    transient = True
+    _transient = True
 
 
 # ---- the renderer itself
@@ -192,13 +199,13 @@ class RendererTimeout(WorkerError):
 class RendererGone(WorkerError):
     """The renderer died while it rendered."""
 
-    transient = True
+    _transient = True
 
 
 class RendererClosed(WorkerError):
     """The renderer was told to end."""
 
-    transient = True
+    _transient = True
 
 
 class RendererBroken(WorkerError):

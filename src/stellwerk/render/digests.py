@@ -1,0 +1,49 @@
+"""Digests of content as sources write them: `sha256:<hex>`, also with sha384 and sha512."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterable
+
+from stellwerk.render.errors import WrongDigest
+
+_LENGTHS = {"sha256": 64, "sha384": 96, "sha512": 128}
+_FORM = re.compile(r"(sha256|sha384|sha512):([0-9a-fA-F]+)")
+
+
+class Verifier:
+    """Compares content, as it comes, with the digest that was promised for it.
+
+    What is no digest of the known forms (an ETag, a revision) promises nothing about the content.
+    """
+
+    def __init__(self, promised: str) -> None:
+        match = _FORM.fullmatch(promised)
+        if match is None and promised.partition(":")[0] in _LENGTHS:
+            raise WrongDigest(f"the promised digest is malformed: {promised[:160]!r}")
+        self._algorithm, self._expected = match.groups() if match else ("", "")
+        if match and len(self._expected) != _LENGTHS[self._algorithm]:
+            raise WrongDigest(f"the promised digest has the wrong length: {promised[:160]!r}")
+        self._found = hashlib.new(self._algorithm) if match else None
+
+    def update(self, chunk: bytes) -> None:
+        """A further piece of the content."""
+        if self._found is not None:
+            self._found.update(chunk)
+
+    def finish(self) -> None:
+        """Raises `WrongDigest` where the content was not what was promised."""
+        if self._found is not None and self._found.hexdigest() != self._expected.lower():
+            found = f"{self._algorithm}:{self._found.hexdigest()}"
+            raise WrongDigest(
+                f"the content has the digest {found}, but {self._algorithm}:{self._expected} was promised"
+            )
+
+
+def verify(content: Iterable[bytes], promised: str) -> None:
+    """Raises `WrongDigest` where content that is at hand is not what was promised."""
+    verifier = Verifier(promised)
+    for chunk in content:
+        verifier.update(chunk)
+    verifier.finish()

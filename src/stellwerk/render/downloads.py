@@ -1,0 +1,358 @@
+"""URLs into files, and what a plain HTTP server says of an artifact.
+
+    async with Downloads() as downloads:
+        await downloads.fetch(url, digest, *, rules, tenant="", credentials=None, digest_header="") -> Files
+        await downloads.head(url, *, rules, digest_header="etag", revision_header="", credentials=None) -> HttpArtifact
+
+A URL is fetched once, however many ask for it, and kept unpacked for an hour after it was last asked for, as far as
+memory allows. Errors are not kept. Who knows a digest has not shown that he may read the content: what was fetched is
+found again under URL, digest and credentials together. Equal content of several URLs is held once.
+
+A server that hangs delays nobody who does not ask for the same: there is no lock around a call, one tenant has only
+so many of the slots, and where calls under way hold too much memory it is the largest that is ended, not the next.
+Unpacking is done in a thread, one archive at a time: two large ones at once would only take twice the memory.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import io
+import ssl
+import time
+from collections import OrderedDict
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+from types import TracebackType
+from typing import NamedTuple
+
+import aiohttp
+
+from stellwerk.render import http
+from stellwerk.render.archive import unpack
+from stellwerk.render.digests import Verifier
+from stellwerk.render.egress import EgressRules, shown_url
+from stellwerk.render.errors import BadArchive, IncompleteAnswer, Unavailable, WrongDigest
+from stellwerk.render.files import Files
+from stellwerk.render.flights import Flights
+from stellwerk.render.http import Call, Client, Credentials
+from stellwerk.render.kept import LIFE_SECONDS, Kept
+from stellwerk.render.limits import LIMITS, Limits
+from stellwerk.render.threads import beside
+
+_LONGEST_HEADER = 1_024
+_MOST_NAMES = 10_000
+_CHUNK = 64 * 1024
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Budget:
+    """What downloads may take."""
+
+    connect_seconds: float = 5.0
+    total_seconds: float = 60.0
+    bytes: int = 100 * 2**20
+    """Of one answer, as it comes."""
+    bytes_under_way: int = 256 * 2**20
+    """Of all answers that are being received."""
+    calls: int = 64
+    calls_per_tenant: int = 8
+    kept_bytes: int = 64 * 2**20
+    """Of unpacked files that are kept."""
+    life_seconds: float = LIFE_SECONDS
+
+
+@dataclass(frozen=True, slots=True)
+class HttpArtifact:
+    """What a server says of an artifact. `digest` and `revision` are the headers' values as they are."""
+
+    url: str
+    digest: str
+    revision: str
+
+
+class _Name(NamedTuple):
+    """Under what content is found again."""
+
+    url: str
+    digest: str
+    credentials: str
+
+
+class Downloads:
+    """Fetches and keeps files. Open it by `async with`, or call `close`."""
+
+    def __init__(
+        self,
+        *,
+        budget: Budget | None = None,
+        limits: Limits = LIMITS,
+        tls: ssl.SSLContext | None = None,
+        user_agent: str = "stellwerk",
+        now: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """`tls`: whom to trust, by default the system's authorities. `now`: seconds for the life of what is kept."""
+        self._budget = budget = budget or Budget()
+        self._limits = limits
+        self._client = Client(
+            tls=tls,
+            user_agent=user_agent,
+            connect_seconds=budget.connect_seconds,
+            silence_seconds=budget.total_seconds,
+        )
+        self._flights: Flights[_Name, Files] = Flights(lambda: Unavailable("downloads have ended with the process"))
+        self._kept: Kept[str, Files] = Kept(
+            budget.kept_bytes, now=now, life_seconds=budget.life_seconds, largest=budget.kept_bytes
+        )
+        self._names: OrderedDict[_Name, str] = OrderedDict()
+        self._slots = asyncio.Semaphore(budget.calls)
+        self._tenants: dict[str, _Slots] = {}
+        self._weights = _Weights(budget.bytes_under_way)
+        self._unpacking = asyncio.Semaphore(1)
+
+    async def __aenter__(self) -> Downloads:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """End everything under way and forget everything kept."""
+        await self._flights.close()
+        await self._client.close()
+        self._kept.clear()
+        self._names.clear()
+
+    async def fetch(
+        self,
+        url: str,
+        digest: str = "",
+        *,
+        rules: EgressRules,
+        tenant: str = "",
+        credentials: Credentials | None = None,
+        digest_header: str = "",
+    ) -> Files:
+        """The files behind a URL. Raises a `SourceError`.
+
+        `digest`: what the content must have (`sha256:<hex>`), or a word such as an ETag that changes with it; then
+        `digest_header` names the header that must still carry it, if it is there at all. Without a digest nothing is
+        kept. `tenant`: on whose behalf, for a fair share.
+        """
+        name = _Name(url, digest, _fingerprint(credentials))
+        if (found := self._find(name)) is not None:
+            return found
+        Verifier(digest)  # refuses a malformed one before anything is called
+        call = Call.of("GET", url, rules, credentials)
+        return await self._flights.join(
+            name, lambda: self._fetch(name, call, tenant, digest_header), name=f"download {shown_url(url)}"
+        )
+
+    async def head(
+        self,
+        url: str,
+        *,
+        rules: EgressRules,
+        digest_header: str = "etag",
+        revision_header: str = "",
+        tenant: str = "",
+        credentials: Credentials | None = None,
+    ) -> HttpArtifact:
+        """Digest and revision that the headers of a URL carry. Raises a `SourceError`.
+
+        Redirects are followed until an answer carries the digest. If that is a redirect itself, it leads to the
+        artifact: this is how a server points from a moving name to a fixed one.
+        """
+        call = Call.of("HEAD", url, rules, credentials)
+        async with self._slot(tenant), self._in_time(call):
+            for _ in range(http.MOST_REDIRECTS + 1):
+                async with self._client.hop(call) as response:
+                    target = http.target_of(response)
+                    if response.status >= 400 or response.status < 200:
+                        raise http.refused(response, "HEAD")
+                    if found := _header(response, digest_header):
+                        revision = _header(response, revision_header or digest_header)
+                        if not revision:
+                            raise _missing(response, revision_header)
+                        return HttpArtifact(str(target or call.url), found, revision)
+                    if target is None:
+                        raise _missing(response, digest_header)
+                call = replace(call, url=target)
+        raise http.too_many_redirects(call)
+
+    # ---- one download
+
+    async def _fetch(self, name: _Name, call: Call, tenant: str, digest_header: str) -> Files:
+        async with self._slot(tenant), self._in_time(call) as deadline:
+            got = await self._get(call, name.digest, digest_header, deadline)
+        files = await self._unpack(got)
+        return self._keep(name, files)
+
+    async def _get(self, call: Call, digest: str, digest_header: str, deadline: asyncio.Timeout) -> _Got:
+        first = call
+        for _ in range(http.MOST_REDIRECTS + 1):
+            async with self._client.hop(call) as response:
+                _expect_header(response, digest_header, digest)
+                target = http.target_of(response)
+                if target is None:
+                    if response.status != 200:
+                        raise http.refused(response, "GET")
+                    return await self._body(response, Verifier(digest), deadline)
+            call = replace(call, url=target)
+        raise http.too_many_redirects(first)
+
+    async def _body(self, response: aiohttp.ClientResponse, verifier: Verifier, deadline: asyncio.Timeout) -> _Got:
+        if (response.content_length or 0) > self._budget.bytes:
+            raise self._too_large(response)
+        content = io.BytesIO()
+        with self._weights.weighed(deadline) as weight:
+            async for chunk in response.content.iter_chunked(_CHUNK):
+                content.write(chunk)
+                verifier.update(chunk)
+                weight.add(len(chunk))
+                if weight.bytes > self._budget.bytes:
+                    raise self._too_large(response)
+        verifier.finish()
+        return _Got(content.getvalue(), response.url.name, response.headers.get("Content-Type", ""))
+
+    def _too_large(self, response: aiohttp.ClientResponse) -> BadArchive:
+        return BadArchive(f"{shown_url(response.url)} is larger than {self._budget.bytes >> 20} MiB")
+
+    @asynccontextmanager
+    async def _in_time(self, call: Call) -> AsyncIterator[asyncio.Timeout]:
+        where = f"{call.method} {shown_url(call.url)}"
+        deadline = asyncio.timeout(self._budget.total_seconds)
+        try:
+            async with deadline:
+                yield deadline
+        except TimeoutError as error:
+            if self._weights.gave_way(deadline):
+                raise Unavailable(f"{where}: ended to make room, because it was the largest of too many") from error
+            raise Unavailable(f"{where}: took longer than {self._budget.total_seconds:g} s") from error
+
+    async def _unpack(self, got: _Got) -> Files:
+        async with self._unpacking:
+            return await beside(
+                lambda: unpack(got.data, name=got.name, content_type=got.content_type, limits=self._limits),
+                name="unpack",
+            )
+
+    # ---- shares
+
+    @asynccontextmanager
+    async def _slot(self, tenant: str) -> AsyncIterator[None]:
+        """The right to one call: first among one's own, then among all."""
+        own = self._tenants.setdefault(tenant, _Slots(asyncio.Semaphore(self._budget.calls_per_tenant)))
+        own.users += 1
+        try:
+            async with own.free, self._slots:
+                yield
+        finally:
+            own.users -= 1
+            if not own.users:
+                self._tenants.pop(tenant, None)
+
+    # ---- what is kept
+
+    def _find(self, name: _Name) -> Files | None:
+        content = self._names.get(name)
+        if content is None:
+            return None
+        self._names.move_to_end(name)
+        found = self._kept.get(content)
+        if found is None:
+            del self._names[name]
+        return found
+
+    def _keep(self, name: _Name, files: Files) -> Files:
+        if not name.digest:
+            return files
+        known = self._kept.get(files.digest)
+        if known is None:
+            self._kept.put(files.digest, files, files.size)
+        self._names[name] = files.digest
+        while len(self._names) > _MOST_NAMES:
+            self._names.popitem(last=False)
+        return known or files
+
+
+class _Got(NamedTuple):
+    data: bytes
+    name: str
+    content_type: str
+
+
+@dataclass(slots=True)
+class _Slots:
+    free: asyncio.Semaphore
+    users: int = 0
+
+
+class _Weight:
+    """How much one download holds."""
+
+    def __init__(self, all_: _Weights, deadline: asyncio.Timeout) -> None:
+        self._all = all_
+        self.deadline = deadline
+        self.bytes = 0
+
+    def __enter__(self) -> _Weight:
+        self._all.under_way.add(self)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._all.under_way.discard(self)
+
+    def add(self, size: int) -> None:
+        """A further piece was received."""
+        self.bytes += size
+        self._all.make_room()
+
+
+class _Weights:
+    """What all downloads hold together. Where that is too much, the largest ends at once."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self.under_way: set[_Weight] = set()
+
+    def weighed(self, deadline: asyncio.Timeout) -> _Weight:
+        """The weight of one download, which can be ended by its deadline."""
+        return _Weight(self, deadline)
+
+    def make_room(self) -> None:
+        """End the largest where all are too many."""
+        if sum(weight.bytes for weight in self.under_way) <= self._most:
+            return
+        largest = max(self.under_way, key=lambda weight: weight.bytes)
+        self.under_way.discard(largest)
+        largest.deadline.reschedule(0.0)
+
+    def gave_way(self, deadline: asyncio.Timeout) -> bool:
+        """Whether a deadline was over because room was needed."""
+        return deadline.when() == 0.0
+
+
+def _header(response: aiohttp.ClientResponse, name: str) -> str:
+    value = response.headers.get(name, "")
+    if len(value) > _LONGEST_HEADER or not value.isprintable():
+        raise IncompleteAnswer(f"{shown_url(response.url)}: the header {name} is too long or not printable")
+    return value
+
+
+def _missing(response: aiohttp.ClientResponse, name: str) -> IncompleteAnswer:
+    return IncompleteAnswer(f"{shown_url(response.url)} was answered without the header {name}")
+
+
+def _expect_header(response: aiohttp.ClientResponse, name: str, expected: str) -> None:
+    if name and (found := _header(response, name)) and found != expected:
+        raise WrongDigest(f"{shown_url(response.url)} has changed: its header {name} is {found}, not {expected}")
+
+
+def _fingerprint(credentials: Credentials | None) -> str:
+    if credentials is None:
+        return ""
+    return hashlib.sha256(f"{credentials.origin}\0{credentials.header}".encode()).hexdigest()

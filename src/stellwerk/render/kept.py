@@ -1,0 +1,101 @@
+"""Values kept in memory while they are used, up to a weight.
+
+What was used longest ago goes first, and what was not used for a while goes too: content that nobody asks for any more
+may have been decrypted for somebody, and memory is for those who come.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+K = TypeVar("K", bound=Hashable)
+V = TypeVar("V")
+
+LIFE_SECONDS = 3600.0
+
+
+@dataclass(slots=True)
+class _Entry(Generic[V]):
+    value: V
+    weight: int
+    used_at: float
+
+
+class Kept(Generic[K, V]):
+    """A bounded mapping. A value heavier than `largest` (by default a quarter of all) is not taken."""
+
+    def __init__(
+        self,
+        capacity: int,
+        *,
+        now: Callable[[], float],
+        life_seconds: float = LIFE_SECONDS,
+        largest: int | None = None,
+    ) -> None:
+        self._capacity = capacity
+        self._largest = capacity // 4 if largest is None else largest
+        self._life = life_seconds
+        self._now = now
+        self._entries: OrderedDict[K, _Entry[V]] = OrderedDict()
+        self._alarm: asyncio.TimerHandle | None = None
+        self.weight = 0
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def get(self, key: K) -> V | None:
+        """The value, which counts as used now."""
+        self.sweep()
+        entry = self._entries.get(key)
+        if entry is None:
+            return None
+        entry.used_at = self._now()
+        self._entries.move_to_end(key)
+        return entry.value
+
+    def put(self, key: K, value: V, weight: int) -> None:
+        """Keep a value, at the expense of those used longest ago."""
+        self.drop(key)
+        if weight > self._largest:
+            return
+        self._entries[key] = _Entry(value, weight, self._now())
+        self.weight += weight
+        while self.weight > self._capacity:
+            self.drop(next(iter(self._entries)))
+        self._watch()
+
+    def drop(self, key: K) -> None:
+        """Forget a value, if it is there."""
+        if entry := self._entries.pop(key, None):
+            self.weight -= entry.weight
+
+    def sweep(self) -> None:
+        """Forget what was not used for its life."""
+        oldest = self._now() - self._life
+        while self._entries:
+            key, entry = next(iter(self._entries.items()))
+            if entry.used_at > oldest:
+                return
+            self.drop(key)
+
+    def clear(self) -> None:
+        """Forget everything."""
+        self._entries.clear()
+        self.weight = 0
+        if self._alarm is not None:
+            self._alarm.cancel()
+            self._alarm = None
+
+    def _watch(self) -> None:
+        """See to it that an idle process forgets too."""
+        if self._alarm is None and self._entries:
+            self._alarm = asyncio.get_running_loop().call_later(self._life, self._ring)
+
+    def _ring(self) -> None:
+        self._alarm = None
+        self.sweep()
+        self._watch()
