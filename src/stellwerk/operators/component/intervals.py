@@ -1,0 +1,48 @@
+"""How long and how often, from the durations of a spec (pure)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import timedelta
+
+from stellwerk.kube import duration
+from stellwerk.operators.component.api_spec import ComponentSpec
+from stellwerk.operators.component.errors import InvalidSpec
+
+REQUEUE = timedelta(minutes=10)
+REAPPLY = timedelta(minutes=60)
+
+
+@dataclass(frozen=True, slots=True)
+class Intervals:
+    """The durations in force. A spec's zero counts as unset."""
+
+    requeue: timedelta = REQUEUE
+    """How often a ready Component is looked at without a change."""
+    retry: timedelta = REQUEUE
+    """How soon it is tried again when something is not there yet."""
+    timeout: timedelta = REQUEUE
+    """How long objects may take to become ready."""
+    reapply: timedelta = REAPPLY
+    """How often unchanged objects are applied again."""
+
+    @classmethod
+    def of(cls, spec: ComponentSpec) -> Intervals:
+        """The intervals of a spec. Raises `InvalidSpec`: the schema checks three of them by a pattern, and one not."""
+        requeue = _read("requeueInterval", spec.requeue_interval) or REQUEUE
+        return cls(
+            requeue=requeue,
+            retry=_read("retryInterval", spec.retry_interval) or requeue,
+            timeout=_read("timeout", spec.timeout) or requeue,
+            reapply=_read("reapplyInterval", spec.reapply_interval) or REAPPLY,
+        )
+
+
+def _read(field: str, text: str) -> timedelta:
+    try:
+        found = duration.parse(text) if text else timedelta()
+    except duration.NotADuration as error:
+        raise InvalidSpec(field, str(error)) from None
+    if found < timedelta():
+        raise InvalidSpec(field, f"{text!r} is negative; expected a duration such as 90s, 5m or 1h30m")
+    return found

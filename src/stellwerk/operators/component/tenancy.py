@@ -1,0 +1,78 @@
+"""Whom a Component acts as, and what it may name (pure).
+
+By default this is the original's behaviour: whoever may create Components may do what the operator may. For clusters
+that are shared there are two switches: `strict` asks for a ServiceAccount, whose rights then bound the Component;
+`cross_namespace_refs` off keeps Components to the sources and Components of their own namespace.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+
+from stellwerk.kube.names import ObjectKey
+from stellwerk.operators.component import sources
+from stellwerk.operators.component.api import Component
+from stellwerk.operators.component.errors import CrossNamespaceReference, ServiceAccountRequired
+
+
+class Mode(StrEnum):
+    """Whether Components may act with the operator's own rights."""
+
+    COMPATIBLE = "compatible"
+    STRICT = "strict"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tenancy:
+    """The rules of one operator."""
+
+    mode: Mode = Mode.COMPATIBLE
+    default_service_account: str = ""
+    """Name of the ServiceAccount, in the Component's namespace, of those that name none."""
+    cross_namespace_refs: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """A ServiceAccount to act as."""
+
+    namespace: str
+    name: str
+
+    @property
+    def user(self) -> str:
+        """As the API server knows it."""
+        return f"system:serviceaccount:{self.namespace}:{self.name}"
+
+    @property
+    def groups(self) -> tuple[str, ...]:
+        """What every ServiceAccount belongs to; without them roles that are bound to all would be missing."""
+        return ("system:serviceaccounts", f"system:serviceaccounts:{self.namespace}", "system:authenticated")
+
+
+def account(component: Component, tenancy: Tenancy) -> Account | None:
+    """Whom the Component acts as in the operator's own cluster; None: as the operator."""
+    name = component.spec.service_account_name or tenancy.default_service_account
+    return Account(component.metadata.namespace, name) if name else None
+
+
+def check(component: Component, tenancy: Tenancy) -> None:
+    """Raises `ServiceAccountRequired` or `CrossNamespaceReference`. A deletion is not checked: it only takes away."""
+    if component.metadata.is_terminating:
+        return
+    if tenancy.mode is Mode.STRICT and account(component, tenancy) is None:
+        raise ServiceAccountRequired
+    if not tenancy.cross_namespace_refs:
+        for field, target in _references(component):
+            if target.namespace != component.metadata.namespace:
+                raise CrossNamespaceReference(field, target)
+
+
+def _references(component: Component) -> Iterator[tuple[str, ObjectKey]]:
+    for source in sources.given(component):
+        if source.key is not None:
+            yield f"sourceRef.{source.kind}", source.key
+    for number, one in enumerate(component.spec.dependencies):
+        yield f"dependencies[{number}]", one.key(component.metadata.namespace)

@@ -1,0 +1,56 @@
+"""On a shared cluster a Component acts as somebody, and keeps to its own namespace."""
+
+from __future__ import annotations
+
+import pytest
+from tests.unit.component.given import component
+
+from stellwerk.operators.component import tenancy
+from stellwerk.operators.component.errors import CrossNamespaceReference, ServiceAccountRequired
+from stellwerk.operators.component.tenancy import Mode, Tenancy
+
+STRICT = Tenancy(mode=Mode.STRICT)
+NEAR = Tenancy(cross_namespace_refs=False)
+
+
+def test_a_component_acts_as_its_own_account_else_as_the_default_one_else_as_the_operator() -> None:
+    plain, named = component(), component(spec={"serviceAccountName": "deployer"})
+    default = Tenancy(default_service_account="tenant")
+
+    assert tenancy.account(plain, Tenancy()) is None
+    found = [tenancy.account(one, default) for one in (plain, named)]
+    assert [one.user for one in found if one] == [
+        "system:serviceaccount:shop:tenant",
+        "system:serviceaccount:shop:deployer",
+    ]
+    assert found[0] is not None
+    assert "system:serviceaccounts:shop" in found[0].groups
+
+
+@pytest.mark.req("R-501")
+def test_strict_tenancy_refuses_components_that_would_act_as_the_operator() -> None:
+    with pytest.raises(ServiceAccountRequired, match="--tenancy=strict"):
+        tenancy.check(component(), STRICT)
+    tenancy.check(component(spec={"serviceAccountName": "deployer"}), STRICT)
+    tenancy.check(component(), Tenancy(mode=Mode.STRICT, default_service_account="tenant"))
+    tenancy.check(component(), Tenancy())
+
+
+@pytest.mark.req("R-502")
+def test_references_to_other_namespaces_are_refused_where_that_is_switched_off() -> None:
+    source = component(spec={"sourceRef": {"fluxBucket": {"namespace": "infra", "name": "b"}}})
+    dependency = component(spec={"dependencies": [{"name": "near"}, {"namespace": "infra", "name": "dns"}]})
+
+    with pytest.raises(CrossNamespaceReference, match=r"spec\.sourceRef\.fluxBucket names infra/b"):
+        tenancy.check(source, NEAR)
+    with pytest.raises(CrossNamespaceReference, match=r"spec\.dependencies\[1\] names infra/dns"):
+        tenancy.check(dependency, NEAR)
+    tenancy.check(component(spec={"dependencies": [{"namespace": "shop", "name": "near"}]}), NEAR)
+    for one in (source, dependency):
+        tenancy.check(one, Tenancy())
+
+
+@pytest.mark.req("R-501")
+def test_a_deletion_is_never_refused() -> None:
+    tenancy.check(component(deleting=True), STRICT)
+    tenancy.check(component(spec={"sourceRef": {"fluxBucket": {"namespace": "i", "name": "b"}}}, deleting=True), NEAR)
