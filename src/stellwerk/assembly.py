@@ -25,9 +25,10 @@ def installation() -> list[JsonObject]:
 async def run_btp(process: ProcessSettings, settings: Settings, environment: Mapping[str, str]) -> None:
     """Run the BTP Manager until SIGTERM or SIGINT.
 
-    Raises LoginFailed, CannotListen and MissingImage before anything is done; LeadershipLost when another process may
+    Raises MissingImage, LoginFailed and CannotListen before anything is done; LeadershipLost when another process may
     lead by now.
     """
+    btp.require(environment)
     identity = Identity(component=btp_api.OPERATOR_NAME, lease=btp_api.LEASE_NAME, namespace=settings.chart_namespace)
     resolved = btp.in_force(settings, Path.cwd())
 

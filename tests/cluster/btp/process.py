@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -61,7 +61,9 @@ class Operator:
 
 
 @asynccontextmanager
-async def operator(cluster: LocalCluster, folder: Path, *flags: str) -> AsyncIterator[Operator]:
+async def operator(
+    cluster: LocalCluster, folder: Path, *flags: str, environment: Mapping[str, str] | None = None
+) -> AsyncIterator[Operator]:
     """A BTP Manager with its own account's rights, not started yet; `folder` takes its module and its log."""
     health, metrics = free_port(), free_port()
     module = rehearsal.copy_module(folder / "process-module")
@@ -77,7 +79,7 @@ async def operator(cluster: LocalCluster, folder: Path, *flags: str) -> AsyncIte
             arguments,
             log=folder / "operator.log",
             kubeconfig=proxy.kubeconfig,
-            environment={IMAGE_VARIABLE: IMAGE},
+            environment={IMAGE_VARIABLE: IMAGE} if environment is None else environment,
             health_url=f"http://127.0.0.1:{health}/readyz",
         ) as process:
             yield Operator(process, proxy, f"http://127.0.0.1:{metrics}/metrics")

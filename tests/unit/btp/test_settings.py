@@ -204,9 +204,3 @@ def test_help_names_every_default() -> None:
         if tunable.flag:
             assert f"--{tunable.flag} " in help_text
     assert "[default: ./module-resources]" in help_text
-
-
-def test_without_an_operand_image_the_variable_is_named() -> None:
-    assert settings.missing_variable({}) == "SAP_BTP_SERVICE_OPERATOR"
-    assert settings.missing_variable({"SAP_BTP_SERVICE_OPERATOR": "img"}) == ""
-    assert settings.operand_image({"SAP_BTP_SERVICE_OPERATOR": "img"}) == "img"

@@ -41,6 +41,12 @@ class MissingImage(Exception):
         )
 
 
+def require(environment: Mapping[str, str]) -> None:
+    """Raise MissingImage where the environment lacks what nothing can be done without."""
+    if IMAGE_VARIABLE not in environment:
+        raise MissingImage
+
+
 @dataclass(frozen=True, slots=True)
 class BtpManager:
     """The parts that others may ask for."""
@@ -63,8 +69,7 @@ def install(
 
     Raises MissingImage where SAP_BTP_SERVICE_OPERATOR is not set at all.
     """
-    if IMAGE_VARIABLE not in environment:
-        raise MissingImage
+    require(environment)
     metrics = BtpMetrics(manager)
     tunables = Tunables(settings, metrics.custom_config)
     woken: list[BtpOperatorController] = []

@@ -22,8 +22,6 @@ from stellwerk.operators.btp import api
 
 V = TypeVar("V")
 
-OPERAND_IMAGE_VARIABLE = "SAP_BTP_SERVICE_OPERATOR"
-"""The operand's image. Must be set at start, and is read again in every pass."""
 
 PROBE_IMAGE_VARIABLE = "PROBE_IMAGE"
 PROBE_TOKEN_URL_VARIABLE = "PROBE_TOKENURL_OVERRIDE"  # noqa: S105  # a name
@@ -314,16 +312,3 @@ TUNABLES = {tunable.key: tunable for tunable in ALL}
 def as_text(settings: Settings) -> dict[str, str]:
     """The values in force as the ConfigMap would spell them, by key."""
     return {tunable.key: tunable.write(getattr(settings, tunable.field)) for tunable in ALL}
-
-
-# ---- the environment
-
-
-def operand_image(environment: Mapping[str, str]) -> str:
-    """The operand's image; empty where it is not set, which the API server then refuses."""
-    return environment.get(OPERAND_IMAGE_VARIABLE, "")
-
-
-def missing_variable(environment: Mapping[str, str]) -> str:
-    """The variable without which the operator must not start; empty where none is missing."""
-    return "" if environment.get(OPERAND_IMAGE_VARIABLE) else OPERAND_IMAGE_VARIABLE
