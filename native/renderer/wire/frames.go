@@ -95,3 +95,14 @@ func number(text json.Number) any {
 	}
 	return float
 }
+
+// Unmarshal reads one JSON value with its numbers as Integers makes them.
+func Unmarshal(text []byte, value *any) error {
+	decoder := json.NewDecoder(bytes.NewReader(text))
+	decoder.UseNumber()
+	if err := decoder.Decode(value); err != nil {
+		return err
+	}
+	*value = Integers(*value)
+	return nil
+}

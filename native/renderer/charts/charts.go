@@ -1,0 +1,148 @@
+// Package charts renders Helm charts with Helm's own libraries.
+//
+// Whatever Helm decides is decided by Helm: dependencies, values, schemas' subjects, the template engine. Ours is what
+// surrounds it: files come from memory, answers from the parent, and hooks, which Helm runs itself, become annotations
+// that our engine understands. No release is kept.
+package charts
+
+import (
+	"fmt"
+	"maps"
+	"path"
+	"slices"
+	"strings"
+
+	"helm.sh/helm/v4/pkg/chart/common"
+	chart "helm.sh/helm/v4/pkg/chart/v2"
+	chartutil "helm.sh/helm/v4/pkg/chart/v2/util"
+	"helm.sh/helm/v4/pkg/engine"
+
+	"stellwerk/renderer/host"
+	"stellwerk/renderer/objects"
+	"stellwerk/renderer/wire"
+)
+
+// notes is what Helm shows to people after an installation; it is no manifest.
+const notes = "NOTES.txt"
+
+// Render makes the objects of the chart in req.Path.
+//
+// The objects of crds/ come first, then those of the templates by name. Errors are *wire.Error.
+func Render(
+	req *wire.Request, files map[string][]byte, ask host.Asker, uses host.Uses,
+) (rendered []objects.Object, about *wire.Chart, err error) {
+	defer func() {
+		if failure := recover(); failure != nil { // Helm's libraries trust a chart more than we do
+			err = broken(path.Join(req.Path, chartFile), 0, "the chart makes Helm fail: %v", failure)
+		}
+	}()
+	for _, part := range []string{"name", "namespace", "revision", "cluster"} {
+		uses.Note(part)
+	}
+	tree, err := load(req, files)
+	if err != nil {
+		return nil, nil, err
+	}
+	about = &wire.Chart{
+		Name: tree.root.Name(), Version: tree.root.Metadata.Version, AppVersion: tree.root.AppVersion(),
+	}
+	top, err := tree.values(req)
+	if err != nil {
+		return nil, nil, err
+	}
+	texts, err := tree.execute(top, ask, uses)
+	if err != nil {
+		return nil, nil, err
+	}
+	rendered, err = tree.objects(req, texts)
+	return rendered, about, err
+}
+
+// values decides which subcharts take part and what .Values, .Release and .Capabilities are for them.
+func (t *tree) values(req *wire.Request) (common.Values, error) {
+	if err := t.checkInstallable(req.Cluster); err != nil {
+		return nil, err
+	}
+	given, _ := floats(req.Values).(map[string]any)
+	if err := chartutil.ProcessDependencies(t.root, given); err != nil {
+		return nil, broken(t.file(chartFile), 0, "%v", err)
+	}
+	return topLevel(t, given, req)
+}
+
+// execute renders every template of the tree.
+func (t *tree) execute(top common.Values, ask host.Asker, uses host.Uses) (map[string]string, error) {
+	asked := &asker{Asker: ask}
+	helm := engine.Engine{CustomTemplateFuncs: functionsFor(asked, uses)}
+	texts, err := helm.Render(t.root, top)
+	if err != nil {
+		return nil, t.failed(err, asked)
+	}
+	return texts, nil
+}
+
+// objects reads what the templates rendered, the files of crds/ before it.
+func (t *tree) objects(req *wire.Request, texts map[string]string) ([]objects.Object, error) {
+	all, err := t.definitions(req.Prefix)
+	if err != nil {
+		return nil, err
+	}
+	places := t.templates()
+	for _, name := range slices.Sorted(maps.Keys(texts)) {
+		if strings.HasSuffix(name, notes) || strings.HasPrefix(path.Base(name), "_") {
+			continue
+		}
+		found, err := objects.Parse(places[name], []byte(texts[name]))
+		if err != nil {
+			return nil, rendersBadly(err, places[name])
+		}
+		for _, object := range found {
+			keep, err := annotate(object, req.Prefix, req.Release.Revision)
+			if err != nil {
+				return nil, err
+			}
+			if keep {
+				all = append(all, object)
+			}
+		}
+	}
+	return all, nil
+}
+
+// definitions are the objects of crds/, verbatim: Helm looks for no hooks there.
+func (t *tree) definitions(prefix string) ([]objects.Object, error) {
+	var all []objects.Object
+	for _, definition := range t.root.CRDObjects() {
+		found, err := objects.Parse(t.places[definition.File], definition.File.Data)
+		if err != nil {
+			return nil, err
+		}
+		for _, object := range found {
+			if err := annotateDefinition(object, prefix); err != nil {
+				return nil, err
+			}
+		}
+		all = append(all, found...)
+	}
+	return all, nil
+}
+
+// templates maps the name that Helm gives a template to its place in the artifact.
+func (t *tree) templates() map[string]string {
+	places := map[string]string{}
+	var visit func(*chart.Chart)
+	visit = func(part *chart.Chart) {
+		for _, template := range part.Templates {
+			places[path.Join(part.ChartFullPath(), template.Name)] = t.places[template]
+		}
+		for _, dependency := range part.Dependencies() {
+			visit(dependency)
+		}
+	}
+	visit(t.root)
+	return places
+}
+
+func broken(file string, line int, format string, args ...any) *wire.Error {
+	return &wire.Error{Kind: wire.InvalidChart, Message: file + ": " + fmt.Sprintf(format, args...), File: file, Line: line}
+}

@@ -1,0 +1,204 @@
+package charts
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"stellwerk/renderer/objects"
+	"stellwerk/renderer/wire"
+)
+
+// The annotations by which a chart tells Helm what an object is for.
+const (
+	hookAnnotation   = "helm.sh/hook"
+	weightAnnotation = "helm.sh/hook-weight"
+	deleteAnnotation = "helm.sh/hook-delete-policy"
+	policyAnnotation = "helm.sh/resource-policy"
+)
+
+const (
+	heaviest = 100
+	// beforeAll and afterAll are the distances that put the lightest and the heaviest hook before and after order 0.
+	beforeAll, afterAll = -101, 101
+	// purgedBefore and purgedAfter are the waves at whose end a hook that succeeded is removed.
+	purgedBefore, purgedAfter = "-1", "201"
+)
+
+// hooks are the moments of a release for which an object is meant.
+type hooks struct {
+	preInstall, postInstall, preUpgrade, postUpgrade bool
+	weight                                           int
+	recreate, purge                                  bool
+}
+
+// annotate turns what an object tells Helm into what it tells our engine. Keep is false where it is to be left out.
+func annotate(object objects.Object, prefix string, revision int) (keep bool, err error) {
+	annotations, err := foreign(object, prefix)
+	if err != nil || annotations == nil {
+		return true, err
+	}
+	names, isHook := annotations[hookAnnotation]
+	if !isHook {
+		return true, mapPolicy(object, annotations, prefix)
+	}
+	found, keep, err := hooksOf(object, annotations, names)
+	if err != nil || !keep {
+		return false, err
+	}
+	ours := found.policies(revision)
+	if ours == nil {
+		return false, nil
+	}
+	for suffix, value := range ours {
+		annotations[prefix+"/"+suffix] = value
+	}
+	return true, mapPolicy(object, annotations, prefix)
+}
+
+// annotateDefinition is annotate for an object of crds/, where Helm looks for no hooks.
+func annotateDefinition(object objects.Object, prefix string) error {
+	annotations, err := foreign(object, prefix)
+	if err != nil || annotations == nil {
+		return err
+	}
+	return mapPolicy(object, annotations, prefix)
+}
+
+// foreign are the annotations of an object; ours may not be among them, because hooks are mapped onto ours.
+func foreign(object objects.Object, prefix string) (map[string]any, error) {
+	metadata, _ := object.Body["metadata"].(map[string]any)
+	annotations, _ := metadata["annotations"].(map[string]any)
+	for key := range annotations {
+		if strings.HasPrefix(key, prefix+"/") {
+			return nil, unsupported(object, "the annotation %s may not be set by a chart (spec.postBuild.patches may add it)", key)
+		}
+	}
+	return annotations, nil
+}
+
+func mapPolicy(object objects.Object, annotations map[string]any, prefix string) error {
+	policy, isSet := annotations[policyAnnotation]
+	if !isSet {
+		return nil
+	}
+	if strings.ToLower(strings.TrimSpace(text(policy))) != "keep" {
+		return unsupported(object, "%s %q is not supported, only \"keep\" is", policyAnnotation, text(policy))
+	}
+	annotations[prefix+"/delete-policy"] = "orphan"
+	return nil
+}
+
+// hooksOf reads the annotations of a hook. Keep is false where no moment remains in which we would run it.
+func hooksOf(object objects.Object, annotations map[string]any, names any) (found hooks, keep bool, err error) {
+	for _, name := range words(names) {
+		switch name {
+		case "pre-install":
+			found.preInstall, keep = true, true
+		case "post-install":
+			found.postInstall, keep = true, true
+		case "pre-upgrade":
+			found.preUpgrade, keep = true, true
+		case "post-upgrade":
+			found.postUpgrade, keep = true, true
+		case "pre-rollback", "post-rollback", "test", "test-success":
+		case "pre-delete", "post-delete":
+			return found, false, unsupported(object, "helm hook type %s not supported", name)
+		default:
+			return found, false, unsupported(object, "unknown helm hook type %s", strconv.Quote(name))
+		}
+	}
+	if len(words(names)) == 0 {
+		return found, false, unsupported(object, "%s is empty", hookAnnotation)
+	}
+	if !keep {
+		return found, false, nil
+	}
+	if err := found.readWeight(object, annotations); err != nil {
+		return found, false, err
+	}
+	return found, true, found.readDeletePolicy(object, annotations)
+}
+
+func (h *hooks) readWeight(object objects.Object, annotations map[string]any) error {
+	value, isSet := annotations[weightAnnotation]
+	if !isSet {
+		return nil
+	}
+	weight, err := strconv.Atoi(strings.TrimSpace(text(value)))
+	if err != nil || weight < -heaviest || weight > heaviest {
+		return unsupported(object, "%s %q is no whole number from %d to %d", weightAnnotation, text(value), -heaviest, heaviest)
+	}
+	h.weight = weight
+	return nil
+}
+
+func (h *hooks) readDeletePolicy(object objects.Object, annotations map[string]any) error {
+	policies := words(annotations[deleteAnnotation])
+	if len(policies) == 0 {
+		policies = []string{"before-hook-creation"}
+	}
+	for _, policy := range policies {
+		switch policy {
+		case "before-hook-creation":
+			h.recreate = true
+		case "hook-succeeded":
+			h.purge = true
+		default:
+			return unsupported(object, "%s %q is not supported", deleteAnnotation, policy)
+		}
+	}
+	return nil
+}
+
+// policies are our annotations for a hook by their suffix; nil where it has no part in this revision.
+func (h *hooks) policies(revision int) map[string]string {
+	before, after, reconcile := h.preInstall, h.postInstall, "once"
+	if revision > 1 && (h.preUpgrade || h.postUpgrade) {
+		before, after, reconcile = h.preUpgrade, h.postUpgrade, "on-object-or-component-change"
+	}
+	if !before && !after {
+		return nil
+	}
+	order, purge := h.weight+afterAll, purgedAfter
+	if before {
+		order = h.weight + beforeAll
+	}
+	if before && !after {
+		purge = purgedBefore
+	}
+	ours := map[string]string{"reconcile-policy": reconcile, "apply-order": strconv.Itoa(order)}
+	if h.recreate {
+		ours["update-policy"] = "recreate"
+	}
+	if h.purge {
+		ours["purge-order"] = purge
+	}
+	return ours
+}
+
+// words are the parts of a list between commas, as Helm reads them: without blanks, in lower case.
+func words(list any) []string {
+	parts := strings.Split(strings.ToLower(text(list)), ",")
+	for index := range parts {
+		parts[index] = strings.TrimSpace(parts[index])
+	}
+	return slices.DeleteFunc(parts, func(part string) bool { return part == "" })
+}
+
+// text is an annotation as text; one that YAML took for a number is refused later, and by name.
+func text(value any) string {
+	if value == nil {
+		return ""
+	}
+	return fmt.Sprint(value)
+}
+
+func unsupported(object objects.Object, format string, args ...any) *wire.Error {
+	metadata, _ := object.Body["metadata"].(map[string]any)
+	return &wire.Error{
+		Kind: wire.UnsupportedHook, File: object.Origin,
+		Message: fmt.Sprintf("%v %v: %s", object.Body["kind"], metadata["name"], fmt.Sprintf(format, args...)),
+	}
+}

@@ -1,0 +1,224 @@
+package charts
+
+import (
+	"bytes"
+	"io/fs"
+	"maps"
+	"path"
+	"slices"
+	"strings"
+	"time"
+
+	"helm.sh/helm/v4/pkg/chart/common"
+	"helm.sh/helm/v4/pkg/chart/loader/archive"
+	chart "helm.sh/helm/v4/pkg/chart/v2"
+	"helm.sh/helm/v4/pkg/chart/v2/loader"
+	"helm.sh/helm/v4/pkg/ignore"
+
+	"stellwerk/renderer/decrypt"
+	"stellwerk/renderer/objects"
+	"stellwerk/renderer/wire"
+)
+
+const (
+	chartFile = "Chart.yaml"
+	// largestFile is Helm's own bound of one file of a chart.
+	largestFile = 5 << 20
+	// deepestChart is how many charts may lie inside each other.
+	deepestChart = 20
+)
+
+// parsedFiles are read as YAML by Helm; they are read by us first, for the limits and for where an error lies.
+var parsedFiles = []string{chartFile, "Chart.lock", "values.yaml", "requirements.yaml", "requirements.lock"}
+
+// tree is a chart with its subcharts, and where in the artifact each of its files lies.
+type tree struct {
+	path   string
+	root   *chart.Chart
+	places map[*common.File]string
+	clear  decryption
+	room   room
+}
+
+// decryption makes an encrypted file readable; a file that is not encrypted stays as it is.
+type decryption func(place string, content []byte) ([]byte, error)
+
+// load reads the chart in req.Path with all its subcharts.
+func load(req *wire.Request, files map[string][]byte) (*tree, error) {
+	t := &tree{path: req.Path, places: map[*common.File]string{}, room: newRoom()}
+	t.clear = func(_ string, content []byte) ([]byte, error) { return content, nil }
+	if len(req.Decryption.Keys) > 0 {
+		keys, err := decrypt.New(req.Decryption.Keys)
+		if err != nil {
+			return nil, err
+		}
+		t.clear = keys.File
+	}
+	own, err := notIgnored(t.path, below(files, t.path))
+	if err != nil {
+		return nil, err
+	}
+	t.root, err = t.loadChart(own, t.path, 0)
+	return t, err
+}
+
+// file is the place of one of the root chart's files.
+func (t *tree) file(name string) string { return path.Join(t.path, name) }
+
+// below are the files under a folder, by their path inside it.
+func below(files map[string][]byte, folder string) map[string][]byte {
+	if folder == "" || folder == "." {
+		return maps.Clone(files)
+	}
+	found := map[string][]byte{}
+	for name, content := range files {
+		if inside, isBelow := strings.CutPrefix(name, folder+"/"); isBelow {
+			found[inside] = content
+		}
+	}
+	return found
+}
+
+// loadChart reads one chart of the tree from its files; place is where it lies in the artifact.
+//
+// Helm's loader reads each chart by itself; the subcharts are walked here, because only so it is known where each of
+// them came from, and because an archive among them is unpacked within limits.
+func (t *tree) loadChart(files map[string][]byte, place string, depth int) (*chart.Chart, error) {
+	if depth > deepestChart {
+		return nil, broken(place, 0, "more than %d charts lie inside each other", deepestChart)
+	}
+	var own []*archive.BufferedFile
+	inner := map[string]map[string][]byte{}
+	for _, name := range slices.Sorted(maps.Keys(files)) {
+		if rest, isInner := strings.CutPrefix(name, "charts/"); isInner && path.Ext(name) != ".prov" {
+			first, _, _ := strings.Cut(rest, "/")
+			if inner[first] == nil {
+				inner[first] = map[string][]byte{}
+			}
+			inner[first][rest] = files[name]
+			continue
+		}
+		content, err := t.read(path.Join(place, name), name, files[name])
+		if err != nil {
+			return nil, err
+		}
+		own = append(own, &archive.BufferedFile{Name: name, Data: content})
+	}
+	loaded, err := loader.LoadFiles(own)
+	if err != nil {
+		return nil, broken(path.Join(place, chartFile), 0, "%v", err)
+	}
+	t.remember(loaded, place)
+	return loaded, t.addSubcharts(loaded, inner, place, depth)
+}
+
+// read is a file as the loader may have it: decrypted, of bounded size, and YAML within limits where Helm reads YAML.
+func (t *tree) read(place, name string, content []byte) ([]byte, error) {
+	if len(content) > largestFile {
+		return nil, broken(place, 0, "is larger than %d MiB, the most that a chart may hold in one file", largestFile>>20)
+	}
+	content, err := t.clear(place, content)
+	if err != nil {
+		return nil, err
+	}
+	content = bytes.TrimPrefix(content, []byte("\ufeff"))
+	if slices.Contains(parsedFiles, name) {
+		if _, err := objects.Documents(place, content); err != nil {
+			return nil, asChartError(err)
+		}
+	}
+	return content, nil
+}
+
+func (t *tree) remember(loaded *chart.Chart, place string) {
+	for _, file := range slices.Concat(loaded.Templates, loaded.Files) {
+		t.places[file] = path.Join(place, file.Name)
+	}
+}
+
+func (t *tree) addSubcharts(parent *chart.Chart, inner map[string]map[string][]byte, place string, depth int) error {
+	for _, name := range slices.Sorted(maps.Keys(inner)) {
+		if strings.HasPrefix(name, "_") || strings.HasPrefix(name, ".") {
+			continue
+		}
+		files, folder := inner[name], path.Join(place, "charts", name)
+		var err error
+		if path.Ext(name) == ".tgz" {
+			files, err = t.unpackSubchart(files, name, folder)
+		} else {
+			files = below(files, name)
+		}
+		if err != nil {
+			return err
+		}
+		loaded, err := t.loadChart(files, folder, depth+1)
+		if err != nil {
+			return err
+		}
+		parent.AddDependency(loaded)
+	}
+	return nil
+}
+
+func (t *tree) unpackSubchart(files map[string][]byte, name, place string) (map[string][]byte, error) {
+	packed, isFile := files[name]
+	if !isFile {
+		return nil, broken(place, 0, "is a folder, but its name is that of a packed chart")
+	}
+	unpacked, err := t.room.unpack(packed)
+	if err != nil {
+		return nil, broken(place, 0, "cannot be unpacked: %v", err)
+	}
+	return unpacked, nil
+}
+
+// notIgnored leaves out what .helmignore names, and what Helm never takes.
+func notIgnored(place string, files map[string][]byte) (map[string][]byte, error) {
+	rules := ignore.Empty()
+	if text, isThere := files[ignore.HelmIgnore]; isThere {
+		parsed, err := ignore.Parse(bytes.NewReader(text))
+		if err != nil {
+			file := path.Join(place, ignore.HelmIgnore)
+			return nil, broken(file, 0, "%v", err)
+		}
+		rules = parsed
+	}
+	rules.AddDefaults()
+	folders := map[string]bool{}
+	maps.DeleteFunc(files, func(name string, _ []byte) bool {
+		return ignoresFolder(rules, path.Dir(name), folders) || rules.Ignore(name, entry{name: name})
+	})
+	return files, nil
+}
+
+// ignoresFolder tells whether a folder or one above it is ignored; known remembers the answers.
+func ignoresFolder(rules *ignore.Rules, folder string, known map[string]bool) bool {
+	if folder == "." {
+		return false
+	}
+	answer, isKnown := known[folder]
+	if !isKnown {
+		answer = ignoresFolder(rules, path.Dir(folder), known) ||
+			rules.Ignore(folder, entry{name: folder, isFolder: true})
+		known[folder] = answer
+	}
+	return answer
+}
+
+// entry is what the rules ask of a file.
+type entry struct {
+	name     string
+	isFolder bool
+}
+
+func (e entry) Name() string       { return path.Base(e.name) }
+func (e entry) Size() int64        { return 0 }
+func (e entry) ModTime() time.Time { return time.Time{} }
+func (e entry) IsDir() bool        { return e.isFolder }
+func (e entry) Sys() any           { return nil }
+func (e entry) Mode() fs.FileMode {
+	if e.isFolder {
+		return fs.ModeDir
+	}
+	return 0
+}

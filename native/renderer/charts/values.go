@@ -1,0 +1,135 @@
+package charts
+
+import (
+	"fmt"
+	"path"
+	"strings"
+
+	"helm.sh/helm/v4/pkg/chart/common"
+	"helm.sh/helm/v4/pkg/chart/common/util"
+	chart "helm.sh/helm/v4/pkg/chart/v2"
+	chartutil "helm.sh/helm/v4/pkg/chart/v2/util"
+
+	"stellwerk/renderer/wire"
+)
+
+// checkInstallable refuses what Helm refuses before it renders, and a chart without one of its declared subcharts.
+func (t *tree) checkInstallable(cluster wire.Cluster) error {
+	about := t.root.Metadata
+	if about.Type != "" && about.Type != "application" {
+		return broken(t.file(chartFile), 0, "%s charts are not installable", about.Type)
+	}
+	if version := kubeVersion(cluster); about.KubeVersion != "" &&
+		!chartutil.IsCompatibleRange(about.KubeVersion, version.String()) {
+		return broken(t.file(chartFile), 0, "chart requires kubeVersion: %s which is incompatible with Kubernetes %s",
+			about.KubeVersion, version.Version)
+	}
+	if missing := missingDependencies(t.root); len(missing) > 0 {
+		return broken(t.file(chartFile), 0, "dependent chart %s not found in %s",
+			strings.Join(missing, ", "), path.Join(t.path, "charts"))
+	}
+	return checkLibraries(t.root, t.file(chartFile))
+}
+
+func missingDependencies(of *chart.Chart) []string {
+	present := map[string]bool{}
+	for _, dependency := range of.Dependencies() {
+		present[dependency.Name()] = true
+	}
+	var missing []string
+	for _, declared := range of.Metadata.Dependencies {
+		if declared != nil && !present[declared.Name] {
+			missing = append(missing, declared.Name)
+		}
+	}
+	return missing
+}
+
+// checkLibraries refuses an application inside a library: a library gives names to others and makes no objects itself.
+func checkLibraries(part *chart.Chart, file string) error {
+	for _, dependency := range part.Dependencies() {
+		if part.Metadata.Type == "library" && dependency.Metadata.Type != "library" {
+			return broken(file, 0, "library chart %s has %s as a subchart, which is no library",
+				part.Name(), dependency.Name())
+		}
+		if err := checkLibraries(dependency, file); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// topLevel is the dot of the root chart's templates.
+func topLevel(t *tree, given map[string]any, req *wire.Request) (common.Values, error) {
+	options := common.ReleaseOptions{
+		Name: req.Release.Name, Namespace: req.Release.Namespace, Revision: req.Release.Revision,
+		IsInstall: req.Release.Revision <= 1, IsUpgrade: req.Release.Revision > 1,
+	}
+	// Helm's own check of schemas would fetch what they refer to, and quote the values that it refuses.
+	const skipSchemas = true
+	top, err := util.ToRenderValuesWithSchemaValidation(t.root, given, options, capabilities(req.Cluster), skipSchemas)
+	if err != nil {
+		return nil, &wire.Error{Kind: wire.InvalidValues, Message: err.Error()}
+	}
+	if release, isMap := top["Release"].(map[string]any); isMap && req.Release.Service != "" {
+		release["Service"] = req.Release.Service
+	}
+	values, err := top.Table("Values")
+	if err != nil {
+		return nil, &wire.Error{Kind: wire.InvalidValues, Message: err.Error()}
+	}
+	return top, t.checkSchemas(t.root, values, t.path)
+}
+
+// capabilities are those of the cluster, as Helm sees them when it talks to one.
+func capabilities(cluster wire.Cluster) *common.Capabilities {
+	versions := common.VersionSet(cluster.APIVersions)
+	if len(versions) == 0 {
+		versions = common.DefaultVersionSet
+	}
+	return &common.Capabilities{
+		KubeVersion: *kubeVersion(cluster),
+		APIVersions: versions,
+		HelmVersion: common.DefaultCapabilities.HelmVersion,
+	}
+}
+
+func kubeVersion(cluster wire.Cluster) *common.KubeVersion {
+	text := func(key string) string {
+		value, _ := cluster.Version[key].(string)
+		return value
+	}
+	if text("gitVersion") == "" {
+		return &common.DefaultCapabilities.KubeVersion
+	}
+	return &common.KubeVersion{Version: text("gitVersion"), Major: text("major"), Minor: text("minor")}
+}
+
+// floats is a copy of a value with every number a float64, as Helm reads numbers from a file of values.
+//
+// Helm prints 1000000 as 1e+06 for that reason, and a chart that was written for Helm expects it.
+func floats(value any) any {
+	switch value := value.(type) {
+	case map[string]any:
+		copied := make(map[string]any, len(value))
+		for key, inner := range value {
+			copied[key] = floats(inner)
+		}
+		return copied
+	case []any:
+		copied := make([]any, len(value))
+		for index, inner := range value {
+			copied[index] = floats(inner)
+		}
+		return copied
+	case int64:
+		return float64(value)
+	case interface{ Float64() (float64, error) }: // json.Number
+		if number, err := value.Float64(); err == nil {
+			return number
+		}
+		return fmt.Sprint(value)
+	default:
+		return value
+	}
+}

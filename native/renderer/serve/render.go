@@ -1,0 +1,157 @@
+package serve
+
+import (
+	"maps"
+	"path"
+	"slices"
+	"strings"
+
+	"stellwerk/renderer/afterwards"
+	"stellwerk/renderer/charts"
+	"stellwerk/renderer/host"
+	"stellwerk/renderer/objects"
+	"stellwerk/renderer/wire"
+)
+
+// The generators that a request may name.
+const (
+	auto      = "auto"
+	helm      = "helm"
+	kustomize = "kustomize"
+	manifests = "manifests"
+)
+
+const (
+	defaultOutput  = 32 << 20
+	defaultObjects = 5_000
+)
+
+// render answers one request.
+func render(req *wire.Request, ask host.Asker) (*wire.Result, error) {
+	uses := host.Uses{}
+	if err := settle(req); err != nil {
+		return nil, err
+	}
+	found, about, err := generate(req, ask, uses)
+	if err != nil {
+		return nil, err
+	}
+	if err := checkSize(req.Limits, found); err != nil {
+		return nil, err
+	}
+	found, err = afterwards.Apply(found, req.PostBuild, req.Prefix)
+	if err != nil {
+		return nil, err
+	}
+	return result(req, found, about, uses)
+}
+
+// settle fills in what a request leaves open: the folder, the generator, the numbers' types.
+func settle(req *wire.Request) error {
+	req.Path = strings.Trim(path.Clean("/"+req.Path), "/")
+	for _, part := range []map[string]any{req.Values, req.Component, req.Cluster.Version} {
+		wire.Integers(part)
+	}
+	for _, resources := range req.Cluster.APIResources {
+		wire.Integers(resources)
+	}
+	if err := checkPath(req); err != nil {
+		return err
+	}
+	if folder := chartFolder(req); folder != "" && (req.Generator == helm || req.Generator == auto) {
+		req.Path = folder
+		req.Generator = helm
+	}
+	if req.Generator == auto {
+		req.Generator = kustomize
+	}
+	return nil
+}
+
+// checkPath refuses a path that is no folder of the artifact. The root always is one, even if it is empty.
+func checkPath(req *wire.Request) error {
+	if req.Path == "" {
+		return nil
+	}
+	if _, isFile := req.Files[req.Path]; isFile {
+		return &wire.Error{Kind: wire.PathNotFound, Message: "not a directory: " + req.Path}
+	}
+	for name := range req.Files {
+		if strings.HasPrefix(name, req.Path+"/") {
+			return nil
+		}
+	}
+	return &wire.Error{Kind: wire.PathNotFound, Message: "no such file or directory: " + req.Path}
+}
+
+// chartFolder is the folder of the chart: the path itself, or the one folder in it when there is nothing else.
+//
+// A chart that Flux packs lies in a folder of the chart's name, and people forget to say so.
+func chartFolder(req *wire.Request) string {
+	if _, isChart := req.Files[path.Join(req.Path, "Chart.yaml")]; isChart {
+		return req.Path
+	}
+	only := ""
+	for name := range req.Files {
+		inside, isBelow := strings.CutPrefix("/"+name, path.Join("/", req.Path)+"/")
+		if req.Path == "" {
+			inside, isBelow = name, true
+		}
+		if !isBelow {
+			continue
+		}
+		first, _, isFolder := strings.Cut(inside, "/")
+		if !isFolder || (only != "" && first != only) {
+			return ""
+		}
+		only = first
+	}
+	folder := path.Join(req.Path, only)
+	if _, isChart := req.Files[path.Join(folder, "Chart.yaml")]; !isChart {
+		return ""
+	}
+	return folder
+}
+
+func generate(req *wire.Request, ask host.Asker, uses host.Uses) ([]objects.Object, *wire.Chart, error) {
+	switch req.Generator {
+	case helm:
+		return charts.Render(req, req.Files, ask, uses)
+	case kustomize:
+		return nil, nil, &wire.Error{Kind: wire.Internal, Message: "kustomizations cannot be rendered yet"}
+	case manifests:
+		found, err := readManifests(req)
+		return found, nil, err
+	default:
+		return nil, nil, &wire.Error{Kind: wire.InvalidRequest, Message: "unknown generator " + req.Generator}
+	}
+}
+
+func checkSize(limits wire.Limits, found []objects.Object) error {
+	most := limits.Objects
+	if most == 0 {
+		most = defaultObjects
+	}
+	if len(found) > most {
+		return tooMuch("the result holds %d objects, more than %d", len(found), most)
+	}
+	return nil
+}
+
+func result(req *wire.Request, found []objects.Object, about *wire.Chart, uses host.Uses) (*wire.Result, error) {
+	if err := checkSize(req.Limits, found); err != nil {
+		return nil, err
+	}
+	made := &wire.Result{
+		Generator: req.Generator, Chart: about,
+		Objects: make([]map[string]any, len(found)), Origins: make([]string, len(found)),
+		Uses: slices.Sorted(maps.Keys(uses)),
+	}
+	for index, object := range found {
+		made.Objects[index], made.Origins[index] = object.Body, object.Origin
+	}
+	if made.Uses == nil {
+		made.Uses = []string{}
+	}
+	return made, nil
+}

@@ -1,0 +1,157 @@
+// Package serve is the loop of the worker: a request comes in, questions go out, a result goes out.
+//
+// One request at a time, and nothing is kept from one to the next: what a tenant's templates leave behind must not reach
+// another's. Two workers and a parent that shares work among them are simpler than threads that share memory, and only a
+// process can be ended while a template runs.
+package serve
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"runtime/debug"
+	"sync"
+
+	"stellwerk/renderer/host"
+	"stellwerk/renderer/wire"
+)
+
+// Loop answers requests until the parent closes the pipe (nil) or breaks the protocol.
+func Loop(in io.Reader, out io.Writer) error {
+	pipe := &pipe{in: in, out: out}
+	for {
+		var req wire.Request
+		err := wire.ReadFrame(in, &req)
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			// Where a frame is wrong the next one cannot be found. Say why, and end.
+			_ = pipe.send(wire.Message{Error: &wire.Error{Kind: wire.InvalidRequest, Message: err.Error()}})
+			return err
+		}
+		if err := pipe.serve(&req); err != nil {
+			return err
+		}
+		if pipe.broken != nil {
+			return pipe.broken
+		}
+	}
+}
+
+// pipe is the way to the parent.
+type pipe struct {
+	in      io.Reader
+	out     io.Writer
+	sending sync.Mutex
+	broken  error // why the parent's frames can no longer be told apart
+}
+
+// serve answers one request; an error means that the parent cannot be reached any more.
+func (p *pipe) serve(req *wire.Request) error {
+	watch := guard(p, req.ID)
+	answer := p.answer(req)
+	watch.stop()
+	frame, err := wire.Frame(answer)
+	if err == nil && answer.Result != nil && len(frame) > outputLimit(req.Limits) {
+		err = tooMuch("the result is larger than %d bytes", outputLimit(req.Limits))
+	}
+	if err != nil {
+		answer = wire.Message{ID: req.ID, Error: asWireError(err)}
+		return p.send(answer)
+	}
+	return p.write(frame)
+}
+
+func outputLimit(limits wire.Limits) int {
+	if limits.OutputBytes == 0 {
+		return defaultOutput
+	}
+	return limits.OutputBytes
+}
+
+// answer renders. A panic is a bug of ours and costs this request, not the worker.
+func (p *pipe) answer(req *wire.Request) (message wire.Message) {
+	message.ID = req.ID
+	defer func() {
+		if failure := recover(); failure != nil {
+			message.Result = nil
+			message.Error = &wire.Error{
+				Kind: wire.Internal, Message: fmt.Sprintf("the renderer failed at %s", placeOfPanic(debug.Stack())),
+			}
+		}
+	}()
+	result, err := render(req, &asker{pipe: p, request: req.ID})
+	if err != nil {
+		message.Error = withoutSecrets(asWireError(err), req)
+		return message
+	}
+	message.Result = result
+	return message
+}
+
+// asWireError is an error as the parent gets it; one that names no kind is a bug of ours.
+func asWireError(err error) *wire.Error {
+	var known *wire.Error
+	if errors.As(err, &known) {
+		return known
+	}
+	return &wire.Error{Kind: wire.Internal, Message: err.Error()}
+}
+
+func (p *pipe) send(message wire.Message) error {
+	frame, err := wire.Frame(message)
+	if err != nil {
+		return err
+	}
+	return p.write(frame)
+}
+
+func (p *pipe) write(frame []byte) error {
+	p.sending.Lock()
+	defer p.sending.Unlock()
+	_, err := p.out.Write(frame)
+	return err
+}
+
+// asker asks the parent in the middle of a request.
+type asker struct {
+	pipe    *pipe
+	request uint64
+}
+
+// Ask sends a call and waits for its answer. The parent bounds how long that takes.
+func (a *asker) Ask(method string, args map[string]any) (json.RawMessage, bool, error) {
+	call := wire.Message{ID: a.request, Call: &wire.Call{Method: method, Args: args}}
+	if err := a.pipe.send(call); err != nil {
+		return nil, false, a.lost(err)
+	}
+	var answer wire.Answer
+	if err := wire.ReadFrame(a.pipe.in, &answer); err != nil {
+		return nil, false, a.lost(err)
+	}
+	if answer.ID != a.request {
+		return nil, false, a.lost(fmt.Errorf("the answer is for request %d, not %d", answer.ID, a.request))
+	}
+	switch {
+	case answer.NoKind:
+		return nil, false, &host.NoSuchKind{APIVersion: word(args["apiVersion"]), Kind: word(args["kind"])}
+	case answer.NotFound:
+		return nil, false, nil
+	case answer.Error != "":
+		return nil, false, &wire.Error{Kind: wire.LookupFailed, Message: answer.Error}
+	default:
+		return answer.Value, true, nil
+	}
+}
+
+func (a *asker) lost(err error) *wire.Error {
+	a.pipe.broken = err
+	return &wire.Error{Kind: wire.LookupFailed, Message: "the parent does not answer: " + err.Error()}
+}
+
+func word(value any) string {
+	text, _ := value.(string)
+	return text
+}
