@@ -5,7 +5,7 @@ UV := $(BIN)/uv
 # The environment stands when it was made from the lock as it is now.
 READY := .venv/.ready
 
-.PHONY: help demo test check generate bench lock control-plane clean
+.PHONY: help demo test check requirements generate bench lock control-plane clean
 .DELETE_ON_ERROR:
 
 help: ## this list
@@ -23,6 +23,10 @@ check: $(READY) ## format, lint, types, import contracts
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/python -m tests.requirements
+
+requirements: $(READY) ## what the product must withstand, and what proves it
+	$(BIN)/python -m tests.requirements --list
 
 generate: $(READY) ## CRDs and reference pages from the code
 	$(BIN)/python deploy/generate.py

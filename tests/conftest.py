@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from tests.requirements.marks import pytest_runtest_setup as pytest_runtest_setup  # a hook is found by its name
 
 from stellwerk.testing import cluster as clusters
 
