@@ -10,27 +10,21 @@ import (
 	"log/slog"
 	"os"
 	"runtime"
-	"runtime/debug"
 
 	"stellwerk/renderer/confine"
+	"stellwerk/renderer/memory"
 	"stellwerk/renderer/serve"
 )
 
-const (
-	// collectAt and softMemory keep a worker small between requests: it lives as long as the operator, and there are two.
-	collectAt  = 50
-	softMemory = 48 << 20
-	// threads is one for the request and one beside it, for the collector and the guard.
-	threads = 2
-)
+// threads is one for the request and one beside it, for the collector and the guard.
+const threads = 2
 
 func main() {
 	runtime.GOMAXPROCS(threads)
-	debug.SetGCPercent(collectAt)
-	debug.SetMemoryLimit(softMemory)
 	// The libraries warn on their own account, and their warnings may quote values.
 	log.SetOutput(io.Discard)
 	slog.SetDefault(slog.New(slog.DiscardHandler))
+	memory.Settle()
 	if err := confine.Now(); err != nil {
 		fmt.Fprintln(os.Stderr, "renderer: not confined:", err)
 	}
