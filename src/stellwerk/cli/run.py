@@ -16,6 +16,7 @@ import click
 from stellwerk.cli import settings
 from stellwerk.cli.errors import Failure
 from stellwerk.operators.btp import flags as btp
+from stellwerk.runtime import process_flags
 
 
 class GoCommand(click.Command):
@@ -36,7 +37,7 @@ def _run_btp(**flags: object) -> None:
     from stellwerk import assembly
     from stellwerk.runtime.process import configure_logs
 
-    process, settings = btp.process_from_flags(flags), btp.from_flags(flags)
+    process, settings = process_flags.from_flags(flags), btp.from_flags(flags)
     configure_logs(process, tty=False)
     try:
         _loop(assembly.run_btp(process, settings, os.environ))
@@ -68,7 +69,7 @@ def _failure(operator: str, error: BaseException) -> Failure | None:
 command.add_command(
     GoCommand(
         "btp",
-        params=[*btp.process_options(), *btp.options()],
+        params=[*process_flags.options(), *btp.options()],
         callback=_run_btp,
         help="Run the BTP Manager: the kind BtpOperator.",
     )

@@ -11,6 +11,7 @@ from click.testing import CliRunner
 from stellwerk.operators.btp import flags as command_line
 from stellwerk.operators.btp import settings
 from stellwerk.operators.btp.settings import CrSelection, ModuleSource, Rejection, Settings, with_tunables
+from stellwerk.runtime import process_flags
 from stellwerk.runtime.settings import ProcessSettings
 
 PUBLISHED = {
@@ -45,7 +46,7 @@ def parsed(*arguments: str) -> Settings:
     seen: list[Settings] = []
     command = click.Command(
         "btp",
-        params=[*command_line.options(), *command_line.process_options()],
+        params=[*command_line.options(), *process_flags.options()],
         callback=lambda **values: seen.append(command_line.from_flags(values)),
     )
     result = CliRunner().invoke(command, command_line.normalised_arguments(list(arguments)))
@@ -189,7 +190,7 @@ def test_flags_of_the_original_operators_deployment_are_taken() -> None:
 
 
 def test_process_settings_are_read_from_flags() -> None:
-    process = command_line.process_from_flags(
+    process = process_flags.from_flags(
         {"leader_elect": True, "zap_log_level": "3", "chart_path": "x", "kubeconfig": None}
     )
 
@@ -197,7 +198,7 @@ def test_process_settings_are_read_from_flags() -> None:
 
 
 def test_help_names_every_default() -> None:
-    command = click.Command("btp", params=[*command_line.options(), *command_line.process_options()])
+    command = click.Command("btp", params=[*command_line.options(), *process_flags.options()])
     help_text = " ".join(CliRunner().invoke(command, ["--help"], terminal_width=200).output.split())
 
     for tunable in settings.ALL:
