@@ -12,7 +12,8 @@
     failures    what stood in the way of a write         pure
     readiness   is it ready (kstatus: the rules)         pure
     explain     why a Deployment is not                  pure
-    inventory   what a set consisted of before           pure
+    leftovers   what an older version left behind        pure
+    rollout     a set with an inventory, in waves        its own page
 
 A pass is: read manifests, plan against the caches, execute the plan. It never waits: what is not ready yet arrives as a
 change of a cache, and the next pass plans again.

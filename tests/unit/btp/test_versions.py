@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from stellwerk.apply.desired import Address
-from stellwerk.apply.inventory import stale
+from stellwerk.apply.leftovers import stale
 from stellwerk.apply.plan import Live
 from stellwerk.kube.meta import ObjectMeta
 from stellwerk.kube.model import PartialObjectMetadata

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from stellwerk.api.apps import Deployment
 from stellwerk.api.core import ConfigMap, Secret
-from stellwerk.apply import inventory, plan
+from stellwerk.apply import leftovers, plan
 from stellwerk.apply.desired import Address, Desired, Document, desired_set, kinds_of
 from stellwerk.apply.errors import ApplyError, Failure
 from stellwerk.apply.execute import Report, execute
@@ -255,7 +255,7 @@ class Provisioner:
     async def _prune(self, record: versions.Record, release: Release) -> None:
         blockers = self.observer.blockers()
         present = {**self.observer.module(), **await self._unwatched(record)}
-        stale = inventory.stale(
+        stale = leftovers.stale(
             present,
             wanted=set(self.ledger),
             marks=versions.marks(release.version),

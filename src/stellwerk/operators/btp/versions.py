@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from stellwerk.apply.errors import UnreadableManifest
-from stellwerk.apply.inventory import Marks, format_gvks, parse_gvks
+from stellwerk.apply.leftovers import Marks, format_gvks, parse_gvks
 from stellwerk.kube.model import JsonObject
 from stellwerk.kube.names import GroupVersionKind, ObjectKey, ObjectRef
 from stellwerk.operators.btp import api
@@ -118,7 +118,7 @@ def config_map(record: Record, namespace: str) -> JsonObject:
 
 
 def marks(version: str) -> Marks:
-    """How objects of another version are told from those of this one, for `inventory.stale`."""
+    """How objects of another version are told from those of this one, for `leftovers.stale`."""
     return Marks(
         ours={api.MANAGED_BY_LABEL: api.OPERATOR_NAME},
         version_labels=(api.VERSION_LABEL, api.RECOMMENDED_VERSION_LABEL),

@@ -1,8 +1,8 @@
-"""What a set of objects consisted of before, and what of it is stale now.
+"""What an older version of a set left behind.
 
-Two ways to know: a record of the kinds that were ever part of the set (BTP Manager keeps one, as text in a ConfigMap),
-with labels on the objects that say whose they are and from which version; or a list of the objects themselves. A kind
-in the record is only where to look. What is deleted is decided object by object, from its labels.
+BTP Manager keeps a record of the kinds that were ever part of its set, as text in a ConfigMap, and labels on the
+objects that say whose they are and from which version. A kind in the record is only where to look. What is deleted is
+decided object by object, from its labels. (Sets with an inventory of their objects are the business of `rollout`.)
 """
 
 from __future__ import annotations
@@ -13,52 +13,12 @@ from dataclasses import dataclass
 import msgspec
 import yaml
 
-from stellwerk.apply.desired import Address, Desired
+from stellwerk.apply.desired import Address
 from stellwerk.apply.errors import UnreadableManifest
 from stellwerk.apply.manifests import read_value
 from stellwerk.apply.plan import Live, Snapshot
 from stellwerk.kube.model import JsonValue
-from stellwerk.kube.names import GroupVersionKind, ObjectKey, ObjectRef
-
-
-@dataclass(frozen=True, slots=True, order=True)
-class Item:
-    """One object that belonged to the set."""
-
-    gvk: GroupVersionKind
-    key: ObjectKey
-    uid: str = ""
-    """Empty where it is not known yet; a known one tells the object from a successor of the same name."""
-    version: str = ""
-    """Which version of the set it came from."""
-
-    @property
-    def ref(self) -> ObjectRef:
-        """Kind, namespace and name, for messages."""
-        return ObjectRef(self.gvk, self.key)
-
-
-@dataclass(frozen=True, slots=True)
-class Inventory:
-    """The objects of a set, in a fixed order."""
-
-    items: tuple[Item, ...] = ()
-
-    @classmethod
-    def of(cls, desired: Iterable[Desired], live: Snapshot, version: str = "") -> Inventory:
-        """The inventory of what is wanted, with the uids of what exists."""
-        found = (Item(one.resource.gvk, one.key, _uid(live.get(one.address)), version) for one in desired)
-        return cls(tuple(sorted(found)))
-
-    def without(self, wanted: Iterable[Address]) -> tuple[Item, ...]:
-        """The items that are no longer wanted. The version of a kind does not count: it is the same object."""
-        kept = {(address.resource.group, address.resource.kind, address.key) for address in wanted}
-        return tuple(item for item in self.items if (item.gvk.group, item.gvk.kind, item.key) not in kept)
-
-
-def _uid(live: Live | None) -> str:
-    return live.metadata.uid if live is not None else ""
-
+from stellwerk.kube.names import GroupVersionKind, ObjectRef
 
 # ---- the record of kinds
 

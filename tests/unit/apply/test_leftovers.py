@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from tests.unit.apply.given import applied, config_map
 
 from stellwerk.apply.desired import Address
 from stellwerk.apply.errors import UnreadableManifest
-from stellwerk.apply.inventory import Inventory, Item, Marks, format_gvks, parse_gvks, stale
+from stellwerk.apply.leftovers import Marks, format_gvks, parse_gvks, stale
 from stellwerk.apply.plan import Live
 from stellwerk.kube.meta import ObjectMeta
 from stellwerk.kube.model import PartialObjectMetadata
@@ -92,14 +91,3 @@ def test_what_is_spared_stays() -> None:
 def test_without_a_label_of_ours_nothing_may_be_searched() -> None:
     with pytest.raises(ValueError, match="every object"):
         Marks({}, ("chart-version",), "2")
-
-
-def test_an_inventory_knows_uids_and_keeps_a_fixed_order() -> None:
-    one, two = config_map("b"), config_map("a")
-    found = Inventory.of([one, two], {one.address: applied(one)}, "2")
-    kind = GroupVersionKind("", "v1", "ConfigMap")
-    assert found.items == (
-        Item(kind, ObjectKey("there", "a"), "", "2"),
-        Item(kind, ObjectKey("there", "b"), "u1", "2"),
-    )
-    assert [item.key.name for item in found.without([one.address])] == ["a"]
