@@ -10,6 +10,7 @@ from pathlib import Path
 from stellwerk.kube.crd import Definition, to_yaml
 from stellwerk.operators.btp import api, flags, operand, reasons, rights
 from stellwerk.operators.component import api as component_api
+from stellwerk.operators.component import flags as component_flags
 from stellwerk.operators.component import reasons as component_reasons
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -39,6 +40,7 @@ def _btp() -> dict[Path, str]:
 def _component() -> dict[Path, str]:
     return {
         Path("docs/reference/reasons/component.md"): component_reasons.page(),
+        Path("docs/reference/settings/component.md"): component_flags.page(),
     }
 
 

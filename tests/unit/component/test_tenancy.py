@@ -6,8 +6,8 @@ import pytest
 from tests.unit.component.given import component
 
 from stellwerk.operators.component import tenancy
-from stellwerk.operators.component.errors import CrossNamespaceReference, ServiceAccountRequired
-from stellwerk.operators.component.tenancy import Mode, Tenancy
+from stellwerk.operators.component.errors import CrossNamespaceReference, ServiceAccountRequired, TargetNamespaceRefused
+from stellwerk.operators.component.settings import Mode, Tenancy
 
 STRICT = Tenancy(mode=Mode.STRICT)
 NEAR = Tenancy(cross_namespace_refs=False)
@@ -54,3 +54,16 @@ def test_references_to_other_namespaces_are_refused_where_that_is_switched_off()
 def test_a_deletion_is_never_refused() -> None:
     tenancy.check(component(deleting=True), STRICT)
     tenancy.check(component(spec={"sourceRef": {"fluxBucket": {"namespace": "i", "name": "b"}}}, deleting=True), NEAR)
+
+
+@pytest.mark.req("R-506")
+def test_namespaces_of_the_system_can_be_kept_out_as_targets() -> None:
+    rules = Tenancy(refused_target_namespaces=("kube-system",))
+    remote = component(spec={"namespace": "kube-system", "kubeConfig": {"secretRef": {"name": "remote"}}})
+
+    with pytest.raises(TargetNamespaceRefused, match="namespace kube-system is not a place"):
+        tenancy.check(component(spec={"namespace": "kube-system"}), rules)
+    with pytest.raises(TargetNamespaceRefused):
+        tenancy.check(component(namespace="kube-system"), rules)
+    tenancy.check(component(), rules)
+    tenancy.check(remote, rules)

@@ -12,6 +12,7 @@
     │   ├── DependencyCycle
     │   ├── CrossNamespaceReference
     │   ├── ServiceAccountRequired
+    │   ├── TargetNamespaceRefused
     │   └── InvalidKubeConfig
     └── PassFailed                  anything else: Error, tried again with back-off
         ├── ReferencesUnreadable    Secrets or ConfigMaps that may be there, but could not be read
@@ -170,6 +171,18 @@ class ServiceAccountRequired(Misconfigured):
 
     def __init__(self) -> None:
         super().__init__("spec.serviceAccountName is required by this operator (--tenancy=strict)")
+
+
+class TargetNamespaceRefused(Misconfigured):
+    """The objects would go where Components must not put any."""
+
+    cause = Cause.TargetNamespaceRefused
+
+    def __init__(self, namespace: str) -> None:
+        super().__init__(
+            f"namespace {namespace} is not a place for components; this operator refuses it "
+            "(--refused-target-namespaces)"
+        )
 
 
 class InvalidKubeConfig(Misconfigured):

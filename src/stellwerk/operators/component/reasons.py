@@ -46,6 +46,7 @@ class Cause(StrEnum):
     InvalidKubeConfig = "InvalidKubeConfig"
     CrossNamespaceReference = "CrossNamespaceReference"
     ServiceAccountRequired = "ServiceAccountRequired"
+    TargetNamespaceRefused = "TargetNamespaceRefused"
     RenderingFailed = "RenderingFailed"
     InvalidObjects = "InvalidObjects"
     ApplyFailed = "ApplyFailed"
@@ -209,7 +210,7 @@ MEANINGS: dict[Reason | Cause, Meaning] = {
             "The server does not answer, or refuses.",
             "The content does not have the digest that the source names.",
             "The archive is broken, too large, or holds paths that lead out of it.",
-            "The address is one that the operator may not call (--egress-allow).",
+            "The address is one that the operator may not call (--egress-allow-hosts and others).",
         ),
         check=(_WHY,),
     ),
@@ -291,6 +292,13 @@ MEANINGS: dict[Reason | Cause, Meaning] = {
         state=State.Error,
         meaning="The operator runs with --tenancy=strict, and the Component says no serviceAccountName.",
         fix=("Set spec.serviceAccountName, or have the operator run with --default-service-account.",),
+        only_you_can_mend_it=True,
+    ),
+    Cause.TargetNamespaceRefused: Meaning(
+        state=State.Error,
+        meaning="The Component would put its objects into a namespace that the operator keeps Components out of.",
+        causes=("spec.namespace, or the Component's own, is among --refused-target-namespaces.",),
+        fix=("Choose another namespace, or have the operator run with other --refused-target-namespaces.",),
         only_you_can_mend_it=True,
     ),
     Cause.RenderingFailed: Meaning(

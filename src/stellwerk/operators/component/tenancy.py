@@ -1,37 +1,21 @@
 """Whom a Component acts as, and what it may name (pure).
 
 By default this is the original's behaviour: whoever may create Components may do what the operator may. For clusters
-that are shared there are two switches: `strict` asks for a ServiceAccount, whose rights then bound the Component;
-`cross_namespace_refs` off keeps Components to the sources and Components of their own namespace.
+that are shared there are switches: `strict` asks for a ServiceAccount, whose rights then bound the Component;
+`cross_namespace_refs` off keeps Components to the sources and Components of their own namespace; and some namespaces
+may be kept out as targets, which rights say better but not every platform says.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from enum import StrEnum
 
 from stellwerk.kube.names import ObjectKey
 from stellwerk.operators.component import sources
 from stellwerk.operators.component.api import Component
-from stellwerk.operators.component.errors import CrossNamespaceReference, ServiceAccountRequired
-
-
-class Mode(StrEnum):
-    """Whether Components may act with the operator's own rights."""
-
-    COMPATIBLE = "compatible"
-    STRICT = "strict"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Tenancy:
-    """The rules of one operator."""
-
-    mode: Mode = Mode.COMPATIBLE
-    default_service_account: str = ""
-    """Name of the ServiceAccount, in the Component's namespace, of those that name none."""
-    cross_namespace_refs: bool = True
+from stellwerk.operators.component.errors import CrossNamespaceReference, ServiceAccountRequired, TargetNamespaceRefused
+from stellwerk.operators.component.settings import Mode, Tenancy
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,11 +43,16 @@ def account(component: Component, tenancy: Tenancy) -> Account | None:
 
 
 def check(component: Component, tenancy: Tenancy) -> None:
-    """Raises `ServiceAccountRequired` or `CrossNamespaceReference`. A deletion is not checked: it only takes away."""
+    """Raises `ServiceAccountRequired`, `TargetNamespaceRefused` or `CrossNamespaceReference`.
+
+    A deletion is not checked: it only takes away.
+    """
     if component.metadata.is_terminating:
         return
     if tenancy.mode is Mode.STRICT and account(component, tenancy) is None:
         raise ServiceAccountRequired
+    if component.spec.kube_config is None and component.target.namespace in tenancy.refused_target_namespaces:
+        raise TargetNamespaceRefused(component.target.namespace)
     if not tenancy.cross_namespace_refs:
         for field, target in _references(component):
             if target.namespace != component.metadata.namespace:

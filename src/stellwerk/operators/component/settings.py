@@ -1,0 +1,330 @@
+"""What can be set about the Component operator: one table of flags, read once at start.
+
+The original's flags keep its names and defaults. Ours are off or compatible by default, with one exception: the
+Events about each object of a first rollout are not sent. Where a default depends on the tenancy, the word is `auto`: what a platform allows
+its own teams is not what it should allow tenants.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import timedelta
+from enum import StrEnum
+from ipaddress import IPv4Network, IPv6Network, ip_network
+from typing import TYPE_CHECKING, Generic, TypeAlias, TypeVar
+from urllib.parse import urlsplit
+
+from stellwerk.kube import duration
+
+if TYPE_CHECKING:
+    from stellwerk.render.egress import EgressRules
+
+V = TypeVar("V")
+Network: TypeAlias = IPv4Network | IPv6Network
+
+SYSTEM_NAMESPACES = ("kube-system", "kube-public", "kube-node-lease")
+
+
+class Mode(StrEnum):
+    """Whether Components may act with the operator's own rights."""
+
+    COMPATIBLE = "compatible"
+    STRICT = "strict"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tenancy:
+    """The rules of one operator."""
+
+    mode: Mode = Mode.COMPATIBLE
+    default_service_account: str = ""
+    """Name of the ServiceAccount, in the Component's namespace, of those that name none."""
+    cross_namespace_refs: bool = True
+    refused_target_namespaces: tuple[str, ...] = ()
+    """Of the operator's own cluster; another cluster is its owner's business."""
+
+
+class DependentEvents(StrEnum):
+    """Which Events are sent about dependent objects."""
+
+    ALL = "all"
+    """Every write and every failure, as the original does."""
+    CHANGES = "changes"
+    """What becomes of objects after their first rollout: updates, removals, objects made again, and failures. Not the
+    creation of all objects of a new Component, nor their end with it: one Event on the Component says that."""
+    NONE = "none"
+
+
+class DriftPolicy(StrEnum):
+    """What is done about an object that somebody has changed, before its reapply interval is over."""
+
+    REPORT = "Report"
+    """Tell it; it is put back at the next reapply, as with the original."""
+    REPAIR = "Repair"
+    """Put it back at once."""
+
+
+class Permission(StrEnum):
+    """A switch whose default depends on the tenancy."""
+
+    AUTO = "auto"
+    """Allowed, unless tenancy is strict."""
+    ALLOW = "true"
+    REFUSE = "false"
+
+    def given(self, mode: Mode) -> bool:
+        """Whether it is allowed."""
+        return mode is not Mode.STRICT if self is Permission.AUTO else self is Permission.ALLOW
+
+
+AUTO = ("auto",)
+"""System namespaces are refused as targets where tenancy is strict, else none."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """The values in force."""
+
+    default_service_account: str = ""
+    max_concurrent_reconciles: int = 5
+    events_address: str = ""
+    tenancy: Mode = Mode.COMPATIBLE
+    no_cross_namespace_refs: bool = False
+    refused_target_namespaces: tuple[str, ...] = AUTO
+    reclaim_managers: tuple[str, ...] = ("kubectl", "helm")
+    dependent_events: DependentEvents = DependentEvents.CHANGES
+    drift_policy: DriftPolicy = DriftPolicy.REPORT
+    http_repository_interval: timedelta = timedelta(seconds=30)
+    egress_allow_hosts: tuple[str, ...] = ()
+    egress_allow_ports: tuple[int, ...] = ()
+    egress_allow_networks: tuple[Network, ...] = ()
+    egress_allow_http: Permission = Permission.AUTO
+    egress_allow_private: Permission = Permission.AUTO
+    object_metrics_limit: int = 2_000
+
+    @property
+    def rules(self) -> Tenancy:
+        """Whom Components act as, and what they may name."""
+        refused = self.refused_target_namespaces
+        if refused == AUTO:
+            refused = SYSTEM_NAMESPACES if self.tenancy is Mode.STRICT else ()
+        return Tenancy(
+            mode=self.tenancy,
+            default_service_account=self.default_service_account,
+            cross_namespace_refs=not self.no_cross_namespace_refs,
+            refused_target_namespaces=refused,
+        )
+
+    @property
+    def egress(self) -> EgressRules:
+        """What may be called for a URL that stands in a Component."""
+        from stellwerk.render.egress import EgressRules
+
+        return EgressRules(
+            http=self.egress_allow_http.given(self.tenancy),
+            private=self.egress_allow_private.given(self.tenancy),
+            hosts=self.egress_allow_hosts,
+            ports=self.egress_allow_ports,
+            networks=self.egress_allow_networks,
+        )
+
+    @property
+    def flux_egress(self) -> EgressRules:
+        """What may be called for an artifact of flux: its controller lies in the cluster and speaks plain http."""
+        from stellwerk.render.egress import IN_CLUSTER
+
+        return IN_CLUSTER
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Flag(Generic[V]):
+    """One value that can be set. `read` raises `ValueError` saying what is expected."""
+
+    name: str
+    """Without dashes in front."""
+    read: Callable[[str], V]
+    write: Callable[[V], str] = str
+    help: str
+
+    @property
+    def field(self) -> str:
+        """In `Settings`."""
+        return self.name.replace("-", "_")
+
+    def default(self) -> str:
+        """What holds when nobody says anything, as text; empty where that is nothing."""
+        value: V = getattr(Settings(), self.field)
+        return self.write(value)
+
+
+# ---- how each kind of value is read
+
+
+def _name(text: str) -> str:
+    if text and not re.fullmatch(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?", text):
+        raise ValueError("expected the name of an object: lower-case letters, digits, '-' and '.'")
+    return text
+
+
+def _workers(text: str) -> int:
+    return _number(text, 1, 1_000)
+
+
+def _count(text: str) -> int:
+    return _number(text, 0, 1_000_000)
+
+
+def _number(text: str, lowest: int, highest: int) -> int:
+    if not re.fullmatch(r"[0-9]{1,9}", text) or not lowest <= int(text) <= highest:
+        raise ValueError(f"expected a whole number from {lowest} to {highest}")
+    return int(text)
+
+
+def _address(text: str) -> str:
+    parts = urlsplit(text)
+    if text and (parts.scheme not in ("http", "https") or not parts.hostname):
+        raise ValueError("expected a URL such as http://notification-controller.flux-system.svc/")
+    return text
+
+
+def _mode(text: str) -> Mode:
+    return Mode(_one_of(text, Mode))
+
+
+def _events(text: str) -> DependentEvents:
+    return DependentEvents(_one_of(text, DependentEvents))
+
+
+def _drift(text: str) -> DriftPolicy:
+    return DriftPolicy(_one_of(text, DriftPolicy))
+
+
+def _permission(text: str) -> Permission:
+    return Permission(_one_of(text, Permission))
+
+
+def _one_of(text: str, choices: type[StrEnum]) -> str:
+    found = {str(choice).lower(): str(choice) for choice in choices}.get(text.lower())
+    if found is None:
+        raise ValueError(f"expected one of {', '.join(choices)}")
+    return found
+
+
+def _list(text: str) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(part.strip() for part in text.split(",") if part.strip()))
+
+
+def _namespaces(text: str) -> tuple[str, ...]:
+    if text == "none":
+        return ()
+    return tuple(_name(one) for one in _list(text))
+
+
+def _hosts(text: str) -> tuple[str, ...]:
+    for host in _list(text):
+        if not re.fullmatch(r"(\*\.)?[A-Za-z0-9]([-A-Za-z0-9.]*[A-Za-z0-9])?", host):
+            raise ValueError("expected host names or patterns such as *.example.com, separated by commas")
+    return _list(text)
+
+
+def _ports(text: str) -> tuple[int, ...]:
+    return tuple(_number(one, 1, 65_535) for one in _list(text))
+
+
+def _networks(text: str) -> tuple[Network, ...]:
+    try:
+        return tuple(ip_network(one) for one in _list(text))
+    except ValueError:
+        raise ValueError("expected networks such as 10.0.0.0/8, separated by commas") from None
+
+
+def _positive(text: str) -> timedelta:
+    value = duration.parse(text)
+    if value < timedelta(seconds=1):
+        raise ValueError("expected a duration of at least one second such as 30s")
+    return value
+
+
+def _listed(values: tuple[object, ...]) -> str:
+    return ",".join(map(str, values))
+
+
+FLAGS: tuple[
+    Flag[str]
+    | Flag[int]
+    | Flag[Mode]
+    | Flag[tuple[str, ...]]
+    | Flag[tuple[int, ...]]
+    | Flag[tuple[Network, ...]]
+    | Flag[DependentEvents]
+    | Flag[DriftPolicy]
+    | Flag[Permission]
+    | Flag[timedelta],
+    ...,
+] = (
+    Flag(
+        name="default-service-account", read=_name,
+        help="ServiceAccount, in the Component's namespace, that Components without serviceAccountName act as.",
+    ),
+    Flag(name="max-concurrent-reconciles", read=_workers, help="How many Components are worked on at the same time."),
+    Flag(
+        name="events-address", read=_address,
+        help="Where Events of Components are posted to as well: flux's notification-controller.",
+    ),
+    Flag(
+        name="tenancy", read=_mode,
+        help="compatible: as the original. strict: every Component must act as a ServiceAccount.",
+    ),
+    Flag(
+        name="refused-target-namespaces", read=_namespaces, write=_listed,
+        help="Namespaces that spec.namespace must not name. auto: those of the system where tenancy is strict, else "
+        "none. none: none.",
+    ),
+    Flag(
+        name="reclaim-managers", read=_list, write=_listed,
+        help="Beginnings of the names of field managers whose fields SsaOverride takes over, separated by commas.",
+    ),
+    Flag(
+        name="dependent-events", read=_events,
+        help="Which Events are sent about dependent objects: all, changes (after their first rollout), none.",
+    ),
+    Flag(
+        name="drift-policy", read=_drift,
+        help="What is done about objects that somebody changed: Report, or Repair at once.",
+    ),
+    Flag(
+        name="http-repository-interval", read=_positive, write=duration.format,
+        help="How often each httpRepository is looked at.",
+    ),
+    Flag(
+        name="egress-allow-hosts", read=_hosts, write=_listed,
+        help="Hosts that an httpRepository may be on, separated by commas. None named: any.",
+    ),
+    Flag(
+        name="egress-allow-ports", read=_ports, write=_listed,
+        help="Ports that an httpRepository may be on, separated by commas. None named: any.",
+    ),
+    Flag(
+        name="egress-allow-networks", read=_networks, write=_listed,
+        help="Networks that an httpRepository may be in although they are loopback, link-local or private.",
+    ),
+    Flag(
+        name="egress-allow-http", read=_permission,
+        help="Whether an httpRepository may be called without TLS. auto: unless tenancy is strict.",
+    ),
+    Flag(
+        name="egress-allow-private", read=_permission,
+        help="Whether an httpRepository may be in a private network. auto: unless tenancy is strict.",
+    ),
+    Flag(
+        name="object-metrics-limit", read=_count,
+        help="For how many Components metrics of their own are kept; 0: for none.",
+    ),
+)  # fmt: skip
+"""In the order in which people read them; the first three are the original's."""
+
+NO_CROSS_NAMESPACE_REFS = "no-cross-namespace-refs"
+NO_CROSS_NAMESPACE_REFS_HELP = "Refuse sources and dependencies in other namespaces than the Component's."
+"""The one switch; spelled as flux spells it."""

@@ -1,0 +1,169 @@
+"""The operator starts with the original's arguments unchanged, and says what it does not understand."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from datetime import timedelta
+from ipaddress import ip_network
+
+import click
+import pytest
+from click.testing import CliRunner
+
+from stellwerk.operators.component import flags
+from stellwerk.operators.component.settings import (
+    FLAGS,
+    NO_CROSS_NAMESPACE_REFS,
+    SYSTEM_NAMESPACES,
+    DependentEvents,
+    DriftPolicy,
+    Mode,
+    Permission,
+    Settings,
+)
+from stellwerk.render.egress import IN_CLUSTER, PUBLIC
+from stellwerk.runtime import process_flags
+from stellwerk.runtime.settings import ProcessSettings
+
+
+def parsed(*arguments: str) -> tuple[Settings, ProcessSettings]:
+    """What our command line makes of Go-style arguments."""
+    seen: list[tuple[Settings, ProcessSettings]] = []
+    command = click.Command(
+        "component",
+        params=[*process_flags.options(), *flags.options()],
+        callback=lambda **values: seen.append((flags.from_flags(values), process_flags.from_flags(values))),
+    )
+    result = CliRunner().invoke(command, flags.normalised_arguments(list(arguments)))
+    if result.exit_code:
+        raise click.UsageError(result.output)
+    return seen[0]
+
+
+def test_without_arguments_everything_is_as_with_the_original() -> None:
+    settings, process = parsed()
+
+    assert settings == Settings()
+    assert process == ProcessSettings()
+    assert (settings.default_service_account, settings.max_concurrent_reconciles, settings.events_address) == (
+        "",
+        5,
+        "",
+    )
+    assert settings.rules.mode is Mode.COMPATIBLE
+    assert settings.rules.cross_namespace_refs
+    assert settings.rules.refused_target_namespaces == ()
+
+
+@pytest.mark.parametrize("dashes", ["-", "--"])
+def test_the_originals_arguments_are_taken_in_both_spellings(dashes: str) -> None:
+    settings, process = parsed(
+        f"{dashes}leader-elect",
+        f"{dashes}default-service-account=deployer",
+        *(f"{dashes}max-concurrent-reconciles", "10"),
+        f"{dashes}events-address=http://notification-controller.flux-system/",
+        f"{dashes}metrics-bind-address=:9090",
+        f"{dashes}zap-log-level=debug",
+        f"{dashes}zap-devel=false",
+    )
+
+    assert settings == Settings(
+        default_service_account="deployer",
+        max_concurrent_reconciles=10,
+        events_address="http://notification-controller.flux-system/",
+    )
+    assert process == ProcessSettings(leader_elect=True, metrics_bind_address=":9090", zap_log_level="debug")
+
+
+def test_every_setting_can_be_set_and_reads_back_what_it_writes() -> None:
+    assert {flag.field for flag in FLAGS} | {NO_CROSS_NAMESPACE_REFS.replace("-", "_")} == set(
+        Settings.__dataclass_fields__
+    )
+    defaults = [f"--{flag.name}={flag.default()}" for flag in FLAGS]
+    assert parsed(*defaults)[0] == Settings()
+
+
+def test_our_own_flags_are_read() -> None:
+    settings, _ = parsed(
+        "--reclaim-managers=kubectl, helm,argocd",
+        "--dependent-events=NONE",
+        "--drift-policy=repair",
+        "--http-repository-interval=5m",
+        "--egress-allow-hosts=*.example.com,charts.example.org",
+        "--egress-allow-ports=443,8443",
+        "--egress-allow-networks=10.0.0.0/8,fd00::/8",
+        "--object-metrics-limit=0",
+    )
+
+    assert settings.reclaim_managers == ("kubectl", "helm", "argocd")
+    assert settings.dependent_events is DependentEvents.NONE
+    assert settings.drift_policy is DriftPolicy.REPAIR
+    assert settings.http_repository_interval == timedelta(minutes=5)
+    assert settings.egress.hosts == ("*.example.com", "charts.example.org")
+    assert settings.egress.ports == (443, 8443)
+    assert settings.egress.networks == (ip_network("10.0.0.0/8"), ip_network("fd00::/8"))
+    assert settings.object_metrics_limit == 0
+
+
+@pytest.mark.req("R-501")
+def test_strict_tenancy_brings_its_own_defaults_and_leaves_those_that_are_said() -> None:
+    strict, _ = parsed("--tenancy=strict")
+    said, _ = parsed("--tenancy=strict", "--egress-allow-private=true", "--refused-target-namespaces=none")
+
+    assert strict.rules.mode is Mode.STRICT
+    assert strict.rules.refused_target_namespaces == SYSTEM_NAMESPACES
+    assert strict.egress == PUBLIC
+    assert strict.flux_egress == IN_CLUSTER
+    assert said.egress.private
+    assert not said.egress.http
+    assert said.rules.refused_target_namespaces == ()
+    assert Settings().egress == IN_CLUSTER
+    assert not Settings(egress_allow_http=Permission.REFUSE).egress.http
+
+
+@pytest.mark.req("R-502")
+@pytest.mark.parametrize(
+    ("argument", "refused"),
+    [
+        ("--no-cross-namespace-refs", True),
+        ("--no-cross-namespace-refs=true", True),
+        ("-no-cross-namespace-refs=false", False),
+        ("--cross-namespace-refs", False),
+    ],
+)
+def test_references_to_other_namespaces_are_switched_off_as_in_flux(argument: str, refused: bool) -> None:
+    assert parsed(argument)[0].rules.cross_namespace_refs is not refused
+
+
+@pytest.mark.parametrize(
+    ("argument", "expected"),
+    [
+        ("--max-concurrent-reconciles=0", "whole number from 1 to 1000"),
+        ("--tenancy=loose", "expected one of compatible, strict"),
+        ("--events-address=notification-controller", "expected a URL such as"),
+        ("--egress-allow-networks=10.0.0.1/8", "expected networks such as"),
+        ("--egress-allow-hosts=https://x", "expected host names or patterns"),
+        ("--egress-allow-ports=0", "whole number from 1 to 65535"),
+        ("--http-repository-interval=10ms", "at least one second"),
+        ("--default-service-account=Deployer", "expected the name of an object"),
+    ],
+)
+def test_a_bad_value_stops_the_start_and_says_what_is_expected(argument: str, expected: str) -> None:
+    with pytest.raises(click.UsageError) as caught:
+        parsed(argument)
+    assert expected in " ".join(caught.value.message.replace("│", " ").split())
+
+
+def test_the_page_names_every_flag() -> None:
+    page = flags.page()
+
+    for name in (*(flag.name for flag in FLAGS), NO_CROSS_NAMESPACE_REFS, "leader-elect", "zap-log-level"):
+        assert f"| `--{name}` |" in page
+
+
+def test_reading_the_flags_imports_nothing_heavy() -> None:
+    probe = "import sys, stellwerk.operators.component.flags; print(*(m for m in sys.modules))"
+    loaded = subprocess.run([sys.executable, "-c", probe], capture_output=True, check=True, text=True).stdout.split()
+
+    assert not {"aiohttp", "yarl", "yaml", "cryptography", "prometheus_client"} & set(loaded)
