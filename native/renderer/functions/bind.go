@@ -3,6 +3,7 @@ package functions
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"strings"
 	"text/template"
 )
@@ -16,29 +17,44 @@ const NoValue = "<no value>"
 // Bind adds include and tpl, which run templates of this set. Both share one limit of depth, since each may call the
 // other.
 func Bind(set *template.Template, funcs template.FuncMap) {
-	depth := &depth{}
-	funcs["include"] = func(name string, data any) (string, error) {
-		return depth.run(func() (string, error) { return execute(set.Lookup(name), name, data) })
-	}
-	funcs["tpl"] = func(text string, data any) (string, error) {
-		return depth.run(func() (string, error) { return evaluate(set, text, data) })
-	}
+	maps.Copy(funcs, runners(set, &depth{}))
 	set.Funcs(funcs)
+}
+
+func runners(set *template.Template, depth *depth) template.FuncMap {
+	return template.FuncMap{
+		"include": func(name string, data any) (string, error) {
+			return depth.run(func() (string, error) { return execute(set.Lookup(name), name, data) })
+		},
+		"tpl": func(text string, data any) (string, error) {
+			return depth.run(func() (string, error) { return evaluate(set, depth, text, data) })
+		},
+	}
 }
 
 type depth struct{ now int }
 
+// ErrDepth says that templates call each other without an end.
+var ErrDepth = fmt.Errorf("templates are nested more than %d deep: one calls itself without an end", deepest)
+
 func (d *depth) run(body func() (string, error)) (string, error) {
 	if d.now >= deepest {
-		return "", fmt.Errorf("include and tpl are nested more than %d deep: a template calls itself without an end", deepest)
+		return "", ErrDepth
 	}
 	d.now++
 	defer func() { d.now-- }()
-	return body()
+	text, err := body()
+	if errors.Is(err, ErrDepth) {
+		return "", ErrDepth // and not a thousand places around it
+	}
+	return text, err
 }
 
-// evaluate parses into a copy of the set: what the text defines is gone afterwards.
-func evaluate(set *template.Template, text string, data any) (string, error) {
+// unnamed is what messages call the text given to tpl.
+const unnamed = "(tpl)"
+
+// evaluate parses into a copy of the set: what the text defines is seen by what it includes, and gone afterwards.
+func evaluate(set *template.Template, depth *depth, text string, data any) (string, error) {
 	if err := checkText("tpl", text); err != nil {
 		return "", err
 	}
@@ -46,11 +62,15 @@ func evaluate(set *template.Template, text string, data any) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	parsed, err := copied.New("tpl").Parse(text)
+	copied.Funcs(runners(copied, depth))
+	parsed, err := copied.New(unnamed).Parse(text)
 	if err != nil {
 		return "", err
 	}
-	return execute(parsed, "tpl", data)
+	if strings.Contains(text, "define") || strings.Contains(text, "block") {
+		Limit(copied)
+	}
+	return execute(parsed, unnamed, data)
 }
 
 func execute(one *template.Template, name string, data any) (string, error) {

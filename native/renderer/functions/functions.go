@@ -28,7 +28,7 @@ type Environment struct {
 // Map returns the functions that charts and kustomizations share, bound to one rendering.
 func Map(env Environment) template.FuncMap {
 	all := maps.Clone(base())
-	maps.Copy(all, bounded(&allowance{left: keysPerRendering}))
+	rationed(all)
 	maps.Copy(all, lookups(env))
 	return all
 }
@@ -42,5 +42,6 @@ var base = sync.OnceValue(func() template.FuncMap {
 	maps.Copy(all, formats())
 	maps.Copy(all, numbers())
 	all["required"] = required
+	bound(all)
 	return all
 })

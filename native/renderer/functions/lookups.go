@@ -47,7 +47,7 @@ func (a asker) mustGet(apiVersion, kind, namespace, name string) (map[string]any
 func (a asker) mustGetWith(apiVersion, kind, namespace, name, kubeconfig string) (map[string]any, error) {
 	object, found, err := a.object(apiVersion, kind, namespace, name, kubeconfig)
 	if err == nil && !found {
-		return nil, fmt.Errorf("%s %s was not found", kind, place(namespace, name))
+		return nil, fmt.Errorf("%s %s was not found", kind, where(namespace, name))
 	}
 	return object, err
 }
@@ -61,7 +61,7 @@ func (a asker) object(apiVersion, kind, namespace, name, kubeconfig string) (map
 	}
 	object, ok := value.(map[string]any)
 	if !ok {
-		return nil, false, fmt.Errorf("the answer for %s %s is no object", kind, place(namespace, name))
+		return nil, false, fmt.Errorf("the answer for %s %s is no object", kind, where(namespace, name))
 	}
 	return object, true, nil
 }
@@ -106,7 +106,7 @@ func (a asker) ask(method string, question map[string]any) (any, bool, error) {
 	return value, true, err
 }
 
-func place(namespace, name string) string {
+func where(namespace, name string) string {
 	if namespace == "" {
 		return name
 	}

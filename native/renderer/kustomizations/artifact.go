@@ -10,26 +10,20 @@ import (
 
 // artifact is all files, decrypted when they are first read.
 type artifact struct {
-	files  map[string][]byte
-	keys   *decrypt.Decryptor
-	clear  map[string][]byte
-	secret []string // paths of files that were encrypted
+	files map[string][]byte
+	keys  *decrypt.Decryptor
+	clear map[string][]byte
 }
 
 func (a *artifact) read(file string) ([]byte, error) {
 	if content, there := a.clear[file]; there {
 		return content, nil
 	}
-	locked := a.files[file]
-	content, err := a.keys.File(file, locked)
-	if err != nil {
-		return nil, err
+	content, err := a.keys.File(file, a.files[file])
+	if err == nil {
+		a.clear[file] = content
 	}
-	if len(content) != len(locked) || len(content) > 0 && &content[0] != &locked[0] {
-		a.secret = append(a.secret, file)
-	}
-	a.clear[file] = content
-	return content, nil
+	return content, err
 }
 
 // at returns a file, or all files of a folder, by their paths in the artifact.

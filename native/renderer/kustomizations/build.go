@@ -1,29 +1,166 @@
 package kustomizations
 
 import (
+	"bytes"
+	"errors"
 	"fmt"
+	"path"
+	"regexp"
+	"strings"
 
 	"sigs.k8s.io/kustomize/api/krusty"
+	"sigs.k8s.io/kustomize/api/resmap"
 	"sigs.k8s.io/kustomize/api/types"
+	"sigs.k8s.io/kustomize/kyaml/openapi"
+	"sigs.k8s.io/kustomize/kyaml/yaml"
 
 	"stellwerk/renderer/nodes"
 	"stellwerk/renderer/objects"
+	"stellwerk/renderer/wire"
 )
 
-func (s *stage) krusty(base string) ([]objects.Object, error) {
-	options := krusty.MakeDefaultOptions()
-	options.LoadRestrictions = types.LoadRestrictionsNone
-	result, err := krusty.MakeKustomizer(options).Run(s.files, "/"+base)
-	if err != nil {
+// build runs kustomize on what is on the stage.
+func (s *stage) build(base string) ([]objects.Object, error) {
+	if s.isEmpty(base) {
+		return nil, nil
+	}
+	if s.anyKustomization(hints.Match) {
+		if err := s.checkRemote(base, map[string]bool{}); err != nil {
+			return nil, err
+		}
+	}
+	if err := s.checkAliases(); err != nil {
 		return nil, err
 	}
+	asked := s.askForOrigins(base)
+	built, err := s.kustomize(base)
+	if err != nil {
+		return nil, s.buildFailed(base, err)
+	}
+	return s.collect(base, built, asked)
+}
+
+// isEmpty tells whether the kustomization says nothing at all, which kustomize takes for a mistake.
+func (s *stage) isEmpty(base string) bool {
+	var one map[string]any
+	content := s.files.files[s.kustomizationIn(base)]
+	if len(content) > 1000 || yaml.Unmarshal(content, &one) != nil {
+		return false
+	}
+	delete(one, "apiVersion")
+	delete(one, "kind")
+	delete(one, "metadata")
+	for _, value := range one {
+		if list, isList := value.([]any); value != nil && (!isList || len(list) > 0) {
+			return false
+		}
+	}
+	return true
+}
+
+// checkAliases refuses files that unfold to much more than they are, before kustomize unfolds them.
+func (s *stage) checkAliases() error {
+	for file, content := range s.files.files {
+		if !isYAML(file) || !bytes.ContainsRune(content, '&') || !bytes.ContainsRune(content, '*') {
+			continue
+		}
+		var known *wire.Error
+		if _, err := objects.Documents(s.origin(file[1:]), content); errors.As(err, &known) && known.Kind == wire.LimitExceeded {
+			return known
+		}
+	}
+	return nil
+}
+
+// kustomize builds. What it prints on its own behalf goes to standard error, for the log.
+//
+// Its OpenAPI schema is global: parsed once, which takes longer than a build, and changed for good by a kustomization
+// that brings its own. Such a one begins without a schema, as kustomize does, and leaves none behind: one tenant's schema
+// must not merge another's patches.
+func (s *stage) kustomize(base string) (built resmap.ResMap, err error) {
+	defer func() {
+		if problem := recover(); problem != nil {
+			built, err = nil, errors.New("an object, a patch or an OpenAPI schema is malformed")
+		}
+		if openapi.GetSchemaVersion() != usualSchema {
+			openapi.ResetOpenAPI()
+		}
+	}()
+	if s.hasSchema() {
+		openapi.ResetOpenAPI()
+	}
+	options := krusty.MakeDefaultOptions()
+	options.LoadRestrictions = types.LoadRestrictionsNone
+	return krusty.MakeKustomizer(options).Run(s.files, "/"+base)
+}
+
+// usualSchema is the version that kustomize uses where nobody names one.
+var usualSchema = openapi.GetSchemaVersion()
+
+func (s *stage) hasSchema() bool {
+	return s.anyKustomization(func(content []byte) bool { return bytes.Contains(content, []byte("openapi")) })
+}
+
+const originKey = "config.kubernetes.io/origin"
+
+// blockStyle is a kustomization to which a line can be added at the end.
+var blockStyle = regexp.MustCompile(`(?m)\A(?:\s*#.*\n|---[ \t]*\n|\n)*[A-Za-z]+:`)
+
+// askForOrigins makes kustomize note where each object was written, where the kustomization leaves that open.
+func (s *stage) askForOrigins(base string) bool {
+	file := s.kustomizationIn(base)
+	content := s.files.files[file]
+	if !blockStyle.Match(content) || bytes.Contains(content, []byte("buildMetadata")) || bytes.Contains(content, []byte("\n---")) ||
+		bytes.Contains(content, []byte("\n...")) {
+		return false
+	}
+	s.files.files[file] = append(bytes.Clone(content), "\nbuildMetadata: [originAnnotations]\n"...)
+	return true
+}
+
+func (s *stage) collect(base string, built resmap.ResMap, asked bool) ([]objects.Object, error) {
 	var found []objects.Object
-	for _, one := range result.Resources() {
+	for _, one := range built.Resources() {
 		body, err := nodes.Object(one.YNode())
 		if err != nil {
-			return nil, fmt.Errorf("%s %s %w", one.GetKind(), one.GetName(), err)
+			return nil, &wire.Error{Kind: wire.InvalidManifest, Message: fmt.Sprintf("%s %s %s", one.GetKind(), one.GetName(), err)}
 		}
-		found = append(found, objects.Object{Body: body})
+		found = append(found, objects.Object{Body: body, Origin: s.takeOrigin(base, body, asked)})
 	}
 	return found, nil
+}
+
+// takeOrigin reads the note, and removes it where it is ours.
+func (s *stage) takeOrigin(base string, body map[string]any, asked bool) string {
+	metadata, _ := body["metadata"].(map[string]any)
+	annotations, _ := metadata["annotations"].(map[string]any)
+	text, _ := annotations[originKey].(string)
+	if asked {
+		delete(annotations, originKey)
+		if annotations != nil && len(annotations) == 0 {
+			delete(metadata, "annotations")
+		}
+	}
+	return s.readOrigin(base, text)
+}
+
+func (s *stage) readOrigin(base, text string) string {
+	var note struct {
+		Path         string `yaml:"path"`
+		ConfiguredIn string `yaml:"configuredIn"`
+		ConfiguredBy struct {
+			Kind string `yaml:"kind"`
+		} `yaml:"configuredBy"`
+	}
+	if yaml.Unmarshal([]byte(text), &note) != nil {
+		return ""
+	}
+	switch {
+	case note.Path != "":
+		return s.origin(strings.TrimPrefix(path.Join("/", base, note.Path), "/"))
+	case note.ConfiguredIn != "":
+		return s.origin(strings.TrimPrefix(path.Join("/", base, note.ConfiguredIn), "/")) + " (" + note.ConfiguredBy.Kind + ")"
+	default:
+		return ""
+	}
 }

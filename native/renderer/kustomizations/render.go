@@ -26,14 +26,15 @@ func Render(req *wire.Request, files map[string][]byte, ask host.Asker, uses hos
 	if err != nil {
 		return nil, err
 	}
+	witness := &witness{Asker: ask}
 	session := &session{
-		request: req, ask: ask, uses: uses,
+		request: req, ask: witness, uses: uses,
 		files: artifact{files: files, keys: keys, clear: map[string][]byte{}},
 		stage: newStage(),
 	}
 	found, err := session.render(base)
 	if err != nil {
-		return nil, session.discreet(err)
+		return nil, witness.discreet(err)
 	}
 	return found, nil
 }
@@ -98,7 +99,7 @@ func (s *session) include(one *kustomization, included string) error {
 	for _, other := range s.done {
 		if within(other, base) || within(base, other) {
 			return invalidConfig(one.configFile(), place{}, "includes %q; path %s is part of another referenced kustomization (%s)",
-				included, named0(base), named0(other))
+				included, shownBase(base), shownBase(other))
 		}
 	}
 	if !s.files.hasBelow(base) {
@@ -107,7 +108,7 @@ func (s *session) include(one *kustomization, included string) error {
 	return s.add(base)
 }
 
-func named0(base string) string {
+func shownBase(base string) string {
 	if base == "" {
 		return "."
 	}
@@ -148,11 +149,11 @@ func (s *session) includeFiles(one *kustomization) error {
 	}
 	one.folder.content = maps.Clone(one.own)
 	for _, included := range one.config.includedFiles {
-		place0, err := outside(one.base, included, "includedFiles", one.configFile())
+		target, err := outside(one.base, included, "includedFiles", one.configFile())
 		if err != nil {
 			return err
 		}
-		found, err := s.files.at(place0)
+		found, err := s.files.at(target)
 		if err != nil {
 			return err
 		}

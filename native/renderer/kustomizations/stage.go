@@ -5,9 +5,6 @@ import (
 	"path"
 	"slices"
 	"strings"
-
-	"stellwerk/renderer/objects"
-	"stellwerk/renderer/wire"
 )
 
 // stage is where rendered files wait for the build.
@@ -108,10 +105,11 @@ func hidden(name string) bool {
 	return strings.HasPrefix(name, ".") || strings.Contains(name, "/.")
 }
 
-func (s *stage) build(base string) ([]objects.Object, error) {
-	found, err := s.krusty(base)
-	if err != nil {
-		return nil, &wire.Error{Kind: wire.KustomizeFailed, Message: err.Error()}
+func (s *stage) anyKustomization(has func(content []byte) bool) bool {
+	for file, content := range s.files.files {
+		if slices.Contains(kustomizationNames, path.Base(file)) && has(content) {
+			return true
+		}
 	}
-	return found, nil
+	return false
 }

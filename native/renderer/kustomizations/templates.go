@@ -9,7 +9,6 @@ import (
 	"text/template"
 
 	"stellwerk/renderer/functions"
-	"stellwerk/renderer/wire"
 )
 
 // rendered is a file after its template ran.
@@ -60,12 +59,14 @@ func (s *session) run(one *kustomization, names []string) ([]rendered, error) {
 	set := template.New("").Option("missingkey=zero").Delims(one.config.left, one.config.right)
 	funcs := functions.Map(functions.Environment{Ask: s.ask, Uses: s.uses})
 	maps.Copy(funcs, context{request: s.request, uses: s.uses, files: one.folder}.functions())
+	maps.Copy(funcs, tolerant(funcs))
 	functions.Bind(set, funcs)
 	for _, name := range names {
 		if _, err := set.New(name).Parse(string(one.own[name])); err != nil {
 			return nil, templateFailed(one, err)
 		}
 	}
+	functions.Limit(set)
 	values := s.values(one.config.values)
 	made := make([]rendered, 0, len(names))
 	for _, name := range names {
@@ -113,8 +114,4 @@ func exactCopy(value any) any {
 	default:
 		return functions.Exact(value)
 	}
-}
-
-func templateFailed(one *kustomization, err error) *wire.Error {
-	return &wire.Error{Kind: wire.TemplateFailed, Message: err.Error()}
 }

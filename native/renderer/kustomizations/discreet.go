@@ -1,3 +1,0 @@
-package kustomizations
-
-func (s *session) discreet(err error) error { return err }

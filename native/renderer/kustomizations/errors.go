@@ -1,0 +1,108 @@
+package kustomizations
+
+import (
+	"errors"
+	"path"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"stellwerk/renderer/functions"
+	"stellwerk/renderer/wire"
+)
+
+// longestMessage is where a message is cut; templates that fail inside each other make long ones.
+const longestMessage = 2000
+
+// inTemplate is a place in the errors of text/template; a failing include puts one behind the other.
+var inTemplate = regexp.MustCompile(`template: ([^:\n]+):(\d+)(?::(\d+))?: `)
+
+// executing is what text/template says about a place beyond its line.
+var executing = regexp.MustCompile(`^executing "[^"]*" at <[^>]*>: (?:error calling [A-Za-z]+: )?`)
+
+// templateFailed names the innermost file of a chain of includes, since that is the one to mend.
+func templateFailed(one *kustomization, err error) *wire.Error {
+	failure := &wire.Error{Kind: wire.TemplateFailed}
+	reason := err.Error()
+	for _, at := range inTemplate.FindAllStringSubmatchIndex(err.Error(), -1) {
+		name := err.Error()[at[2]:at[3]]
+		if _, isFile := one.own[name]; !isFile {
+			continue
+		}
+		failure.File = path.Join(one.base, name)
+		failure.Line, _ = strconv.Atoi(err.Error()[at[4]:at[5]])
+		failure.Column = 0
+		if at[6] >= 0 {
+			column, _ := strconv.Atoi(err.Error()[at[6]:at[7]])
+			failure.Column = column + 1 // text/template counts from 0
+		}
+		reason = err.Error()[at[1]:]
+	}
+	reason = executing.ReplaceAllString(inTemplate.ReplaceAllString(reason, ""), "")
+	failure.Message = shorten(failure.File + ": " + reason)
+	return asKnown(failure, err)
+}
+
+// asKnown takes the kind from the cause where that is one of ours.
+func asKnown(failure *wire.Error, err error) *wire.Error {
+	var known *wire.Error
+	switch {
+	case errors.As(err, &known):
+		failure.Kind = known.Kind
+	case errors.Is(err, functions.ErrDepth), errors.Is(err, functions.ErrOutput):
+		failure.Kind = wire.LimitExceeded
+	}
+	return failure
+}
+
+var (
+	// dumps are places where kustomize and its YAML library print content, which may be that of a Secret.
+	dumps = regexp.MustCompile("(?s)value: \\{.*?\\}|with config: `.*?`|!![a-z]+ `.*?`|\\[patch: \".*?\"\\]")
+	// fileOf and lineOf find the place in what kustomize says.
+	fileOf = regexp.MustCompile(`(?:in File: |from '|path ')([^'\s]+)`)
+	lineOf = regexp.MustCompile(`\bline (\d+)\b`)
+	// attempts is how kustomize reports that it tried an entry as a file before it tried it as a folder.
+	attempts = regexp.MustCompile(`accumulation err='(.*)': (?:new root|evalsymlink|must build at directory|not a valid directory|[^']*file is not directory).*`)
+)
+
+// buildFailed makes a sentence of what kustomize says, without the content that it quotes.
+func (s *stage) buildFailed(base string, err error) *wire.Error {
+	var known *wire.Error
+	if errors.As(err, &known) {
+		return known
+	}
+	message := dumps.ReplaceAllString(err.Error(), "(content not shown)")
+	message = attempts.ReplaceAllString(message, "$1")
+	failure := &wire.Error{Kind: wire.KustomizeFailed, Message: shorten("kustomize: " + strings.TrimSpace(message))}
+	if found := fileOf.FindAllStringSubmatch(message, -1); found != nil {
+		failure.File = s.source(base, found[len(found)-1][1])
+	}
+	if found := lineOf.FindStringSubmatch(message); found != nil && failure.File != "" {
+		failure.Line, _ = strconv.Atoi(found[1])
+	}
+	return failure
+}
+
+// source is the file of the artifact from which a rendered one came, or nothing where there is none.
+func (s *stage) source(base, name string) string {
+	for _, full := range []string{clean(name), clean(path.Join(base, name))} {
+		if _, there := s.files.files[full]; there {
+			return s.origin(full[1:])
+		}
+	}
+	return ""
+}
+
+func (s *stage) origin(file string) string {
+	if source, changed := s.sources[file]; changed {
+		return source
+	}
+	return file
+}
+
+func shorten(message string) string {
+	if len(message) <= longestMessage {
+		return message
+	}
+	return strings.ToValidUTF8(message[:longestMessage], "") + "..."
+}

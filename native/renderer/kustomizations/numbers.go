@@ -1,0 +1,145 @@
+package kustomizations
+
+import (
+	"errors"
+	"reflect"
+	"regexp"
+	"text/template"
+)
+
+// tolerant has the functions for which a whole number must pass as a floating one.
+//
+// Values come from JSON. Where every number was a float, templates compared with 1.0 and printed with %.0f; they must
+// work on, now that a whole number is one. A chart keeps Helm's meaning and does not get these.
+func tolerant(funcs template.FuncMap) template.FuncMap {
+	printf := funcs["printf"].(func(string, ...any) (string, error))
+	return template.FuncMap{
+		"printf": func(format string, arguments ...any) (string, error) {
+			return printf(format, floatArguments(format, arguments)...)
+		},
+		"eq": equalAny,
+		"ne": func(a, b any) (bool, error) {
+			equal, err := equal(a, b)
+			return !equal, err
+		},
+		"lt": ordered(func(order int) bool { return order < 0 }),
+		"le": ordered(func(order int) bool { return order <= 0 }),
+		"gt": ordered(func(order int) bool { return order > 0 }),
+		"ge": ordered(func(order int) bool { return order >= 0 }),
+	}
+}
+
+// verb finds each verb of a format; the group is empty for %%.
+var verb = regexp.MustCompile(`%[-+# 0]*(?:\d+|\*)?(?:\.(?:\d+|\*)?)?([a-zA-Z%])`)
+
+// floatArguments turns whole numbers into floats where the verb wants one. Formats with %[1]d or * are left alone.
+func floatArguments(format string, arguments []any) []any {
+	result := append([]any(nil), arguments...)
+	next := 0
+	for _, match := range verb.FindAllStringSubmatch(format, -1) {
+		if match[1] == "%" {
+			continue
+		}
+		if next >= len(result) {
+			break
+		}
+		if whole, isWhole := result[next].(int64); isWhole {
+			switch match[1] {
+			case "e", "E", "f", "F", "g", "G":
+				result[next] = float64(whole)
+			}
+		}
+		next++
+	}
+	return result
+}
+
+var (
+	errIncomparable = errors.New("the values cannot be compared: they are of different kinds")
+	errNoOrder      = errors.New("the values have no order")
+	errUncomparable = errors.New("maps, lists and functions cannot be compared; deepEqual can")
+)
+
+func equalAny(first any, others ...any) (bool, error) {
+	if len(others) == 0 {
+		return false, errors.New("eq needs two values at least")
+	}
+	for _, other := range others {
+		same, err := equal(first, other)
+		if same || err != nil {
+			return same, err
+		}
+	}
+	return false, nil
+}
+
+func equal(a, b any) (bool, error) {
+	if a == nil || b == nil {
+		return a == b, nil
+	}
+	one, other := reflect.ValueOf(a), reflect.ValueOf(b)
+	if !one.Comparable() || !other.Comparable() {
+		return false, errUncomparable
+	}
+	if order, err := compare(one, other); err == nil {
+		return order == 0, nil
+	}
+	if one.Kind() == other.Kind() {
+		return a == b, nil
+	}
+	return false, errIncomparable
+}
+
+func ordered(holds func(order int) bool) func(a, b any) (bool, error) {
+	return func(a, b any) (bool, error) {
+		order, err := compare(reflect.ValueOf(a), reflect.ValueOf(b))
+		return err == nil && holds(order), err
+	}
+}
+
+// compare orders numbers of any type among each other, and texts.
+func compare(one, other reflect.Value) (int, error) {
+	switch {
+	case one.Kind() == reflect.String && other.Kind() == reflect.String:
+		return sign(one.String() < other.String(), one.String() == other.String()), nil
+	case one.CanInt() && other.CanInt():
+		return sign(one.Int() < other.Int(), one.Int() == other.Int()), nil
+	case isNumber(one) && isNumber(other):
+		return compareNumbers(one, other), nil
+	case isNumber(one) || isNumber(other) || one.Kind() == reflect.String || other.Kind() == reflect.String:
+		return 0, errIncomparable
+	default:
+		return 0, errNoOrder
+	}
+}
+
+func compareNumbers(one, other reflect.Value) int {
+	a, b := asFloat(one), asFloat(other)
+	return sign(a < b, a == b)
+}
+
+func sign(less, equal bool) int {
+	switch {
+	case equal:
+		return 0
+	case less:
+		return -1
+	default:
+		return 1
+	}
+}
+
+func isNumber(value reflect.Value) bool {
+	return value.IsValid() && (value.CanInt() || value.CanUint() || value.CanFloat())
+}
+
+func asFloat(value reflect.Value) float64 {
+	switch {
+	case value.CanInt():
+		return float64(value.Int())
+	case value.CanUint():
+		return float64(value.Uint())
+	default:
+		return value.Float()
+	}
+}

@@ -1,0 +1,72 @@
+package kustomizations
+
+import (
+	"bytes"
+	"errors"
+	"net/http"
+	"path"
+	"regexp"
+
+	"sigs.k8s.io/kustomize/api/types"
+
+	"stellwerk/renderer/wire"
+)
+
+// Kustomize fetches what it takes for an address, with git or over HTTP, and asks nobody. Both ways are closed: every
+// entry that kustomize would clone is refused before the build, and HTTP has no transport in this process.
+func init() { http.DefaultTransport = closed{} }
+
+var errClosed = errors.New("remote files cannot be loaded here; put them into the artifact")
+
+type closed struct{}
+
+// RoundTrip refuses.
+func (closed) RoundTrip(*http.Request) (*http.Response, error) { return nil, errClosed }
+
+// remote is what kustomize takes for the address of a repository or file.
+var remote = regexp.MustCompile(`(?i)^(?:git::)?(?:(?:ssh|https?|file)://|[a-z][a-z0-9-]*@|(?:[a-z][a-z0-9-]*@)?github\.com[/:])`)
+
+// hints must be somewhere in a kustomization that has an address; most have none, and need no second reading.
+var hints = regexp.MustCompile(`(?i)://|@|github\.com`)
+
+// checkRemote follows a kustomization to all those it builds on, the way kustomize will.
+func (s *stage) checkRemote(folder string, seen map[string]bool) error {
+	file := s.kustomizationIn(folder)
+	if seen[folder] || file == "" {
+		return nil
+	}
+	seen[folder] = true
+	content := s.files.files[file]
+	var one types.Kustomization
+	if one.Unmarshal(content) != nil {
+		return nil // kustomize says what is wrong
+	}
+	one.FixKustomization()
+	for _, list := range [][]string{one.Resources, one.Components, one.Generators, one.Transformers, one.Validators} {
+		for _, entry := range list {
+			if remote.MatchString(entry) {
+				return isRemote(s.origin(file[1:]), entry, content)
+			}
+			if err := s.checkRemote(path.Join(folder, entry), seen); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func isRemote(file, entry string, content []byte) *wire.Error {
+	failure := &wire.Error{
+		Kind: wire.KustomizeFailed, File: file,
+		Message: file + " refers to " + withoutCredentials(entry) + ", but remote resources cannot be loaded; put it into the artifact",
+	}
+	if before, _, found := bytes.Cut(content, []byte(entry)); found {
+		failure.Line = bytes.Count(before, []byte("\n")) + 1
+	}
+	return failure
+}
+
+var credentials = regexp.MustCompile(`//[^/@\s]*@`)
+
+// withoutCredentials drops the part of an address that may be a password.
+func withoutCredentials(address string) string { return credentials.ReplaceAllString(address, "//") }
