@@ -2,11 +2,16 @@
 
 It grants the operand's roles, and nobody may grant what they do not hold; so the rules of those roles are here too,
 even where we ourselves never use them. There is no wildcard, and no right on anything that the module does not have.
+A right that an ordinary life of the module does not use says on which occasion it is needed; the audit log of such a
+life is compared with this file by a test.
 
 `deploy/rbac/btp-manager.yaml` is made from these.
 """
 
 from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
 
 import yaml
 
@@ -21,38 +26,69 @@ KEEP = ("get", "list", "watch", "create", "update", "patch", "delete")
 """What keeping objects as they shall be takes, and what the operand's roles grant on most of them."""
 
 
+@dataclass(frozen=True, slots=True)
+class Grant:
+    """Verbs on resources. `seldom` says of a verb on which rare occasion it is needed."""
+
+    rule: PolicyRule
+    seldom: Mapping[str, str]
+
+
 def _rule(group: str, names: str, verbs: tuple[str, ...] | str) -> PolicyRule:
     wanted = tuple(verbs.split()) if isinstance(verbs, str) else verbs
     return PolicyRule(api_groups=(group,), resources=tuple(names.split()), verbs=wanted)
 
 
-RULES = (
-    _rule(api.GROUP, "btpoperators", "get list watch update patch"),
-    _rule(api.GROUP, "btpoperators/status", "get update patch"),
-    _rule(api.SERVICES_GROUP, "serviceinstances servicebindings", (*KEEP, "deletecollection")),
-    _rule(api.SERVICES_GROUP, "serviceinstances/status servicebindings/status", "get update patch"),
-    _rule("", "secrets configmaps events", KEEP),
-    _rule("", "configmaps/status", "get update patch"),
-    _rule("", "services serviceaccounts", "get list watch create patch delete"),
-    _rule("", "pods", "get list watch delete"),
-    _rule("apps", "deployments", "get list watch create patch delete"),
-    _rule("apps", "replicasets", "get list"),
-    _rule("batch", "jobs", "get create delete"),
-    _rule("networking.k8s.io", "networkpolicies", "get list watch create patch delete"),
-    _rule(
+def _grant(group: str, names: str, verbs: tuple[str, ...] | str, **seldom: str) -> Grant:
+    return Grant(_rule(group, names, verbs), seldom)
+
+
+GRANTS = (
+    _grant(
+        api.GROUP,
+        "btpoperators",
+        "get list watch patch",
+        get="somebody changed the finalizers at the same time, or the probe of CA bundles has written its finding",
+    ),
+    _grant(api.GROUP, "btpoperators/status", "patch"),
+    _grant(api.SERVICES_GROUP, "serviceinstances servicebindings", (*KEEP, "deletecollection")),
+    _grant(api.SERVICES_GROUP, "serviceinstances/status servicebindings/status", "get update patch"),
+    _grant("", "secrets configmaps events", KEEP),
+    _grant("", "configmaps/status", "get update patch"),
+    _grant("", "services serviceaccounts", "get list watch create patch delete"),
+    _grant(
+        "",
+        "pods",
+        "list watch delete",
+        delete="the operand cannot start with a former cluster id, or has to read a new CA bundle",
+    ),
+    _grant("apps", "deployments", "get list watch create patch delete"),
+    _grant("apps", "replicasets", "list", list="the operand does not come up, and the condition shall say why"),
+    _grant("batch", "jobs", "get create delete"),
+    _grant("networking.k8s.io", "networkpolicies", "get list watch create patch delete"),
+    _grant(
         "admissionregistration.k8s.io",
         "mutatingwebhookconfigurations validatingwebhookconfigurations",
         "get list watch create patch delete",
     ),
-    _rule("apiextensions.k8s.io", "customresourcedefinitions", "get list watch create patch delete"),
-    _rule(
+    _grant("apiextensions.k8s.io", "customresourcedefinitions", "get list watch create patch delete"),
+    _grant(
         "rbac.authorization.k8s.io",
         "clusterroles clusterrolebindings roles rolebindings",
         "get list watch create patch delete",
     ),
-    _rule("coordination.k8s.io", "leases", "get list create update patch"),
-    _rule("events.k8s.io", "events", "create patch"),
+    _grant("coordination.k8s.io", "leases", "get list create update patch"),
+    _grant("events.k8s.io", "events", "create patch"),
 )
+RULES = tuple(grant.rule for grant in GRANTS)
+SELDOM = {
+    (group, resource, verb): occasion
+    for grant in GRANTS
+    for verb, occasion in grant.seldom.items()
+    for group in grant.rule.api_groups
+    for resource in grant.rule.resources
+}
+"""The occasion of each right that an ordinary life does not use, by group, resource and verb."""
 
 
 def manifests(namespace: str = api.STANDARD_NAMESPACE) -> list[JsonObject]:

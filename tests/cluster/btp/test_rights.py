@@ -1,0 +1,171 @@
+"""The operator's role grants what it uses, and nothing else.
+
+One process lives a whole life under its own account: it leads, provisions, mends, moves credentials, changes version,
+probes, is blocked, removes by force. The API server's audit log then says which verbs it has used on what. A right that
+is granted and was not used must be one that the operand needs, for nobody can grant what they do not hold, or one whose
+rare occasion `rights.py` names beside it. That nothing is missing needs no test of its own: without it the life fails.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterable
+from pathlib import Path
+
+import pytest
+import yaml
+from tests.cluster.btp.given import Given
+from tests.cluster.btp.modules import Module
+from tests.cluster.btp.process import FAST, Operator, operator
+from tests.cluster.btp.running import IMAGE
+from tests.cluster.btp.then import Then
+from tests.cluster.btp.world import ACCOUNT
+
+from stellwerk.api.core import ConfigMap
+from stellwerk.kube.model import metadata_of
+from stellwerk.kube.names import GroupVersionKind, Resource
+from stellwerk.local.cluster import LocalCluster
+from stellwerk.operators.btp import api, rights
+from stellwerk.operators.btp.api import BtpOperator
+from stellwerk.operators.btp.assembled import IMAGE_VARIABLE
+from stellwerk.operators.btp.release import Places, load
+from stellwerk.operators.btp.settings import Settings
+from stellwerk.testing.cluster import AuditEntry, AuditLog
+from stellwerk.testing.eventually import eventually
+
+HELD = "example.com/held"
+Right = tuple[str, str, str]
+"""Group, resource with its subresource, verb."""
+
+
+@pytest.fixture
+async def process(btp_cluster: LocalCluster, given: Given, tmp_path: Path) -> AsyncIterator[Operator]:
+    """The operator as it runs in a cluster: with a lease and the probe of CA bundles."""
+    environment = {IMAGE_VARIABLE: IMAGE, "PROBE_IMAGE": "example.com/probe:test"}
+    async with operator(btp_cluster, tmp_path, "--leader-elect", environment=environment) as process:
+        yield process
+
+
+@pytest.mark.req("R-504")
+@pytest.mark.timeout(300)
+async def test_every_right_is_used_or_its_rare_occasion_is_named(
+    process: Operator, given: Given, then: Then, btp_cluster: LocalCluster, tmp_path: Path
+) -> None:
+    audit = AuditLog(btp_cluster)
+    life = Life(process, given, then, Module(tmp_path / "process-module"))
+    await life.begin()
+    await life.drift()
+    await life.other_credentials()
+    await life.next_version()
+    await life.forced_end()
+
+    entries = audit.entries(lambda entry: entry.user == ACCOUNT)
+    assert not [entry for entry in entries if entry.status == 403]
+    used = {right for entry in entries for right in rights_of(entry)}
+    surplus = granted() - used - the_operands() - set(rights.SELDOM)
+    assert not surplus, f"granted and not used: {sorted(surplus)}"
+    assert not set(rights.SELDOM) - granted(), "an occasion is named for a right that is not granted"
+    assert not set(rights.SELDOM) & (used | the_operands()), "an occasion is called rare and is not"
+
+
+class Life:
+    """What may happen to a module between its first day and its last."""
+
+    def __init__(self, operator: Operator, given: Given, then: Then, module: Module) -> None:
+        self.operator, self.given, self.then, self.module = operator, given, then, module
+        self.client = given.client
+
+    async def begin(self) -> None:
+        await self.given.required_secret()
+        await self.given.tunables(**FAST, HardDeleteTimeout="1s")
+        await self.operator.process.start()
+        await self.given.btp_operator()
+        await self.ready()
+
+    async def ready(self) -> None:
+        await self.then.shows("Ready", "ReconcileSucceeded", within=60)
+        await self.operator.proxy.history.settled()
+
+    async def drift(self) -> None:
+        """Somebody edits every object of the module."""
+        for resource in await self.module_resources():
+            target = metadata_of(resource)
+            for obj in (await self.client.list(target, labels=f"{api.MANAGED_SELECTOR},{api.VERSION_LABEL}")).items:
+                metadata = {"name": obj.metadata.name, "namespace": obj.metadata.namespace, "labels": {"edited": "yes"}}
+                await self.client.apply(target, {"metadata": metadata}, field_manager="somebody")  # type: ignore[dict-item]
+
+                async def mended(resource: Resource = resource, name: str = obj.metadata.name) -> bool:
+                    found = await self.client.find(metadata_of(resource), name, "kyma-system")
+                    return found is not None and "edited" not in found.metadata.labels
+
+                await eventually(mended, within=30, describe=f"{resource.kind} {obj.metadata.name} is mended")
+        await self.ready()
+
+    async def other_credentials(self) -> None:
+        """Other credentials, in another namespace, for another cluster id."""
+        await self.given.operand_cluster_id("cluster-one")
+        namespace = await self.given.a_namespace("btp-elsewhere")
+        await self.given.required_secret(cluster_id="cluster-two", credentials_namespace=namespace)
+        await self.then.has_shown(("Processing", "CredentialsNamespaceChanged"), ("Ready", "ReconcileSucceeded"))
+        await self.given.operand_cluster_id("cluster-one", namespace)
+        await self.then.has_shown(("Processing", "ClusterIdChanged"), ("Ready", "ReconcileSucceeded"))
+        await self.ready()
+
+    async def next_version(self) -> None:
+        """A release in which an object has another name, and which lists another for deletion."""
+        self.module.set_version("9.9.9")
+        self.module.rename(ConfigMap.resource, "sap-btp-operator-config", into="sap-btp-operator-config")
+        self.module.list_for_deletion("v1", "ConfigMap", "left-behind")
+        left: dict[str, object] = {"name": "left-behind", "namespace": "kyma-system"}
+        await self.client.apply(ConfigMap, {"metadata": left})  # type: ignore[dict-item]
+        await self.operator.process.restart()
+        await eventually(self.left_is_gone, within=30)
+        await self.ready()
+
+    async def left_is_gone(self) -> bool:
+        return await self.client.find(ConfigMap, "left-behind", "kyma-system") is None
+
+    async def forced_end(self) -> None:
+        """Blocked by users' objects, then forced, first with patience and then without."""
+        await self.given.service_instance("db", "default", HELD)
+        await self.given.service_binding("db-binding", "db")
+        await self.client.delete(BtpOperator, "btpoperator", "kyma-system")
+        await self.then.shows("Warning", "ServiceInstancesAndBindingsNotCleaned")
+        await self.given.labels_on(BtpOperator, "btpoperator", **{"force-delete": "true"})
+        await self.then.is_gone(within=60)
+        await self.operator.process.terminate()
+
+    async def module_resources(self) -> list[Resource]:
+        """The kinds of which the module has objects."""
+        kinds = {(str(body["apiVersion"]), str(body["kind"])) for body in bodies()}
+        return [await self.client.mapper.resource(GroupVersionKind.parse(*kind)) for kind in sorted(kinds)]
+
+
+def bodies() -> Iterable[dict[str, object]]:
+    release = load(Places.of(Settings(), Path(rights.__file__).parent / "data"))
+    return [dict(document.body) for document in (*release.documents, *release.network_policies)]
+
+
+def rights_of(entry: AuditEntry) -> set[Right]:
+    """The rights that a request took. An apply that made its object took the right to create, too."""
+    resource = f"{entry.resource}/{entry.subresource}" if entry.subresource else entry.resource
+    verbs = {entry.verb, "create"} if entry.verb == "patch" and entry.status == 201 else {entry.verb}
+    return {(entry.group, resource, verb) for verb in verbs}
+
+
+def granted() -> set[Right]:
+    """What the role grants."""
+    return {right for rule in rights.RULES for right in spelled_out(rule.api_groups, rule.resources, rule.verbs)}
+
+
+def the_operands() -> set[Right]:
+    """What the roles of the module grant to the operand: we must hold it to grant it."""
+    found: set[Right] = set()
+    for body in bodies():
+        if body["kind"] in ("Role", "ClusterRole"):
+            for rule in yaml.safe_load(yaml.safe_dump(body["rules"])):
+                found |= spelled_out(rule["apiGroups"], rule["resources"], rule["verbs"])
+    return found
+
+
+def spelled_out(groups: Iterable[str], resources: Iterable[str], verbs: Iterable[str]) -> set[Right]:
+    return {(group, resource, verb) for group in groups for resource in resources for verb in verbs}
