@@ -17,31 +17,50 @@ func GiveBackProgram() {
 	if err != nil {
 		return
 	}
-	maps, err := os.Open("/proc/self/maps")
+	table, err := os.Open("/proc/self/smaps")
 	if err != nil {
 		return
 	}
-	defer maps.Close()
-	for lines := bufio.NewScanner(maps); lines.Scan(); {
-		if begin, end, isOurs := unwritten(lines.Text(), own); isOurs {
-			_, _, _ = unix.Syscall(unix.SYS_MADVISE, begin, end-begin, unix.MADV_DONTNEED)
-		}
+	defer table.Close()
+	for _, part := range unwritten(bufio.NewScanner(table), own) {
+		_, _, _ = unix.Syscall(unix.SYS_MADVISE, part.begin, part.end-part.begin, unix.MADV_DONTNEED)
 	}
 }
 
-// unwritten reads one line of the table of mappings: the range, if it is a part of the file that nobody can write to.
+type mapping struct{ begin, end uintptr }
+
+// unwritten are the mappings of a file that nobody can write to, and to which nobody has written either.
 //
-// A part that can be written to holds variables, which dropping would reset.
-func unwritten(line, file string) (begin, end uintptr, isOurs bool) {
-	fields := strings.Fields(line)
+// The second half matters: a dynamic linker writes addresses into pages and locks them afterwards. Dropping those would
+// bring back the zeros of the file. The kernel counts the copies that were written to as anonymous.
+func unwritten(lines *bufio.Scanner, file string) []mapping {
+	var found []mapping
+	var current *mapping
+	for lines.Scan() {
+		fields := strings.Fields(lines.Text())
+		switch {
+		case len(fields) >= 5 && !strings.HasSuffix(fields[0], ":"):
+			current = mappingOf(fields, file)
+		case current != nil && len(fields) >= 2 && fields[0] == "Anonymous:" && fields[1] == "0":
+			found = append(found, *current)
+		}
+	}
+	return found
+}
+
+// mappingOf reads the first line of a mapping; nil where it is not of this file, or may be written to.
+func mappingOf(fields []string, file string) *mapping {
 	if len(fields) != 6 || fields[5] != file || strings.Contains(fields[1], "w") {
-		return 0, 0, false
+		return nil
 	}
 	from, to, _ := strings.Cut(fields[0], "-")
-	first, err := strconv.ParseUint(from, 16, 64)
+	begin, err := strconv.ParseUint(from, 16, 64)
 	if err != nil {
-		return 0, 0, false
+		return nil
 	}
-	last, err := strconv.ParseUint(to, 16, 64)
-	return uintptr(first), uintptr(last), err == nil && last > first
+	end, err := strconv.ParseUint(to, 16, 64)
+	if err != nil || end <= begin {
+		return nil
+	}
+	return &mapping{uintptr(begin), uintptr(end)}
 }

@@ -9,6 +9,7 @@ import (
 	"stellwerk/renderer/afterwards"
 	"stellwerk/renderer/charts"
 	"stellwerk/renderer/host"
+	"stellwerk/renderer/kustomizations"
 	"stellwerk/renderer/objects"
 	"stellwerk/renderer/wire"
 )
@@ -118,7 +119,8 @@ func generate(req *wire.Request, ask host.Asker, uses host.Uses) ([]objects.Obje
 	case helm:
 		return charts.Render(req, req.Files, ask, uses)
 	case kustomize:
-		return nil, nil, &wire.Error{Kind: wire.Internal, Message: "kustomizations cannot be rendered yet"}
+		found, err := kustomizations.Render(req, req.Files, ask, uses)
+		return found, nil, err
 	case manifests:
 		found, err := readManifests(req)
 		return found, nil, err
