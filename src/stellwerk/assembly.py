@@ -10,9 +10,7 @@ from stellwerk.operators.btp import api as btp_api
 from stellwerk.operators.btp import assembled as btp
 from stellwerk.operators.btp import rights
 from stellwerk.operators.btp.settings import Settings
-from stellwerk.runtime.events import Recorder
-from stellwerk.runtime.manager import Manager
-from stellwerk.runtime.process import Identity, run
+from stellwerk.runtime.process import Identity, Parts, run
 from stellwerk.runtime.settings import ProcessSettings
 
 
@@ -32,7 +30,7 @@ async def run_btp(process: ProcessSettings, settings: Settings, environment: Map
     identity = Identity(component=btp_api.OPERATOR_NAME, lease=btp_api.LEASE_NAME, namespace=settings.chart_namespace)
     resolved = btp.in_force(settings, Path.cwd())
 
-    def install(manager: Manager, recorder: Recorder) -> None:
-        btp.install(manager, resolved, environment, recorder=recorder)
+    def install(parts: Parts) -> None:
+        btp.install(parts.manager, resolved, environment, recorder=parts.recorder)
 
     await run(process, identity, install)

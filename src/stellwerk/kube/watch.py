@@ -114,6 +114,8 @@ class Parked:
     """There is no watch, and trying harder does not help. `why` is a sentence for people, and steady."""
 
     why: str
+    is_forbidden: bool = False
+    """Whether rights are missing; a narrower watch may be permitted."""
 
 
 Change: TypeAlias = Synced[T] | Changed[T] | Removed[T] | Bookmark | Parked
@@ -246,7 +248,7 @@ def _failed(state: State, error: ApiError, view: View[T], namespace: str) -> Ste
     if why := _why_parked(error, view, namespace):
         told = state.parked if isinstance(state, Unlisted) else ""
         pause = pause_after(failures, LONGEST_PARKED_SECONDS)
-        return Step(Unlisted(failures, why), Parked(why) if why != told else None, pause)
+        return Step(Unlisted(failures, why), Parked(why, isinstance(error, Forbidden)) if why != told else None, pause)
     if isinstance(error, Gone):
         # The list that follows needs no pause, unless it is not the first.
         return Step(Unlisted(failures), pause_seconds=pause_after(state.failures))

@@ -57,11 +57,13 @@ class Next(Generic[S]):
     `status`: what `.status` shall be after this pass; None leaves it alone. An equal status is not written again.
     `delay_seconds`: when to look again without a change; None waits for a change.
     `notices`: Events beyond the one that the engine sends by itself when the status changes.
+    `quiet`: the change of the status is not worth an Event.
     """
 
     status: S | None = None
     delay_seconds: float | None = None
     notices: tuple[Notice, ...] = ()
+    quiet: bool = False
 
     @classmethod
     def done(cls, status: S | None = None) -> Next[S]:
@@ -77,6 +79,10 @@ class Next(Generic[S]):
     def now(cls, status: S | None = None) -> Next[S]:
         """Look again at once: there is a further step that no watch will announce."""
         return cls(status, 0.0)
+
+    def quietly(self) -> Next[S]:
+        """The same answer without an Event about the status."""
+        return replace(self, quiet=True)
 
     def noting(self, *notices: Notice) -> Next[S]:
         """The same answer with further Events."""

@@ -224,7 +224,9 @@ class Controller(Generic[K, S]):
         """What follows from an outcome."""
         match outcome:
             case Answered(answer):
-                return Verdict(_result(answer), _again(answer), answer.status, Severity.NORMAL, answer.notices)
+                return Verdict(
+                    _result(answer), _again(answer), answer.status, Severity.NORMAL, answer.notices, answer.quiet
+                )
             case Refused(failure):
                 status = self._reconciler.explain(obj, failure)
                 return Verdict("error", self._retry(failure), status, Severity.WARNING)
@@ -254,7 +256,7 @@ class Controller(Generic[K, S]):
         if status is not None and version is not None:
             self.primary.expect(obj.key, version)
             transition = statuses.transition(obj, status, verdict.severity)
-            if transition is not None:
+            if transition is not None and not verdict.quiet:
                 self._announce(obj, transition)
         for notice in verdict.notices:
             self._announce(obj, notice)

@@ -123,8 +123,9 @@ def run(
     """
     name = operator.__name__.lower()
 
-    def install(manager: Manager, recorder: EventSink) -> None:
-        operator(manager, kind, owns=owns, name=name).install(manager, recorder=recorder, workers=workers)
+    def install(parts: process.Parts) -> None:
+        made = operator(parts.manager, kind, owns=owns, name=name)
+        made.install(parts.manager, recorder=parts.recorder, workers=workers)
 
     process.configure_logs(settings, tty=sys.stderr.isatty())
     asyncio.run(process.run(settings, process.Identity(component=name, lease=name), install))

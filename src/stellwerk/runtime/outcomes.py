@@ -83,6 +83,7 @@ class Verdict(Generic[S]):
     status: S | None = None
     severity: Severity = Severity.NORMAL
     notices: tuple[Notice, ...] = ()
+    quiet: bool = False
 
 
 def outcome_of(error: Exception) -> Refused | Overtaken | Unserved | Broken:

@@ -58,7 +58,17 @@ def cluster_config(kubeconfig: str) -> ClusterConfig:
         return ClusterConfig.in_cluster()
 
 
-async def run(process: ProcessSettings, identity: Identity, install: Callable[[Manager, Recorder], None]) -> None:
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """What an operator is given to install itself with."""
+
+    manager: Manager
+    recorder: Recorder
+    connect: Callable[[ClusterConfig], Client]
+    """Opens a client for another cluster; its writes pass the leader's fence, too."""
+
+
+async def run(process: ProcessSettings, identity: Identity, install: Callable[[Parts], None]) -> None:
     """Run what `install` gives to a manager, until SIGTERM or SIGINT.
 
     Raises LoginFailed and CannotListen before anything is done; LeadershipLost when another process may lead by now.
@@ -80,18 +90,20 @@ async def run(process: ProcessSettings, identity: Identity, install: Callable[[M
             before_write=fence.check_not_lost if fence else None,
         )
         elector = _elector(own, identity, metrics, recorder, fence) if fence else None
-        client = await stack.enter_async_context(
-            Client.connect(
-                config,
+
+        def connect(to: ClusterConfig) -> Client:
+            return Client.connect(
+                to,
                 field_manager=identity.component,
                 user_agent=identity.component,
                 on_request=counted,
                 before_write=fence.check if fence else None,
             )
-        )
+
+        client = await stack.enter_async_context(connect(config))
         manager = Manager(client, leadership=elector, metrics=metrics)
         manager.add_server("events", recorder)
-        install(manager, recorder)
+        install(Parts(manager, recorder, connect))
         _serve(manager, process)
         _log.info("%s starts against %s", identity.component, config.server)
         await manager.run_until_signal()

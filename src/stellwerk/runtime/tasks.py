@@ -3,9 +3,24 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Coroutine
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from contextlib import asynccontextmanager
 from typing import TypeVar
+
+
+class Closing:
+    """Something that has to be closed at the end, as a part of a manager."""
+
+    def __init__(self, close: Callable[[], Awaitable[None]]) -> None:
+        self._close = close
+
+    async def run(self) -> None:
+        """Wait until cancelled, then close it."""
+        try:
+            await asyncio.Event().wait()
+        finally:
+            await self._close()
+
 
 E = TypeVar("E", bound=Exception)
 

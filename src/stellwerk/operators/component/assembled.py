@@ -1,0 +1,115 @@
+"""The Component operator, put together."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from stellwerk.api.core import Namespace
+from stellwerk.apply.rollout.scene import Habits
+from stellwerk.kube.model import metadata_of
+from stellwerk.operators.component import blueprints
+from stellwerk.operators.component.api import CONTROLLER, RECONCILER
+from stellwerk.operators.component.artifacts import Artifacts
+from stellwerk.operators.component.blueprints import BlueprintStore
+from stellwerk.operators.component.contents import Reader
+from stellwerk.operators.component.deployment import Deployer, Renders
+from stellwerk.operators.component.reconcile import ComponentReconciler
+from stellwerk.operators.component.reporting import Reports, Watcher
+from stellwerk.operators.component.settings import DriftPolicy, Settings
+from stellwerk.operators.component.setup import ComponentController, Watches, watches, wire
+from stellwerk.operators.component.targets import Connect, Targets
+from stellwerk.render.downloads import Downloads
+from stellwerk.runtime.controller import Controller, EventSink
+from stellwerk.runtime.manager import Manager
+from stellwerk.runtime.status import StatusWriter
+
+
+@dataclass(frozen=True, slots=True)
+class ComponentOperator:
+    """The parts that others may ask for."""
+
+    controller: ComponentController
+    reconciler: ComponentReconciler
+    watches: Watches
+    targets: Targets
+
+
+def install(
+    manager: Manager,
+    settings: Settings,
+    *,
+    renderer: Renders,
+    downloads: Downloads,
+    connect: Connect,
+    recorder: EventSink,
+    watchers: tuple[Watcher, ...] = (),
+) -> ComponentOperator:
+    """Give the Component operator to a manager. `connect` opens clients for other clusters; their writes pass the same
+    fence as the manager's."""
+    seen = watches(manager)
+    client = manager.client.with_field_manager(RECONCILER)
+    targets = Targets(
+        manager.home, connect=connect, wake=lambda label: _wake_owner(label, deployer, seen), clock=manager.clock,
+        rules=settings.rules,
+    )  # fmt: skip
+    deployer = Deployer(
+        renderer=renderer,
+        targets=targets,
+        cluster_uid=ClusterIdentity(manager),
+        habits=Habits(settings.reclaim_managers, settings.drift_policy is DriftPolicy.REPAIR),
+        clock=manager.clock,
+    )
+    store = BlueprintStore(client, seen.blueprints, seen.blueprint_versions)
+    reconciler = ComponentReconciler(
+        client=client,
+        components=seen.components,
+        contents=Reader(client, seen.contents),
+        artifacts=Artifacts(
+            watches=seen.sources,
+            blueprints=store,
+            downloads=downloads,
+            flux_rules=settings.flux_egress,
+            tenant_rules=settings.egress,
+        ),
+        targets=targets,
+        deployer=deployer,
+        reports=Reports(recorder=recorder, dependent_events=settings.dependent_events, watchers=watchers),
+        settings=settings,
+        clock=manager.clock,
+    )
+    controller = Controller(
+        CONTROLLER,
+        seen.components,
+        reconciler,
+        write_status=StatusWriter(client=client, clock=manager.clock),
+        workers=settings.max_concurrent_reconciles,
+        tenant_of=lambda key: key.namespace,
+        recorder=recorder,
+        metrics=manager.metrics,
+        clock=manager.clock,
+    )
+    wire(controller, seen)
+    blueprints.install(manager, store, seen.components, recorder=recorder)
+    manager.add_server("target clusters", targets)
+    manager.add_controller(controller)
+    return ComponentOperator(controller, reconciler, seen, targets)
+
+
+def _wake_owner(label: str, deployer: Deployer, seen: Watches) -> None:
+    if (key := deployer.owners.get(label)) is not None:
+        seen.wake([key])
+
+
+class ClusterIdentity:
+    """The uid of the operator's own cluster, asked for once: that of its namespace kube-system."""
+
+    def __init__(self, manager: Manager) -> None:
+        self._client = manager.client
+        self._uid = ""
+
+    async def __call__(self) -> str:
+        """The uid. Raises ApiError."""
+        if not self._uid:
+            found = await self._client.get(metadata_of(Namespace), "kube-system")
+            self._uid = found.metadata.uid
+        return self._uid

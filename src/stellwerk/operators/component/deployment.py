@@ -1,0 +1,258 @@
+"""Files into objects, objects into the target: what a pass does between its source and its status.
+
+Rendering is remembered by what went into it, and what was prepared from a rendering by its digest, so a pass that finds
+nothing new costs a few look-ups. What is remembered of a set (`Memory`) saves requests and may be lost at any time.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import msgspec
+
+from stellwerk.apply import kinds
+from stellwerk.apply.manifests import Document, Origin
+from stellwerk.apply.rollout.inventory import Identity, Inventory
+from stellwerk.apply.rollout.owner import Owner
+from stellwerk.apply.rollout.policy import Policies
+from stellwerk.apply.rollout.prepare import Wanted, prepared
+from stellwerk.apply.rollout.rollout import Memory, Progress, Rollout
+from stellwerk.apply.rollout.scene import Habits
+from stellwerk.apply.rollout.usage import Usage
+from stellwerk.kube.client import Client
+from stellwerk.kube.errors import NotServed
+from stellwerk.kube.model import JsonObject, to_json_object
+from stellwerk.kube.names import ObjectKey, Resource
+from stellwerk.operators.component import digests, inventory, plan
+from stellwerk.operators.component.api import RECONCILER, Component
+from stellwerk.operators.component.api_status import Artifact, ComponentStatus
+from stellwerk.operators.component.lookups import Lookups
+from stellwerk.operators.component.references import Resolved
+from stellwerk.operators.component.targets import Target, Targets
+from stellwerk.operators.owned import Place, places
+from stellwerk.render import values
+from stellwerk.render.files import Files
+from stellwerk.render.request import Lookup, PostBuild, Release, Rendered, Request
+from stellwerk.runtime.clock import Clock
+
+_KEPT = 256
+"""How many prepared sets are remembered."""
+
+
+class Renders(Protocol):
+    """What renders; `render.renderer.Renderer` does."""
+
+    async def render(self, request: Request, lookup: Lookup | None = None) -> Rendered:
+        """The objects that files make. Raises a `RenderError`."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Content:
+    """What is being worked on."""
+
+    artifact: Artifact
+    resolved: Resolved = field(repr=False)
+    digest: str
+    is_new: bool
+
+
+@dataclass(slots=True, kw_only=True)
+class Deployer:
+    """Deploys Components. `cluster_uid` answers with the uid of the operator's own cluster."""
+
+    renderer: Renders
+    targets: Targets
+    cluster_uid: Callable[[], Awaitable[str]]
+    habits: Habits
+    clock: Clock
+    owners: dict[str, ObjectKey] = field(default_factory=dict)
+    """Whose objects carry an owner's label: whom a change of such an object concerns."""
+    _memories: dict[ObjectKey, tuple[str, Memory]] = field(default_factory=dict)
+    _prepared: OrderedDict[tuple[object, ...], tuple[Wanted, ...]] = field(default_factory=OrderedDict)
+
+    async def apply(
+        self, component: Component, status: ComponentStatus, content: Content, files: Files, target: Target
+    ) -> Progress:
+        """Bring the objects towards what is asked for. Raises RenderError, ApplyError, ApiError, Unwatchable."""
+        rendered = await self.render(component, status, content, files, target)
+        owner = await self._owner(component)
+        policies = plan.policies(component.spec)
+        wanted = await self._wanted(component, rendered, content, owner, policies, target)
+        known = inventory.read(component.status.inventory)
+        resources = await self._resources(wanted, known, target.client)
+        await target.owned.cover(await _watched(resources, target.client))
+        rollout = self._rollout(component, owner, policies, target)
+        progress = await rollout.apply(wanted, known, target.owned.of(owner.label_value), resources)
+        target.owned.expect(progress.carried)
+        return progress
+
+    async def obstacle(self, component: Component, target: Target) -> str:
+        """Why the objects must not be deleted now; empty where they may. Raises ApiError."""
+        usage = Usage(target.client, await self._owner(component))
+        known = inventory.read(component.status.inventory)
+        return await usage.obstacle(known, plan.policies(component.spec).managed_types)
+
+    async def delete(self, component: Component, target: Target) -> Progress:
+        """Take the objects away, as far as it goes now. Raises ApiError, Unwatchable."""
+        known = inventory.read(component.status.inventory)
+        owner = await self._owner(component)
+        resources = await self._resources((), known, target.client)
+        await target.owned.cover(await _watched(resources, target.client))
+        rollout = self._rollout(component, owner, plan.policies(component.spec), target)
+        progress = await rollout.delete(known, target.owned.of(owner.label_value), resources)
+        target.owned.expect(progress.carried)
+        return progress
+
+    def forget(self, key: ObjectKey) -> None:
+        """The Component is gone."""
+        self._memories.pop(key, None)
+        for label in [label for label, owner in self.owners.items() if owner == key]:
+            del self.owners[label]
+
+    # ---- rendering
+
+    async def render(
+        self, component: Component, status: ComponentStatus, content: Content, files: Files, target: Target
+    ) -> Rendered:
+        """The objects that the content makes. Raises a RenderError."""
+        request = await self._request(component, status, content, files, target)
+        return await self.renderer.render(request, Lookups(component, target, self.targets))
+
+    async def _request(
+        self, component: Component, status: ComponentStatus, content: Content, files: Files, target: Target
+    ) -> Request:
+        spec, key = component.spec, component.target
+        layers = layers_of(component, content.resolved)
+        return Request(
+            files=files,
+            path=spec.path,
+            prefix=RECONCILER,
+            release=Release(key.name, key.namespace, RECONCILER, status.revision),
+            values=values.merge(layers),
+            component=to_json_object(msgspec.structs.replace(component, status=status)),
+            component_digest=content.digest,
+            cluster=await target.facts(),
+            decryption=content.resolved.decryption_keys,
+            post_build=_post_build(component, content.resolved),
+            tenant=component.metadata.namespace,
+            secrets=values.secret_words(layers),
+        )
+
+    # ---- objects
+
+    async def _wanted(
+        self,
+        component: Component,
+        rendered: Rendered,
+        content: Content,
+        owner: Owner,
+        policies: Policies,
+        target: Target,
+    ) -> tuple[Wanted, ...]:
+        documents = _documents(rendered)
+        served = await kinds.served(documents, target.client.mapper)
+        identity = (
+            rendered.digest,
+            content.digest,
+            owner,
+            policies,
+            component.target.namespace,
+            tuple(served.values()),
+        )
+        known = self._prepared.get(identity)
+        if known is None:
+            known = self._prepared[identity] = prepared(
+                documents,
+                served,
+                namespace=component.target.namespace,
+                owner=owner,
+                policies=policies,
+                set_digest=content.digest,
+            )
+            while len(self._prepared) > _KEPT:
+                self._prepared.popitem(last=False)
+        self._prepared.move_to_end(identity)
+        return known
+
+    async def _resources(
+        self, wanted: tuple[Wanted, ...], known: Inventory, client: Client
+    ) -> dict[Identity, Resource]:
+        """Where the kinds of all objects are served, whatever version their manifest once had."""
+        found = {one.identity: one.address.resource for one in wanted}
+        for entry in known:
+            if entry.identity in found:
+                continue
+            try:
+                found[entry.identity] = await client.mapper.resource(entry.gvk)
+            except NotServed:
+                try:
+                    found[entry.identity] = await client.mapper.preferred(entry.gvk.group, entry.gvk.kind)
+                except NotServed:
+                    continue  # nothing of a kind that is not served can be left
+        return found
+
+    def _rollout(self, component: Component, owner: Owner, policies: Policies, target: Target) -> Rollout:
+        return Rollout(
+            client=target.client,
+            owner=owner,
+            policies=policies,
+            habits=self.habits,
+            memory=self._memory(component),
+            namespace_exists=target.owned.namespace_exists,
+            now=self.clock.now(),
+            clock=self.clock.monotonic(),
+        )
+
+    def _memory(self, component: Component) -> Memory:
+        """What is remembered of this very Component, and not of a former one of its name."""
+        uid, memory = self._memories.get(component.key, ("", Memory()))
+        if uid != component.metadata.uid:
+            memory = Memory()
+            self._memories[component.key] = (component.metadata.uid, memory)
+        return memory
+
+    async def _owner(self, component: Component) -> Owner:
+        owner = Owner(RECONCILER, digests.owner_id(await self.cluster_uid(), component.key))
+        self.owners[owner.label_value] = component.key
+        return owner
+
+
+def layers_of(component: Component, resolved: Resolved) -> list[values.Layer]:
+    """The values of a Component, the nearest last. Raises InvalidValues."""
+    layers = [
+        values.Layer(one.origin, values.read(one.text.decode(), one.origin), secret=True) for one in resolved.values
+    ]
+    own = component.spec.values
+    if own is not None:
+        layers.append(values.Layer("spec.values", values.checked(own, "spec.values")))
+    return layers
+
+
+def _post_build(component: Component, resolved: Resolved) -> PostBuild:
+    asked = component.spec.post_build
+    if asked is None:
+        return PostBuild()
+    patches: list[JsonObject] = [to_json_object(patch) for patch in asked.patches]
+    images: list[JsonObject] = [to_json_object(image) for image in asked.images]
+    return PostBuild(resolved.substitutes or None, patches, images)
+
+
+def _documents(rendered: Rendered) -> tuple[Document, ...]:
+    pairs = zip(rendered.objects, rendered.origins, strict=True)
+    return tuple(Document(body, Origin(file=origin)) for body, origin in pairs)
+
+
+async def _watched(resources: Mapping[Identity, Resource], client: Client) -> list[Place]:
+    """Where objects may be: a kind that a definition of the set has yet to bring has none."""
+    served: dict[Resource, bool] = {}
+    for resource in dict.fromkeys(resources.values()):
+        try:
+            await client.mapper.resource(resource.gvk)
+            served[resource] = True
+        except NotServed:
+            served[resource] = False
+    return [place for place in places(resources) if served[place.resource]]

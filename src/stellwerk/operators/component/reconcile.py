@@ -1,0 +1,261 @@
+"""One pass over one Component.
+
+    apply    references -> source -> content -> dependencies -> manifests -> objects -> Ready
+    delete   references -> nobody needs it -> nobody uses it -> objects -> finalizer
+
+Each step either comes to something for the next one, or fails with what is missing; nothing is remembered between
+passes but the status and what saves requests. A pass goes as far as it can. It ends early only where the status has to
+be saved before the cluster may be touched.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+
+from stellwerk.apply.errors import ApplyError
+from stellwerk.apply.rollout.rollout import Progress
+from stellwerk.kube.client import Client
+from stellwerk.kube.errors import ApiError
+from stellwerk.kube.names import ObjectKey
+from stellwerk.operators.component import (
+    dependencies,
+    digests,
+    plan,
+    references,
+    reporting,
+    sources,
+    tenancy,
+)
+from stellwerk.operators.component.api import FINALIZER, Component
+from stellwerk.operators.component.api_status import ComponentStatus, SourceStatus
+from stellwerk.operators.component.artifacts import Artifacts
+from stellwerk.operators.component.contents import Reader
+from stellwerk.operators.component.deployment import Content, Deployer
+from stellwerk.operators.component.errors import ApplyFailed, ComponentFailed, failure_of
+from stellwerk.operators.component.intervals import Intervals
+from stellwerk.operators.component.reasons import Cause, Reason
+from stellwerk.operators.component.references import Resolved
+from stellwerk.operators.component.saying import Saying
+from stellwerk.operators.component.settings import Settings
+from stellwerk.operators.component.targets import Targets
+from stellwerk.operators.owned import Unwatchable
+from stellwerk.render.errors import RenderError
+from stellwerk.runtime import finalizer
+from stellwerk.runtime.clock import Clock
+from stellwerk.runtime.contract import Next, ReconcileError
+from stellwerk.runtime.informer import Informer
+
+BLOCKED_SECONDS = 5.0
+"""How often it is asked whether others still use what is to be deleted. Their objects are not watched."""
+
+Answer = Next[ComponentStatus]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ComponentReconciler:
+    """Brings Components to what they ask for."""
+
+    client: Client
+    components: Informer[Component]
+    contents: Reader
+    artifacts: Artifacts
+    targets: Targets
+    deployer: Deployer
+    reports: reporting.Reports
+    settings: Settings
+    clock: Clock
+    _drafts: dict[ObjectKey, ComponentStatus] = field(default_factory=dict)
+    """How far the status of a pass that failed had come."""
+
+    async def reconcile(self, component: Component) -> Answer:
+        """Bring one Component as far as it goes now. Raises ComponentFailed."""
+        self._drafts[component.key] = component.status
+        try:
+            answer = await self._pass(component)
+        except ComponentFailed as failure:
+            raise self._timed(component, failure) from failure.__cause__
+        except (RenderError, ApplyError, ApiError) as error:
+            raise self._timed(component, failure_of(error)) from error
+        except Unwatchable as error:
+            raise self._timed(component, ApplyFailed(str(error))) from error
+        self.reports.passed(component, answer.status)
+        return answer
+
+    def explain(self, component: Component, failure: ReconcileError) -> ComponentStatus | None:
+        """The status that tells about a failure."""
+        assert isinstance(failure, ComponentFailed)
+        now, draft = self.clock.now(), self._drafts.get(component.key, component.status)
+        saying = failure.saying(
+            deleting=component.metadata.is_terminating, timed_out=self._is_late(component, draft, now)
+        )
+        told = plan.told(component, draft, saying, now)
+        self.reports.passed(component, told)
+        return told
+
+    async def forget(self, key: ObjectKey) -> None:
+        """The Component is gone."""
+        self._drafts.pop(key, None)
+        self.targets.forget(key)
+        self.deployer.forget(key)
+        self.reports.forget(key)
+
+    # ---- the two ways
+
+    async def _pass(self, component: Component) -> Answer:
+        if component.metadata.is_terminating:
+            return await self._delete(component)
+        if component.status.observed_generation <= 0:
+            return Next.now(self._say(component, Saying(reason=Reason.FirstSeen))).quietly()
+        if component.spec.suspend:
+            return Next.done(self._say(component, Saying(reason=Reason.Suspended)))
+        return await self._apply(component)
+
+    async def _apply(self, component: Component) -> Answer:
+        tenancy.check(component, self.settings.rules)
+        plan.policies(component.spec)
+        resolved = await self._resolved(component)
+        source = sources.named(component)
+        offer = await self._offer(component, source)
+        content = self._begin(component, resolved, offer)
+        artifact = content.artifact
+        sources.check_pins(component.spec, artifact)
+        target = self.targets.of(component, resolved.kube_config)
+        component = await finalizer.add(self.client, component, FINALIZER)
+        self._draft(component, plan.attempted(self._drafts[component.key], artifact))
+        dependencies.check(component, self._find, artifact)
+        files = await self.artifacts.files(component, source, artifact)
+        progress = await self.deployer.apply(component, self._drafts[component.key], content, files, target)
+        return self._progressed(component, progress, is_new=content.is_new)
+
+    async def _delete(self, component: Component) -> Answer:
+        if not finalizer.present(component, FINALIZER):
+            return Next.done()
+        self._draft(component, plan.leaving(component.status))
+        resolved = await self._resolved(component)
+        dependencies.check_deletion(component, self._dependants)
+        target = self.targets.of(component, resolved.kube_config)
+        if others := [name for name in component.metadata.finalizers if name != FINALIZER]:
+            why = f"deletion blocked by finalizers of others: {', '.join(others)}"
+            return self._blocked(component, why, Cause.ForeignFinalizers)
+        if obstacle := await self.deployer.obstacle(component, target):
+            return self._blocked(component, f"deletion blocked: {obstacle}", Cause.TypesInUse)
+        progress = await self.deployer.delete(component, target)
+        if progress.done:
+            await finalizer.remove(self.client, component, FINALIZER)
+            return self.reports.noting(component, Next.done(), progress)
+        return self._leaving(component, progress)
+
+    # ---- steps
+
+    async def _resolved(self, component: Component) -> Resolved:
+        wanted = references.find(component)
+        return references.settle(component, wanted, await self.contents.read(one.target for one in wanted))
+
+    async def _offer(self, component: Component, source: sources.Source) -> SourceStatus:
+        held = sources.held(component, Intervals.of(component.spec).timeout, self.clock.now())
+        return held or await self.artifacts.offer(component, source)
+
+    def _begin(self, component: Component, resolved: Resolved, offer: SourceStatus) -> Content:
+        """What is worked on from now on."""
+        assert offer.artifact is not None  # an offer has one
+        digest = digests.of_component(component, {**resolved.digests, "/sourceRef": offer.digest})
+        begun = plan.begun(component, offer, digest)
+        self._draft(component, begun.status)
+        return Content(offer.artifact, resolved, begun.status.processing_digest, is_new=begun.is_new)
+
+    # ---- what came of it
+
+    def _progressed(self, component: Component, progress: Progress, *, is_new: bool) -> Answer:
+        self._draft(component, plan.with_inventory(self._drafts[component.key], progress.inventory))
+        if progress.failures:
+            self.reports.carried(component, progress)
+            raise ApplyFailed("; ".join(map(str, progress.failures[:3])))
+        if progress.done:
+            return self.reports.noting(component, self._ready(component), progress)
+        if progress.must_be_saved and is_new:
+            saying = Saying(reason=self._beginning(component))
+            return self.reports.noting(component, Next.now(self._say(component, saying)), progress)
+        return self.reports.noting(component, self._processing(component, progress), progress)
+
+    def _beginning(self, component: Component) -> Reason:
+        """A content that replaces another one is a restart."""
+        return Reason.Restarting if component.status.processing_digest else Reason.Processing
+
+    def _ready(self, component: Component) -> Answer:
+        now = self.clock.now()
+        self._draft(component, plan.finished(component, self._drafts[component.key], now))
+        status = self._say(component, Saying(reason=Reason.Ready))
+        return Next.after(Intervals.of(component.spec).requeue.total_seconds(), status)
+
+    def _processing(self, component: Component, progress: Progress) -> Answer:
+        if progress.must_be_saved:
+            return Next.now(self._say(component, Saying(reason=Reason.Processing)))
+        now = self.clock.now()
+        draft = plan.waiting(self._drafts[component.key], now)
+        self._draft(component, draft)
+        late = self._is_late(component, draft, now)
+        saying = Saying(
+            reason=Reason.Timeout if late else Reason.Processing,
+            message=reporting.unready(progress.waits, late=late),
+            cause=Cause.ObjectsNotReady,
+        )
+        delay = self._until(component, draft, progress, now)
+        return Next.after(delay, self._say(component, saying))
+
+    def _until(self, component: Component, draft: ComponentStatus, progress: Progress, now: datetime) -> float:
+        """When to look again though nothing changes: when an object is due, when the time is over, or now and then."""
+        waits = Intervals.of(component.spec)
+        moments = [waits.requeue.total_seconds()]
+        if progress.again_at is not None:
+            moments.append(progress.again_at - self.clock.monotonic())
+        if draft.processing_since is not None and not self._is_late(component, draft, now):
+            moments.append((draft.processing_since + waits.timeout - now).total_seconds())
+        return max(min(moments), 0.05)
+
+    def _leaving(self, component: Component, progress: Progress) -> Answer:
+        self._draft(component, plan.with_inventory(self._drafts[component.key], progress.inventory))
+        if progress.failures:
+            self.reports.carried(component, progress)
+            raise ApplyFailed("; ".join(map(str, progress.failures[:3])))
+        message = reporting.departing(progress.waits)
+        status = self._say(component, Saying(reason=Reason.DeletionProcessing, message=message))
+        return self.reports.noting(component, Next.after(BLOCKED_SECONDS, status), progress)
+
+    def _blocked(self, component: Component, why: str, cause: Cause) -> Answer:
+        saying = Saying(reason=Reason.DeletionBlocked, message=why, cause=cause)
+        return Next.after(BLOCKED_SECONDS, self._say(component, saying))
+
+    # ---- small things
+
+    def _draft(self, component: Component, status: ComponentStatus) -> None:
+        self._drafts[component.key] = status
+
+    def _say(self, component: Component, saying: Saying) -> ComponentStatus:
+        return plan.told(component, self._drafts[component.key], saying, self.clock.now())
+
+    def _timed(self, component: Component, failure: ComponentFailed) -> ComponentFailed:
+        """The failure with its delay: what may still come is looked for after the retry interval."""
+        if failure.retriable and failure.retry_after_seconds is None:
+            failure.retry_after_seconds = _retry(component).total_seconds()
+        return failure
+
+    def _is_late(self, component: Component, draft: ComponentStatus, now: datetime) -> bool:
+        try:
+            return plan.timed_out(draft, Intervals.of(component.spec).timeout, now)
+        except ComponentFailed:
+            return False
+
+    def _find(self, key: ObjectKey) -> Component | None:
+        return self.components.store.get(key)
+
+    def _dependants(self, key: ObjectKey) -> Iterable[Component]:
+        return self.components.store.by(reporting.BY_DEPENDENCY, str(key))
+
+
+def _retry(component: Component) -> timedelta:
+    try:
+        return Intervals.of(component.spec).retry
+    except ComponentFailed:
+        return Intervals().retry

@@ -1,0 +1,161 @@
+"""What a pass tells besides its status: Events on objects, metrics, and which objects are waited for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from stellwerk.apply.errors import Failure
+from stellwerk.apply.rollout.actions import Create, Release, Remove, Update
+from stellwerk.apply.rollout.carry import Carried
+from stellwerk.apply.rollout.rollout import Progress
+from stellwerk.apply.rollout.stage import Unready
+from stellwerk.kube.meta import ObjectMeta
+from stellwerk.kube.model import HasMetadata
+from stellwerk.kube.names import ObjectKey, ObjectRef
+from stellwerk.operators.component.api import DISABLE_EVENTS_ANNOTATION, Component
+from stellwerk.operators.component.api_status import ComponentStatus
+from stellwerk.operators.component.settings import DependentEvents
+from stellwerk.runtime.contract import Next, Notice, Severity
+from stellwerk.runtime.controller import EventSink
+
+BY_DEPENDENCY = "dependency"
+SHOWN = 3
+"""How many objects a message names."""
+
+
+class Watcher(Protocol):
+    """Who wants to know what became of a Component; the metrics and flux's receiver are."""
+
+    def told(self, component: Component, status: ComponentStatus) -> None:
+        """A pass has ended with this status."""
+        ...
+
+    def carried(self, component: Component, created: int, updated: int, deleted: int) -> None:
+        """Objects were written."""
+        ...
+
+    def forget(self, key: ObjectKey) -> None:
+        """The Component is gone."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reports:
+    """Tells what passes came to."""
+
+    recorder: EventSink
+    dependent_events: DependentEvents
+    watchers: tuple[Watcher, ...] = ()
+    _drift: dict[ObjectKey, frozenset[str]] = field(default_factory=dict)
+    """The drift that was told about already."""
+
+    def passed(self, component: Component, status: ComponentStatus | None) -> None:
+        """A pass has ended well."""
+        for watcher in self.watchers:
+            watcher.told(component, status or component.status)
+
+    def forget(self, key: ObjectKey) -> None:
+        """The Component is gone."""
+        self._drift.pop(key, None)
+        for watcher in self.watchers:
+            watcher.forget(key)
+
+    def carried(self, component: Component, progress: Progress) -> None:
+        """Tell about each object that was written, or could not be."""
+        counts = {
+            kind: sum(isinstance(one.action, kind) for one in progress.carried) for kind in (Create, Update, Remove)
+        }
+        for watcher in self.watchers:
+            watcher.carried(component, counts[Create], counts[Update], counts[Remove])
+        if component.metadata.annotations.get(DISABLE_EVENTS_ANNOTATION) == "true":
+            return
+        for one in progress.carried:
+            if (notice := self._notice(component, one)) is not None:
+                self._send(component, one.address.ref, one.live, notice)
+        for failure in progress.failures:
+            if self.dependent_events is not DependentEvents.NONE:
+                self._send(component, failure.ref, None, _failed(failure))
+
+    def noting(self, component: Component, answer: Next[ComponentStatus], progress: Progress) -> Next[ComponentStatus]:
+        """The answer, with everything told that the pass did."""
+        self.carried(component, progress)
+        return answer.noting(*self._drifted(component, progress))
+
+    def _notice(self, component: Component, one: Carried) -> Notice | None:
+        if self.dependent_events is DependentEvents.NONE or isinstance(one.action, Release):
+            return None
+        if self.dependent_events is DependentEvents.CHANGES and _is_expected(component, one):
+            return None
+        match one.action:
+            case Create():
+                return Notice("Created", "Object successfully created")
+            case Update():
+                return Notice("Updated", "Object successfully updated")
+            case _:
+                return Notice("Deleted", "Object successfully deleted", action="Delete")
+
+    def _send(self, component: Component, ref: ObjectRef, live: HasMetadata | None, notice: Notice) -> None:
+        self.recorder.send(_Dependent.of(ref, live), notice, component.ref)
+
+    def _drifted(self, component: Component, progress: Progress) -> Iterator[Notice]:
+        """Drift that is left until it is due is told once."""
+        found = frozenset(f"{address}: {update.why}" for address, update in progress.drifted.items())
+        known = self._drift.get(component.key, frozenset())
+        if found:
+            self._drift[component.key] = found
+        else:
+            self._drift.pop(component.key, None)
+        if news := sorted(found - known):
+            message = f"changed by others, and put back at the next reapply: {listed(news)}"
+            yield Notice("DriftDetected", message, Severity.WARNING, "Compare")
+
+
+@dataclass(frozen=True, slots=True)
+class _Dependent:
+    """An object that an Event is about, by name; its content is none of the recorder's business."""
+
+    ref: ObjectRef
+    metadata: ObjectMeta
+
+    @classmethod
+    def of(cls, ref: ObjectRef, live: HasMetadata | None) -> _Dependent:
+        named = ObjectMeta(name=ref.key.name, namespace=ref.key.namespace)
+        return cls(ref, live.metadata if live is not None else named)
+
+    @property
+    def key(self) -> ObjectKey:
+        return self.ref.key
+
+
+def _is_expected(component: Component, one: Carried) -> bool:
+    """What one Event on the Component says already."""
+    if isinstance(one.action, Create):
+        return not one.action.restores and component.status.applied_generation == 0
+    return isinstance(one.action, Remove) and component.metadata.is_terminating
+
+
+def _failed(failure: Failure) -> Notice:
+    verb = "deleting" if failure.verb == "delete" else "updating"
+    reason = "DeleteError" if failure.verb == "delete" else "UpdateError"
+    return Notice(reason, f"Error {verb} object: {failure.cause}", Severity.WARNING)
+
+
+def unready(waits: Sequence[Unready], *, late: bool) -> str:
+    """What is waited for, as the condition says it."""
+    head = "Timed out waiting for dependent resources" if late else "Waiting for dependent resources"
+    return f"{head}: {listed(waits)}" if waits else f"{head} to become ready"
+
+
+def departing(waits: Sequence[Unready]) -> str:
+    """What is being deleted, as the condition says it."""
+    return f"Deleting dependent resources: {listed(waits)}" if waits else ""
+
+
+def listed(things: Iterable[object]) -> str:
+    """The first few, and how many more."""
+    words = [str(thing) for thing in things]
+    rest = len(words) - SHOWN
+    shown = "; ".join(words[:SHOWN])
+    return f"{shown}; and {rest} more" if rest > 0 else shown

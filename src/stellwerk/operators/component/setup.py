@@ -1,0 +1,171 @@
+"""What the Component operator watches, and which change wakes whom.
+
+Everything that a pass reads is watched: a source with a new artifact, an edited Secret, a dependency that became ready,
+an object that somebody deleted all arrive as events. Watches over kinds that only some clusters have (flux), or that
+only some Components refer to (Secrets, ConfigMaps), open when the first Component needs them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from stellwerk.api import flux
+from stellwerk.api.apiextensions import CustomResourceDefinition
+from stellwerk.api.core import ConfigMap, Secret
+from stellwerk.kube.errors import NotServed
+from stellwerk.kube.model import Kind, PartialObjectMetadata, View, metadata_of
+from stellwerk.kube.names import ObjectKey
+from stellwerk.operators.component import blueprint_versions, blueprints, dependencies, references, reporting, sources
+from stellwerk.operators.component.api import Blueprint, Component
+from stellwerk.operators.component.api_spec import ReferenceKind
+from stellwerk.operators.component.api_status import Artifact, ComponentStatus
+from stellwerk.operators.component.blueprint_versions import VersionSummary
+from stellwerk.operators.component.blueprints import BY_SOURCE
+from stellwerk.operators.component.sources import FLUX_KINDS, SourceKind
+from stellwerk.runtime.controller import Controller
+from stellwerk.runtime.informer import Delta, Informer
+from stellwerk.runtime.manager import Manager
+
+BY_SECRET = "secret"  # noqa: S105  # the name of an index
+BY_CONFIG_MAP = "config map"
+
+ComponentController = Controller[Component, ComponentStatus]
+
+
+@dataclass(slots=True)
+class Watches:
+    """The informers of the home cluster. Those that open late are connected when they open."""
+
+    manager: Manager
+    components: Informer[Component]
+    definitions: Informer[PartialObjectMetadata]
+    blueprints: Informer[Blueprint]
+    blueprint_versions: Informer[VersionSummary]
+    controllers: list[ComponentController] = field(default_factory=list)
+    """The one controller, as soon as there is one."""
+    _contents: dict[ReferenceKind, Informer[PartialObjectMetadata]] = field(default_factory=dict)
+    _sources: dict[SourceKind, Informer[flux.Source]] = field(default_factory=dict)
+
+    def contents(self, kind: ReferenceKind) -> Informer[PartialObjectMetadata]:
+        """The metadata of all Secrets, or of all ConfigMaps."""
+        if kind not in self._contents:
+            target, index = _REFERENCED[kind]
+            cache = self._contents[kind] = self.manager.informer(metadata_of(target))
+            cache.on_change(lambda delta: self._wake_by(index, str(delta.key)))
+        return self._contents[kind]
+
+    async def sources(self, kind: SourceKind) -> Informer[flux.Source]:
+        """The objects of a kind of flux, in the version that the cluster serves; parked where it serves none."""
+        if kind not in self._sources:
+            cache = self._sources[kind] = self.manager.informer(await self._view(kind))
+            cache.on_change(lambda delta: self._on_source(kind, delta))
+        return self._sources[kind]
+
+    def wake(self, keys: Iterable[ObjectKey]) -> None:
+        """Have these Components looked at."""
+        for controller in self.controllers:
+            for key in keys:
+                controller.queue.add(key)
+
+    async def _view(self, kind: SourceKind) -> View[flux.Source]:
+        shape = FLUX_KINDS[kind]
+        for resource in flux.resources(shape):
+            try:
+                return View(await self.manager.client.mapper.resource(resource.gvk), shape)
+            except NotServed:
+                continue
+        return View(shape.resource, shape)
+
+    def _wake_by(self, index: str, value: str) -> None:
+        self.wake([component.key for component in self.components.store.by(index, value)])
+
+    def on_blueprint(self, delta: Delta[Blueprint]) -> None:
+        """A new content is news to those who have not taken it yet."""
+        if delta.new is not None:
+            self._offered(SourceKind.Blueprint, delta.key, blueprint_versions.artifact(delta.new))
+
+    def _on_source(self, kind: SourceKind, delta: Delta[flux.Source]) -> None:
+        """Readiness, with an artifact, is news to those who have not taken that artifact yet."""
+        if delta.new is None or sources.not_ready(delta.new):
+            return
+        offer = sources.offered_by_flux(sources.Source(kind, delta.key), delta.new)
+        if offer.artifact is not None:
+            self._offered(kind, delta.key, offer.artifact)
+
+    def _offered(self, kind: SourceKind, key: ObjectKey, artifact: Artifact) -> None:
+        found = self.components.store.by(BY_SOURCE, sources.index_value(kind, key))
+        self.wake([component.key for component in found if sources.is_news(component, artifact)])
+
+    def on_definition(self, delta: Delta[PartialObjectMetadata]) -> None:
+        """A kind came, changed or went: watches that were waiting for it try again."""
+        if delta.old is None or delta.new is None:
+            self.manager.client.mapper.forget()
+        for kind, cache in [*self._sources.items()]:
+            if cache.parked is not None and cache.view.resource.group_resource == delta.key.name:
+                self._reopen(kind)
+
+    def _reopen(self, kind: SourceKind) -> None:
+        """The kind may be served in another version than the one that was looked for."""
+        self._sources[kind].wake()
+        del self._sources[kind]
+        self.wake([component.key for component in self.components.store.all() if _names(component, kind)])
+
+
+_REFERENCED: dict[ReferenceKind, tuple[type[Kind], str]] = {
+    ReferenceKind.Secret: (Secret, BY_SECRET),
+    ReferenceKind.ConfigMap: (ConfigMap, BY_CONFIG_MAP),
+}
+
+
+def watches(manager: Manager) -> Watches:
+    """The watches that are open from the start, indexed."""
+    components = manager.informer(Component)
+    components.store.add_index(reporting.BY_DEPENDENCY, dependencies.index_by_dependency)
+    components.store.add_index(BY_SECRET, references.index_by_secret)
+    components.store.add_index(BY_CONFIG_MAP, references.index_by_config_map)
+    versions = manager.informer(VersionSummary)
+    blueprints.index(components, versions)
+    definitions = manager.informer(metadata_of(CustomResourceDefinition))
+    found = Watches(manager, components, definitions, manager.informer(Blueprint), versions)
+    found.definitions.on_change(found.on_definition)
+    found.blueprints.on_change(found.on_blueprint)
+    return found
+
+
+def wire(controller: ComponentController, seen: Watches) -> None:
+    """Which change of a Component wakes itself, and which wakes others."""
+    controller.ignore_updates(nothing_was_asked)
+    controller.watches(seen.components, lambda delta: woken(delta, seen.components))
+    seen.controllers.append(controller)
+
+
+def nothing_was_asked(old: Component, new: Component) -> bool:
+    """Whether an update is only what we wrote ourselves: the status, the finalizer. While it is deleted, everybody's
+    finalizers matter."""
+    return _asked(old) == _asked(new)
+
+
+def _asked(component: Component) -> tuple[object, ...]:
+    metadata = component.metadata
+    finalizers = metadata.finalizers if metadata.is_terminating else ()
+    return metadata.generation, metadata.annotations, metadata.is_terminating, finalizers
+
+
+def woken(delta: Delta[Component], components: Informer[Component]) -> Iterable[ObjectKey]:
+    """Who may come further because a Component changed."""
+    old, new = delta.old, delta.new
+    if old is not None and (new is None or old.dependencies != new.dependencies):
+        yield from dependencies.woken_by_departure(old)
+    if new is not None and (old is None or _progress(old) != _progress(new)):
+        dependants = components.store.by(reporting.BY_DEPENDENCY, str(new.key))
+        yield from (dependant.key for dependant in dependants)
+
+
+def _progress(component: Component) -> tuple[object, ...]:
+    status = component.status
+    return component.is_ready, status.last_attempted_digest, status.last_attempted_revision
+
+
+def _names(component: Component, kind: SourceKind) -> bool:
+    return any(source.kind is kind for source in sources.given(component))

@@ -1,0 +1,194 @@
+"""Where the objects of a Component go: this cluster or another one, and as whom.
+
+Targets are shared: all Components that go to the same cluster share its watches, and those that also act as the same
+user share its client. A remote cluster has connections, watches and a lifetime of its own: it opens when the first
+Component needs it and ends when the last one has gone, and a slow or broken one delays nobody else.
+
+The local cluster is watched with the operator's own identity, whoever a Component acts as: what is watched is what
+carries our label, and is compared, never handed out. Every write, and every question of a template, goes out under the
+tenant's name.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from stellwerk.kube.client import Client
+from stellwerk.kube.config import ClusterConfig
+from stellwerk.kube.errors import LoginFailed
+from stellwerk.kube.model import JsonObject, decode_json
+from stellwerk.kube.names import ObjectKey
+from stellwerk.operators.component import tenancy
+from stellwerk.operators.component.api import RECONCILER, Component
+from stellwerk.operators.component.errors import InvalidKubeConfig
+from stellwerk.operators.component.references import NamedText
+from stellwerk.operators.component.settings import Tenancy
+from stellwerk.operators.component.tenancy import Account
+from stellwerk.operators.owned import OwnedObjects
+from stellwerk.render import request
+from stellwerk.runtime.clock import Clock
+from stellwerk.runtime.clusters import Cluster
+from stellwerk.runtime.tasks import Background, background
+
+_log = logging.getLogger(__name__)
+
+_FACTS_SECONDS = 60.0
+"""For how long it is believed what a cluster serves; templates ask for it in every rendering."""
+
+Connect = Callable[[ClusterConfig], Client]
+
+
+@dataclass(slots=True)
+class Target:
+    """One cluster under one identity."""
+
+    client: Client
+    owned: OwnedObjects
+    clock: Clock
+    is_remote: bool = False
+    _facts: request.Cluster | None = None
+    _facts_at: float = 0.0
+
+    async def facts(self) -> request.Cluster:
+        """What the cluster serves, at most a minute old. Raises ApiError."""
+        now = self.clock.monotonic()
+        if self._facts is None or now - self._facts_at >= _FACTS_SECONDS:
+            self._facts = await _facts_of(self.client)
+            self._facts_at = now
+        return self._facts
+
+
+@dataclass(slots=True)
+class _Remote:
+    """A cluster that Components bring along."""
+
+    target: Target
+    task: asyncio.Task[None]
+    users: set[ObjectKey] = field(default_factory=set)
+
+
+class Targets:
+    """All clusters that Components are deployed to. `run` must be running."""
+
+    def __init__(
+        self,
+        home: Cluster,
+        *,
+        connect: Connect,
+        wake: Callable[[str], None],
+        clock: Clock,
+        rules: Tenancy,
+        on_client: Callable[[int], None] = lambda active: None,
+    ) -> None:
+        """`connect` opens a client whose writes pass the leader's fence. `wake` gets an owner's label when one of his
+        objects changed. `on_client` is told how many clients there are."""
+        self._home = home
+        self._connect = connect
+        self._wake = wake
+        self._clock = clock
+        self._tenancy = rules
+        self._on_client = on_client
+        self._owned = OwnedObjects(home, RECONCILER, wake)
+        self._local: dict[Account | None, Target] = {}
+        self._remote: dict[str, _Remote] = {}
+        self._tasks: Background | None = None
+
+    async def run(self) -> None:
+        """Keep remote clusters alive until cancelled."""
+        async with background() as self._tasks:
+            await asyncio.Event().wait()
+
+    @property
+    def local_client(self) -> Client:
+        """The operator's own client."""
+        return self._home.client
+
+    def of(self, component: Component, kube_config: NamedText | None) -> Target:
+        """Where the objects of a Component go. Raises InvalidKubeConfig."""
+        if kube_config is None:
+            self._leave(component.key)
+            return self.local(component)
+        return self._remote_target(component, kube_config)
+
+    def local(self, component: Component) -> Target:
+        """This cluster, as whom the Component acts."""
+        acting_as = tenancy.account(component, self._tenancy)
+        if acting_as not in self._local:
+            client = self._home.client
+            if acting_as is not None:
+                client = client.acting_as(acting_as.user, acting_as.groups)
+            self._local[acting_as] = Target(client.with_field_manager(RECONCILER), self._owned, self._clock)
+            self._count()
+        return self._local[acting_as]
+
+    def passing(self, kube_config: str) -> Client:
+        """A client for one question; the caller closes it. Raises LoginFailed."""
+        return self._connect(ClusterConfig.from_kubeconfig_text(kube_config))
+
+    def forget(self, key: ObjectKey) -> None:
+        """A Component is gone."""
+        self._leave(key)
+
+    def _remote_target(self, component: Component, kube_config: NamedText) -> Target:
+        digest = hashlib.sha256(kube_config.text).hexdigest()
+        remote = self._remote.get(digest)
+        if remote is None:
+            remote = self._remote[digest] = self._open(component, kube_config)
+            self._count()
+        if component.key not in remote.users:
+            self._leave(component.key)
+            remote.users.add(component.key)
+        return remote.target
+
+    def _open(self, component: Component, kube_config: NamedText) -> _Remote:
+        secret = component.spec.kube_config.secret_ref.name if component.spec.kube_config else ""
+        key = ObjectKey(component.metadata.namespace, secret)
+        try:
+            config = ClusterConfig.from_kubeconfig_text(kube_config.text.decode())
+        except UnicodeDecodeError:
+            raise InvalidKubeConfig(key, "it is not text") from None
+        except LoginFailed as error:
+            raise InvalidKubeConfig(key, str(error)) from None
+        assert self._tasks is not None, "run() must be running"
+        client = self._connect(config).with_field_manager(RECONCILER)
+        cluster = Cluster(client, clock=self._clock, name=config.server)
+        target = Target(client, OwnedObjects(cluster, RECONCILER, self._wake), self._clock, is_remote=True)
+        return _Remote(target, self._tasks.start(_running(cluster, client), f"cluster {config.server}"))
+
+    def _leave(self, user: ObjectKey) -> None:
+        """End the clusters that nobody uses any more."""
+        for digest, remote in [*self._remote.items()]:
+            remote.users.discard(user)
+            if not remote.users:
+                remote.task.cancel()
+                del self._remote[digest]
+                self._count()
+
+    def _count(self) -> None:
+        self._on_client(len(self._local) + len(self._remote))
+
+
+async def _running(cluster: Cluster, client: Client) -> None:
+    try:
+        await cluster.run()
+    finally:
+        await client.close()
+
+
+async def _facts_of(client: Client) -> request.Cluster:
+    version = decode_json(await client.raw("GET", "/version"))
+    served = await client.mapper.all()
+    versions = dict.fromkeys(resource.api_version for resource in served)
+    kinds = dict.fromkeys(f"{resource.api_version}/{resource.kind}" for resource in served)
+    lists: dict[str, list[JsonObject]] = {}
+    for resource in served:
+        fact: JsonObject = {"Name": resource.plural, "Kind": resource.kind, "Namespaced": resource.namespaced}
+        lists.setdefault(resource.api_version, []).append(fact)
+    resources: tuple[JsonObject, ...] = tuple(
+        {"GroupVersion": version_, "APIResources": [*lists[version_]]} for version_ in sorted(lists)
+    )
+    return request.Cluster(version, tuple(sorted({*versions, *kinds})), resources)

@@ -1,0 +1,151 @@
+"""The objects of all sets in one cluster, by owner, as watches show them.
+
+One watch for each resource, over everything that carries an owner's label, opened when the first set needs it. So what
+a set consists of is looked up in memory, and what becomes of it arrives as an event: nothing is fetched object by
+object, and nothing is polled.
+
+Where we may not watch a resource in the whole cluster (a remote login that is bound to a few namespaces), it is watched
+in the namespaces that are needed. Of Secrets only the metadata is held.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from stellwerk.api.core import Namespace, Secret
+from stellwerk.apply.desired import Address
+from stellwerk.apply.plan import Live
+from stellwerk.apply.rollout.carry import Carried
+from stellwerk.apply.rollout.inventory import Identity
+from stellwerk.apply.rollout.owner import mark
+from stellwerk.apply.rollout.scene import Seen
+from stellwerk.kube.model import HasMetadata, PartialObjectMetadata, View, metadata_of, unstructured
+from stellwerk.kube.names import ObjectKey, Resource
+from stellwerk.runtime.clusters import Cluster
+from stellwerk.runtime.informer import Delta, Informer
+
+_OWNER = "owner"
+
+
+class Unwatchable(Exception):
+    """A resource cannot be watched; says why."""
+
+    def __init__(self, resource: Resource, why: str) -> None:
+        super().__init__(f"{resource} cannot be watched: {why}")
+
+
+class Place(NamedTuple):
+    """Where objects of a resource are needed; the namespace is empty for cluster-scoped ones."""
+
+    resource: Resource
+    namespace: str
+
+
+@dataclass(slots=True)
+class OwnedObjects:
+    """The watches of one cluster. `wake` is called with the owner's label of an object that has changed."""
+
+    cluster: Cluster
+    prefix: str
+    wake: Callable[[str], None]
+    _watches: dict[Place, Informer[HasMetadata]] = field(default_factory=dict)
+    _narrow: set[Resource] = field(default_factory=set)
+    """Resources that we may only watch by namespace."""
+    _namespaces: Informer[PartialObjectMetadata] | None = None
+
+    async def cover(self, places: Iterable[Place]) -> None:
+        """Watch all of these, and return when the caches are full. Raises Unwatchable."""
+        for place in dict.fromkeys(places):
+            await self._cover(place)
+        await self._namespace_cache().wait_settled()
+
+    def of(self, label_value: str) -> dict[Identity, Seen]:
+        """The objects of one owner. Complete for the places that are covered."""
+        found: dict[Identity, Seen] = {}
+        for place, informer in self._watches.items():
+            for obj in informer.store.by(_OWNER, label_value):
+                address = Address(place.resource, obj.key)
+                found[Identity.of(address.ref)] = Seen(address, _live(obj))
+        return found
+
+    def expect(self, carried: Iterable[Carried]) -> None:
+        """What was written must be seen before the next pass on its set."""
+        for each in carried:
+            informer = self._watch_of(each.address)
+            if informer is not None and each.live is not None and each.confirmation is not None:
+                informer.expect(each.address.key, each.live.metadata.resource_version)
+
+    def namespace_exists(self, name: str) -> bool | None:
+        """Whether the cluster has a namespace; None where we may not know."""
+        cache = self._namespace_cache()
+        return ObjectKey("", name) in cache.store if cache.has_synced else None
+
+    def wake_parked(self, group_resource: str) -> None:
+        """A kind may be served now: try again at once."""
+        for place, informer in self._watches.items():
+            if place.resource.group_resource == group_resource and informer.parked is not None:
+                informer.wake()
+
+    # Watches
+
+    async def _cover(self, place: Place) -> None:
+        if place.resource not in self._narrow:
+            informer = await self._opened(Place(place.resource, ""))
+            if informer.parked is None:
+                return
+            if not place.namespace or not _is_forbidden(informer):
+                raise Unwatchable(place.resource, informer.parked.why)
+            self._narrow.add(place.resource)
+        informer = await self._opened(place)
+        if informer.parked is not None:
+            raise Unwatchable(place.resource, informer.parked.why)
+
+    async def _opened(self, place: Place) -> Informer[HasMetadata]:
+        informer = self._watches.get(place)
+        if informer is None:
+            informer = self.cluster.informer(_view(place.resource), namespace=place.namespace, labels=mark(self.prefix))
+            informer.store.add_index(_OWNER, self._owners)
+            informer.on_change(self._on_change)
+            self._watches[place] = informer
+        elif informer.parked is not None:
+            informer.wake()
+        await informer.wait_settled()
+        return informer
+
+    def _watch_of(self, address: Address) -> Informer[HasMetadata] | None:
+        wide = self._watches.get(Place(address.resource, ""))
+        return wide or self._watches.get(Place(address.resource, address.key.namespace))
+
+    def _on_change(self, delta: Delta[HasMetadata]) -> None:
+        sides = [side for side in (delta.old, delta.new) if side is not None]
+        for label_value in dict.fromkeys(owner for side in sides for owner in self._owners(side)):
+            self.wake(label_value)
+
+    def _owners(self, obj: HasMetadata) -> Iterable[str]:
+        owner = obj.metadata.labels.get(mark(self.prefix))
+        return (owner,) if owner else ()
+
+    def _namespace_cache(self) -> Informer[PartialObjectMetadata]:
+        if self._namespaces is None:
+            self._namespaces = self.cluster.informer(metadata_of(Namespace))
+        return self._namespaces
+
+
+def _view(resource: Resource) -> View[HasMetadata]:
+    view: View[HasMetadata] = metadata_of(resource) if resource == Secret.resource else unstructured(resource)  # type: ignore[assignment]
+    return view
+
+
+def _live(obj: HasMetadata) -> Live:
+    return obj  # type: ignore[return-value]  # _view has seen to it
+
+
+def _is_forbidden(informer: Informer[HasMetadata]) -> bool:
+    return informer.parked is not None and informer.parked.is_forbidden
+
+
+def places(resources: Mapping[Identity, Resource]) -> list[Place]:
+    """Where the objects of a set are needed."""
+    return [Place(resource, identity.key.namespace) for identity, resource in resources.items()]
