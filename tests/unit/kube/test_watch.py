@@ -116,7 +116,7 @@ def test_a_kind_that_cannot_be_watched_is_told_once_until_the_reason_changes() -
     again = failed(unserved.state, NotServed("no such kind, said otherwise"))
     assert again.change is None
     forbidden = failed(again.state, Forbidden(Status(code=403)))
-    assert forbidden.change == Parked("not permitted to list and watch lamps.example.com in namespace hall")
+    assert forbidden.change == Parked("not permitted to list and watch lamps.example.com in namespace hall", True)
 
 
 def test_an_outage_while_parked_does_not_make_the_reason_new() -> None:
