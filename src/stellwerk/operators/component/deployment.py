@@ -139,7 +139,7 @@ class Deployer:
             decryption=content.resolved.decryption_keys,
             post_build=_post_build(component, content.resolved),
             tenant=component.metadata.namespace,
-            secrets=values.secret_words(layers),
+            secrets=lambda: values.secret_words(layers),
         )
 
     # ---- objects

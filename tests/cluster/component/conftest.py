@@ -1,0 +1,76 @@
+"""A control plane for each test process: an operator works on all Components that it sees, so two cannot share one."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import AsyncIterator, Iterator
+
+import pytest
+from tests.cluster.component import world
+from tests.cluster.component.given import Given
+from tests.cluster.component.running import Running
+from tests.cluster.component.then import Diary, Then
+
+from stellwerk.kube.client import Client
+from stellwerk.kube.config import ClusterConfig
+from stellwerk.local.cluster import LocalCluster
+from stellwerk.testing import cluster as clusters
+from stellwerk.testing.artifacts import ArtifactServer
+
+
+@pytest.fixture(scope="session")
+def component_cluster() -> LocalCluster:
+    """The control plane of this test process, with what an administrator installs."""
+    cluster = clusters.started(f"component-{os.environ.get('PYTEST_XDIST_WORKER', 'alone')}")
+    asyncio.run(world.prepare(cluster))
+    return cluster
+
+
+@pytest.fixture
+def home(component_cluster: LocalCluster) -> Iterator[str]:
+    """A namespace of the test's own, for its Components."""
+    name = clusters.create_namespace(component_cluster)
+    yield name
+    clusters.delete_namespace(component_cluster, name)
+
+
+@pytest.fixture
+async def admin(component_cluster: LocalCluster) -> AsyncIterator[Client]:
+    """The cluster administrator's client, on a cluster without any Component."""
+    config = ClusterConfig.load(component_cluster.kubeconfig)
+    async with Client.connect(config, field_manager="tests", user_agent="tests") as client:
+        await world.clean(client)
+        yield client
+        await world.clean(client)
+
+
+@pytest.fixture
+async def artifacts() -> AsyncIterator[ArtifactServer]:
+    """Where sources lie."""
+    async with ArtifactServer() as server:
+        yield server
+
+
+@pytest.fixture
+def given(admin: Client, artifacts: ArtifactServer, home: str) -> Given:
+    """Makes facts true."""
+    return Given(admin, artifacts, home)
+
+
+@pytest.fixture
+async def then(admin: Client, home: str) -> AsyncIterator[Then]:
+    """Waits for what must become true."""
+    diary = Diary(admin, home)
+    async with asyncio.TaskGroup() as tasks:
+        writing = tasks.create_task(diary.run(), name="diary")
+        yield Then(admin, diary, home)
+        writing.cancel()
+
+
+@pytest.fixture
+async def running(component_cluster: LocalCluster, admin: Client) -> AsyncIterator[Running]:
+    """The operator, to be started by the test."""
+    running = Running(component_cluster.kubeconfig_for("component-operator", ["system:masters"]))
+    yield running
+    await running.stop()

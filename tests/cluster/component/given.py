@@ -1,0 +1,94 @@
+"""Makes facts true: sources with artifacts, Components, and what they refer to."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from stellwerk.api import flux
+from stellwerk.api.core import ConfigMap, Secret
+from stellwerk.kube.client import Client
+from stellwerk.kube.model import JsonObject, View, metadata_of
+from stellwerk.kube.patch import MergePatch
+from stellwerk.operators.component.api import Component
+from stellwerk.testing.artifacts import ArtifactServer, Published
+
+
+def config_map(name: str, **data: str) -> str:
+    """A manifest."""
+    lines = "\n".join(f"  {key}: {value!r}" for key, value in data.items())
+    return f"apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: {name}\ndata:\n{lines or '  a: b'}\n"
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """Acts as an administrator in the test's namespace."""
+
+    client: Client
+    server: ArtifactServer
+    namespace: str
+
+    async def source(
+        self, files: Mapping[str, str | bytes], name: str = "source", *, revision: str = "", ready: bool = True
+    ) -> Published:
+        """A GitRepository that offers these files."""
+        artifact = self.server.publish(f"{self.namespace}/{name}.tar.gz", files, revision=revision)
+        await self.offers(artifact, name, ready=ready)
+        return artifact
+
+    async def offers(
+        self,
+        artifact: Published,
+        name: str = "source",
+        *,
+        kind: type[flux.Source] = flux.GitRepository,
+        ready: bool = True,
+        digest: str = "",
+    ) -> None:
+        """A source of flux whose status names an artifact."""
+        view = View(kind.resource, kind)
+        body: JsonObject = {"metadata": {"name": name, "namespace": self.namespace}, "spec": {"url": artifact.url}}
+        written = await self.client.apply(view, body)
+        condition: JsonObject = {
+            "type": "Ready",
+            "status": "True" if ready else "False",
+            "reason": "Stored" if ready else "Failed",
+            "message": "stored artifact" if ready else "cannot clone",
+            "observedGeneration": written.metadata.generation,
+            "lastTransitionTime": datetime.now(UTC).isoformat(),
+        }
+        found: JsonObject = {
+            "url": artifact.url,
+            "digest": digest or artifact.digest,
+            "revision": artifact.revision,
+            "lastUpdateTime": datetime.now(UTC).isoformat(),
+        }
+        status: JsonObject = {"status": {"conditions": [condition], "artifact": found}}
+        await self.client.patch(metadata_of(kind), name, self.namespace, MergePatch(status), subresource="status")
+
+    async def component(self, name: str = "comp", source: str = "source", **spec: Any) -> Component:
+        """A Component of a GitRepository; further fields of its spec as the manifest spells them."""
+        wanted: JsonObject = {"sourceRef": {"fluxGitRepository": {"name": source}}, **spec}
+        metadata: JsonObject = {"name": name, "namespace": self.namespace}
+        return await self.client.apply(Component, {"metadata": metadata, "spec": wanted}, force=True)
+
+    async def annotated(self, name: str = "comp", **annotations: str) -> None:
+        """A Component with an annotation more: how people poke one."""
+        patch = MergePatch({"metadata": {"annotations": {**annotations}}})
+        await self.client.patch(metadata_of(Component), name, self.namespace, patch)
+
+    async def secret(self, name: str, **values: str) -> None:
+        """A Secret."""
+        metadata: JsonObject = {"name": name, "namespace": self.namespace}
+        await self.client.apply(Secret, {"metadata": metadata, "stringData": {**values}})
+
+    async def config(self, name: str, namespace: str = "", **data: str) -> ConfigMap:
+        """A ConfigMap of somebody else."""
+        metadata: JsonObject = {"name": name, "namespace": namespace or self.namespace}
+        return await self.client.apply(ConfigMap, {"metadata": metadata, "data": {**data}})
+
+    async def deleted(self, name: str = "comp") -> None:
+        """A Component that somebody asked to go."""
+        await self.client.delete(metadata_of(Component), name, self.namespace)

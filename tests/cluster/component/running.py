@@ -1,0 +1,89 @@
+"""The Component operator in the test's own process."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from datetime import timedelta
+from ipaddress import ip_network
+from pathlib import Path
+
+from stellwerk.kube.client import Client
+from stellwerk.kube.config import ClusterConfig
+from stellwerk.operators.component import assembled
+from stellwerk.operators.component.api import RECONCILER
+from stellwerk.operators.component.assembled import ComponentOperator
+from stellwerk.operators.component.settings import Settings
+from stellwerk.render.binary import renderer_path
+from stellwerk.render.downloads import Downloads
+from stellwerk.render.renderer import Renderer
+from stellwerk.runtime.events import Recorder
+from stellwerk.runtime.manager import Manager
+from stellwerk.testing.eventually import eventually
+
+LOOPBACK = Settings(egress_allow_networks=(ip_network("127.0.0.0/8"),), http_repository_interval=timedelta(seconds=1))
+"""Tests serve artifacts on loopback, which is refused unless it is named."""
+
+
+@dataclass
+class Running:
+    """Starts and stops the operator."""
+
+    kubeconfig: Path
+    _task: asyncio.Task[None] | None = None
+    _parts: tuple[Manager, ComponentOperator] | None = None
+    _closing: list[Callable[[], object]] = field(default_factory=list)
+
+    async def start(self, settings: Settings = LOOPBACK, **changes: object) -> None:
+        """Start, and return when it leads and its caches are full."""
+        chosen = replace(settings, **changes)  # type: ignore[arg-type]
+        client = Client.connect(ClusterConfig.load(self.kubeconfig), field_manager=RECONCILER, user_agent=RECONCILER)
+        manager = Manager(client)
+        recorder = Recorder(client, clock=manager.clock, component=RECONCILER, instance="test")
+        manager.add_server("events", recorder)
+        downloads, renderer = Downloads(), Renderer(renderer_path)
+        self._closing = [client.close, downloads.close, renderer.close]
+        operator = assembled.install(
+            manager,
+            chosen,
+            renderer=renderer,
+            downloads=downloads,
+            connect=lambda config: Client.connect(config, field_manager=RECONCILER, user_agent=RECONCILER),
+            recorder=recorder,
+        )
+        self._parts = (manager, operator)
+        self._task = asyncio.create_task(manager.run(), name="operator")
+        await eventually(self._leads, within=30, describe="the operator leads, with full caches")
+
+    async def stop(self) -> None:
+        """Stop in order; raises what the operator raised."""
+        if self._parts is None or self._task is None:
+            return
+        self._parts[0].stop()
+        await self._task
+        for close in reversed(self._closing):
+            await close()  # type: ignore[misc]
+        self._parts = self._task = None
+
+    @property
+    def operator(self) -> ComponentOperator:
+        """The running operator."""
+        assert self._parts is not None
+        return self._parts[1]
+
+    @property
+    def manager(self) -> Manager:
+        """What runs it."""
+        assert self._parts is not None
+        return self._parts[0]
+
+    async def rests(self) -> None:
+        """Return when there is nothing to do until a change or the clock."""
+        queue = self.operator.controller.queue
+        await eventually(lambda: not len(queue) and not queue.running, within=30, describe="the controller rests")
+
+    def _leads(self) -> bool:
+        if self._task is not None and self._task.done():
+            self._task.result()
+        return self.manager.leads and self.manager.unready() is None

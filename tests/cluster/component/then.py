@@ -1,0 +1,161 @@
+"""What must become true: each method waits on a watch of the real API server, never on the clock."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from stellwerk.api.core import ConfigMap
+from stellwerk.kube.client import Client
+from stellwerk.kube.model import Kind, Unstructured, View, metadata_of
+from stellwerk.kube.names import ObjectKey
+from stellwerk.kube.watch import Changed, Removed, Synced, Watcher
+from stellwerk.operators.component.api import Component
+from stellwerk.runtime import conditions
+from stellwerk.runtime.clock import SystemClock
+from stellwerk.testing.eventually import eventually
+
+PATIENCE_SECONDS = 15.0
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """What a Component shows: its state, and the reason and message of its condition Ready."""
+
+    state: str
+    reason: str
+    message: str
+
+    def __str__(self) -> str:
+        return f"{self.state}/{self.reason}: {self.message}"
+
+
+@dataclass
+class Diary:
+    """Every state that each Component of a namespace has shown, in order, as a watch saw them."""
+
+    client: Client
+    namespace: str
+    pages: dict[str, list[Shown]] = field(default_factory=dict)
+    latest: dict[str, Component] = field(default_factory=dict)
+    turned: asyncio.Condition = field(default_factory=asyncio.Condition)
+
+    async def run(self) -> None:
+        """Write the diary until cancelled."""
+        async for change in Watcher(self.client, Component, self.namespace, clock=SystemClock()).changes():
+            match change:
+                case Synced(objects=objects):
+                    for component in objects:
+                        self._write(component)
+                case Changed(obj=component):
+                    self._write(component)
+                case Removed(obj=component):
+                    self.latest.pop(component.metadata.name, None)
+                case _:
+                    continue
+            async with self.turned:
+                self.turned.notify_all()
+
+    async def until(self, holds: Callable[[], bool], what: Callable[[], str], within: float) -> None:
+        """Wait until the diary satisfies a condition; fails with what it says instead."""
+        try:
+            async with asyncio.timeout(within), self.turned:
+                await self.turned.wait_for(holds)
+        except TimeoutError:
+            raise AssertionError(what()) from None
+
+    def _write(self, component: Component) -> None:
+        name = component.metadata.name
+        self.latest[name] = component
+        ready = conditions.find(component.status.conditions, "Ready")
+        if component.status.state is None or ready is None:
+            return
+        shown = Shown(component.status.state, ready.reason, ready.message)
+        page = self.pages.setdefault(name, [])
+        if not page or page[-1] != shown:
+            page.append(shown)
+
+
+@dataclass(frozen=True, slots=True)
+class Then:
+    """What must become true in the test's namespace."""
+
+    client: Client
+    diary: Diary
+    namespace: str
+
+    async def shows(
+        self, state: str, reason: str = "", name: str = "comp", *, saying: str = "", within: float = PATIENCE_SECONDS
+    ) -> Component:
+        """The Component's latest entry has this state and reason, is about its latest spec, and says this."""
+
+        def holds() -> bool:
+            page, found = self.diary.pages.get(name, []), self.diary.latest.get(name)
+            return (
+                bool(page)
+                and found is not None
+                and found.status.observed_generation == found.metadata.generation
+                and page[-1].state == state
+                and reason in ("", page[-1].reason)
+                and saying.lower() in page[-1].message.lower()
+            )
+
+        await self.diary.until(
+            holds, lambda: f"{name} never showed {state}/{reason} {saying!r}:\n{self.told(name)}", within
+        )
+        return self.diary.latest[name]
+
+    async def ready(self, name: str = "comp", *, revision: str = "", within: float = PATIENCE_SECONDS) -> Component:
+        """The Component is Ready, with this revision of its source applied."""
+
+        def holds() -> bool:
+            found = self.diary.latest.get(name)
+            return found is not None and found.is_ready and revision in ("", found.status.last_applied_revision)
+
+        await self.diary.until(holds, lambda: f"{name} was never Ready:\n{self.told(name)}", within)
+        return self.diary.latest[name]
+
+    async def gone(self, name: str = "comp", within: float = PATIENCE_SECONDS) -> None:
+        """The Component is gone."""
+        await self.diary.until(
+            lambda: name not in self.diary.latest, lambda: f"{name} is still there:\n{self.told(name)}", within
+        )
+
+    def told(self, name: str = "comp") -> str:
+        """All that the Component has shown."""
+        return "\n".join(map(str, self.diary.pages.get(name, []))) or "it showed nothing"
+
+    def reasons(self, name: str = "comp") -> list[str]:
+        """The reasons that it has shown, in order, each run of equal ones once."""
+        found: list[str] = []
+        for shown in self.diary.pages.get(name, []):
+            if not found or found[-1] != shown.reason:
+                found.append(shown.reason)
+        return found
+
+    async def config(self, name: str, namespace: str = "") -> ConfigMap:
+        """A ConfigMap that exists."""
+        return await self.client.get(ConfigMap, name, namespace or self.namespace)
+
+    async def exists(self, kind: type[Kind], name: str, namespace: str | None = None) -> bool:
+        """Whether an object is there, and not on its way out."""
+        found = await self.client.find(metadata_of(kind), name, self.namespace if namespace is None else namespace)
+        return found is not None and not found.metadata.is_terminating
+
+    async def absent(self, kind: type[Kind], name: str, namespace: str | None = None) -> None:
+        """An object goes."""
+        place = self.namespace if namespace is None else namespace
+
+        async def is_absent() -> bool:
+            return await self.client.find(metadata_of(kind), name, place) is None
+
+        await eventually(is_absent, within=PATIENCE_SECONDS, describe=f"{kind.__name__} {place}/{name} is gone")
+
+    async def free_form(self, view: View[Unstructured], name: str) -> Unstructured:
+        """An object of any kind."""
+        return await self.client.get(view, name, self.namespace)
+
+    def key(self, name: str = "comp") -> ObjectKey:
+        """Where a Component of the test lies."""
+        return ObjectKey(self.namespace, name)
