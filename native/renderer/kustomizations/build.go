@@ -10,6 +10,7 @@ import (
 
 	"sigs.k8s.io/kustomize/api/krusty"
 	"sigs.k8s.io/kustomize/api/resmap"
+	"sigs.k8s.io/kustomize/api/resource"
 	"sigs.k8s.io/kustomize/api/types"
 	"sigs.k8s.io/kustomize/kyaml/openapi"
 	"sigs.k8s.io/kustomize/kyaml/yaml"
@@ -55,7 +56,8 @@ func (s *stage) isEmpty(base string) bool {
 			return false
 		}
 	}
-	return true
+	var known types.Kustomization
+	return known.Unmarshal(content) == nil // a misspelt field is no empty kustomization
 }
 
 // checkAliases refuses files that unfold to much more than they are, before kustomize unfolds them.
@@ -123,11 +125,20 @@ func (s *stage) collect(base string, built resmap.ResMap, asked bool) ([]objects
 	for _, one := range built.Resources() {
 		body, err := nodes.Object(one.YNode())
 		if err != nil {
-			return nil, &wire.Error{Kind: wire.InvalidManifest, Message: fmt.Sprintf("%s %s %s", one.GetKind(), one.GetName(), err)}
+			return nil, s.malformed(base, one, err)
 		}
 		found = append(found, objects.Object{Body: body, Origin: s.takeOrigin(base, body, asked)})
 	}
 	return found, nil
+}
+
+func (s *stage) malformed(base string, one *resource.Resource, err error) *wire.Error {
+	origin := s.readOrigin(base, one.GetAnnotations()[originKey])
+	failure := &wire.Error{Kind: wire.InvalidManifest, File: origin, Message: fmt.Sprintf("%s %s %s", one.GetKind(), one.GetName(), err)}
+	if origin != "" {
+		failure.Message = origin + ": " + failure.Message
+	}
+	return failure
 }
 
 // takeOrigin reads the note, and removes it where it is ours.

@@ -1,7 +1,9 @@
 package kustomizations
 
 import (
+	"cmp"
 	"fmt"
+	"maps"
 	"path"
 	"slices"
 	"strings"
@@ -47,7 +49,7 @@ func readConfig(file string, text []byte) (config, error) {
 	}
 	places := placesOfKeys(text)
 	seen := map[string]bool{}
-	for _, key := range sortedKeys(settings) {
+	for _, key := range inOrder(settings, places) {
 		at := places[key]
 		canonical := canonicalKey(key)
 		if canonical == "" {
@@ -180,11 +182,9 @@ func invalidConfig(file string, at place, format string, args ...any) *wire.Erro
 	}
 }
 
-func sortedKeys(settings map[string]any) []string {
-	keys := make([]string, 0, len(settings))
-	for key := range settings {
-		keys = append(keys, key)
-	}
-	slices.Sort(keys)
-	return keys
+// inOrder returns the keys as they are written, so that the first mistake is the one that is named.
+func inOrder(settings map[string]any, places map[string]place) []string {
+	return slices.SortedFunc(maps.Keys(settings), func(a, b string) int {
+		return cmp.Or(places[a].line-places[b].line, places[a].column-places[b].column, strings.Compare(a, b))
+	})
 }

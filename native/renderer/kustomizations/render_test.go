@@ -116,7 +116,7 @@ func TestAFolderWithoutKustomizationIsEveryYAMLFileInIt(t *testing.T) {
 
 func TestAGeneratedKustomizationTakesAFolderThatIsOneAsOne(t *testing.T) {
 	found := render(t, tree{
-		"a.yaml":                   configMap("a", "x"),
+		"a.yaml":                    configMap("a", "x"),
 		"nested/kustomization.yaml": "namePrefix: n-\nresources: [b.yaml]\n",
 		"nested/b.yaml":             configMap("b", "x"),
 		"nested/unused.yaml":        configMap("unused", "x"),
@@ -198,15 +198,15 @@ func TestAPathIsAFolderInsideOfTheArtifact(t *testing.T) {
 
 func TestWhatATemplateAsksForIsNoted(t *testing.T) {
 	for text, want := range map[string][]string{
-		"plain":                         {},
-		"{{ .v }}":                      {},
-		"{{ name }}":                    {"name"},
-		"{{ namespace }}{{ name }}":     {"name", "namespace"},
-		"{{ component.Name }}":          {"component"},
-		"{{ componentDigest }}":         {"componentDigest"},
-		"{{ componentRevision }}":       {"revision"},
-		"{{ kubernetesVersion }}":       {"cluster"},
-		"{{ len apiResources }}":        {"cluster"},
+		"plain":                          {},
+		"{{ .v }}":                       {},
+		"{{ name }}":                     {"name"},
+		"{{ namespace }}{{ name }}":      {"name", "namespace"},
+		"{{ component.Name }}":           {"component"},
+		"{{ componentDigest }}":          {"componentDigest"},
+		"{{ componentRevision }}":        {"revision"},
+		"{{ kubernetesVersion }}":        {"cluster"},
+		"{{ len apiResources }}":         {"cluster"},
 		"{{ if .v }}{{ name }}{{ end }}": {},
 	} {
 		uses := host.Uses{}
@@ -220,4 +220,13 @@ func TestWhatATemplateAsksForIsNoted(t *testing.T) {
 		slices.Sort(noted)
 		same(t, noted, want)
 	}
+}
+
+func mustJSON(t *testing.T, value any) []byte {
+	t.Helper()
+	text, err := json.Marshal(value)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return text
 }
