@@ -16,6 +16,7 @@ demo: control-plane ## the local system with operators and dashboard, from nothi
 	$(BIN)/stellwerk get -A
 
 test: control-plane ## all tests, on a real local Kubernetes
+	$(BIN)/python -m stellwerk.local check
 	$(BIN)/pytest -n 2
 
 check: $(READY) ## format, lint, types, import contracts
@@ -38,7 +39,7 @@ lock: $(READY) ## choose the newest versions that pyproject.toml allows
 	$(UV) pip compile pyproject.toml --upgrade --all-extras --group dev --group bench \
 	  --generate-hashes --universal --no-emit-index-url --no-header --quiet -o requirements.lock
 
-control-plane: $(READY) ## build the local Kubernetes (5 minutes the first time, then nothing)
+control-plane: $(READY) ## build the local Kubernetes and the renderer (8 minutes the first time, then nothing)
 	@$(BIN)/python -m stellwerk.local build
 
 clean: ## remove the local system and everything made here

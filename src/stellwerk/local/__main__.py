@@ -1,11 +1,11 @@
-"""The local control plane by hand: `python -m stellwerk.local build|up|down|stop|status [--name NAME]`."""
+"""The local control plane by hand: `python -m stellwerk.local build|check|up|down|stop|status [--name NAME]`."""
 
 from __future__ import annotations
 
 import argparse
 import sys
 
-from stellwerk.local import build, cluster
+from stellwerk.local import build, cluster, renderer
 from stellwerk.local.components import Options
 from stellwerk.local.errors import LocalError
 
@@ -13,7 +13,7 @@ from stellwerk.local.errors import LocalError
 def main() -> int:
     """Do one verb; prints the kubeconfig's path on `up`."""
     parser = argparse.ArgumentParser(prog="python -m stellwerk.local")
-    parser.add_argument("verb", choices=["build", "up", "down", "stop", "status"])
+    parser.add_argument("verb", choices=["build", "check", "up", "down", "stop", "status"])
     parser.add_argument("--name", default="local")
     parser.add_argument("--port", type=int, default=0)
     parser.add_argument("--bare", action="store_true", help="etcd and API server only")
@@ -32,6 +32,9 @@ def _carry_out(verb: str, target: cluster.LocalCluster) -> None:
     match verb:
         case "build":
             build.ensure(_tell)
+            renderer.ensure(_tell)
+        case "check":
+            renderer.check(_tell)
         case "up":
             target.up(_tell)
             sys.stdout.write(f"{target.kubeconfig}\n")
