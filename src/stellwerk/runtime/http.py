@@ -123,6 +123,11 @@ class Server:
         self._listening: asyncio.Server | None = None
 
     @property
+    def is_listening(self) -> bool:
+        """Whether callers are let in."""
+        return self._listening is not None
+
+    @property
     def port(self) -> int:
         """The port that is listened on. Raises RuntimeError before `start`."""
         if self._listening is None:

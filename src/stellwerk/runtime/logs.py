@@ -204,6 +204,11 @@ def hide(*values: str) -> None:
     _process.hide(*values)
 
 
+def redacted(text: str) -> str:
+    """The text as a log line of this process would show it."""
+    return _process.redacted(text)
+
+
 class _Form(logging.Formatter):
     """What both forms share: which facts a record has."""
 

@@ -19,12 +19,14 @@ from stellwerk.kube.transport import RequestFacts
 from stellwerk.runtime import logs
 from stellwerk.runtime.clock import SystemClock
 from stellwerk.runtime.events import Recorder
+from stellwerk.runtime.guard import Guard
 from stellwerk.runtime.health import Health, metrics_route
 from stellwerk.runtime.http import Address, Server
 from stellwerk.runtime.leader import Fence, LeaderElector, new_identity
-from stellwerk.runtime.manager import Manager
+from stellwerk.runtime.manager import Manager, Runnable
 from stellwerk.runtime.metrics import Metrics
 from stellwerk.runtime.settings import ProcessSettings
+from stellwerk.runtime.tls import Certified, MountedCertificates, SelfSigned
 from stellwerk.runtime.watchdog import Watchdog
 
 ALIVE_SECONDS = 10.0
@@ -104,7 +106,7 @@ async def run(process: ProcessSettings, identity: Identity, install: Callable[[P
         manager = Manager(client, leadership=elector, metrics=metrics)
         manager.add_server("events", recorder)
         install(Parts(manager, recorder, connect))
-        _serve(manager, process)
+        _serve(manager, process, own)
         _log.info("%s starts against %s", identity.component, config.server)
         await manager.run_until_signal()
 
@@ -114,7 +116,7 @@ def _elector(client: Client, identity: Identity, metrics: Metrics, recorder: Rec
     return LeaderElector(client, identity.lease, namespace, metrics=metrics, recorder=recorder, fence=fence)
 
 
-def _serve(manager: Manager, process: ProcessSettings) -> None:
+def _serve(manager: Manager, process: ProcessSettings, own: Client) -> None:
     """Probes and metrics, each on its own port, and the watchdog behind the liveness probe."""
     watchdog, health = Watchdog(manager.metrics), Health()
     health.alive_when("event-loop", lambda: _silence(watchdog))
@@ -123,8 +125,19 @@ def _serve(manager: Manager, process: ProcessSettings) -> None:
     if address := Address.parse(process.health_probe_bind_address):
         manager.add_server("probes", Server("probes", address, health.routes(), metrics=manager.metrics))
     if address := Address.parse(process.metrics_bind_address):
-        routes = [metrics_route(manager.metrics)]
-        manager.add_server("metrics", Server("metrics", address, routes, metrics=manager.metrics))
+        manager.add_server("metrics", _metrics_server(manager, process, address, own))
+
+
+def _metrics_server(manager: Manager, process: ProcessSettings, address: Address, own: Client) -> Runnable:
+    """Plain and open, as the originals serve them; or by HTTPS and guarded. `own` asks who a caller is."""
+    route = metrics_route(manager.metrics)
+    if not process.metrics_secure:
+        return Server("metrics", address, [route], metrics=manager.metrics)
+    route = Guard(own).protect(route)
+    folder = process.metrics_cert_path
+    certificate = MountedCertificates(Path(folder)) if folder else SelfSigned(names=("localhost",))
+    server = Server("metrics", address, [route], metrics=manager.metrics, tls=certificate.context)
+    return Certified(certificate, server)
 
 
 def _silence(watchdog: Watchdog) -> str | None:

@@ -35,6 +35,8 @@ class Parsed(click.ParamType[object]):
 
 _HELP = {
     "metrics_bind_address": "Where /metrics is served; 0 switches it off.",
+    "metrics_secure": "Serve /metrics by HTTPS, to those only whom the cluster lets get it. Off, as in the originals.",
+    "metrics_cert_path": "The folder with tls.crt and tls.key for secure metrics; without one they sign their own.",
     "health_probe_bind_address": "Where /healthz and /readyz are served.",
     "leader_elect": "Act only while holding the Lease, so that several replicas may run.",
     "kubeconfig": "The kubeconfig to use; else $KUBECONFIG, ~/.kube/config, or the pod's own account.",

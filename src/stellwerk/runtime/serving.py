@@ -19,12 +19,10 @@ import asyncio
 import base64
 import binascii
 import logging
-import ssl
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from enum import Enum
-from pathlib import Path
 
 from stellwerk.api.admission import MutatingWebhookConfiguration, ValidatingWebhookConfiguration
 from stellwerk.api.apiextensions import CustomResourceDefinition
@@ -35,7 +33,7 @@ from stellwerk.kube.errors import ApiError, Conflict, Invalid
 from stellwerk.kube.model import JsonObject, Unstructured, View, dig, unstructured
 from stellwerk.kube.names import ObjectKey
 from stellwerk.kube.patch import JsonPatch, MergePatch
-from stellwerk.runtime import certs
+from stellwerk.runtime import certs, logs
 from stellwerk.runtime.certs import Pair, Wish
 from stellwerk.runtime.clock import Clock, SystemClock
 from stellwerk.runtime.metrics import Metrics
@@ -262,6 +260,8 @@ class ServingCertificates:
 
     def _present(self, holding: Holding) -> None:
         """Show this leaf from the next handshake on."""
+        if holding != self._holding:
+            logs.hide(holding.authority_key.decode(errors="replace"), holding.leaf.key.decode(errors="replace"))
         self._holding = holding
         if holding.leaf != self._presented:
             certs.load_into(self.context, holding.leaf)
@@ -274,41 +274,6 @@ class ServingCertificates:
 
 class Unsettled(ApiError):
     """Others change an object all the time; it is tried again later."""
-
-
-class MountedCertificates:
-    """A certificate that somebody else keeps in a folder, as `tls.crt` and `tls.key`: cert-manager, for example."""
-
-    def __init__(self, folder: Path, *, check_seconds: float = 10.0, clock: Clock | None = None) -> None:
-        self.context: ssl.SSLContext = certs.server_context()
-        self._folder = folder
-        self._check_seconds = check_seconds
-        self._clock = clock or SystemClock()
-        self._presented: Pair | None = None
-
-    async def ensure(self) -> None:
-        """Return when the folder holds a certificate and its key."""
-        while not self.check():
-            _log.warning("no serving certificate in %s yet: tls.crt and tls.key are expected", self._folder)
-            await self._clock.sleep(_RETRY_SECONDS)
-
-    async def run(self) -> None:
-        """Load what changes, until cancelled."""
-        while True:
-            await self._clock.sleep(self._check_seconds)
-            self.check()
-
-    def check(self) -> bool:
-        """Load the files if they have changed. Returns whether there is a certificate to present."""
-        try:
-            pair = Pair((self._folder / "tls.crt").read_bytes(), (self._folder / "tls.key").read_bytes())
-        except OSError:
-            return self._presented is not None
-        # While a volume is being swapped the two may not fit; the old pair is kept until they do.
-        if pair != self._presented and certs.key_fits(pair):
-            certs.load_into(self.context, pair)
-            self._presented = pair
-        return self._presented is not None
 
 
 def _is_usable(holding: Holding, profile: Profile, now: datetime) -> bool:

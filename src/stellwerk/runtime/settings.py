@@ -10,6 +10,8 @@ class ProcessSettings:
     """What concerns the process and not what it operates; the names are those of controller-runtime's flags."""
 
     metrics_bind_address: str = ":8080"
+    metrics_secure: bool = False
+    metrics_cert_path: str = ""
     health_probe_bind_address: str = ":8081"
     leader_elect: bool = False
     kubeconfig: str = ""

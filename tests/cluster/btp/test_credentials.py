@@ -5,12 +5,16 @@ from __future__ import annotations
 from base64 import b64decode
 from collections.abc import Callable
 
+import pytest
 from tests.cluster.btp.given import Given
 from tests.cluster.btp.running import Running
 from tests.cluster.btp.then import Then
 
 from stellwerk.api.core import ConfigMap, Pod, Secret
-from stellwerk.kube.model import JsonObject, Unstructured, unstructured
+from stellwerk.kube.model import JsonObject, Unstructured, metadata_of, unstructured
+from stellwerk.operators.btp.observe import SecretReader
+from stellwerk.runtime import logs
+from stellwerk.runtime.logs import Redactor
 
 CREDENTIALS = "sap-btp-service-operator"
 CLUSTER_ID = "sap-btp-operator-clusterid"
@@ -183,3 +187,28 @@ async def test_an_edited_cluster_id_of_the_operand_is_put_back(running: Running,
     await then.has_shown(("Ready", "ReconcileSucceeded"), ("Processing", "ClusterIdChanged"))
     await then.shows("Ready", "ReconcileSucceeded")
     assert (await given.client.get(ConfigMap, CONFIG, "kyma-system")).data["CLUSTER_ID"] == "cluster-one"
+
+
+@pytest.mark.req("R-801")
+async def test_what_is_read_from_a_secret_is_masked_in_every_later_log_line(given: Given) -> None:
+    redactor = Redactor()
+    await given.required_secret(clientsecret="canary-in-the-log")
+    secrets = SecretReader(given.client, hide=redactor.hide)
+
+    await secrets.read(await given.client.get(metadata_of(Secret), "sap-btp-manager", "kyma-system"))
+
+    assert redactor.redacted("it said canary-in-the-log") == "it said ***"
+    assert redactor.redacted("from cluster-one to cluster-two") == "from cluster-one to cluster-two", "ids are named"
+
+
+async def test_the_operator_gives_what_it_reads_to_the_log_of_the_process(
+    running: Running, given: Given, then: Then
+) -> None:
+    await given.required_secret(clientsecret="canary-in-the-process-log")
+    await running.start()
+    await given.btp_operator()
+    await then.shows("Ready", "ReconcileSucceeded")
+
+    assert logs.redacted("canary-in-the-process-log") == "***"
+    key = (await given.client.get(Secret, "ca-server-cert", "kyma-system")).data["ca.key"]
+    assert logs.redacted(key) == "***"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -14,7 +13,7 @@ from hypothesis import strategies as st
 from stellwerk.kube.model import JsonObject
 from stellwerk.runtime import certs, serving
 from stellwerk.runtime.certs import Pair
-from stellwerk.runtime.serving import Holding, MountedCertificates, Profile, Step
+from stellwerk.runtime.serving import Holding, Profile, Step
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
 PROFILE = Profile(names=("webhook.here.svc", "127.0.0.1"))
@@ -150,16 +149,3 @@ def test_trust_reaches_a_conversion_webhook_and_leaves_other_definitions_alone()
 
 def test_a_holding_shows_no_key() -> None:
     assert "PRIVATE" not in repr(FRESH)
-
-
-def test_mounted_files_are_taken_when_both_fit(tmp_path: Path) -> None:
-    mounted = MountedCertificates(tmp_path)
-    assert not mounted.check()
-    other = serving.made(Step.LEAF, FRESH, PROFILE, NOW)
-    (tmp_path / "tls.crt").write_bytes(FRESH.leaf.certificate)
-    (tmp_path / "tls.key").write_bytes(other.leaf.key)
-    assert not mounted.check(), "half of a swap"
-    (tmp_path / "tls.key").write_bytes(FRESH.leaf.key)
-    assert mounted.check()
-    (tmp_path / "tls.key").unlink()
-    assert mounted.check(), "what was loaded serves on"

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from stellwerk.kube.names import ObjectKey
@@ -27,6 +27,11 @@ CLUSTER_ID_KEY = "cluster_id"
 CREDENTIALS_NAMESPACE_KEY = "credentials_namespace"
 INITIAL_CLUSTER_ID_KEY = "INITIAL_CLUSTER_ID"
 """In the operand's own Secret."""
+
+PLAIN_KEYS = frozenset(
+    {CLUSTER_ID_KEY, CREDENTIALS_NAMESPACE_KEY, INITIAL_CLUSTER_ID_KEY, "RELEASE_NAMESPACE", "ca.crt", "tls.crt"}
+)
+"""What lies in our Secrets and is none: ids and namespaces that messages name, and certificates."""
 
 ACCEPTED_MANAGERS = (api.OPERATOR_NAME, api.BROKER_NAME)
 """Values of the managed-by label that make a Secret visible to us."""
@@ -101,6 +106,14 @@ def _text(value: str) -> str | None:
         return base64.b64decode(value, validate=True).decode()
     except (binascii.Error, UnicodeDecodeError):
         return None
+
+
+def secret_texts(data: Mapping[str, str]) -> Iterator[str]:
+    """The values that nobody may read in a log. `data` is base64 text by key."""
+    for key, value in data.items():
+        text = None if key in PLAIN_KEYS else _text(value)
+        if text is not None:
+            yield text
 
 
 def initial_cluster_id(data: Mapping[str, str]) -> str:

@@ -23,14 +23,19 @@ from stellwerk.operators.btp.credentials import Comparison, Credentials, Operand
 from stellwerk.operators.btp.plan import Blockers, Snapshot
 from stellwerk.operators.btp.settings import CrSelection, Settings
 from stellwerk.operators.btp.setup import Caches
+from stellwerk.runtime import logs
 from stellwerk.runtime.clock import Clock
 
 
 class SecretReader:
-    """The values of the few Secrets that we need, each read once per version and then kept."""
+    """The values of the few Secrets that we need, each read once per version and then kept.
 
-    def __init__(self, client: Client) -> None:
+    Those that are secret indeed are given to `hide` before anybody else gets them.
+    """
+
+    def __init__(self, client: Client, *, hide: Callable[..., None] = logs.hide) -> None:
         self._client = client
+        self._hide = hide
         self._known: dict[ObjectKey, Secret] = {}
 
     async def read(self, seen: PartialObjectMetadata | None) -> Secret | None:
@@ -48,6 +53,7 @@ class SecretReader:
         if secret is None:
             self._known.pop(key, None)
         else:
+            self._hide(*credentials.secret_texts(secret.data))
             self._known[key] = secret
 
 

@@ -79,6 +79,13 @@ GRANTS = (
     ),
     _grant("coordination.k8s.io", "leases", "get list create update patch"),
     _grant("events.k8s.io", "events", "create patch"),
+    _grant("authentication.k8s.io", "tokenreviews", "create", create="metrics are secure, and somebody asks for them"),
+    _grant(
+        "authorization.k8s.io",
+        "subjectaccessreviews",
+        "create",
+        create="metrics are secure, and somebody asks for them",
+    ),
 )
 RULES = tuple(grant.rule for grant in GRANTS)
 SELDOM = {
@@ -92,8 +99,15 @@ SELDOM = {
 
 
 def manifests(namespace: str = api.STANDARD_NAMESPACE) -> list[JsonObject]:
-    """The service account, its role, the binding, and the priority class that operator and operand run with."""
-    return [_account(namespace), _role(), _binding(namespace), _priority_class(), *_aggregated()]
+    """What an administrator installs: the account and its role, the operand's priority class, roles for others."""
+    return [
+        _account(namespace),
+        _role(),
+        _binding(namespace),
+        _priority_class(),
+        _metrics_reader(),
+        *_aggregated(),
+    ]
 
 
 def _account(namespace: str) -> JsonObject:
@@ -137,6 +151,12 @@ def _priority_class() -> JsonObject:
         "globalDefault": False,
         "description": "The SAP BTP service operator and its manager",
     }
+
+
+def _metrics_reader() -> JsonObject:
+    """For scrapers, where metrics are secure: bind it to their account."""
+    rule = PolicyRule(non_resource_urls=("/metrics",), verbs=("get",))
+    return _cluster_role(f"{NAME}-metrics-reader", (rule,))
 
 
 def _aggregated() -> list[JsonObject]:
