@@ -23,4 +23,4 @@ async def serve(client: Client, *definitions: Definition) -> None:
 
 async def established(client: Client, name: str) -> bool:
     """Whether objects of a kind can be written."""
-    return (await client.get(CustomResourceDefinition, name)).isestablished
+    return (await client.get(CustomResourceDefinition, name)).is_established

@@ -1,0 +1,287 @@
+"""Blueprints: what they offer to Components, and the versions that are kept of them.
+
+`BlueprintStore` is what a pass on a Component asks: it offers the present content from the cache, and keeps a version
+of a content when it is taken. `BlueprintReconciler` is the other half: it takes away versions that nobody uses any
+more, and keeps a Blueprint from vanishing while somebody does.
+
+That a version is used stands in the status of a Component, which is saved at the end of a pass and seen a moment later.
+So while Components name the Blueprint, a version must be unused for a while before it is deleted.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from stellwerk.kube.client import Client
+from stellwerk.kube.errors import Conflict
+from stellwerk.kube.meta import Record
+from stellwerk.kube.names import ObjectKey
+from stellwerk.operators.component import blueprint_versions as versions
+from stellwerk.operators.component import sources
+from stellwerk.operators.component.api import FINALIZER, RECONCILER, Blueprint, BlueprintVersion, Component
+from stellwerk.operators.component.api_status import Artifact, SourceStatus
+from stellwerk.operators.component.blueprint_versions import VersionSummary
+from stellwerk.operators.component.errors import SourceNotReady
+from stellwerk.operators.component.sources import Source
+from stellwerk.render.errors import SourceError
+from stellwerk.render.files import Files
+from stellwerk.runtime import finalizer
+from stellwerk.runtime.clock import Clock
+from stellwerk.runtime.contract import Next, Notice, ReconcileError
+from stellwerk.runtime.controller import Controller, EventSink
+from stellwerk.runtime.informer import Delta, Informer
+from stellwerk.runtime.manager import Manager
+from stellwerk.runtime.periodic import Periodic
+from stellwerk.runtime.status import StatusWriter
+
+CONTROLLER = "blueprint"
+BY_VERSION = "blueprint version taken"
+BY_SOURCE = "source"
+BY_BLUEPRINT = "blueprint"
+"""Names of indices: of the Components by version and by source, of the versions by Blueprint."""
+
+SWEEP_SECONDS = 600.0
+AFTER_DELETION_SECONDS = 1.0
+GRACE_SECONDS = 30.0
+"""How long a version must have been unused. Longer than a pass takes to save its status."""
+
+BLOCKED_SECONDS = 10.0
+DELETION_BLOCKED = "DeletionBlocked"
+_NAMED = 3
+
+
+@dataclass(frozen=True, slots=True)
+class BlueprintStore:
+    """What Blueprints offer. Reads the caches, and writes versions."""
+
+    client: Client
+    blueprints: Informer[Blueprint]
+    known: Informer[VersionSummary]
+    _artifacts: dict[ObjectKey, tuple[tuple[str, int], Artifact]] = field(default_factory=dict)
+    _files: dict[ObjectKey, tuple[str, Files]] = field(default_factory=dict)
+    """The present content of each Blueprint that was asked for, so that it is hashed once."""
+
+    def offer(self, source: Source) -> SourceStatus:
+        """What the Blueprint offers now. Raises `SourceNotReady`."""
+        assert source.key is not None  # named() has seen to it
+        found = self.blueprints.store.get(source.key)
+        if found is None:
+            raise SourceNotReady(source.place, f"Blueprint {source.key} not found")
+        return sources.offer(found.metadata, self.artifact(found))
+
+    def artifact(self, blueprint: Blueprint) -> Artifact:
+        """The present content of a Blueprint."""
+        stamp = (blueprint.metadata.uid, blueprint.metadata.generation)
+        known, artifact = self._artifacts.get(blueprint.key, (("", 0), None))
+        if artifact is None or known != stamp:
+            artifact = versions.artifact(blueprint)
+            self._artifacts[blueprint.key] = (stamp, artifact)
+        return artifact
+
+    async def files(self, source: Source, artifact: Artifact) -> Files:
+        """The files of a version, which is kept from then on. Raises a `SourceError`, or ApiError."""
+        assert source.key is not None
+        found = self.blueprints.store.get(source.key)
+        if found is not None and self.artifact(found).digest == artifact.digest:
+            files = self._present(found, artifact.digest)
+            await self._keep(found, artifact)
+            return files
+        return await self._former(source.key, artifact)
+
+    def _present(self, blueprint: Blueprint, digest: str) -> Files:
+        known, files = self._files.get(blueprint.key, ("", None))
+        if files is None or known != digest:
+            files = versions.files(blueprint.spec.files)
+            self._files[blueprint.key] = (digest, files)
+        return files
+
+    async def _keep(self, blueprint: Blueprint, artifact: Artifact) -> None:
+        body = versions.version_of(blueprint, artifact)
+        name = versions.version_name(blueprint.metadata.name, artifact.digest)
+        if ObjectKey(blueprint.metadata.namespace, name) not in self.known.store:
+            await self.client.apply(VersionSummary, body, field_manager=RECONCILER)
+
+    async def _former(self, blueprint: ObjectKey, artifact: Artifact) -> Files:
+        name = versions.version_name(blueprint.name, artifact.digest)
+        found = await self.client.find(BlueprintVersion, name, blueprint.namespace)
+        if found is None:
+            raise SourceError(f"BlueprintVersion {blueprint.namespace}/{name} is gone, and the Blueprint has changed")
+        return versions.files(found.spec.files)
+
+    def forget(self, blueprint: ObjectKey) -> None:
+        """The Blueprint is gone."""
+        self._files.pop(blueprint, None)
+        self._artifacts.pop(blueprint, None)
+
+
+class NoStatus(Record, frozen=True, kw_only=True):
+    """Blueprints have none."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BlueprintReconciler:
+    """Takes away versions that nobody uses, and keeps Blueprints that somebody does."""
+
+    client: Client
+    store: BlueprintStore
+    components: Informer[Component]
+    clock: Clock
+    grace_seconds: float = GRACE_SECONDS
+    _told: dict[ObjectKey, str] = field(default_factory=dict)
+    """What was said last about each deletion that waits."""
+    _unused: dict[ObjectKey, dict[str, float]] = field(default_factory=dict)
+    """Since when each version of a Blueprint has been unused, by its uid."""
+
+    async def reconcile(self, blueprint: Blueprint) -> Next[NoStatus]:
+        """Bring one Blueprint up to date. Raises Conflict, or another ApiError."""
+        if not blueprint.metadata.is_terminating:
+            await finalizer.add(self.client, blueprint, FINALIZER)
+        usage = self._usage(blueprint.key, self.store.artifact(blueprint).digest)
+        due, wait_seconds = self._due(blueprint.key, usage)
+        if due:
+            await self._delete(due)
+            return Next.after(AFTER_DELETION_SECONDS)
+        if wait_seconds:
+            return Next.after(wait_seconds)
+        if not blueprint.metadata.is_terminating:
+            return Next.after(SWEEP_SECONDS)
+        return await self._release(blueprint, usage)
+
+    def explain(self, obj: Blueprint, failure: ReconcileError) -> NoStatus | None:
+        """There is no status to show."""
+        return None
+
+    async def forget(self, key: ObjectKey) -> None:
+        """The Blueprint is gone, maybe against our will: what nobody uses goes, too."""
+        self.store.forget(key)
+        self._told.pop(key, None)
+        self._unused.pop(key, None)
+        await self._delete(self._usage(key, "").unused)
+
+    def _due(self, key: ObjectKey, usage: versions.Usage) -> tuple[tuple[VersionSummary, ...], float]:
+        """The versions to delete now, and in how many seconds the next one is due; 0: none is."""
+        now, before = self.clock.monotonic(), self._unused.pop(key, {})
+        since = {one.metadata.uid: before.get(one.metadata.uid, now) for one in usage.unused}
+        if since:
+            self._unused[key] = since
+        grace = self.grace_seconds if usage.has_followers else 0.0
+        due = tuple(one for one in usage.unused if now - since[one.metadata.uid] >= grace)
+        return due, min((moment + grace - now for moment in since.values()), default=0.0)
+
+    async def sweep(self) -> None:
+        """Delete unused versions whose Blueprint is gone: somebody cut its finalizer while they were in use.
+
+        Raises ApiError.
+        """
+        if not self.store.blueprints.has_synced:
+            return
+        for key in {one.blueprint for one in self.store.known.store.all()}:
+            if key not in self.store.blueprints.store:
+                await self.forget(key)
+
+    async def _release(self, blueprint: Blueprint, usage: versions.Usage) -> Next[NoStatus]:
+        if self._of(blueprint.key):
+            return self._waiting(blueprint.key, _blocked(usage))
+        await finalizer.remove(self.client, blueprint, FINALIZER)
+        return Next.done()
+
+    def _waiting(self, key: ObjectKey, why: str) -> Next[NoStatus]:
+        answer: Next[NoStatus] = Next.after(BLOCKED_SECONDS)
+        if self._told.get(key) == why:
+            return answer
+        self._told[key] = why
+        return answer.noting(Notice(DELETION_BLOCKED, why, action="Delete"))
+
+    def _usage(self, key: ObjectKey, digest: str) -> versions.Usage:
+        store = self.components.store
+        return versions.usage(
+            key,
+            digest,
+            self._of(key),
+            users=lambda url: store.by(BY_VERSION, url),
+            followers=lambda value: store.by(BY_SOURCE, value),
+        )
+
+    def _of(self, key: ObjectKey) -> tuple[VersionSummary, ...]:
+        return tuple(self.store.known.store.by(BY_BLUEPRINT, str(key)))
+
+    async def _delete(self, unused: tuple[VersionSummary, ...]) -> None:
+        for version in unused:
+            metadata = version.metadata
+            try:
+                await self.client.delete(
+                    VersionSummary, metadata.name, metadata.namespace, uid=metadata.uid,
+                    resource_version=metadata.resource_version,
+                )  # fmt: skip
+            except Conflict:
+                continue  # made anew or taken meanwhile: the next look decides
+
+
+def _blocked(usage: versions.Usage) -> str:
+    named = ", ".join(map(str, usage.components[:_NAMED]))
+    rest = len(usage.components) - _NAMED
+    more = f" and {rest} others" if rest > 0 else ""
+    users = f", used by Components {named}{more}" if named else ""
+    count = len(usage.used)
+    return f"deletion blocked: {count} version{'s' if count != 1 else ''} left{users}"
+
+
+# ---- put together
+
+
+def index(components: Informer[Component], known: Informer[VersionSummary]) -> None:
+    """Add the indices that both halves need."""
+    components.store.add_index(BY_VERSION, versions.index_by_version)
+    components.store.add_index(BY_SOURCE, sources.index_by_source)
+    known.store.add_index(BY_BLUEPRINT, _blueprint_of)
+
+
+def install(
+    manager: Manager,
+    store: BlueprintStore,
+    components: Informer[Component],
+    *,
+    recorder: EventSink | None = None,
+    grace_seconds: float = GRACE_SECONDS,
+    sweep_seconds: float = SWEEP_SECONDS,
+) -> Controller[Blueprint, NoStatus]:
+    """Give the controller of Blueprints to a manager. `index` must have been called."""
+    client = manager.client.with_field_manager(RECONCILER)
+    reconciler = BlueprintReconciler(
+        client=client, store=store, components=components, clock=manager.clock, grace_seconds=grace_seconds
+    )
+    controller: Controller[Blueprint, NoStatus] = Controller(
+        CONTROLLER,
+        store.blueprints,
+        reconciler,
+        write_status=StatusWriter(client=client, clock=manager.clock),
+        recorder=recorder,
+        metrics=manager.metrics,
+        clock=manager.clock,
+    )
+    controller.ignore_updates(_asks_for_nothing)
+    controller.watches(store.known, lambda delta: [delta.latest.blueprint])
+    controller.watches(components, _whose_users_changed)
+    manager.add_controller(controller)
+    sweep = Periodic(f"{CONTROLLER} sweep", reconciler.sweep, interval_seconds=sweep_seconds, clock=manager.clock)
+    manager.add_controller(sweep)
+    return controller
+
+
+def _blueprint_of(version: VersionSummary) -> tuple[str, ...]:
+    return (str(version.blueprint),)
+
+
+def _asks_for_nothing(old: Blueprint, new: Blueprint) -> bool:
+    def asked(one: Blueprint) -> tuple[object, ...]:
+        return one.metadata.generation, one.metadata.annotations, one.metadata.deletion_timestamp
+
+    return asked(old) == asked(new)
+
+
+def _whose_users_changed(delta: Delta[Component]) -> list[ObjectKey]:
+    """A Component that has moved on from a version may have been its last user."""
+    before = versions.blueprint_taken(delta.old) if delta.old else None
+    url_before = next(iter(versions.index_by_version(delta.old)), "") if delta.old else ""
+    url_now = next(iter(versions.index_by_version(delta.new)), "") if delta.new else ""
+    return [before] if before is not None and url_before != url_now else []

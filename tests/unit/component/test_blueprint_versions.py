@@ -1,0 +1,115 @@
+"""A content of a Blueprint is kept under a name of its own for as long as somebody needs it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.unit.component.given import component
+
+from stellwerk.kube.meta import ObjectMeta
+from stellwerk.kube.model import JsonObject
+from stellwerk.kube.names import ObjectKey
+from stellwerk.operators.component import blueprint_versions as versions
+from stellwerk.operators.component.api import Blueprint, BlueprintSpec, Component
+from stellwerk.operators.component.blueprint_versions import VersionSummary
+from stellwerk.render.errors import SourceError
+
+DIGEST = "d" * 64
+KEY = ObjectKey("shop", "print")
+
+
+def blueprint(**files: str) -> Blueprint:
+    return Blueprint(metadata=ObjectMeta(namespace="shop", name="print", generation=3), spec=BlueprintSpec(files=files))
+
+
+def version(digest: str, *, deleting: bool = False) -> VersionSummary:
+    metadata = {"namespace": "shop", "name": versions.version_name("print", digest)}
+    gone = {"deletionTimestamp": "2026-01-01T00:00:00Z"} if deleting else {}
+    body = {"metadata": {**metadata, **gone}, "spec": {"blueprint": "print", "digest": digest}}
+    return msgspec.convert(body, VersionSummary)
+
+
+def user(name: str, taken: str = "", *, deleting: bool = False) -> Component:
+    artifact: JsonObject = {"url": versions.url(KEY, taken), "digest": taken, "revision": "r"}
+    status: JsonObject = {"sourceRef": {"artifact": artifact}} if taken else {}
+    return component(name, spec={"sourceRef": {"blueprint": {"name": "print"}}}, status=status, deleting=deleting)
+
+
+def usage(current: str, digests: Collection[str], *components: Component) -> versions.Usage:
+    def users(url: str) -> list[Component]:
+        return [one for one in components if url in versions.index_by_version(one)]
+
+    return versions.usage(KEY, current, map(version, digests), users, lambda value: components)
+
+
+def test_an_artifact_names_blueprint_content_and_generation() -> None:
+    artifact = versions.artifact(blueprint(a="1"))
+
+    assert artifact.url == f"blueprint://shop/print/{artifact.digest}"
+    assert artifact.revision == "generation:3"
+    assert versions.version_of(blueprint(a="1"), artifact) == {
+        "apiVersion": "core.cs.sap.com/v1alpha1",
+        "kind": "BlueprintVersion",
+        "metadata": {"name": f"print--{artifact.digest}", "namespace": "shop"},
+        "spec": {
+            "blueprint": "print",
+            "digest": artifact.digest,
+            "revision": "generation:3",
+            "files": {"a": "1"},
+        },
+    }
+
+
+def test_a_component_is_found_by_the_version_it_has_taken() -> None:
+    assert list(versions.index_by_version(user("a", DIGEST))) == [f"blueprint://shop/print/{DIGEST}"]
+    assert versions.blueprint_taken(user("a", DIGEST)) == KEY
+    flux: JsonObject = {"sourceRef": {"artifact": {"url": "http://x/a.tar.gz", "digest": "d", "revision": "r"}}}
+    for one in (user("a"), component(status=flux)):
+        assert list(versions.index_by_version(one)) == []
+        assert versions.blueprint_taken(one) is None
+
+
+@pytest.mark.req("R-408")
+@given(st.text("abc", min_size=1, max_size=253), st.text("abc", min_size=1, max_size=253))
+def test_names_fit_and_do_not_collide(one: str, other: str) -> None:
+    names = [versions.version_name(blueprint, DIGEST) for blueprint in (one, other)]
+
+    assert all(len(name) <= 253 and name.endswith(f"--{DIGEST}") for name in names)
+    assert (names[0] == names[1]) is (one == other)
+
+
+@pytest.mark.req("R-408")
+@pytest.mark.parametrize("path", ["../up", "/abs", "a/../b", "a//b", "./a", ""])
+def test_a_path_that_is_unclean_or_leads_out_is_refused(path: str) -> None:
+    with pytest.raises(SourceError, match="invalid file path in blueprint: "):
+        versions.files({path: "x"})
+    assert versions.files({"deploy/a.yaml": "x"})["deploy/a.yaml"] == b"x"
+
+
+def test_a_version_is_needed_by_those_that_took_it_and_the_present_one_by_those_that_may_take_it() -> None:
+    found = usage("new", ["old", "new", "older"], user("a", "old"), user("b"))
+
+    assert {key.name: [one.name for one in users] for key, users in found.used.items()} == {
+        "print--old": ["a"],
+        "print--new": ["a", "b"],
+    }
+    assert [one.spec.digest for one in found.unused] == ["older"]
+    assert [one.name for one in found.components] == ["a", "b"]
+    assert found.has_followers
+
+
+def test_without_a_blueprint_or_components_nothing_is_needed() -> None:
+    assert [one.spec.digest for one in usage("", ["old"], user("b")).unused] == ["old"]
+    assert usage("new", ["new"]).used == {}
+    assert usage("new", ["new"], user("b", deleting=True)).used == {}
+    assert not usage("new", ["new"], user("b", deleting=True)).has_followers
+
+
+def test_what_is_being_deleted_is_not_deleted_again() -> None:
+    found = versions.usage(KEY, "", [version("old", deleting=True)], lambda _: (), lambda _: ())
+
+    assert (found.used, found.unused) == ({}, ())
