@@ -1,15 +1,15 @@
 """What can be set about the Component operator: one table of flags, read once at start.
 
 The original's flags keep its names and defaults. Ours are off or compatible by default, with one exception: the
-Events about each object of a first rollout are not sent. Where a default depends on the tenancy, the word is `auto`: what a platform allows
-its own teams is not what it should allow tenants.
+Events about each object of a first rollout are not sent. Where a default depends on the tenancy, the word is `auto`:
+what a platform allows its own teams is not what it should allow tenants.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from enum import StrEnum
 from ipaddress import IPv4Network, IPv6Network, ip_network
@@ -135,7 +135,7 @@ class Settings:
         """What may be called for an artifact of flux: its controller lies in the cluster and speaks plain http."""
         from stellwerk.render.egress import IN_CLUSTER
 
-        return IN_CLUSTER
+        return replace(IN_CLUSTER, networks=self.egress_allow_networks)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
