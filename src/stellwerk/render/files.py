@@ -16,6 +16,7 @@ names one is reported as missing. An archive with no file at all has a root all 
 from __future__ import annotations
 
 import hashlib
+import re
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping
 from functools import cached_property
@@ -23,6 +24,9 @@ from functools import cached_property
 from stellwerk.render.errors import BadArchive, NotADirectory, PathNotFound
 
 LONGEST_PATH = 1_024
+LEADS_OUT = re.compile(rb"(?<![.\w])\.\.(?![.\w])")
+"""`..` as a part of a path, not three dots of a sentence."""
+_MOST_VIEWS = 256
 
 
 class Files(Mapping[str, bytes]):
@@ -31,6 +35,7 @@ class Files(Mapping[str, bytes]):
     def __init__(self, contents: Mapping[str, bytes]) -> None:
         """`contents` must have clean paths, as `of` makes sure."""
         self._contents = {path: contents[path] for path in sorted(contents)}
+        self._views: dict[str, Files] = {}
 
     @classmethod
     def of(cls, contents: Mapping[str, bytes | str]) -> Files:
@@ -98,10 +103,20 @@ class Files(Mapping[str, bytes]):
             return self
         if folder is None:
             raise PathNotFound(path)
+        if folder in self._views:
+            return self._views[folder]
         names = self._below(f"{folder}/")
         if not names:
             raise NotADirectory(path) if folder in self._contents else PathNotFound(path)
-        return self if len(names) == len(self) else Files({name: self._contents[name] for name in names})
+        view = self if len(names) == len(self) else Files({name: self._contents[name] for name in names})
+        if view is not self and len(self._views) < _MOST_VIEWS:
+            self._views[folder] = view  # its digest is asked for in every pass
+        return view
+
+    @cached_property
+    def lead_out(self) -> bool:
+        """Whether a file seems to name something by `..`."""
+        return any(LEADS_OUT.search(content) for content in self._contents.values())
 
     def _below(self, prefix: str) -> list[str]:
         first = bisect_left(self._names, prefix)

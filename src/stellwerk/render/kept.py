@@ -47,6 +47,9 @@ class Kept(Generic[K, V]):
     def __len__(self) -> int:
         return len(self._entries)
 
+    def __contains__(self, key: object) -> bool:
+        return key in self._entries
+
     def get(self, key: K) -> V | None:
         """The value, which counts as used now."""
         self.sweep()

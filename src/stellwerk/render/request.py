@@ -111,8 +111,8 @@ class Request:
     limits: OutputLimits = OutputLimits()
     tenant: str = ""
     """On whose behalf: for a fair share, and for whom something decrypted may be kept."""
-    secrets: Collection[str] = ()
-    """Words that must not appear in an error, because libraries quote what they fail at (see `values.secret_words`)."""
+    secrets: Callable[[], Collection[str]] = frozenset
+    """Words that must not appear in an error (see `values.secret_words`). Asked for only where something failed."""
 
     def __repr__(self) -> str:
         return f"Request({self.release.namespace}/{self.release.name}, {self.files!r}, path={self.path!r})"

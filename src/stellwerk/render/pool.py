@@ -1,0 +1,178 @@
+"""A few workers, shared fairly among tenants.
+
+Who waits is served tenant by tenant, each in the order of arrival, so that a tenant with a thousand requests delays
+another by one of them at most. One whose last rendering was slow may not take the last free worker: the others then
+have one that is not his, and do not wait for the end of his budget.
+
+Workers are started when they are first needed, ended when they were idle for a while, and replaced when they grew.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import OrderedDict, deque
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+
+from stellwerk.render.errors import RendererClosed
+from stellwerk.render.worker import Worker
+
+_MOST_REMEMBERED = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class Shares:
+    """How workers are shared."""
+
+    workers: int = 2
+    slow_seconds: float = 1.0
+    """A rendering that takes longer makes its tenant a slow one until he has a faster one."""
+    idle_seconds: float = 300.0
+    """After which a worker without work ends."""
+
+
+class Pool:
+    """Gives out workers. `close` ends all of them."""
+
+    def __init__(self, start: Callable[[], Awaitable[Worker]], shares: Shares, resident_bytes: int) -> None:
+        self._start = start
+        self._shares = shares
+        self._most_resident = resident_bytes
+        self._free = shares.workers
+        self._idle: list[Worker] = []
+        self._all: set[Worker] = set()
+        self._waiting: OrderedDict[str, deque[asyncio.Future[None]]] = OrderedDict()
+        self._slow: OrderedDict[str, None] = OrderedDict()
+        self._alarm: asyncio.TimerHandle | None = None
+        self._ending: set[asyncio.Task[None]] = set()
+        self._closed = False
+        self.started = 0
+        """How many workers were started so far."""
+
+    @asynccontextmanager
+    async def worker(self, tenant: str) -> AsyncIterator[Worker]:
+        """The right to one worker, and the worker. Raises `RendererMissing` and `RendererClosed`."""
+        await self._turn(tenant)
+        began = asyncio.get_running_loop().time()
+        try:
+            worker = await self._take()
+            try:
+                yield worker
+            finally:
+                self._put_back(worker)
+        finally:
+            self._remember(tenant, asyncio.get_running_loop().time() - began)
+            self._free += 1
+            self._serve()
+
+    async def close(self) -> None:
+        """End all workers. Who waits for one gets `RendererClosed`."""
+        self._closed = True
+        if self._alarm is not None:
+            self._alarm.cancel()
+        for future in [future for queue in self._waiting.values() for future in queue]:
+            if not future.done():
+                future.set_exception(_closed())
+        for worker in list(self._all):
+            self._end(worker)
+        self._idle.clear()
+        await asyncio.gather(*self._ending)
+
+    # ---- turns
+
+    async def _turn(self, tenant: str) -> None:
+        if self._closed:
+            raise _closed()
+        if not self._waiting and self._may_take(tenant):
+            self._free -= 1
+            return
+        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting.setdefault(tenant, deque()).append(future)
+        self._serve()
+        try:
+            await future
+        except BaseException:
+            self._give_up(tenant, future)
+            raise
+
+    def _may_take(self, tenant: str) -> bool:
+        return self._free > (1 if tenant in self._slow and self._shares.workers > 1 else 0)
+
+    def _serve(self) -> None:
+        """Give free workers to those who wait: one to each tenant in turn."""
+        while (tenant := next((one for one in self._waiting if self._may_take(one)), None)) is not None:
+            queue = self._waiting[tenant]
+            future = queue.popleft()
+            self._waiting.move_to_end(tenant)
+            if not queue:
+                del self._waiting[tenant]
+            if not future.done():
+                self._free -= 1
+                future.set_result(None)
+
+    def _give_up(self, tenant: str, future: asyncio.Future[None]) -> None:
+        if future.done() and not future.cancelled() and future.exception() is None:
+            self._free += 1  # the turn came at the moment in which it was given up
+            self._serve()
+            return
+        queue = self._waiting.get(tenant)
+        if queue is not None and future in queue:
+            queue.remove(future)
+            if not queue:
+                del self._waiting[tenant]
+
+    def _remember(self, tenant: str, seconds: float) -> None:
+        if seconds < self._shares.slow_seconds:
+            self._slow.pop(tenant, None)
+            return
+        self._slow[tenant] = None
+        self._slow.move_to_end(tenant)
+        while len(self._slow) > _MOST_REMEMBERED:
+            self._slow.popitem(last=False)
+
+    # ---- workers
+
+    async def _take(self) -> Worker:
+        while self._idle:
+            worker = self._idle.pop()
+            if worker.is_usable:
+                return worker
+            self._end(worker)
+        worker = await self._start()
+        self.started += 1
+        self._all.add(worker)
+        if self._closed:
+            self._end(worker)
+            raise _closed()
+        return worker
+
+    def _put_back(self, worker: Worker) -> None:
+        if self._closed or not worker.is_usable or worker.resident_bytes() > self._most_resident:
+            self._end(worker)
+            return
+        self._idle.append(worker)
+        if self._alarm is None:
+            self._alarm = asyncio.get_running_loop().call_later(self._shares.idle_seconds, self._thin_out, set())
+
+    def _thin_out(self, idle_before: set[int]) -> None:
+        """End what has been idle since the last time."""
+        self._alarm = None
+        for worker in [worker for worker in self._idle if worker.pid in idle_before]:
+            self._idle.remove(worker)
+            self._end(worker)
+        if self._idle:
+            idle = {worker.pid for worker in self._idle}
+            self._alarm = asyncio.get_running_loop().call_later(self._shares.idle_seconds, self._thin_out, idle)
+
+    def _end(self, worker: Worker) -> None:
+        worker.kill()
+        if worker in self._all:
+            self._all.discard(worker)
+            task = asyncio.create_task(worker.close(), name=f"end of renderer {worker.pid}")
+            self._ending.add(task)
+            task.add_done_callback(self._ending.discard)
+
+
+def _closed() -> RendererClosed:
+    return RendererClosed("rendering has ended with the process")

@@ -1,0 +1,278 @@
+"""The wire to the renderer: frames of JSON, as native/renderer/wire spells them.
+
+A frame is a length of four bytes, big endian, and so many bytes of one JSON document. What is sent is made piece by
+piece: files travel as base64, and an artifact at its limit must not stand in memory three times over. What comes in is
+bounded before it is read and typed before it is believed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import binascii
+import hashlib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, cast
+
+import msgspec
+
+from stellwerk.kube.model import JsonObject, JsonValue
+from stellwerk.render import errors
+from stellwerk.render.errors import InvalidValues, RendererBroken, Unrenderable
+from stellwerk.render.request import Chart, Missing, Query, Rendered, Request
+
+MAX_FRAME = 192 << 20
+MAX_CALL = 1 << 20
+"""A question holds at most a kubeconfig."""
+_MARGIN = 1 << 20
+"""What a result may weigh beside its objects."""
+
+_json = msgspec.json.Encoder(order="sorted")
+
+
+# ---- what is said
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Body:
+    """A request as JSON, but for its number."""
+
+    rest: bytes
+    """An object without its closing brace."""
+    files: Mapping[str, bytes]
+
+    @property
+    def size(self) -> int:
+        """How long the JSON will be, at most."""
+        return len(self.rest) + 64 + sum(_file_size(path, content) for path, content in self.files.items())
+
+    def frame(self, number: int) -> Iterator[bytes]:
+        """The frame in pieces; only one file is doubled at a time."""
+        head = b'{"id":%d,' % number + self.rest[1:] + b',"files":{'
+        names = [_json.encode(path) for path in self.files]
+        size = len(head) + 2 + max(0, len(names) - 1)
+        size += sum(len(name) + 3 + _base64_size(content) for name, content in zip(names, self._contents, strict=True))
+        yield size.to_bytes(4, "big") + head
+        for index, (name, content) in enumerate(zip(names, self._contents, strict=True)):
+            comma = b"," if index else b""
+            yield b'%b%b:"%b"' % (comma, name, binascii.b2a_base64(content, newline=False))
+        yield b"}}"
+
+    @property
+    def _contents(self) -> list[bytes]:
+        return list(self.files.values())
+
+
+def body(request: Request, files: Mapping[str, bytes], path: str, values: bytes) -> Body:
+    """A request with the files that it needs and its values as JSON. Raises `InvalidValues` for what is no JSON."""
+    post = request.post_build
+    whole: dict[str, object] = {
+        "path": path,
+        "generator": request.generator,
+        "prefix": request.prefix,
+        "values": msgspec.Raw(values),
+        "release": {
+            "name": request.release.name,
+            "namespace": request.release.namespace,
+            "service": request.release.service,
+            "revision": request.release.revision,
+        },
+        "component": request.component,
+        "componentDigest": request.component_digest,
+        "cluster": msgspec.Raw(request.cluster.encoded),
+        "decryption": {"keys": request.decryption},
+        "postBuild": {"substitute": post.substitute, "patches": post.patches, "images": post.images},
+        "limits": {"outputBytes": request.limits.bytes, "objects": request.limits.objects},
+    }
+    return Body(encoded(whole, "the request")[:-1], files)
+
+
+def encoded(value: object, source: str) -> bytes:
+    """Canonical JSON. Raises `InvalidValues` for what has no form in it."""
+    try:
+        return _json.encode(value)
+    except (TypeError, ValueError, OverflowError, RecursionError) as error:
+        raise InvalidValues(source, "something in it has no form in JSON") from error
+
+
+def answer(number: int, value: JsonValue | Missing, failure: str = "") -> bytes:
+    """The frame that answers a question."""
+    said: dict[str, object] = {"id": number, "value": None}
+    match value:
+        case Missing.OBJECT:
+            said["notFound"] = True
+        case Missing.KIND:
+            said["noKind"] = True
+        case _:
+            said["value"] = value
+    if failure:
+        said["error"] = failure
+    content = encoded(said, "an answer")
+    return len(content).to_bytes(4, "big") + content
+
+
+def _file_size(path: str, content: bytes) -> int:
+    return 6 * len(path) + 8 + _base64_size(content)
+
+
+def _base64_size(content: bytes) -> int:
+    return 4 * -(-len(content) // 3)
+
+
+# ---- what is heard
+
+
+class Call(msgspec.Struct, frozen=True):
+    """A question of a template."""
+
+    method: str
+    args: dict[str, Any]
+
+    @property
+    def query(self) -> Query:
+        """The question as a value. Raises `RendererBroken`."""
+        if self.method not in ("lookup", "lookupList"):
+            raise RendererBroken("the renderer asked something unknown; it does not fit this version")
+        words = {_PYTHON_NAMES.get(key, key): value or "" for key, value in self.args.items()}
+        try:
+            return msgspec.convert({**words, "many": self.method == "lookupList"}, Query)
+        except msgspec.ValidationError as error:
+            raise RendererBroken("the renderer asked for an object without saying which") from error
+
+
+_PYTHON_NAMES = {"apiVersion": "api_version", "labelSelector": "label_selector"}
+
+
+class Failure(msgspec.Struct, frozen=True):
+    """Why there is no result."""
+
+    kind: str
+    message: str
+    file: str = ""
+    line: int = 0
+    column: int = 0
+
+    @property
+    def error(self) -> errors.RenderError:
+        """As an exception."""
+        if self.kind == "PathNotFound":
+            kind = errors.NotADirectory if self.message.startswith("not a directory") else errors.PathNotFound
+            return kind(self.message.partition(": ")[2])
+        known = _KINDS.get(self.kind)
+        if known is None:
+            return RendererBroken(f"the renderer failed ({self.kind}): {self.message}")
+        return known(self.message, file=self.file, line=self.line, column=self.column)
+
+
+_KINDS: Mapping[str, type[Unrenderable]] = {
+    "InvalidChart": errors.InvalidChart,
+    "InvalidConfig": errors.InvalidConfig,
+    "InvalidValues": errors.RefusedValues,
+    "TemplateFailed": errors.TemplateFailed,
+    "InvalidManifest": errors.InvalidManifest,
+    "KustomizeFailed": errors.KustomizeFailed,
+    "SubstituteFailed": errors.SubstituteFailed,
+    "PatchFailed": errors.PatchFailed,
+    "DecryptFailed": errors.DecryptFailed,
+    "UnsupportedHook": errors.UnsupportedHook,
+    "LookupFailed": errors.LookupFailed,
+    "LimitExceeded": errors.LimitExceeded,
+}
+
+
+class Message(msgspec.Struct, frozen=True):
+    """What the renderer says: exactly one of the last three."""
+
+    id: int = 0
+    call: Call | None = None
+    result: msgspec.Raw = msgspec.Raw()
+    error: Failure | None = None
+
+
+class _Chart(msgspec.Struct, rename="camel"):
+    name: str
+    version: str
+    app_version: str = ""
+
+
+class _Result(msgspec.Struct):
+    generator: str
+    objects: list[dict[str, Any]] | None = None
+    origins: list[str] | None = None
+    chart: _Chart | None = None
+    uses: list[str] | None = None
+
+
+class _Uses(msgspec.Struct):
+    uses: list[str] | None = None
+
+
+_message = msgspec.json.Decoder(Message)
+_result = msgspec.json.Decoder(_Result)
+_uses = msgspec.json.Decoder(_Uses)
+
+_NOT_JSON = (msgspec.DecodeError, RecursionError, UnicodeDecodeError)
+
+
+def read_message(content: bytes) -> Message:
+    """One message. Raises `RendererBroken`."""
+    try:
+        message = _message.decode(content)
+    except _NOT_JSON as error:
+        raise _unreadable() from error
+    if (message.call is not None) + (message.error is not None) + bool(bytes(message.result)) != 1:
+        raise _unreadable()
+    return message
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Result:
+    """What files came to, as JSON, and what of the request had a part in it."""
+
+    content: bytes
+    uses: frozenset[str]
+
+
+def read_uses(raw: msgspec.Raw) -> Result:
+    """The result that a message carries. Raises `RendererBroken`."""
+    content = bytes(raw)
+    try:
+        return Result(content, frozenset(_uses.decode(content).uses or ()))
+    except _NOT_JSON as error:
+        raise _unreadable() from error
+
+
+def read_result(result: bytes) -> Rendered:
+    """The objects of a result. Raises `RendererBroken`."""
+    try:
+        found = _result.decode(result)
+    except _NOT_JSON as error:
+        raise _unreadable() from error
+    objects = cast("list[JsonObject]", found.objects or [])
+    origins = found.origins or []
+    if len(objects) != len(origins):
+        raise _unreadable()
+    chart = _chart(found.chart) if found.chart is not None else None
+    digest = hashlib.sha256(result).hexdigest()
+    return Rendered(found.generator, tuple(objects), tuple(origins), chart, frozenset(found.uses or ()), digest)
+
+
+def _chart(found: _Chart) -> Chart:
+    return Chart(found.name, found.version, found.app_version)
+
+
+async def read_frame(reader: asyncio.StreamReader, most: int) -> bytes:
+    """One frame. Raises `RendererBroken` where it is too large, and asyncio's errors where the other side is gone."""
+    size = int.from_bytes(await reader.readexactly(4), "big")
+    if size > most:
+        raise RendererBroken(f"the renderer sent a frame of {size} bytes; it may be {most} at most")
+    return await reader.readexactly(size)
+
+
+def most_answered(request: Request) -> int:
+    """How long a message may be."""
+    return max(request.limits.bytes + _MARGIN, MAX_CALL)
+
+
+def _unreadable() -> RendererBroken:
+    return RendererBroken("the renderer sent something that is no message; it does not fit this version")

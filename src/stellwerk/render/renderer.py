@@ -1,0 +1,212 @@
+"""Requests become objects: from what is known already, or by a worker.
+
+    async with Renderer() as renderer:
+        rendered = await renderer.render(request, lookup)          raises a RenderError
+
+One input is not rendered twice (see `results`), and not twice at the same time for one tenant. A caller who gives up
+ends his worker: Go cannot be told to stop.
+
+A worker gets the files below the path alone, where that can do: an artifact of a hundred folders would otherwise travel
+a hundred times, and each change of one folder would make all of them anew. A chart lies in its folder. A kustomization
+may reach out of it, by `..`; where that is not to be seen and it fails nevertheless, it is tried again with all files.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Literal
+
+from stellwerk.render import protocol
+from stellwerk.render.errors import (
+    InvalidConfig,
+    KustomizeFailed,
+    LimitExceeded,
+    RendererBroken,
+    RenderError,
+    Unrenderable,
+)
+from stellwerk.render.files import LEADS_OUT, Files, clean_path
+from stellwerk.render.pool import Pool, Shares
+from stellwerk.render.request import Lookup, Rendered, Request
+from stellwerk.render.results import Context, Key, Results
+from stellwerk.render.values import masked
+from stellwerk.render.worker import Bounds, Unread, Worker
+
+KEPT_BYTES = 24 * 2**20
+
+
+@dataclass(frozen=True, slots=True)
+class RenderFacts:
+    """One finished rendering, for metrics."""
+
+    outcome: Literal["rendered", "kept", "failed"]
+    generator: str
+    """Empty where it failed."""
+    seconds: float
+    tenant: str
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Task:
+    """A request, with what was found out about it."""
+
+    request: Request
+    files: Files
+    path: str
+    values: bytes
+    key: Key
+    context: Context
+
+
+class Renderer:
+    """Renders. Open it by `async with`, or call `close`; workers are started when they are first needed."""
+
+    def __init__(
+        self,
+        program: Callable[[], Path],
+        *,
+        bounds: Bounds | None = None,
+        shares: Shares | None = None,
+        kept_bytes: int = KEPT_BYTES,
+        now: Callable[[], float] = time.monotonic,
+        on_render: Callable[[RenderFacts], None] | None = None,
+    ) -> None:
+        """`program` finds the native renderer and may raise `RendererMissing`."""
+        self._program = program
+        self._bounds = bounds or Bounds()
+        self._pool = Pool(self._start, shares or Shares(), self._bounds.resident_bytes)
+        self._results = Results(kept_bytes, now=now)
+        self._under_way: dict[tuple[Key, bytes, str], asyncio.Event] = {}
+        self._on_render = on_render
+
+    async def __aenter__(self) -> Renderer:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """End all workers and forget all results."""
+        await self._pool.close()
+        self._results.clear()
+
+    @property
+    def workers_started(self) -> int:
+        """How many processes were started so far."""
+        return self._pool.started
+
+    async def render(self, request: Request, lookup: Lookup | None = None) -> Rendered:
+        """The objects that files come to. Raises a `RenderError` without words of `request.secrets`.
+
+        `lookup` answers questions of templates; without one nothing exists.
+        """
+        began = time.perf_counter()
+        outcome: Literal["rendered", "kept", "failed"] = "failed"
+        generator = ""
+        try:
+            rendered, outcome = await self._rendered(_narrowed(request), lookup)
+            generator = rendered.generator
+            return rendered
+        except (Unrenderable, RendererBroken) as error:
+            raise _discreet(error, request) from error.__cause__
+        finally:
+            if self._on_render is not None:
+                self._on_render(RenderFacts(outcome, generator, time.perf_counter() - began, request.tenant))
+
+    # ---- once
+
+    async def _rendered(self, task: _Task, lookup: Lookup | None) -> tuple[Rendered, Literal["rendered", "kept"]]:
+        for _ in range(2):  # the first may have to wait for what tells it apart, then for its equal
+            if (found := self._results.find(task.key, task.context)) is not None:
+                return found, "kept"
+            if not await self._waited(task):
+                break
+        if (found := self._results.find(task.key, task.context)) is not None:
+            return found, "kept"
+        async with self._announced(task):
+            return self._results.put(task.key, task.context, await self._result(task, lookup)), "rendered"
+
+    async def _waited(self, task: _Task) -> bool:
+        """Wait for a rendering under way that may come to the same; whether there was one."""
+        gate = self._results.gate(task.key, task.context)
+        event = self._under_way.get((task.key, gate, task.request.tenant)) if gate is not None else None
+        if event is not None:
+            await event.wait()
+        return event is not None
+
+    @asynccontextmanager
+    async def _announced(self, task: _Task) -> AsyncIterator[None]:
+        gate = self._results.gate(task.key, task.context)
+        name = (task.key, gate or b"", task.request.tenant)
+        if gate is None or name in self._under_way:
+            yield
+            return
+        event = self._under_way[name] = asyncio.Event()
+        try:
+            yield
+        finally:
+            del self._under_way[name]
+            event.set()
+
+    # ---- by a worker
+
+    async def _result(self, task: _Task, lookup: Lookup | None) -> protocol.Result:
+        try:
+            return await self._sent(task, task.files, lookup)
+        except (KustomizeFailed, InvalidConfig):
+            if task.files is task.request.files:
+                raise
+        return await self._sent(task, task.request.files, lookup)
+
+    async def _sent(self, task: _Task, files: Files, lookup: Lookup | None) -> protocol.Result:
+        body = protocol.body(task.request, files, task.path, task.values)
+        if body.size > protocol.MAX_FRAME:
+            raise _too_large(body.size)
+        try:
+            return await self._once(task, body, lookup)
+        except Unread:
+            return await self._once(task, body, lookup)
+
+    async def _once(self, task: _Task, body: protocol.Body, lookup: Lookup | None) -> protocol.Result:
+        async with self._pool.worker(task.request.tenant) as worker:
+            return await worker.render(body, self._bounds, protocol.most_answered(task.request), lookup)
+
+    async def _start(self) -> Worker:
+        return await Worker.start(self._program(), self._bounds)
+
+
+def _narrowed(request: Request) -> _Task:
+    """A request with the files that it needs. Raises `PathNotFound` and `InvalidValues`."""
+    path = clean_path(request.path.lstrip("/")) or ""
+    below = request.files.below(request.path)
+    values = protocol.encoded(request.values, "the request")
+    files = below if _stands_alone(below, path, values) else request.files
+    return _Task(request, files, path, values, Key.of(request, files, path, values), Context(request))
+
+
+def _stands_alone(below: Files, path: str, values: bytes) -> bool:
+    if f"{path}/Chart.yaml".lstrip("/") in below:
+        return True
+    return not LEADS_OUT.search(values) and not below.lead_out
+
+
+def _discreet(error: Unrenderable | RendererBroken, request: Request) -> RenderError:
+    """An error that quotes nothing secret: templates and libraries show what they fail at."""
+    if isinstance(error, RendererBroken):
+        return type(error)(masked(str(error), request.secrets()))
+    why = masked(error.why, request.secrets())
+    return type(error)(why, file=error.file, line=error.line, column=error.column)
+
+
+def _too_large(size: int) -> RenderError:
+    return LimitExceeded(
+        f"the files weigh {size >> 20} MiB, more than the renderer takes; set a path to a part of them"
+    )
