@@ -20,7 +20,7 @@ from stellwerk import __version__
 from stellwerk.kube import errors
 from stellwerk.kube.config import ClusterConfig
 from stellwerk.kube.discovery import ResourceMapper
-from stellwerk.kube.errors import ApiError, Gone, NotFound, NotServed, Undecodable
+from stellwerk.kube.errors import Gone, NotFound, NotServed, Undecodable
 from stellwerk.kube.model import (
     UNREADABLE,
     HasMetadata,
@@ -644,12 +644,3 @@ async def _lines(chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
         if size > MAX_LINE_BYTES:
             raise Undecodable(f"the watch sent a line of more than {MAX_LINE_BYTES >> 20} MiB")
     # What is left was cut in the middle of a frame: it is not an event, and the watch is resumed before it.
-
-
-def is_unknown_outcome(error: ApiError) -> bool:
-    """Whether a write that failed like this may have taken place."""
-    match error:
-        case errors.Unreachable():
-            return error.outcome_unknown
-        case _:
-            return isinstance(error, errors.ServerTimeout)

@@ -120,7 +120,7 @@ class Informer(Generic[T]):
         It is called on the event loop and must not block. What it raises is counted and logged, and stops nobody.
         """
         self._handlers.append(handler)
-        for obj in [*self.store.all()]:
+        for obj in self.store.all():
             self._call(handler, Delta(None, obj, is_replay=True))
 
     async def run(self) -> None:

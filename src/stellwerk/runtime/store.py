@@ -9,7 +9,7 @@ own key.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Generic, TypeVar
 
 from stellwerk.kube.model import HasMetadata
@@ -34,9 +34,9 @@ class Store(Generic[T]):
         """The object under a key, or None."""
         return self._objects.get(key)
 
-    def all(self) -> Collection[T]:
-        """All objects, as a live view: take a copy before awaiting."""
-        return self._objects.values()
+    def all(self) -> tuple[T, ...]:
+        """All objects as of now. What changes while the caller awaits is not in it: no caller has to copy."""
+        return tuple(self._objects.values())
 
     def by(self, index: str, value: str) -> Sequence[T]:
         """The objects that an index knows under a value, in order of arrival. Raises KeyError: no such index."""

@@ -248,3 +248,12 @@ def test_every_reason_of_the_catalogue_has_an_answer(reason: Reason) -> None:
 def test_a_reason_that_nobody_knows_is_passed_on() -> None:
     diagnosis = btp.explain(a_graph(an_operator("FromTheFuture", "Error", "the pump leaks")))
     assert [cause.text for cause in root_causes(diagnosis.findings)] == ["the pump leaks"]
+
+
+def test_it_looks_where_the_operator_looks_also_when_a_tunable_is_junk() -> None:
+    assert btp.places({}) == (OPERAND, SECRET)
+    assert btp.places({"ChartNamespace": "elsewhere", "SecretName": "other"}) == (
+        ObjectKey("elsewhere", OPERAND.name),
+        ObjectKey("elsewhere", "other"),
+    )
+    assert btp.places({"ChartNamespace": "No Namespace At All"}) == (OPERAND, SECRET)

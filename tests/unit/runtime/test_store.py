@@ -65,6 +65,16 @@ def test_a_removed_object_is_found_nowhere() -> None:
     assert (len(store), store.by("colour", "red"), store.get(ObjectKey("here", "a"))) == (0, (), None)
 
 
+def test_what_was_asked_for_does_not_change_under_the_callers_steps() -> None:
+    store = coloured(thing("a", colours="red"))
+    for held in (store.all(), store.by("colour", "red")):
+        for obj in held:
+            store.put(thing("b", colours="red"))
+            store.remove(obj.key)
+        assert named(held) == ["a"]
+        store.replace([thing("a", colours="red")])
+
+
 def test_the_name_of_an_index_stands_for_one_function() -> None:
     store = coloured()
     store.add_index("colour", colours)

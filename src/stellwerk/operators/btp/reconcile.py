@@ -257,7 +257,7 @@ class BtpReconciler:
         """Let the CR go, and the next one begin."""
         await self._release(operator)
         self.observer.finished.add(operator.metadata.uid)
-        for other in tuple(self.observer.caches.operators.store.all()):
+        for other in self.observer.caches.operators.store.all():
             if other.metadata.uid not in self.observer.finished and not other.metadata.is_terminating:
                 await self._show_after_deprovisioning(other)
 

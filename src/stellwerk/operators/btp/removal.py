@@ -137,7 +137,7 @@ class Removal:
         """The operand's own Secret carries no label of ours. It lies beside the credentials, so it goes before them."""
         chart_namespace = self.settings().chart_namespace
         beside = {address.key.namespace for address in self.observer.module() if _is_credentials(address.key.name)}
-        for secret in tuple(self.observer.caches.cluster_id_secrets.store.all()):
+        for secret in self.observer.caches.cluster_id_secrets.store.all():
             if secret.metadata.namespace in {chart_namespace, *beside} and not secret.metadata.is_terminating:
                 await self._delete(Secret, secret)
 

@@ -67,7 +67,7 @@ class Caches:
     def of_users(self, kind: type[Kind]) -> Collection[PartialObjectMetadata]:
         """All service instances, or all bindings, as they are now; none while the kind is not served."""
         informer = self.users.get(kind.resource)
-        return tuple(informer.store.all()) if informer is not None else ()
+        return informer.store.all() if informer is not None else ()
 
     async def cover(self, needed: Iterable[Resource]) -> None:
         """Watch these resources too, and return when their caches are full or known to be impossible."""

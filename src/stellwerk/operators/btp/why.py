@@ -19,12 +19,14 @@ from typing import TYPE_CHECKING
 from stellwerk.api.apps import Deployment
 from stellwerk.api.btp import ServiceBinding, ServiceInstance
 from stellwerk.api.core import ConfigMap, Secret
-from stellwerk.kube.model import Unstructured, dig
+from stellwerk.kube.model import Kind, Unstructured, dig
 from stellwerk.kube.names import ObjectKey
 from stellwerk.operators import workloads
 from stellwerk.operators.btp import api
-from stellwerk.operators.btp.credentials import ACCEPTED_MANAGERS, REQUIRED_KEYS
+from stellwerk.operators.btp.api import State
+from stellwerk.operators.btp.credentials import REQUIRED_KEYS, is_for_us
 from stellwerk.operators.btp.reasons import MEANINGS, Reason
+from stellwerk.operators.btp.settings import Settings, with_tunables
 from stellwerk.operators.workloads import Workload
 from stellwerk.runtime.diagnosis import Child, Diagnosis, Finding, Reader
 
@@ -101,10 +103,7 @@ diagnostician = BtpDiagnostician()
 
 async def observe(reader: Reader, subject: Unstructured, now: datetime) -> Graph:
     """Read the neighbourhood of a BtpOperator, as much at a time as can be."""
-    tunables = await _tunables(reader)
-    namespace = tunables.get("ChartNamespace") or api.STANDARD_NAMESPACE
-    operand_key = ObjectKey(namespace, tunables.get("DeploymentName") or api.OPERAND_DEPLOYMENT_NAME)
-    secret_key = ObjectKey(namespace, tunables.get("SecretName") or api.REQUIRED_SECRET_NAME)
+    operand_key, secret_key = places(await _tunables(reader))
     secret, operand, operators, instances, bindings = await asyncio.gather(
         _secret(reader, secret_key),
         _operand_at(reader, operand_key),
@@ -123,6 +122,13 @@ async def observe(reader: Reader, subject: Unstructured, now: datetime) -> Graph
         hidden=reader.hidden,
         now=now,
     )
+
+
+def places(tunables: Mapping[str, str]) -> tuple[ObjectKey, ObjectKey]:
+    """Where the operand's Deployment and the required Secret lie, as the operator reads its tunables (pure)."""
+    settings = with_tunables(Settings(), Settings(), tunables).settings
+    namespace = settings.chart_namespace
+    return ObjectKey(namespace, settings.deployment_name), ObjectKey(namespace, settings.secret_name)
 
 
 async def _operand_at(reader: Reader, key: ObjectKey) -> Workload | None:
@@ -145,7 +151,7 @@ async def _secret(reader: Reader, key: ObjectKey) -> RequiredSecret | None:
     return RequiredSecret(
         key,
         exists=True,
-        labelled=found.metadata.labels.get(api.MANAGED_BY_LABEL) in ACCEPTED_MANAGERS,
+        labelled=is_for_us(found.metadata.labels),
         absent_keys=tuple(name for name in REQUIRED_KEYS if name not in values),
         empty_keys=tuple(name for name in REQUIRED_KEYS if values.get(name, "x") in ("", None)),
     )
@@ -157,6 +163,8 @@ _Answer = tuple[tuple[Finding, ...], str]
 """What lies below the condition, and the next step."""
 
 
+_BTP_OPERATOR = api.BtpOperator.resource.kind.lower()
+"""How kubectl is told the kind."""
 _LOOK_AT_OPERATOR = "check that the operator runs: stellwerk status"
 
 
@@ -219,7 +227,7 @@ def _older_leads(seen: Graph) -> _Answer:
     if leader is None:
         text = "the BtpOperator that led is gone, and the operator has not looked again"
         return (_root(text),), _LOOK_AT_OPERATOR
-    step = f"use that one, or delete it to let this one lead: kubectl delete btpoperator {_on_the_line(leader.key)}"
+    step = f"use that one, or delete it to let this one lead: kubectl delete {_BTP_OPERATOR} {_on_the_line(leader.key)}"
     return (_root(f"BtpOperator {leader.key} is older and leads"),), step
 
 
@@ -232,13 +240,13 @@ def _blocked(seen: Graph) -> _Answer:
     if not left:
         text = "no ServiceInstance and no ServiceBinding is left"
         return (Finding(text),), "wait: the deletion goes on by itself."
-    counts = f"{_count(seen.instances, 'ServiceInstance')} and {_count(seen.bindings, 'ServiceBinding')} still exist"
+    counts = f"{_count(seen.instances, ServiceInstance)} and {_count(seen.bindings, ServiceBinding)} still exist"
     named = [Finding(_remaining(obj)) for obj in left[:NAMED]]
     if len(left) > NAMED:
         named.append(Finding(f"and {len(left) - NAMED} more"))
     step = (
         "delete them, bindings first; or have them deleted with all their data: "
-        f"kubectl label btpoperator {_on_the_line(seen.subject.key)} {api.FORCE_DELETE_LABEL}=true"
+        f"kubectl label {_BTP_OPERATOR} {_on_the_line(seen.subject.key)} {api.FORCE_DELETE_LABEL}=true"
     )
     return (Finding(counts, because=tuple(named), is_root_cause=True),), step
 
@@ -254,12 +262,12 @@ def _deleting(seen: Graph) -> _Answer:
 def _operand(seen: Graph) -> _Answer:
     """For every reason that is not about something else: is the operand the trouble?"""
     if seen.operand is None:
-        if "deployments" in " ".join(seen.hidden) or seen.state == "Error":
+        if Deployment.resource.plural in " ".join(seen.hidden) or seen.state == State.Error:
             return (), f"stellwerk explain {seen.reason}"
         return (Finding(f"Deployment {seen.operand_key} does not exist yet"),), ""
     found = workloads.findings(seen.operand, seen.now)
     step = workloads.advice(seen.operand) if found else ""
-    return found, step or (f"stellwerk explain {seen.reason}" if seen.state != "Processing" else "")
+    return found, step or (f"stellwerk explain {seen.reason}" if seen.state != State.Processing else "")
 
 
 _EXPLAINERS: Mapping[str, Callable[[Graph], _Answer]] = {
@@ -285,8 +293,8 @@ def _on_the_line(key: ObjectKey) -> str:
     return f"{key.name} -n {key.namespace}"
 
 
-def _count(objects: Sequence[Unstructured], kind: str) -> str:
-    return f"{len(objects)} {kind}{'' if len(objects) == 1 else 's'}"
+def _count(objects: Sequence[Unstructured], kind: type[Kind]) -> str:
+    return f"{len(objects)} {kind.resource.kind}{'' if len(objects) == 1 else 's'}"
 
 
 def _remaining(obj: Unstructured) -> str:
