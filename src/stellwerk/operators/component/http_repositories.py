@@ -1,0 +1,120 @@
+"""Looks at the web servers that Components take their manifests from, because nobody tells when they change.
+
+Every half minute each address is asked once for its headers, however many Components name it. An answer that differs
+from what a Component has taken last wakes it; what is then done, and what a failure means, is the pass's business.
+
+Each address is asked in a task of its own, and not again while that is under way: a server that hangs delays only those
+who depend on it.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Sequence
+from typing import NamedTuple, Protocol
+
+from stellwerk.kube.names import ObjectKey
+from stellwerk.operators.component import sources
+from stellwerk.operators.component.api import Component
+from stellwerk.operators.component.api_status import Artifact
+from stellwerk.render.downloads import HttpArtifact
+from stellwerk.render.egress import EgressRules
+from stellwerk.render.errors import SourceError
+from stellwerk.runtime.clock import Clock
+from stellwerk.runtime.periodic import Periodic
+from stellwerk.runtime.tasks import Background, background
+
+_log = logging.getLogger(__name__)
+
+
+class Address(NamedTuple):
+    """What is asked for: the same for all Components that name it so."""
+
+    url: str
+    digest_header: str
+    revision_header: str
+
+
+class Head(Protocol):
+    """Asks a web server; `Downloads.head` does."""
+
+    async def __call__(
+        self, url: str, *, rules: EgressRules, digest_header: str, revision_header: str, tenant: str
+    ) -> HttpArtifact: ...
+
+
+class Poller:
+    """Asks all addresses now and then. A `manager.Worker`: only the leader does."""
+
+    name = "http repositories"
+
+    def __init__(
+        self,
+        *,
+        components: Callable[[], Iterable[Component]],
+        head: Head,
+        rules: EgressRules,
+        wake: Callable[[ObjectKey], None],
+        interval_seconds: float,
+        clock: Clock,
+    ) -> None:
+        """`components`: all of them, as the cache holds them. `wake` has a Component looked at."""
+        self._components = components
+        self._head = head
+        self._rules = rules
+        self._wake = wake
+        self._rounds = Periodic(self.name, self._round, interval_seconds=interval_seconds, clock=clock)
+        self._under_way: set[Address] = set()
+        self._tasks: Background | None = None
+
+    async def run(self) -> None:
+        """Ask until stopped or cancelled."""
+        async with background() as self._tasks:
+            await self._rounds.run()
+
+    def stop(self) -> None:
+        """Begin no further round; what is under way is dropped."""
+        self._rounds.stop()
+
+    async def _round(self) -> None:
+        assert self._tasks is not None  # run() has seen to it
+        for address, users in by_address(self._components()).items():
+            if address not in self._under_way:
+                self._under_way.add(address)
+                self._tasks.start(self._ask(address, users[0].metadata.namespace), f"HEAD {address.url}")
+
+    async def _ask(self, address: Address, tenant: str) -> None:
+        try:
+            found = await self._head(
+                address.url,
+                rules=self._rules,
+                digest_header=address.digest_header,
+                revision_header=address.revision_header,
+                tenant=tenant,
+            )
+        except SourceError as error:
+            _log.debug("an HTTP repository was not looked at: %s", error)
+            return
+        finally:
+            self._under_way.discard(address)
+        # Who names the address now, not when it was asked: a slow answer must not miss a new Component.
+        for component in by_address(self._components()).get(address, ()):
+            if differs(component, Artifact(url=found.url, digest=found.digest, revision=found.revision)):
+                self._wake(component.key)
+
+
+def by_address(components: Iterable[Component]) -> dict[Address, Sequence[Component]]:
+    """The addresses to ask, each with the Components that want to know."""
+    found: dict[Address, list[Component]] = {}
+    for component in components:
+        repository = component.spec.source_ref.http_repository
+        if repository is None or not repository.url or component.spec.suspend or component.metadata.is_terminating:
+            continue
+        found.setdefault(Address(repository.url, *sources.headers_of(repository)), []).append(component)
+    return {address: tuple(users) for address, users in found.items()}
+
+
+def differs(component: Component, artifact: Artifact) -> bool:
+    """Whether an answer is another one than the Component has acted on last."""
+    status = component.status
+    return (status.last_attempted_digest, status.last_attempted_revision) != (artifact.digest, artifact.revision)

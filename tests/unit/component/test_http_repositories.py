@@ -1,0 +1,126 @@
+"""Web servers are asked now and then, each address once, and wake those who have taken something else."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+from ipaddress import ip_network
+
+import pytest
+from tests.unit.component.given import component
+
+from stellwerk.kube.model import JsonValue
+from stellwerk.kube.names import ObjectKey
+from stellwerk.operators.component import http_repositories
+from stellwerk.operators.component.api import Component
+from stellwerk.operators.component.http_repositories import Poller
+from stellwerk.render.downloads import Downloads
+from stellwerk.render.egress import EgressRules
+from stellwerk.testing.artifacts import ArtifactServer, Hang, Refuse
+from stellwerk.testing.clock import FakeClock
+from stellwerk.testing.eventually import Signal, eventually
+
+RULES = EgressRules(http=True, private=True, networks=(ip_network("127.0.0.0/8"),))
+
+
+def using(name: str, url: str, **fields: JsonValue) -> Component:
+    return component(name, spec={"sourceRef": {"httpRepository": {"url": url}}, **fields})
+
+
+def taken(one: Component, digest: str) -> Component:
+    repository = one.spec.source_ref.http_repository
+    assert repository is not None
+    status: dict[str, JsonValue] = {"lastAttemptedDigest": digest, "lastAttemptedRevision": digest}
+    return component(one.key.name, spec={"sourceRef": {"httpRepository": {"url": repository.url}}}, status=status)
+
+
+@dataclass
+class Round:
+    """A poller whose rounds the test starts."""
+
+    server: ArtifactServer
+    clock: FakeClock
+    components: list[Component] = field(default_factory=list)
+    woken: list[str] = field(default_factory=list)
+    rung: Signal = field(default_factory=Signal)
+
+    def wake(self, key: ObjectKey) -> None:
+        self.woken.append(key.name)
+        self.rung.ring()
+
+    async def woke(self, *names: str) -> None:
+        await eventually(lambda: self.woken == [*names], on=self.rung)
+
+    async def turn(self) -> None:
+        await self.clock.until_sleeping()
+        await self.clock.advance(32)
+
+
+@pytest.fixture
+async def round_() -> AsyncIterator[Round]:
+    async with ArtifactServer() as server, Downloads() as downloads:
+        found = Round(server, FakeClock())
+        poller = Poller(
+            components=lambda: found.components,
+            head=downloads.head,
+            rules=RULES,
+            wake=found.wake,
+            interval_seconds=30,
+            clock=found.clock,
+        )
+        running = asyncio.create_task(poller.run())
+        yield found
+        poller.stop()
+        async with asyncio.timeout(5):
+            with contextlib.suppress(asyncio.CancelledError):
+                await running
+
+
+async def test_a_new_content_wakes_those_who_have_taken_another_one(round_: Round) -> None:
+    artifact = round_.server.publish("app.tar.gz", {"a": "1"})
+    behind, current = using("behind", artifact.url), taken(using("current", artifact.url), artifact.etag)
+    round_.components = [behind, current]
+
+    await round_.turn()
+    await round_.woke("behind")
+
+
+async def test_an_address_is_asked_once_for_all_that_name_it(round_: Round) -> None:
+    artifact = round_.server.publish("app.tar.gz", {"a": "1"})
+    round_.components = [using(name, artifact.url) for name in "abc"]
+
+    await round_.turn()
+    await round_.woke("a", "b", "c")
+
+    assert round_.server.count("app.tar.gz", "HEAD") == 1
+
+
+@pytest.mark.req("R-602")
+async def test_a_server_that_hangs_or_refuses_delays_nobody_else(round_: Round) -> None:
+    good = round_.server.publish("good.tar.gz", {"a": "1"})
+    hanging = round_.server.publish("hanging.tar.gz", {"a": "1"})
+    refusing = round_.server.publish("refusing.tar.gz", {"a": "1"})
+    round_.server.behave("hanging.tar.gz", Hang())
+    round_.server.behave("refusing.tar.gz", Refuse())
+    round_.components = [using("h", hanging.url), using("r", refusing.url), using("g", good.url)]
+
+    await round_.turn()
+    await round_.woke("g")
+    await round_.turn()
+    await round_.woke("g", "g")
+
+    assert round_.server.count("hanging.tar.gz", "HEAD") == 1
+
+
+def test_who_is_suspended_or_deleted_does_not_want_to_know() -> None:
+    url = "https://example.com/a.tar.gz"
+    spec: dict[str, JsonValue] = {"sourceRef": {"httpRepository": {"url": url}}}
+    found = http_repositories.by_address(
+        [using("s", url, suspend=True), component("d", spec=spec, deleting=True), component("flux"), using("a", url)]
+    )
+
+    assert {address: [one.key.name for one in users] for address, users in found.items()} == {
+        (url, "etag", "etag"): ["a"]
+    }
