@@ -59,7 +59,7 @@ func settle(req *wire.Request) error {
 	if err := checkPath(req); err != nil {
 		return err
 	}
-	if folder := chartFolder(req); folder != "" && (req.Generator == helm || req.Generator == auto) {
+	if folder, isChart := chartFolder(req); isChart && (req.Generator == helm || req.Generator == auto) {
 		req.Path = folder
 		req.Generator = helm
 	}
@@ -88,9 +88,9 @@ func checkPath(req *wire.Request) error {
 // chartFolder is the folder of the chart: the path itself, or the one folder in it when there is nothing else.
 //
 // A chart that Flux packs lies in a folder of the chart's name, and people forget to say so.
-func chartFolder(req *wire.Request) string {
+func chartFolder(req *wire.Request) (folder string, isChart bool) {
 	if _, isChart := req.Files[path.Join(req.Path, "Chart.yaml")]; isChart {
-		return req.Path
+		return req.Path, true
 	}
 	only := ""
 	for name := range req.Files {
@@ -103,15 +103,13 @@ func chartFolder(req *wire.Request) string {
 		}
 		first, _, isFolder := strings.Cut(inside, "/")
 		if !isFolder || (only != "" && first != only) {
-			return ""
+			return "", false
 		}
 		only = first
 	}
-	folder := path.Join(req.Path, only)
-	if _, isChart := req.Files[path.Join(folder, "Chart.yaml")]; !isChart {
-		return ""
-	}
-	return folder
+	folder = path.Join(req.Path, only)
+	_, isChart = req.Files[path.Join(folder, "Chart.yaml")]
+	return folder, isChart
 }
 
 func generate(req *wire.Request, ask host.Asker, uses host.Uses) ([]objects.Object, *wire.Chart, error) {
