@@ -10,14 +10,22 @@ from stellwerk.operators.btp import api as btp_api
 from stellwerk.operators.btp import assembled as btp
 from stellwerk.operators.btp import rights
 from stellwerk.operators.btp.settings import Settings
+from stellwerk.operators.component import api as component_api
+from stellwerk.operators.component import assembled as component
+from stellwerk.operators.component.settings import Settings as ComponentSettings
+from stellwerk.render.binary import renderer_path
+from stellwerk.render.downloads import Downloads
+from stellwerk.render.renderer import Renderer
 from stellwerk.runtime.process import Identity, Parts, run
 from stellwerk.runtime.settings import ProcessSettings
+from stellwerk.runtime.tasks import Closing
 
 
 def installation() -> list[JsonObject]:
     """What a cluster must have before our operators start: namespaces, kinds, service accounts and their rights."""
     namespace: JsonObject = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": btp_api.STANDARD_NAMESPACE}}
-    return [namespace, btp_api.DEFINITION.body(), *rights.manifests()]
+    definitions = [btp_api.DEFINITION, *component_api.DEFINITIONS]
+    return [namespace, *(definition.body() for definition in definitions), *rights.manifests()]
 
 
 async def run_btp(process: ProcessSettings, settings: Settings, environment: Mapping[str, str]) -> None:
@@ -32,5 +40,30 @@ async def run_btp(process: ProcessSettings, settings: Settings, environment: Map
 
     def install(parts: Parts) -> None:
         btp.install(parts.manager, resolved, environment, recorder=parts.recorder)
+
+    await run(process, identity, install)
+
+
+async def run_component(process: ProcessSettings, settings: ComponentSettings) -> None:
+    """Run the Component operator until SIGTERM or SIGINT.
+
+    Raises RendererMissing, LoginFailed and CannotListen before anything is done; LeadershipLost when another process
+    may lead by now.
+    """
+    renderer_path()
+    identity = Identity(component=component_api.RECONCILER, lease=component_api.LEASE_NAME)
+
+    def install(parts: Parts) -> None:
+        downloads, renderer = Downloads(), Renderer(renderer_path)
+        parts.manager.add_server("downloads", Closing(downloads.close))
+        parts.manager.add_server("renderer", Closing(renderer.close))
+        component.install(
+            parts.manager,
+            settings,
+            renderer=renderer,
+            downloads=downloads,
+            connect=parts.connect,
+            recorder=parts.recorder,
+        )
 
     await run(process, identity, install)

@@ -6,7 +6,8 @@ import asyncio
 import os
 import sys
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.request import urlopen
@@ -18,8 +19,10 @@ if TYPE_CHECKING:
     from stellwerk.kube.client import Client
     from stellwerk.kube.model import JsonObject
     from stellwerk.local.cluster import LocalCluster
+    from stellwerk.local.processes import Process
 
 BTP_PROCESS = "operator-btp"
+COMPONENT_PROCESS = "operator-component"
 DEMO_IMAGE = "stellwerk.local/sap-btp-service-operator:demo"
 """Pods are played here, so nobody ever pulls it."""
 START_SECONDS = 30.0
@@ -45,8 +48,11 @@ def operators(name: str) -> Step:
     """The step that starts the operators, each with the rights of its own service account, or finds them running."""
 
     def run(say: Callable[[str], None]) -> Done:
-        _start_btp(_cluster(name))
-        return Done("operators running (1)", "BTP Manager")
+        cluster = _cluster(name)
+        starting = [_start_btp(cluster), _start_component(cluster)]
+        for one in starting:
+            one.wait_ready()
+        return Done(f"operators running ({len(starting)})", ", ".join(one.title for one in starting))
 
     return Step("operators", run)
 
@@ -67,33 +73,76 @@ def _cluster(name: str) -> LocalCluster:
     return named(name)
 
 
-def _start_btp(cluster: LocalCluster) -> None:
-    from stellwerk.local.ports import free_port
+@dataclass(frozen=True, slots=True)
+class _Starting:
+    """An operator's process on its way to being ready; `process` None: it was running already."""
+
+    title: str
+    process: Process | None = None
+    port: int = 0
+
+    def wait_ready(self) -> None:
+        """Return when it is ready. Raises Failure with what it said last."""
+        deadline = time.monotonic() + START_SECONDS
+        while self.process is not None and not _answers(f"http://127.0.0.1:{self.port}/readyz"):
+            if self.process.exited_within(_POLL_SECONDS) or time.monotonic() > deadline:
+                raise Failure(
+                    f"the {self.title} did not start",
+                    cause=self.process.log_tail(3) or "it said nothing",
+                    fix=f"see {self.process.log}",
+                )
+
+
+def _start_btp(cluster: LocalCluster) -> _Starting:
     from stellwerk.operators.btp import rehearsal, rights
 
-    if cluster.process(BTP_PROCESS).is_running():
-        return
-    port = free_port()
     account = f"system:serviceaccount:kyma-system:{rights.ACCOUNT}"
     groups = ("system:serviceaccounts", "system:serviceaccounts:kyma-system")
+    environment = {"SAP_BTP_SERVICE_OPERATOR": DEMO_IMAGE}
+    return _started(
+        cluster,
+        "BTP Manager",
+        BTP_PROCESS,
+        ["btp", f"--kubeconfig={cluster.kubeconfig_for(account, groups)}"],
+        lambda: rehearsal.flags(rehearsal.copy_module(cluster.folder / "module")),
+        environment,
+    )
+
+
+def _start_component(cluster: LocalCluster) -> _Starting:
+    """As the original: whoever may create Components acts with the operator's rights, so these are everything."""
+    kubeconfig = cluster.kubeconfig_for("component-operator", ["system:masters"])
+    return _started(
+        cluster,
+        "Component operator",
+        COMPONENT_PROCESS,
+        ["component", f"--kubeconfig={kubeconfig}"],
+        lambda: ["--egress-allow-networks=127.0.0.0/8"],
+        {},
+    )
+
+
+def _started(
+    cluster: LocalCluster,
+    title: str,
+    process_name: str,
+    operator: Sequence[str],
+    flags: Callable[[], Sequence[str]],
+    environment: Mapping[str, str],
+) -> _Starting:
+    from stellwerk.local.ports import free_port
+
+    if cluster.process(process_name).is_running():
+        return _Starting(title)
+    port = free_port()
     arguments = [
-        *(sys.executable, "-m", "stellwerk.cli.main", "run", "btp"),
-        f"--kubeconfig={cluster.kubeconfig_for(account, groups)}",
+        *(sys.executable, "-m", "stellwerk.cli.main", "run", *operator),
         f"--health-probe-bind-address=127.0.0.1:{port}",
         "--metrics-bind-address=127.0.0.1:0",
         "--zap-encoder=console",
-        *rehearsal.flags(rehearsal.copy_module(cluster.folder / "module")),
+        *flags(),
     ]
-    environment = {**os.environ, "SAP_BTP_SERVICE_OPERATOR": DEMO_IMAGE}
-    process = cluster.start_companion(BTP_PROCESS, arguments, environment)
-    deadline = time.monotonic() + START_SECONDS
-    while not _answers(f"http://127.0.0.1:{port}/readyz"):
-        if process.exited_within(_POLL_SECONDS) or time.monotonic() > deadline:
-            raise Failure(
-                "the BTP Manager did not start",
-                cause=process.log_tail(3) or "it said nothing",
-                fix=f"see {process.log}",
-            )
+    return _Starting(title, cluster.start_companion(process_name, arguments, {**os.environ, **environment}), port)
 
 
 def _answers(url: str) -> bool:

@@ -9,22 +9,29 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
+from typing import Any
 
 import click
 
 from stellwerk.cli import settings
 from stellwerk.cli.errors import Failure
 from stellwerk.operators.btp import flags as btp
+from stellwerk.operators.component import flags as component
 from stellwerk.runtime import process_flags
 
 
 class GoCommand(click.Command):
     """A command that also takes `-chart-path=x` and `--leader-elect=false`."""
 
+    def __init__(self, name: str, normalised: Callable[[list[str]], list[str]], **attributes: Any) -> None:
+        """`normalised` brings Go's spellings into click's."""
+        super().__init__(name, **attributes)
+        self._normalised = normalised
+
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Bring Go's spellings into click's before parsing."""
-        return super().parse_args(ctx, btp.normalised_arguments(args))
+        return super().parse_args(ctx, self._normalised(args))
 
 
 @click.group("run")
@@ -45,15 +52,30 @@ def _run_btp(**flags: object) -> None:
         raise _failure("the BTP Manager", error) or error from None
 
 
+def _run_component(**flags: object) -> None:
+    from stellwerk import assembly
+    from stellwerk.runtime.process import configure_logs
+
+    process, settings = process_flags.from_flags(flags), component.from_flags(flags)
+    configure_logs(process, tty=False)
+    try:
+        _loop(assembly.run_component(process, settings))
+    except Exception as error:
+        raise _failure("the Component operator", error) or error from None
+
+
 def _failure(operator: str, error: BaseException) -> Failure | None:
     """What a person can do about the end of an operator; None for a fault of our own."""
     from stellwerk.operators.btp.assembled import MissingImage
+    from stellwerk.render.errors import RendererMissing
     from stellwerk.runtime.http import AddressInvalid, CannotListen
     from stellwerk.runtime.leader import LeadershipLost
 
     match error:
         case BaseExceptionGroup(exceptions=[only]):
             return _failure(operator, only)
+        case RendererMissing():
+            return Failure(f"cannot start {operator}", cause=str(error), fix="make control-plane, or a wheel with it")
         case MissingImage():
             fix = "set it to the image that the operand's Deployment shall run"
             return Failure(f"cannot start {operator}", cause=str(error), fix=fix)
@@ -69,9 +91,20 @@ def _failure(operator: str, error: BaseException) -> Failure | None:
 command.add_command(
     GoCommand(
         "btp",
+        btp.normalised_arguments,
         params=[*process_flags.options(), *btp.options()],
         callback=_run_btp,
         help="Run the BTP Manager: the kind BtpOperator.",
+    )
+)
+
+command.add_command(
+    GoCommand(
+        "component",
+        component.normalised_arguments,
+        params=[*process_flags.options(), *component.options()],
+        callback=_run_component,
+        help="Run the Component operator: the kinds Component and Blueprint.",
     )
 )
 

@@ -13,6 +13,7 @@ from stellwerk.operators.component.artifacts import Artifacts
 from stellwerk.operators.component.blueprints import BlueprintStore
 from stellwerk.operators.component.contents import Reader
 from stellwerk.operators.component.deployment import Deployer, Renders
+from stellwerk.operators.component.http_repositories import Poller
 from stellwerk.operators.component.reconcile import ComponentReconciler
 from stellwerk.operators.component.reporting import Reports, Watcher
 from stellwerk.operators.component.settings import DriftPolicy, Settings
@@ -92,6 +93,16 @@ def install(
     blueprints.install(manager, store, seen.components, recorder=recorder)
     manager.add_server("target clusters", targets)
     manager.add_controller(controller)
+    manager.add_controller(
+        Poller(
+            components=seen.components.store.all,
+            head=downloads.head,
+            rules=settings.egress,
+            wake=controller.queue.add,
+            interval_seconds=settings.http_repository_interval.total_seconds(),
+            clock=manager.clock,
+        )
+    )
     return ComponentOperator(controller, reconciler, seen, targets)
 
 
