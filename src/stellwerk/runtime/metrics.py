@@ -115,6 +115,14 @@ class Metrics:
         """A request to an API server ended. Code 0 means no answer, which client-go writes as `<error>`."""
         self._requests.labels(str(code) if code else "<error>", host, method).inc()
 
+    def requests_by_method(self) -> dict[str, float]:
+        """How many requests to API servers have ended so far, by HTTP method."""
+        counts: dict[str, float] = {}
+        for sample in (sample for family in self._requests.collect() for sample in family.samples):
+            if sample.name.endswith("_total"):
+                counts[sample.labels["method"]] = counts.get(sample.labels["method"], 0.0) + sample.value
+        return counts
+
     def forget_host(self, host: str) -> None:
         """A cluster is gone, and its series with it: hosts of remote clusters come and go without bound."""
         self._requests.remove_by_labels({"host": host})

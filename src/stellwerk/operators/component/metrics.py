@@ -1,0 +1,194 @@
+"""What the Component operator counts, under the original's names and labels.
+
+Counters are kept; all that belongs to one Component is held as a few words by its key and becomes series only when it
+is asked for. So the series of a Component vanish with it, the six states of one are never out of step, and the number
+of series has a limit: what a thousand dashboards do not need must not cost the memory of an operator.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+
+from prometheus_client import Counter, Gauge
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+from prometheus_client.metrics_core import Metric
+from prometheus_client.registry import Collector
+
+from stellwerk.kube.errors import StatusError
+from stellwerk.kube.names import ObjectKey
+from stellwerk.operators.component.api import CONTROLLER, Component
+from stellwerk.operators.component.api_status import READY, ComponentStatus, Phase, State
+from stellwerk.operators.component.errors import ComponentFailed
+from stellwerk.runtime import conditions
+from stellwerk.runtime.metrics import Metrics
+
+_log = logging.getLogger(__name__)
+
+PREFIX = "component_operator_runtime_"
+_OBJECT = ("controller", "group", "kind", "namespace", "name")
+_SETTLED = (Phase.Ready, Phase.Completed)
+
+
+@dataclass(frozen=True, slots=True)
+class _Facts:
+    """What is shown of one Component."""
+
+    state: State | None
+    ready: str
+    reason: str
+    suspended: bool
+    dependents: int
+    unready: int
+
+    @classmethod
+    def of(cls, component: Component, status: ComponentStatus) -> _Facts:
+        condition = conditions.find(status.conditions, READY)
+        return cls(
+            state=status.state,
+            ready=condition.status if condition else "Unknown",
+            reason=condition.reason if condition else "",
+            suspended=component.spec.suspend,
+            dependents=len(status.inventory),
+            unready=sum(item.phase not in _SETTLED for item in status.inventory),
+        )
+
+
+class ComponentMetrics(Collector):
+    """The numbers of one operator; a `reporting.Watcher`. `limit`: for how many Components series are kept."""
+
+    def __init__(self, limit: int, requests: Callable[[], Mapping[str, float]] = dict) -> None:
+        """`requests`: how many requests the process has sent to API servers, by HTTP method."""
+        self._limit = limit
+        self._requests = requests
+        self._facts: dict[ObjectKey, _Facts] = {}
+        self._left_out: set[ObjectKey] = set()
+        self._active_clients = 0
+        self._passes = _counter("reconcile_total", "Passes on Components", "controller")
+        self._errors = _counter("reconcile_errors_total", "Passes that failed", "controller", "type")
+        self._writes = dict.fromkeys(("create", "update", "delete"), 0)
+        self._created_clients = _counter("created_clients_total", "Clients that were made", "controller")
+        self._clients = Gauge(
+            f"{PREFIX}active_clients_total", "Clients that are in use", ("controller",), registry=None
+        )
+        self._passes.labels(CONTROLLER)
+        self._created_clients.labels(CONTROLLER)
+        self._clients.labels(CONTROLLER).set(0)
+
+    @classmethod
+    def registered(cls, metrics: Metrics, limit: int) -> ComponentMetrics:
+        """The numbers, added to a manager's."""
+        own = cls(limit, metrics.requests_by_method)
+        metrics.register(own)
+        return own
+
+    # ---- what happened
+
+    def told(self, component: Component, status: ComponentStatus) -> None:
+        """A pass has ended with this status."""
+        self._passes.labels(CONTROLLER).inc()
+        key = component.key
+        if key in self._facts or len(self._facts) < self._limit:
+            self._left_out.discard(key)
+            self._facts[key] = _Facts.of(component, status)
+        else:
+            self._leave_out(key)
+
+    def failed(self, error: Exception) -> None:
+        """A pass has failed; one that only waits for something has not."""
+        if isinstance(error, ComponentFailed) and error.retriable:
+            return
+        self._errors.labels(CONTROLLER, _type(error)).inc()
+
+    def carried(self, component: Component, created: int, updated: int, deleted: int) -> None:
+        """Objects were written."""
+        for action, count in (("create", created), ("update", updated), ("delete", deleted)):
+            self._writes[action] += count
+
+    def clients(self, active: int) -> None:
+        """So many clients are in use now."""
+        if active > self._active_clients:
+            self._created_clients.labels(CONTROLLER).inc(active - self._active_clients)
+        self._active_clients = active
+        self._clients.labels(CONTROLLER).set(active)
+
+    def forget(self, key: ObjectKey) -> None:
+        """The Component is gone, and its series with it."""
+        self._facts.pop(key, None)
+        self._left_out.discard(key)
+
+    def _leave_out(self, key: ObjectKey) -> None:
+        if self._limit and not self._left_out:
+            _log.warning("metrics of single Components are kept for %d of them (--object-metrics-limit)", self._limit)
+        self._left_out.add(key)
+
+    # ---- what a scrape reads
+
+    def collect(self) -> Iterator[Metric]:
+        """The families as they are now."""
+        for counter in (self._passes, self._errors, self._created_clients):
+            yield from counter.collect()
+        yield from self._clients.collect()
+        yield from self._calls()
+        yield from self._objects()
+
+    def _calls(self) -> Iterator[Metric]:
+        requests = self._requests()
+        by_method = CounterMetricFamily(f"{PREFIX}requests", "Requests to API servers", labels=("controller", "method"))
+        for method, count in sorted(requests.items()):
+            by_method.add_metric((CONTROLLER, method), count)
+        by_action = CounterMetricFamily(
+            f"{PREFIX}operations", "What was done with objects", labels=("controller", "action")
+        )
+        for action, count in {"read": requests.get("GET", 0.0), **self._writes}.items():
+            by_action.add_metric((CONTROLLER, action), count)
+        yield by_method
+        yield by_action
+
+    def _objects(self) -> Iterator[Metric]:
+        states = GaugeMetricFamily(
+            f"{PREFIX}component_state", "1 for the state that a Component is in", labels=(*_OBJECT, "state")
+        )
+        dependents = GaugeMetricFamily(f"{PREFIX}dependents_total", "Objects of a Component", labels=_OBJECT)
+        unready = GaugeMetricFamily(
+            f"{PREFIX}unready_dependents_total", "Objects of a Component that are not ready", labels=_OBJECT
+        )
+        info = GaugeMetricFamily(
+            "component_operator_resource_info",
+            "How a Component is, as labels; always 1",
+            labels=("kind", "namespace", "name", "ready", "reason", "suspended"),
+        )
+        for key, facts in self._facts.items():
+            labels = _labels(key)
+            for state in State:
+                states.add_metric((*labels, state), float(state is facts.state))
+            dependents.add_metric(labels, facts.dependents)
+            unready.add_metric(labels, facts.unready)
+            suspended = str(facts.suspended).lower()
+            info.add_metric((Component.__name__, *key, facts.ready, facts.reason, suspended), 1.0)
+        yield from (states, dependents, unready, info)
+        yield GaugeMetricFamily(
+            "component_operator_objects_without_metrics",
+            "Components beyond the limit of metrics for single ones",
+            value=len(self._left_out),
+        )
+
+
+def _labels(key: ObjectKey) -> tuple[str, ...]:
+    gvk = Component.resource.gvk
+    return CONTROLLER, gvk.group, gvk.kind, key.namespace, key.name
+
+
+def _type(error: BaseException) -> str:
+    """The HTTP status that an API server answered with, else `other`; looked for among the causes, too."""
+    seen: BaseException | None = error
+    while seen is not None:
+        if isinstance(seen, StatusError) and seen.code:
+            return str(seen.code)
+        seen = seen.__cause__
+    return "other"
+
+
+def _counter(name: str, help_text: str, *labels: str) -> Counter:
+    return Counter(f"{PREFIX}{name}", help_text, labels, registry=None)
