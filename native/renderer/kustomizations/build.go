@@ -4,9 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"path"
-	"regexp"
-	"strings"
 
 	"sigs.k8s.io/kustomize/api/krusty"
 	"sigs.k8s.io/kustomize/api/resmap"
@@ -33,12 +30,11 @@ func (s *stage) build(base string) ([]objects.Object, error) {
 	if err := s.checkAliases(); err != nil {
 		return nil, err
 	}
-	asked := s.askForOrigins(base)
 	built, err := s.kustomize(base)
 	if err != nil {
 		return nil, s.buildFailed(base, err)
 	}
-	return s.collect(base, built, asked)
+	return s.collect(base, built)
 }
 
 // isEmpty tells whether the kustomization says nothing at all, which kustomize takes for a mistake.
@@ -103,75 +99,24 @@ func (s *stage) hasSchema() bool {
 	return s.anyKustomization(func(content []byte) bool { return bytes.Contains(content, []byte("openapi")) })
 }
 
-const originKey = "config.kubernetes.io/origin"
-
-// blockStyle is a kustomization to which a line can be added at the end.
-var blockStyle = regexp.MustCompile(`(?m)\A(?:\s*#.*\n|---[ \t]*\n|\n)*[A-Za-z]+:`)
-
-// askForOrigins makes kustomize note where each object was written, where the kustomization leaves that open.
-func (s *stage) askForOrigins(base string) bool {
-	file := s.kustomizationIn(base)
-	content := s.files.files[file]
-	if !blockStyle.Match(content) || bytes.Contains(content, []byte("buildMetadata")) || bytes.Contains(content, []byte("\n---")) ||
-		bytes.Contains(content, []byte("\n...")) {
-		return false
-	}
-	s.files.files[file] = append(bytes.Clone(content), "\nbuildMetadata: [originAnnotations]\n"...)
-	return true
-}
-
-func (s *stage) collect(base string, built resmap.ResMap, asked bool) ([]objects.Object, error) {
+func (s *stage) collect(base string, built resmap.ResMap) ([]objects.Object, error) {
+	origins := s.findOrigins(base)
 	var found []objects.Object
 	for _, one := range built.Resources() {
+		origin := origins.of(one)
 		body, err := nodes.Object(one.YNode())
 		if err != nil {
-			return nil, s.malformed(base, one, err)
+			return nil, malformed(origin, one, err)
 		}
-		found = append(found, objects.Object{Body: body, Origin: s.takeOrigin(base, body, asked)})
+		found = append(found, objects.Object{Body: body, Origin: origin})
 	}
 	return found, nil
 }
 
-func (s *stage) malformed(base string, one *resource.Resource, err error) *wire.Error {
-	origin := s.readOrigin(base, one.GetAnnotations()[originKey])
-	failure := &wire.Error{Kind: wire.InvalidManifest, File: origin, Message: fmt.Sprintf("%s %s %s", one.GetKind(), one.GetName(), err)}
+func malformed(origin string, one *resource.Resource, err error) *wire.Error {
+	message := fmt.Sprintf("%s %s %s", one.GetKind(), one.GetName(), err)
 	if origin != "" {
-		failure.Message = origin + ": " + failure.Message
+		message = origin + ": " + message
 	}
-	return failure
-}
-
-// takeOrigin reads the note, and removes it where it is ours.
-func (s *stage) takeOrigin(base string, body map[string]any, asked bool) string {
-	metadata, _ := body["metadata"].(map[string]any)
-	annotations, _ := metadata["annotations"].(map[string]any)
-	text, _ := annotations[originKey].(string)
-	if asked {
-		delete(annotations, originKey)
-		if annotations != nil && len(annotations) == 0 {
-			delete(metadata, "annotations")
-		}
-	}
-	return s.readOrigin(base, text)
-}
-
-func (s *stage) readOrigin(base, text string) string {
-	var note struct {
-		Path         string `yaml:"path"`
-		ConfiguredIn string `yaml:"configuredIn"`
-		ConfiguredBy struct {
-			Kind string `yaml:"kind"`
-		} `yaml:"configuredBy"`
-	}
-	if yaml.Unmarshal([]byte(text), &note) != nil {
-		return ""
-	}
-	switch {
-	case note.Path != "":
-		return s.origin(strings.TrimPrefix(path.Join("/", base, note.Path), "/"))
-	case note.ConfiguredIn != "":
-		return s.origin(strings.TrimPrefix(path.Join("/", base, note.ConfiguredIn), "/")) + " (" + note.ConfiguredBy.Kind + ")"
-	default:
-		return ""
-	}
+	return &wire.Error{Kind: wire.InvalidManifest, File: origin, Message: message}
 }

@@ -17,6 +17,7 @@ type memory struct {
 	filesys.FileSystem
 	files   map[string][]byte // by absolute path
 	folders map[string]bool
+	read    []string // what was read, in order
 }
 
 func newMemory() *memory {
@@ -39,6 +40,7 @@ func (m *memory) addFolder(folder string) {
 func (m *memory) ReadFile(name string) ([]byte, error) {
 	name = clean(name)
 	if content, there := m.files[name]; there {
+		m.read = append(m.read, name)
 		return content, nil
 	}
 	if m.folders[name] {

@@ -177,7 +177,7 @@ func TestOriginsNameTheFileInTheArtifact(t *testing.T) {
 		}
 	}
 	same(t, origins, map[string]string{
-		"c": "base/deep/c.yaml", "own": "over/own.yaml.tpl", "made": "over/kustomization.yaml (ConfigMapGenerator)"})
+		"c": "base/deep/c.yaml", "own": "over/own.yaml.tpl", "made": "over/kustomization.yaml"})
 }
 
 func TestOriginAnnotationsThatAreAskedForStay(t *testing.T) {

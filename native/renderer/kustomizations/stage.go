@@ -46,6 +46,8 @@ func (s *stage) add(one *kustomization, files []rendered) error {
 
 var kustomizationNames = []string{"kustomization.yaml", "kustomization.yml", "Kustomization"}
 
+func isKustomization(file string) bool { return slices.Contains(kustomizationNames, path.Base(file)) }
+
 func (s *stage) kustomizationIn(folder string) string {
 	for _, name := range kustomizationNames {
 		if full := path.Join("/", folder, name); s.files.files[full] != nil {
@@ -59,7 +61,7 @@ func (s *stage) kustomizationIn(folder string) string {
 func generated(files []rendered) []byte {
 	var nested []string
 	for _, file := range files {
-		if slices.Contains(kustomizationNames, path.Base(file.name)) {
+		if isKustomization(file.name) {
 			nested = append(nested, path.Dir(file.name))
 		}
 	}
@@ -107,7 +109,7 @@ func hidden(name string) bool {
 
 func (s *stage) anyKustomization(has func(content []byte) bool) bool {
 	for file, content := range s.files.files {
-		if slices.Contains(kustomizationNames, path.Base(file)) && has(content) {
+		if isKustomization(file) && has(content) {
 			return true
 		}
 	}
