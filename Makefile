@@ -43,7 +43,7 @@ control-plane: $(READY) ## build the local Kubernetes and the renderer (8 minute
 	@$(BIN)/python -m stellwerk.local build
 
 clean: ## remove the local system and everything made here
-	-test ! -x $(BIN)/python || $(BIN)/python -m stellwerk.local down
+	-test ! -x $(BIN)/stellwerk || $(BIN)/stellwerk down --yes
 	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis dist build
 
 $(READY): requirements.lock pyproject.toml

@@ -8,10 +8,11 @@ from __future__ import annotations
 from pathlib import Path
 
 from stellwerk.kube.crd import Definition, to_yaml
-from stellwerk.operators.btp import api, flags, operand, reasons, rights
+from stellwerk.operators.btp import api, flags, operand, reasons, rights, topics
 from stellwerk.operators.component import api as component_api
 from stellwerk.operators.component import flags as component_flags
 from stellwerk.operators.component import reasons as component_reasons
+from stellwerk.runtime.topics import page
 
 ROOT = Path(__file__).resolve().parent.parent
 HEADER = "# Made by `make generate`; do not edit.\n"
@@ -34,6 +35,7 @@ def _btp() -> dict[Path, str]:
         Path("deploy/rbac/btp-manager.yaml"): HEADER + rights.as_yaml(),
         Path("docs/reference/reasons/btp.md"): reasons.page(),
         Path("docs/reference/settings/btp.md"): flags.page(),
+        Path("docs/reference/topics/btp.md"): page("About a BtpOperator", topics.TOPICS),
     }
 
 

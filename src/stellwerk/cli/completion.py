@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
 BUDGET_SECONDS = 0.2
-SHELLS = ("bash", "zsh", "fish")
+SHELLS = ("bash", "zsh", "fish", "powershell")
 
 
 @click.command("completion")
@@ -25,10 +25,14 @@ SHELLS = ("bash", "zsh", "fish")
 def command(shell: str) -> None:
     """Print the completion script for a shell.
 
-    Load it in the shell's start file, for example: eval "$(stellwerk completion bash)"
+    Load it in the shell's start file, for example: eval "$(stellwerk completion bash)"; in PowerShell's $PROFILE:
+    stellwerk completion powershell | Out-String | Invoke-Expression
     """
     from click.shell_completion import get_completion_class
 
+    from stellwerk.cli import powershell
+
+    powershell.register()
     script = get_completion_class(shell)
     assert script is not None
     # Not `source()`: for bash that starts the bash of this machine, to warn about old versions.

@@ -4,22 +4,27 @@ from __future__ import annotations
 
 import click
 
-from stellwerk.cli import settings
+from stellwerk.cli import confirm, settings
 
 
 @click.command("down")
 @click.option("--name", default="local", show_default=True, help="Which local system.")
 @click.option("--keep-data", is_flag=True, help="Stop it only; the next `up` goes on where it ended.")
+@click.option("--yes", "-y", is_flag=True, help="Do not ask whether the data may go.")
 @settings.general
-def command(name: str, keep_data: bool) -> None:
+def command(name: str, keep_data: bool, yes: bool) -> None:
     """Stop the local system and remove its data.
 
-    It does not ask: what `up` makes in seconds is not worth a question, and scripts end with this.
+    It asks before data goes, unless --yes is given; where nobody can be asked, it then does nothing.
     """
     from stellwerk.local.cluster import named
 
     cluster = named(name)
     if keep_data:
         cluster.stop()
-    else:
-        cluster.down()
+        return
+    if not cluster.folder.exists():
+        settings.say(f"There is no local system {name!r}.")
+        return
+    confirm.removal(f"the local system {name!r} with all its data", yes=yes)
+    cluster.down()

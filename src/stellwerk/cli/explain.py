@@ -1,10 +1,11 @@
-"""`stellwerk explain`: the page of one reason, from the catalogues that the operators themselves write from."""
+"""`stellwerk explain`: the page of a reason or a topic, from the catalogues that the operators themselves use."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Protocol
 
 import click
@@ -15,6 +16,12 @@ from stellwerk.cli.text import Style
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
+
+    from stellwerk.runtime.topics import Topic
+
+
+_WIDTH = 100
+"""Letters of a line of running text: what people still read with ease."""
 
 
 class Meaning(Protocol):
@@ -45,35 +52,43 @@ class Entry:
     meaning: Meaning
 
 
-def complete_reason(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Reasons that begin so, whatever the case."""
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """One topic of one kind."""
+
+    kind: str
+    name: str
+    topic: Topic
+
+
+def complete_word(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Topics and reasons that begin so, whatever the case."""
     from click.shell_completion import CompletionItem
 
-    return [
-        CompletionItem(entry.reason, help=entry.kind)
-        for entry in catalogue()
-        if entry.reason.lower().startswith(incomplete.lower())
-    ]
+    words = [(subject.name, subject.kind) for subject in topics()]
+    words += [(entry.reason, entry.kind) for entry in catalogue()]
+    return [CompletionItem(word, help=kind) for word, kind in words if word.lower().startswith(incomplete.lower())]
 
 
 @click.command("explain")
-@click.argument("reason", required=False, default="", shell_complete=complete_reason)
+@click.argument("word", metavar="[TOPIC|REASON]", required=False, default="", shell_complete=complete_word)
 @settings.general
-def command(reason: str) -> None:
-    """Explain a reason: meaning, causes, how to check and fix.
+def command(word: str) -> None:
+    """Explain a topic, or a reason: meaning, causes, how to check and fix.
 
-    REASON is the word that a condition or an Event shows, such as MissingSecret; its case does not matter. Without it,
-    all reasons are listed.
+    A reason is the word that a condition or an Event shows, such as MissingSecret; a topic is a subject such as
+    credentials. Case does not matter. Without a word, all of them are listed.
     """
     style = settings.current().style()
-    entries = list(catalogue())
-    if not reason:
-        settings.show(overview(entries))
+    entries, subjects = list(catalogue()), list(topics())
+    if not word:
+        settings.show([*list_of_topics(subjects), "", *overview(entries)])
         return
-    found = [entry for entry in entries if entry.reason.lower() == reason.lower()]
-    if not found:
-        raise _unknown(reason, entries)
-    settings.show(["\n\n".join("\n".join(page(entry, style)) for entry in found)])
+    pages = [topic_page(one, style) for one in subjects if one.name.lower() == word.lower()]
+    pages += [page(entry, style) for entry in entries if entry.reason.lower() == word.lower()]
+    if not pages:
+        raise _unknown(word, [*(one.name for one in subjects), *(entry.reason for entry in entries)])
+    settings.show(["\n\n".join("\n".join(lines) for lines in pages)])
 
 
 def catalogue() -> Iterator[Entry]:
@@ -82,6 +97,41 @@ def catalogue() -> Iterator[Entry]:
         meanings: Mapping[str, Meaning] = import_module(f"stellwerk.operators.{row.operator}.reasons").MEANINGS
         for reason, meaning in meanings.items():
             yield Entry(row.resource.kind, str(reason), meaning)
+
+
+def topics() -> Iterator[Subject]:
+    """All topics of all our kinds; an operator may have none."""
+    for row in kinds.OWN:
+        module = f"stellwerk.operators.{row.operator}.topics"
+        if find_spec(module) is None:
+            continue
+        found: Mapping[str, Topic] = import_module(module).TOPICS
+        for name, topic in found.items():
+            yield Subject(row.resource.kind, name, topic)
+
+
+def list_of_topics(subjects: Sequence[Subject]) -> list[str]:
+    """A line for each topic."""
+    from stellwerk.cli import text
+
+    rows = [[subject.kind, subject.name, subject.topic.about] for subject in subjects]
+    return text.table([text.Column(title) for title in ("KIND", "TOPIC", "ABOUT")], rows)
+
+
+def topic_page(subject: Subject, style: Style) -> list[str]:
+    """All there is to say about a topic."""
+    from textwrap import wrap
+
+    topic = subject.topic
+    lines = [f"{style.painted(subject.name, 'strong')}  ({subject.kind}: {topic.about})"]
+    for paragraph in topic.text:
+        lines += ["", *wrap(paragraph, _WIDTH, break_on_hyphens=False, break_long_words=False)]
+    if topic.rows:
+        longest = max(len(name) for name, _ in topic.rows)
+        lines += ["", *(f"  {name:<{longest}}  {text}" for name, text in topic.rows)]
+    if topic.commands:
+        lines += ["", "Commands:", *(f"  {command}" for command in topic.commands)]
+    return lines
 
 
 def overview(entries: Sequence[Entry]) -> list[str]:
@@ -106,13 +156,13 @@ def page(entry: Entry, style: Style) -> list[str]:
     return lines
 
 
-def _unknown(reason: str, entries: Sequence[Entry]) -> Failure:
+def _unknown(word: str, known: Sequence[str]) -> Failure:
     from difflib import get_close_matches
 
-    by_lower = {entry.reason.lower(): entry.reason for entry in entries}
-    near = [by_lower[word] for word in get_close_matches(reason.lower(), by_lower, n=3, cutoff=0.5)]
+    by_lower = {one.lower(): one for one in known}
+    near = [by_lower[one] for one in get_close_matches(word.lower(), by_lower, n=3, cutoff=0.5)]
     return Failure(
-        f"there is no reason {reason!r}",
+        f"there is no reason and no topic {word!r}",
         cause=f"near to it: {', '.join(near)}" if near else "no operator of ours uses this word",
         fix="stellwerk explain lists all",
         code=Exit.USAGE,

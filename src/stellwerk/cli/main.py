@@ -43,6 +43,10 @@ def _guarded(arguments: Sequence[str]) -> int:
 
     _tolerate_unwritable(sys.stdout)
     _tolerate_unwritable(sys.stderr)
+    if os.environ.get("_STELLWERK_COMPLETE", "").startswith("powershell"):
+        from stellwerk.cli import powershell
+
+        powershell.register()
     try:
         ended = command.main(list(arguments), prog_name=PROGRAM, standalone_mode=False)
         return ended if isinstance(ended, int) else Exit.DONE

@@ -37,7 +37,7 @@ VERBS: Mapping[str, Verb] = {
     "status": Verb("Show how one object is doing, or the local system.", "Look"),
     "why": Verb("Tell why an object is not ready, down to the root cause.", "Look"),
     "events": Verb("List Events, newest last.", "Look"),
-    "explain": Verb("Explain a reason: meaning, causes, how to check and fix.", "Help"),
+    "explain": Verb("Explain a topic, or a reason: meaning, causes, how to check and fix.", "Help"),
     "version": Verb("Print the versions of stellwerk and of the cluster.", "Help"),
     "completion": Verb("Print the completion script for a shell.", "Help"),
 }

@@ -55,5 +55,6 @@ def test_up_says_where_it_runs_status_agrees_and_down_ends_it(stellwerk: Type) -
     assert status.stdout.splitlines()[0].split()[-1] == first.split()[-1]
     assert "✗" not in status.stdout
 
-    assert stellwerk("down").returncode == 0
+    assert stellwerk("down").returncode == 2, "nobody said yes"
+    assert stellwerk("down", "--yes").returncode == 0
     assert stellwerk("status").returncode == 1

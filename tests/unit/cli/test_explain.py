@@ -7,7 +7,10 @@ import pytest
 from stellwerk.cli import explain
 from stellwerk.cli.main import run
 from stellwerk.cli.text import Style
+from stellwerk.operators.btp import api, settings
+from stellwerk.operators.btp.credentials import REQUIRED_KEYS
 from stellwerk.operators.btp.reasons import MEANINGS
+from stellwerk.operators.btp.topics import TOPICS
 
 
 def test_every_reason_has_a_page_with_its_meaning() -> None:
@@ -24,14 +27,41 @@ def test_a_reason_is_found_whatever_its_case(word: str, capsys: pytest.CaptureFi
     assert capsys.readouterr().out.startswith("MissingSecret  (BtpOperator, state Warning)")
 
 
-def test_without_a_reason_all_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
+def test_without_a_word_all_topics_and_reasons_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["explain"]) == 0
-    lines = capsys.readouterr().out.splitlines()
-    assert len(lines) == 1 + len(MEANINGS)
+    topics, reasons = capsys.readouterr().out.split("\n\n")
+    assert [line.split()[1] for line in topics.splitlines()[1:]] == [subject.name for subject in explain.topics()]
+    assert len(reasons.splitlines()) == 1 + len(list(explain.catalogue()))
+
+
+@pytest.mark.parametrize("name", TOPICS)
+def test_every_topic_has_a_page_that_fits_a_terminal_and_names_commands(
+    name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["explain", name.upper()]) == 0
+    shown = capsys.readouterr().out
+    assert shown.startswith(f"{name}  (BtpOperator: {TOPICS[name].about})")
+    assert all(f"\n  {command}" in shown for command in TOPICS[name].commands)
+    running_text = [line for line in shown.splitlines()[1:] if not line.startswith("  ")]
+    assert max(map(len, running_text)) <= 100
+
+
+def test_a_topic_tells_the_names_that_the_operator_uses(capsys: pytest.CaptureFixture[str]) -> None:
+    run(["explain", "credentials"])
+    run(["explain", "tunables"])
+    run(["explain", "deletion"])
+    shown = capsys.readouterr().out
+    for name in (*REQUIRED_KEYS, *settings.TUNABLES, api.FORCE_DELETE_LABEL, api.BROKER_NAME):
+        assert name in shown
 
 
 def test_an_unknown_reason_is_answered_with_the_nearest(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["explain", "MisingSecret"]) == 2
     shown = capsys.readouterr().err.splitlines()
-    assert shown[0] == "Error:   there is no reason 'MisingSecret'"
+    assert shown[0] == "Error:   there is no reason and no topic 'MisingSecret'"
     assert "MissingSecret" in shown[1]
+
+
+def test_a_mistyped_topic_is_answered_with_the_nearest(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["explain", "credential"]) == 2
+    assert "near to it: credentials" in capsys.readouterr().err

@@ -1,0 +1,86 @@
+"""Nothing is removed that nobody wanted removed."""
+
+from __future__ import annotations
+
+import os
+import pty
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+COMMAND = [sys.executable, "-m", "stellwerk.cli.main", "down", "--name", "asked"]
+
+
+@pytest.fixture
+def system(tmp_path: Path) -> Path:
+    """The folder of a local system that does not run."""
+    folder = tmp_path / "asked"
+    (folder / "data").mkdir(parents=True)
+    return folder
+
+
+def environment(system: Path) -> dict[str, str]:
+    return {**os.environ, "STELLWERK_STATE": str(system.parent), "LC_ALL": "C.UTF-8"}
+
+
+def down(system: Path, *more: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [*COMMAND, *more],
+        env=environment(system),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=False,
+    )
+
+
+def at_a_terminal(system: Path, answer: str) -> tuple[int, str]:
+    """Types an answer, as a person would. Returns the exit code and what the screen shows."""
+    terminal, side = pty.openpty()
+    process = subprocess.Popen(COMMAND, env=environment(system), stdin=side, stdout=side, stderr=side)
+    os.close(side)
+    os.write(terminal, f"{answer}\n".encode())
+    code, shown = process.wait(timeout=30), b""
+    try:
+        while part := os.read(terminal, 4096):
+            shown += part
+    except OSError:  # the other side is closed
+        pass
+    os.close(terminal)
+    return code, shown.decode()
+
+
+def test_without_a_terminal_and_without_yes_it_refuses(system: Path) -> None:
+    done = down(system)
+    assert done.returncode == 2
+    assert "nobody can be asked here" in done.stderr
+    assert "--yes" in done.stderr
+    assert system.exists()
+
+
+def test_yes_removes_without_a_question(system: Path) -> None:
+    assert down(system, "--yes").returncode == 0
+    assert not system.exists()
+
+
+def test_keeping_the_data_needs_no_question(system: Path) -> None:
+    assert down(system, "--keep-data").returncode == 0
+    assert system.exists()
+
+
+def test_where_nothing_is_nothing_is_asked(system: Path) -> None:
+    (system / "data").rmdir()
+    system.rmdir()
+    done = down(system)
+    assert done.returncode == 0
+    assert "There is no local system" in done.stderr
+
+
+@pytest.mark.parametrize(("answer", "code", "stays"), [("y", 0, False), ("n", 1, True), ("", 1, True)])
+def test_a_person_is_asked(system: Path, answer: str, code: int, stays: bool) -> None:
+    ended, shown = at_a_terminal(system, answer)
+    assert "Remove the local system 'asked' with all its data? [y/N]" in shown
+    assert (ended, system.exists()) == (code, stays)
