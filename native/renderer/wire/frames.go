@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"math"
 )
 
 // firstBytes is how much room a frame gets before its bytes have come: a length is a claim, not memory.
@@ -90,8 +89,8 @@ func number(text json.Number) any {
 		return whole
 	}
 	float, err := text.Float64()
-	if err != nil && !math.IsInf(float, 0) {
-		return text.String()
+	if err != nil {
+		return text.String() // beyond all bounds, and JSON knows no infinity
 	}
 	return float
 }
