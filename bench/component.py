@@ -1,0 +1,289 @@
+"""Component operator: many Components of ten ConfigMaps each, beside what the API server allows.
+
+Three stories, each timed from the first request of the user until the last Component shows its end: all Components are
+created and become Ready; their common source gets a new revision with the same content; all are deleted. The limit
+is a bare aiohttp loop that creates as many ConfigMaps, by server-side apply, on the same server in the same run. The
+operator is a process of its own, the renderer a child of it; both are in the figure for memory.
+
+    python bench/component.py [--sizes 100,500,2000]
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import os
+import sys
+import time
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+import aiohttp
+import uvloop
+
+from stellwerk.api import flux
+from stellwerk.api.apiextensions import CustomResourceDefinition
+from stellwerk.api.core import Namespace
+from stellwerk.kube.client import Client
+from stellwerk.kube.config import ClusterConfig
+from stellwerk.kube.model import JsonObject, Kind, encode_json, metadata_of, unstructured
+from stellwerk.kube.names import ObjectKey
+from stellwerk.kube.patch import MergePatch
+from stellwerk.kube.watch import Changed, Removed, Synced, Watcher
+from stellwerk.local.cluster import LocalCluster, named
+from stellwerk.local.components import Options
+from stellwerk.operators.component.api import DEFINITIONS, Component
+from stellwerk.testing.artifacts import ArtifactServer, Published
+from stellwerk.testing.cluster import AuditLog
+from stellwerk.testing.operator_process import OperatorProcess, free_port
+
+X = TypeVar("X")
+K = TypeVar("K", bound=Kind)
+
+NAMESPACE = "bench"
+OBJECTS = 10
+CONCURRENCY = 32
+USER = "component-operator"
+TARGETS = {"to Ready": "at most 4.0 times the limit", "new revision": "at most 3 s", "to gone": "at most 6 s"}
+ORIGINAL = {"to Ready": "40.0 s, 87 each", "new revision": "14.6 s, 20 each", "to gone": "25.0 s, 43 each"}
+"""For 500 Components, on a machine of the same size; compare ratios."""
+FILES = {
+    f"{number}.yaml": "apiVersion: v1\nkind: ConfigMap\nmetadata:\n"
+    f"  name: {{{{ name }}}}-{number}\ndata:\n  number: '{number}'\n"
+    for number in range(OBJECTS)
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """One story."""
+
+    seconds: float
+    requests: int
+
+
+async def run(cluster: LocalCluster, sizes: Sequence[int]) -> None:
+    """Measure every size, and print the figures."""
+    config = ClusterConfig.load(cluster.kubeconfig)
+    async with Client.connect(config, field_manager="bench") as client, ArtifactServer() as server:
+        await install(client)
+        for size in sizes:
+            limit = await bare(config, client, size * OBJECTS)
+            print(f"{size} Components x {OBJECTS} ConfigMaps; limit: {limit:.2f} s for {size * OBJECTS} applies")
+            async with operator(cluster) as process:
+                await process.start()
+                figures = await stories(cluster, client, server, size)
+                memory = resident_mb(process.pid)
+            for name, figure in figures.items():
+                print(
+                    f"  {name:13} {figure.seconds:6.2f} s  {figure.seconds / limit:4.1f} x limit  "
+                    f"{figure.requests / size:5.1f} requests each  {figure.seconds / size * 1e3:5.1f} ms each"
+                    + (f"   target {TARGETS[name]}; original {ORIGINAL[name]}" if size == 500 else "")
+                )
+            print(f"  memory        {memory:6.0f} MB resident, renderer included (target 150)")
+
+
+async def install(client: Client) -> None:
+    """What an administrator installs."""
+    target = unstructured(CustomResourceDefinition.resource)
+    for body in (*(one.body() for one in DEFINITIONS), git_repositories()):
+        await client.apply(target, body)
+    await until(
+        client,
+        CustomResourceDefinition,
+        lambda seen: len(seen) > len(DEFINITIONS) and all(one.is_established for one in seen),
+    )
+    await client.apply(Namespace, {"metadata": {"name": NAMESPACE}})
+
+
+def git_repositories() -> JsonObject:
+    """The kind, without its schema."""
+    resource = flux.GitRepository.resource
+    free: JsonObject = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+    version: JsonObject = {
+        "name": resource.version,
+        "served": True,
+        "storage": True,
+        "subresources": {"status": {}},
+        "schema": {"openAPIV3Schema": {"type": "object", "properties": {"spec": free, "status": free}}},
+    }
+    names: JsonObject = {"kind": resource.kind, "plural": resource.plural}
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": resource.group_resource},
+        "spec": {"group": resource.group, "scope": "Namespaced", "names": names, "versions": [version]},
+    }
+
+
+# ---- the stories
+
+
+async def stories(cluster: LocalCluster, client: Client, server: ArtifactServer, size: int) -> dict[str, Figure]:
+    """All three, one after the other."""
+    names = [f"comp-{number}" for number in range(size)]
+    await offer(client, server.publish("files.tar.gz", FILES, revision="r1"))
+
+    async def created() -> None:
+        await together(names, lambda name: client.apply(Component, component(name)))
+        await until(client, Component, lambda seen: len(seen) == size and all(at(one, "r1") for one in seen))
+
+    async def moved_on() -> None:
+        await offer(client, server.publish("files.tar.gz", FILES, revision="r2"))
+        await until(client, Component, lambda seen: all(at(one, "r2") for one in seen))
+
+    async def gone() -> None:
+        await together(names, lambda name: client.delete(metadata_of(Component), name, NAMESPACE))
+        await until(client, Component, lambda seen: not seen)
+
+    await warm(client)
+    stories = {"to Ready": created, "new revision": moved_on, "to gone": gone}
+    return {name: await measured(cluster, story) for name, story in stories.items()}
+
+
+async def warm(client: Client) -> None:
+    """One Component through its whole life: the operator's watches are open and its renderer is started."""
+    await client.apply(Component, component("warm"))
+    await until(client, Component, lambda seen: any(at(one, "r1") for one in seen))
+    await client.delete(metadata_of(Component), "warm", NAMESPACE)
+    await until(client, Component, lambda seen: not seen)
+
+
+def component(name: str) -> JsonObject:
+    return {
+        "metadata": {"name": name, "namespace": NAMESPACE},
+        "spec": {"sourceRef": {"fluxGitRepository": {"name": "files"}}},
+    }
+
+
+def at(component: Component, revision: str) -> bool:
+    return component.is_ready and component.status.last_applied_revision == revision
+
+
+async def offer(client: Client, artifact: Published) -> None:
+    """The source with its artifact, as a source-controller would show it."""
+    body: JsonObject = {"metadata": {"name": "files", "namespace": NAMESPACE}, "spec": {"url": artifact.url}}
+    written = await client.apply(flux.GitRepository, body)
+    ready: JsonObject = {"type": "Ready", "status": "True", "observedGeneration": written.metadata.generation}
+    found: JsonObject = {"url": artifact.url, "digest": artifact.digest, "revision": artifact.revision}
+    patch = MergePatch({"status": {"conditions": [ready], "artifact": found}})
+    await client.patch(metadata_of(flux.GitRepository), "files", NAMESPACE, patch, subresource="status")
+
+
+async def measured(cluster: LocalCluster, story: Callable[[], Awaitable[None]]) -> Figure:
+    audit = AuditLog(cluster)
+    began = time.perf_counter()
+    await story()
+    seconds = time.perf_counter() - began
+    return Figure(seconds, len(audit.entries(lambda entry: entry.user == USER and entry.verb != "watch")))
+
+
+# ---- the limit
+
+
+async def bare(config: ClusterConfig, client: Client, count: int) -> float:
+    """Seconds for as many new ConfigMaps as the Components have."""
+    await client.apply(Namespace, {"metadata": {"name": "bare"}})
+    root = f"{config.server}/api/v1/namespaces/bare/configmaps"
+    headers = {"Content-Type": "application/apply-patch+yaml", "Accept": "application/json"}
+    connector = aiohttp.TCPConnector(ssl=config.ssl_context() or False, limit=0)
+    async with aiohttp.ClientSession(connector=connector) as session:
+
+        async def apply(number: int) -> None:
+            body: JsonObject = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": f"small-{number}"}}
+            url = f"{root}/small-{number}?fieldManager=bench&force=true"
+            async with session.patch(url, data=encode_json(body), headers=headers) as response:
+                await response.read()
+                assert response.status < 300, response.status
+
+        began = time.perf_counter()
+        await together(range(count), apply)
+        seconds = time.perf_counter() - began
+        async with session.delete(root, headers={"Accept": "application/json"}) as response:
+            await response.read()
+    return seconds
+
+
+# ---- the operator
+
+
+def operator(cluster: LocalCluster) -> OperatorProcess:
+    """The Component operator as a process, as it comes."""
+    port = free_port()
+    arguments = [
+        *(sys.executable, "-m", "stellwerk.cli.main", "run", "component"),
+        f"--kubeconfig={cluster.kubeconfig_for(USER, ['system:masters'])}",
+        f"--health-probe-bind-address=127.0.0.1:{port}",
+        "--metrics-bind-address=0",
+        "--egress-allow-networks=127.0.0.0/8",
+    ]
+    return OperatorProcess(
+        arguments,
+        log=cluster.folder / "log" / "bench-operator.log",
+        environment=dict(os.environ),
+        health_url=f"http://127.0.0.1:{port}/readyz",
+    )
+
+
+def resident_mb(pid: int) -> float:
+    """Resident memory of a process and its children."""
+    pages = sum(int(Path(f"/proc/{one}/statm").read_text().split()[1]) for one in family(pid))
+    return pages * os.sysconf("SC_PAGE_SIZE") / 1e6
+
+
+def family(pid: int) -> Iterator[int]:
+    """A process and all that descend from it."""
+    yield pid
+    for task in Path(f"/proc/{pid}/task").iterdir():
+        for child in (task / "children").read_text().split():
+            yield from family(int(child))
+
+
+# ---- measuring
+
+
+async def together(things: Iterable[X], act: Callable[[X], Awaitable[object]]) -> None:
+    """Do something with each, 32 at a time."""
+    left = iter(things)
+
+    async def worker() -> None:
+        for thing in left:
+            await act(thing)
+
+    async with asyncio.TaskGroup() as tasks:
+        for _ in range(CONCURRENCY):
+            tasks.create_task(worker())
+
+
+async def until(client: Client, target: type[K], holds: Callable[[Sequence[K]], bool]) -> None:
+    """Follow objects until a condition holds of them."""
+    seen: dict[ObjectKey, K] = {}
+    async for change in Watcher(client, target).changes():
+        match change:
+            case Synced(objects=objects):
+                seen = {obj.key: obj for obj in objects}
+            case Changed(obj=obj):
+                seen[obj.key] = obj
+            case Removed(obj=obj):
+                seen.pop(obj.key, None)
+        if holds([*seen.values()]):
+            return
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Start a cluster for the benchmark, measure, and take it down."""
+    parser = argparse.ArgumentParser(prog="python bench/component.py")
+    parser.add_argument("--sizes", default="100,500,2000")
+    chosen = parser.parse_args(arguments)
+    cluster = named("bench-component", Options(controllers=False, pods=False, durable=False))
+    cluster.up()
+    try:
+        uvloop.run(run(cluster, [int(size) for size in chosen.sizes.split(",")]))
+    finally:
+        cluster.down()
+
+
+if __name__ == "__main__":
+    main()
