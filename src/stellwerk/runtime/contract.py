@@ -42,12 +42,16 @@ class Severity(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Notice:
-    """An Event to send about the object: `reason` in CamelCase, `message` at most 1,024 characters."""
+    """An Event to send about the object: `reason` in CamelCase, `message` at most 1,024 characters.
+
+    `annotations` go onto the Event, for programs that read it.
+    """
 
     reason: str
     message: str
     severity: Severity = Severity.NORMAL
     action: str = "Reconcile"
+    annotations: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -67,6 +67,7 @@ class _Same(NamedTuple):
     type: str
     note: str
     related: ObjectRef | None
+    annotations: tuple[tuple[str, str], ...]
 
 
 @dataclass(slots=True)
@@ -149,6 +150,7 @@ class Recorder:
             notice.severity.value,
             shortened(notice.message),
             related,
+            notice.annotations,
         )
         now = self._clock.monotonic()
         allowed = self._may_send(same, now)
@@ -261,10 +263,13 @@ class Recorder:
             await self._create(series)
 
     def _body(self, same: _Same, key: ObjectKey, moment: datetime, resource_version: str) -> JsonObject:
+        metadata: JsonObject = {"name": key.name, "namespace": key.namespace}
+        if same.annotations:
+            metadata["annotations"] = dict(same.annotations)
         body: JsonObject = {
             "apiVersion": Event.resource.api_version,
             "kind": "Event",
-            "metadata": {"name": key.name, "namespace": key.namespace},
+            "metadata": metadata,
             "eventTime": micro_time(moment),
             "reportingController": self._component,
             "reportingInstance": self._instance,

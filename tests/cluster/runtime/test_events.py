@@ -65,6 +65,19 @@ async def events(client: Client, namespace: str, uid: str) -> list[Event]:
     return [event for event in found if event.regarding.uid == uid]
 
 
+async def test_an_event_carries_what_programs_want_to_know(client: Client, namespace: str, sender: Sender) -> None:
+    subject = await config_map(client, namespace)
+    for revision in ("1", "2"):
+        sender.recorder.send(subject, Notice("Ready", "all is well", annotations=(("example.com/revision", revision),)))
+
+    await eventually(lambda: _revisions(client, namespace, subject.metadata.uid))
+
+
+async def _revisions(client: Client, namespace: str, uid: str) -> bool:
+    found = [event.metadata.annotations for event in await events(client, namespace, uid)]
+    return sorted(one["example.com/revision"] for one in found) == ["1", "2"]
+
+
 async def test_an_event_names_the_object_the_reason_the_action_and_the_reporter(
     client: Client, namespace: str, sender: Sender
 ) -> None:
