@@ -16,7 +16,6 @@ names one is reported as missing. An archive with no file at all has a root all 
 from __future__ import annotations
 
 import hashlib
-import re
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping
 from functools import cached_property
@@ -24,8 +23,6 @@ from functools import cached_property
 from stellwerk.render.errors import BadArchive, NotADirectory, PathNotFound
 
 LONGEST_PATH = 1_024
-LEADS_OUT = re.compile(rb"(?<![.\w])\.\.(?![.\w])")
-"""`..` as a part of a path, not three dots of a sentence."""
 _MOST_VIEWS = 256
 
 
@@ -112,11 +109,6 @@ class Files(Mapping[str, bytes]):
         if view is not self and len(self._views) < _MOST_VIEWS:
             self._views[folder] = view  # its digest is asked for in every pass
         return view
-
-    @cached_property
-    def lead_out(self) -> bool:
-        """Whether a file seems to name something by `..`."""
-        return any(LEADS_OUT.search(content) for content in self._contents.values())
 
     def _below(self, prefix: str) -> list[str]:
         first = bisect_left(self._names, prefix)

@@ -50,6 +50,15 @@ class Pool:
         self.started = 0
         """How many workers were started so far."""
 
+    @property
+    def processes(self) -> frozenset[int]:
+        """The ids of the workers that run now."""
+        return frozenset(worker.pid for worker in self._all)
+
+    def resident_bytes(self) -> int:
+        """Memory that all workers hold."""
+        return sum(worker.resident_bytes() for worker in self._all)
+
     @asynccontextmanager
     async def worker(self, tenant: str) -> AsyncIterator[Worker]:
         """The right to one worker, and the worker. Raises `RendererMissing` and `RendererClosed`."""

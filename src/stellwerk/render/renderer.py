@@ -6,9 +6,9 @@
 One input is not rendered twice (see `results`), and not twice at the same time for one tenant. A caller who gives up
 ends his worker: Go cannot be told to stop.
 
-A worker gets the files below the path alone, where that can do: an artifact of a hundred folders would otherwise travel
-a hundred times, and each change of one folder would make all of them anew. A chart lies in its folder. A kustomization
-may reach out of it, by `..`; where that is not to be seen and it fails nevertheless, it is tried again with all files.
+A worker gets the files below the path alone, where they are all that can be read: an artifact of a hundred folders
+would otherwise travel a hundred times, and each change of one folder would make all of them anew. A kustomization that
+includes something from outside says so in its configuration; then it gets everything.
 """
 
 from __future__ import annotations
@@ -23,15 +23,14 @@ from types import TracebackType
 from typing import Literal
 
 from stellwerk.render import protocol
+from stellwerk.render.binary import renderer_path
 from stellwerk.render.errors import (
-    InvalidConfig,
-    KustomizeFailed,
     LimitExceeded,
     RendererBroken,
     RenderError,
     Unrenderable,
 )
-from stellwerk.render.files import LEADS_OUT, Files, clean_path
+from stellwerk.render.files import Files, clean_path
 from stellwerk.render.pool import Pool, Shares
 from stellwerk.render.request import Lookup, Rendered, Request
 from stellwerk.render.results import Context, Key, Results
@@ -39,6 +38,7 @@ from stellwerk.render.values import masked
 from stellwerk.render.worker import Bounds, Unread, Worker
 
 KEPT_BYTES = 24 * 2**20
+_CONFIG = ".component-config.yaml"
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +69,7 @@ class Renderer:
 
     def __init__(
         self,
-        program: Callable[[], Path],
+        program: Callable[[], Path] = renderer_path,
         *,
         bounds: Bounds | None = None,
         shares: Shares | None = None,
@@ -102,6 +102,15 @@ class Renderer:
     def workers_started(self) -> int:
         """How many processes were started so far."""
         return self._pool.started
+
+    @property
+    def processes(self) -> frozenset[int]:
+        """The ids of the workers that run now."""
+        return self._pool.processes
+
+    def resident_bytes(self) -> int:
+        """Memory that all workers hold, and the results that are kept."""
+        return self._pool.resident_bytes() + self._results.weight
 
     async def render(self, request: Request, lookup: Lookup | None = None) -> Rendered:
         """The objects that files come to. Raises a `RenderError` without words of `request.secrets`.
@@ -160,23 +169,16 @@ class Renderer:
 
     async def _result(self, task: _Task, lookup: Lookup | None) -> protocol.Result:
         try:
-            return await self._sent(task, task.files, lookup)
-        except (KustomizeFailed, InvalidConfig):
-            if task.files is task.request.files:
-                raise
-        return await self._sent(task, task.request.files, lookup)
-
-    async def _sent(self, task: _Task, files: Files, lookup: Lookup | None) -> protocol.Result:
-        body = protocol.body(task.request, files, task.path, task.values)
-        if body.size > protocol.MAX_FRAME:
-            raise _too_large(body.size)
-        try:
-            return await self._once(task, body, lookup)
+            return await self._once(task, lookup)
         except Unread:
-            return await self._once(task, body, lookup)
+            return await self._once(task, lookup)
 
-    async def _once(self, task: _Task, body: protocol.Body, lookup: Lookup | None) -> protocol.Result:
+    async def _once(self, task: _Task, lookup: Lookup | None) -> protocol.Result:
         async with self._pool.worker(task.request.tenant) as worker:
+            # Made when its turn has come: what a thousand requests hold while they wait should be their values alone.
+            body = protocol.body(task.request, task.files, task.path, task.values)
+            if body.size > protocol.MAX_FRAME:
+                raise _too_large(body.size)
             return await worker.render(body, self._bounds, protocol.most_answered(task.request), lookup)
 
     async def _start(self) -> Worker:
@@ -188,14 +190,13 @@ def _narrowed(request: Request) -> _Task:
     path = clean_path(request.path.lstrip("/")) or ""
     below = request.files.below(request.path)
     values = protocol.encoded(request.values, "the request")
-    files = below if _stands_alone(below, path, values) else request.files
+    files = request.files if _includes(below.get(f"{path}/{_CONFIG}".lstrip("/"))) else below
     return _Task(request, files, path, values, Key.of(request, files, path, values), Context(request))
 
 
-def _stands_alone(below: Files, path: str, values: bytes) -> bool:
-    if f"{path}/Chart.yaml".lstrip("/") in below:
-        return True
-    return not LEADS_OUT.search(values) and not below.lead_out
+def _includes(config: bytes | None) -> bool:
+    """Whether a configuration may name files outside of its folder: in doubt, as where it is encrypted, yes."""
+    return config is not None and any(mark in config.lower() for mark in (b"included", b"\\", b"enc["))
 
 
 def _discreet(error: Unrenderable | RendererBroken, request: Request) -> RenderError:

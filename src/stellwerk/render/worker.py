@@ -48,6 +48,8 @@ class Bounds:
     """For one request, questions included. The worker ends itself then, and says why."""
     grace_seconds: float = 1.0
     """After which it is killed."""
+    bytes_per_second: int = 16 << 20
+    """How fast a request must be taken, beside its time."""
     lookup_seconds: float = 8.0
     """For one question to the cluster."""
     memory_bytes: int = 1 << 30
@@ -111,7 +113,7 @@ class Worker:
         """The result, undecoded. Raises what the worker answers, `Unread`, or another `WorkerError`."""
         self._numbers += 1
         try:
-            async with asyncio.timeout(bounds.seconds + bounds.grace_seconds):
+            async with asyncio.timeout(bounds.seconds + bounds.grace_seconds + body.size / bounds.bytes_per_second):
                 return await self._exchange(self._numbers, body, bounds, most, lookup)
         except TimeoutError as error:
             self.kill()

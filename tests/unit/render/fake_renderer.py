@@ -76,8 +76,6 @@ def render(request: dict[str, Any]) -> dict[str, Any]:
         return {"error": {"kind": "Internal", "message": "too late"}}
     if what == "fail":
         return {"error": values["error"]}
-    if what == "need" and values["file"] not in request["files"]:
-        return {"error": {"kind": "KustomizeFailed", "message": "there is no " + values["file"]}}
     answers = [ask(request, call) for call in values.get("calls", [])]
     failed = [answer["error"] for answer in answers if answer.get("error")]
     if failed:

@@ -515,29 +515,23 @@ def sent(rendered: Rendered) -> set[str]:
 
 
 async def test_only_the_folder_of_a_component_travels(renderer: Renderer) -> None:
-    first = await renderer.render(request(files=MONO, path="app"))
-    assert sent(first) == {"app/a.yaml", "app/deep/c.yaml"}
-    assert await renderer.render(request(files={**MONO, "other/x": "new"}, path="app")) is first
+    files = {**MONO, "app/.component-config.yaml": "templateSuffix: .tpl"}
+    first = await renderer.render(request(files=files, path="app"))
+    assert sent(first) == {"app/a.yaml", "app/deep/c.yaml", "app/.component-config.yaml"}
+    assert await renderer.render(request(files={**files, "other/x": "new"}, path="/app/")) is first
 
 
-@pytest.mark.parametrize("text", ["resources: [../base]", "- ..", "path: '..'", '"x/../../base"'])
-async def test_a_folder_that_leads_out_takes_the_others_along(renderer: Renderer, text: str) -> None:
-    found = await renderer.render(request(files={**MONO, "app/kustomization.yaml": text}, path="app"))
-    assert sent(found) == {*MONO, "app/kustomization.yaml"}
-    named_in_values = await renderer.render(request({"base": "../base"}, MONO, path="app"))
-    assert sent(named_in_values) == set(MONO)
+@pytest.mark.parametrize(
+    "text", ["includedFiles: [../base]", "INCLUDEDKUSTOMIZATIONS: [x]", r'"incl\u0075dedFiles": [..]', "a: ENC[AES]"]
+)
+async def test_a_folder_that_includes_others_takes_them_along(renderer: Renderer, text: str) -> None:
+    found = await renderer.render(request(files={**MONO, "app/.component-config.yaml": text}, path="app"))
+    assert sent(found) == {*MONO, "app/.component-config.yaml"}
 
 
 async def test_a_chart_stays_in_its_folder(renderer: Renderer) -> None:
-    files = {**MONO, "app/Chart.yaml": "name: x", "app/README.md": "see ../base"}
+    files = {**MONO, "app/Chart.yaml": "name: x", "app/README.md": "see ../base", "app/.component-config.yaml": ""}
     assert sent(await renderer.render(request(files=files, path="app"))) == {f for f in files if f.startswith("app/")}
-
-
-async def test_what_fails_with_its_folder_alone_is_tried_with_all(renderer: Renderer) -> None:
-    found = await renderer.render(request({"do": "need", "file": "base/b.yaml"}, MONO, path="app"))
-    assert sent(found) == set(MONO)
-    with pytest.raises(errors.KustomizeFailed):
-        await renderer.render(request({"do": "need", "file": "nowhere"}, MONO, path="app"))
 
 
 # ---- fairness

@@ -1,0 +1,175 @@
+"""The native program behind the renderer keeps to the bounds that its double only plays."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+from tests.unit.render.given import is_alive, request
+
+from stellwerk.kube.model import JsonValue
+from stellwerk.render.binary import renderer_path
+from stellwerk.render.errors import (
+    DecryptFailed,
+    InvalidChart,
+    KustomizeFailed,
+    LimitExceeded,
+    LookupFailed,
+    PathNotFound,
+    RendererMissing,
+    RenderError,
+    RendererTimeout,
+    TemplateFailed,
+)
+from stellwerk.render.pool import Shares
+from stellwerk.render.renderer import Renderer
+from stellwerk.render.request import PostBuild, Query, Release
+from stellwerk.render.worker import Bounds
+
+FIXTURES = Path(__file__).parents[4] / "shared" / "fixtures"
+
+
+@pytest.fixture(scope="module")
+def program() -> Path:
+    try:
+        return renderer_path()
+    except RendererMissing as error:
+        pytest.skip(str(error))
+
+
+@pytest.fixture
+async def native(program: Path) -> AsyncIterator[Renderer]:
+    async with Renderer(lambda: program, shares=Shares(workers=1)) as renderer:
+        yield renderer
+
+
+def templated(text: str) -> dict[str, str]:
+    return {"a.yaml": f"apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: a}}\ndata: {{x: '{text}'}}\n"}
+
+
+CHART = {
+    "Chart.yaml": "apiVersion: v2\nname: app\nversion: 1.2.3\nappVersion: '4'\n",
+    "values.yaml": "replicas: 1\nextra: {a: 1, b: 2}\n",
+    "templates/all.yaml": (
+        "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: {{ .Release.Name }}}\n"
+        "data: {replicas: '{{ .Values.replicas }}', extra: '{{ .Values.extra | toJson }}'}\n"
+    ),
+}
+
+
+async def test_a_chart_at_the_root_is_rendered_with_its_values_below(native: Renderer) -> None:
+    found = await native.render(request({"extra": {"a": None}}, CHART))
+    assert (found.generator, found.uses) == ("helm", frozenset({"name", "namespace", "revision", "cluster"}))
+    assert found.chart is not None
+    assert (found.chart.name, found.chart.version, found.chart.app_version) == ("app", "1.2.3", "4")
+    assert found.objects[0]["data"] == {"replicas": "1", "extra": '{"b":2}'}
+    assert found.origins[0].startswith("templates/all.yaml")
+
+
+KUSTOMIZATION = {
+    "app/kustomization.yaml": "resources: [all.yaml]\nnamespace: {{ namespace }}\n",
+    "app/all.yaml": "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\ndata: {n: '{{ .n }}', v: '${v}'}\n",
+}
+
+
+async def test_a_kustomization_is_rendered_and_substituted(native: Renderer) -> None:
+    asked = request({"n": 1_000_000}, KUSTOMIZATION, path="app", post_build=PostBuild({"v": "w"}))
+    found = await native.render(asked)
+    assert found.objects[0]["data"] == {"n": "1000000", "v": "w"}
+    assert found.uses == {"namespace"}
+    other = request({"n": 1_000_000}, KUSTOMIZATION, path="app", post_build=PostBuild({"v": "w"}), tenant="b")
+    assert await native.render(other) is found
+
+
+async def test_a_template_sees_what_exists(native: Renderer) -> None:
+    text = '{{ (lookup "v1" "Secret" "ns" "x").data.key }} and {{ len (lookupList "v1" "Pod" "ns" "a=b") }}'
+
+    async def lookup(query: Query) -> JsonValue:
+        assert (query.api_version, query.namespace, query.where) == ("v1", "ns", "target")
+        return [{}, {}] if query.many else {"data": {"key": query.name}}
+
+    found = await native.render(request({}, templated(text)), lookup)
+    assert found.objects[0]["data"] == {"x": "x and 2"}
+    assert found.uses == {"lookup"}
+
+
+async def test_a_lookup_that_is_refused_names_the_template(native: Renderer) -> None:
+    async def lookup(_: Query) -> JsonValue:
+        raise PermissionError("may not read Secrets")
+
+    with pytest.raises(LookupFailed, match="may not read Secrets"):
+        await native.render(request({}, {"a.yaml": 'x: {{ lookup "v1" "Secret" "ns" "x" }}'}), lookup)
+
+
+@pytest.mark.parametrize(
+    ("files", "changes", "kind"),
+    [
+        ({"Chart.yaml": "name: [}"}, {}, InvalidChart),
+        ({**CHART, "templates/b.yaml": "{{ fail 'no' }}"}, {}, TemplateFailed),
+        ({"kustomization.yaml": "resources: [missing.yaml]"}, {}, KustomizeFailed),
+        ({"a/b.yaml": "x"}, {"path": "b"}, PathNotFound),
+        ({"a.yaml": "sops:\n  mac: ENC[x]\n"}, {"decryption": {"x.agekey": b"no key"}}, DecryptFailed),
+    ],
+)
+async def test_mistakes_have_their_classes(
+    native: Renderer, files: dict[str, str], changes: dict[str, object], kind: type[RenderError]
+) -> None:
+    with pytest.raises(kind):
+        await native.render(request({}, files, **changes))
+
+
+ENDLESS = "{{ range until 9000 }}{{ range until 9000 }}{{ range until 9000 }}{{ end }}{{ end }}{{ end }}"
+
+
+@pytest.mark.req("R-404")
+async def test_an_endless_template_ends_with_its_budget(program: Path) -> None:
+    async with Renderer(lambda: program, bounds=Bounds(seconds=0.5, grace_seconds=0.0)) as renderer:
+        began = time.perf_counter()
+        with pytest.raises(RendererTimeout):
+            await renderer.render(request({}, templated(ENDLESS)))
+        assert time.perf_counter() - began < 5
+        assert len((await renderer.render(request({}, templated("ok")))).objects) == 1
+
+
+@pytest.mark.req("R-404")
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{{ repeat 2000000000 "x" }}',
+        '{{ define "a" }}{{ include "a" . }}{{ end }}{{ include "a" . }}',
+        '{{ $x := "xxxxxxxxxxxxxxxx" }}{{ range until 40 }}{{ $x = print $x $x }}{{ end }}{{ $x }}',
+        '{{ range until 3000 }}{{ repeat 20000 "x" }}{{ end }}',
+    ],
+    ids=["repeat", "recursion", "doubling", "output"],
+)
+async def test_a_template_that_asks_for_too_much_is_refused(native: Renderer, text: str) -> None:
+    with pytest.raises((LimitExceeded, TemplateFailed)):
+        await native.render(request({}, templated(text)))
+    assert len((await native.render(request({}, templated("ok")))).objects) == 1
+
+
+@pytest.mark.req("R-405")
+@pytest.mark.parametrize("function", ["env", "expandenv", "getHostByName"])
+async def test_functions_that_look_around_do_not_exist(native: Renderer, function: str) -> None:
+    with pytest.raises(TemplateFailed, match=function):
+        await native.render(request({}, templated(f'{{{{ {function} "HOME" }}}}')))
+
+
+@pytest.mark.parametrize("path", ["charts/podinfo", "kustomize"])
+async def test_podinfo_is_rendered(native: Renderer, path: str) -> None:
+    folder = FIXTURES / "podinfo"
+    if not folder.is_dir():
+        pytest.skip("the fixtures shared among projects are not here")
+    files = {p.relative_to(folder).as_posix(): p.read_bytes() for p in folder.rglob("*") if p.is_file()}
+    found = await native.render(request({}, files, path=path, release=Release("podinfo", "ns")))
+    assert {"Deployment", "Service"} <= {str(body["kind"]) for body in found.objects}
+
+
+async def test_an_idle_worker_is_small_and_ends_with_its_parent(program: Path) -> None:
+    async with Renderer(lambda: program, shares=Shares(workers=1)) as renderer:
+        await renderer.render(request({}, templated("ok")))
+        (worker,) = renderer.processes
+        assert renderer.resident_bytes() < 96 * 2**20
+    assert not is_alive(worker)
