@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from socket import gethostname
 
 from stellwerk.api.core import Namespace
 from stellwerk.apply.rollout.scene import Habits
@@ -13,7 +14,10 @@ from stellwerk.operators.component.artifacts import Artifacts
 from stellwerk.operators.component.blueprints import BlueprintStore
 from stellwerk.operators.component.contents import Reader
 from stellwerk.operators.component.deployment import Deployer, Renders
+from stellwerk.operators.component.events import AnnotatedSink
 from stellwerk.operators.component.http_repositories import Poller
+from stellwerk.operators.component.metrics import ComponentMetrics
+from stellwerk.operators.component.receiver import Receiver
 from stellwerk.operators.component.reconcile import ComponentReconciler
 from stellwerk.operators.component.reporting import Reports, Watcher
 from stellwerk.operators.component.settings import DriftPolicy, Settings
@@ -48,10 +52,13 @@ def install(
     """Give the Component operator to a manager. `connect` opens clients for other clusters; their writes pass the same
     fence as the manager's."""
     seen = watches(manager)
+    metrics = ComponentMetrics.registered(manager.metrics, settings.object_metrics_limit)
+    events = AnnotatedSink(recorder)
+    told: tuple[Watcher, ...] = (metrics, events, *_receivers(manager, settings), *watchers)
     client = manager.client.with_field_manager(RECONCILER)
     targets = Targets(
         manager.home, connect=connect, wake=lambda label: _wake_owner(label, deployer, seen), clock=manager.clock,
-        rules=settings.rules,
+        rules=settings.rules, on_client=metrics.clients,
     )  # fmt: skip
     deployer = Deployer(
         renderer=renderer,
@@ -74,7 +81,7 @@ def install(
         ),
         targets=targets,
         deployer=deployer,
-        reports=Reports(recorder=recorder, dependent_events=settings.dependent_events, watchers=watchers),
+        reports=Reports(recorder=events, dependent_events=settings.dependent_events, watchers=told),
         settings=settings,
         clock=manager.clock,
     )
@@ -85,7 +92,7 @@ def install(
         write_status=StatusWriter(client=client, clock=manager.clock),
         workers=settings.max_concurrent_reconciles,
         tenant_of=lambda key: key.namespace,
-        recorder=recorder,
+        recorder=events,
         metrics=manager.metrics,
         clock=manager.clock,
     )
@@ -104,6 +111,15 @@ def install(
         )
     )
     return ComponentOperator(controller, reconciler, seen, targets)
+
+
+def _receivers(manager: Manager, settings: Settings) -> tuple[Watcher, ...]:
+    """Who is told outside of the cluster."""
+    if not settings.events_address:
+        return ()
+    receiver = Receiver(settings.events_address, instance=gethostname(), clock=manager.clock, metrics=manager.metrics)
+    manager.add_server("notifications", receiver)
+    return (receiver,)
 
 
 def _wake_owner(label: str, deployer: Deployer, seen: Watches) -> None:

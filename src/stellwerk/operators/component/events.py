@@ -61,6 +61,9 @@ class AnnotatedSink:
         """A pass has ended with this status."""
         self._latest[component.key] = status
 
+    def failed(self, error: Exception) -> None:
+        """A pass has failed: the status tells why."""
+
     def carried(self, component: Component, created: int, updated: int, deleted: int) -> None:
         """Objects were written: others count them."""
 

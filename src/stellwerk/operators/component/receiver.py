@@ -88,6 +88,9 @@ class Receiver:
         self._pending.append(notification(component, status, self._instance, self._clock.now()))
         self._arrived.set()
 
+    def failed(self, error: Exception) -> None:
+        """A pass has failed: the status tells why."""
+
     def carried(self, component: Component, created: int, updated: int, deleted: int) -> None:
         """Objects were written: flux is told about Components only."""
 

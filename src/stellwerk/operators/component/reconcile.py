@@ -91,6 +91,7 @@ class ComponentReconciler:
             deleting=component.metadata.is_terminating, timed_out=self._is_late(component, draft, now)
         )
         told = plan.told(component, draft, saying, now)
+        self.reports.failed(failure)
         self.reports.passed(component, told)
         return told
 

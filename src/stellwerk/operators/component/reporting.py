@@ -32,6 +32,10 @@ class Watcher(Protocol):
         """A pass has ended with this status."""
         ...
 
+    def failed(self, error: Exception) -> None:
+        """A pass has failed; `told` tells with which status."""
+        ...
+
     def carried(self, component: Component, created: int, updated: int, deleted: int) -> None:
         """Objects were written."""
         ...
@@ -55,6 +59,11 @@ class Reports:
         """A pass has ended well."""
         for watcher in self.watchers:
             watcher.told(component, status or component.status)
+
+    def failed(self, error: Exception) -> None:
+        """A pass has failed."""
+        for watcher in self.watchers:
+            watcher.failed(error)
 
     def forget(self, key: ObjectKey) -> None:
         """The Component is gone."""
