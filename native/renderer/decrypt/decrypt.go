@@ -116,6 +116,7 @@ func recipients(tree *sops.Tree) (ours, foreign []string) {
 			}
 		}
 	}
+	slices.Sort(ours)
 	slices.Sort(foreign)
 	return ours, slices.Compact(foreign)
 }
