@@ -78,6 +78,8 @@ class Obstacle(Enum):
     INVALID = "Invalid"
     CHANGED = "Changed"
     """Somebody was faster, or the object is no longer the one we saw. The next pass sees the new one."""
+    OWNED = "Owned"
+    """It belongs to somebody else, and we may not take it."""
     OUTAGE = "Outage"
     """No answer, or the server's own fault; a later pass may succeed unchanged."""
     REFUSED = "Refused"

@@ -58,6 +58,8 @@ class Confirmation:
     """Where the object carried more than asked; kept only where it is not `owned`."""
     restored_at: float | None = None
     """When we last took back what others had changed, on the caller's clock in seconds."""
+    written_at: float | None = None
+    """When we wrote it, on the same clock; None where nobody asks."""
 
 
 class Ledger(dict[Address, Confirmation]):

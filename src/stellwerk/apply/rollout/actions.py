@@ -43,6 +43,8 @@ class Update:
     differences: tuple[Difference, ...] = ()
     restores: bool = False
     """Whether somebody has changed what we had written."""
+    marks_only: bool = False
+    """Whether only the owner's marks are written, and the content is left as it is."""
 
     @property
     def address(self) -> Address:
@@ -50,7 +52,7 @@ class Update:
         return self.desired.address
 
     def __str__(self) -> str:
-        return f"update {self.address}: {self.why}"
+        return f"{'mark' if self.marks_only else 'update'} {self.address}: {self.why}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +63,8 @@ class Remove:
     uid: str
     resource_version: str
     why: str
+    restores: bool = False
+    """Whether it is made anew because somebody has changed what we had written."""
 
     def __str__(self) -> str:
         return f"delete {self.address}: {self.why}"

@@ -1,17 +1,19 @@
 """Does what a stage says, one object at a time.
 
 Nothing is read first: a stage was decided from caches, and every write carries what it was decided from. A new object
-is created only where there is none; a change is meant for that very object (its uid); a deletion for the object in the
-very state that was seen, because whose it is may have changed since. Where the server says that the object is not what
-we saw, it is read, and the next stage decides anew.
+is created only where there is none; a change and a deletion are meant for that very object (its uid) in the very state
+that was seen (its resourceVersion), because whose it is may have changed since. Where the server says that the object
+is not what we saw, it is read, and the next stage decides anew.
+
+We refused applies without a resourceVersion. They would meet fewer conflicts where a controller writes a status at the
+same time, but they would take an object back from whom it was handed to a moment ago; behind a stale cache, long ago.
 """
 
 from __future__ import annotations
 
 from collections.abc import Awaitable
-from contextlib import suppress
 from dataclasses import dataclass
-from datetime import datetime
+from dataclasses import replace as replaced
 from typing import cast
 
 from stellwerk.apply import edit, ownership
@@ -21,24 +23,14 @@ from stellwerk.apply.failures import failure_of
 from stellwerk.apply.plan import Confirmation, Live, confirm
 from stellwerk.apply.rollout.actions import Action, Create, LookUp, Release, Remove, Update
 from stellwerk.apply.rollout.policy import UpdatePolicy
+from stellwerk.apply.rollout.prepare import is_definition
 from stellwerk.kube.client import Client, Deletion
-from stellwerk.kube.errors import ApiError, Conflict, Invalid, NotFound, StatusError
-from stellwerk.kube.meta import ObjectMeta
-from stellwerk.kube.model import (
-    JsonObject,
-    JsonValue,
-    PartialObjectMetadata,
-    View,
-    decode_json,
-    dig,
-    metadata_of,
-    unstructured,
-)
-from stellwerk.kube.patch import JsonPatch, replace, test
+from stellwerk.kube.errors import ApiError, Conflict, Invalid, NotFound, NotServed, StatusError
+from stellwerk.kube.model import JsonObject, JsonValue, View, decode_json, dig, metadata_of, unstructured
+from stellwerk.kube.patch import JsonPatch, MergePatch, replace, test
 
 _IMPOSSIBLE_VERSION = "1"
 """No object has it, so an apply that carries it creates and never changes."""
-_TAKEOVER_TRIES = 5
 _METADATA_ONLY = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
 
 
@@ -52,6 +44,8 @@ class Carried:
     done: bool = True
     """Otherwise nothing was done: the object is not as it was seen, and `live` is how it is."""
     confirmation: Confirmation | None = None
+    stays: bool = False
+    """Whether an object that we asked the server to delete is held for a while. It did not say what it looks like."""
 
     @property
     def address(self) -> Address:
@@ -66,7 +60,6 @@ class Carrier:
     client: Client
     field_manager: str
     reclaims: tuple[str, ...]
-    now: datetime
     clock: float
 
     async def carry_out(self, action: Action) -> Carried | Failure:
@@ -86,8 +79,14 @@ class Carrier:
     async def _try(self, action: Action, verb: str, attempt: Awaitable[Carried]) -> Carried | Failure:
         try:
             return await attempt
+        except NotServed as error:
+            if isinstance(action, Remove | Release | LookUp):
+                return Carried(action, None)  # the kind is gone, and all its objects with it
+            return failure_of(action.address, verb, error)
+        except _NotAsSeen:
+            pass
         except ApiError as error:
-            if not _is_elsewhere(error):
+            if not _is_elsewhere(action.address, error):
                 return failure_of(action.address, verb, error)
         try:
             return Carried(action, await self._read(action.address), done=False)
@@ -107,14 +106,39 @@ class Carrier:
         return self._written(action, answer)
 
     async def _update(self, action: Update) -> Carried:
-        if action.update is UpdatePolicy.REPLACE:
+        if action.marks_only:
+            answer = await self._mark(action)
+        elif action.update is UpdatePolicy.REPLACE:
             answer = await self._replace(action)
         else:
-            if action.takes_over:
-                await self._take_over(action)
-            stamped = edit.with_value(action.desired.body, action.uid, "metadata", "uid")
-            answer = await self._apply(action.desired, stamped, force=True)
+            answer = await self._override(action)
         return self._written(action, answer)
+
+    async def _override(self, action: Update) -> Live:
+        version = await self._take_over(action) if action.takes_over else action.resource_version
+        answer = await self._force(action, version)
+        if action.update is UpdatePolicy.SSA_OVERRIDE and _has_unclaimed(answer):
+            # Nobody was recorded as owner of anything, so the server could not tell what is to go. Now it can.
+            found = answer.metadata.resource_version
+            answer = await self._force(action, await self._take_over(replaced(action, resource_version=found)))
+        return answer
+
+    async def _force(self, action: Update, version: str) -> Live:
+        seen: JsonObject = {"uid": action.uid, "resourceVersion": version}
+        return await self._apply(action.desired, edit.merged(action.desired.body, seen, "metadata"), force=True)
+
+    async def _mark(self, action: Update) -> Live:
+        """The owner's marks, and our finalizer where the kind needs it; nothing else."""
+        ours = f"{self.field_manager}/"
+        metadata = dig(action.desired.body, "metadata")
+        marks: JsonObject = {name: _beginning_with(ours, dig(metadata, name)) for name in ("labels", "annotations")}
+        if is_definition(action.desired.resource.gvk) and self.field_manager not in action.finalizers:
+            marks["finalizers"] = [*action.finalizers, self.field_manager]
+        seen: JsonObject = {"uid": action.uid, "resourceVersion": action.resource_version}
+        key = action.address.key
+        patch = MergePatch({"metadata": {**seen, **marks}})
+        view = _view(action.address)
+        return await self.client.patch(view, key.name, key.namespace, patch, field_manager=self.field_manager)
 
     async def _apply(self, desired: Desired, body: JsonObject, *, force: bool) -> Live:
         """The answer about a Secret is asked for without its content, so that we hold none of it."""
@@ -130,29 +154,28 @@ class Carrier:
             body = edit.with_value(body, finalizers, "metadata", "finalizers")
         return await self.client.update(_view(action.address), body, field_manager=self.field_manager)
 
-    async def _take_over(self, action: Update) -> None:
-        """Fold the fields that we claim into our own entry; tried again where a controller's write comes between."""
-        for _ in range(_TAKEOVER_TRIES - 1):
-            with suppress(Conflict):
-                return await self._rewrite_managers(action)
-        return await self._rewrite_managers(action)
+    async def _take_over(self, action: Update) -> str:
+        """Fold the fields that we claim into our own entry. Returns the resourceVersion after that.
 
-    async def _rewrite_managers(self, action: Update) -> None:
+        Caches do not keep field lists, so they are read here, and nothing else with them.
+        """
         resource, key = action.address.resource, action.address.key
         path = resource.path(key.namespace, key.name)
         found = decode_json(await self.client.raw("GET", path, accept=_METADATA_ONLY))
-        entries = dig(found, "metadata", "managedFields")
-        claims = claims_of(action.update, self.field_manager, self.reclaims)
-        ours = ownership.reclaimed(_mappings(entries), self.field_manager, claims)
-        version = dig(found, "metadata", "resourceVersion")
+        if dig(found, "metadata", "resourceVersion") != action.resource_version:
+            raise _NotAsSeen
+        claims = action.update.claims(self.field_manager, self.reclaims)
+        entries = _mappings(dig(found, "metadata", "managedFields"))
         patch = JsonPatch(
             [
                 test("/metadata/uid", action.uid),
-                replace("/metadata/managedFields", [*ours]),
-                replace("/metadata/resourceVersion", version),
+                replace("/metadata/managedFields", [*ownership.reclaimed(entries, self.field_manager, claims)]),
+                replace("/metadata/resourceVersion", action.resource_version),
             ]
         )
-        await self.client.patch(metadata_of(resource), key.name, key.namespace, patch, repeatable=False)
+        view = metadata_of(resource)
+        answer = await self.client.patch(view, key.name, key.namespace, patch, repeatable=False)
+        return answer.metadata.resource_version
 
     async def _remove(self, action: Remove) -> Carried:
         key = action.address.key
@@ -164,19 +187,7 @@ class Carrier:
             resource_version=action.resource_version,
             propagation="Background",
         )
-        return Carried(action, self._terminating(action) if came is Deletion.TERMINATING else None)
-
-    def _terminating(self, action: Remove) -> Live:
-        """What is known of an object that stays for a while."""
-        key = action.address.key
-        metadata = ObjectMeta(
-            name=key.name,
-            namespace=key.namespace,
-            uid=action.uid,
-            resource_version=action.resource_version,
-            deletion_timestamp=self.now,
-        )
-        return PartialObjectMetadata(metadata=metadata)
+        return Carried(action, None, stays=came is Deletion.TERMINATING)
 
     async def _release(self, action: Release) -> Carried:
         key = action.address.key
@@ -205,16 +216,11 @@ class Carrier:
     def _written(self, action: Create | Update, answer: Live) -> Carried:
         restored_at = self.clock if action.restores else None
         memory = confirm(action.desired, answer, self.field_manager, restored_at=restored_at)
-        return Carried(action, answer, confirmation=memory)
+        return Carried(action, answer, confirmation=replaced(memory, written_at=self.clock))
 
 
-def claims_of(policy: UpdatePolicy, ours: str, prefixes: tuple[str, ...]) -> ownership.Claims:
-    """Whose fields become ours under a policy: what we wrote by other verbs; with SsaOverride, those of some tools."""
-    if policy is UpdatePolicy.SSA_OVERRIDE:
-        return lambda manager: manager == ours or manager.startswith(prefixes)
-    if policy is UpdatePolicy.SSA_MERGE:
-        return lambda manager: manager == ours
-    return lambda manager: False
+class _NotAsSeen(Exception):
+    """The object is not in the state that was seen."""
 
 
 def _view(address: Address) -> View[Live]:
@@ -222,12 +228,12 @@ def _view(address: Address) -> View[Live]:
     return cast("View[Live]", metadata_of(address.resource) if address.is_secret else unstructured(address.resource))
 
 
-def _is_elsewhere(error: ApiError) -> bool:
+def _is_elsewhere(address: Address, error: ApiError) -> bool:
     """Whether the server means: this is not the object, or not the state, that you saw."""
     if isinstance(error, Conflict):
         return True
-    if isinstance(error, NotFound):
-        return bool(error.status.details.name) and "namespaces" not in error.status.message
+    if isinstance(error, NotFound):  # a namespace that is missing is another matter
+        return error.status.details.kind == address.resource.plural
     return isinstance(error, Invalid) and _is_about_identity(error)
 
 
@@ -237,6 +243,14 @@ def _is_about_identity(error: StatusError) -> bool:
     return "metadata.uid" in fields or "the server rejected our request due to an error in our request" in (
         error.status.message
     )
+
+
+def _has_unclaimed(answer: Live) -> bool:
+    return any(entry.manager == ownership.BEFORE_FIRST_APPLY for entry in answer.metadata.managers)
+
+
+def _beginning_with(prefix: str, values: JsonValue) -> JsonObject:
+    return {key: value for key, value in values.items() if key.startswith(prefix)} if isinstance(values, dict) else {}
 
 
 def _mappings(value: object) -> list[JsonObject]:

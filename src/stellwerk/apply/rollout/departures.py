@@ -21,6 +21,7 @@ from stellwerk.apply.rollout.owner import Standing
 from stellwerk.apply.rollout.prepare import NAMESPACE, is_definition
 from stellwerk.apply.rollout.scene import Scene, Seen
 from stellwerk.apply.rollout.stage import Stage, Unready, grouped
+from stellwerk.kube.names import Resource
 
 
 def of_set(inventory: Inventory, scene: Scene) -> Stage:
@@ -33,43 +34,31 @@ def of_unwanted(inventory: Inventory, scene: Scene) -> Stage:
     return _next(inventory, [entry for entry in inventory if not entry.is_wanted], scene, whole=False)
 
 
-def definitions_leaving(inventory: Inventory, *, whole: bool) -> tuple[Entry, ...]:
-    """The definitions that are about to go: of these somebody must find out whether they are in use."""
-    return tuple(
-        entry
-        for entry in inventory
-        if is_definition(entry.gvk) and (whole or not entry.is_wanted) and not _orphans(entry, whole=whole)
-    )
-
-
 def _next(inventory: Inventory, leaving: Sequence[Entry], scene: Scene, *, whole: bool) -> Stage:
     if not leaving:
         return Stage(inventory, done=True)
     first = min(entry.delete_order for entry in leaving)
+    wave = [entry for entry in leaving if entry.delete_order == first]
+    inhabited = {entry.key.namespace for entry in inventory}
     walk = _Walk(inventory, scene, whole=whole)
-    for entry in _going([entry for entry in leaving if entry.delete_order == first], inventory, scene):
-        walk.take(entry)
+    for entry in _instances(wave, inventory, scene) or wave:
+        if (entry.gvk.group, entry.gvk.kind) == NAMESPACE and entry.key.name in inhabited:
+            walk.wait(entry, "other objects of the set are in it")
+        else:
+            walk.take(entry)
     return walk.stage()
 
 
-def _going(wave: Sequence[Entry], inventory: Inventory, scene: Scene) -> list[Entry]:
-    """Who of a wave may go already."""
-    types = inventory.managed_types
-    instances = [
+def _instances(wave: Sequence[Entry], inventory: Inventory, scene: Scene) -> list[Entry]:
+    """Instances of kinds that the set brings: they need their controllers to go."""
+    types, patterns = inventory.managed_types, scene.policies.managed_types
+    if not types and not patterns:
+        return []
+    return [
         entry
         for entry in wave
-        if is_managed(entry.gvk, types)
-        or any(pattern.matches(entry.gvk.group, entry.gvk.kind) for pattern in scene.policies.managed_types)
+        if is_managed(entry.gvk, types) or any(type_.matches(entry.gvk.group, entry.gvk.kind) for type_ in patterns)
     ]
-    if instances:
-        return instances
-    return [entry for entry in wave if not _is_inhabited(entry, inventory)]
-
-
-def _is_inhabited(entry: Entry, inventory: Inventory) -> bool:
-    if (entry.gvk.group, entry.gvk.kind) != NAMESPACE:
-        return False
-    return any(other.key.namespace == entry.key.name for other in inventory)
 
 
 def _orphans(entry: Entry, *, whole: bool) -> bool:
@@ -95,9 +84,13 @@ class _Walk:
         elif self._stays(entry, seen.live):
             self._let_go(entry, seen)
         elif entry.identity in self._scene.in_use:
-            self._waits.append(Unready(entry.ref, self._scene.in_use[entry.identity]))
+            self.wait(entry, self._scene.in_use[entry.identity])
         else:
             self._delete(entry, seen)
+
+    def wait(self, entry: Entry, why: str) -> None:
+        """Leave an entry as it is for now."""
+        self._waits.append(Unready(entry.ref, why))
 
     def stage(self) -> Stage:
         """What came of it."""
@@ -109,11 +102,11 @@ class _Walk:
     def _forget(self, entry: Entry) -> None:
         """Gone, or only hidden."""
         resource = self._scene.resources.get(entry.identity)
-        if resource is None or entry.identity in self._scene.absent:
+        if resource is None or entry.identity in self._scene.absent or not _fits(entry, resource):
             self._changes[entry.identity] = None
         else:
             self._actions.append(LookUp(Address(resource, entry.key)))
-            self._waits.append(Unready(entry.ref, "is being looked for"))
+            self.wait(entry, "is being looked for")
 
     def _stays(self, entry: Entry, live: Live) -> bool:
         ours = self._scene.owner.standing(live.metadata) is Standing.OURS
@@ -123,7 +116,7 @@ class _Walk:
         """The object stays; only our finalizer must not."""
         if self._scene.owner.standing(seen.live.metadata) is Standing.OURS and self._is_held(entry, seen.live):
             self._release(seen)
-            self._waits.append(Unready(entry.ref, "is being released"))
+            self.wait(entry, "is being released")
         else:
             self._changes[entry.identity] = None
 
@@ -135,7 +128,7 @@ class _Walk:
             self._actions.append(Remove(seen.address, metadata.uid, metadata.resource_version, why))
         elif self._is_held(entry, seen.live):
             self._release(seen)
-        self._waits.append(Unready(entry.ref, _departing(metadata.finalizers)))
+        self.wait(entry, _departing(metadata.finalizers))
 
     def _release(self, seen: Seen) -> None:
         metadata = seen.live.metadata
@@ -143,6 +136,12 @@ class _Walk:
 
     def _is_held(self, entry: Entry, live: Live) -> bool:
         return is_definition(entry.gvk) and self._scene.owner.prefix in live.metadata.finalizers
+
+
+def _fits(entry: Entry, resource: Resource) -> bool:
+    """Whether the scope of the kind is still what it was. If not, the object is gone, and a path made from its key
+    would be that of another."""
+    return resource.namespaced == bool(entry.key.namespace)
 
 
 def _departing(finalizers: Sequence[str]) -> str:

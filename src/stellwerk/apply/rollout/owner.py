@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import base64
 import hashlib
+from collections.abc import Collection
 from dataclasses import dataclass
 from enum import Enum
-from functools import cache
+from functools import lru_cache
 
 from stellwerk.apply import edit
 from stellwerk.kube.meta import ObjectMeta
-from stellwerk.kube.model import JsonObject
+from stellwerk.kube.model import JsonObject, dig
 
 
 class Standing(Enum):
@@ -77,13 +78,30 @@ def mark(prefix: str) -> str:
 
 def stripped(body: JsonObject, prefix: str) -> JsonObject:
     """The object without marks, which a manifest saved from a cluster may carry."""
-    bare = edit.without(body, "metadata", "labels", mark(prefix))
-    for key in (mark(prefix), f"{prefix}/digest"):
-        bare = edit.without(bare, "metadata", "annotations", key)
+    owner_id = mark(prefix)
+    bare = _without_keys(body, "labels", (owner_id,))
+    return _without_keys(bare, "annotations", (owner_id, f"{prefix}/digest"))
+
+
+def unmarked(body: JsonObject, prefix: str) -> JsonObject:
+    """The object without everything by which we know and hold it, whatever it is."""
+    bare = edit.without(body, "metadata", "finalizers")
+    for words in ("labels", "annotations"):
+        found = dig(bare, "metadata", words)
+        keys = found if isinstance(found, dict) else {}
+        bare = _without_keys(bare, words, [key for key in keys if key.startswith(f"{prefix}/")])
     return bare
 
 
-@cache
+def _without_keys(body: JsonObject, words: str, keys: Collection[str]) -> JsonObject:
+    found = dig(body, "metadata", words)
+    if not isinstance(found, dict) or found.keys().isdisjoint(keys):
+        return body
+    kept = {key: value for key, value in found.items() if key not in keys}
+    return edit.with_value(body, kept, "metadata", words) if kept else edit.without(body, "metadata", words)
+
+
+@lru_cache(maxsize=16_384)
 def hash_of(owner_id: str) -> str:
     """An owner's id as a label value: base32 of its SHA-256 in lower case, 52 characters."""
     digest = hashlib.sha256(owner_id.encode()).digest()

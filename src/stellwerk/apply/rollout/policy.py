@@ -10,8 +10,10 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
+from functools import cached_property
 from typing import TypeVar
 
+from stellwerk.apply.ownership import BEFORE_FIRST_APPLY, Claims
 from stellwerk.apply.readiness import NO_HINTS, Hints, parse_hints
 from stellwerk.kube import duration
 
@@ -47,6 +49,17 @@ class UpdatePolicy(Enum):
     def is_apply(self) -> bool:
         """Whether the object is written by server-side apply."""
         return self in (UpdatePolicy.SSA_MERGE, UpdatePolicy.SSA_OVERRIDE)
+
+    def claims(self, ours: str, prefixes: tuple[str, ...]) -> Claims:
+        """Whose fields become ours: with the applies, what we wrote by other verbs; with SsaOverride, also what some
+        tools wrote, and what is recorded in nobody's name."""
+        match self:
+            case UpdatePolicy.SSA_OVERRIDE:
+                return lambda manager: manager in (ours, BEFORE_FIRST_APPLY) or manager.startswith(prefixes)
+            case UpdatePolicy.SSA_MERGE:
+                return lambda manager: manager == ours
+            case _:
+                return lambda manager: False
 
 
 class DeletePolicy(Enum):
@@ -99,7 +112,7 @@ def _group_matches(pattern: str, group: str) -> bool:
     return "*" not in pattern and pattern == group
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Policies:
     """What holds for the objects of a set that say nothing else."""
 
@@ -110,6 +123,13 @@ class Policies:
     reapply_seconds: float = REAPPLY_SECONDS
     managed_types: tuple[TypePattern, ...] = ()
     """Kinds whose instances belong to the set's own controllers."""
+
+    @cached_property
+    def directive(self) -> Directive:
+        """What holds for an object that says nothing."""
+        return Directive(
+            adoption=self.adoption, update=self.update, delete=self.delete, reapply_seconds=self.reapply_seconds
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +160,10 @@ def directive(annotations: Mapping[str, str], prefix: str, policies: Policies) -
 
     Raises `InvalidDirective` with every annotation that means nothing.
     """
-    reader = _Reader(annotations, prefix)
+    asked = {name: text for name, text in annotations.items() if name.startswith(prefix)}
+    if not asked:
+        return policies.directive
+    reader = _Reader(asked, prefix)
     found = Directive(
         adoption=reader.word("adoption-policy", AdoptionPolicy, policies.adoption),
         reconcile=reader.word("reconcile-policy", ReconcilePolicy, ReconcilePolicy.ON_OBJECT_CHANGE),
@@ -170,10 +193,13 @@ class _Reader:
         self.complaints: list[str] = []
 
     def word(self, suffix: str, words: type[E_], fallback: E_, *, has_default: bool = False) -> E_:
-        known = {kebab(str(word.value)): word for word in words}
-        if has_default:
-            known["default"] = fallback
-        return self.read(suffix, lambda text: _known(kebab(text), known), fallback)
+        def parse(text: str) -> E_:
+            known = {kebab(str(word.value)): word for word in words}
+            if has_default:
+                known["default"] = fallback
+            return _known(kebab(text), known)
+
+        return self.read(suffix, parse, fallback)
 
     def order(self, suffix: str) -> int | None:
         return self.read(suffix, _order, None)
@@ -195,8 +221,12 @@ def kebab(word: str) -> str:
     return "-".join(part.lower() for part in _words(word))
 
 
+_WORDS = re.compile(r"[A-Z]?[a-z0-9]+|[A-Z]+(?![a-z])|[^A-Za-z0-9_. -]+")
+"""What is neither a letter nor a separator is kept as a word of its own, so that `never!` is not read as `never`."""
+
+
 def _words(text: str) -> Iterator[str]:
-    return (match.group() for match in re.finditer(r"[A-Z]?[a-z0-9]+|[A-Z]+(?![a-z])", text))
+    return (match.group() for match in _WORDS.finditer(text))
 
 
 def _known(word: str, known: Mapping[str, V]) -> V:
@@ -212,4 +242,7 @@ def _order(text: str) -> int:
 
 
 def _seconds(text: str) -> float:
-    return duration.parse(text).total_seconds()
+    seconds = duration.parse(text).total_seconds()
+    if seconds < 0:
+        raise ValueError("expected a duration that is not negative")
+    return seconds

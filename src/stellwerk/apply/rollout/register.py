@@ -12,11 +12,12 @@ from dataclasses import dataclass, replace
 from stellwerk.apply.errors import InvalidSet, Problem
 from stellwerk.apply.plan import Live
 from stellwerk.apply.rollout import order
-from stellwerk.apply.rollout.inventory import Entry, Identity, Inventory, Phase, Status
+from stellwerk.apply.rollout.inventory import Entry, Identity, Inventory, Phase, Status, is_managed
 from stellwerk.apply.rollout.owner import Owner, Standing
 from stellwerk.apply.rollout.policy import AdoptionPolicy
 from stellwerk.apply.rollout.prepare import NAMESPACE, Wanted
 from stellwerk.apply.rollout.scene import Seen
+from stellwerk.kube.names import GroupVersionKind
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,17 +104,18 @@ def _unwanted(entry: Entry) -> Entry:
 
 
 def _contradictions(entries: Sequence[Entry]) -> Iterator[Problem]:
-    holders = [entry for entry in entries if entry.managed_types or (entry.gvk.group, entry.gvk.kind) == NAMESPACE]
-    for holder in holders:
-        for entry in entries:
-            if entry is not holder and _is_held_by(entry, holder):
+    definitions = [entry for entry in entries if entry.managed_types]
+    namespaces = {entry.key.name: entry for entry in entries if (entry.gvk.group, entry.gvk.kind) == NAMESPACE}
+    if not definitions and not namespaces:
+        return
+    held_by: dict[GroupVersionKind, list[Entry]] = {}
+    for entry in entries:
+        if entry.gvk not in held_by:
+            held_by[entry.gvk] = [holder for holder in definitions if is_managed(entry.gvk, holder.managed_types)]
+        namespace = namespaces.get(entry.key.namespace)
+        for holder in (*held_by[entry.gvk], *([namespace] if namespace is not None else [])):
+            if entry is not holder:
                 yield from _conflicts(entry, holder)
-
-
-def _is_held_by(entry: Entry, holder: Entry) -> bool:
-    if holder.managed_types:
-        return any(type_.matches(entry.gvk) for type_ in holder.managed_types)
-    return entry.key.namespace == holder.key.name
 
 
 def _conflicts(entry: Entry, holder: Entry) -> Iterator[Problem]:
@@ -125,5 +127,5 @@ def _conflicts(entry: Entry, holder: Entry) -> Iterator[Problem]:
         yield Problem(
             str(entry.ref), f"its delete order {entry.delete_order} is after {holder.delete_order} of {holder.ref}"
         )
-    if entry.is_wanted and not holder.is_wanted:
+    if entry.is_wanted and not holder.is_wanted and not holder.delete.orphans_on_apply:
         yield Problem(str(holder.ref), f"it is no longer wanted, but {entry.ref} is, which cannot exist without it")

@@ -10,8 +10,7 @@ done its work is deleted, the inventory has to be saved.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, MutableMapping, Sequence
-from contextlib import aclosing
+from collections.abc import Callable, Collection, Iterable, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
@@ -19,37 +18,31 @@ import msgspec
 
 from stellwerk.apply.desired import Address
 from stellwerk.apply.errors import Failure, Obstacle
-from stellwerk.apply.plan import Confirmation
+from stellwerk.apply.plan import Confirmation, Live
 from stellwerk.apply.rollout import departures, register, waves
-from stellwerk.apply.rollout.actions import Create, LookUp, Remove, Update
+from stellwerk.apply.rollout.actions import Action, LookUp, Release, Remove, Update
 from stellwerk.apply.rollout.carry import Carried, Carrier
+from stellwerk.apply.rollout.decide import drifted
+from stellwerk.apply.rollout.existing import existing
 from stellwerk.apply.rollout.inventory import Entry, Identity, Inventory
-from stellwerk.apply.rollout.owner import Owner, Standing
+from stellwerk.apply.rollout.owner import Owner
 from stellwerk.apply.rollout.policy import MissingNamespacesPolicy, Policies
-from stellwerk.apply.rollout.prepare import NAMESPACE, Wanted
+from stellwerk.apply.rollout.prepare import NAMESPACE, Wanted, is_definition
 from stellwerk.apply.rollout.scene import Habits, Scene, Seen
 from stellwerk.apply.rollout.stage import Stage, Unready
 from stellwerk.apply.rollout.usage import Usage
 from stellwerk.apply.together import together
 from stellwerk.kube.client import Client
-from stellwerk.kube.errors import AlreadyExists, ApiError, Conflict, Status
+from stellwerk.kube.errors import AlreadyExists, Conflict, Status
 from stellwerk.kube.meta import kubernetes_time
-from stellwerk.kube.model import JsonObject, PartialObjectMetadata, metadata_of
-from stellwerk.kube.names import ObjectKey, Resource
+from stellwerk.kube.model import JsonObject, PartialObjectMetadata, Unstructured, metadata_of
+from stellwerk.kube.names import ObjectRef, Resource
 
-_MAX_STAGES = 1_000
-_LIST_FROM = 3
-"""From how many newcomers in one place on these are found by a list instead of one by one."""
-_LIST_LIMIT = 500
 _NAMESPACES = Resource("", "v1", "Namespace", "namespaces", namespaced=False)
-
-
-@dataclass(frozen=True, slots=True)
-class Removed:
-    """An object that we deleted. `gone`: the server said so at once; otherwise it was to take a while."""
-
-    uid: str
-    gone: bool
+_STAGES_PER_OBJECT = 10
+"""More than any way through a set takes: a wave of its own, created, purged, completed."""
+_SURPRISES = 4
+"""How often in one pass an object may be otherwise than it was just seen."""
 
 
 @dataclass(slots=True)
@@ -57,9 +50,15 @@ class Memory:
     """What a process remembers of a set from pass to pass. Losing it costs a few requests and nothing else."""
 
     confirmations: dict[Address, Confirmation] = field(default_factory=dict)
-    removed: dict[Identity, Removed] = field(default_factory=dict)
-    """Objects that we asked the server to delete: caches may show them for a while as they were, and when a cache that
-    has shown one shows it no more, it is gone."""
+    removed: dict[Identity, str] = field(default_factory=dict)
+    """Objects that we asked the server to delete, by uid: when a cache that has shown them shows them no more, they are
+    gone."""
+
+    def forget(self, identity: Identity, address: Address | None) -> None:
+        """The object is no longer part of the set."""
+        self.removed.pop(identity, None)
+        if address is not None:
+            self.confirmations.pop(address, None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,83 +103,64 @@ class Rollout:
         """Bring the set towards what is wanted, as far as it goes now.
 
         `seen` are the set's objects as caches show them; `resources` tells where the kinds of the inventory are served.
-        Raises `InvalidSet` before anything is written, and ApiError where the cluster cannot be asked.
+        Raises `InvalidSet` before anything is written, and ApiError where the cluster cannot be asked. An object that
+        turns out to be somebody else's later is a failure.
         """
-        existing = await self._existing(register.newcomers(wanted, inventory))
-        registered = register.register(wanted, inventory, existing, self.owner)
+        newcomers = register.newcomers(wanted, inventory)
+        found = await existing(self.client, newcomers, self.namespace_exists) if newcomers else {}
+        registered = register.register(wanted, inventory, found, self.owner)
         if registered.must_be_saved:
             return Progress(registered.inventory, must_be_saved=True)
-        await self._create_namespaces(wanted)
-        pass_ = _Pass(self, dict(seen), resources, whole=False)
+        namespaces = _Namespaces(self, wanted)
+        await namespaces.create_known_missing()
+        pass_ = _Pass(self, dict(seen), resources, namespaces)
         progress = await pass_.run(
             registered.inventory, lambda inventory, scene: waves.next_stage(wanted, inventory, scene)
         )
-        drifted = waves.drifted(wanted, pass_.scene()) if progress.done and not self.habits.repairs_drift else {}
-        return replace(progress, drifted=drifted)
+        if not progress.done or self.habits.repairs_drift:
+            return progress
+        return replace(progress, drifted=drifted(wanted, pass_.scene()))
 
     async def delete(
         self, inventory: Inventory, seen: Mapping[Identity, Seen], resources: Mapping[Identity, Resource]
     ) -> Progress:
         """Take the whole set away, as far as it goes now. Whether it may go at all is `Usage.obstacle`'s to say."""
-        return await _Pass(self, dict(seen), resources, whole=True).run(inventory, departures.of_set)
+        return await _Pass(self, dict(seen), resources, _Namespaces(self, ())).run(inventory, departures.of_set)
 
-    # What exists before we touch it
 
-    async def _existing(self, newcomers: Sequence[Wanted]) -> dict[Identity, Seen]:
-        """The live objects of newcomers, whoever owns them."""
-        places: dict[tuple[Resource, str], list[Wanted]] = {}
-        for one in newcomers:
-            if not one.address.key.namespace or self.namespace_exists(one.address.key.namespace) is not False:
-                places.setdefault((one.address.resource, one.address.key.namespace), []).append(one)
-        found = await together([*places.items()], lambda place: self._existing_in(*place[0], place[1]))
-        return {identity: seen for part in found for identity, seen in part.items()}
+class _Namespaces:
+    """Namespaces that objects need and that are not objects themselves. They belong to nobody, and stay."""
 
-    async def _existing_in(self, resource: Resource, namespace: str, objects: Sequence[Wanted]) -> dict[Identity, Seen]:
-        if not await self._is_served(resource):
-            return {}
-        listed = await self._listed(resource, namespace) if len(objects) >= _LIST_FROM else None
-        if listed is None:
-            found = await together(objects, lambda one: self._find(one.address))
-        else:
-            found = [listed.get(one.address.key) for one in objects]
-        return {
-            one.identity: Seen(one.address, live) for one, live in zip(objects, found, strict=True) if live is not None
-        }
+    def __init__(self, rollout: Rollout, wanted: Sequence[Wanted]) -> None:
+        self._rollout = rollout
+        self._made: set[str] = set()
+        self._missing: frozenset[str] = frozenset()
+        if rollout.policies.missing_namespaces is MissingNamespacesPolicy.CREATE:
+            own = {one.address.key.name for one in wanted if (one.identity.group, one.identity.kind) == NAMESPACE}
+            self._missing = frozenset({one.address.key.namespace for one in wanted} - own - {""})
 
-    async def _is_served(self, resource: Resource) -> bool:
-        """A kind that a definition of this very set will bring has no objects yet."""
-        try:
-            await self.client.mapper.resource(resource.gvk)
-        except ApiError:
-            return False
-        return True
+    async def create_known_missing(self) -> None:
+        """Make those that a cache says are missing. Where there is no cache, the first object's refusal tells."""
+        await together(
+            [name for name in sorted(self._missing) if self._rollout.namespace_exists(name) is False], self._create
+        )
 
-    async def _listed(self, resource: Resource, namespace: str) -> dict[ObjectKey, PartialObjectMetadata] | None:
-        """All objects of a place, by one request; None where there are too many for one."""
-        async with aclosing(self.client.pages(metadata_of(resource), namespace, limit=_LIST_LIMIT)) as pages:
-            async for page in pages:
-                return None if page.continue_token else {obj.key: obj for obj in page.items}
-        return None
+    async def mend(self, failures: Sequence[Failure]) -> list[Failure]:
+        """Make the namespaces that objects were refused for, each once. Returns what was something else."""
+        lacking = {each.ref.key.namespace for each in failures if each.obstacle is Obstacle.NAMESPACE_MISSING}
+        made = (lacking & self._missing) - self._made
+        await together(sorted(made), self._create)
+        return [
+            each
+            for each in failures
+            if each.obstacle is not Obstacle.NAMESPACE_MISSING or each.ref.key.namespace not in made
+        ]
 
-    async def _find(self, address: Address) -> PartialObjectMetadata | None:
-        return await self.client.find(metadata_of(address.resource), address.key.name, address.key.namespace)
-
-    # Namespaces that nobody made
-
-    async def _create_namespaces(self, wanted: Sequence[Wanted]) -> None:
-        """Make the namespaces that objects need and that are not objects themselves. They belong to nobody and stay."""
-        if self.policies.missing_namespaces is not MissingNamespacesPolicy.CREATE:
-            return
-        own = {one.address.key.name for one in wanted if (one.identity.group, one.identity.kind) == NAMESPACE}
-        used = {one.address.key.namespace for one in wanted if one.address.key.namespace} - own
-        for name in sorted(used):
-            if not self.namespace_exists(name):
-                await self._create_namespace(name)
-
-    async def _create_namespace(self, name: str) -> None:
+    async def _create(self, name: str) -> None:
         body: JsonObject = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
+        self._made.add(name)
         try:
-            await self.client.create(metadata_of(_NAMESPACES), body, field_manager=self.owner.prefix)
+            await self._rollout.client.create(metadata_of(_NAMESPACES), body, field_manager=self._rollout.owner.prefix)
         except AlreadyExists:
             return
 
@@ -193,41 +173,24 @@ class _Pass:
         rollout: Rollout,
         seen: MutableMapping[Identity, Seen],
         resources: Mapping[Identity, Resource],
-        *,
-        whole: bool,
+        namespaces: _Namespaces,
     ) -> None:
         self._rollout = rollout
         self._memory = rollout.memory
         self._seen = seen
         self._resources = resources
-        self._whole = whole
-        self._absent: set[Identity] = set()
-        self._in_use: Mapping[Identity, str] = {}
+        self._namespaces = namespaces
+        self._absent = {identity for identity in rollout.memory.removed if identity not in seen}
+        self._in_use: dict[Identity, str] = {}
+        self._asked: set[Identity] = set()
         self._carried: list[Carried] = []
         self._surprises: dict[Address, int] = {}
         self._carrier = Carrier(
             client=rollout.client,
             field_manager=rollout.owner.prefix,
             reclaims=rollout.habits.reclaims,
-            now=rollout.now,
             clock=rollout.clock,
         )
-        self._correct()
-
-    def _correct(self) -> None:
-        """What we have deleted ourselves is known better than by a cache that lags behind."""
-        for identity, removed in [*self._memory.removed.items()]:
-            seen = self._seen.get(identity)
-            if seen is None:
-                self._absent.add(identity)
-            elif seen.live.metadata.uid != removed.uid:
-                del self._memory.removed[identity]
-            elif removed.gone:
-                del self._seen[identity]
-                self._absent.add(identity)
-            elif not seen.live.metadata.is_terminating:
-                metadata = msgspec.structs.replace(seen.live.metadata, deletion_timestamp=self._rollout.now)
-                self._seen[identity] = Seen(seen.address, PartialObjectMetadata(metadata=metadata))
 
     def scene(self) -> Scene:
         """The set as it looks now."""
@@ -247,16 +210,44 @@ class _Pass:
 
     async def run(self, inventory: Inventory, decide: Callable[[Inventory, Scene], Stage]) -> Progress:
         """Stage after stage. Raises ApiError where the cluster cannot be asked."""
-        await self._ask_for_usage(inventory)
-        for _ in range(_MAX_STAGES):
+        for _ in range(_STAGES_PER_OBJECT * (len(inventory) + 1)):
             stage = decide(inventory, self.scene())
+            if await self._asks_for_usage(inventory, stage.actions):
+                continue
+            self._forget(inventory, stage.inventory)
             inventory = stage.inventory
-            if stage.must_be_saved or stage.done or not (stage.groups or stage.again):
-                return self._progress(inventory, stage)
+            if stage.refused or stage.must_be_saved or stage.done or not (stage.groups or stage.again):
+                return self._progress(inventory, stage, [foreign(each) for each in stage.refused])
             inventory, failures = await self._carry_out(inventory, stage)
             if failures:
-                return replace(self._progress(inventory, stage), failures=tuple(failures))
+                return self._progress(inventory, stage, failures)
         raise AssertionError("a rollout that never comes to rest")
+
+    def _progress(self, inventory: Inventory, stage: Stage, failures: Iterable[Failure]) -> Progress:
+        return Progress(
+            inventory,
+            done=stage.done,
+            must_be_saved=stage.must_be_saved,
+            waits=stage.waits,
+            failures=tuple(failures),
+            carried=tuple(self._carried),
+            again_at=stage.again_at,
+        )
+
+    async def _asks_for_usage(self, inventory: Inventory, actions: Collection[Action]) -> bool:
+        """Find out, once in a pass, whether definitions that are about to go are in use. Whether anything was asked:
+        then the stage has to be decided anew."""
+        going = {Identity.of(action.address.ref) for action in actions if isinstance(action, Remove | Release)}
+        unasked = [
+            entry
+            for entry in (inventory if going else ())
+            if entry.identity in going and is_definition(entry.gvk) and entry.identity not in self._asked
+        ]
+        if not unasked:
+            return False
+        self._in_use |= await Usage(self._rollout.client, self._rollout.owner).in_use(unasked)
+        self._asked |= {entry.identity for entry in unasked}
+        return True
 
     async def _carry_out(self, inventory: Inventory, stage: Stage) -> tuple[Inventory, list[Failure]]:
         for group in stage.groups:
@@ -266,29 +257,8 @@ class _Pass:
             failures = [result for result in results if isinstance(result, Failure)]
             failures += [failure for each in carried if (failure := self._fight(each)) is not None]
             if failures:
-                return inventory, failures
+                return inventory, await self._namespaces.mend(failures)
         return inventory, []
-
-    def _progress(self, inventory: Inventory, stage: Stage) -> Progress:
-        return Progress(
-            inventory,
-            done=stage.done,
-            must_be_saved=stage.must_be_saved,
-            waits=stage.waits,
-            carried=tuple(self._carried),
-            again_at=stage.again_at,
-        )
-
-    async def _ask_for_usage(self, inventory: Inventory) -> None:
-        """Whether definitions that are about to go are in use: asked anew in every pass, while there are any."""
-        leaving = [
-            entry
-            for entry in departures.definitions_leaving(inventory, whole=self._whole)
-            if (seen := self._seen.get(entry.identity)) is not None
-            and self._rollout.owner.standing(seen.live.metadata) is Standing.OURS
-        ]
-        if leaving:
-            self._in_use = await Usage(self._rollout.client, self._rollout.owner).in_use(leaving)
 
     # Learning from answers
 
@@ -298,44 +268,69 @@ class _Pass:
         for each in carried:
             identity = Identity.of(each.address.ref)
             self._see(identity, each)
-            if each.done and isinstance(each.action, Create | Update):
+            if each.done and not isinstance(each.action, LookUp):
                 self._carried.append(each)
-                self._confirm(each)
+            if each.confirmation is not None:
+                self._confirm(each.address, each.confirmation)
                 changes[identity] = replace(known[identity], last_applied_at=kubernetes_time(self._rollout.now))
-            elif each.done and not isinstance(each.action, LookUp):
-                self._carried.append(each)
         return inventory.changed(changes)
 
     def _see(self, identity: Identity, each: Carried) -> None:
-        if isinstance(each.action, Remove) and each.done:
-            self._memory.removed[identity] = Removed(each.action.uid, gone=each.live is None)
-        if each.live is None:
+        live = each.live
+        if each.stays and isinstance(each.action, Remove):
+            self._memory.removed[identity] = each.action.uid
+            live = _terminating(self._seen[identity].live, self._rollout.now)
+        if live is None:
             self._seen.pop(identity, None)
             self._absent.add(identity)
-            self._memory.confirmations.pop(each.address, None)
+            self._memory.removed.pop(identity, None)
             return
-        self._seen[identity] = Seen(each.address, each.live)
+        self._seen[identity] = Seen(each.address, live)
         self._absent.discard(identity)
+        if not live.metadata.is_terminating:
+            self._memory.removed.pop(identity, None)
 
-    def _confirm(self, each: Carried) -> None:
-        if each.confirmation is None:
+    def _confirm(self, address: Address, confirmation: Confirmation) -> None:
+        """Remember it. When we last restored the object is not forgotten with what we then made of it."""
+        before = self._memory.confirmations.get(address)
+        restored_at = confirmation.restored_at or (before.restored_at if before is not None else None)
+        self._memory.confirmations[address] = replace(confirmation, restored_at=restored_at)
+
+    def _forget(self, before: Inventory, after: Inventory) -> None:
+        """What has left the set: nothing that is remembered of it may be held against a successor."""
+        if len(before) == len(after):
             return
-        before = self._memory.confirmations.get(each.address)
-        restored_at = each.confirmation.restored_at or (before.restored_at if before is not None else None)
-        self._memory.confirmations[each.address] = replace(each.confirmation, restored_at=restored_at)
+        kept = {entry.identity for entry in after}
+        for entry in before:
+            if entry.identity not in kept:
+                resource = self._resources.get(entry.identity)
+                self._memory.forget(entry.identity, Address(resource, entry.key) if resource is not None else None)
 
     def _fight(self, each: Carried) -> Failure | None:
         """An object that is never as we just saw it is left for the next pass."""
         if each.done:
             return None
         times = self._surprises[each.address] = self._surprises.get(each.address, 0) + 1
-        return changing(each.address) if times > _SURPRISES else None
+        return changing(each.address.ref) if times > _SURPRISES else None
 
 
-_SURPRISES = 4
+def _terminating(live: Live, now: datetime) -> Live:
+    """An object as it looks when it is being deleted, and as far as it is known."""
+    metadata = msgspec.structs.replace(live.metadata, deletion_timestamp=live.metadata.deletion_timestamp or now)
+    if isinstance(live, Unstructured):
+        return Unstructured(live.body, metadata)
+    return PartialObjectMetadata(metadata=metadata)
 
 
-def changing(address: Address) -> Failure:
+def changing(ref: ObjectRef) -> Failure:
     """An object that others change faster than we can write it."""
     cause = "it keeps being changed by others while it is written"
-    return Failure(address.ref, "apply", Obstacle.CHANGED, cause, "", Conflict(Status(message=cause, code=409)))
+    return Failure(ref, "apply", Obstacle.CHANGED, cause, "", Conflict(Status(message=cause, code=409)))
+
+
+def foreign(refused: Unready) -> Failure:
+    """An object that has become somebody else's."""
+    fix = "remove it from one of the two, or set its adoption policy to Always"
+    return Failure(
+        refused.ref, "apply", Obstacle.OWNED, refused.why, fix, Conflict(Status(message=refused.why, code=409))
+    )

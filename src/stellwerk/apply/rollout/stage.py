@@ -32,6 +32,8 @@ class Stage:
     inventory: Inventory
     groups: tuple[tuple[Action, ...], ...] = ()
     waits: tuple[Unready, ...] = ()
+    refused: tuple[Unready, ...] = ()
+    """Objects that must not be touched, because they have become somebody else's."""
     done: bool = False
     must_be_saved: bool = False
     """The inventory has to be saved before anything further is done."""

@@ -7,7 +7,6 @@ does not carry our label. One request each, and only for sets that bring kinds w
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
@@ -16,6 +15,7 @@ from stellwerk.apply.rollout.inventory import Entry, Identity, Inventory
 from stellwerk.apply.rollout.owner import Owner
 from stellwerk.apply.rollout.policy import TypePattern
 from stellwerk.apply.rollout.prepare import CRD
+from stellwerk.apply.together import together
 from stellwerk.kube.client import Client
 from stellwerk.kube.errors import MethodNotAllowed, NotFound, NotServed
 from stellwerk.kube.model import metadata_of
@@ -58,8 +58,7 @@ class Usage:
         return _one_version_each(resource for resource in served if pattern.matches(resource.group, resource.kind))
 
     async def _any_foreign(self, resources: Sequence[Resource]) -> bool:
-        answers = await asyncio.gather(*(self._has_foreign(resource) for resource in resources))
-        return any(answers)
+        return any(await together(resources, self._has_foreign))
 
     async def _has_foreign(self, resource: Resource) -> bool:
         selector = f"{self.owner.mark}!={self.owner.label_value}"
