@@ -205,7 +205,7 @@ async def test_a_right_that_is_taken_away_is_named_and_the_rest_goes_on(
     rules = role.at("rules")
     assert isinstance(rules, list)
     await given.required_secret()
-    await given.client.patch(ROLES, OPERATOR_ROLE, "", MergePatch({"rules": _without(rules, "services")}))
+    await given.client.patch(ROLES, OPERATOR_ROLE, "", MergePatch({"rules": without(rules, "services")}))
     try:
         await running.start(**RETRY)
         await given.btp_operator()
@@ -217,7 +217,7 @@ async def test_a_right_that_is_taken_away_is_named_and_the_rest_goes_on(
     await then.shows("Ready", "ReconcileSucceeded", within=40)
 
 
-def _without(rules: Sequence[JsonValue], resource: str) -> list[JsonValue]:
+def without(rules: Sequence[JsonValue], resource: str) -> list[JsonValue]:
     """RBAC rules without a resource."""
     kept: list[JsonValue] = []
     for rule in rules:

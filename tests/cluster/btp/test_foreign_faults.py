@@ -1,0 +1,216 @@
+"""What others do to the cluster is named, waited out without haste, and over when they undo it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+from tests.cluster.btp import world
+from tests.cluster.btp.given import Given
+from tests.cluster.btp.running import Running
+from tests.cluster.btp.test_bad_input import OPERATOR_ROLE, RETRY, ROLES, ready
+from tests.cluster.btp.then import Then
+from tests.cluster.btp.world import ACCOUNT
+
+from stellwerk.api.admission import ValidatingWebhookConfiguration
+from stellwerk.api.core import ConfigMap, Namespace, Service
+from stellwerk.kube.client import Client
+from stellwerk.kube.errors import ApiError
+from stellwerk.kube.model import JsonObject, Unstructured, metadata_of, unstructured
+from stellwerk.kube.names import Resource
+from stellwerk.kube.patch import MergePatch
+from stellwerk.kube.transport import ATTEMPTS
+from stellwerk.local.cluster import LocalCluster
+from stellwerk.operators.btp.api import BtpOperator
+from stellwerk.testing.cluster import AuditLog
+from stellwerk.testing.eventually import eventually
+
+CONFIG, SERVICE = "sap-btp-operator-config", "sap-btp-operator-webhook-service"
+CONFIG_MAPS, SERVICES = unstructured(ConfigMap.resource), unstructured(Service.resource)
+SERVICES_OF_MODULE, TRIES_MEANWHILE = 2, 3
+"""A module in trouble is tried again after a second here; a loop without pause would have made hundreds of tries."""
+HOOKS = unstructured(ValidatingWebhookConfiguration.resource)
+QUOTAS = unstructured(Resource("", "v1", "ResourceQuota", "resourcequotas", namespaced=True))
+
+
+@asynccontextmanager
+async def revoked(client: Client, resource: str) -> AsyncIterator[None]:
+    """The operator's role without any right on a resource."""
+    rules = (await client.get(ROLES, OPERATOR_ROLE)).at("rules")
+    assert isinstance(rules, list)
+    await client.patch(ROLES, OPERATOR_ROLE, "", MergePatch({"rules": without(rules, resource)}))
+    try:
+        yield
+    finally:
+        await client.patch(ROLES, OPERATOR_ROLE, "", MergePatch({"rules": rules}))
+
+
+@pytest.mark.req("R-206")
+async def test_a_right_revoked_from_a_ready_module_is_named_and_other_kinds_are_kept_up(
+    running: Running, given: Given, then: Then
+) -> None:
+    await ready(running, given, then)
+    async with revoked(given.client, "services"):
+        await given.labels_on(Service, SERVICE, edited="yes")
+        await then.shows(
+            "Error", "ReconcileFailed", saying=["may not", "services", "namespace kyma-system", "grant"], within=30
+        )
+        await given.data_on(ConfigMap, CONFIG, CLUSTER_ID="edited")
+        await then.becomes(
+            CONFIG_MAPS,
+            CONFIG,
+            lambda seen: seen is not None and seen.at("data", "CLUSTER_ID") != "edited",
+            "be mended",
+        )
+    await then.shows("Ready", "ReconcileSucceeded", within=40)
+    service = await given.client.get(SERVICES, SERVICE, "kyma-system")
+    assert "edited" not in service.metadata.labels
+
+
+def says_edited(config: Unstructured | None) -> bool:
+    return config is None or config.at("data", "CLUSTER_ID") == "edited"
+
+
+@asynccontextmanager
+async def used_up(client: Client, resource: str) -> AsyncIterator[None]:
+    """A quota that leaves no room for another object of a kind."""
+    body: JsonObject = {
+        "apiVersion": "v1",
+        "kind": "ResourceQuota",
+        "metadata": {"name": "small", "namespace": "kyma-system"},
+        "spec": {"hard": {f"count/{resource}": "0"}},
+    }
+    await client.create(QUOTAS, body)
+
+    async def is_counted() -> bool:
+        return bool((await client.get(QUOTAS, "small", "kyma-system")).at("status", "hard"))
+
+    try:
+        await eventually(is_counted)
+        yield
+    finally:
+        await client.delete(QUOTAS, "small", "kyma-system")
+
+
+@pytest.mark.req("R-208")
+async def test_a_quota_that_is_used_up_is_named_and_asked_again_without_haste(
+    running: Running, given: Given, then: Then, btp_cluster: LocalCluster
+) -> None:
+    await given.required_secret()
+    async with used_up(given.client, "services"):
+        audit = AuditLog(btp_cluster)
+        await running.start(**RETRY)
+        await given.btp_operator()
+
+        await then.shows(
+            "Error", "ProvisioningFailed", saying=["Service", "ResourceQuota kyma-system/small is used up"]
+        )
+        await running.is_idle()
+        await then.exists(ConfigMap, CONFIG)
+        assert refused(audit, "services") <= SERVICES_OF_MODULE * TRIES_MEANWHILE
+
+    await then.shows("Ready", "ReconcileSucceeded", within=20)
+
+
+@asynccontextmanager
+async def webhook_down(client: Client, resource: str) -> AsyncIterator[None]:
+    """Somebody's admission webhook for a kind in the module's namespace, of which nobody answers."""
+    webhook: JsonObject = {
+        "name": "down.test.example.com",
+        "clientConfig": {"url": "https://127.0.0.1:1/"},
+        "admissionReviewVersions": ["v1"],
+        "sideEffects": "None",
+        "timeoutSeconds": 1,
+        "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "kyma-system"}},
+        "rules": [{"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": [resource]}],
+    }
+    probe: JsonObject = {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": {"name": "probe", "namespace": "kyma-system"},
+    }
+    await client.apply(HOOKS, {"metadata": {"name": "down"}, "webhooks": [webhook]})
+
+    async def is_asked() -> bool:
+        try:
+            await client.create(
+                SERVICES, {**probe, "spec": {"clusterIP": "None", "ports": [{"port": 1}]}}, dry_run=True
+            )
+        except ApiError as error:
+            return "down.test.example.com" in str(error)
+        return False
+
+    try:
+        await eventually(is_asked, describe="the API server asks the webhook")
+        yield
+    finally:
+        await client.delete(HOOKS, "down")
+
+
+@pytest.mark.req("R-208")
+async def test_a_webhook_of_others_that_does_not_answer_is_named_and_asked_again_without_haste(
+    running: Running, given: Given, then: Then, btp_cluster: LocalCluster
+) -> None:
+    await given.required_secret()
+    async with webhook_down(given.client, "services"):
+        audit = AuditLog(btp_cluster)
+        await running.start(**RETRY)
+        await given.btp_operator()
+
+        await then.shows(
+            "Error", "ProvisioningFailed", saying=["down.test.example.com does not answer", "repair"], within=20
+        )
+        await running.is_idle()
+        assert refused(audit, "services") <= SERVICES_OF_MODULE * TRIES_MEANWHILE * ATTEMPTS
+
+    await then.shows("Ready", "ReconcileSucceeded", within=30)
+
+
+@pytest.fixture
+async def mortal_namespace(btp_cluster: LocalCluster, client: Client) -> AsyncIterator[None]:
+    """The module's namespace, which the test may end; it is there again afterwards, with what belongs in it."""
+    yield
+
+    async def is_gone() -> bool:
+        found = await client.find(Namespace, "kyma-system")
+        return found is None or not found.metadata.is_terminating
+
+    await eventually(is_gone, within=60, describe="the namespace has ended")
+    await asyncio.to_thread(asyncio.run, world.prepare(btp_cluster))
+
+
+@pytest.mark.req("R-208")
+@pytest.mark.req("R-112")
+async def test_a_namespace_that_is_deleted_with_the_module_waits_for_users_and_then_goes(
+    running: Running, given: Given, then: Then, btp_cluster: LocalCluster, mortal_namespace: None
+) -> None:
+    await ready(running, given, then)
+    await given.service_instance("db")
+    audit = AuditLog(btp_cluster)
+
+    await given.client.delete(Namespace, "kyma-system")
+
+    await then.shows("Warning", "ServiceInstancesAndBindingsNotCleaned", saying=["default/db"], within=30)
+    await running.is_idle()
+    await then.service_instance_survives("db")
+    vain = audit.entries(lambda entry: entry.user == ACCOUNT and entry.status == 403 and entry.resource != "events")
+    assert len(vain) < 40, f"{len(vain)} writes into a namespace that ends"
+
+    await given.no_instances()
+    await then.is_gone(within=30)
+
+    async def namespace_is_gone() -> bool:
+        return await given.client.find(metadata_of(Namespace), "kyma-system") is None
+
+    await eventually(namespace_is_gone, within=60)
+    assert await given.client.find(BtpOperator, "btpoperator", "kyma-system") is None
+
+
+def refused(audit: AuditLog, resource: str) -> int:
+    """How often the operator wanted to write an object of a kind and could not."""
+    entries = audit.entries(
+        lambda entry: entry.user == ACCOUNT and entry.resource == resource and entry.is_write and entry.status >= 400
+    )
+    return len(entries)
