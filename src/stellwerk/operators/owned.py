@@ -17,6 +17,7 @@ from typing import NamedTuple
 from stellwerk.api.core import Namespace, Secret
 from stellwerk.apply.desired import Address
 from stellwerk.apply.plan import Live
+from stellwerk.apply.rollout.actions import Remove
 from stellwerk.apply.rollout.carry import Carried
 from stellwerk.apply.rollout.inventory import Identity
 from stellwerk.apply.rollout.owner import mark
@@ -25,6 +26,7 @@ from stellwerk.kube.model import HasMetadata, PartialObjectMetadata, View, metad
 from stellwerk.kube.names import ObjectKey, Resource
 from stellwerk.runtime.clusters import Cluster
 from stellwerk.runtime.informer import Delta, Informer
+from stellwerk.runtime.progress import version_number
 
 _OWNER = "owner"
 
@@ -54,6 +56,9 @@ class OwnedObjects:
     _narrow: set[Resource] = field(default_factory=set)
     """Resources that we may only watch by namespace."""
     _namespaces: Informer[PartialObjectMetadata] | None = None
+    _own_versions: dict[str, str] = field(default_factory=dict)
+    _own_ends: set[str] = field(default_factory=set)
+    """What we wrote and deleted, by uid: when it shows, it is news to nobody. Each is forgotten when it has shown."""
 
     async def cover(self, places: Iterable[Place]) -> None:
         """Watch all of these, and return when the caches are full. Raises Unwatchable."""
@@ -74,8 +79,16 @@ class OwnedObjects:
         """What was written must be seen before the next pass on its set."""
         for each in carried:
             informer = self._watch_of(each.address)
-            if informer is not None and each.live is not None and each.confirmation is not None:
-                informer.expect(each.address.key, each.live.metadata.resource_version)
+            if informer is None:
+                continue
+            if isinstance(each.action, Remove) and each.live is None:
+                if each.address.key in informer.store:
+                    self._own_ends.add(each.action.uid)
+            elif each.live is not None and each.confirmation is not None:
+                version = each.live.metadata.resource_version
+                informer.expect(each.address.key, version)
+                if informer.expected(each.address.key) is not None:
+                    self._own_versions[each.live.metadata.uid] = version
 
     def namespace_exists(self, name: str) -> bool | None:
         """Whether the cluster has a namespace; None where we may not know."""
@@ -119,9 +132,27 @@ class OwnedObjects:
         return wide or self._watches.get(Place(address.resource, address.key.namespace))
 
     def _on_change(self, delta: Delta[HasMetadata]) -> None:
+        if self._is_echo(delta):
+            return
         sides = [side for side in (delta.old, delta.new) if side is not None]
         for label_value in dict.fromkeys(owner for side in sides for owner in self._owners(side)):
             self.wake(label_value)
+
+    def _is_echo(self, delta: Delta[HasMetadata]) -> bool:
+        """Whether a change is the one that a pass made and knows of."""
+        uid = delta.latest.metadata.uid
+        if delta.new is None:
+            self._own_versions.pop(uid, None)
+            ended = uid in self._own_ends
+            self._own_ends.discard(uid)
+            return ended
+        version = self._own_versions.get(uid)
+        if version is None:
+            return False
+        shown = delta.new.metadata.resource_version
+        if version_number(shown) >= version_number(version):
+            del self._own_versions[uid]
+        return shown == version
 
     def _owners(self, obj: HasMetadata) -> Iterable[str]:
         owner = obj.metadata.labels.get(mark(self.prefix))
