@@ -12,6 +12,7 @@ from stellwerk.operators.btp import api, flags, operand, reasons, rights, topics
 from stellwerk.operators.component import api as component_api
 from stellwerk.operators.component import flags as component_flags
 from stellwerk.operators.component import reasons as component_reasons
+from stellwerk.operators.component import rights as component_rights
 from stellwerk.runtime.topics import page
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -41,6 +42,8 @@ def _btp() -> dict[Path, str]:
 
 def _component() -> dict[Path, str]:
     return {
+        Path("deploy/rbac/component-operator.yaml"): HEADER + component_rights.as_yaml(),
+        Path("deploy/rbac/component-operator-cluster-admin.yaml"): HEADER + component_rights.cluster_admin_as_yaml(),
         Path("docs/reference/reasons/component.md"): component_reasons.page(),
         Path("docs/reference/settings/component.md"): component_flags.page(),
     }

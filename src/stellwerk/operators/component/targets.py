@@ -120,7 +120,7 @@ class Targets:
         if acting_as not in self._local:
             client = self._home.client
             if acting_as is not None:
-                client = client.acting_as(acting_as.user, acting_as.groups)
+                client = client.acting_as(acting_as.user)
             self._local[acting_as] = Target(client.with_field_manager(RECONCILER), self._owned, self._clock)
             self._count()
         return self._local[acting_as]

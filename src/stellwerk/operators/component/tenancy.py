@@ -27,13 +27,9 @@ class Account:
 
     @property
     def user(self) -> str:
-        """As the API server knows it."""
+        """As the API server knows it. It adds the groups of a ServiceAccount by itself; naming them would take the
+        right to impersonate groups."""
         return f"system:serviceaccount:{self.namespace}:{self.name}"
-
-    @property
-    def groups(self) -> tuple[str, ...]:
-        """What every ServiceAccount belongs to; without them roles that are bound to all would be missing."""
-        return ("system:serviceaccounts", f"system:serviceaccounts:{self.namespace}", "system:authenticated")
 
 
 def account(component: Component, tenancy: Tenancy) -> Account | None:

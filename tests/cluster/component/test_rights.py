@@ -1,0 +1,129 @@
+"""Without cluster-admin the operator has what it needs and nothing else; what Components may do is for their accounts.
+
+One operator lives a whole life under its own account, with strict tenancy. The API server's audit log then says which
+verbs it has used on what.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterable
+
+import pytest
+from tests.cluster.component.given import Given, config_map
+from tests.cluster.component.running import LOOPBACK, Running
+from tests.cluster.component.then import Then
+
+from stellwerk.api.core import Namespace, ServiceAccount
+from stellwerk.api.rbac import PolicyRule, RoleBinding
+from stellwerk.kube.client import Client
+from stellwerk.kube.model import JsonObject, unstructured
+from stellwerk.kube.names import GroupVersionKind
+from stellwerk.local.cluster import LocalCluster
+from stellwerk.operators.component import rights
+from stellwerk.operators.component.api import Blueprint
+from stellwerk.operators.component.settings import Mode
+from stellwerk.testing.cluster import AuditEntry, AuditLog
+from stellwerk.testing.eventually import eventually
+
+USER = f"system:serviceaccount:{rights.NAMESPACE}:{rights.ACCOUNT}"
+GROUPS = ("system:serviceaccounts", f"system:serviceaccounts:{rights.NAMESPACE}")
+Right = tuple[str, str, str]
+"""Group, resource with its subresource, verb."""
+
+
+@pytest.fixture
+async def bound(component_cluster: LocalCluster, admin: Client) -> AsyncIterator[Running]:
+    """The operator under its own account, not as an administrator."""
+    await admin.apply(Namespace, {"metadata": {"name": rights.NAMESPACE}})
+    for body in rights.manifests():
+        gvk = GroupVersionKind.parse(str(body["apiVersion"]), str(body["kind"]))
+        await admin.apply(unstructured(await admin.mapper.resource(gvk)), body)
+    running = Running(component_cluster.kubeconfig_for(USER, GROUPS))
+    yield running
+    await running.stop()
+
+
+async def deployer(admin: Client, namespace: str) -> None:
+    """An account of the tenant that may do anything in its namespace."""
+    await admin.apply(ServiceAccount, {"metadata": {"name": "deployer", "namespace": namespace}})
+    body: JsonObject = {
+        "metadata": {"name": "deployer", "namespace": namespace},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "admin"},
+        "subjects": [{"kind": "ServiceAccount", "name": "deployer", "namespace": namespace}],
+    }
+    await admin.apply(RoleBinding, body)
+
+
+@pytest.mark.req("R-504")
+@pytest.mark.timeout(180)
+async def test_every_right_is_used_or_its_rare_occasion_is_named(
+    component_cluster: LocalCluster, given: Given, then: Then, admin: Client, bound: Running, home: str
+) -> None:
+    await deployer(admin, home)
+    audit = AuditLog(component_cluster)
+    await given.source({"one.yaml": config_map("one")})
+    await given.secret("values", values="a: 1")
+    await given.config("vars", A="b")
+    await bound.start(LOOPBACK, tenancy=Mode.STRICT)
+    await given.component(
+        serviceAccountName="deployer",
+        valuesFrom=[{"name": "values"}],
+        postBuild={"substituteFrom": [{"kind": "ConfigMap", "name": "vars"}]},
+    )
+    await then.ready()
+    await blueprint_life(given, then, admin, home)
+    await every_kind_of_flux(given)
+    await given.deleted()
+    await then.gone()
+    await bound.stop()
+
+    entries = audit.entries(lambda entry: entry.user == USER)
+    assert not [entry for entry in entries if entry.status == 403]
+    used = {right for entry in entries for right in rights_of(entry)} | {("", "serviceaccounts", "impersonate")}
+    leases = spelled_out(grant.rule for grant in rights.LEASES)
+    granted = spelled_out(grant.rule for grant in rights.GRANTS)
+    assert not granted - used - set(rights.SELDOM), "granted and not used"
+    assert not set(rights.SELDOM) - granted - leases, "an occasion is named for a right that is not granted"
+
+
+async def blueprint_life(given: Given, then: Then, admin: Client, home: str) -> None:
+    """A Component of a Blueprint, whose content changes, until both are gone."""
+    named: JsonObject = {"name": "print", "namespace": home}
+    for name in ("two", "three"):
+        files: JsonObject = {"a.yaml": config_map(name)}
+        await admin.apply(Blueprint, {"metadata": named, "spec": {"files": files}})
+        await given.component("printed", serviceAccountName="deployer", sourceRef={"blueprint": {"name": "print"}})
+        await eventually(lambda expected=name: _has(then, expected))  # type: ignore[misc]
+    await given.deleted("printed")
+    await then.gone("printed")
+    await admin.delete(Blueprint, "print", home)
+    await then.absent(Blueprint, "print")
+
+
+async def every_kind_of_flux(given: Given) -> None:
+    """A Component for each kind of source that the test before has not used."""
+    for kind in ("fluxOciRepository", "fluxBucket", "fluxHelmChart", "fluxExternalArtifact"):
+        reference = {kind: {"name": "absent"}}
+        await given.component(kind.lower(), sourceRef=reference, serviceAccountName="deployer")
+
+
+async def _has(then: Then, name: str) -> bool:
+    found = then.diary.latest.get("printed")
+    return found is not None and found.is_ready and [item.name for item in found.status.inventory] == [name]
+
+
+def rights_of(entry: AuditEntry) -> set[Right]:
+    """The rights that a request took. An apply that made its object took the right to create, too."""
+    resource = f"{entry.resource}/{entry.subresource}" if entry.subresource else entry.resource
+    verbs = {entry.verb, "create"} if entry.verb == "patch" and entry.status == 201 else {entry.verb}
+    return {(entry.group, resource, verb) for verb in verbs}
+
+
+def spelled_out(rules: Iterable[PolicyRule]) -> set[Right]:
+    return {
+        (group, resource, verb)
+        for rule in rules
+        for group in rule.api_groups
+        for resource in rule.resources
+        for verb in rule.verbs
+    }
