@@ -10,13 +10,17 @@ import pytest
 from tests.cluster.component import world
 from tests.cluster.component.given import Given
 from tests.cluster.component.running import Running
-from tests.cluster.component.then import Diary, Then
+from tests.cluster.component.then import Diary, Then, Writes
 
 from stellwerk.kube.client import Client
 from stellwerk.kube.config import ClusterConfig
 from stellwerk.local.cluster import LocalCluster
 from stellwerk.testing import cluster as clusters
 from stellwerk.testing.artifacts import ArtifactServer
+from stellwerk.testing.cluster import AuditLog
+
+OPERATOR = "component-operator"
+"""The user that the operator is."""
 
 
 @pytest.fixture(scope="session")
@@ -69,8 +73,14 @@ async def then(admin: Client, home: str) -> AsyncIterator[Then]:
 
 
 @pytest.fixture
+def writes(component_cluster: LocalCluster, admin: Client, home: str) -> Writes:
+    """What the operator has written."""
+    return Writes(AuditLog(component_cluster), OPERATOR, home)
+
+
+@pytest.fixture
 async def running(component_cluster: LocalCluster, admin: Client) -> AsyncIterator[Running]:
     """The operator, to be started by the test."""
-    running = Running(component_cluster.kubeconfig_for("component-operator", ["system:masters"]))
+    running = Running(component_cluster.kubeconfig_for(OPERATOR, ["system:masters"]))
     yield running
     await running.stop()

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
+from tests.cluster.component.manifests import GATE
+
 from stellwerk.api import flux
 from stellwerk.api.core import ConfigMap, Secret
 from stellwerk.kube.client import Client
@@ -14,6 +16,7 @@ from stellwerk.kube.model import JsonObject, View, metadata_of
 from stellwerk.kube.patch import MergePatch
 from stellwerk.operators.component.api import Component
 from stellwerk.testing.artifacts import ArtifactServer, Published
+from stellwerk.testing.eventually import eventually
 
 
 def config_map(name: str, **data: str) -> str:
@@ -78,6 +81,17 @@ class Given:
         """A Component with an annotation more: how people poke one."""
         patch = MergePatch({"metadata": {"annotations": {**annotations}}})
         await self.client.patch(metadata_of(Component), name, self.namespace, patch)
+
+    async def opened(self, *names: str, is_open: bool = True) -> None:
+        """Gates that are open, or closed again; those of an object that does not exist yet are waited for."""
+        condition: JsonObject = {"type": "Ready", "status": str(is_open), "reason": "Test"}
+        status = MergePatch({"status": {"conditions": [condition]}})
+        for name in names:
+            await eventually(lambda name=name: self._has_gate(name), within=15, describe=f"gate {name} exists")  # type: ignore[misc]
+            await self.client.patch(metadata_of(GATE), name, self.namespace, status, subresource="status")
+
+    async def _has_gate(self, name: str) -> bool:
+        return await self.client.find(metadata_of(GATE), name, self.namespace) is not None
 
     async def secret(self, name: str, **values: str) -> None:
         """A Secret."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from http import HTTPStatus
 
 from stellwerk.api.core import ConfigMap
 from stellwerk.kube.client import Client
@@ -14,6 +15,7 @@ from stellwerk.kube.watch import Changed, Removed, Synced, Watcher
 from stellwerk.operators.component.api import Component
 from stellwerk.runtime import conditions
 from stellwerk.runtime.clock import SystemClock
+from stellwerk.testing.cluster import AuditLog
 from stellwerk.testing.eventually import eventually
 
 PATIENCE_SECONDS = 15.0
@@ -75,6 +77,31 @@ class Diary:
         page = self.pages.setdefault(name, [])
         if not page or page[-1] != shown:
             page.append(shown)
+
+
+@dataclass(frozen=True, slots=True)
+class Writes:
+    """The operator's writes to a namespace's objects, in the order of their answers."""
+
+    audit: AuditLog
+    user: str
+    namespace: str
+
+    def to(self, *resources: str, namespace: str | None = None) -> list[str]:
+        """Those to these resources (`configmaps`), each as `apply configmaps/one` or `delete configmaps/one`."""
+        place = self.namespace if namespace is None else namespace
+        return [
+            f"{_VERBS.get(entry.verb, entry.verb)} {entry.resource}/{entry.name}"
+            for entry in self.audit.entries(lambda entry: entry.is_write)
+            if entry.user == self.user
+            and entry.namespace == place
+            and not entry.subresource
+            and entry.resource in resources
+            and entry.status < HTTPStatus.BAD_REQUEST
+        ]
+
+
+_VERBS = {"patch": "apply"}
 
 
 @dataclass(frozen=True, slots=True)

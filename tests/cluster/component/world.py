@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 
 from tests.cluster.component.kinds import established, serve
+from tests.cluster.component.manifests import GATE
 
 from stellwerk.api import flux
 from stellwerk.api.apiextensions import CustomResourceDefinition
@@ -25,16 +26,17 @@ FLUX = (flux.GitRepository, flux.OciRepository, flux.Bucket, flux.HelmChart, flu
 
 
 async def prepare(cluster: LocalCluster) -> None:
-    """Have the cluster serve our kinds and those of flux."""
+    """Have the cluster serve our kinds, those of flux, and gates."""
     async with Client.connect(ClusterConfig.load(cluster.kubeconfig), field_manager="tests") as client:
         await serve(client)
         target = unstructured(CustomResourceDefinition.resource)
-        await asyncio.gather(*(client.apply(target, flux_definition(kind.resource)) for kind in FLUX))
-        for kind in FLUX:
-            await eventually(lambda name=kind.resource.group_resource: established(client, name), within=30)  # type: ignore[misc]
+        resources = [GATE, *(kind.resource for kind in FLUX)]
+        await asyncio.gather(*(client.apply(target, free_definition(resource)) for resource in resources))
+        for resource in resources:
+            await eventually(lambda name=resource.group_resource: established(client, name), within=30)  # type: ignore[misc]
 
 
-def flux_definition(resource: Resource) -> JsonObject:
+def free_definition(resource: Resource) -> JsonObject:
     """A CRD under which anything is accepted."""
     free: JsonObject = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
     schema: JsonObject = {"type": "object", "properties": {"spec": free, "status": free}}

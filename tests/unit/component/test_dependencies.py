@@ -136,6 +136,12 @@ def test_those_are_woken_who_may_come_further() -> None:
     assert list(dependencies.index_by_dependency(world["c"])) == ["shop/a", "shop/b"]
 
 
+def test_those_above_look_again_when_a_component_lists_others_than_before() -> None:
+    world = World(depending("a", "b"), depending("b", "c"), depending("c", "a"), depending("d", "a"), depending("e"))
+
+    assert list(dependencies.woken_by_rewiring(world["b"], world.dependants)) == [key("a"), key("c"), key("d")]
+
+
 graphs = st.dictionaries(st.sampled_from(NAMES), st.sets(st.sampled_from(NAMES)), min_size=1)
 
 

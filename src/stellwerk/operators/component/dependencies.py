@@ -144,6 +144,23 @@ def woken_by_readiness(component: Component, dependants: Dependants) -> Iterable
     return (one.key for one in dependants(component.key))
 
 
+def woken_by_rewiring(component: Component, dependants: Dependants) -> Iterable[ObjectKey]:
+    """Who has to look again because the Component lists others than before: all above it, who may be in a circle with
+    it now, or no longer."""
+    return sorted(_above(component, dependants) - {component.key})
+
+
+def _above(component: Component, dependants: Dependants) -> set[ObjectKey]:
+    found = {component.key}
+    waiting = [component.key]
+    while waiting:
+        for one in dependants(waiting.pop()):
+            if one.key not in found:
+                found.add(one.key)
+                waiting.append(one.key)
+    return found
+
+
 def woken_by_departure(component: Component) -> Iterable[ObjectKey]:
     """Whose deletion may come further because the Component is gone, or lists them no longer."""
     return component.dependencies

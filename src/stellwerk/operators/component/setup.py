@@ -155,11 +155,15 @@ def _asked(component: Component) -> tuple[object, ...]:
 def woken(delta: Delta[Component], components: Informer[Component]) -> Iterable[ObjectKey]:
     """Who may come further because a Component changed."""
     old, new = delta.old, delta.new
+
+    def dependants(key: ObjectKey) -> Iterable[Component]:
+        return components.store.by(reporting.BY_DEPENDENCY, str(key))
+
     if old is not None and (new is None or old.dependencies != new.dependencies):
         yield from dependencies.woken_by_departure(old)
+        yield from dependencies.woken_by_rewiring(old, dependants)
     if new is not None and (old is None or _progress(old) != _progress(new)):
-        dependants = components.store.by(reporting.BY_DEPENDENCY, str(new.key))
-        yield from (dependant.key for dependant in dependants)
+        yield from dependencies.woken_by_readiness(new, dependants)
 
 
 def _progress(component: Component) -> tuple[object, ...]:

@@ -1,0 +1,172 @@
+"""A Component comes after those that it depends on, and goes before them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from tests.cluster.component.given import Given
+from tests.cluster.component.manifests import config, gate
+from tests.cluster.component.running import Running
+from tests.cluster.component.then import Then, Writes
+
+from stellwerk.api.core import ConfigMap
+from stellwerk.kube.model import JsonObject, metadata_of
+from stellwerk.operators.component.api import Component
+
+PATIENT = "10m"
+"""A retryInterval that no test lasts: what happens sooner was woken by an event."""
+
+
+def after(*names: str, **spec: Any) -> dict[str, Any]:
+    """The spec of a Component that depends on others."""
+    return {"dependencies": [{"name": name} for name in names], "retryInterval": PATIENT, **spec}
+
+
+async def test_a_dependant_starts_when_what_it_depends_on_is_ready_and_goes_first(
+    given: Given, running: Running, then: Then, writes: Writes
+) -> None:
+    await given.source({"gate.yaml": gate("base")}, "base")
+    await given.source({"one.yaml": config("one")}, "app")
+    await running.start()
+    await given.component("b", "app", **after("a"))
+    await then.shows("Pending", "Retrying", "b", saying=f"dependent component {then.key('a')} not found")
+    await given.component("a", "base")
+    await then.shows("Pending", "Retrying", "b", saying=f"dependent component {then.key('a')} not ready")
+    assert not await then.exists(ConfigMap, "one")
+    await given.opened("base")
+    await then.ready("a")
+    await then.ready("b")
+
+    await given.opened("base", is_open=False)
+    await then.shows("Processing", name="a")
+    await then.shows("Pending", "Retrying", "b", saying="not ready")
+    assert await then.exists(ConfigMap, "one"), "what is there stays"
+    await given.opened("base")
+    await then.ready("b")
+
+    await given.deleted("a")
+    await then.shows(
+        "DeletionPending", "DeletionRetrying", "a", saying=f"deletion blocked by depending component {then.key('b')}"
+    )
+    await given.deleted("b")
+    await then.gone("b")
+    await then.gone("a")
+    assert writes.to("configmaps", "gates")[-2:] == ["delete configmaps/one", "delete gates/base"]
+
+
+async def test_deleted_in_the_right_order_nobody_waits(given: Given, running: Running, then: Then) -> None:
+    await given.source({"a/a.yaml": config("a"), "b/b.yaml": config("b")})
+    await given.component("a", path="a")
+    await given.component("b", path="b", **after("a"))
+    await running.start()
+    await then.ready("b")
+    await given.deleted("b")
+    await then.gone("b")
+    await given.deleted("a")
+    await then.gone("a")
+    assert "DeletionRetrying" not in then.reasons("a")
+
+
+async def test_of_two_with_a_common_source_the_dependant_waits_until_the_other_has_the_new_revision(
+    given: Given, running: Running, then: Then
+) -> None:
+    files = {"base/gate.yaml": gate("base"), "app/one.yaml": config("one", "1")}
+    await given.source(files, revision="r1")
+    await given.component("a", path="base")
+    await given.component("b", path="app", **after("a"))
+    await running.start()
+    await given.opened("base")
+    await then.ready("b", revision="r1")
+
+    # A new revision whose base cannot be had yet: nobody may take B's half of it.
+    files = {"base/gate.yaml": gate("base"), "base/next.yaml": gate("next"), "app/one.yaml": config("one", "2")}
+    await given.source(files, revision="r2")
+    await then.shows("Processing", name="a")
+    await then.shows("Pending", "Retrying", "b", saying=f"dependent component {then.key('a')} not")
+    assert (await then.config("one")).data == {"value": "1"}
+    await given.opened("next")
+    await then.ready("a", revision="r2")
+    await then.ready("b", revision="r2")
+    assert (await then.config("one")).data == {"value": "2"}
+
+
+async def test_a_dependant_is_not_synced_until_the_other_has_taken_over_the_common_source(
+    given: Given, running: Running, then: Then
+) -> None:
+    await given.source({"a/a.yaml": config("a"), "b/b.yaml": config("b")}, revision="r1")
+    await given.component("a", path="a", revision="r1")
+    await given.component("b", path="b", **after("a"))
+    await running.start()
+    await then.ready("b", revision="r1")
+    await given.source({"a/a.yaml": config("a", "2"), "b/b.yaml": config("b", "2")}, revision="r2")
+    await then.shows("Pending", "Retrying", "a", saying="does not match specified revision")
+    await then.shows("Pending", "Retrying", "b", saying=f"dependent component {then.key('a')} not synced")
+    await given.component("a", path="a")
+    await then.ready("a", revision="r2")
+    await then.ready("b", revision="r2")
+
+
+@pytest.mark.req("R-409")
+async def test_a_circle_is_named_on_its_members_and_goes_away_when_it_is_cut(
+    given: Given, running: Running, then: Then
+) -> None:
+    await given.source({f"{name}/{name}.yaml": config(name) for name in "abc"} | {"gate/gate.yaml": gate("gate")})
+    await given.component("a", path="a", **after("c"))
+    await given.component("b", path="b", **after("a"))
+    await given.component("c", path="c", **after("b"))
+    await running.start()
+    a, b, c = (then.key(name) for name in "abc")
+    await then.shows("Error", "Error", "a", saying=f"in a circle: {a} -> {c} -> {b} -> {a}")
+    await then.shows("Error", "Error", "b", saying=f"in a circle: {b} -> {a} -> {c} -> {b}")
+    await then.shows("Error", "Error", "c", saying=f"in a circle: {c} -> {b} -> {a} -> {c}")
+    assert not await then.exists(ConfigMap, "a")
+    await running.rests()
+
+    # C is out of the circle and takes its time: the others wait for it, and say so.
+    await given.component("c", path="gate")
+    await then.shows("Processing", name="c")
+    await then.shows("Pending", "Retrying", "a", saying=f"dependent component {c} not ready")
+    await then.shows("Pending", "Retrying", "b", saying=f"dependent component {a} not ready")
+    await given.opened("gate")
+    await then.ready("a")
+    await then.ready("b")
+
+
+@pytest.mark.req("R-409")
+async def test_a_circle_does_not_outlive_its_members(given: Given, running: Running, then: Then) -> None:
+    await given.source({f"{name}/{name}.yaml": config(name) for name in "ab"})
+    await given.component("a", path="a")
+    await given.component("b", path="b", **after("a"))
+    await given.component("self", path="b", **after("self"))
+    await running.start()
+    await then.ready("b")
+    await given.component("a", path="a", **after("b"))
+    await then.shows("Error", "Error", "a", saying="in a circle")
+    await then.shows("Error", "Error", "self", saying=f"in a circle: {then.key('self')} -> {then.key('self')}")
+    await given.deleted("self")
+    await then.gone("self")
+    await given.deleted("a")
+    await then.shows("DeletionPending", name="a", saying=f"blocked by depending component {then.key('b')}")
+    await given.deleted("b")
+    await then.gone("a")
+    await then.gone("b")
+    assert not await then.exists(ConfigMap, "a")
+    assert not await then.exists(ConfigMap, "b")
+
+
+async def test_a_dependency_in_another_namespace_counts_and_a_missing_one_blocks_no_deletion(
+    given: Given, running: Running, then: Then
+) -> None:
+    await given.source({"a/a.yaml": config("a"), "b/b.yaml": config("b")})
+    await given.component("b", path="b", dependencies=[{"name": "a", "namespace": "default"}], retryInterval=PATIENT)
+    await running.start()
+    await then.shows("Pending", "Retrying", "b", saying="dependent component default/a not found")
+    source: JsonObject = {"fluxGitRepository": {"name": "source", "namespace": given.namespace}}
+    body: JsonObject = {"metadata": {"name": "a", "namespace": "default"}, "spec": {"sourceRef": source, "path": "a"}}
+    await given.client.apply(Component, body)
+    await then.ready("b")
+    await given.client.delete(metadata_of(Component), "a", "default")
+    await given.deleted("b")
+    await then.gone("b")
+    await then.absent(Component, "a", "default")
