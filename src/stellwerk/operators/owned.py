@@ -75,6 +75,12 @@ class OwnedObjects:
                 found[Identity.of(address.ref)] = Seen(address, _live(obj))
         return found
 
+    def find(self, address: Address) -> Live | None:
+        """An object of any owner. Meaningful for the places that are covered."""
+        informer = self._watch_of(address)
+        found = informer.store.get(address.key) if informer is not None else None
+        return _live(found) if found is not None else None
+
     def expect(self, carried: Iterable[Carried]) -> None:
         """What was written must be seen before the next pass on its set."""
         for each in carried:

@@ -1,15 +1,20 @@
 """What exists of the objects that a set has not had so far, whoever owns it.
 
-One list for each place with more than a few of them, else one by one: a set of ten ConfigMaps costs one request.
+Whoever watches what carries an owner's label knows of every object that belongs to another set. Then only those have to
+be asked for that must not be taken even from nobody; all others are met, if they exist, when they are created. Without
+such a watch all are asked for: one list for each place with more than a few of them, else one by one.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import aclosing
+from typing import TypeAlias
 
 from stellwerk.apply.desired import Address
+from stellwerk.apply.plan import Live
 from stellwerk.apply.rollout.inventory import Identity
+from stellwerk.apply.rollout.policy import AdoptionPolicy
 from stellwerk.apply.rollout.prepare import Wanted
 from stellwerk.apply.rollout.scene import Seen
 from stellwerk.apply.together import together
@@ -25,10 +30,32 @@ _Place = tuple[Resource, str]
 _Found = list[PartialObjectMetadata | None]
 
 
+Owned: TypeAlias = Callable[[Address], Live | None]
+"""An object that carries some owner's label, as a cache shows it."""
+
+
 async def existing(
+    client: Client,
+    newcomers: Sequence[Wanted],
+    namespace_exists: Callable[[str], bool | None],
+    owned: Owned | None = None,
+) -> dict[Identity, Seen]:
+    """The live objects of newcomers, as far as they matter before the first write.
+
+    Raises ApiError where the cluster cannot be asked.
+    """
+    known = {one.identity: Seen(one.address, live) for one in newcomers if owned and (live := owned(one.address))}
+    unknown = [
+        one
+        for one in newcomers
+        if one.identity not in known and (owned is None or one.directive.adoption is AdoptionPolicy.NEVER)
+    ]
+    return known | await _asked(client, unknown, namespace_exists)
+
+
+async def _asked(
     client: Client, newcomers: Sequence[Wanted], namespace_exists: Callable[[str], bool | None]
 ) -> dict[Identity, Seen]:
-    """The live objects of newcomers. Raises ApiError where the cluster cannot be asked."""
     places: dict[_Place, list[Wanted]] = {}
     for one in newcomers:
         namespace = one.address.key.namespace

@@ -23,7 +23,7 @@ from stellwerk.apply.rollout import departures, register, waves
 from stellwerk.apply.rollout.actions import Action, LookUp, Release, Remove, Update
 from stellwerk.apply.rollout.carry import Carried, Carrier
 from stellwerk.apply.rollout.decide import drifted
-from stellwerk.apply.rollout.existing import existing
+from stellwerk.apply.rollout.existing import Owned, existing
 from stellwerk.apply.rollout.inventory import Entry, Identity, Inventory
 from stellwerk.apply.rollout.owner import Owner
 from stellwerk.apply.rollout.policy import MissingNamespacesPolicy, Policies
@@ -90,6 +90,8 @@ class Rollout:
     memory: Memory
     namespace_exists: Callable[[str], bool | None]
     """Whether a cache knows a namespace; None where there is no such cache."""
+    owned: Owned | None = None
+    """Looks up an object of any owner in the caches; None where there are no caches."""
     now: datetime
     clock: float
 
@@ -107,7 +109,7 @@ class Rollout:
         turns out to be somebody else's later is a failure.
         """
         newcomers = register.newcomers(wanted, inventory)
-        found = await existing(self.client, newcomers, self.namespace_exists) if newcomers else {}
+        found = await existing(self.client, newcomers, self.namespace_exists, self.owned) if newcomers else {}
         registered = register.register(wanted, inventory, found, self.owner)
         if registered.must_be_saved:
             return Progress(registered.inventory, must_be_saved=True)

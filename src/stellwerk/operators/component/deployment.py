@@ -203,6 +203,7 @@ class Deployer:
             habits=self.habits,
             memory=self._memory(component),
             namespace_exists=target.owned.namespace_exists,
+            owned=target.owned.find,
             now=self.clock.now(),
             clock=self.clock.monotonic(),
         )
