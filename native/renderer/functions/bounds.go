@@ -1,7 +1,9 @@
 package functions
 
 import (
+	"errors"
 	"fmt"
+	"math"
 	"reflect"
 	"strings"
 	"text/template"
@@ -154,14 +156,17 @@ func product(one, other int) error {
 	return nil
 }
 
+// steps counts in floats, and refuses numbers at which sprig's loop would overflow and never end.
 func steps(start, stop, step int) error {
-	if step == 0 {
-		return nil // sprig makes nothing of it
+	first, last, width := math.Abs(float64(start)), math.Abs(float64(stop)), math.Abs(float64(step))
+	if max(first, last, width) > 1<<53 {
+		return errors.New("the numbers are too large")
 	}
-	return length(int(abs(float64(stop)-float64(start)) / abs(float64(step))))
+	if step == 0 || math.Abs(float64(stop)-float64(start))/width <= longestList {
+		return nil
+	}
+	return length(longestList + 1)
 }
-
-func abs(number float64) float64 { return max(number, -number) }
 
 func checkSeq(arguments []any) error {
 	numbers := make([]int, len(arguments))

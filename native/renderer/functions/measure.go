@@ -18,12 +18,12 @@ func (m *meter) take(value reflect.Value, depth int) error {
 	if depth > deepestValue {
 		return errDeep
 	}
-	if m.left -= 2; m.left < 0 {
-		return size(largestText + 1)
+	if err := m.takeText(2); err != nil {
+		return err
 	}
 	switch value.Kind() {
 	case reflect.String:
-		m.left -= value.Len()
+		return m.takeText(value.Len())
 	case reflect.Interface, reflect.Pointer:
 		if !value.IsNil() {
 			return m.take(value.Elem(), depth+1)
@@ -36,10 +36,16 @@ func (m *meter) take(value reflect.Value, depth int) error {
 	return nil
 }
 
+func (m *meter) takeText(bytes int) error {
+	if m.left -= bytes; m.left < 0 {
+		return size(largestText + 1)
+	}
+	return nil
+}
+
 func (m *meter) takeList(value reflect.Value, depth int) error {
 	if value.Type().Elem().Kind() == reflect.Uint8 {
-		m.left -= value.Len()
-		return nil
+		return m.takeText(value.Len())
 	}
 	for index := range value.Len() {
 		if err := m.take(value.Index(index), depth+1); err != nil {

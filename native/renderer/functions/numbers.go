@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"math"
 	"net/netip"
 	"text/template"
 
@@ -75,12 +76,12 @@ func parseIPv4Address(text string) (uint32, error) {
 }
 
 func formatIPv4Address(number any) (string, error) {
-	value, err := cast.ToUint32E(number)
-	if err != nil {
-		return "", notAWord(number)
+	value, err := cast.ToUint64E(number)
+	if err != nil || value > math.MaxUint32 {
+		return "", fmt.Errorf("a whole number from 0 to %d is expected", math.MaxUint32)
 	}
 	var octets [4]byte
-	binary.BigEndian.PutUint32(octets[:], value)
+	binary.BigEndian.PutUint32(octets[:], uint32(value))
 	return netip.AddrFrom4(octets).String(), nil
 }
 
