@@ -1,28 +1,30 @@
-"""The one place that knows all four operators: from settings to a running process."""
+"""The one place that knows all four operators: from settings to a running process.
+
+Each operator is imported when it is run: a process runs one, and should not pay for the others' start and memory.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from stellwerk.kube.model import JsonObject
 from stellwerk.operators.btp import api as btp_api
-from stellwerk.operators.btp import assembled as btp
-from stellwerk.operators.btp import rights
-from stellwerk.operators.btp.settings import Settings
 from stellwerk.operators.component import api as component_api
-from stellwerk.operators.component import assembled as component
-from stellwerk.operators.component.settings import Settings as ComponentSettings
-from stellwerk.render.binary import renderer_path
-from stellwerk.render.downloads import Downloads
-from stellwerk.render.renderer import Renderer
 from stellwerk.runtime.process import Identity, Parts, run
 from stellwerk.runtime.settings import ProcessSettings
 from stellwerk.runtime.tasks import Closing
 
+if TYPE_CHECKING:
+    from stellwerk.operators.btp.settings import Settings
+    from stellwerk.operators.component.settings import Settings as ComponentSettings
+
 
 def installation() -> list[JsonObject]:
     """What a cluster must have before our operators start: namespaces, kinds, service accounts and their rights."""
+    from stellwerk.operators.btp import rights
+
     namespace: JsonObject = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": btp_api.STANDARD_NAMESPACE}}
     definitions = [btp_api.DEFINITION, *component_api.DEFINITIONS]
     return [namespace, *(definition.body() for definition in definitions), *rights.manifests()]
@@ -34,6 +36,8 @@ async def run_btp(process: ProcessSettings, settings: Settings, environment: Map
     Raises MissingImage, LoginFailed and CannotListen before anything is done; LeadershipLost when another process may
     lead by now.
     """
+    from stellwerk.operators.btp import assembled as btp
+
     btp.require(environment)
     identity = Identity(component=btp_api.OPERATOR_NAME, lease=btp_api.LEASE_NAME, namespace=settings.chart_namespace)
     resolved = btp.in_force(settings, Path.cwd())
@@ -50,6 +54,11 @@ async def run_component(process: ProcessSettings, settings: ComponentSettings) -
     Raises RendererMissing, LoginFailed and CannotListen before anything is done; LeadershipLost when another process
     may lead by now.
     """
+    from stellwerk.operators.component import assembled as component
+    from stellwerk.render.binary import renderer_path
+    from stellwerk.render.downloads import Downloads
+    from stellwerk.render.renderer import Renderer
+
     renderer_path()
     identity = Identity(component=component_api.RECONCILER, lease=component_api.LEASE_NAME)
 

@@ -38,3 +38,16 @@ def _processor_seconds(argument: str) -> float:
     subprocess.run([sys.executable, "-m", "stellwerk.cli.main", argument], capture_output=True, check=True)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+
+def test_an_operator_pays_for_no_other() -> None:
+    """`stellwerk run btp` up to the moment at which it would log in."""
+    program = (
+        "import sys, stellwerk.cli.run, stellwerk.assembly, stellwerk.operators.btp.assembled;"
+        "print(*sorted(name for name in sys.modules if name.startswith(('stellwerk.operators.', 'stellwerk.render'))))"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, check=True, text=True)
+    loaded = done.stdout.split()
+    assert "stellwerk.operators.btp.assembled" in loaded
+    assert not [name for name in loaded if name.startswith("stellwerk.render")]
+    assert not [name for name in loaded if name.endswith(("component.assembled", "component.reconcile"))]
