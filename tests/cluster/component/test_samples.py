@@ -1,0 +1,60 @@
+"""The samples become Ready as they are, on a real API server that checks every field."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+from tests.cluster.component.running import Running
+
+from stellwerk.api.core import Namespace, Secret
+from stellwerk.apply.manifests import read_folder
+from stellwerk.kube.client import Client
+from stellwerk.kube.model import JsonObject, dig, unstructured
+from stellwerk.kube.names import GroupVersionKind
+from stellwerk.operators.component.api import Component
+from stellwerk.testing.eventually import eventually
+
+SAMPLES = [document.body for document in read_folder(Path(__file__).parents[3] / "samples" / "component")]
+NAMESPACE = "stellwerk-sample"
+
+
+async def apply(client: Client, body: JsonObject) -> None:
+    gvk = GroupVersionKind.parse(str(body["apiVersion"]), str(body["kind"]))
+    await client.apply(unstructured(await client.mapper.resource(gvk)), body, field_validation="Strict")
+
+
+@pytest.fixture
+async def sampled(admin: Client) -> AsyncIterator[Client]:
+    for body in SAMPLES:
+        await apply(admin, body)
+    yield admin
+    await admin.delete(Namespace, NAMESPACE)
+
+
+@pytest.mark.timeout(180)
+async def test_the_samples_become_ready_in_their_order(sampled: Client, running: Running) -> None:
+    await running.start()
+
+    await eventually(lambda: _all_ready(sampled), within=60, describe="all sample Components are Ready")
+
+    password = (await sampled.get(Secret, "database", NAMESPACE)).text("password")
+    assert password == "replace-me"
+    deployment = await sampled.get(
+        unstructured(await sampled.mapper.resource(GroupVersionKind("apps", "v1", "Deployment"))), "web", NAMESPACE
+    )
+    assert dig(deployment.body, "spec", "replicas") == 2
+    found = {one.metadata.name: one for one in (await sampled.list(Component, NAMESPACE)).items}
+    database, web = found["database"].status.last_applied_at, found["web"].status.last_applied_at
+    assert database is not None
+    assert web is not None
+    assert database <= web
+
+
+async def _all_ready(client: Client) -> bool:
+    found = (await client.list(Component, NAMESPACE)).items
+    assert [one.is_ready for one in found] == [True, True], [
+        [(c.type, c.reason, c.message) for c in one.status.conditions] for one in found
+    ]
+    return True
