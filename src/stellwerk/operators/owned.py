@@ -87,7 +87,7 @@ class OwnedObjects:
             informer = self._watch_of(each.address)
             if informer is None:
                 continue
-            if isinstance(each.action, Remove) and each.live is None:
+            if isinstance(each.action, Remove) and each.live is None and not each.stays:
                 if each.address.key in informer.store:
                     self._own_ends.add(each.action.uid)
             elif each.live is not None and each.confirmation is not None:

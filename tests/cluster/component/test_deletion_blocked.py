@@ -1,0 +1,70 @@
+"""A deletion waits, without taking anything away, for as long as somebody else needs what would go."""
+
+from __future__ import annotations
+
+import pytest
+from tests.cluster.component.given import Given
+from tests.cluster.component.manifests import config
+from tests.cluster.component.running import Running
+from tests.cluster.component.then import Then
+from tests.cluster.component.world import free_definition
+
+from stellwerk.api.apiextensions import CustomResourceDefinition
+from stellwerk.api.core import ConfigMap
+from stellwerk.kube.model import JsonObject, metadata_of, unstructured
+from stellwerk.kube.names import Resource
+from stellwerk.kube.patch import MergePatch
+from stellwerk.operators.component.api import FINALIZER, Component
+from stellwerk.testing.eventually import eventually
+
+THING = Resource("sub.managed.example.com", "v1", "Thing", "things", namespaced=True)
+"""A kind that is not part of any Component, and whose controller a Component brings."""
+
+
+@pytest.fixture
+async def thing(given: Given) -> str:
+    """Somebody's instance of the kind."""
+    await given.client.apply(unstructured(CustomResourceDefinition.resource), free_definition(THING))
+    body: JsonObject = {"metadata": {"name": "mine", "namespace": given.namespace}}
+    await eventually(lambda: given.client.apply(unstructured(THING), body), within=15)
+    return "mine"
+
+
+@pytest.mark.req("R-112")
+async def test_instances_of_a_kind_that_a_component_says_it_manages_keep_it(
+    given: Given, running: Running, then: Then, thing: str
+) -> None:
+    await given.source({"one.yaml": config("one")})
+    await given.component(additionalManagedTypes=[{"group": "*.managed.example.com", "kind": "*"}])
+    await given.component("other", additionalManagedTypes=[{"group": "managed.example.com", "kind": "*"}], path=".")
+    await running.start()
+    await then.ready()
+    await given.deleted()
+    await then.shows(
+        "Deleting",
+        "DeletionBlocked",
+        saying="type *.*.managed.example.com is still in use (instances exist)",
+    )
+    await running.rests()
+    assert await then.exists(ConfigMap, "one")
+    await given.client.delete(metadata_of(THING), thing, given.namespace)
+    await then.gone()
+    assert not await then.exists(ConfigMap, "one")
+
+
+@pytest.mark.req("R-112")
+async def test_finalizers_of_others_on_the_component_are_waited_for(given: Given, running: Running, then: Then) -> None:
+    await given.source({"one.yaml": config("one")})
+    await given.component()
+    await running.start()
+    await then.ready()
+    both = MergePatch({"metadata": {"finalizers": [FINALIZER, "test.example.com/hold"]}})
+    await given.client.patch(metadata_of(Component), "comp", given.namespace, both)
+    await given.deleted()
+    await then.shows("Deleting", "DeletionBlocked", saying="finalizers of others: test.example.com/hold")
+    await running.rests()
+    assert await then.exists(ConfigMap, "one")
+    ours = MergePatch({"metadata": {"finalizers": [FINALIZER]}})
+    await given.client.patch(metadata_of(Component), "comp", given.namespace, ours)
+    await then.gone()
+    assert not await then.exists(ConfigMap, "one")
