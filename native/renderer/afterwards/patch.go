@@ -3,6 +3,7 @@ package afterwards
 import (
 	"encoding/json"
 	"fmt"
+	"regexp"
 	"strings"
 
 	"sigs.k8s.io/kustomize/api/builtins"
@@ -82,13 +83,21 @@ func (w *workbench) patch(field string, patch map[string]any) error {
 	if strings.TrimSpace(text) == "" {
 		return patchFailed(field + " has no patch")
 	}
+	if err := nodes.CheckAliases([]byte(text)); err != nil {
+		return &wire.Error{Kind: wire.LimitExceeded, Message: field + " " + err.Error()}
+	}
 	settings := map[string]any{"patch": text}
-	if target, given := patch["target"].(map[string]any); given && len(target) > 0 {
+	if target, given := patch["target"]; given && !isEmpty(target) {
 		settings["target"] = target
 	}
 	plugin := builtins.NewPatchTransformerPlugin()
 	helpers := resmap.NewPluginHelpers(nil, nil, w.factory, types.DisabledPluginConfig())
 	return w.run(field, plugin, helpers, settings)
+}
+
+func isEmpty(target any) bool {
+	fields, isMapping := target.(map[string]any)
+	return target == nil || isMapping && len(fields) == 0
 }
 
 func (w *workbench) image(field string, image map[string]any) error {
@@ -105,12 +114,30 @@ func (w *workbench) run(field string, plugin resmap.TransformerPlugin, helpers *
 		return patchFailed(field + " cannot be read")
 	}
 	if err := plugin.Config(helpers, text); err != nil {
-		return patchFailed(field + ": " + err.Error())
+		return patchFailed(field + ": " + withoutText(err))
 	}
 	if err := plugin.Transform(w.all); err != nil {
-		return patchFailed(field + ": " + err.Error())
+		return patchFailed(field + ": " + withoutText(err))
 	}
+	w.all.DropEmpties() // what a patch deleted
 	return nil
+}
+
+var (
+	// texts are where kustomize repeats the patch, which whoever reads the message has at hand.
+	texts = regexp.MustCompile(`(?s):? ?\[patch: ".*"\]| in\n.*`)
+	// contents are where it quotes an object, which may be a Secret.
+	contents = regexp.MustCompile("(?s)value: \\{.*?\\}|!![a-z]+ `.*?`|node contents:.*")
+)
+
+const longestMessage = 1000
+
+func withoutText(err error) string {
+	message := contents.ReplaceAllString(texts.ReplaceAllString(err.Error(), ""), "(content not shown)")
+	if len(message) > longestMessage {
+		message = strings.ToValidUTF8(message[:longestMessage], "") + "..."
+	}
+	return message
 }
 
 func (w *workbench) collect() ([]objects.Object, error) {

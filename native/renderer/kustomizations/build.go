@@ -56,15 +56,12 @@ func (s *stage) isEmpty(base string) bool {
 	return known.Unmarshal(content) == nil // a misspelt field is no empty kustomization
 }
 
-// checkAliases refuses files that unfold to much more than they are, before kustomize unfolds them.
+// checkAliases refuses files that kustomize would unfold without a bound.
 func (s *stage) checkAliases() error {
 	for file, content := range s.files.files {
-		if !isYAML(file) || !bytes.ContainsRune(content, '&') || !bytes.ContainsRune(content, '*') {
-			continue
-		}
-		var known *wire.Error
-		if _, err := objects.Documents(s.origin(file[1:]), content); errors.As(err, &known) && known.Kind == wire.LimitExceeded {
-			return known
+		if err := nodes.CheckAliases(content); err != nil {
+			source := s.origin(file[1:])
+			return &wire.Error{Kind: wire.LimitExceeded, Message: source + " " + err.Error(), File: source}
 		}
 	}
 	return nil
