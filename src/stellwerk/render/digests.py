@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterable
 
 from stellwerk.render.errors import WrongDigest
 
@@ -39,11 +38,3 @@ class Verifier:
             raise WrongDigest(
                 f"the content has the digest {found}, but {self._algorithm}:{self._expected} was promised"
             )
-
-
-def verify(content: Iterable[bytes], promised: str) -> None:
-    """Raises `WrongDigest` where content that is at hand is not what was promised."""
-    verifier = Verifier(promised)
-    for chunk in content:
-        verifier.update(chunk)
-    verifier.finish()

@@ -235,10 +235,7 @@ class Downloads:
 
     async def _unpack(self, got: _Got) -> Files:
         async with self._unpacking:
-            return await beside(
-                lambda: unpack(got.data, name=got.name, content_type=got.content_type, limits=self._limits),
-                name="unpack",
-            )
+            return await beside(lambda: _unpacked(got, self._limits), name="unpack")
 
     # ---- shares
 
@@ -283,6 +280,12 @@ class _Got(NamedTuple):
     data: bytes
     name: str
     content_type: str
+
+
+def _unpacked(got: _Got, limits: Limits) -> Files:
+    files = unpack(got.data, name=got.name, content_type=got.content_type, limits=limits)
+    _ = files.digest  # computed here, because of a large artifact it takes a while
+    return files
 
 
 @dataclass(slots=True)

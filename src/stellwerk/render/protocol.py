@@ -24,6 +24,7 @@ from stellwerk.render.request import Chart, Missing, Query, Rendered, Request
 MAX_FRAME = 192 << 20
 MAX_CALL = 1 << 20
 """A question holds at most a kubeconfig."""
+_PORTION = 64 << 10
 _MARGIN = 1 << 20
 """What a result may weigh beside its objects."""
 
@@ -47,7 +48,16 @@ class Body:
         return len(self.rest) + 64 + sum(_file_size(path, content) for path, content in self.files.items())
 
     def frame(self, number: int) -> Iterator[bytes]:
-        """The frame in pieces; only one file is doubled at a time."""
+        """The frame in portions: one for most requests, and only one file doubled at a time for the large."""
+        portion = bytearray()
+        for piece in self._pieces(number):
+            portion += piece
+            if len(portion) >= _PORTION:
+                yield bytes(portion)
+                portion.clear()
+        yield bytes(portion)
+
+    def _pieces(self, number: int) -> Iterator[bytes]:
         head = b'{"id":%d,' % number + self.rest[1:] + b',"files":{'
         names = [_json.encode(path) for path in self.files]
         size = len(head) + 2 + max(0, len(names) - 1)

@@ -77,8 +77,9 @@ class Renderer:
         now: Callable[[], float] = time.monotonic,
         on_render: Callable[[RenderFacts], None] | None = None,
     ) -> None:
-        """`program` finds the native renderer and may raise `RendererMissing`."""
+        """`program` finds the native renderer, once, and may raise `RendererMissing`."""
         self._program = program
+        self._found: Path | None = None
         self._bounds = bounds or Bounds()
         self._pool = Pool(self._start, shares or Shares(), self._bounds.resident_bytes)
         self._results = Results(kept_bytes, now=now)
@@ -141,7 +142,7 @@ class Renderer:
         if (found := self._results.find(task.key, task.context)) is not None:
             return found, "kept"
         async with self._announced(task):
-            return self._results.put(task.key, task.context, await self._result(task, lookup)), "rendered"
+            return await self._results.put(task.key, task.context, await self._result(task, lookup)), "rendered"
 
     async def _waited(self, task: _Task) -> bool:
         """Wait for a rendering under way that may come to the same; whether there was one."""
@@ -182,7 +183,9 @@ class Renderer:
             return await worker.render(body, self._bounds, protocol.most_answered(task.request), lookup)
 
     async def _start(self) -> Worker:
-        return await Worker.start(self._program(), self._bounds)
+        if self._found is None:
+            self._found = self._program()
+        return await Worker.start(self._found, self._bounds)
 
 
 def _narrowed(request: Request) -> _Task:

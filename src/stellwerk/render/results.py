@@ -28,9 +28,11 @@ from stellwerk.render import protocol
 from stellwerk.render.files import Files
 from stellwerk.render.kept import LIFE_SECONDS, Kept
 from stellwerk.render.request import Rendered, Request, decryption_digest
+from stellwerk.render.threads import beside
 
 _MOST_KEYS = 20_000
 _OVERHEAD = 256
+_LARGE = 2**20
 _json = msgspec.json.Encoder(order="sorted")
 
 LOOKUP = "lookup"
@@ -133,13 +135,13 @@ class Results:
         variants = self._uses.get(key)
         return context.digest(variants[0]) if variants else b""
 
-    def put(self, key: Key, context: Context, result: protocol.Result) -> Rendered:
+    async def put(self, key: Key, context: Context, result: protocol.Result) -> Rendered:
         """Keep a result, if it may be given again. Raises `RendererBroken` where it is none."""
         rendered = protocol.read_result(result.content)
         self._note(key, result.uses)
         part = context.digest(result.uses)
         if part is not None:
-            packed = zlib.compress(result.content, 1)
+            packed = await _pack(result.content)
             self._packed.put((key, part), packed, len(packed) + _OVERHEAD)
             self._alive[key, part] = rendered
         return rendered
@@ -163,3 +165,9 @@ class Results:
     def _revive(self, name: tuple[Key, bytes], packed: bytes) -> Rendered:
         rendered = self._alive[name] = protocol.read_result(zlib.decompress(packed))
         return rendered
+
+
+async def _pack(content: bytes) -> bytes:
+    if len(content) < _LARGE:
+        return zlib.compress(content, 1)
+    return await beside(lambda: zlib.compress(content, 1), name="pack")  # half a second for the largest

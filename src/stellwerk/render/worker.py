@@ -148,7 +148,7 @@ class Worker:
         asked: Exception | None = None
         while True:
             message = protocol.read_message(await self._receive(most))
-            if message.id != number and message.error is None:
+            if message.id != number and not (message.error is not None and message.id == 0):
                 raise Unread("the renderer answered an earlier request late")
             if message.call is not None:
                 answer, asked = await _answered(number, message.call.query, bounds, lookup)

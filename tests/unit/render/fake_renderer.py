@@ -72,7 +72,8 @@ def render(request: dict[str, Any]) -> dict[str, Any]:
             os._exit(len("memory"))
         os._exit(len(hoard))
     if what == "late":
-        send({"id": request["id"] - 1, "result": {"generator": "helm", "objects": [], "origins": [], "uses": []}})
+        late = {"generator": "helm", "objects": [], "origins": [], "uses": [], "kind": "x", "message": "y"}
+        send({"id": 99, values["kind"]: late})
         return {"error": {"kind": "Internal", "message": "too late"}}
     if what == "fail":
         return {"error": values["error"]}

@@ -410,7 +410,7 @@ TYPES = st.sampled_from([tarfile.REGTYPE, tarfile.DIRTYPE, SYMLINK, HARD, tarfil
 
 
 @pytest.mark.req("R-401")
-@settings(max_examples=300, deadline=2000)
+@settings(max_examples=300)
 @given(st.lists(st.tuples(NAMES, st.binary(max_size=3), TYPES, NAMES), max_size=6))
 def test_any_entries_are_a_clean_tree_or_refused(rows: list[tuple[str, bytes, bytes, str]]) -> None:
     members = [Member(name, b"" if type_ != tarfile.REGTYPE else body, type_, to) for name, body, type_, to in rows]
@@ -423,7 +423,7 @@ def test_any_entries_are_a_clean_tree_or_refused(rows: list[tuple[str, bytes, by
 
 
 @pytest.mark.req("R-401")
-@settings(max_examples=300, deadline=2000)
+@settings(max_examples=300)
 @given(st.data())
 def test_any_damage_to_an_archive_is_noticed_or_harmless(data: st.DataObject) -> None:
     form = data.draw(st.sampled_from(sorted(PACKERS)))
@@ -438,7 +438,7 @@ def test_any_damage_to_an_archive_is_noticed_or_harmless(data: st.DataObject) ->
 
 
 @pytest.mark.req("R-401")
-@settings(max_examples=300, deadline=2000)
+@settings(max_examples=300)
 @given(
     st.sampled_from([b"", b"\x1f\x8b\x08", b"BZh9", b"PK\x03\x04", b"PK\x05\x06", header(b"a", b"5\0")]),
     st.binary(max_size=2_000),
@@ -449,7 +449,7 @@ def test_any_bytes_are_files_or_refused(start: bytes, rest: bytes, name: str) ->
 
 
 @pytest.mark.req("R-401")
-@settings(max_examples=200, deadline=2000)
+@settings(max_examples=200)
 @given(st.binary(max_size=600))
 def test_any_bytes_inside_a_packed_stream_are_files_or_refused(content: bytes) -> None:
     for layer in (gzip.compress(content), bz2.compress(content), gzip.compress(header(b"a", b"5\0") + content)):

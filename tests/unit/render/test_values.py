@@ -126,7 +126,7 @@ def test_values_of_a_spec_may_be_100_levels_deep() -> None:
 
 
 @pytest.mark.req("R-401")
-@settings(max_examples=200, deadline=2000)
+@settings(max_examples=200)
 @given(st.one_of(st.binary(max_size=200), st.text("{}[]:-,&*<>!|'\"#%@? \na0.", max_size=80)))
 def test_any_text_is_values_or_refused(text: str | bytes) -> None:
     try:
