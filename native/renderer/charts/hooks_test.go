@@ -1,0 +1,143 @@
+package charts_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"stellwerk/renderer/wire"
+)
+
+// job is a chart of one object with these annotations, as `key: value` lines.
+func job(annotations ...string) map[string][]byte {
+	return template("apiVersion: batch/v1\nkind: Job\nmetadata:\n  name: migrate\n  annotations:\n    " +
+		strings.Join(annotations, "\n    ") + "\n")
+}
+
+// policies are our annotations as one text, or "skipped".
+func policies(t *testing.T, files map[string][]byte, revision int) string {
+	req := request(files, "")
+	req.Release.Revision = revision
+	found := mustRender(t, req, nil)
+	if len(found) == 0 {
+		return "skipped"
+	}
+	var all []string
+	for _, suffix := range []string{
+		"reconcile-policy", "apply-order", "purge-order", "update-policy", "delete-policy", "delete-order", "adoption-policy",
+	} {
+		if value, isSet := annotations(found[0])[prefix+"/"+suffix]; isSet {
+			all = append(all, fmt.Sprint(suffix, "=", value))
+		}
+	}
+	return strings.Join(all, " ")
+}
+
+func TestHooksBecomePolicies(t *testing.T) {
+	const (
+		again = "reconcile-policy=on-object-or-component-change "
+		once  = "reconcile-policy=once "
+		fresh = " update-policy=recreate"
+	)
+	for _, given := range []struct{ hooks, first, later string }{
+		{"pre-install", once + "apply-order=-101" + fresh, once + "apply-order=-101" + fresh},
+		{"post-install", once + "apply-order=101" + fresh, once + "apply-order=101" + fresh},
+		{"pre-install,post-install", once + "apply-order=-101" + fresh, once + "apply-order=-101" + fresh},
+		{"pre-upgrade", "skipped", again + "apply-order=-101" + fresh},
+		{"post-upgrade", "skipped", again + "apply-order=101" + fresh},
+		{"pre-upgrade,post-upgrade", "skipped", again + "apply-order=-101" + fresh},
+		{"pre-install,pre-upgrade", once + "apply-order=-101" + fresh, again + "apply-order=-101" + fresh},
+		{"post-install, post-upgrade", once + "apply-order=101" + fresh, again + "apply-order=101" + fresh},
+		{"pre-install , post-upgrade", once + "apply-order=-101" + fresh, again + "apply-order=101" + fresh},
+		{" Pre-Install", once + "apply-order=-101" + fresh, once + "apply-order=-101" + fresh},
+		{"test", "skipped", "skipped"},
+		{"test-success,pre-rollback,post-rollback", "skipped", "skipped"},
+		{"post-install,test", once + "apply-order=101" + fresh, once + "apply-order=101" + fresh},
+	} {
+		chart := job(`helm.sh/hook: "` + given.hooks + `"`)
+		if got := policies(t, chart, 1); got != given.first {
+			t.Errorf("%s at first: %s", given.hooks, got)
+		}
+		if got := policies(t, chart, 2); got != given.later {
+			t.Errorf("%s later: %s", given.hooks, got)
+		}
+	}
+}
+
+func TestAHookThatSucceededIsPurgedWhenItsWavesAreOver(t *testing.T) {
+	for hooks, want := range map[string]string{
+		"pre-install": "-1", "post-install": "201", "pre-install,post-install": "201",
+		"pre-upgrade": "-1", "post-upgrade": "201", "pre-upgrade,post-upgrade": "201",
+	} {
+		got := policies(t, job("helm.sh/hook: "+hooks, "helm.sh/hook-delete-policy: hook-succeeded"), 2)
+		if !strings.Contains(got, " purge-order="+want) || strings.Contains(got, "update-policy") {
+			t.Errorf("%s: %s", hooks, got)
+		}
+	}
+	both := policies(t, job("helm.sh/hook: pre-install", `helm.sh/hook-delete-policy: "hook-succeeded, before-hook-creation"`), 1)
+	if both != "reconcile-policy=once apply-order=-101 purge-order=-1 update-policy=recreate" {
+		t.Error(both)
+	}
+}
+
+func TestWeightsOrderHooksWithoutReachingOrderZero(t *testing.T) {
+	for weight, want := range map[string]string{`"-100"`: "-201", `" 5 "`: "-96", "100": "-1", `"+7"`: "-94"} {
+		got := policies(t, job("helm.sh/hook: pre-install", "helm.sh/hook-weight: "+weight), 1)
+		if !strings.Contains(got, "apply-order="+want+" ") {
+			t.Errorf("%s: %s", weight, got)
+		}
+	}
+}
+
+func TestWhatIsToBeKeptIsOrphaned(t *testing.T) {
+	if got := policies(t, job(`helm.sh/resource-policy: " Keep"`), 1); got != "delete-policy=orphan" {
+		t.Error(got)
+	}
+	both := policies(t, job("helm.sh/resource-policy: keep", "helm.sh/hook: post-install"), 1)
+	if both != "reconcile-policy=once apply-order=101 update-policy=recreate delete-policy=orphan" {
+		t.Error(both)
+	}
+}
+
+func TestWhatCannotBeMappedIsRefusedByName(t *testing.T) {
+	for _, given := range []struct {
+		annotations []string
+		words       []string
+	}{
+		{[]string{"helm.sh/hook: pre-delete"}, []string{"helm hook type pre-delete not supported"}},
+		{[]string{"helm.sh/hook: 'post-install,post-delete'"}, []string{"helm hook type post-delete not supported"}},
+		{[]string{"helm.sh/hook: crd-install"}, []string{"crd-install"}},
+		{[]string{"helm.sh/hook: test-failure"}, []string{"test-failure"}},
+		{[]string{`helm.sh/hook: ""`}, []string{"helm.sh/hook is empty"}},
+		{[]string{"helm.sh/hook: pre-install", "helm.sh/hook-delete-policy: hook-failed"}, []string{"hook-failed"}},
+		{[]string{"helm.sh/hook: pre-install", "helm.sh/hook-delete-policy: never"}, []string{"never"}},
+		{[]string{"helm.sh/hook: pre-install", "helm.sh/hook-weight: '101'"}, []string{`"101"`, "-100 to 100"}},
+		{[]string{"helm.sh/hook: pre-install", "helm.sh/hook-weight: heavy"}, []string{`"heavy"`}},
+		{[]string{"helm.sh/hook: pre-install", "helm.sh/hook-weight: 1.5"}, []string{`"1.5"`}},
+		{[]string{"helm.sh/resource-policy: delete"}, []string{`helm.sh/resource-policy "delete"`, `"keep"`}},
+		{[]string{prefix + "/apply-order: '1'"}, []string{prefix + "/apply-order", "postBuild.patches"}},
+		{[]string{prefix + "/anything: x", "helm.sh/hook: test"}, []string{prefix + "/anything"}},
+	} {
+		got := refusalOf(t, request(job(given.annotations...), ""), nil)
+		expect(t, got, wire.UnsupportedHook, "templates/object.yaml", append(given.words, "Job migrate")...)
+	}
+}
+
+func TestADefinitionIsKeptButItsHookIsNotRead(t *testing.T) {
+	definition := "apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata:\n  name: a\n  annotations:\n    "
+	chart := small(map[string]string{
+		"crds/a.yaml": definition + "helm.sh/hook: crd-install\n    helm.sh/resource-policy: keep\n",
+	})
+	if got := policies(t, chart, 1); got != "delete-policy=orphan" {
+		t.Error(got)
+	}
+	chart = small(map[string]string{"crds/deep/a.yaml": definition + prefix + "/delete-policy: orphan\n"})
+	expect(t, refusalOf(t, request(chart, ""), nil), wire.UnsupportedHook, "crds/deep/a.yaml", "delete-policy")
+}
+
+func TestAnnotationsOfOthersStay(t *testing.T) {
+	found := mustRender(t, request(job("helm.sh/hook: pre-install", "example.com/a: b"), ""), nil)
+	if got := annotations(found[0]); got["example.com/a"] != "b" || got["helm.sh/hook"] != "pre-install" {
+		t.Error(got)
+	}
+}

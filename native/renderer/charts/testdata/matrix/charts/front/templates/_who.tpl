@@ -1,0 +1,1 @@
+{{- define "shared.who" -}}the child{{- end }}
