@@ -33,7 +33,10 @@ class OwnKind:
         return found
 
 
-OWN = (OwnKind("btp", Resource("operator.kyma-project.io", "v1alpha1", "BtpOperator", "btpoperators", True), "btp"),)
+OWN = (
+    OwnKind("btp", Resource("operator.kyma-project.io", "v1alpha1", "BtpOperator", "btpoperators", True), "btp"),
+    OwnKind("comp", Resource("core.cs.sap.com", "v1alpha1", "Component", "components", True), "component"),
+)
 
 
 def own(resource: Resource) -> OwnKind | None:

@@ -11,14 +11,17 @@ from stellwerk.operators.btp import api, settings
 from stellwerk.operators.btp.credentials import REQUIRED_KEYS
 from stellwerk.operators.btp.reasons import MEANINGS
 from stellwerk.operators.btp.topics import TOPICS
+from stellwerk.operators.component import reasons as component
 
 
 def test_every_reason_has_a_page_with_its_meaning() -> None:
-    pages = {entry.reason: explain.page(entry, Style()) for entry in explain.catalogue()}
-    assert set(pages) == {str(reason) for reason in MEANINGS}
-    for reason, meaning in MEANINGS.items():
-        assert meaning.meaning in pages[reason]
-        assert all(f"  - {fix}" in pages[reason] for fix in meaning.fix)
+    pages = {(entry.kind, entry.reason): explain.page(entry, Style()) for entry in explain.catalogue()}
+    catalogues = {"BtpOperator": MEANINGS, "Component": component.MEANINGS}
+    assert set(pages) == {(kind, str(reason)) for kind, meanings in catalogues.items() for reason in meanings}
+    for kind, meanings in catalogues.items():
+        for reason, meaning in meanings.items():
+            assert meaning.meaning in pages[kind, str(reason)]
+            assert all(f"  - {fix}" in pages[kind, str(reason)] for fix in meaning.fix)
 
 
 @pytest.mark.parametrize("word", ["MissingSecret", "missingsecret", "MISSINGSECRET"])
