@@ -13,6 +13,7 @@ from stellwerk.operators.component import api as component_api
 from stellwerk.operators.component import flags as component_flags
 from stellwerk.operators.component import reasons as component_reasons
 from stellwerk.operators.component import rights as component_rights
+from stellwerk.operators.component import topics as component_topics
 from stellwerk.runtime.topics import page
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -46,6 +47,7 @@ def _component() -> dict[Path, str]:
         Path("deploy/rbac/component-operator-cluster-admin.yaml"): HEADER + component_rights.cluster_admin_as_yaml(),
         Path("docs/reference/reasons/component.md"): component_reasons.page(),
         Path("docs/reference/settings/component.md"): component_flags.page(),
+        Path("docs/reference/topics/component.md"): page("About a Component", component_topics.TOPICS),
     }
 
 

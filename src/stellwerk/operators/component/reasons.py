@@ -156,7 +156,7 @@ MEANINGS: dict[Reason | Cause, Meaning] = {
         message="Reconciliation is suspended",
         meaning="spec.suspend is true: nothing is applied. A deletion is still carried out.",
         check=(_SHOW,),
-        fix=("stellwerk resume comp/NAME -n NAMESPACE",),
+        fix=("Set spec.suspend to false, or remove it.",),
         only_you_can_mend_it=True,
     ),
     Reason.DeletionRetrying: Meaning(
@@ -308,7 +308,7 @@ MEANINGS: dict[Reason | Cause, Meaning] = {
             "spec.path is wrong; a HelmChart has its files in a folder named after the chart.",
             "A template fails, a value is missing, or a file cannot be decrypted.",
         ),
-        check=("stellwerk render -f component.yaml --path FOLDER", "stellwerk values comp/NAME -n NAMESPACE"),
+        check=(_WHY,),
         fix=("Correct the file, or the values.",),
         only_you_can_mend_it=True,
     ),

@@ -1,0 +1,48 @@
+"""Documentation names what there is: every flag, metric, word and link of it exists."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from stellwerk.operators.component import api, topics
+from stellwerk.operators.component.reasons import Cause, Reason
+from stellwerk.operators.component.settings import FLAGS, NO_CROSS_NAMESPACE_REFS
+from stellwerk.operators.component.sources import SourceKind
+
+DOCS = Path(__file__).parents[3] / "docs"
+GUIDE = DOCS / "component-operator.md"
+TEXT = GUIDE.read_text()
+
+
+def test_every_flag_that_is_named_exists() -> None:
+    known = {flag.name for flag in FLAGS} | {NO_CROSS_NAMESPACE_REFS, "components", "overwrite", "egress-"}
+
+    assert set(re.findall(r"--([a-z][a-z-]+)", TEXT)) <= known
+
+
+@pytest.mark.parametrize("page", [GUIDE, DOCS / "index.md"], ids=lambda page: str(page.name))
+def test_every_link_leads_somewhere(page: Path) -> None:
+    for target in re.findall(r"\]\(([^)#]+)(?:#([^)]+))?\)", page.read_text()):
+        path, anchor = target
+        assert (page.parent / path).exists(), path
+        if anchor:
+            assert f"\n## {anchor}\n" in (page.parent / path).read_text(), anchor
+
+
+def test_every_source_and_annotation_has_its_line() -> None:
+    assert {row[0] for row in topics.SOURCES.rows} == set(SourceKind)
+    suffixes = {
+        value.removeprefix(f"{api.RECONCILER}/")
+        for name, value in vars(api).items()
+        if name.endswith("_ANNOTATION") and isinstance(value, str) and value.startswith(api.RECONCILER)
+    }
+    assert {row[0] for row in topics.ANNOTATIONS.rows} == suffixes - {"digest", "disable-events"}
+
+
+def test_no_topic_is_named_like_a_reason() -> None:
+    words = {word.lower() for word in (*Reason, *Cause)}
+
+    assert not words & set(topics.TOPICS)
