@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 import pytest
 
@@ -18,7 +19,7 @@ from stellwerk.operators.component import reasons as component
 
 def test_every_reason_has_a_page_with_its_meaning() -> None:
     pages = {(entry.kind, entry.reason): explain.page(entry, Style()) for entry in explain.catalogue()}
-    catalogues: dict[str, Mapping[str, explain.Meaning]] = {"BtpOperator": MEANINGS, "Component": component.MEANINGS}
+    catalogues: dict[str, Mapping[Any, explain.Meaning]] = {"BtpOperator": MEANINGS, "Component": component.MEANINGS}
     assert set(pages) == {(kind, str(reason)) for kind, meanings in catalogues.items() for reason in meanings}
     for kind, meanings in catalogues.items():
         for reason, meaning in meanings.items():
