@@ -96,7 +96,7 @@ class _Walk:
         """What came of it."""
         inventory = self._inventory.changed(self._changes)
         groups = grouped(self._actions, key=lambda action: order.delete_priority(action.address.resource.gvk))
-        again = not groups and not self._waits and bool(self._changes)
+        again = len(inventory) < len(self._inventory)  # who has left may have been waited for
         return Stage(inventory, groups=groups, waits=tuple(self._waits), again=again)
 
     def _forget(self, entry: Entry) -> None:

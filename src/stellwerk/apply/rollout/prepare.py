@@ -132,7 +132,7 @@ def _or_promised(
     """
     look_up = resource_of.get if isinstance(resource_of, Mapping) else resource_of
     services = [one.body.get("spec") for one in documents if _kind(one.body) == API_SERVICE]
-    promised = {(dig(spec, "group"), dig(spec, "version")) for spec in services}
+    promised = {(_text(dig(spec, "group")), _text(dig(spec, "version"))) for spec in services}
     if not promised:
         return look_up
 

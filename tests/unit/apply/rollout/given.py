@@ -50,7 +50,7 @@ RESOURCES = {
 }
 
 
-def document(kind: str, name: str, *, content: str = "", **annotations: object) -> str:
+def document(kind: str, name: str, content: str = "", /, **annotations: object) -> str:
     """The YAML of an object. Annotations are named without our prefix, `apply_order=1` for `.../apply-order: "1"`."""
     (gvk,) = (gvk for gvk in RESOURCES if gvk.kind == kind)
     marks = ", ".join(f'"{R}/{suffix.replace("_", "-")}": "{value}"' for suffix, value in annotations.items())
@@ -58,20 +58,20 @@ def document(kind: str, name: str, *, content: str = "", **annotations: object) 
     return f"apiVersion: {gvk.api_version}\nkind: {kind}\nmetadata: {metadata}\n{content}\n---\n"
 
 
-def definition(name: str = "things.example.org", kind: str = "Thing", **annotations: object) -> str:
+def definition(name: str = "things.example.org", kind: str = "Thing", /, **annotations: object) -> str:
     """A CustomResourceDefinition."""
     group, plural = name.partition(".")[2], name.partition(".")[0]
     spec = (
         f"spec: {{group: {group}, scope: Namespaced, names: {{kind: {kind}, plural: {plural}}},"
         " versions: [{name: v1, served: true, storage: true}]}"
     )
-    return document("CustomResourceDefinition", name, content=spec, **annotations)
+    return document("CustomResourceDefinition", name, spec, **annotations)
 
 
-def api_service(group: str = "metrics.example.org", **annotations: object) -> str:
+def api_service(group: str = "metrics.example.org", /, **annotations: object) -> str:
     """An APIService."""
     spec = f"spec: {{group: {group}, version: v1, groupPriorityMinimum: 1, versionPriority: 1}}"
-    return document("APIService", f"v1.{group}", content=spec, **annotations)
+    return document("APIService", f"v1.{group}", spec, **annotations)
 
 
 def wanted(
@@ -95,7 +95,7 @@ def one(text: str, *, policies: Policies = SSA, owner: Owner = US, set_digest: s
 
 def config_map(name: str = "c", *, value: str = "1", **annotations: object) -> str:
     """A ConfigMap with one key."""
-    return document("ConfigMap", name, content=f'data: {{A: "{value}"}}', **annotations)
+    return document("ConfigMap", name, f'data: {{A: "{value}"}}', **annotations)
 
 
 def live(
@@ -156,11 +156,15 @@ class World:
     absent: set[Identity] = field(default_factory=set)
     in_use: dict[Identity, str] = field(default_factory=dict)
     unserved: set[GroupVersionKind] = field(default_factory=set)
+    hidden: set[Identity] = field(default_factory=set)
+    """Objects that are there, and that the caches do not show."""
     lingering: set[Identity] = field(default_factory=set)
     """Objects that take their time to go."""
     status: dict[str, JsonObject] = field(default_factory=dict)
     """The status that objects of a kind have as soon as they are written."""
     carried: list[Action] = field(default_factory=list)
+    before: Callable[[Stage], None] = lambda stage: None
+    """Looks at each stage before it is carried out."""
     _versions: int = 0
 
     def scene(self, inventory: Inventory) -> Scene:
@@ -170,7 +174,7 @@ class World:
             owner=self.owner,
             policies=self.policies,
             habits=self.habits,
-            seen=self.seen,
+            seen={identity: seen for identity, seen in self.seen.items() if identity not in self.hidden},
             resources=resources,
             absent=self.absent,
             in_use=self.in_use,
@@ -211,11 +215,15 @@ class World:
 
     def carry_out(self, stage: Stage) -> Inventory:
         """Do what a stage says. The inventory after it."""
+        self.before(stage)
         changes: dict[Identity, Entry | None] = {}
         known = stage.inventory.by_identity()
         for action in stage.actions:
             self.carried.append(action)
             identity = Identity.of(action.address.ref)
+            if identity in self.hidden:
+                self.hidden.remove(identity)  # the server shows what it has
+                continue
             match action:
                 case Create() | Update():
                     self._write(identity, action)

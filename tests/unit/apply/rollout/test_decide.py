@@ -463,7 +463,7 @@ def test_what_a_crash_made_us_forget_is_dated_by_the_object_itself_and_not_writt
 
 
 def test_an_object_is_ready_when_kstatus_says_so() -> None:
-    obj, world = one(document("Deployment", "d", content="spec: {replicas: 2}")), World()
+    obj, world = one(document("Deployment", "d", "spec: {replicas: 2}")), World()
     world.put(obj, live(obj.desired, more={"status": {"replicas": 1}}))
     found = decided(obj, world, Phase.CREATING)
     assert (found.entry.phase, found.entry.status) == (Phase.CREATING, Status.IN_PROGRESS)

@@ -58,7 +58,7 @@ def test_a_cluster_scoped_object_loses_its_namespace() -> None:
 
 
 def test_the_texts_of_a_secret_are_folded_into_its_data() -> None:
-    found = one(document("Secret", "s", content="stringData: {a: b}"))
+    found = one(document("Secret", "s", "stringData: {a: b}"))
     assert (found.desired.body.get("data"), found.desired.body.get("stringData")) == ({"a": "Yg=="}, None)
 
 

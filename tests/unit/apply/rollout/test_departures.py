@@ -1,0 +1,281 @@
+"""What goes, goes in order; what is not ours stays; what is not seen is looked for."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from tests.unit.apply.rollout.given import (
+    SSA,
+    THEM,
+    World,
+    api_service,
+    calm_world,
+    config_map,
+    definition,
+    document,
+    entry_of,
+    live,
+    names,
+    one,
+    registered,
+    wanted,
+)
+
+from stellwerk.apply.rollout.actions import LookUp, Release, Remove
+from stellwerk.apply.rollout.inventory import Entry, Identity, Inventory, Phase, Status
+from stellwerk.apply.rollout.policy import TypePattern
+from stellwerk.kube.names import GroupVersionKind, ObjectKey
+
+
+def built(text: str, world: World | None = None) -> tuple[World, Inventory]:
+    """A set that is rolled out."""
+    world = world or calm_world()
+    objects = wanted(text)
+    inventory, stage = world.roll(objects, registered(objects))
+    assert stage.done, str(stage)
+    world.carried.clear()
+    return world, inventory
+
+
+def removed(world: World) -> list[str]:
+    """What was asked to go, in order."""
+    return names(action for action in world.carried if isinstance(action, Remove))
+
+
+def waits_of(world: World, inventory: Inventory) -> list[str]:
+    return [str(each) for each in world.take_away(inventory)[1].waits]
+
+
+# ---- order
+
+
+def test_a_whole_set_goes_in_one_pass_where_nothing_takes_its_time() -> None:
+    world, inventory = built(config_map("a") + config_map("b"))
+    left, stage = world.take_away(inventory)
+    assert (stage.done, left) == (True, Inventory())
+    assert removed(world) == ["a", "b"]
+
+
+def test_the_end_of_one_wave_is_waited_for_before_the_next() -> None:
+    world, inventory = built(
+        config_map("late", delete_order=1) + config_map("early", delete_order=-1) + config_map("middle")
+    )
+    world.lingering.add(one(config_map("middle")).identity)
+    left, stage = world.take_away(inventory)
+    assert removed(world) == ["early", "middle"]
+    assert [str(each) for each in stage.waits] == ["ConfigMap there/middle: is being deleted"]
+    assert entry_of(left, "middle").phase is Phase.DELETING
+    world.finish()
+    left, stage = world.take_away(left)
+    assert (stage.done, removed(world)) == (True, ["early", "middle", "late"])
+
+
+@pytest.mark.req("R-106")
+def test_a_deletion_is_asked_for_once() -> None:
+    world, inventory = built(config_map())
+    world.lingering.add(one(config_map()).identity)
+    left, _ = world.take_away(inventory)
+    left, _ = world.take_away(left)
+    assert removed(world) == ["c"]
+    assert len(left) == 1
+
+
+def test_within_a_wave_kinds_go_in_their_order() -> None:
+    world, inventory = built(document("Service", "service") + document("Role", "role") + definition())
+    world.take_away(inventory)
+    assert removed(world) == ["things.example.org", "role", "service"]
+
+
+def test_instances_go_before_their_definition_and_its_controller() -> None:
+    text = definition() + document("ServiceAccount", "controller") + document("Thing", "t")
+    world, inventory = built(text)
+    world.lingering.add(one(document("Thing", "t")).identity)
+    left, _ = world.take_away(inventory)
+    assert removed(world) == ["t"]
+    world.finish()
+    world.take_away(left)
+    assert removed(world) == ["t", "things.example.org", "controller"]
+
+
+def test_instances_of_kinds_that_the_author_names_go_first_too() -> None:
+    policies = replace(SSA, managed_types=(TypePattern("elsewhere.org", "*"),))
+    world, inventory = built(document("Alien", "alien") + config_map(), calm_world())
+    world.policies = policies
+    world.lingering.add(one(document("Alien", "alien")).identity)
+    world.take_away(inventory)
+    assert removed(world) == ["alien"]
+
+
+def test_a_namespace_goes_when_nothing_of_the_set_is_in_it() -> None:
+    inside = config_map().replace("{name: c,", "{name: c, namespace: space,")
+    world, inventory = built(document("Namespace", "space") + inside + config_map("elsewhere"))
+    world.lingering.add(one(inside).identity)
+    left, stage = world.take_away(inventory)
+    assert sorted(removed(world)) == ["c", "elsewhere"]
+    assert "Namespace space: other objects of the set are in it" in [str(each) for each in stage.waits]
+    world.finish()
+    assert world.take_away(left)[1].done
+    assert removed(world)[-1] == "space"
+
+
+def test_a_set_of_nothing_is_gone() -> None:
+    assert World().take_away(Inventory())[1].done
+
+
+# ---- who stays
+
+
+@pytest.mark.parametrize(
+    ("policy", "stays_on_delete", "stays_on_apply"),
+    [
+        ("delete", False, False),
+        ("orphan", True, True),
+        ("orphan-on-delete", True, False),
+        ("orphan-on-apply", False, True),
+    ],
+)
+def test_an_orphan_stays_in_the_cases_that_its_policy_names(
+    policy: str, stays_on_delete: bool, stays_on_apply: bool
+) -> None:
+    text = config_map(delete_policy=policy)
+    world, inventory = built(text)
+    left, stage = world.take_away(inventory)
+    assert (stage.done, left) == (True, Inventory())
+    assert bool(world.seen) is stays_on_delete
+
+    world, inventory = built(text)
+    left, stage = world.roll((), registered((), inventory))
+    assert (stage.done, left) == (True, Inventory())
+    assert bool(world.seen) is stays_on_apply
+
+
+def test_an_orphaned_definition_is_released_and_keeps_its_marks() -> None:
+    world, inventory = built(definition(delete_policy="orphan"))
+    assert world.take_away(inventory)[1].done
+    assert [type(action) for action in world.carried] == [Release]
+    (left,) = world.seen.values()
+    assert left.live.metadata.finalizers == ()
+    assert left.live.metadata.labels
+
+
+@pytest.mark.parametrize("marked", [True, False])
+@pytest.mark.req("R-111", "R-505")
+def test_what_is_not_ours_any_more_is_let_go_of(marked: bool) -> None:
+    world, inventory = built(config_map())
+    obj = one(config_map())
+    theirs = live(replace(obj.desired, body=THEM.stamped(obj.desired.body, "d")), without_marks=not marked)
+    world.put(obj, theirs)
+    left, stage = world.take_away(inventory)
+    assert (stage.done, left, world.carried) == (True, Inventory(), [])
+    assert world.seen
+
+
+@pytest.mark.req("R-105")
+def test_what_somebody_else_made_anew_while_we_waited_is_let_go_of() -> None:
+    world, inventory = built(config_map())
+    obj = one(config_map())
+    world.lingering.add(obj.identity)
+    left, _ = world.take_away(inventory)
+    world.put(obj, live(obj.desired, uid="new", without_marks=True))
+    left, stage = world.take_away(left)
+    assert (stage.done, left) == (True, Inventory())
+    assert removed(world) == ["c"]
+
+
+def test_what_takes_its_time_to_go_is_not_taken_for_an_orphan() -> None:
+    world, inventory = built(definition())
+    world.lingering.add(one(definition()).identity)
+    assert isinstance(world.stage((), registered((), inventory)).actions[0], Remove)
+
+
+# ---- what is not seen
+
+
+@pytest.mark.req("R-104")
+def test_what_a_cache_does_not_show_is_looked_up_before_it_is_forgotten() -> None:
+    world, inventory = built(config_map())
+    world.seen.clear()
+    left, stage = world.take_away(inventory)
+    assert [type(action) for action in world.carried] == [LookUp]
+    assert (stage.done, left) == (True, Inventory())
+
+
+def test_what_was_found_by_the_look_up_is_deleted() -> None:
+    world, inventory = built(config_map())
+    obj = one(config_map())
+    found = world.seen.pop(obj.identity)
+    looking = world.carry_out(world.stage((), registered((), inventory)))
+    world.absent.discard(obj.identity)
+    world.seen[obj.identity] = found
+    assert world.roll((), looking)[1].done
+    assert removed(world) == ["c"]
+
+
+def test_what_is_known_to_be_gone_is_not_looked_up() -> None:
+    world, inventory = built(config_map())
+    world.gone(one(config_map()).identity)
+    assert world.take_away(inventory)[1].done
+    assert world.carried == []
+
+
+@pytest.mark.req("R-207")
+def test_objects_of_a_kind_that_is_not_served_any_more_are_gone_with_it() -> None:
+    world, inventory = built(document("Alien", "a"))
+    world.seen.clear()
+    world.unserved.add(GroupVersionKind("elsewhere.org", "v1", "Alien"))
+    assert world.take_away(inventory)[1].done
+    assert world.carried == []
+
+
+def test_an_entry_in_a_scope_that_its_kind_does_not_have_is_dropped_and_harms_nobody() -> None:
+    gvk = GroupVersionKind("rbac.authorization.k8s.io", "v1", "ClusterRole")
+    astray = Entry(gvk=gvk, key=ObjectKey("there", "r"), phase=Phase.SCHEDULED_FOR_DELETION)
+    world = World()
+    assert world.take_away(Inventory((astray,)))[1].done
+    assert world.carried == []
+    assert astray.identity == Identity(gvk.group, gvk.kind, ObjectKey("there", "r"))
+
+
+# ---- definitions
+
+
+@pytest.mark.parametrize("text", [definition(), api_service()])
+def test_a_definition_is_held_until_it_is_released_by_us(text: str) -> None:
+    world, inventory = built(text)
+    left, stage = world.take_away(inventory)
+    assert (stage.done, left) == (True, Inventory())
+    assert [type(action) for action in world.carried] == [Remove, Release]
+
+
+@pytest.mark.req("R-112")
+def test_a_definition_that_others_use_stays_and_the_wait_says_so() -> None:
+    world, inventory = built(definition() + config_map())
+    world.in_use[one(definition()).identity] = "crd things.example.org is still in use (instances exist)"
+    left, stage = world.take_away(inventory)
+    assert removed(world) == ["c"]
+    assert [str(each) for each in stage.waits] == [
+        "CustomResourceDefinition things.example.org: crd things.example.org is still in use (instances exist)"
+    ]
+    world.in_use.clear()
+    assert world.take_away(left)[1].done
+
+
+@pytest.mark.req("R-112")
+def test_a_definition_that_came_into_use_while_it_goes_is_not_released() -> None:
+    world, inventory = built(definition())
+    left = world.carry_out(world.stage((), registered((), inventory)))
+    world.in_use[one(definition()).identity] = "in use"
+    left, stage = world.roll((), left)
+    assert [str(each.why) for each in stage.waits] == ["in use"]
+    assert entry_of(left, "things.example.org").status is Status.TERMINATING
+
+
+def test_what_holds_an_object_is_named() -> None:
+    world, inventory = built(config_map())
+    obj = one(config_map())
+    world.put(obj, live(obj.desired, more={"metadata": {"finalizers": ["example.org/hold"]}}))
+    world.lingering.add(obj.identity)
+    assert waits_of(world, inventory) == [
+        "ConfigMap there/c: is being deleted and waits for finalizers example.org/hold"
+    ]
