@@ -4,6 +4,7 @@ package confine
 
 import (
 	"fmt"
+	"os"
 	"runtime"
 	"unsafe"
 
@@ -37,6 +38,8 @@ func refuseSystemCalls() error {
 	// The bit that forbids new privileges belongs to a thread; the filter takes it along to all others.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
+	// Where memory runs out, the kernel is to take a worker and not the operator. Only now can we say so ourselves.
+	_ = os.WriteFile("/proc/self/oom_score_adj", []byte("1000"), 0)
 	none := unix.Rlimit{}
 	_ = unix.Setrlimit(unix.RLIMIT_CORE, &none) // a core file would put decrypted text on a disk
 	_ = unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0)

@@ -16,10 +16,9 @@ const (
 	// this one lets us say why.
 	longest = 10 * time.Second
 	beat    = 20 * time.Millisecond
+	// exceeded is the exit code of a worker that took too much.
+	exceeded = 3
 )
-
-// end is how a worker ends that cannot be stopped otherwise; tests replace it.
-var end = os.Exit
 
 // watch ends the worker when a request takes more than its share.
 //
@@ -58,7 +57,7 @@ func (w *watch) run(began time.Time, most uint64) {
 
 func (w *watch) giveUp(why *wire.Error) {
 	_ = w.pipe.send(wire.Message{ID: w.request, Error: why})
-	end(3)
+	os.Exit(exceeded)
 }
 
 // memory is what the Go runtime holds from the system, in bytes, without what it gave back.

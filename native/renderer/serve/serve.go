@@ -19,7 +19,7 @@ import (
 
 // Loop answers requests until the parent closes the pipe (nil) or breaks the protocol.
 func Loop(in io.Reader, out io.Writer) error {
-	pipe := &pipe{in: in, out: out}
+	pipe := &pipe{in: in, out: out, render: render}
 	for {
 		var req wire.Request
 		err := wire.ReadFrame(in, &req)
@@ -44,6 +44,7 @@ func Loop(in io.Reader, out io.Writer) error {
 type pipe struct {
 	in      io.Reader
 	out     io.Writer
+	render  func(*wire.Request, host.Asker) (*wire.Result, error)
 	sending sync.Mutex
 	broken  error // why the parent's frames can no longer be told apart
 }
@@ -82,7 +83,7 @@ func (p *pipe) answer(req *wire.Request) (message wire.Message) {
 			}
 		}
 	}()
-	result, err := render(req, &asker{pipe: p, request: req.ID})
+	result, err := p.render(req, &asker{pipe: p, request: req.ID})
 	if err != nil {
 		message.Error = withoutSecrets(asWireError(err), req)
 		return message
