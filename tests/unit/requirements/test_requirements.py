@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -36,9 +37,10 @@ def test_a_test_that_names_no_requirement_fails(tmp_path: Path) -> None:
     marks = {"wrong": "@pytest.mark.req('R-999')", "empty": "@pytest.mark.req()", "right": "@pytest.mark.req('R-101')"}
     tests = "".join(f"{mark}\ndef test_{name}() -> None: ...\n" for name, mark in marks.items())
     (tmp_path / "test_it.py").write_text(f"import pytest\n{tests}")
-    options = ["-p", "tests.requirements.marks", "-c", str(ROOT / "pyproject.toml"), "--rootdir", str(ROOT), "-rA"]
+    (tmp_path / "pytest.ini").write_text("[pytest]\nmarkers = req\n")
     done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *options, str(tmp_path)],
+        [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-p", "tests.requirements.marks", str(tmp_path)],
+        env={**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTEST_ADDOPTS": ""},
         capture_output=True,
         text=True,
         cwd=ROOT,

