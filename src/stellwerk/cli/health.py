@@ -50,7 +50,7 @@ def of(obj: Unstructured | Kind) -> Health:
     """The health of any object."""
     seen = Unstructured.of(to_json_object(obj)) if isinstance(obj, Kind) else obj
     if seen.at("spec", "suspend") is True:
-        return Health("-", "Suspended", str(seen.at("spec", "suspendReason") or ""))
+        return Health("-", "Suspended", _why_suspended(seen))
     if kinds.by_gvk(seen.gvk) is None:
         return _of_foreign(seen)
     main = main_condition(conditions(seen.body))
@@ -62,6 +62,12 @@ def of(obj: Unstructured | Kind) -> Health:
     if 0 < main.observed_generation < seen.metadata.generation:
         return Health("Unknown", _state(seen), "ChangeNotSeenYet", "the latest change has not been looked at yet")
     return Health(_readiness(main.status), _state(seen), main.reason, main.message, main.last_transition_time)
+
+
+def _why_suspended(seen: Unstructured) -> str:
+    """The reason that a person gave, in quotes."""
+    noted = [text for key, text in seen.metadata.annotations.items() if key.endswith("/suspend-reason")]
+    return f'"{noted[0]}"' if noted else ""
 
 
 def conditions(body: JsonObject) -> tuple[Condition, ...]:

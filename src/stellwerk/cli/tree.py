@@ -37,6 +37,10 @@ VERBS: Mapping[str, Verb] = {
     "status": Verb("Show how one object is doing, or the local system.", "Look"),
     "why": Verb("Tell why an object is not ready, down to the root cause.", "Look"),
     "events": Verb("List Events, newest last.", "Look"),
+    "reconcile": Verb("Have an object looked at now.", "Act"),
+    "suspend": Verb("Have an object left alone until it is resumed.", "Act"),
+    "resume": Verb("Have a suspended object looked after again.", "Act"),
+    "wait": Verb("Return when an object is ready, or gone.", "Act"),
     "explain": Verb("Explain a topic, or a reason: meaning, causes, how to check and fix.", "Help"),
     "version": Verb("Print the versions of stellwerk and of the cluster.", "Help"),
     "completion": Verb("Print the completion script for a shell.", "Help"),
@@ -96,8 +100,8 @@ def _print_version(context: click.Context, parameter: click.Parameter, value: bo
     "stellwerk",
     cls=Tree,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
-    epilog="Kinds have short words: btp. The exit code is 0 when done, 1 when it failed or is not ready, 2 for wrong "
-    "usage, 4 for a timeout, 5 when not permitted, 130 when interrupted.",
+    epilog="Kinds have short words: btp, comp. The exit code is 0 when done, 1 when it failed or is not ready, 2 for "
+    "wrong usage, 4 for a timeout, 5 when not permitted, 130 when interrupted.",
 )
 @click.option(
     "--version", is_flag=True, is_eager=True, expose_value=False, callback=_print_version, help="Print the version."

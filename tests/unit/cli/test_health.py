@@ -54,8 +54,10 @@ def test_a_change_that_the_operator_has_not_seen_makes_readiness_unknown() -> No
 
 
 def test_a_suspended_object_needs_no_attention() -> None:
-    seen = health.of(an_object(BTP, spec={"suspend": True, "suspendReason": "change freeze"}))
-    assert (seen.ready, seen.state, seen.reason, seen.needs_attention) == ("-", "Suspended", "change freeze", False)
+    suspended = an_object(BTP, spec={"suspend": True})
+    noted: JsonObject = {"annotations": {"example.com/suspend-reason": "change freeze"}}
+    seen = health.of(Unstructured.of({**suspended.body, "metadata": {"name": "x", **noted}}))
+    assert (seen.ready, seen.state, seen.reason, seen.needs_attention) == ("-", "Suspended", '"change freeze"', False)
 
 
 def test_conditions_in_another_shape_do_not_break_the_list() -> None:

@@ -27,10 +27,10 @@ def test_every_verb_can_be_quiet_verbose_and_without_colour(name: str) -> None:
 
 
 def test_a_mistyped_verb_is_refused_with_the_nearest(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["staus"]) == 2
+    assert run(["statu"]) == 2
     shown = capsys.readouterr()
     assert shown.out == ""
-    assert shown.err.splitlines()[0] == "Error:   There is no verb 'staus'. Did you mean status?"
+    assert shown.err.splitlines()[0] == "Error:   There is no verb 'statu'. Did you mean status?"
 
 
 @pytest.mark.parametrize(

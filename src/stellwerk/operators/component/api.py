@@ -61,6 +61,9 @@ DISABLE_EVENTS_ANNOTATION = f"{RECONCILER}/disable-events"
 REQUESTED_AT_ANNOTATION = "reconcile.fluxcd.io/requestedAt"
 """As flux spells it: any new value asks for a reconcile, and comes back in `status.lastHandledReconcileAt`."""
 
+SUSPEND_REASON_ANNOTATION = f"{GROUP}/suspend-reason"
+"""Why somebody has suspended it; shown wherever its state is."""
+
 # ---- on Events
 
 EVENT_REVISION_ANNOTATION = f"{GROUP}/revision"

@@ -28,7 +28,7 @@ from stellwerk.operators.component import (
     sources,
     tenancy,
 )
-from stellwerk.operators.component.api import FINALIZER, Component
+from stellwerk.operators.component.api import FINALIZER, SUSPEND_REASON_ANNOTATION, Component
 from stellwerk.operators.component.api_status import ComponentStatus, SourceStatus
 from stellwerk.operators.component.artifacts import Artifacts
 from stellwerk.operators.component.contents import Reader
@@ -110,7 +110,9 @@ class ComponentReconciler:
         if component.status.observed_generation <= 0:
             return Next.now(self._say(component, Saying(reason=Reason.FirstSeen))).quietly()
         if component.spec.suspend:
-            return Next.done(self._say(component, Saying(reason=Reason.Suspended)))
+            why = component.metadata.annotations.get(SUSPEND_REASON_ANNOTATION, "")
+            message = f"suspended: {why}" if why else ""
+            return Next.done(self._say(component, Saying(reason=Reason.Suspended, message=message)))
         return await self._apply(component)
 
     async def _apply(self, component: Component) -> Answer:

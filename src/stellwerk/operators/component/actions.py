@@ -1,0 +1,37 @@
+"""What a person may do to a Component, as patches (pure)."""
+
+from __future__ import annotations
+
+from stellwerk.kube.model import JsonObject, Unstructured
+from stellwerk.kube.names import ObjectKey, Resource
+from stellwerk.operators.component import sources
+from stellwerk.operators.component.api import REQUESTED_AT_ANNOTATION, SUSPEND_REASON_ANNOTATION, Component
+from stellwerk.operators.component.sources import FLUX_KINDS
+
+
+def request(moment: str) -> JsonObject:
+    """Asks for a pass now. `moment` comes back in the status when it was acted on."""
+    return {"metadata": {"annotations": {REQUESTED_AT_ANNOTATION: moment}}}
+
+
+def was_handled(live: Unstructured, moment: str) -> bool:
+    """Whether a request was acted on."""
+    return live.at("status", "lastHandledReconcileAt") == moment
+
+
+def source_of(component: Component) -> tuple[Resource, ObjectKey] | None:
+    """The object of flux that a Component takes its manifests from; None where it is something else."""
+    source = sources.named(component)
+    if source.key is None or source.kind not in FLUX_KINDS:
+        return None
+    return FLUX_KINDS[source.kind].resource, source.key
+
+
+def suspension(why: str) -> JsonObject:
+    """Has the objects left alone, and says why."""
+    return {"metadata": {"annotations": {SUSPEND_REASON_ANNOTATION: why or None}}, "spec": {"suspend": True}}
+
+
+def resumption() -> JsonObject:
+    """Ends a suspension."""
+    return {"metadata": {"annotations": {SUSPEND_REASON_ANNOTATION: None}}, "spec": {"suspend": False}}
