@@ -17,7 +17,7 @@ from hashlib import blake2b
 
 import msgspec
 
-from stellwerk.apply import edit
+from stellwerk.apply import edit, naming
 from stellwerk.apply.errors import InvalidSet, Problem
 from stellwerk.apply.manifests import Document, Origin, read_folder, read_text
 from stellwerk.kube.model import JsonObject, JsonValue, dig
@@ -229,6 +229,7 @@ def _complaints(body: JsonObject) -> Iterable[str]:
         yield "metadata.namespace is not text: put the value in quotes"
     for words in ("labels", "annotations"):
         yield from _non_strings(metadata.get(words), words)
+    yield from naming.complaints(str(body.get("apiVersion")), metadata)
 
 
 def _non_strings(values: JsonValue, words: str) -> Iterable[str]:

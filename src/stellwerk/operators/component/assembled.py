@@ -66,6 +66,7 @@ def install(
         cluster_uid=ClusterIdentity(manager),
         habits=Habits(settings.reclaim_managers, settings.drift_policy is DriftPolicy.REPAIR),
         clock=manager.clock,
+        find=seen.components.store.get,
     )
     store = BlueprintStore(client, seen.blueprints, seen.blueprint_versions)
     reconciler = ComponentReconciler(

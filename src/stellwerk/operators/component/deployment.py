@@ -26,7 +26,7 @@ from stellwerk.kube.client import Client
 from stellwerk.kube.errors import NotServed
 from stellwerk.kube.model import JsonObject, to_json_object
 from stellwerk.kube.names import ObjectKey, Resource
-from stellwerk.operators.component import digests, inventory, plan
+from stellwerk.operators.component import digests, inventory, nesting, plan
 from stellwerk.operators.component.api import RECONCILER, Component
 from stellwerk.operators.component.api_status import Artifact, ComponentStatus
 from stellwerk.operators.component.lookups import Lookups
@@ -69,6 +69,8 @@ class Deployer:
     cluster_uid: Callable[[], Awaitable[str]]
     habits: Habits
     clock: Clock
+    find: Callable[[ObjectKey], Component | None]
+    """A Component of the operator's own cluster, by its key."""
     owners: dict[str, ObjectKey] = field(default_factory=dict)
     """Whose objects carry an owner's label: whom a change of such an object concerns."""
     _memories: dict[ObjectKey, tuple[str, Memory]] = field(default_factory=dict)
@@ -82,6 +84,8 @@ class Deployer:
         owner = await self._owner(component)
         policies = plan.policies(component.spec)
         wanted = await self._wanted(component, rendered, content, owner, policies, target)
+        if not target.is_remote:
+            nesting.check(component, [one.identity for one in wanted], self.find, await self.cluster_uid())
         known = inventory.read(component.status.inventory)
         resources = await self._resources(wanted, known, target.client)
         await target.owned.cover(await _watched(resources, target.client))

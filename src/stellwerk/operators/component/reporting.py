@@ -23,6 +23,9 @@ from stellwerk.runtime.controller import EventSink
 BY_DEPENDENCY = "dependency"
 SHOWN = 3
 """How many objects a message names."""
+_LONGEST = 300
+"""How much is said about one object. A Component that waits for another one tells what that one waits for, and so on:
+without an end a message would grow with every pass through a circle."""
 
 
 class Watcher(Protocol):
@@ -164,7 +167,11 @@ def departing(waits: Sequence[Unready]) -> str:
 
 def listed(things: Iterable[object]) -> str:
     """The first few, and how many more."""
-    words = [str(thing) for thing in things]
+    words = [_cut(str(thing)) for thing in things]
     rest = len(words) - SHOWN
     shown = "; ".join(words[:SHOWN])
     return f"{shown}; and {rest} more" if rest > 0 else shown
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
