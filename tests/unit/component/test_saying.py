@@ -70,10 +70,10 @@ def test_what_waiting_may_help_is_reconciling_and_names_the_cause() -> None:
 
 def test_what_only_somebody_can_mend_is_stalled() -> None:
     status = said(Saying(reason=Reason.Error, message="a circle", cause=Cause.DependencyCycle))
-    late = said(Saying(reason=Reason.Timeout))
+    late = said(Saying(reason=Reason.Timeout, cause=Cause.ObjectsNotReady))
 
     assert condition(status, "Stalled").reason == "DependencyCycle"
-    assert condition(late, "Stalled").reason == "Timeout"
+    assert condition(late, "Stalled").reason == "ObjectsNotReady"
     assert find(status.conditions, "Reconciling") is None
 
 

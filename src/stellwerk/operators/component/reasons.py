@@ -89,7 +89,7 @@ _TURNS = {
 
 _WHY = "stellwerk why comp/NAME -n NAMESPACE"
 _SHOW = "kubectl get components -A -o wide"
-_INVENTORY = "stellwerk tree comp/NAME -n NAMESPACE"
+_INVENTORY = "stellwerk status comp/NAME -n NAMESPACE"
 _SOURCES = "kubectl get gitrepositories,ocirepositories,buckets,helmcharts -A"
 _CYCLE_FIX = "Remove the entry from spec.dependencies of one of the Components that the message names."
 
@@ -156,7 +156,7 @@ MEANINGS: dict[Reason | Cause, Meaning] = {
         message="Reconciliation is suspended",
         meaning="spec.suspend is true: nothing is applied. A deletion is still carried out.",
         check=(_SHOW,),
-        fix=("Set spec.suspend to false, or remove it.",),
+        fix=("Resume it: stellwerk resume comp/NAME -n NAMESPACE",),
         only_you_can_mend_it=True,
     ),
     Reason.DeletionRetrying: Meaning(

@@ -55,8 +55,9 @@ class Saying:
 
     @property
     def is_stalled(self) -> bool:
-        """Whether only somebody's action can help."""
-        return self.effective_state is State.Error and MEANINGS[self.cause or self.reason].only_you_can_mend_it
+        """Whether only somebody's action can help. Who has waited for longer than he may is told so, whatever for."""
+        helpless = self.reason is Reason.Timeout or MEANINGS[self.cause or self.reason].only_you_can_mend_it
+        return self.effective_state is State.Error and helpless
 
 
 def status_saying(status: ComponentStatus, saying: Saying, *, generation: int, now: datetime) -> ComponentStatus:
