@@ -23,7 +23,7 @@ import time
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from types import TracebackType
 from typing import NamedTuple
 
@@ -186,10 +186,10 @@ class Downloads:
     # ---- one download
 
     async def _fetch(self, name: _Name, call: Call, tenant: str, digest_header: str) -> Files:
-        async with self._slot(tenant), self._in_time(call) as deadline:
-            got = await self._get(call, name.digest, digest_header, deadline)
-        files = await self._unpack(got)
-        return self._keep(name, files)
+        async with self._slot(tenant) as slots:
+            async with self._in_time(call) as deadline:
+                got = await self._get(call, name.digest, digest_header, deadline)
+            return self._keep(name, await self._unpack(got, slots))
 
     async def _get(self, call: Call, digest: str, digest_header: str, deadline: asyncio.Timeout) -> _Got:
         first = call
@@ -233,20 +233,21 @@ class Downloads:
                 raise Unavailable(f"{where}: ended to make room, because it was the largest of too many") from error
             raise Unavailable(f"{where}: took longer than {self._budget.total_seconds:g} s") from error
 
-    async def _unpack(self, got: _Got) -> Files:
-        async with self._unpacking:
+    async def _unpack(self, got: _Got, slots: _Slots) -> Files:
+        """In turn, and each tenant with one archive at a time: nobody waits for more than one of another's."""
+        async with slots.unpacking, self._unpacking:
             return await beside(lambda: _unpacked(got, self._limits), name="unpack")
 
     # ---- shares
 
     @asynccontextmanager
-    async def _slot(self, tenant: str) -> AsyncIterator[None]:
+    async def _slot(self, tenant: str) -> AsyncIterator[_Slots]:
         """The right to one call: first among one's own, then among all."""
         own = self._tenants.setdefault(tenant, _Slots(asyncio.Semaphore(self._budget.calls_per_tenant)))
         own.users += 1
         try:
             async with own.free, self._slots:
-                yield
+                yield own
         finally:
             own.users -= 1
             if not own.users:
@@ -291,6 +292,7 @@ def _unpacked(got: _Got, limits: Limits) -> Files:
 @dataclass(slots=True)
 class _Slots:
     free: asyncio.Semaphore
+    unpacking: asyncio.Lock = field(default_factory=asyncio.Lock)
     users: int = 0
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass
 
 from stellwerk.render.errors import BadArchive
@@ -22,6 +23,8 @@ class Limits:
     name_bytes: int = LONGEST_PATH
     depth: int = 64
     """Folders inside each other."""
+    seconds: float = 2.0
+    """Of CPU. gzip needs a tenth of it for the largest archive; bzip2 needs a second for every 5 MiB."""
 
 
 LIMITS = Limits()
@@ -31,17 +34,20 @@ _FRAMING_BYTES = 2_048
 
 
 class Meter:
-    """Counts the bytes that come out of an archive."""
+    """Counts the bytes that come out of an archive, and the time of the thread that takes them out."""
 
     def __init__(self, limits: Limits, packed: int) -> None:
         self.limits = limits
         self._most = limits.bytes + limits.entries * _FRAMING_BYTES
         self._by_ratio = max(limits.free_bytes, packed * limits.ratio)
         self._total = 0
+        self._began = time.thread_time()
 
     def count(self, size: int) -> None:
         """So many bytes more. Raises `BadArchive` where that is too many."""
         self._total += size
+        if time.thread_time() - self._began > self.limits.seconds:
+            raise BadArchive(f"unpacking it takes longer than {self.limits.seconds:g} s; pack less, or with gzip")
         if self._total > self._by_ratio:
             raise BadArchive(f"it unpacks to more than {self.limits.ratio} times its size")
         if self._total > self._most:

@@ -14,7 +14,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import os
 import resource
+import signal
 import socket
 import sys
 from collections.abc import Iterator
@@ -73,6 +75,7 @@ class Worker:
         self._numbers = 0
         self._dead = False
         self._words = b""
+        self._handle = _handle(process.pid)
         self._listening = asyncio.create_task(self._listen(), name=f"stderr of renderer {process.pid}")
 
     @classmethod
@@ -128,7 +131,14 @@ class Worker:
         self._dead = True
         if self._process.returncode is None:
             with contextlib.suppress(ProcessLookupError):
-                self._process.kill()
+                self._kill()
+
+    def _kill(self) -> None:
+        """By the handle where there is one: asyncio's way takes a dead child's status from whoever waits for it."""
+        if self._handle is None:
+            self._process.kill()
+        else:
+            signal.pidfd_send_signal(self._handle, signal.SIGKILL)
 
     async def close(self) -> None:
         """End the process and wait until it is gone."""
@@ -138,6 +148,9 @@ class Worker:
             await self._writer.wait_closed()
         await self._process.wait()
         await self._listening
+        if self._handle is not None:
+            os.close(self._handle)
+            self._handle = None
 
     # ---- one request
 
@@ -239,6 +252,16 @@ async def _answered(number: int, query: Query, bounds: Bounds, lookup: Lookup | 
 
 def _without_answer(number: int, error: Exception) -> tuple[bytes, Exception]:
     return protocol.answer(number, None, str(error) or type(error).__name__), error
+
+
+def _handle(pid: int) -> int | None:
+    """A handle on the process that never means another one; None where the system has none."""
+    if sys.platform != "linux":
+        return None
+    try:
+        return os.pidfd_open(pid)
+    except OSError:
+        return None
 
 
 def _confine(pid: int, bounds: Bounds) -> None:

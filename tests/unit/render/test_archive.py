@@ -336,6 +336,14 @@ def test_a_table_of_contents_of_a_million_entries_is_not_read() -> None:
     assert peak < MIB
 
 
+@pytest.mark.req("R-401")
+@pytest.mark.parametrize("form", PACKERS)
+def test_an_archive_that_takes_too_long_is_refused(form: str) -> None:
+    with pytest.raises(BadArchive, match="takes longer than 0 s; pack less, or with gzip"):
+        unpack(PACKERS[form](TREE), limits=Limits(seconds=0))
+    assert Limits().seconds == 2
+
+
 @pytest.mark.req("R-403")
 def test_many_empty_parts_of_a_packed_file_are_refused() -> None:
     with pytest.raises(BadArchive, match="more than 10000 parts"):

@@ -206,11 +206,15 @@ async def test_the_end_of_a_worker_is_explained_without_its_words(make: Make, te
 
 
 @pytest.mark.req("R-404")
-async def test_a_request_that_kills_its_worker_is_not_given_to_another(make: Make) -> None:
+async def test_a_request_that_kills_its_worker_is_not_given_to_another(
+    make: Make, caplog: pytest.LogCaptureFixture
+) -> None:
     renderer = make(shares=ONE)
     with pytest.raises(RendererGone):
         await renderer.render(request({"do": "die"}))
     assert renderer.workers_started == 1
+    await renderer.close()
+    assert caplog.messages == []  # asyncio warns when somebody else took the status of its child
 
 
 async def test_a_request_that_was_not_read_is_given_to_another_worker_once(make: Make, tmp_path: Path) -> None:
