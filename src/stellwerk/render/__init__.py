@@ -1,13 +1,14 @@
 """Files into objects: charts, kustomizations, templates, substitution, decryption.
 
-files        paths and contents, known by their digest                             pure
-archive      bytes into files (tarball, zipped, tree, limits: its parts)           pure
-egress       which addresses may be called                                         pure
-downloads    URLs into files                                                       the only one that calls others
-values       several values into one (origins: which came from where)              pure
-protocol     what is said to the renderer and heard from it                        pure
-worker       one native process
-renderer     requests into objects: workers (pool), results that are kept (cache)
-binary       where the native program lies
-errors       what can go wrong
+    files        paths and contents, known by their digest                                     pure
+    archive      bytes into files (tarball, zipped, tree, limits: its parts)                   pure
+    egress       which addresses may be called                                                 pure
+    downloads    URLs into files (http, digests, flights, kept, threads: its parts)            calls the outside
+    values       several values into one, and which came from where                            pure
+    request      what is asked of the renderer, and what it answers                            pure
+    renderer     requests into objects (protocol, worker, pool, results: its parts)            starts processes
+    binary       where the native program lies
+    errors       what can go wrong
+
+An operator holds one `Downloads` and one `Renderer`, and closes both.
 """
