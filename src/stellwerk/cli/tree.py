@@ -36,6 +36,9 @@ VERBS: Mapping[str, Verb] = {
     "get": Verb("List objects with their health.", "Look"),
     "status": Verb("Show how one object is doing, or the local system.", "Look"),
     "why": Verb("Tell why an object is not ready, down to the root cause.", "Look"),
+    "diff": Verb("Show what the next reconcile of a Component would change.", "Look"),
+    "render": Verb("Print the manifests of a Component, without a cluster.", "Look"),
+    "values": Verb("Show the merged values of a Component and their origin, Secrets masked.", "Look"),
     "events": Verb("List Events, newest last.", "Look"),
     "reconcile": Verb("Have an object looked at now.", "Act"),
     "suspend": Verb("Have an object left alone until it is resumed.", "Act"),
@@ -101,7 +104,7 @@ def _print_version(context: click.Context, parameter: click.Parameter, value: bo
     cls=Tree,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
     epilog="Kinds have short words: btp, comp. The exit code is 0 when done, 1 when it failed or is not ready, 2 for "
-    "wrong usage, 4 for a timeout, 5 when not permitted, 130 when interrupted.",
+    "wrong usage, 3 when diff found something, 4 for a timeout, 5 when not permitted, 130 when interrupted.",
 )
 @click.option(
     "--version", is_flag=True, is_eager=True, expose_value=False, callback=_print_version, help="Print the version."

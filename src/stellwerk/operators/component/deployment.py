@@ -35,7 +35,7 @@ from stellwerk.operators.component.targets import Target, Targets
 from stellwerk.operators.owned import Place, places
 from stellwerk.render import values
 from stellwerk.render.files import Files
-from stellwerk.render.request import Lookup, PostBuild, Release, Rendered, Request
+from stellwerk.render.request import Cluster, Lookup, PostBuild, Release, Rendered, Request
 from stellwerk.runtime.clock import Clock
 
 _KEPT = 256
@@ -123,28 +123,8 @@ class Deployer:
         self, component: Component, status: ComponentStatus, content: Content, files: Files, target: Target
     ) -> Rendered:
         """The objects that the content makes. Raises a RenderError."""
-        request = await self._request(component, status, content, files, target)
-        return await self.renderer.render(request, Lookups(component, target, self.targets))
-
-    async def _request(
-        self, component: Component, status: ComponentStatus, content: Content, files: Files, target: Target
-    ) -> Request:
-        spec, key = component.spec, component.target
-        layers = layers_of(component, content.resolved)
-        return Request(
-            files=files,
-            path=spec.path,
-            prefix=RECONCILER,
-            release=Release(key.name, key.namespace, RECONCILER, status.revision),
-            values=values.merge(layers),
-            component=to_json_object(msgspec.structs.replace(component, status=status)),
-            component_digest=content.digest,
-            cluster=await target.facts(),
-            decryption=content.resolved.decryption_keys,
-            post_build=_post_build(component, content.resolved),
-            tenant=component.metadata.namespace,
-            secrets=lambda: values.secret_words(layers),
-        )
+        asked = request_of(component, status, content, files, await target.facts())
+        return await self.renderer.render(asked, Lookups(component, target, self.targets))
 
     # ---- objects
 
@@ -157,7 +137,7 @@ class Deployer:
         policies: Policies,
         target: Target,
     ) -> tuple[Wanted, ...]:
-        documents = _documents(rendered)
+        documents = documents_of(rendered)
         served = await kinds.served(documents, target.client.mapper)
         identity = (
             rendered.digest,
@@ -226,6 +206,28 @@ class Deployer:
         return owner
 
 
+def request_of(
+    component: Component, status: ComponentStatus, content: Content, files: Files, cluster: Cluster
+) -> Request:
+    """What the renderer is asked for (pure). Raises InvalidValues."""
+    spec, key = component.spec, component.target
+    layers = layers_of(component, content.resolved)
+    return Request(
+        files=files,
+        path=spec.path,
+        prefix=RECONCILER,
+        release=Release(key.name, key.namespace, RECONCILER, status.revision),
+        values=values.merge(layers),
+        component=to_json_object(msgspec.structs.replace(component, status=status)),
+        component_digest=content.digest,
+        cluster=cluster,
+        decryption=content.resolved.decryption_keys,
+        post_build=_post_build(component, content.resolved),
+        tenant=component.metadata.namespace,
+        secrets=lambda: values.secret_words(layers),
+    )
+
+
 def layers_of(component: Component, resolved: Resolved) -> list[values.Layer]:
     """The values of a Component, the nearest last. Raises InvalidValues."""
     layers = [
@@ -246,7 +248,8 @@ def _post_build(component: Component, resolved: Resolved) -> PostBuild:
     return PostBuild(resolved.substitutes or None, patches, images)
 
 
-def _documents(rendered: Rendered) -> tuple[Document, ...]:
+def documents_of(rendered: Rendered) -> tuple[Document, ...]:
+    """The rendered objects with where they were written."""
     pairs = zip(rendered.objects, rendered.origins, strict=True)
     return tuple(Document(body, Origin(file=origin)) for body, origin in pairs)
 

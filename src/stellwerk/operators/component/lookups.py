@@ -25,15 +25,16 @@ class Lookups:
         """The object, the list of objects, or why there is none. Raises ApiError."""
         match query.where:
             case "target":
-                return await _answer(self.target.client, query)
+                return await answer(self.target.client, query)
             case "local":
-                return await _answer(self.targets.local(self.component).client, query)
+                return await answer(self.targets.local(self.component).client, query)
             case "kubeconfig":
                 async with self.targets.passing(query.kubeconfig) as client:
-                    return await _answer(client, query)
+                    return await answer(client, query)
 
 
-async def _answer(client: Client, query: Query) -> JsonValue | Missing:
+async def answer(client: Client, query: Query) -> JsonValue | Missing:
+    """What one cluster says. Raises ApiError."""
     try:
         resource = await client.mapper.resource(GroupVersionKind.parse(query.api_version, query.kind))
         if query.many:

@@ -57,7 +57,7 @@ class Target:
         """What the cluster serves, at most a minute old. Raises ApiError."""
         now = self.clock.monotonic()
         if self._facts is None or now - self._facts_at >= _FACTS_SECONDS:
-            self._facts = await _facts_of(self.client)
+            self._facts = await facts_of(self.client)
             self._facts_at = now
         return self._facts
 
@@ -179,7 +179,8 @@ async def _running(cluster: Cluster, client: Client) -> None:
         await client.close()
 
 
-async def _facts_of(client: Client) -> request.Cluster:
+async def facts_of(client: Client) -> request.Cluster:
+    """What a cluster serves, as templates see it. Raises ApiError."""
     version = decode_json(await client.raw("GET", "/version"))
     served = await client.mapper.all()
     versions = dict.fromkeys(resource.api_version for resource in served)

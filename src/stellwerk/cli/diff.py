@@ -1,0 +1,174 @@
+"""`stellwerk diff`: what the next reconcile of a Component would change.
+
+The answer is the API server's own: each object is applied as a dry run and compared with what is there, so defaults,
+admission and what others own are in it. Nothing is written, and the Component need not be in the cluster.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from stellwerk.cli import differences, previewing, settings
+from stellwerk.cli.completion import complete_subject
+from stellwerk.cli.differences import Change
+from stellwerk.cli.errors import Exit, Failure
+from stellwerk.cli.subject import Subject, SubjectType
+from stellwerk.cli.text import Style, Tone, escaped
+
+if TYPE_CHECKING:
+    from stellwerk.apply.rollout.prepare import Wanted
+    from stellwerk.cli.cluster import Cluster
+    from stellwerk.kube.client import Client
+    from stellwerk.kube.model import JsonObject
+    from stellwerk.operators.component.api import Component
+    from stellwerk.operators.component.api_status import InventoryItem
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One object that differs."""
+
+    mark: str
+    ref: str
+    note: str = ""
+    changes: tuple[Change, ...] = ()
+
+
+@click.command("diff")
+@click.argument("subject", metavar="[KIND/NAME]", type=SubjectType(), required=False, shell_complete=complete_subject)
+@click.option(
+    "-f",
+    "--file",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="A Component that is not there yet.",
+)
+@click.option(
+    "--path",
+    "folder",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    help="Its files, instead of its source.",
+)
+@settings.all_of
+def command(subject: Subject | None, file: Path | None, folder: Path | None) -> int:
+    """Show what the next reconcile of a Component would change. Exits with 3 where something would."""
+    from stellwerk.cli.cluster import carry_out
+
+    if (subject is None) == (file is None):
+        raise click.UsageError("Name a Component of the cluster (comp/NAME), or a file with -f; one of the two.")
+    return carry_out(lambda cluster: _diff(cluster, subject, file, folder))
+
+
+async def _diff(cluster: Cluster, subject: Subject | None, file: Path | None, folder: Path | None) -> int:
+    component, wanted = await _wanted(cluster, subject, file, folder)
+    lines = [line for one in wanted if (line := await _compared(cluster.client, one)) is not None]
+    lines += _leaving(component, wanted)
+    unchanged = len(wanted) - sum(line.mark in "~+!" for line in lines)
+    if cluster.settings.output.is_table:
+        settings.show(shown(lines, unchanged, cluster.settings.style()))
+    else:
+        from stellwerk.cli.output import print_value
+
+        print_value(as_json(lines, unchanged), cluster.settings.output)
+    return Exit.DIFFERENT if lines else Exit.DONE
+
+
+async def _wanted(
+    cluster: Cluster, subject: Subject | None, file: Path | None, folder: Path | None
+) -> tuple[Component, Sequence[Wanted]]:
+    from stellwerk.apply.errors import ApplyError
+    from stellwerk.operators.component.errors import ComponentFailed
+    from stellwerk.operators.component.preview import Desk
+    from stellwerk.render.errors import RenderError
+
+    if file is not None:
+        component, desk = previewing.component_in(file, cluster.namespace or "default")
+        desk = replace(desk, client=cluster.client)
+    else:
+        assert subject is not None
+        component, desk = await previewing.component_of(cluster, subject), Desk(client=cluster.client)
+    desk = replace(desk, folder=previewing.folder_of(folder))
+    if component.spec.kube_config is not None:
+        cause = "its objects go to the cluster of spec.kubeConfig, which is not looked at from here"
+        raise Failure(f"cannot compare {component.ref}", cause=cause, fix="render it instead: stellwerk render -f FILE")
+    async with previewing.tools() as tools:
+        try:
+            offer, files = await desk.offered(component, tools.downloads)
+            content, rendered = await desk.rendered(component, offer, files, tools.renderer)
+            return component, await desk.wanted(component, content, rendered)
+        except (ComponentFailed, RenderError, ApplyError) as error:
+            raise previewing.failure(error, component) from None
+
+
+async def _compared(client: Client, one: Wanted) -> Line | None:
+    from stellwerk.kube.errors import ApiError, NotFound
+    from stellwerk.kube.model import decode_json, unstructured
+    from stellwerk.operators.component.api import DIGEST_ANNOTATION, OWNER_ID, RECONCILER
+
+    address, ref = one.address, str(one.address.ref)
+    key = address.key
+    try:
+        live = decode_json(await client.raw("GET", address.resource.path(key.namespace, key.name)))
+    except NotFound:
+        return Line("+", ref)
+    try:
+        after = await client.apply(
+            unstructured(address.resource), one.desired.body, field_manager=RECONCILER, dry_run=True
+        )
+    except ApiError as error:
+        return Line("!", ref, f"would be refused: {error}" if not address.is_secret else "would be refused")
+    found = differences.changes(
+        live, after.body, secret=address.is_secret, ours=RECONCILER, hidden=(DIGEST_ANNOTATION, OWNER_ID)
+    )
+    return Line("~", ref, changes=tuple(found)) if found else None
+
+
+def _leaving(component: Component, wanted: Sequence[Wanted]) -> list[Line]:
+    here = {(one.identity.group, one.identity.kind, one.identity.key) for one in wanted}
+    gone = [item for item in component.status.inventory if (item.group, item.kind, item.key) not in here]
+    return [Line("-", f"{item.kind} {item.key}", _fate(item)) for item in gone]
+
+
+def _fate(item: InventoryItem) -> str:
+    stays = item.delete_policy in ("Orphan", "OrphanOnApply")
+    return f"will {'stay' if stays else 'be deleted'}: delete policy {item.delete_policy}"
+
+
+_TONES: dict[str, Tone] = {"+": "good", "-": "bad", "~": "busy", "!": "bad"}
+
+
+def shown(lines: Sequence[Line], unchanged: int, style: Style) -> list[str]:
+    """The lines for people."""
+    told: list[str] = []
+    for line in lines:
+        note = f"   ({escaped(line.note)})" if line.note else ""
+        told.append(f"{style.painted(line.mark, _TONES[line.mark])} {escaped(line.ref)}{note}")
+        told += [f"    {escaped(str(change))}" for change in line.changes]
+    objects = "1 object differs" if len(lines) == 1 else f"{len(lines)} objects differ"
+    return [*told, f"{objects}, {unchanged} unchanged" if lines else f"nothing differs, {unchanged} unchanged"]
+
+
+_WORDS = {"+": "create", "-": "remove", "~": "change", "!": "refused"}
+
+
+def as_json(lines: Sequence[Line], unchanged: int) -> JsonObject:
+    """The same for programs."""
+    return {
+        "objects": [
+            {
+                "object": line.ref,
+                "action": _WORDS[line.mark],
+                "note": line.note,
+                "changes": [
+                    {"path": change.path, "before": change.before, "after": change.after, "owner": change.owner}
+                    for change in line.changes
+                ],
+            }
+            for line in lines
+        ],
+        "unchanged": unchanged,
+    }

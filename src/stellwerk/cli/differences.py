@@ -1,0 +1,150 @@
+"""Two states of one object, told field by field, as people write fields: `spec.containers[name=proxy].image: a -> b`.
+
+What the API server keeps for itself is left out. Values of Secrets are never shown: that one changes is all that is
+said. Who owns a live value is told from managedFields, because a change of somebody else's value is what people look
+for.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+
+from stellwerk.apply.desired import SERVER_OWNED
+from stellwerk.kube.model import JsonObject, JsonValue, dig
+
+MASK = "***"
+_MOST = 120
+_BARE = re.compile(r"[A-Za-z0-9_-]+")
+_NOTHING = object()
+
+Path = tuple[str, ...]
+"""Keys, and for items of lists `[name=x]` or `[3]`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One field that differs."""
+
+    path: str
+    before: str
+    after: str
+    owner: str = ""
+    """Who set the live value, where it is not us."""
+
+    def __str__(self) -> str:
+        note = f"   (live value set by {self.owner})" if self.owner else ""
+        return f"{self.path}: {self.before} -> {self.after}{note}"
+
+
+def changes(
+    before: JsonObject, after: JsonObject, *, secret: bool, ours: str, hidden: Collection[str] = ()
+) -> list[Change]:
+    """The fields in which `after` differs. `ours` is our field manager; annotations that are `hidden` are left out."""
+    owners = _owners(before, ours)
+    return [
+        Change(_text(path), _shown(old, path, secret), _shown(new, path, secret), _owner(owners, path))
+        for path, old, new in _walk(_content(before, hidden), _content(after, hidden), ())
+    ]
+
+
+def _content(body: JsonObject, hidden: Collection[str]) -> JsonObject:
+    metadata = body.get("metadata")
+    kept = (
+        {key: value for key, value in metadata.items() if key not in SERVER_OWNED} if isinstance(metadata, dict) else {}
+    )
+    annotations = kept.get("annotations")
+    if isinstance(annotations, dict):
+        kept["annotations"] = {key: value for key, value in annotations.items() if key not in hidden}
+    return {**{key: value for key, value in body.items() if key != "status"}, "metadata": kept}
+
+
+def _walk(before: object, after: object, path: Path) -> Iterator[tuple[Path, object, object]]:
+    if before == after:
+        return
+    if isinstance(before, dict) and isinstance(after, dict):
+        for key in dict.fromkeys([*before, *after]):
+            yield from _walk(before.get(key, _NOTHING), after.get(key, _NOTHING), (*path, key))
+    elif isinstance(before, list) and isinstance(after, list):
+        one, other = _items(before), _items(after)
+        for name in dict.fromkeys([*one, *other]):
+            yield from _walk(one.get(name, _NOTHING), other.get(name, _NOTHING), (*path, name))
+    elif _is_nothing(before) and _is_nothing(after):
+        return
+    else:
+        yield path, before, after
+
+
+def _is_nothing(value: object) -> bool:
+    return value is _NOTHING or value is None or value in ({}, [])
+
+
+def _items(values: list[JsonValue]) -> dict[str, JsonValue]:
+    """The items of a list under what tells them apart: their names, else their positions."""
+    names = [dig(value, "name") for value in values]
+    if values and all(isinstance(name, str) for name in names) and len(set(map(str, names))) == len(values):
+        return {f"[name={name}]": value for name, value in zip(names, values, strict=True)}
+    return {f"[{number}]": value for number, value in enumerate(values)}
+
+
+def _text(path: Path) -> str:
+    text = ""
+    for step in path:
+        if step.startswith("[") and step.endswith("]"):
+            text += step
+        elif _BARE.fullmatch(step):
+            text += f".{step}" if text else step
+        else:
+            text += f'["{step}"]'
+    return text
+
+
+def _shown(value: object, path: Path, secret: bool) -> str:
+    if value is _NOTHING or value is None:
+        return "(none)"
+    if secret and path[:1] in (("data",), ("stringData",)):
+        return MASK
+    text = value if isinstance(value, str) and value.isprintable() and value else json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= _MOST else f"{text[: _MOST - 3]}..."
+
+
+# ---- owners
+
+
+def _owners(live: JsonObject, ours: str) -> Mapping[str, JsonObject]:
+    """The field sets of the others, by their names."""
+    entries = dig(live, "metadata", "managedFields")
+    found: dict[str, JsonObject] = {}
+    for entry in entries if isinstance(entries, list) else []:
+        manager, fields = dig(entry, "manager"), dig(entry, "fieldsV1")
+        if isinstance(manager, str) and manager != ours and isinstance(fields, dict):
+            found[manager] = fields
+    return found
+
+
+def _owner(owners: Mapping[str, JsonObject], path: Path) -> str:
+    return next((manager for manager, fields in owners.items() if _owns(fields, path)), "")
+
+
+def _owns(fields: JsonObject, path: Path) -> bool:
+    here: JsonValue = fields
+    for step in path:
+        if not isinstance(here, dict):
+            return False
+        if step.startswith("[name="):
+            wanted = step[6:-1]
+            here = next((value for key, value in here.items() if key.startswith("k:") and _named(key) == wanted), None)
+        else:
+            here = here.get(f"f:{step}")
+        if here is None:
+            return False
+    return True
+
+
+def _named(key: str) -> str:
+    try:
+        return str(json.loads(key[2:]).get("name", ""))
+    except (ValueError, AttributeError):
+        return ""

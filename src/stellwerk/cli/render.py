@@ -1,0 +1,58 @@
+"""`stellwerk render`: the manifests of a Component, without a cluster."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from stellwerk.cli import previewing, settings
+
+if TYPE_CHECKING:
+    from stellwerk.kube.model import JsonObject
+
+
+@click.command("render")
+@click.option(
+    "-f",
+    "--file",
+    required=True,
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="The Component, with the Secrets and ConfigMaps that it refers to.",
+)
+@click.option(
+    "--path",
+    "folder",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    help="The files of its source; else they are downloaded, which only httpRepository allows without a cluster.",
+)
+@settings.all_of
+def command(file: Path, folder: Path | None) -> None:
+    """Print the manifests of a Component, without a cluster."""
+    objects = asyncio.run(_rendered(file, folder))
+    from stellwerk.cli import output
+
+    chosen = settings.current().output
+    if chosen.form == "json":
+        settings.show_exactly(output.as_json({"apiVersion": "v1", "items": [*objects], "kind": "List"}))
+        return
+    settings.show_exactly("".join(f"---\n{output.as_yaml(body)}" for body in objects))
+
+
+async def _rendered(file: Path, folder: Path | None) -> list[JsonObject]:
+    from dataclasses import replace
+
+    from stellwerk.operators.component.errors import ComponentFailed
+    from stellwerk.render.errors import RenderError
+
+    component, desk = previewing.component_in(file, settings.current().namespace or "default")
+    desk = replace(desk, folder=previewing.folder_of(folder))
+    async with previewing.tools() as tools:
+        try:
+            offer, files = await desk.offered(component, tools.downloads)
+            _, rendered = await desk.rendered(component, offer, files, tools.renderer)
+        except (ComponentFailed, RenderError) as error:
+            raise previewing.failure(error, component) from None
+        return [*rendered.objects]
