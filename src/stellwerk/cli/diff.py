@@ -6,7 +6,7 @@ admission and what others own are in it. Nothing is written, and the Component n
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -140,16 +140,32 @@ def _fate(item: InventoryItem) -> str:
 
 _TONES: dict[str, Tone] = {"+": "good", "-": "bad", "~": "busy", "!": "bad"}
 
+_NOTES_AT, _GAP = 57, 3
+"""Notes stand below each other, as far to the left as the widest line that has one allows."""
+
 
 def shown(lines: Sequence[Line], unchanged: int, style: Style) -> list[str]:
     """The lines for people."""
-    told: list[str] = []
-    for line in lines:
-        note = f"   ({escaped(line.note)})" if line.note else ""
-        told.append(f"{style.painted(line.mark, _TONES[line.mark])} {escaped(line.ref)}{note}")
-        told += [f"    {escaped(str(change))}" for change in line.changes]
     objects = "1 object differs" if len(lines) == 1 else f"{len(lines)} objects differ"
-    return [*told, f"{objects}, {unchanged} unchanged" if lines else f"nothing differs, {unchanged} unchanged"]
+    last = f"{objects}, {unchanged} unchanged" if lines else f"nothing differs, {unchanged} unchanged"
+    rows = [*_rows(lines), ("", last, f"exit code {Exit.DIFFERENT:d}" if lines else "")]
+    widest = max((len(mark) + len(text) for mark, text, note in rows if note), default=0)
+    return [_row(row, max(_NOTES_AT, widest + _GAP), style) for row in rows]
+
+
+def _rows(lines: Sequence[Line]) -> Iterator[tuple[str, str, str]]:
+    """Mark, text and note of each row."""
+    for line in lines:
+        yield line.mark, f" {escaped(line.ref)}", f"({escaped(line.note)})" if line.note else ""
+        for change in line.changes:
+            note = f"(live value set by {escaped(change.owner)})" if change.owner else ""
+            yield "", f"    {escaped(str(change))}", note
+
+
+def _row(row: tuple[str, str, str], notes_at: int, style: Style) -> str:
+    mark, text, note = row
+    padding = " " * (notes_at - len(mark) - len(text)) if note else ""
+    return f"{style.painted(mark, _TONES[mark]) if mark else ''}{text}{padding}{note}"
 
 
 _WORDS = {"+": "create", "-": "remove", "~": "change", "!": "refused"}

@@ -18,6 +18,8 @@ from stellwerk.kube.model import JsonObject, JsonValue, dig
 MASK = "***"
 _MOST = 120
 _BARE = re.compile(r"[A-Za-z0-9_-]+")
+_SCALAR = re.compile(r"null|true|false|[-+]?[0-9.]+(e[-+]?[0-9]+)?|[\s\"'\[{].*|.*\s")
+"""Texts that would pass for something else."""
 _NOTHING = object()
 
 Path = tuple[str, ...]
@@ -35,8 +37,7 @@ class Change:
     """Who set the live value, where it is not us."""
 
     def __str__(self) -> str:
-        note = f"   (live value set by {self.owner})" if self.owner else ""
-        return f"{self.path}: {self.before} -> {self.after}{note}"
+        return f"{self.path}: {self.before} -> {self.after}"
 
 
 def changes(
@@ -104,10 +105,20 @@ def _text(path: Path) -> str:
 def _shown(value: object, path: Path, secret: bool) -> str:
     if value is _NOTHING or value is None:
         return "(none)"
-    if secret and path[:1] in (("data",), ("stringData",)):
+    if secret and _may_hold_secrets(path):
         return MASK
-    text = value if isinstance(value, str) and value.isprintable() and value else json.dumps(value, ensure_ascii=False)
+    text = value if isinstance(value, str) and _is_plain(value) else json.dumps(value, ensure_ascii=False)
     return text if len(text) <= _MOST else f"{text[: _MOST - 3]}..."
+
+
+def _may_hold_secrets(path: Path) -> bool:
+    """The values, and annotations: kubectl repeats the whole Secret in one."""
+    return path[:1] in (("data",), ("stringData",)) or path[:2] == ("metadata", "annotations")
+
+
+def _is_plain(text: str) -> bool:
+    """Whether a text needs no quotes to be known as one."""
+    return bool(text) and text.isprintable() and _SCALAR.fullmatch(text) is None
 
 
 # ---- owners

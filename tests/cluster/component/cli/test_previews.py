@@ -1,0 +1,177 @@
+"""`stellwerk diff`, `render` and `values` tell what a Component comes to, and write nothing."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from tests.cluster.component.cli.conftest import Stellwerk, parsed
+from tests.cluster.component.given import Given, config_map
+from tests.cluster.component.running import Running
+from tests.cluster.component.then import Then
+
+from stellwerk.api.core import ConfigMap, Secret
+from stellwerk.kube.model import JsonObject, metadata_of
+from stellwerk.kube.patch import MergePatch
+
+SECRET = "apiVersion: v1\nkind: Secret\nmetadata:\n  name: login\nstringData:\n  password: {}\n"
+
+
+async def test_diff_tells_what_the_next_reconcile_would_change_field_by_field_and_who_set_the_live_value(
+    given: Given, running: Running, then: Then, stellwerk: Stellwerk, tmp_path: Path
+) -> None:
+    first = {"one.yaml": config_map("one", a="1"), "two.yaml": config_map("two"), "s.yaml": SECRET.format("canary-1")}
+    await given.source(first, revision="r1")
+    await running.start()
+    await given.component()
+    await then.ready()
+    await running.rests()
+    same = await stellwerk("diff", "comp/comp")
+    assert (same.returncode, same.stdout) == (0, "nothing differs, 3 unchanged\n"), same
+
+    edit = MergePatch({"data": {"a": "mine"}})
+    await given.client.patch(ConfigMap, "one", given.namespace, edit, field_manager="kubectl-edit")
+    for name, text in {
+        "one.yaml": config_map("one", a="1"),
+        "s.yaml": SECRET.format("canary-2"),
+        "three.yaml": config_map("three"),
+    }.items():
+        (tmp_path / name).write_text(text)
+    told = await stellwerk("diff", "comp/comp", "--path", str(tmp_path))
+    lines = told.stdout.splitlines()
+    assert told.returncode == 3, told
+    assert [line.split("   ")[0] for line in lines if line[0] in "~+-"] == [
+        f"~ ConfigMap {given.namespace}/one",
+        f"~ Secret {given.namespace}/login",
+        f"+ ConfigMap {given.namespace}/three",
+        f"- ConfigMap {given.namespace}/two",
+    ]
+    assert any(' data.a: mine -> "1" ' in line and line.endswith("(live value set by kubectl-edit)") for line in lines)
+    assert "    data.password: *** -> ***" in lines
+    assert lines[-1].startswith("4 objects differ, 0 unchanged ") and lines[-1].endswith(" exit code 3")
+    assert "canary" not in told.stdout + told.stderr
+    assert (await then.config("one")).data == {"a": "mine"}, "nothing may be written"
+    assert not await then.exists(ConfigMap, "three")
+
+    machine = await stellwerk("diff", "comp/comp", "--path", str(tmp_path), "-o", "json")
+    assert machine.returncode == 3
+    objects = parsed(machine.stdout)["objects"]
+    assert isinstance(objects, list)
+    assert [(one["object"], one["action"]) for one in objects if isinstance(one, dict)][2:] == [
+        (f"ConfigMap {given.namespace}/three", "create"),
+        (f"ConfigMap {given.namespace}/two", "remove"),
+    ]
+
+
+async def test_diff_of_a_component_that_is_not_there_yet_takes_its_files_and_secrets_from_a_person(
+    given: Given, then: Then, stellwerk: Stellwerk, tmp_path: Path
+) -> None:
+    chart = tmp_path / "chart"
+    chart.mkdir()
+    (chart / "Chart.yaml").write_text("apiVersion: v2\nname: shop\nversion: 1.0.0\n")
+    (chart / "templates").mkdir()
+    (chart / "templates" / "c.yaml").write_text(config_map("shop").replace("'b'", "b") + '  who: "{{ .Values.who }}"\n')
+    cr = tmp_path / "cr.yaml"
+    cr.write_text(component_file("new", given.namespace))
+    told = await stellwerk("diff", "-f", str(cr), "--path", str(chart))
+    assert told.returncode == 3, told
+    assert told.stdout.splitlines()[0] == f"+ ConfigMap {given.namespace}/shop"
+
+    made = await stellwerk("render", "-f", str(cr), "--path", str(chart))
+    assert made.returncode == 0, made
+    assert "who: canary" in made.stdout
+    assert not await then.exists(ConfigMap, "shop")
+
+
+async def test_diff_asks_for_one_subject(stellwerk: Stellwerk, given: Given) -> None:
+    for arguments in (["diff"], ["diff", "comp/x", "-f", __file__]):
+        told = await stellwerk(*arguments)
+        assert told.returncode == 2
+        assert "one of the two" in told.stderr
+
+
+async def test_diff_tells_which_object_would_be_refused(given: Given, stellwerk: Stellwerk, tmp_path: Path) -> None:
+    await given.config("bad", a="b")
+    await given.source({"bad.yaml": config_map("bad").replace("'b'", "b") + "immutable: maybe\n"})
+    await given.component()
+    told = await stellwerk("diff", "comp/comp")
+    assert told.returncode == 3, told
+    assert told.stdout.startswith(f"! ConfigMap {given.namespace}/bad"), told.stdout
+
+
+async def test_diff_tells_in_four_parts_why_there_is_nothing_to_compare(
+    given: Given, stellwerk: Stellwerk, tmp_path: Path
+) -> None:
+    await given.component(source="nowhere")
+    told = await stellwerk("diff", "comp/comp")
+    assert told.returncode == 1
+    assert told.stderr.startswith(f"Error:   cannot work out Component {given.namespace}/comp\nCause:   "), told.stderr
+    assert "nowhere" in told.stderr
+
+
+async def test_values_tell_where_each_value_comes_from_and_none_of_a_secret(
+    given: Given, stellwerk: Stellwerk, tmp_path: Path
+) -> None:
+    values = json.dumps({"image": {"tag": "canary-tag"}, "token": "canary-token"})
+    await given.secret("defaults", **{"values.yaml": values})
+    await given.component(
+        values={"image": {"tag": "1.2"}, "replicas": 2},
+        valuesFrom=[{"name": "defaults", "key": "values.yaml"}],
+    )
+    told = await stellwerk("values", "comp/comp")
+    assert told.returncode == 0, told
+    rows = [line.split() for line in told.stdout.splitlines()]
+    assert rows[0] == ["PATH", "VALUE", "FROM", "OVERRIDES"]
+    by_path = {row[0]: row[1:] for row in rows[1:]}
+    assert by_path["image.tag"][:2] == ["1.2", "spec.values"]
+    assert by_path["replicas"][:2] == ["2", "spec.values"]
+    assert by_path["token"][0] == "***"
+    assert "defaults" in " ".join(by_path["token"])
+    assert "defaults" in " ".join(by_path["image.tag"])
+    assert "canary" not in told.stdout + told.stderr
+    machine = await stellwerk("values", "comp/comp", "-o", "yaml")
+    assert "canary" not in machine.stdout
+    assert "path:" in machine.stdout
+
+
+async def test_a_component_without_values_says_so(given: Given, stellwerk: Stellwerk) -> None:
+    await given.component()
+    told = await stellwerk("values", "comp/comp")
+    assert (told.returncode, told.stdout) == (0, "\n" if told.stdout else "")
+    assert "has no values" in told.stderr
+
+
+async def test_a_preview_of_what_is_no_component_is_wrong_usage(given: Given, stellwerk: Stellwerk) -> None:
+    await given.config("plain", a="b")
+    for verb in ("diff", "values"):
+        told = await stellwerk(verb, "configmap/plain")
+        assert told.returncode == 2, told
+        assert "is no Component" in told.stderr
+
+
+def component_file(name: str, namespace: str) -> str:
+    """A Component with a Secret that it refers to, as one file."""
+    metadata: JsonObject = {"name": name, "namespace": namespace}
+    component: JsonObject = {
+        "apiVersion": "core.cs.sap.com/v1alpha1",
+        "kind": "Component",
+        "metadata": metadata,
+        "spec": {
+            "sourceRef": {"fluxGitRepository": {"name": "none"}},
+            "valuesFrom": [{"name": "who", "key": "values.yaml"}],
+        },
+    }
+    secret: JsonObject = {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": {"name": "who"},
+        "stringData": {"values.yaml": "who: canary"},
+    }
+    return "---\n".join(json.dumps(one) + "\n" for one in (component, secret))
+
+
+async def test_diff_leaves_no_trace(given: Given, stellwerk: Stellwerk, then: Then) -> None:
+    await given.source({"s.yaml": SECRET.format("x")})
+    await given.component()
+    assert (await stellwerk("diff", "comp/comp")).returncode == 3
+    assert await given.client.find(metadata_of(Secret), "login", given.namespace) is None
