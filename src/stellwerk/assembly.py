@@ -22,12 +22,25 @@ if TYPE_CHECKING:
 
 
 def installation() -> list[JsonObject]:
-    """What a cluster must have before our operators start: namespaces, kinds, service accounts and their rights."""
-    from stellwerk.operators.btp import rights
+    """What a cluster must have before our operators start: namespaces, kinds, service accounts and their rights.
 
-    namespace: JsonObject = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": btp_api.STANDARD_NAMESPACE}}
+    The Component operator gets every right, as the original does: Components may hold anything.
+    """
+    from stellwerk.operators.btp import rights as btp
+    from stellwerk.operators.component import rights as component
+
     definitions = [btp_api.DEFINITION, *component_api.DEFINITIONS]
-    return [namespace, *(definition.body() for definition in definitions), *rights.manifests()]
+    return [
+        *(_namespace(name) for name in (btp_api.STANDARD_NAMESPACE, component.NAMESPACE)),
+        *(definition.body() for definition in definitions),
+        *btp.manifests(),
+        *component.manifests(),
+        *component.cluster_admin(),
+    ]
+
+
+def _namespace(name: str) -> JsonObject:
+    return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
 
 
 async def run_btp(process: ProcessSettings, settings: Settings, environment: Mapping[str, str]) -> None:

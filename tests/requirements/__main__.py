@@ -14,7 +14,8 @@ def main() -> int:
     wrong = findings(REQUIREMENTS, marks, unbuilt)
     if "--list" in sys.argv[1:]:
         for name, text in REQUIREMENTS.items():
-            proof = f"{len(marks[name])} files" if name in marks else f"open: {unbuilt.get(name, '')}"
+            places = f"in {', '.join(marks[name])}" if name in marks else ""
+            proof = "; ".join(part for part in (places, unbuilt.get(name, "")) if part)
             print(f"{name}  {text}\n       {proof}")
     for line in wrong:
         print(line, file=sys.stderr)

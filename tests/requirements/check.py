@@ -1,5 +1,6 @@
 """Which requirements no test names. A requirement without a test is either listed in `open.toml`, with the reason, or
-a mistake; so is an entry there that a test has overtaken, and a mark that names no requirement.
+a mistake; so is an entry there that a test has overtaken, and a mark that names no requirement. An entry may stay
+beside tests that prove a part: it then says which part is missing.
 
     python -m tests.requirements
 """
@@ -13,6 +14,8 @@ from pathlib import Path
 
 HERE = Path(__file__).parent
 TESTS = HERE.parent
+PARTLY = "partly: "
+"""How a reason begins that stands beside tests: they prove a part, and it says which part is missing."""
 
 
 def marked(root: Path = TESTS) -> dict[str, list[str]]:
@@ -31,13 +34,21 @@ def open_ones(file: Path = HERE / "open.toml") -> dict[str, str]:
 
 def findings(known: Collection[str], marks: Mapping[str, list[str]], unbuilt: Mapping[str, str]) -> list[str]:
     """What is wrong, a sentence each (pure)."""
-    untested = [f"{name}: no test names it, and open.toml does not say why" for name in known if name not in marks]
     return [
-        *(line for line in untested if line.partition(":")[0] not in unbuilt),
         *(
-            f"{name}: open.toml says that nothing proves it, but {_files(marks[name])} does"
-            for name in unbuilt
-            if name in marks
+            f"{name}: no test names it, and open.toml does not say why"
+            for name in known
+            if name not in {*marks, *unbuilt}
+        ),
+        *(
+            f"{name}: {_files(marks[name])} proves it: delete its line in open.toml, or begin it with {PARTLY!r}"
+            for name, reason in unbuilt.items()
+            if name in marks and not reason.startswith(PARTLY)
+        ),
+        *(
+            f"{name}: partly proved by no test at all"
+            for name, reason in unbuilt.items()
+            if reason.startswith(PARTLY) and name not in marks
         ),
         *(f"{name}: open.toml gives no reason" for name, reason in unbuilt.items() if not reason.strip()),
         *(

@@ -4,13 +4,18 @@
 // never sees again. Given back, they are 35 MB less in each worker.
 package memory
 
-import "runtime/debug"
+import (
+	"runtime/debug"
+	"runtime/metrics"
+)
 
 const (
 	// collectAt is the growth in percent at which garbage is collected: the price of 10 MB is paid in speed.
 	collectAt = 100
 	// soft is where collecting turns eager. It is no bound: a large request may take more (see serve's budget).
 	soft = 96 << 20
+	// plenty is from where memory is given back between two requests, at a price of some milliseconds.
+	plenty = 64 << 20
 )
 
 // Settle chooses how the collector works and gives back what starting has used.
@@ -19,4 +24,20 @@ func Settle() {
 	debug.SetMemoryLimit(soft)
 	debug.FreeOSMemory()
 	GiveBackProgram()
+}
+
+// Trim gives back what a large request has left behind.
+func Trim() {
+	if Held() > plenty {
+		debug.FreeOSMemory()
+	}
+}
+
+// Held is what the Go runtime holds from the system, in bytes.
+func Held() uint64 {
+	samples := []metrics.Sample{
+		{Name: "/memory/classes/total:bytes"}, {Name: "/memory/classes/heap/released:bytes"},
+	}
+	metrics.Read(samples)
+	return samples[0].Value.Uint64() - samples[1].Value.Uint64()
 }

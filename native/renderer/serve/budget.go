@@ -2,10 +2,10 @@ package serve
 
 import (
 	"os"
-	"runtime/metrics"
 	"strings"
 	"time"
 
+	"stellwerk/renderer/memory"
 	"stellwerk/renderer/wire"
 )
 
@@ -32,7 +32,7 @@ type watch struct {
 
 func guard(p *pipe, request uint64) *watch {
 	w := &watch{pipe: p, request: request, done: make(chan struct{})}
-	go w.run(time.Now(), memory()+roomToGrow)
+	go w.run(time.Now(), memory.Held()+roomToGrow)
 	return w
 }
 
@@ -49,7 +49,7 @@ func (w *watch) run(began time.Time, most uint64) {
 		}
 		if time.Since(began) > longest {
 			w.giveUp(tooMuch("rendering takes longer than %v", longest))
-		} else if memory() > most {
+		} else if memory.Held() > most {
 			w.giveUp(tooMuch("rendering needs more than %d MiB of memory", roomToGrow>>20))
 		}
 	}
@@ -58,15 +58,6 @@ func (w *watch) run(began time.Time, most uint64) {
 func (w *watch) giveUp(why *wire.Error) {
 	_ = w.pipe.send(wire.Message{ID: w.request, Error: why})
 	os.Exit(exceeded)
-}
-
-// memory is what the Go runtime holds from the system, in bytes, without what it gave back.
-func memory() uint64 {
-	samples := []metrics.Sample{
-		{Name: "/memory/classes/total:bytes"}, {Name: "/memory/classes/heap/released:bytes"},
-	}
-	metrics.Read(samples)
-	return samples[0].Value.Uint64() - samples[1].Value.Uint64()
 }
 
 // placeOfPanic is the line of our code in which a panic arose; its value may quote a Secret.

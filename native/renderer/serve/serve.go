@@ -14,6 +14,7 @@ import (
 	"sync"
 
 	"stellwerk/renderer/host"
+	"stellwerk/renderer/memory"
 	"stellwerk/renderer/wire"
 )
 
@@ -37,6 +38,7 @@ func Loop(in io.Reader, out io.Writer) error {
 		if pipe.broken != nil {
 			return pipe.broken
 		}
+		memory.Trim()
 	}
 }
 

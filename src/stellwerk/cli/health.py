@@ -65,9 +65,9 @@ def of(obj: Unstructured | Kind) -> Health:
 
 
 def _why_suspended(seen: Unstructured) -> str:
-    """The reason that a person gave, in quotes."""
+    """The reason that a person gave."""
     noted = [text for key, text in seen.metadata.annotations.items() if key.endswith("/suspend-reason")]
-    return f'"{noted[0]}"' if noted else ""
+    return noted[0] if noted else ""
 
 
 def conditions(body: JsonObject) -> tuple[Condition, ...]:

@@ -22,6 +22,7 @@ from typing import BinaryIO
 import aiohttp
 
 from stellwerk.testing.eventually import StillUntrue, eventually
+from stellwerk.testing.nursery import Child, Nursery
 
 _FAULTS_IN_LOGS = (
     "Traceback (most recent call last)",
@@ -48,7 +49,7 @@ class OperatorProcess:
 
     `arguments[0]` is the program. `environment` is added to a bare one (PATH, HOME, LANG), so a developer's own
     KUBECONFIG never leaks in; `kubeconfig` is given as KUBECONFIG. `health_url` answers 200 when the operator is ready.
-    All runs append to `log`.
+    All runs append to `log`. With a `nursery` it starts in a moment; `arguments` are then those of `stellwerk`.
     """
 
     def __init__(
@@ -60,15 +61,17 @@ class OperatorProcess:
         environment: Mapping[str, str] | None = None,
         health_url: str = "",
         grace_seconds: float = 10.0,
+        nursery: Nursery | None = None,
     ) -> None:
         self.arguments = arguments
+        self._nursery = nursery
         self.log = log
         self._environment = _bare_environment() | dict(environment or {})
         if kubeconfig is not None:
             self._environment["KUBECONFIG"] = str(kubeconfig)
         self._health_url = health_url
         self._grace_seconds = grace_seconds
-        self._process: subprocess.Popen[bytes] | None = None
+        self._process: subprocess.Popen[bytes] | Child | None = None
         self._groups: list[int] = []
 
     async def __aenter__(self) -> OperatorProcess:
@@ -110,7 +113,7 @@ class OperatorProcess:
         return self._run.poll()
 
     @property
-    def _run(self) -> subprocess.Popen[bytes]:
+    def _run(self) -> subprocess.Popen[bytes] | Child:
         assert self._process is not None, "the operator has not been started"
         return self._process
 
@@ -120,8 +123,11 @@ class OperatorProcess:
         Raises OperatorFailed when it ends before, or is not ready in time.
         """
         assert not self.is_running, "the operator runs already"
-        with self.log.open("ab") as log:
-            self._process = self._spawn(log)
+        if self._nursery is not None:
+            self._process = self._nursery.start(self.arguments, self._environment, self.log)
+        else:
+            with self.log.open("ab") as log:
+                self._process = self._spawn(log)
         self._groups.append(self._process.pid)
         if self._health_url:
             await self.wait_until_ready(within=ready_within)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
@@ -19,6 +19,7 @@ from stellwerk.kube.config import ClusterConfig
 from stellwerk.local.cluster import LocalCluster
 from stellwerk.operators.btp import rehearsal
 from stellwerk.testing import cluster as clusters
+from stellwerk.testing.nursery import Nursery
 
 
 @pytest.fixture(scope="session")
@@ -27,6 +28,13 @@ def btp_cluster() -> LocalCluster:
     cluster = clusters.started(f"btp-{os.environ.get('PYTEST_XDIST_WORKER', 'alone')}")
     asyncio.run(world.prepare(cluster))
     return cluster
+
+
+@pytest.fixture(scope="session")
+def nursery() -> Iterator[Nursery]:
+    """Where the operators of a sweep, which are killed hundreds of times, start in a moment."""
+    with Nursery(["stellwerk.assembly", "stellwerk.operators.btp.assembled", "uvloop"]) as nursery:
+        yield nursery
 
 
 @pytest.fixture

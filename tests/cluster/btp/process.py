@@ -26,6 +26,7 @@ from stellwerk.operators.btp.assembled import IMAGE_VARIABLE
 from stellwerk.testing.faults import FaultProxy
 from stellwerk.testing.faults.upstream import Upstream
 from stellwerk.testing.masks import Masks
+from stellwerk.testing.nursery import Nursery
 from stellwerk.testing.operator_process import OperatorProcess, free_port
 from stellwerk.testing.recorder import Run, Selection, difference
 
@@ -62,14 +63,19 @@ class Operator:
 
 @asynccontextmanager
 async def operator(
-    cluster: LocalCluster, folder: Path, *flags: str, environment: Mapping[str, str] | None = None
+    cluster: LocalCluster,
+    folder: Path,
+    *flags: str,
+    environment: Mapping[str, str] | None = None,
+    nursery: Nursery | None = None,
 ) -> AsyncIterator[Operator]:
     """A BTP Manager with its own account's rights, not started yet; `folder` takes its module and its log."""
     health, metrics = free_port(), free_port()
     module = rehearsal.copy_module(folder / "process-module")
     async with FaultProxy(world.operator_kubeconfig(cluster)) as proxy:
         arguments = [
-            *(sys.executable, "-m", "stellwerk.cli.main", "run", "btp"),
+            *(() if nursery else (sys.executable, "-m", "stellwerk.cli.main")),
+            *("run", "btp"),
             f"--health-probe-bind-address=127.0.0.1:{health}",
             f"--metrics-bind-address=127.0.0.1:{metrics}",
             *rehearsal.flags(module),
@@ -81,6 +87,7 @@ async def operator(
             kubeconfig=proxy.kubeconfig,
             environment={IMAGE_VARIABLE: IMAGE} if environment is None else environment,
             health_url=f"http://127.0.0.1:{health}/readyz",
+            nursery=nursery,
         ) as process:
             yield Operator(process, proxy, f"http://127.0.0.1:{metrics}/metrics")
 

@@ -21,6 +21,7 @@ from stellwerk.operators.btp.api import BtpOperator
 from stellwerk.testing.eventually import StillUntrue, eventually
 from stellwerk.testing.faults import Answer, Cut, Kill, RequestFault, Rule, nth
 from stellwerk.testing.faults.traffic import Request
+from stellwerk.testing.nursery import Nursery
 from stellwerk.testing.recorder import LASTING_WRITES, Run
 
 SHARES = 4
@@ -112,9 +113,11 @@ class Stage:
 
 
 @pytest.fixture
-async def stage(btp_cluster: LocalCluster, given: Given, then: Then, tmp_path: Path) -> AsyncIterator[Stage]:
+async def stage(
+    btp_cluster: LocalCluster, given: Given, then: Then, tmp_path: Path, nursery: Nursery
+) -> AsyncIterator[Stage]:
     await inputs(given)
-    async with operator(btp_cluster, tmp_path) as running:
+    async with operator(btp_cluster, tmp_path, nursery=nursery) as running:
         await running.process.start()
         yield Stage(btp_cluster, given, then, running)
 

@@ -20,6 +20,7 @@ from stellwerk.local.cluster import LocalCluster
 from stellwerk.operators.btp.api import BtpOperator
 from stellwerk.testing.eventually import StillUntrue, eventually
 from stellwerk.testing.faults import History, Kill, Request, Rule, nth
+from stellwerk.testing.nursery import Nursery
 from stellwerk.testing.recorder import LASTING_WRITES, Run
 
 SHARES = 2
@@ -28,11 +29,13 @@ CONVERGED_SECONDS = 30.0
 
 
 @pytest.fixture
-async def behind_proxy(btp_cluster: LocalCluster, given: Given, tmp_path: Path) -> AsyncIterator[Operator]:
+async def behind_proxy(
+    btp_cluster: LocalCluster, given: Given, tmp_path: Path, nursery: Nursery
+) -> AsyncIterator[Operator]:
     """The operator as a process, running; it waits a second only before the soft way."""
     await given.required_secret()
     await given.tunables(**FAST, HardDeleteTimeout="1s")
-    async with operator(btp_cluster, tmp_path) as running:
+    async with operator(btp_cluster, tmp_path, nursery=nursery) as running:
         await running.process.start()
         yield running
 

@@ -116,12 +116,14 @@ class Then:
         self, state: str, reason: str = "", name: str = "comp", *, saying: str = "", within: float = PATIENCE_SECONDS
     ) -> Component:
         """The Component's latest entry has this state and reason, is about its latest spec, and says this."""
+        generation = await self._generation(name)
 
         def holds() -> bool:
             page, found = self.diary.pages.get(name, []), self.diary.latest.get(name)
             return (
                 bool(page)
                 and found is not None
+                and found.metadata.generation >= generation
                 and found.status.observed_generation == found.metadata.generation
                 and page[-1].state == state
                 and reason in ("", page[-1].reason)
@@ -134,14 +136,25 @@ class Then:
         return self.diary.latest[name]
 
     async def ready(self, name: str = "comp", *, revision: str = "", within: float = PATIENCE_SECONDS) -> Component:
-        """The Component is Ready, with this revision of its source applied."""
+        """The Component is Ready as its spec is now, with this revision of its source applied."""
+        generation = await self._generation(name)
 
         def holds() -> bool:
             found = self.diary.latest.get(name)
-            return found is not None and found.is_ready and revision in ("", found.status.last_applied_revision)
+            return (
+                found is not None
+                and found.metadata.generation >= generation
+                and found.is_ready
+                and revision in ("", found.status.last_applied_revision)
+            )
 
         await self.diary.until(holds, lambda: f"{name} was never Ready:\n{self.told(name)}", within)
         return self.diary.latest[name]
+
+    async def _generation(self, name: str) -> int:
+        """What the spec of a Component is now: the diary may still be about an older one."""
+        found = await self.client.find(metadata_of(Component), name, self.namespace)
+        return found.metadata.generation if found is not None else 0
 
     async def gone(self, name: str = "comp", within: float = PATIENCE_SECONDS) -> None:
         """The Component is gone."""

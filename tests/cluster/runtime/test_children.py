@@ -83,6 +83,7 @@ async def test_what_is_no_longer_wanted_leaves_the_child(home: Home) -> None:
     assert (await home.client.get(ConfigMap, "hall", home.namespace)).data == {"text": "hello"}
 
 
+@pytest.mark.req("R-110")
 async def test_a_changed_child_is_restored_and_a_fight_is_slowed_down_and_named(home: Home) -> None:
     hall = await home.lamp()
     await home.keep(hall)

@@ -57,7 +57,7 @@ def test_a_suspended_object_needs_no_attention() -> None:
     suspended = an_object(BTP, spec={"suspend": True})
     noted: JsonObject = {"annotations": {"example.com/suspend-reason": "change freeze"}}
     seen = health.of(Unstructured.of({**suspended.body, "metadata": {"name": "x", **noted}}))
-    assert (seen.ready, seen.state, seen.reason, seen.needs_attention) == ("-", "Suspended", '"change freeze"', False)
+    assert (seen.ready, seen.state, seen.reason, seen.needs_attention) == ("-", "Suspended", "change freeze", False)
 
 
 def test_conditions_in_another_shape_do_not_break_the_list() -> None:

@@ -20,8 +20,14 @@ def test_a_requirement_with_neither_test_nor_reason_is_named() -> None:
 def test_a_reason_that_a_test_has_overtaken_is_named_with_the_test() -> None:
     marks = {"R-1": ["a.py"], "R-2": ["b.py", "c.py"]}
     assert findings(KNOWN, marks, {"R-2": "later"}) == [
-        "R-2: open.toml says that nothing proves it, but b.py and 1 more does"
+        "R-2: b.py and 1 more proves it: delete its line in open.toml, or begin it with 'partly: '"
     ]
+
+
+def test_a_reason_may_stand_beside_tests_that_prove_a_part() -> None:
+    marks = {"R-1": ["a.py"], "R-2": ["b.py"]}
+    assert findings(KNOWN, marks, {"R-2": "partly: only here"}) == []
+    assert findings(KNOWN, {"R-1": ["a.py"]}, {"R-2": "partly: nowhere"}) == ["R-2: partly proved by no test at all"]
 
 
 def test_unknown_ids_and_empty_reasons_are_named() -> None:

@@ -188,8 +188,11 @@ class ComponentReconciler:
 
     def _ready(self, component: Component) -> Answer:
         now = self.clock.now()
+        was_waiting = self._drafts[component.key].processing_since is not None
         self._draft(component, plan.finished(component, self._drafts[component.key], now))
         status = self._say(component, Saying(reason=Reason.Ready))
+        if component.spec.sticky and was_waiting:
+            return Next.now(status)  # what was new meanwhile was not looked at, and nothing else will tell of it
         return Next.after(Intervals.of(component.spec).requeue.total_seconds(), status)
 
     def _processing(self, component: Component, progress: Progress) -> Answer:

@@ -1,0 +1,97 @@
+"""An operator from the nursery is a process of its own: with its environment and log, killed like any other."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import yaml
+
+from stellwerk.testing.eventually import eventually
+from stellwerk.testing.nursery import Nursery
+from stellwerk.testing.operator_process import OperatorProcess
+
+
+@pytest.fixture(scope="module")
+def nursery() -> Iterator[Nursery]:
+    with Nursery(["stellwerk.assembly"]) as nursery:
+        yield nursery
+
+
+@pytest.fixture
+def nowhere(tmp_path: Path) -> Path:
+    """A kubeconfig of a server that is not there: an operator waits for it as long as it lives."""
+    cluster = {"name": "nowhere", "cluster": {"server": "http://127.0.0.1:1"}}
+    context = {"name": "nowhere", "context": {"cluster": "nowhere", "user": "nobody"}}
+    users = [{"name": "nobody", "user": {}}]
+    body = {"clusters": [cluster], "contexts": [context], "users": users, "current-context": "nowhere"}
+    (tmp_path / "kubeconfig").write_text(yaml.safe_dump(body))
+    return tmp_path / "kubeconfig"
+
+
+def operator(nursery: Nursery, kubeconfig: Path, environment: dict[str, str] | None = None) -> OperatorProcess:
+    return OperatorProcess(
+        ["run", "btp", "--metrics-bind-address=0", "--health-probe-bind-address=0"],
+        log=kubeconfig.parent / "log",
+        kubeconfig=kubeconfig,
+        environment={"SAP_BTP_SERVICE_OPERATOR": "image"} if environment is None else environment,
+        nursery=nursery,
+    )
+
+
+async def test_it_runs_the_program_with_its_own_environment_and_log(nursery: Nursery, nowhere: Path) -> None:
+    async with operator(nursery, nowhere, {}) as process:
+        await process.start()
+        assert await process.wait() == 1
+        assert process.exit_code == 1
+        assert "SAP_BTP_SERVICE_OPERATOR is not set" in process.log_text()
+
+
+async def test_it_is_killed_and_starts_again_as_another_process(nursery: Nursery, nowhere: Path) -> None:
+    async with operator(nursery, nowhere) as process:
+        await process.start()
+        await process.logged("btp-manager starts")
+        first = process.pid
+        await process.kill()
+        assert process.exit_code == -9
+        await process.start()
+        assert process.pid != first
+        assert os.getpgid(process.pid) == process.pid, "it leads a group of its own"
+        await process.terminate()
+
+
+async def test_two_at_a_time_end_each_for_itself(nursery: Nursery, nowhere: Path) -> None:
+    async with operator(nursery, nowhere) as one, operator(nursery, nowhere) as other:
+        await one.start()
+        await other.start()
+        await one.kill()
+        assert other.is_running
+        assert one.exit_code == -9
+
+
+@pytest.fixture
+def orphan(nowhere: Path) -> int:
+    """A child whose test process was killed."""
+    arguments = ["run", "btp", "--metrics-bind-address=0", "--health-probe-bind-address=0"]
+    environment = {"KUBECONFIG": str(nowhere), "SAP_BTP_SERVICE_OPERATOR": "image"}
+    program = f"""
+import pathlib, sys
+from stellwerk.testing.nursery import Nursery
+nursery = Nursery([]).__enter__()
+print(nursery.start({arguments}, {environment}, pathlib.Path({str(nowhere.parent / "log")!r})).pid, flush=True)
+sys.stdin.read()
+"""
+    parent = subprocess.Popen([sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    assert parent.stdout is not None
+    child = int(parent.stdout.readline())
+    parent.kill()
+    parent.communicate()
+    return child
+
+
+async def test_children_die_with_the_test_process(orphan: int) -> None:
+    await eventually(lambda: not Path(f"/proc/{orphan}").exists(), describe="the child is gone")
