@@ -57,8 +57,9 @@ async def _request(
 
 
 def _has_ended(seen: Unstructured) -> bool:
+    """Pending is no end: what it needs may still come, and what that is has been told."""
     says = health.of(seen)
-    return says.is_ready or says.ready == "False" or says.state in ("Pending", "Suspended")
+    return says.is_ready or says.ready == "False" or says.state == "Suspended"
 
 
 async def _request_source(cluster: Cluster, obj: Unstructured, moment: str, dry_run: bool) -> None:

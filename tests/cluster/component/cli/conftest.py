@@ -7,7 +7,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Coroutine
 from pathlib import Path
 
 import pytest
@@ -16,7 +16,7 @@ from stellwerk.kube.model import JsonObject
 from stellwerk.local.cluster import LocalCluster
 
 Ended = subprocess.CompletedProcess[str]
-Stellwerk = Callable[..., Awaitable[Ended]]
+Stellwerk = Callable[..., Coroutine[None, None, Ended]]
 
 _ENVIRONMENT = {"PATH": os.environ["PATH"], "PYTHONUTF8": "1"}
 

@@ -48,7 +48,8 @@ async def test_diff_tells_what_the_next_reconcile_would_change_field_by_field_an
     ]
     assert any(' data.a: mine -> "1" ' in line and line.endswith("(live value set by kubectl-edit)") for line in lines)
     assert "    data.password: *** -> ***" in lines
-    assert lines[-1].startswith("4 objects differ, 0 unchanged ") and lines[-1].endswith(" exit code 3")
+    assert lines[-1].startswith("4 objects differ, 0 unchanged ")
+    assert lines[-1].endswith(" exit code 3")
     assert "canary" not in told.stdout + told.stderr
     assert (await then.config("one")).data == {"a": "mine"}, "nothing may be written"
     assert not await then.exists(ConfigMap, "three")
