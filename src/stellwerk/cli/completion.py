@@ -15,6 +15,8 @@ from stellwerk.cli import kinds, settings
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
+    from stellwerk.kube.names import Resource
+
 BUDGET_SECONDS = 0.2
 SHELLS = ("bash", "zsh", "fish", "powershell")
 
@@ -63,16 +65,31 @@ def complete_subject(context: click.Context, parameter: click.Parameter, incompl
     return [CompletionItem(f"{row.short}/") for row in kinds.OWN if row.short.startswith(kind)]
 
 
-def _names(context: click.Context, kind: str, prefix: str, incomplete: str) -> list[CompletionItem]:
-    from click.shell_completion import CompletionItem
+def complete_release(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Names of releases, which are kept in ConfigMaps."""
+    from stellwerk.kube.names import Resource
 
+    prefix = "com.sap.cs.clm.release."
+    kept = Resource("", "v1", "ConfigMap", "configmaps", namespaced=True)
+    found = _found(kept, settings.of(context), labels="release.clm.cs.sap.com")
+    return _items("", [name.removeprefix(prefix) for name in found if name.startswith(prefix)], incomplete)
+
+
+def _names(context: click.Context, kind: str, prefix: str, incomplete: str) -> list[CompletionItem]:
     resource = kinds.by_word(kind)
-    if resource is None:
-        return []
+    return _items(prefix, _found(resource, settings.of(context)) if resource else [], incomplete)
+
+
+def _found(resource: Resource, chosen: settings.Settings, labels: str = "") -> list[str]:
     try:
         from stellwerk.cli.lookup import names
 
-        found = names(resource, settings.of(context), BUDGET_SECONDS)
+        return names(resource, chosen, BUDGET_SECONDS, labels=labels)
     except Exception:  # whatever it is, a shell's prompt is no place to say it
         return []
-    return [CompletionItem(prefix + name) for name in found if name.startswith(incomplete)]
+
+
+def _items(prefix: str, names: list[str], incomplete: str) -> list[CompletionItem]:
+    from click.shell_completion import CompletionItem
+
+    return [CompletionItem(prefix + name) for name in names if name.startswith(incomplete)]

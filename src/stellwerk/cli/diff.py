@@ -21,12 +21,12 @@ from stellwerk.cli.subject import Subject, SubjectType
 from stellwerk.cli.text import Style, Tone, escaped
 
 if TYPE_CHECKING:
+    from stellwerk.apply.rollout.inventory import Entry, Inventory
     from stellwerk.apply.rollout.prepare import Wanted
     from stellwerk.cli.cluster import Cluster
     from stellwerk.kube.client import Client
     from stellwerk.kube.model import JsonObject
     from stellwerk.operators.component.api import Component
-    from stellwerk.operators.component.api_status import InventoryItem
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,16 +64,19 @@ def command(subject: Subject | None, file: Path | None, folder: Path | None) -> 
 
 
 async def _diff(cluster: Cluster, subject: Subject | None, file: Path | None, folder: Path | None) -> int:
+    from stellwerk.operators.component.api import RECONCILER
+    from stellwerk.operators.component.inventory import read
+
     component, wanted = await _wanted(cluster, subject, file, folder)
-    lines = [line for one in wanted if (line := await _compared(cluster.client, one)) is not None]
-    lines += _leaving(component, wanted)
-    unchanged = len(wanted) - sum(line.mark in "~+!" for line in lines)
+    lines = await compared(cluster.client, wanted, RECONCILER)
+    lines += leaving(read(component.status.inventory), wanted)
+    same = unchanged(lines, wanted)
     if cluster.settings.output.is_table:
-        settings.show(shown(lines, unchanged, cluster.settings.style()))
+        settings.show(shown(lines, same, cluster.settings.style()))
     else:
         from stellwerk.cli.output import print_value
 
-        print_value(as_json(lines, unchanged), cluster.settings.output)
+        print_value(as_json(lines, same), cluster.settings.output)
     return Exit.DIFFERENT if lines else Exit.DONE
 
 
@@ -104,10 +107,22 @@ async def _wanted(
             raise previewing.failure(error, component) from None
 
 
-async def _compared(client: Client, one: Wanted) -> Line | None:
+async def compared(client: Client, wanted: Sequence[Wanted], prefix: str) -> list[Line]:
+    """What applying these objects would change. `prefix` is our field manager, and begins our annotations."""
+    from stellwerk.apply.together import together
+
+    found = await together(wanted, lambda one: _compared(client, one, prefix)) if wanted else []
+    return [line for line in found if line is not None]
+
+
+def unchanged(lines: Sequence[Line], wanted: Sequence[Wanted]) -> int:
+    """How many of the wanted objects are as they shall be."""
+    return len(wanted) - sum(line.mark in "~+!" for line in lines)
+
+
+async def _compared(client: Client, one: Wanted, prefix: str) -> Line | None:
     from stellwerk.kube.errors import ApiError, NotFound
     from stellwerk.kube.model import decode_json, unstructured
-    from stellwerk.operators.component.api import DIGEST_ANNOTATION, OWNER_ID, RECONCILER
 
     address, ref = one.address, str(one.address.ref)
     key = address.key
@@ -116,26 +131,23 @@ async def _compared(client: Client, one: Wanted) -> Line | None:
     except NotFound:
         return Line("+", ref)
     try:
-        after = await client.apply(
-            unstructured(address.resource), one.desired.body, field_manager=RECONCILER, dry_run=True
-        )
+        after = await client.apply(unstructured(address.resource), one.desired.body, field_manager=prefix, dry_run=True)
     except ApiError as error:
         return Line("!", ref, f"would be refused: {error}" if not address.is_secret else "would be refused")
     found = differences.changes(
-        live, after.body, secret=address.is_secret, ours=RECONCILER, hidden=(DIGEST_ANNOTATION, OWNER_ID)
+        live, after.body, secret=address.is_secret, ours=prefix, hidden=(f"{prefix}/digest", f"{prefix}/owner-id")
     )
     return Line("~", ref, changes=tuple(found)) if found else None
 
 
-def _leaving(component: Component, wanted: Sequence[Wanted]) -> list[Line]:
-    here = {(one.identity.group, one.identity.kind, one.identity.key) for one in wanted}
-    gone = [item for item in component.status.inventory if (item.group, item.kind, item.key) not in here]
-    return [Line("-", f"{item.kind} {item.key}", _fate(item)) for item in gone]
+def leaving(inventory: Inventory, wanted: Sequence[Wanted]) -> list[Line]:
+    """What the set has and is no longer wanted."""
+    here = {one.identity for one in wanted}
+    return [Line("-", str(entry.ref), _fate(entry)) for entry in inventory if entry.identity not in here]
 
 
-def _fate(item: InventoryItem) -> str:
-    stays = item.delete_policy in ("Orphan", "OrphanOnApply")
-    return f"will {'stay' if stays else 'be deleted'}: delete policy {item.delete_policy}"
+def _fate(entry: Entry) -> str:
+    return f"will {'stay' if entry.delete.orphans_on_apply else 'be deleted'}: delete policy {entry.delete.value}"
 
 
 _TONES: dict[str, Tone] = {"+": "good", "-": "bad", "~": "busy", "!": "bad"}

@@ -14,6 +14,7 @@ from stellwerk.kube.names import GroupVersionKind, Resource
 
 if TYPE_CHECKING:
     from stellwerk.runtime.diagnosis import Diagnostician
+    from stellwerk.runtime.kinship import Kinship
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +31,13 @@ class OwnKind:
         from importlib import import_module
 
         found: Diagnostician = import_module(f"stellwerk.operators.{self.operator}.why").diagnostician
+        return found
+
+    def kinship(self) -> Kinship:
+        """Who knows which objects belong to one of this kind."""
+        from importlib import import_module
+
+        found: Kinship = import_module(f"stellwerk.operators.{self.operator}.kinship").kinship
         return found
 
 

@@ -9,7 +9,7 @@ import asyncio
 import http.client
 import json
 import time
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 
 from stellwerk.cli.login import configuration
 from stellwerk.cli.settings import Settings
@@ -20,7 +20,7 @@ _NAMES_ONLY = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
 _MOST = 5000
 
 
-def names(resource: Resource, settings: Settings, budget_seconds: float) -> list[str]:
+def names(resource: Resource, settings: Settings, budget_seconds: float, *, labels: str = "") -> list[str]:
     """The names of the objects in the chosen namespace, or of all where `-A` is given or no namespace was chosen.
 
     Objects elsewhere count when none is chosen, because our verbs find them there too. Raises whatever goes wrong,
@@ -29,7 +29,8 @@ def names(resource: Resource, settings: Settings, budget_seconds: float) -> list
     deadline = time.monotonic() + budget_seconds
     config = configuration(settings)
     namespace = "" if settings.all_namespaces else settings.namespace or ""
-    answer = _ask(config, f"{resource.path(namespace)}?limit={_MOST}", settings.user, deadline)
+    selector = f"&labelSelector={quote(labels)}" if labels else ""
+    answer = _ask(config, f"{resource.path(namespace)}?limit={_MOST}{selector}", settings.user, deadline)
     return sorted({item["metadata"]["name"] for item in json.loads(answer)["items"]})
 
 

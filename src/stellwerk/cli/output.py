@@ -27,9 +27,29 @@ def print_objects(objects: Sequence[Unstructured], output: Output, *, as_list: b
 
 def print_value(value: JsonObject, output: Output) -> None:
     """Print one JSON object as JSON, YAML or through a JSONPath."""
-    if output.form == "name":
-        raise Failure("-o name cannot print this", fix="use json or yaml", code=Exit.USAGE)
-    text = formatted(value, output)
+    _check(output)
+    _print(formatted(value, output))
+
+
+def print_values(values: Sequence[JsonObject], output: Output) -> None:
+    """Print several JSON objects that are no objects of Kubernetes: as a bare list, or one after the other through a
+    JSONPath."""
+    _check(output)
+    match output.form:
+        case "jsonpath":
+            _print("".join(formatted(value, output) for value in values))
+        case "yaml":
+            _print(as_yaml([*values]))
+        case _:
+            _print(as_json([*values]))
+
+
+def _check(output: Output) -> None:
+    if output.form not in ("json", "yaml", "jsonpath"):
+        raise Failure(f"-o {output.form} cannot print this", fix="use json or yaml", code=Exit.USAGE)
+
+
+def _print(text: str) -> None:
     settings.show_exactly(_UNSAFE.sub(_visible, text) if sys.stdout.isatty() else text)
 
 

@@ -81,13 +81,13 @@ def component_in(file: Path, namespace: str) -> tuple[Component, Desk]:
 
 def folder_of(path: Path | None) -> Files | None:
     """The files below a folder; None without one."""
-    from stellwerk.operators.component import preview
+    from stellwerk.render import folder
     from stellwerk.render.errors import SourceError
 
     if path is None:
         return None
     try:
-        return preview.folder(path)
+        return folder.read(path)
     except SourceError as error:
         raise Failure(f"cannot use {path}", cause=str(error), fix="name another folder with --path") from None
 

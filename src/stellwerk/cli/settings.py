@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 C = TypeVar("C", bound=Callable[..., object] | click.Command)
 
 FORMATS = ("table", "wide", "json", "yaml", "name", "jsonpath=TEMPLATE")
+FORMATS_OF_SOME = ("short", "yamlstream")
+"""What `clm` calls the short version, and one YAML document for each release."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +114,7 @@ class OutputType(click.ParamType[Output]):
         form, _, template = str(value).partition("=")
         if form == "jsonpath" and template:
             return Output(form, self._template(template, param, ctx))
-        if form not in FORMATS or template:
+        if form not in (*FORMATS, *FORMATS_OF_SOME) or template:
             self.fail(f"{value!r} is none of {', '.join(FORMATS)}.", param, ctx)
         return Output(form)
 

@@ -1,4 +1,4 @@
-"""`stellwerk status`: one object closely, or, without an object, the local system."""
+"""`stellwerk status`: one object closely, one release, or, without either, the local system."""
 
 from __future__ import annotations
 
@@ -35,14 +35,28 @@ class Sheet:
     happenings: Sequence[Happening] = ()
 
 
+class StatusOf(click.ParamType["Subject | str"]):
+    """Reads KIND/NAME, or the name of a release."""
+
+    name = "subject"
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> Subject | str:
+        """The value as a Subject; without a slash, as it is."""
+        if isinstance(value, str) and "/" not in value:
+            return value
+        return SubjectType().convert(value, param, ctx)
+
+
 @click.command("status")
-@click.argument("subject", metavar="[KIND/NAME]", type=SubjectType(), required=False, shell_complete=complete_subject)
+@click.argument(
+    "subject", metavar="[KIND/NAME|RELEASE]", type=StatusOf(), required=False, shell_complete=complete_subject
+)
 @click.option("--name", default="local", show_default=True, help="Which local system, when no object is named.")
 @settings.all_of
-def command(subject: Subject | None, name: str) -> None:
-    """Show how one object is doing, or the local system.
+def command(subject: Subject | str | None, name: str) -> None:
+    """Show how one object or release is doing, or the local system.
 
-    Exits with 1 when it is not ready.
+    A word without a slash is a release. Exits with 1 when it is not ready.
     """
     if subject is None:
         from stellwerk.cli import system
@@ -52,8 +66,29 @@ def command(subject: Subject | None, name: str) -> None:
         return
     from stellwerk.cli.cluster import carry_out
 
+    if isinstance(subject, str):
+        if not carry_out(lambda cluster: _show_release(cluster, subject)):
+            raise NotReady
+        return
     if carry_out(lambda cluster: _show(cluster, subject)).needs_attention:
         raise NotReady
+
+
+async def _show_release(cluster: Cluster, name: str) -> bool:
+    from stellwerk.cli import output, releasing
+    from stellwerk.operators.clm.errors import NoSuchRelease
+    from stellwerk.operators.clm.store import Store
+
+    key = releasing.key_of(cluster, name)
+    with releasing.explained("show", key):
+        release = await Store(cluster.client).find(key)
+        if release is None:
+            raise NoSuchRelease(key)
+    if cluster.settings.output.is_table:
+        settings.show(releasing.table([release]))
+    else:
+        output.print_value(releasing.as_json(release), cluster.settings.output)
+    return release.state == "Ready"
 
 
 async def _show(cluster: Cluster, subject: Subject) -> health.Health:

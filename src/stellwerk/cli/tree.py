@@ -21,10 +21,12 @@ class Verb:
 
     summary: str
     group: str
+    module: str = ""
+    """Where it is not called as the verb."""
 
     def load(self, name: str) -> click.Command:
         """The verb itself."""
-        command = import_module(f"stellwerk.cli.{name}").command
+        command = import_module(f"stellwerk.cli.{self.module or name}").command
         assert isinstance(command, click.Command)
         return command
 
@@ -34,8 +36,10 @@ VERBS: Mapping[str, Verb] = {
     "down": Verb("Stop the local system and remove its data.", "Local system"),
     "run": Verb("Run an operator in the foreground.", "Local system"),
     "get": Verb("List objects with their health.", "Look"),
-    "status": Verb("Show how one object is doing, or the local system.", "Look"),
+    "status": Verb("Show how one object or release is doing, or the local system.", "Look"),
     "why": Verb("Tell why an object is not ready, down to the root cause.", "Look"),
+    "tree": Verb("Show the owned and managed objects of an object with their health.", "Look", "tree_of"),
+    "trace": Verb("Follow any object back to its custom resource, source and last apply.", "Look"),
     "diff": Verb("Show what the next reconcile of a Component would change.", "Look"),
     "render": Verb("Print the manifests of a Component, without a cluster.", "Look"),
     "values": Verb("Show the merged values of a Component and their origin, Secrets masked.", "Look"),
@@ -44,6 +48,15 @@ VERBS: Mapping[str, Verb] = {
     "suspend": Verb("Have an object left alone until it is resumed.", "Act"),
     "resume": Verb("Have a suspended object looked after again.", "Act"),
     "wait": Verb("Return when an object is ready, or gone.", "Act"),
+    "apply": Verb(
+        "Bring charts, kustomizations and manifests into the cluster as one release, and return when it is ready.",
+        "Releases",
+    ),
+    "delete": Verb(
+        "Take a release with all its objects out of the cluster, and return when they are gone.", "Releases"
+    ),
+    "list": Verb("List releases with their state.", "Releases", "releases"),
+    "template": Verb("Print the manifests of a release as its first revision would have them.", "Releases"),
     "explain": Verb("Explain a topic, or a reason: meaning, causes, how to check and fix.", "Help"),
     "version": Verb("Print the versions of stellwerk and of the cluster.", "Help"),
     "completion": Verb("Print the completion script for a shell.", "Help"),

@@ -47,14 +47,15 @@ def expert_for(obj: Unstructured) -> Diagnostician | None:
 
 def headline(verdict: Verdict, style: Style, now: datetime | None = None) -> str:
     """`✗ BtpOperator kyma-system/btpoperator is not ready (for 4m)`."""
-    symbol, tone, words = _in_words(verdict.health)
+    symbol, tone, words = in_words(verdict.health)
     since = verdict.health.since
     duration = f" (for {text.age(since, now or datetime.now(UTC))})" if since else ""
     mark = style.painted(style.drawn(symbol), tone)
     return f"{mark} {text.escaped(str(verdict.ref))} {words}{duration}"
 
 
-def _in_words(seen: Health) -> tuple[str, text.Tone, str]:
+def in_words(seen: Health) -> tuple[str, text.Tone, str]:
+    """Symbol, tone and words for the state of an object."""
     if seen.state == "Suspended":
         return "⏸", "dim", "is suspended"
     if seen.state == "Deleting":

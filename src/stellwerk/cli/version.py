@@ -20,10 +20,13 @@ if TYPE_CHECKING:
 @settings.all_of
 def command(client: bool) -> None:
     """Print the versions of stellwerk and of the cluster."""
-    known: JsonObject = {"stellwerk": own_version(), "python": platform.python_version()}
-    if not client:
+    known: JsonObject = {"version": own_version(), "stellwerk": own_version(), "python": platform.python_version()}
+    if not client and settings.current().output.form != "short":
         known |= _of_the_cluster()
     output = settings.current().output
+    if output.form == "short":
+        settings.show([own_version()])
+        return
     if not output.is_table:
         from stellwerk.cli.output import print_value
 

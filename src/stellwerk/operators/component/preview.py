@@ -14,7 +14,6 @@ from __future__ import annotations
 import base64
 from dataclasses import dataclass
 from ipaddress import ip_network
-from pathlib import Path
 
 import msgspec
 
@@ -34,10 +33,9 @@ from stellwerk.operators.component.api_status import Artifact, SourceStatus
 from stellwerk.operators.component.contents import NOT_FOUND, content_of
 from stellwerk.operators.component.deployment import Content, documents_of, request_of
 from stellwerk.operators.component.errors import SourceNotReady
-from stellwerk.operators.component.lookups import answer
 from stellwerk.operators.component.references import Found, Resolved, Target, Unread
 from stellwerk.operators.component.sources import FLUX_KINDS, Source, SourceKind
-from stellwerk.operators.component.targets import facts_of
+from stellwerk.operators.questions import answer, facts_of
 from stellwerk.render.downloads import Downloads
 from stellwerk.render.egress import EgressRules
 from stellwerk.render.files import Files
@@ -184,10 +182,3 @@ async def _on_the_web(source: Source, downloads: Downloads) -> tuple[SourceStatu
     artifact = Artifact(url=found.url, digest=found.digest, revision=found.revision)
     files = await downloads.fetch(found.url, found.digest, rules=ANYWHERE, digest_header=digest)
     return sources.download_offer(artifact), files
-
-
-def folder(path: Path) -> Files:
-    """The files below a folder, under their paths from there. Raises OSError, BadArchive."""
-    return Files.of(
-        {str(file.relative_to(path)): file.read_bytes() for file in sorted(path.rglob("*")) if file.is_file()}
-    )

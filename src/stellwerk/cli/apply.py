@@ -1,0 +1,65 @@
+"""`stellwerk apply`: charts, kustomizations and manifests into a cluster as one release, without a controller."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from stellwerk.cli import releasing, settings
+from stellwerk.cli.options import DRY_RUN
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from stellwerk.apply.rollout.prepare import Wanted
+    from stellwerk.cli.cluster import Cluster
+    from stellwerk.operators.clm.release import Release
+
+
+@click.command("apply")
+@releasing.NAME
+@releasing.SOURCES
+@releasing.VALUES
+@click.option("--create-namespace", is_flag=True, help="Create namespaces that are missing.")
+@releasing.TIMEOUT
+@DRY_RUN
+@settings.all_of
+def command(
+    name: str, sources: tuple[Path, ...], files: tuple[Path, ...], create_namespace: bool, timeout: float, dry_run: bool
+) -> None:
+    """Bring charts, kustomizations and manifests into the cluster as one release, and return when it is ready."""
+    from stellwerk.cli.cluster import carry_out
+
+    carry_out(lambda cluster: _apply(cluster, name, sources, files, create_namespace, timeout, dry_run))
+
+
+async def _apply(
+    cluster: Cluster,
+    name: str,
+    sources: tuple[Path, ...],
+    files: tuple[Path, ...],
+    create_namespace: bool,
+    timeout: float,
+    dry_run: bool,
+) -> None:
+    key = releasing.key_of(cluster, name)
+    with releasing.explained("apply", key):
+        engine = releasing.engine(cluster, creates_namespaces=create_namespace)
+        release = await engine.next_revision(key)
+        documents = await releasing.documents(cluster, release, sources, files)
+        if dry_run:
+            await _preview(cluster, release, await engine.wanted(release, documents))
+            return
+        await engine.apply(release, documents, timeout)
+    settings.show([f"Release {key} successfully applied"])
+
+
+async def _preview(cluster: Cluster, release: Release, wanted: Sequence[Wanted]) -> None:
+    from stellwerk.cli import diff
+
+    lines = await diff.compared(cluster.client, wanted, release.owner.prefix)
+    lines += diff.leaving(release.inventory, wanted)
+    settings.show(diff.shown(lines, diff.unchanged(lines, wanted), cluster.settings.style())[:-1])
+    settings.show([f"Release {release.key} would become revision {release.revision} (dry run)"])

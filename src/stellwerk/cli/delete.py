@@ -1,0 +1,41 @@
+"""`stellwerk delete`: a release out of a cluster."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from stellwerk.cli import confirm, releasing, settings
+from stellwerk.cli.completion import complete_release
+from stellwerk.cli.options import DRY_RUN
+
+if TYPE_CHECKING:
+    from stellwerk.cli.cluster import Cluster
+
+
+@click.command("delete")
+@click.argument("name", metavar="NAME", shell_complete=complete_release)
+@releasing.TIMEOUT
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@DRY_RUN
+@settings.all_of
+def command(name: str, timeout: float, yes: bool, dry_run: bool) -> None:
+    """Take a release with all its objects out of the cluster, and return when they are gone."""
+    from stellwerk.cli.cluster import carry_out
+
+    carry_out(lambda cluster: _delete(cluster, name, timeout, yes, dry_run))
+
+
+async def _delete(cluster: Cluster, name: str, timeout: float, yes: bool, dry_run: bool) -> None:
+    key = releasing.key_of(cluster, name)
+    with releasing.explained("delete", key):
+        engine = releasing.engine(cluster)
+        release = await engine.deletable(key)
+        if dry_run:
+            going = [entry for entry in release.inventory if not entry.delete.orphans_on_delete]
+            settings.show([*(f"- {entry.ref}" for entry in going), f"Release {key} would be deleted (dry run)"])
+            return
+        confirm.removal(f"release {key} with {release.objects} objects", yes=yes)
+        await engine.delete(key, timeout)
+    settings.show([f"Release {key} successfully deleted"])

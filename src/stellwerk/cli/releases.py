@@ -1,0 +1,42 @@
+"""`stellwerk list`: the releases in a cluster."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from stellwerk.cli import releasing, settings
+
+if TYPE_CHECKING:
+    from stellwerk.cli.cluster import Cluster
+
+
+@click.command("list")
+@settings.all_of
+def command() -> None:
+    """List releases with their state."""
+    from stellwerk.cli.cluster import carry_out
+
+    carry_out(_list)
+
+
+async def _list(cluster: Cluster) -> None:
+    from stellwerk.cli import output
+    from stellwerk.kube.names import ObjectKey
+    from stellwerk.operators.clm.store import Store
+
+    chosen = cluster.settings.output
+    with releasing.explained("list", ObjectKey(cluster.namespace, "*")):
+        found = await Store(cluster.client).all(cluster.namespace)
+    if chosen.form == "yamlstream":
+        settings.show_exactly("".join(f"---\n{output.as_yaml(releasing.as_json(one))}" for one in found))
+    elif chosen.form == "name":
+        settings.show(one.key.name for one in found)
+    elif not chosen.is_table:
+        output.print_values([releasing.as_json(one) for one in found], chosen)
+    elif found:
+        settings.show(releasing.table(found))
+    else:
+        where = f"namespace {cluster.namespace}" if cluster.namespace else "any namespace"
+        settings.say(f"There is no release in {where}. Make one: stellwerk apply NAME SOURCE")

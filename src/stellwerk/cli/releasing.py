@@ -1,0 +1,136 @@
+"""What the verbs for releases have in common: options, the release that is meant, and failures in four parts."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from stellwerk.cli import settings, text
+from stellwerk.cli.errors import Exit, Failure
+from stellwerk.cli.options import Duration
+
+if TYPE_CHECKING:
+    from stellwerk.apply.manifests import Document
+    from stellwerk.cli.cluster import Cluster
+    from stellwerk.kube.model import JsonObject
+    from stellwerk.kube.names import ObjectKey
+    from stellwerk.operators.clm.engine import Engine
+    from stellwerk.operators.clm.release import Release
+    from stellwerk.render.renderer import Renderer
+
+NAME = click.argument("name", metavar="NAME")
+SOURCES = click.argument("sources", metavar="SOURCE...", nargs=-1, required=True, type=click.Path(path_type=Path))
+VALUES = click.option(
+    "-f",
+    "--values",
+    "files",
+    multiple=True,
+    metavar="FILE",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="Values, as YAML; may be given again, and the last one wins.",
+)
+TIMEOUT = click.option(
+    "--timeout", type=Duration(), default="0", show_default=True, help="How long to try; 0 for ever."
+)
+
+
+def key_of(cluster: Cluster, name: str) -> ObjectKey:
+    """The release that is meant. Raises Failure for what cannot be a release's name."""
+    from stellwerk.kube.names import ObjectKey
+
+    if "/" in name or not name:
+        raise Failure(f"{name!r} is no name of a release", fix="name it without a slash", code=Exit.USAGE)
+    return ObjectKey(cluster.namespace or "default", name)
+
+
+def engine(cluster: Cluster, *, creates_namespaces: bool = False) -> Engine:
+    """What works on releases."""
+    from stellwerk.operators.clm.engine import Engine
+    from stellwerk.runtime.clock import SystemClock
+
+    def tell(sentence: str) -> None:
+        settings.say(text.escaped(sentence))
+
+    return Engine(client=cluster.client, clock=SystemClock(), tell=tell, creates_namespaces=creates_namespaces)
+
+
+async def documents(
+    cluster: Cluster, release: Release, sources: Sequence[Path], files: Sequence[Path]
+) -> tuple[Document, ...]:
+    """The objects of a revision. Raises RenderError, ReleaseError, ApiError."""
+    from stellwerk.operators.clm import sources as origins
+
+    found, layers = origins.read(sources), origins.layers(files)
+    async with _renderer() as renderer:
+        return await origins.rendered(cluster.client, renderer, release, found, layers)
+
+
+@asynccontextmanager
+async def _renderer() -> AsyncIterator[Renderer]:
+    from stellwerk.render.binary import renderer_path
+    from stellwerk.render.renderer import Renderer
+
+    async with Renderer(renderer_path) as renderer:
+        yield renderer
+
+
+@contextmanager
+def explained(what: str, key: ObjectKey) -> Iterator[None]:
+    """Failures of a release in four parts. `what` is what was tried: `apply`."""
+    from stellwerk.apply.errors import ApplyError
+    from stellwerk.operators.clm.errors import ReleaseError, TooLate
+    from stellwerk.render.errors import RenderError, SourceError
+
+    try:
+        yield
+    except ReleaseError as error:
+        code = Exit.TIMEOUT if isinstance(error, TooLate) else Exit.FAILED
+        raise _failure(what, key, str(error), error.fix, code) from None
+    except (ApplyError, RenderError, SourceError) as error:
+        raise _failure(what, key, str(error), "correct what the cause names, and run it again", Exit.FAILED) from None
+
+
+def _failure(what: str, key: ObjectKey, cause: str, fix: str, code: Exit) -> Failure:
+    return Failure(f"cannot {what} release {key}", cause=cause, fix=fix, subject=f"release {key}", code=code)
+
+
+# ---- looks
+
+COLUMNS = tuple(
+    text.Column(title)
+    for title in ("NAMESPACE", "NAME", "REVISION", "STATE", "OBJECTS", "READY", "COMPLETED", "CREATED", "UPDATED")
+)
+
+
+def table(found: Sequence[Release], now: datetime | None = None) -> list[str]:
+    """Releases for people."""
+    moment = now or datetime.now(UTC)
+    return text.table(COLUMNS, [_row(one, moment) for one in found])
+
+
+def _row(one: Release, now: datetime) -> list[str]:
+    counts = (one.objects, one.ready_objects, one.completed_objects)
+    ages = (text.age(one.created_at, now), text.age(one.updated_at, now))
+    return [one.key.namespace, one.key.name, str(one.revision), one.state, *map(str, counts), *ages]
+
+
+def as_json(one: Release) -> JsonObject:
+    """A release for programs, in the words of clm."""
+    from stellwerk.operators.clm.release import text as time
+
+    return {
+        "namespace": one.key.namespace,
+        "name": one.key.name,
+        "revision": one.revision,
+        "state": one.state,
+        "numAllObjects": one.objects,
+        "numReadyObjects": one.ready_objects,
+        "numCompletedObjects": one.completed_objects,
+        "createdAt": time(one.created_at),
+        "lastUpdatedAt": time(one.updated_at),
+    }

@@ -1,0 +1,45 @@
+"""`stellwerk tree`: an object with what it owns and manages, and how all of that is doing."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from stellwerk.cli import settings
+from stellwerk.cli.completion import complete_subject
+from stellwerk.cli.subject import Subject, SubjectType
+
+if TYPE_CHECKING:
+    from stellwerk.cli.cluster import Cluster
+
+
+@click.command("tree")
+@click.argument("subject", metavar="KIND/NAME", type=SubjectType(), shell_complete=complete_subject)
+@click.option("--compact", is_flag=True, help="Tell what is ready as counts.")
+@click.option("--depth", type=click.IntRange(min=0), metavar="N", help="Show so many levels below the object.")
+@settings.all_of
+def command(subject: Subject, compact: bool, depth: int | None) -> None:
+    """Show the owned and managed objects of an object with their health."""
+    from stellwerk.cli.cluster import carry_out
+
+    carry_out(lambda cluster: _show(cluster, subject, compact, depth))
+
+
+async def _show(cluster: Cluster, subject: Subject, compact: bool, depth: int | None) -> None:
+    from stellwerk.cli import graph
+    from stellwerk.cli.family import Family, unread
+    from stellwerk.runtime.diagnosis import Reader
+
+    reader = Reader(cluster.client)
+    top = await Family(reader).of(await cluster.object(subject))
+    top = graph.cut(top, depth) if depth is not None else top
+    top = graph.compact(top) if compact else top
+    for line in unread(reader):
+        settings.say(line)
+    if cluster.settings.output.is_table:
+        settings.show(graph.drawn(top, cluster.settings.style()))
+        return
+    from stellwerk.cli.output import print_value
+
+    print_value(graph.as_json(top), cluster.settings.output)

@@ -1,0 +1,271 @@
+"""Brings a release into a cluster and takes it out again, from a program that ends when that is done.
+
+The rollout is the operators' own; the differences are those of a program without a controller. It has no watches, so it
+reads the objects of the release by their label before each pass, and waits between passes, from a millisecond up to ten
+seconds. What a pass has decided is saved before the next one begins, so a run that is interrupted is continued by the
+next.
+
+A write that met somebody else's is tried again, up to fifteen times in a row: between two people at one release, or
+beside a controller that is writing, that is ordinary. Everything else ends the run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from stellwerk.api.core import Namespace, Secret
+from stellwerk.apply import kinds
+from stellwerk.apply.desired import Address
+from stellwerk.apply.errors import Failure, Obstacle, WriteFailed
+from stellwerk.apply.manifests import Document
+from stellwerk.apply.plan import Live
+from stellwerk.apply.rollout.inventory import Identity, Inventory
+from stellwerk.apply.rollout.policy import MissingNamespacesPolicy, Policies
+from stellwerk.apply.rollout.prepare import Wanted, prepared
+from stellwerk.apply.rollout.rollout import Memory, Progress, Rollout
+from stellwerk.apply.rollout.scene import Seen
+from stellwerk.apply.rollout.usage import Usage
+from stellwerk.apply.together import together
+from stellwerk.kube.client import Client
+from stellwerk.kube.errors import AlreadyExists, Conflict, NotFound, NotServed
+from stellwerk.kube.model import HasMetadata, JsonObject, View, metadata_of, unstructured
+from stellwerk.kube.names import ObjectKey, Resource
+from stellwerk.operators.clm.errors import InUse, Leaving, NoSuchRelease, TooLate
+from stellwerk.operators.clm.release import RECONCILER, Release, State
+from stellwerk.operators.clm.store import Store
+from stellwerk.runtime.clock import Clock
+
+_FIRST_WAIT, _LONGEST_WAIT = 0.001, 10.0
+MOST_CONFLICTS = 15
+"""In a row."""
+
+Tell = Callable[[str], None]
+Pass = Callable[[Release], Awaitable[Progress]]
+
+
+@dataclass(slots=True, kw_only=True)
+class Engine:
+    """Works on releases with one client. `tell` gets sentences about what is retried and waited for."""
+
+    client: Client
+    clock: Clock
+    tell: Tell
+    creates_namespaces: bool = False
+    store: Store = field(init=False)
+    _memory: Memory = field(default_factory=Memory)
+
+    def __post_init__(self) -> None:
+        self.client = self.client.with_field_manager(RECONCILER)
+        self.store = Store(self.client)
+
+    async def next_revision(self, key: ObjectKey) -> Release:
+        """The release as its next revision begins; nothing is stored yet. Raises Leaving."""
+        found = await self.store.find(key) or Release(key=key)
+        if found.is_deleting:
+            raise Leaving(key)
+        return found.begun(self.clock.now())
+
+    async def wanted(self, release: Release, documents: Sequence[Document]) -> tuple[Wanted, ...]:
+        """The objects as they would be applied. Raises InvalidSet, ApiError."""
+        return prepared(
+            documents,
+            await kinds.served(documents, self.client.mapper),
+            namespace=release.key.namespace,
+            owner=release.owner,
+            policies=self._policies,
+            set_digest=release.digest,
+        )
+
+    async def apply(self, release: Release, documents: Sequence[Document], timeout_seconds: float = 0) -> Release:
+        """Bring the revision into the cluster; returns when all is ready. 0 seconds: for ever.
+
+        Raises InvalidSet before anything is written; WriteFailed and TooLate leave the release in state Error.
+        """
+        wanted = await self.wanted(release, documents)
+        if self.creates_namespaces:
+            await self._create_namespace(release.key.namespace)
+        release = await self.store.save(release)
+
+        async def pass_(current: Release) -> Progress:
+            objects = wanted if all(one.is_served for one in wanted) else await self.wanted(current, documents)
+            resources = await self._resources(objects, current.inventory)
+            seen = await self._seen(current, resources)
+            return await self._rollout(current).apply(objects, current.inventory, seen, resources)
+
+        return await self._until_done(release, State.Processing, State.Ready, pass_, timeout_seconds)
+
+    async def delete(self, key: ObjectKey, timeout_seconds: float = 0) -> None:
+        """Take the release out of the cluster; returns when it is gone. Raises NoSuchRelease, InUse, TooLate."""
+        found = await self.deletable(key)
+        ending: Release | None = found
+        if not found.is_deleting:
+            # Saved first: the finalizer has to be there, whoever made the release.
+            ending = await self.store.end(await self.store.save(found.now(State.Deleting, self.clock.now())))
+        if ending is None:
+            return
+        if not len(ending.inventory):
+            await self.store.save(ending)
+            return
+
+        async def pass_(current: Release) -> Progress:
+            resources = await self._resources((), current.inventory)
+            seen = await self._seen(current, resources)
+            return await self._rollout(current).delete(current.inventory, seen, resources)
+
+        await self._until_done(ending, State.Deleting, State.Deleting, pass_, timeout_seconds)
+
+    async def deletable(self, key: ObjectKey) -> Release:
+        """A release that may be deleted. Raises NoSuchRelease, InUse."""
+        found = await self.store.find(key)
+        if found is None:
+            raise NoSuchRelease(key)
+        what = await Usage(self.client, found.owner).obstacle(found.inventory, ())
+        if what and not found.is_deleting:
+            raise InUse(key, what)
+        return found
+
+    # ---- passes
+
+    async def _until_done(
+        self,
+        release: Release,
+        meanwhile: State,
+        finally_: State,
+        pass_: Pass,
+        timeout_seconds: float,
+    ) -> Release:
+        run = _Run(self, release, meanwhile, finally_, pass_, timeout_seconds)
+        try:
+            return await run.until_done()
+        except (WriteFailed, TooLate):
+            await self._note_error(run.release)
+            raise
+
+    async def _note_error(self, release: Release) -> None:
+        """Best effort: that somebody else has written the release meanwhile must not hide what went wrong."""
+        try:
+            await self.store.save(release.now(State.Error, self.clock.now()))
+        except (Conflict, NotFound):
+            return
+
+    def _rollout(self, release: Release) -> Rollout:
+        return Rollout(
+            client=self.client,
+            owner=release.owner,
+            policies=self._policies,
+            memory=self._memory,
+            namespace_exists=lambda name: None,
+            now=self.clock.now(),
+            clock=self.clock.monotonic(),
+        )
+
+    @property
+    def _policies(self) -> Policies:
+        chosen = MissingNamespacesPolicy
+        return Policies(missing_namespaces=chosen.CREATE if self.creates_namespaces else chosen.DO_NOT_CREATE)
+
+    # ---- reading
+
+    async def _resources(self, wanted: Sequence[Wanted], inventory: Inventory) -> dict[Identity, Resource]:
+        """Where the kinds of all objects are served, whatever version their manifest once had."""
+        found = {one.identity: one.address.resource for one in wanted}
+        for entry in inventory:
+            if entry.identity in found:
+                continue
+            try:
+                found[entry.identity] = await self.client.mapper.resource(entry.gvk)
+            except NotServed:
+                try:
+                    found[entry.identity] = await self.client.mapper.preferred(entry.gvk.group, entry.gvk.kind)
+                except NotServed:
+                    continue  # nothing of a kind that is not served can be left
+        return found
+
+    async def _seen(self, release: Release, resources: Mapping[Identity, Resource]) -> dict[Identity, Seen]:
+        """The objects of the release as they are now: one list for each kind, by label."""
+        places = [*dict.fromkeys((resource, identity.key.namespace) for identity, resource in resources.items())]
+        found = await together(places, lambda place: self._listed(release, *place))
+        return {identity: seen for part in found for identity, seen in part.items()}
+
+    async def _listed(self, release: Release, resource: Resource, namespace: str) -> dict[Identity, Seen]:
+        selector = f"{release.owner.mark}={release.owner.label_value}"
+        try:
+            listing = await self.client.list(_view(resource), namespace, labels=selector)
+        except (NotServed, NotFound):
+            return {}  # a kind that a definition of this very release will bring
+        addresses = [(Address(resource, obj.key), obj) for obj in listing.items]
+        return {Identity.of(address.ref): Seen(address, _live(obj)) for address, obj in addresses}
+
+    async def _create_namespace(self, name: str) -> None:
+        body: JsonObject = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
+        try:
+            await self.client.create(metadata_of(Namespace), body)
+        except AlreadyExists:
+            return
+
+
+@dataclass(slots=True)
+class _Run:
+    """The loop over the passes of one run."""
+
+    engine: Engine
+    release: Release
+    meanwhile: State
+    finally_: State
+    one_pass: Pass
+    timeout_seconds: float
+    _conflicts: int = 0
+
+    async def until_done(self) -> Release:
+        clock = self.engine.clock
+        began, wait = clock.monotonic(), _FIRST_WAIT
+        while True:
+            progress = await self.one_pass(self.release)
+            self._judge(progress.failures)
+            await self._save(progress)
+            if progress.done:
+                return self.release
+            if progress.must_be_saved:
+                continue
+            if progress.carried:
+                wait = _FIRST_WAIT
+            await clock.sleep(self._bounded(wait, clock.monotonic() - began, progress))
+            wait = min(2 * wait, _LONGEST_WAIT)
+
+    def _bounded(self, wait: float, passed: float, progress: Progress) -> float:
+        """How long to wait, within the time that is left. Raises TooLate where none is."""
+        if not self.timeout_seconds:
+            return wait
+        if passed >= self.timeout_seconds:
+            raise TooLate(self.release.key, self.timeout_seconds, progress.waits)
+        return min(wait, self.timeout_seconds - passed)
+
+    def _judge(self, failures: Sequence[Failure]) -> None:
+        """Whether to go on. Raises WriteFailed."""
+        if not failures:
+            self._conflicts = 0
+            return
+        self._conflicts += 1
+        if self._conflicts > MOST_CONFLICTS or not all(each.obstacle is Obstacle.CHANGED for each in failures):
+            raise WriteFailed(failures)
+        for each in failures:
+            self.engine.tell(f"Error: {each} (retrying {self._conflicts}/{MOST_CONFLICTS})")
+
+    async def _save(self, progress: Progress) -> None:
+        state = self.finally_ if progress.done else self.meanwhile
+        inventory = progress.inventory
+        if (state, inventory) == (self.release.state, self.release.inventory) and len(inventory):
+            return
+        saved = self.release.now(state, self.engine.clock.now(), inventory)
+        self.release = await self.engine.store.save(saved)
+
+
+def _view(resource: Resource) -> View[HasMetadata]:
+    """Of Secrets only the metadata is read."""
+    view: View[HasMetadata] = metadata_of(resource) if resource == Secret.resource else unstructured(resource)  # type: ignore[assignment]
+    return view
+
+
+def _live(obj: HasMetadata) -> Live:
+    return obj  # type: ignore[return-value]  # _view has seen to it

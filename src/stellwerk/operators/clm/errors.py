@@ -1,0 +1,78 @@
+"""What can go wrong with a release.
+
+ReleaseError          the tree's root; `str()` is a clause for people
+├── NoSuchRelease     there is none of this name
+├── UnreadableRelease its store holds something else
+├── Leaving           it is being deleted, and cannot be applied
+├── InUse             others use what it brought; nothing was deleted
+├── SourceUnusable    a path that holds nothing that could be rendered
+└── TooLate           it did not come to an end in time; knows what it waited for
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from stellwerk.apply.rollout.stage import Unready
+from stellwerk.kube.names import ObjectKey
+
+_NAMED = 5
+
+
+class ReleaseError(Exception):
+    """Anything that went wrong with a release. `fix` is what a person can do."""
+
+    fix = ""
+
+
+class NoSuchRelease(ReleaseError):
+    """There is no such release."""
+
+    fix = "see what is there: stellwerk list -A"
+
+    def __init__(self, key: ObjectKey) -> None:
+        super().__init__(f"there is no release {key.name} in namespace {key.namespace}")
+
+
+class UnreadableRelease(ReleaseError):
+    """The ConfigMap of a release holds something that no release has."""
+
+    fix = "look at the ConfigMap that it is stored in; restore it from a backup"
+
+    def __init__(self, key: ObjectKey, why: str) -> None:
+        super().__init__(f"release {key} cannot be read: {why}")
+
+
+class Leaving(ReleaseError):
+    """The release is being deleted."""
+
+    fix = "wait for the deletion, or finish it: stellwerk delete NAME"
+
+    def __init__(self, key: ObjectKey) -> None:
+        super().__init__(f"release {key} is being deleted")
+
+
+class InUse(ReleaseError):
+    """Others use what the release brought."""
+
+    fix = "delete those objects first"
+
+    def __init__(self, key: ObjectKey, what: str) -> None:
+        super().__init__(f"release {key} must not be deleted now: {what}")
+
+
+class SourceUnusable(ReleaseError):
+    """A path holds nothing that could be rendered."""
+
+    fix = "name a folder with a chart, a kustomization or manifests, or a file with manifests"
+
+
+class TooLate(ReleaseError):
+    """The work was not done in time. It may be done again, and goes on from where it is."""
+
+    fix = "allow more time with --timeout, and run it again: it goes on from here"
+
+    def __init__(self, key: ObjectKey, seconds: float, waits: Sequence[Unready]) -> None:
+        named = "; ".join(map(str, waits[:_NAMED]))
+        rest = f"; and {len(waits) - _NAMED} more" if len(waits) > _NAMED else ""
+        super().__init__(f"release {key} was not done after {seconds:g} s" + (f": {named}{rest}" if named else ""))

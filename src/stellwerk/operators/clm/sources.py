@@ -1,0 +1,92 @@
+"""What a person names on the command line, as the objects of a release.
+
+A folder with Chart.yaml is a chart, any other folder a kustomization, a file is manifests as they are. The objects of
+all sources are one set, in the order in which they were named.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from stellwerk.apply.manifests import Document, Origin
+from stellwerk.kube.client import Client
+from stellwerk.kube.model import JsonValue
+from stellwerk.operators.clm.errors import SourceUnusable
+from stellwerk.operators.clm.release import RECONCILER, Release
+from stellwerk.operators.questions import answer, facts_of
+from stellwerk.render import folder, values
+from stellwerk.render.files import Files
+from stellwerk.render.renderer import Renderer
+from stellwerk.render.request import Cluster, Generator, Missing, Query, Request
+from stellwerk.render.request import Release as RenderedAs
+from stellwerk.render.values import Layer
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """The files of one source."""
+
+    path: Path
+    files: Files
+    generator: Generator
+
+
+def read(paths: Sequence[Path]) -> list[Source]:
+    """The sources at these paths. Raises SourceUnusable, SourceError, OSError."""
+    return [_read(path) for path in paths]
+
+
+def _read(path: Path) -> Source:
+    if path.is_dir():
+        files = folder.read(path)
+        if not len(files):
+            raise SourceUnusable(f"the folder {path} is empty")
+        return Source(path, files, "auto")
+    if not path.is_file():
+        raise SourceUnusable(f"there is no file or folder {path}")
+    name = path.name if path.suffix in (".yaml", ".yml", ".json") else f"{path.name}.yaml"
+    return Source(path, Files.of({name: path.read_bytes()}), "manifests")
+
+
+def layers(paths: Sequence[Path]) -> list[Layer]:
+    """The values of these files, the last one nearest. Raises InvalidValues, OSError."""
+    return [Layer(str(path), values.read(path.read_bytes(), str(path)), secret=True) for path in paths]
+
+
+async def rendered(
+    client: Client, renderer: Renderer, release: Release, sources: Sequence[Source], layers: Sequence[Layer]
+) -> tuple[Document, ...]:
+    """The objects of all sources. Raises RenderError, ApiError."""
+
+    async def look_up(query: Query) -> JsonValue | Missing:
+        if query.where == "kubeconfig":
+            return [] if query.many else Missing.OBJECT
+        return await answer(client, query)
+
+    cluster = await facts_of(client)
+    documents: list[Document] = []
+    for source in sources:
+        made = await renderer.render(_request(release, source, layers, cluster), look_up)
+        origins = (_origin(source, origin) for origin in made.origins)
+        documents += [Document(body, Origin(file=origin)) for body, origin in zip(made.objects, origins, strict=True)]
+    return tuple(documents)
+
+
+def _origin(source: Source, origin: str) -> str:
+    return f"{source.path}/{origin}" if source.path.is_dir() and origin else str(source.path)
+
+
+def _request(release: Release, source: Source, layers: Sequence[Layer], cluster: Cluster) -> Request:
+    return Request(
+        files=source.files,
+        generator=source.generator,
+        prefix=RECONCILER,
+        release=RenderedAs(release.key.name, release.key.namespace, RECONCILER, release.revision),
+        values=values.merge(layers),
+        component_digest=release.digest,
+        cluster=cluster,
+        tenant=release.key.namespace,
+        secrets=lambda: values.secret_words(layers),
+    )

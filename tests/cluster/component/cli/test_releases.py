@@ -1,0 +1,295 @@
+"""`stellwerk apply`, `delete`, `status`, `list` and `template`: releases without a controller, as `clm` keeps them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import yaml
+from tests.cluster.component.cli.conftest import Stellwerk, parsed
+from tests.cluster.component.given import Given, config_map
+from tests.cluster.component.manifests import config, definition, gate
+from tests.cluster.component.then import Then
+
+from stellwerk.api.core import ConfigMap, Namespace
+from stellwerk.apply.rollout.owner import hash_of
+from stellwerk.kube.model import JsonObject, metadata_of
+from stellwerk.kube.patch import MergePatch
+
+OWNER = "clm.cs.sap.com/owner-id"
+
+
+def kept(release: str) -> str:
+    return f"com.sap.cs.clm.release.{release}"
+
+
+def chart(folder: Path, *names: str) -> Path:
+    """A chart with a ConfigMap for each name; values reach them all."""
+    (folder / "templates").mkdir(parents=True, exist_ok=True)
+    (folder / "Chart.yaml").write_text("apiVersion: v2\nname: shop\nversion: 1.0.0\n")
+    for old in (folder / "templates").iterdir():
+        old.unlink()
+    for name in names:
+        text = config_map(name, a="1") + '  who: "{{ .Values.who }}"\n  revision: "{{ .Release.Revision }}"\n'
+        (folder / "templates" / f"{name}.yaml").write_text(text)
+    return folder
+
+
+async def test_a_release_is_applied_upgraded_with_pruning_shown_and_deleted(
+    given: Given, then: Then, stellwerk: Stellwerk, tmp_path: Path
+) -> None:
+    source = chart(tmp_path / "chart", "one", "two")
+    extra, low, high = tmp_path / "extra.yaml", tmp_path / "low.yaml", tmp_path / "high.yaml"
+    extra.write_text(config_map("extra"))
+    low.write_text("who: low\nother: x\n")
+    high.write_text("who: high\n")
+    words = ["apply", "shop", str(source), str(extra), "-f", str(low), "-f", str(high)]
+
+    tried = await stellwerk(*words, "--dry-run")
+    assert tried.returncode == 0, tried
+    assert f"+ ConfigMap {given.namespace}/one" in tried.stdout
+    assert not await then.exists(ConfigMap, "one")
+    assert not await then.exists(ConfigMap, kept("shop"))
+
+    done = await stellwerk(*words)
+    assert (done.returncode, done.stdout) == (0, f"Release {given.namespace}/shop successfully applied\n"), done
+    one = await then.config("one")
+    assert one.data == {"a": "1", "who": "high", "revision": "1"}
+    owner = f"clm.cs.sap.com/{given.namespace}/shop"
+    assert one.metadata.annotations[OWNER] == owner
+    assert one.metadata.labels[OWNER] == hash_of(owner)
+
+    store = await then.config(kept("shop"))
+    assert store.metadata.labels == {"release.clm.cs.sap.com": "shop"}
+    assert store.metadata.finalizers == ("clm.cs.sap.com/finalizer",)
+    assert {key: store.data[key] for key in ("version", "revision", "state")} == {
+        "version": "1",
+        "revision": "1",
+        "state": "Ready",
+    }
+    items = yaml.safe_load(store.data["inventory"])
+    assert {item["name"] for item in items} == {"one", "two", "extra"}
+    assert all(item["phase"] == "Ready" and item["updatePolicy"] == "SsaOverride" for item in items)
+
+    traced = await stellwerk("trace", "configmap/one")
+    assert traced.returncode == 0, traced
+    assert f"Managed by:   ✔ Release {given.namespace}/shop\n  Revision:   1\n  State:      Ready\n" in traced.stdout
+
+    chart(source, "one", "three")
+    done = await stellwerk(*words)
+    assert done.returncode == 0, done
+    assert (await then.config("one")).data["revision"] == "2"
+    assert await then.exists(ConfigMap, "three")
+    assert not await then.exists(ConfigMap, "two")
+
+    shown = parsed((await stellwerk("status", "shop", "-o", "json")).stdout)
+    assert {key: value for key, value in shown.items() if not key.endswith("At")} == {
+        "namespace": given.namespace,
+        "name": "shop",
+        "revision": 2,
+        "state": "Ready",
+        "numAllObjects": 3,
+        "numReadyObjects": 3,
+        "numCompletedObjects": 0,
+    }
+    assert str(shown["createdAt"]).endswith("Z")
+    listed = await stellwerk("list")
+    rows = [line.split() for line in listed.stdout.splitlines()]
+    titles = ["NAMESPACE", "NAME", "REVISION", "STATE", "OBJECTS", "READY", "COMPLETED", "CREATED", "UPDATED"]
+    assert rows[0] == titles
+    assert rows[1][:7] == [given.namespace, "shop", "2", "Ready", "3", "3", "0"]
+    assert json.loads((await stellwerk("list", "-o", "json")).stdout)[0]["name"] == "shop"
+    assert yaml.safe_load((await stellwerk("list", "-o", "yaml")).stdout)[0]["numReadyObjects"] == 3
+    stream = [*yaml.safe_load_all((await stellwerk("list", "-o", "yamlstream")).stdout)]
+    assert [one["name"] for one in stream] == ["shop"]
+
+    asked = await stellwerk("delete", "shop")
+    assert asked.returncode == 2
+    assert "say --yes" in asked.stderr
+    tried = await stellwerk("delete", "shop", "--dry-run")
+    assert f"- ConfigMap {given.namespace}/one" in tried.stdout
+    assert await then.exists(ConfigMap, "one")
+    done = await stellwerk("delete", "shop", "--yes")
+    assert (done.returncode, done.stdout) == (0, f"Release {given.namespace}/shop successfully deleted\n"), done
+    for name in ("one", "three", "extra", kept("shop")):
+        assert await given.client.find(ConfigMap, name, given.namespace) is None
+    gone = await stellwerk("status", "shop")
+    assert gone.returncode == 1
+    assert "there is no release shop" in gone.stderr
+    none = await stellwerk("list")
+    assert (none.returncode, none.stdout) == (0, "")
+    assert "Make one: stellwerk apply" in none.stderr
+
+
+async def test_a_release_of_the_original_is_taken_over_without_a_delete_or_a_write_to_what_is_right(
+    given: Given, then: Then, stellwerk: Stellwerk, tmp_path: Path
+) -> None:
+    owner = f"clm.cs.sap.com/{given.namespace}/old.one"
+    marks: JsonObject = {OWNER: owner, "clm.cs.sap.com/digest": "0" * 64}
+    metadata: JsonObject = {
+        "name": "kept",
+        "namespace": given.namespace,
+        "labels": {OWNER: hash_of(owner)},
+        "annotations": marks,
+    }
+    await given.client.apply(ConfigMap, {"metadata": metadata, "data": {"a": "b"}}, field_manager="clm.cs.sap.com")
+    item = {
+        "version": "v1",
+        "kind": "ConfigMap",
+        "group": "",
+        "namespace": given.namespace,
+        "name": "kept",
+        "adoptionPolicy": "IfUnowned",
+        "reconcilePolicy": "OnObjectChange",
+        "updatePolicy": "SsaOverride",
+        "deletePolicy": "Delete",
+        "applyOrder": 0,
+        "deleteOrder": 0,
+        "digest": "0" * 64,
+        "phase": "Ready",
+        "status": "Current",
+        "lastAppliedAt": "2026-05-01T12:00:00Z",
+    }
+    store: JsonObject = {
+        "metadata": {
+            "name": kept("old.one"),
+            "namespace": given.namespace,
+            "labels": {"release.clm.cs.sap.com": "old.one"},
+            "finalizers": ["clm.cs.sap.com/finalizer"],
+        },
+        "data": {
+            "version": "1",
+            "creationTimestamp": "2026-05-01T12:00:00Z",
+            "updateTimestamp": "2026-05-01T12:00:00Z",
+            "revision": "7",
+            "inventory": yaml.safe_dump([item]),
+            "state": "Ready",
+        },
+    }
+    await given.client.apply(ConfigMap, store)
+    before = await then.config("kept")
+    shown = parsed((await stellwerk("status", "old.one", "-o", "json")).stdout)
+    assert (shown["name"], shown["revision"], shown["createdAt"]) == ("old.one", 7, "2026-05-01T12:00:00Z")
+
+    manifest = tmp_path / "m.yaml"
+    manifest.write_text(config_map("kept"))
+    done = await stellwerk("apply", "old.one", str(manifest))
+    assert done.returncode == 0, done
+    after = await then.config("kept")
+    assert (after.metadata.uid, after.data) == (before.metadata.uid, {"a": "b"})
+    assert (await then.config(kept("old.one"))).data["revision"] == "8"
+    assert (await then.config(kept("old.one"))).data["creationTimestamp"] == "2026-05-01T12:00:00Z"
+
+
+async def test_a_release_that_takes_too_long_ends_with_four_and_is_continued_by_the_next_run(
+    given: Given, then: Then, stellwerk: Stellwerk, tmp_path: Path
+) -> None:
+    manifest = tmp_path / "m.yaml"
+    hint = gate("g").replace("component-operator.cs.sap.com", "clm.cs.sap.com")
+    manifest.write_text(hint)
+    late = await stellwerk("apply", "slow", str(manifest), "--timeout", "1s")
+    assert late.returncode == 4, late
+    assert f"Gate {given.namespace}/g" in late.stderr
+    shown = await stellwerk("status", "slow")
+    assert shown.returncode == 1
+    assert "Error" in shown.stdout
+    await given.opened("g")
+    done = await stellwerk("apply", "slow", str(manifest), "--timeout", "30s")
+    assert done.returncode == 0, done
+    assert (await then.config(kept("slow"))).data["state"] == "Ready"
+
+
+async def test_a_release_that_is_being_deleted_is_not_applied_and_its_deletion_can_be_finished(
+    given: Given, then: Then, stellwerk: Stellwerk, tmp_path: Path
+) -> None:
+    manifest = tmp_path / "m.yaml"
+    manifest.write_text(config_map("held"))
+    assert (await stellwerk("apply", "leaving", str(manifest))).returncode == 0
+    hold = MergePatch({"metadata": {"finalizers": ["example.com/hold"]}})
+    await given.client.patch(metadata_of(ConfigMap), "held", given.namespace, hold)
+    late = await stellwerk("delete", "leaving", "--yes", "--timeout", "1s")
+    assert late.returncode == 4, late
+    assert f"ConfigMap {given.namespace}/held" in late.stderr
+
+    refused = await stellwerk("apply", "leaving", str(manifest))
+    assert refused.returncode == 1
+    assert "is being deleted" in refused.stderr
+
+    free = MergePatch({"metadata": {"finalizers": None}})
+    await given.client.patch(metadata_of(ConfigMap), "held", given.namespace, free)
+    done = await stellwerk("delete", "leaving", "--yes")
+    assert done.returncode == 0, done
+    assert await given.client.find(ConfigMap, kept("leaving"), given.namespace) is None
+
+
+async def test_a_release_whose_kinds_others_use_is_not_deleted(
+    given: Given, then: Then, stellwerk: Stellwerk, tmp_path: Path
+) -> None:
+    manifest = tmp_path / "m.yaml"
+    manifest.write_text(definition("clm.example.com", "Widget"))
+    assert (await stellwerk("apply", "widgets", str(manifest), "--timeout", "30s")).returncode == 0
+    await stellwerk("get", "widgets.clm.example.com")
+    other = tmp_path / "w.yaml"
+    other.write_text(json.dumps({"apiVersion": "clm.example.com/v1", "kind": "Widget", "metadata": {"name": "w"}}))
+    assert (await stellwerk("apply", "user", str(other), "--timeout", "30s")).returncode == 0
+
+    refused = await stellwerk("delete", "widgets", "--yes")
+    assert refused.returncode == 1, refused
+    assert "widgets.clm.example.com is still in use (instances exist)" in refused.stderr
+    assert (await then.config(kept("widgets"))).metadata.deletion_timestamp is None
+    assert (await stellwerk("delete", "user", "--yes", "--timeout", "30s")).returncode == 0
+    done = await stellwerk("delete", "widgets", "--yes", "--timeout", "30s")
+    assert done.returncode == 0, done
+
+
+async def test_objects_of_somebody_else_are_not_taken(
+    given: Given, then: Then, stellwerk: Stellwerk, tmp_path: Path
+) -> None:
+    manifest = tmp_path / "m.yaml"
+    manifest.write_text(config_map("mine"))
+    assert (await stellwerk("apply", "first", str(manifest))).returncode == 0
+    taken = await stellwerk("apply", "second", str(manifest))
+    assert taken.returncode == 1, taken
+    assert f"clm.cs.sap.com/{given.namespace}/first" in taken.stderr
+    assert (await then.config("mine")).metadata.annotations[OWNER].endswith("/first")
+
+
+async def test_missing_namespaces_are_created_only_when_asked_for(
+    given: Given, stellwerk: Stellwerk, tmp_path: Path
+) -> None:
+    manifest, space = tmp_path / "m.yaml", f"{given.namespace}-new"
+    manifest.write_text(config("one"))
+    refused = await stellwerk("apply", "spaced", str(manifest), namespace=space)
+    assert refused.returncode == 1
+    done = await stellwerk("apply", "spaced", str(manifest), "--create-namespace", namespace=space)
+    assert done.returncode == 0, done
+    assert (await stellwerk("delete", "spaced", "--yes", namespace=space)).returncode == 0
+    await given.client.delete(metadata_of(Namespace), space)
+
+
+async def test_templates_are_printed_without_a_trace_and_mistakes_name_their_file(
+    given: Given, then: Then, stellwerk: Stellwerk, tmp_path: Path
+) -> None:
+    source = chart(tmp_path / "chart", "one")
+    words = tmp_path / "v.yaml"
+    words.write_text("who: canary\n")
+    done = await stellwerk("template", "shop", str(source), "-f", str(words))
+    assert done.returncode == 0, done
+    documents = [*yaml.safe_load_all(done.stdout)]
+    assert [one["data"]["revision"] for one in documents] == ["1"]
+    assert done.stdout.startswith("---\n")
+    assert not await then.exists(ConfigMap, kept("shop"))
+
+    words.write_text("who: [")
+    broken = await stellwerk("template", "shop", str(source), "-f", str(words))
+    assert broken.returncode == 1
+    assert str(words) in broken.stderr
+    absent = await stellwerk("apply", "shop", str(tmp_path / "nowhere"))
+    assert absent.returncode == 1
+    assert "there is no file or folder" in absent.stderr
+
+
+async def test_the_version_comes_in_the_forms_of_clm(stellwerk: Stellwerk) -> None:
+    short = (await stellwerk("version", "-o", "short")).stdout.strip()
+    assert parsed((await stellwerk("version", "-o", "json")).stdout)["version"] == short
+    assert yaml.safe_load((await stellwerk("version", "-o", "yaml")).stdout)["version"] == short

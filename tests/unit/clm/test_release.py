@@ -1,0 +1,123 @@
+"""How a release is stored, and read again."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime
+
+import msgspec
+import pytest
+
+from stellwerk.api.core import ConfigMap
+from stellwerk.apply.rollout.inventory import Entry, Inventory, ManagedType, Phase, Status
+from stellwerk.apply.rollout.policy import DeletePolicy, UpdatePolicy
+from stellwerk.kube.names import GroupVersionKind, ObjectKey
+from stellwerk.operators.clm import release as releases
+from stellwerk.operators.clm.errors import TooLate, UnreadableRelease
+from stellwerk.operators.clm.release import Release, State
+
+NOW = datetime(2026, 5, 1, 12, 30, 15, 123456, tzinfo=UTC)
+KEY = ObjectKey("shop", "web.front")
+ENTRIES = (
+    Entry(
+        gvk=GroupVersionKind("", "v1", "ConfigMap"),
+        key=ObjectKey("shop", "one"),
+        update=UpdatePolicy.SSA_OVERRIDE,
+        digest="d1",
+        phase=Phase.READY,
+        status=Status.CURRENT,
+        last_applied_at=datetime(2026, 5, 1, 12, tzinfo=UTC),
+    ),
+    Entry(
+        gvk=GroupVersionKind("apiextensions.k8s.io", "v1", "CustomResourceDefinition"),
+        key=ObjectKey("", "widgets.example.com"),
+        delete=DeletePolicy.ORPHAN_ON_DELETE,
+        apply_order=-3,
+        delete_order=5,
+        managed_types=(ManagedType("example.com", "*", "Widget"),),
+        digest="d2",
+        phase=Phase.COMPLETED,
+    ),
+)
+RELEASE = Release(key=KEY, inventory=Inventory(ENTRIES)).begun(NOW)
+
+
+def stored(release: Release, **changes: str) -> ConfigMap:
+    found = msgspec.convert(releases.written(release), ConfigMap)
+    return msgspec.structs.replace(found, data={**found.data, **changes})
+
+
+def test_a_release_is_read_as_it_was_written() -> None:
+    assert releases.read(stored(RELEASE)) == RELEASE
+    assert (RELEASE.objects, RELEASE.ready_objects, RELEASE.completed_objects) == (2, 1, 1)
+
+
+def test_a_release_is_stored_under_the_names_of_clm() -> None:
+    kept = stored(RELEASE)
+    assert kept.metadata.name == "com.sap.cs.clm.release.web.front"
+    assert kept.metadata.labels == {"release.clm.cs.sap.com": "web.front"}
+    assert kept.metadata.finalizers == ("clm.cs.sap.com/finalizer",)
+    assert set(kept.data) == {"version", "creationTimestamp", "updateTimestamp", "revision", "inventory", "state"}
+    assert (kept.data["revision"], kept.data["state"]) == ("1", "Processing")
+    assert kept.data["creationTimestamp"] == "2026-05-01T12:30:15Z"
+
+
+def test_the_name_comes_from_the_label_because_names_may_hold_dots() -> None:
+    assert releases.read(stored(RELEASE)).key == KEY
+
+
+def test_a_release_without_objects_is_held_until_it_is_being_deleted() -> None:
+    empty = replace(RELEASE, inventory=Inventory())
+    assert stored(empty).metadata.finalizers
+    assert not stored(replace(empty, is_deleting=True)).metadata.finalizers
+    assert stored(replace(RELEASE, is_deleting=True)).metadata.finalizers
+
+
+def test_the_marks_of_a_release_are_those_of_clm() -> None:
+    assert RELEASE.owner.id == "clm.cs.sap.com/shop/web.front"
+    assert RELEASE.owner.mark == "clm.cs.sap.com/owner-id"
+    assert RELEASE.digest == "6b86b273ff34fce19d6b804eff5a3f5747ada4eaa22f1d49c01e52ddb7875b4b"
+
+
+def test_a_next_revision_keeps_when_the_release_was_made() -> None:
+    later = RELEASE.now(State.Ready, NOW).begun(datetime(2026, 6, 1, tzinfo=UTC))
+    assert (later.revision, later.created_at) == (2, RELEASE.created_at)
+    assert later.updated_at == datetime(2026, 6, 1, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    ("changes", "why"),
+    [
+        ({"version": "2"}, "version '2'"),
+        ({"revision": "x"}, "'x', which is no number"),
+        ({"creationTimestamp": "yesterday"}, "'yesterday' is no time"),
+        ({"inventory": "["}, "inventory cannot be read"),
+        ({"inventory": "- kind: 3\n"}, "inventory cannot be read"),
+    ],
+)
+def test_a_store_that_holds_something_else_is_named(changes: dict[str, str], why: str) -> None:
+    with pytest.raises(UnreadableRelease) as caught:
+        releases.read(stored(RELEASE, **changes))
+    assert str(caught.value).startswith("release shop/web.front cannot be read: ")
+    assert why in str(caught.value)
+
+
+def test_words_that_nobody_knows_never_make_an_object_one_that_may_be_deleted() -> None:
+    item = "- {version: v1, kind: ConfigMap, name: one, deletePolicy: Shred, phase: Odd, digest: d}\n"
+    (entry,) = releases.read(stored(RELEASE, inventory=item)).inventory
+    assert entry.delete is DeletePolicy.ORPHAN
+    assert entry.phase is Phase.SCHEDULED_FOR_APPLICATION
+
+
+def test_an_empty_store_is_a_release_without_objects() -> None:
+    assert releases.read(stored(RELEASE, inventory="")).objects == 0
+    assert releases.read(stored(RELEASE, inventory="[]\n")).objects == 0
+
+
+def test_too_late_names_what_was_waited_for_and_how_many_more() -> None:
+    from stellwerk.apply.rollout.stage import Unready
+
+    waits = [Unready(entry.ref, "is not ready") for entry in ENTRIES * 4]
+    told = str(TooLate(KEY, 60, waits))
+    assert told.startswith("release shop/web.front was not done after 60 s: ConfigMap shop/one: is not ready; ")
+    assert told.endswith("; and 3 more")
