@@ -57,18 +57,20 @@ async def artifacts() -> AsyncIterator[ArtifactServer]:
 
 
 @pytest.fixture
-def given(admin: Client, artifacts: ArtifactServer, home: str) -> Given:
+async def given(admin: Client, artifacts: ArtifactServer, home: str) -> AsyncIterator[Given]:
     """Makes facts true."""
-    return Given(admin, artifacts, home)
+    given = Given(admin, artifacts, home)
+    yield given
+    await given.tidy()
 
 
 @pytest.fixture
-async def then(admin: Client, home: str) -> AsyncIterator[Then]:
+async def then(admin: Client, home: str, given: Given) -> AsyncIterator[Then]:
     """Waits for what must become true."""
     diary = Diary(admin, home)
     async with asyncio.TaskGroup() as tasks:
         writing = tasks.create_task(diary.run(), name="diary")
-        yield Then(admin, diary, home)
+        yield Then(admin, diary, home, given.written)
         writing.cancel()
 
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from http import HTTPStatus
 
 from stellwerk.api.core import ConfigMap
+from stellwerk.api.events import Event
 from stellwerk.kube.client import Client
+from stellwerk.kube.meta import ObjectMeta
 from stellwerk.kube.model import Kind, Unstructured, View, metadata_of
 from stellwerk.kube.names import ObjectKey
 from stellwerk.kube.watch import Changed, Removed, Synced, Watcher
@@ -111,6 +113,16 @@ class Then:
     client: Client
     diary: Diary
     namespace: str
+    written: Mapping[str, ObjectMeta] = field(default_factory=dict)
+    """The Components as they were last asked for."""
+
+    def latest(self, name: str) -> Component | None:
+        """The Component as a watch shows it; None while that is older than what was last asked for."""
+        found, asked = self.diary.latest.get(name), self.written.get(name)
+        if found is None or asked is None:
+            return found
+        is_it = found.metadata.uid == asked.uid and found.metadata.generation >= asked.generation
+        return found if is_it else None
 
     async def shows(
         self, state: str, reason: str = "", name: str = "comp", *, saying: str = "", within: float = PATIENCE_SECONDS
@@ -118,7 +130,7 @@ class Then:
         """The Component's latest entry has this state and reason, is about its latest spec, and says this."""
 
         def holds() -> bool:
-            page, found = self.diary.pages.get(name, []), self.diary.latest.get(name)
+            page, found = self.diary.pages.get(name, []), self.latest(name)
             return (
                 bool(page)
                 and found is not None
@@ -137,10 +149,22 @@ class Then:
         """The Component is Ready, with this revision of its source applied."""
 
         def holds() -> bool:
-            found = self.diary.latest.get(name)
+            found = self.latest(name)
             return found is not None and found.is_ready and revision in ("", found.status.last_applied_revision)
 
         await self.diary.until(holds, lambda: f"{name} was never Ready:\n{self.told(name)}", within)
+        return self.diary.latest[name]
+
+    async def turned(
+        self, reason: str, name: str = "comp", *, times: int = 1, within: float = PATIENCE_SECONDS
+    ) -> Component:
+        """The Component has turned to this reason so many times, and shows it now."""
+
+        def holds() -> bool:
+            found = self.reasons(name)
+            return found[-1:] == [reason] and found.count(reason) >= times
+
+        await self.diary.until(holds, lambda: f"{name} did not turn {reason} {times} times:\n{self.told(name)}", within)
         return self.diary.latest[name]
 
     async def gone(self, name: str = "comp", within: float = PATIENCE_SECONDS) -> None:
@@ -164,6 +188,39 @@ class Then:
     async def config(self, name: str, namespace: str = "") -> ConfigMap:
         """A ConfigMap that exists."""
         return await self.client.get(ConfigMap, name, namespace or self.namespace)
+
+    async def config_holds(self, name: str, data: Mapping[str, str]) -> None:
+        """A ConfigMap comes to hold this."""
+
+        async def holds() -> bool:
+            found = await self.client.find(ConfigMap, name, self.namespace)
+            assert found is not None, "it does not exist"
+            assert found.data == data
+            return True
+
+        await eventually(holds, within=PATIENCE_SECONDS, describe=f"ConfigMap {name} holds {dict(data)}")
+
+    async def config_is_another(self, name: str, uid: str) -> ConfigMap:
+        """A ConfigMap comes to exist that is not the one with this uid."""
+
+        async def found() -> ConfigMap | None:
+            one = await self.client.find(ConfigMap, name, self.namespace)
+            return one if one is not None and one.metadata.uid != uid else None
+
+        one = await eventually(found, within=PATIENCE_SECONDS, describe=f"another ConfigMap {name}")
+        assert one is not None
+        return one
+
+    async def event(self, reason: str, *, about: str, saying: str = "") -> None:
+        """An Event comes."""
+
+        async def came() -> bool:
+            events = (await self.client.list(Event, self.namespace)).items
+            return any(
+                one.reason == reason and one.regarding.name == about and saying in (one.note or "") for one in events
+            )
+
+        await eventually(came, within=PATIENCE_SECONDS, describe=f"Event {reason} about {about} {saying!r}")
 
     async def exists(self, kind: type[Kind], name: str, namespace: str | None = None) -> bool:
         """Whether an object is there, and not on its way out."""
