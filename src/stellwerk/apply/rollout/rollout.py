@@ -284,8 +284,9 @@ class _Pass:
             live = _terminating(self._seen[identity].live, self._rollout.now)
         if live is None:
             self._seen.pop(identity, None)
-            self._absent.add(identity)
-            self._memory.removed.pop(identity, None)
+            if each.done:
+                self._absent.add(identity)
+                self._memory.removed.pop(identity, None)
             return
         self._seen[identity] = Seen(each.address, live)
         self._absent.discard(identity)
