@@ -1,8 +1,6 @@
-"""A Component takes exactly one source, and waits for it without anybody's help."""
+"""A Component waits for its source without anybody's help, and takes only what the source says now."""
 
 from __future__ import annotations
-
-from typing import Any
 
 import pytest
 from tests.cluster.component.given import Given, config_map
@@ -11,30 +9,8 @@ from tests.cluster.component.then import Then
 
 from stellwerk.api import flux
 from stellwerk.api.core import ConfigMap
-from stellwerk.kube.client import Client
-from stellwerk.kube.errors import Invalid
 from stellwerk.kube.model import JsonObject, metadata_of
 from stellwerk.kube.patch import MergePatch
-from stellwerk.operators.component.api import Component
-
-NO_SOURCE: dict[str, Any] = {}
-EMPTY_SOURCE: dict[str, Any] = {"sourceRef": {}}
-TWO_SOURCES: dict[str, Any] = {
-    "sourceRef": {"fluxGitRepository": {"name": "a"}, "httpRepository": {"url": "https://example.com/a.tar.gz"}}
-}
-
-
-@pytest.mark.req("R-407")
-@pytest.mark.parametrize("spec", [EMPTY_SOURCE, TWO_SOURCES], ids=["none", "two"])
-async def test_a_component_names_exactly_one_source(admin: Client, home: str, spec: dict[str, Any]) -> None:
-    with pytest.raises(Invalid, match=r"Exactly one of .*'httpRepository' or 'fluxGitRepository'.* must be provided"):
-        await admin.apply(Component, {"metadata": {"name": "comp", "namespace": home}, "spec": spec})
-
-
-@pytest.mark.req("R-407")
-async def test_a_component_cannot_do_without_a_source(admin: Client, home: str) -> None:
-    with pytest.raises(Invalid, match="sourceRef"):
-        await admin.apply(Component, {"metadata": {"name": "comp", "namespace": home}, "spec": NO_SOURCE})
 
 
 async def test_a_source_that_is_absent_is_looked_for_every_ten_seconds_and_taken_when_it_comes(

@@ -157,6 +157,18 @@ class Then:
         found = await self.client.find(metadata_of(Component), name, self.namespace)
         return found.metadata.generation if found is not None else 0
 
+    async def phases(self, expected: Mapping[str, str], name: str = "comp") -> Component:
+        """The inventory comes to hold objects of these names, and no others, in these phases."""
+
+        def found() -> dict[str, str]:
+            component = self.diary.latest.get(name)
+            return {item.name: item.phase for item in component.status.inventory} if component is not None else {}
+
+        await self.diary.until(
+            lambda: found() == expected, lambda: f"{name} has {found()}:\n{self.told(name)}", PATIENCE_SECONDS
+        )
+        return self.diary.latest[name]
+
     async def turned(
         self, reason: str, name: str = "comp", *, times: int = 1, within: float = PATIENCE_SECONDS
     ) -> Component:
