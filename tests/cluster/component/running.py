@@ -20,6 +20,7 @@ from stellwerk.operators.component.settings import Settings
 from stellwerk.render.binary import renderer_path
 from stellwerk.render.downloads import Downloads
 from stellwerk.render.renderer import Renderer
+from stellwerk.render.worker import Bounds
 from stellwerk.runtime.events import Recorder
 from stellwerk.runtime.manager import Manager
 from stellwerk.testing.eventually import eventually
@@ -33,6 +34,8 @@ class Running:
     """Starts and stops the operator. What it waits for, `clock` may skip."""
 
     kubeconfig: Path
+    bounds: Bounds = field(default_factory=Bounds)
+    """What one rendering may take."""
     clock: HurriedClock = field(default_factory=HurriedClock)
     _task: asyncio.Task[None] | None = None
     _parts: tuple[Manager, ComponentOperator] | None = None
@@ -45,7 +48,7 @@ class Running:
         manager = Manager(client, clock=self.clock)
         recorder = Recorder(client, clock=manager.clock, component=RECONCILER, instance="test")
         manager.add_server("events", recorder)
-        downloads, renderer = Downloads(), Renderer(renderer_path)
+        downloads, renderer = Downloads(), Renderer(renderer_path, bounds=self.bounds)
         self._closing = [client.close, downloads.close, renderer.close]
         operator = assembled.install(
             manager,
