@@ -38,6 +38,7 @@ R = "component-operator.cs.sap.com"
 SSA = Policies(update=UpdatePolicy.SSA_OVERRIDE)
 CONFIG_MAPS = Resource("", "v1", "ConfigMap", "configmaps", True)
 NAMESPACES = Resource("", "v1", "Namespace", "namespaces", False)
+DEFINITIONS = Resource("apiextensions.k8s.io", "v1", "CustomResourceDefinition", "customresourcedefinitions", False)
 
 
 def annotated(text: str, **annotations: object) -> str:
@@ -115,15 +116,27 @@ class Place:
         return [entry for entry in found.metadata.managers if not entry.subresource]
 
     async def _resource(self, kind: str) -> Resource | None:
-        for resource in await self.others.mapper.all():
-            if resource.kind == kind and (resource.group != "events.k8s.io"):
-                return resource
-        return None
+        served = [resource for resource in await self.others.mapper.all() if resource.kind == kind]
+        own = [resource for resource in served if resource.group == self.group]
+        return next(iter(own or ([] if kind == "Thing" else served)), None)
+
+    @property
+    def group(self) -> str:
+        """The group of the test's own kind."""
+        return f"{self.namespace}.example.org"
 
     async def clean_up(self) -> None:
         """Remove what lies outside the namespace, which goes by itself."""
         for each in self.sets:
             await each.clean_up()
+        await self.destroy(DEFINITIONS, f"things.{self.group}")
+
+    async def destroy(self, resource: Resource, name: str, namespace: str = "") -> None:
+        """Make an object go, whatever holds it."""
+        view = metadata_of(resource)
+        if await self.others.find(view, name, namespace) is not None:
+            await self.others.patch(view, name, namespace, MergePatch({"metadata": {"finalizers": None}}))
+            await self.others.delete(view, name, namespace)
 
 
 @dataclass
@@ -142,6 +155,8 @@ class KeptSet:
     hidden: set[str] = field(default_factory=set)
     """Names of objects that the caches do not show."""
     knows_namespaces: bool = True
+    watches_owners: bool = False
+    """Whether its caches show what belongs to others."""
 
     # ---- the operator
 
@@ -178,6 +193,7 @@ class KeptSet:
         """One pass's rollout."""
         listed = await self.place.others.list(metadata_of(NAMESPACES))
         names = {each.key.name for each in listed.items}
+        owned = {Address(CONFIG_MAPS, each.key): each for each in await self._owned_by_anyone()}
         return Rollout(
             client=self.client,
             owner=self.owner,
@@ -185,6 +201,7 @@ class KeptSet:
             habits=self.habits,
             memory=self.memory,
             namespace_exists=lambda name: name in names if self.knows_namespaces else None,
+            owned=owned.get if self.watches_owners else None,
             now=self.now(),
             clock=self.clock(),
         )
@@ -273,6 +290,10 @@ class KeptSet:
         except NotServed:
             return ()
 
+    async def _owned_by_anyone(self) -> Sequence[Live]:
+        view = unstructured(CONFIG_MAPS)
+        return (await self.place.others.list(view, self.place.namespace, labels=self.owner.mark)).items
+
     async def _served(self, gvk: GroupVersionKind) -> Resource | None:
         for resource in await self.place.others.mapper.all():
             if resource.gvk == gvk:
@@ -287,9 +308,7 @@ class KeptSet:
 
     async def clean_up(self) -> None:
         """Take away what lies outside the namespace, whatever holds it."""
-        free = MergePatch({"metadata": {"finalizers": None}})
         for entry in self.inventory:
             resource = None if entry.key.namespace == self.place.namespace else await self._served(entry.gvk)
-            if resource is not None and await self.place.others.find(metadata_of(resource), *reversed(entry.key)):
-                await self.place.others.patch(metadata_of(resource), entry.key.name, entry.key.namespace, free)
-                await self.place.others.delete(metadata_of(resource), entry.key.name, entry.key.namespace)
+            if resource is not None:
+                await self.place.destroy(resource, entry.key.name, entry.key.namespace)

@@ -147,3 +147,18 @@ async def test_two_sets_that_both_always_want_an_object_take_turns_every_ten_sec
     assert held.again_at is not None
     first.passes(10)
     assert (await first.passing(ALWAYS)).done
+
+
+@pytest.mark.req("R-111")
+async def test_where_owners_are_watched_another_owners_object_and_a_forbidden_one_are_refused_before_any_write(
+    place: Place,
+) -> None:
+    first, second = place.new_set("first"), place.new_set("second")
+    second.watches_owners = True
+    await first.rolled_out(CONFIG)
+    place.kubectl("create", "configmap", "other")
+    place.audit.mark()
+    why = await refused(second, joined(CONFIG, annotated(OTHER, adoption_policy="never")))
+    assert f"owned by {first.owner.id}" in why
+    assert "found existing object without owner" in why
+    assert place.asked() == ["get configmaps other"]

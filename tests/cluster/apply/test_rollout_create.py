@@ -37,6 +37,14 @@ async def test_ten_new_objects_cost_one_list_and_ten_writes(place: Place) -> Non
     assert len(second.carried) == 10
 
 
+async def test_where_owners_are_watched_nothing_is_asked_before_the_writes(place: Place) -> None:
+    kept = place.new_set()
+    kept.watches_owners = True
+    place.audit.mark()
+    await kept.rolled_out(config_maps(10))
+    assert Counter(each.verb for each in place.requests()) == {"patch": 10}
+
+
 @pytest.mark.req("R-108")
 async def test_a_calm_pass_asks_nothing_not_even_in_a_new_process(place: Place) -> None:
     kept = place.new_set()

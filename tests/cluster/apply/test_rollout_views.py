@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 from contextlib import suppress
 
 import pytest
-from tests.cluster.apply.rollouts import Place, R, annotated, joined
+from tests.cluster.apply.rollouts import CONFIG_MAPS, Place, R, annotated, joined
 from tests.cluster.apply.sets import CONFIG, DEFINITION, INSTANCE, SECRET
 
 from stellwerk.apply.errors import Obstacle
@@ -14,6 +14,8 @@ from stellwerk.apply.rollout.inventory import Phase
 from stellwerk.kube.client import Client
 from stellwerk.kube.config import ClusterConfig
 from stellwerk.kube.errors import ApiError
+from stellwerk.kube.model import unstructured
+from stellwerk.kube.patch import MergePatch
 from stellwerk.local.cluster import LocalCluster
 from stellwerk.testing.faults import READS, WRITES, Answer, Cut, FaultProxy, OlderView, nth, requests
 
@@ -66,6 +68,24 @@ async def test_a_cache_that_lacks_an_object_does_not_lose_it_when_the_manifest_d
     kept.hidden = {"config"}
     await kept.rolled_out(TWO.split("---")[1])
     assert await place.find("ConfigMap", "config") is None
+
+
+@pytest.mark.req("R-106")
+async def test_a_cache_that_still_shows_what_we_deleted_makes_nothing_deleted_twice(place: Place) -> None:
+    kept = place.new_set()
+    await kept.rolled_out(joined(TWO, annotated(SECRET, delete_order=1)))
+    stale = await kept.seen(await kept.resources(()))
+    hold = MergePatch({"metadata": {"finalizers": ["example.org/hold"]}})
+    await place.others.patch(unstructured(CONFIG_MAPS), "other", place.namespace, hold)
+    stale |= await kept.seen(await kept.resources(()))
+    place.audit.mark()
+    for _ in range(2):
+        resources = await kept.resources(())
+        kept.inventory = (await (await kept.rollout()).delete(kept.inventory, stale, resources)).inventory
+    assert place.asked() == ["delete configmaps config", "delete configmaps other"]
+    free = MergePatch({"metadata": {"finalizers": None}})
+    await place.others.patch(unstructured(CONFIG_MAPS), "other", place.namespace, free)
+    await kept.deleted()
 
 
 @pytest.mark.req("R-104")

@@ -268,7 +268,7 @@ async def _watched(resources: Mapping[Identity, Resource], client: Client) -> li
     for resource in dict.fromkeys(resources.values()):
         try:
             await client.mapper.resource(resource.gvk)
-            served[resource] = True
+            served[resource] = bool(resource.plural)  # without one, an APIService of the set had yet to bring the kind
         except NotServed:
             served[resource] = False
     return [place for place in places(resources) if served[place.resource]]
