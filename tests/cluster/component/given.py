@@ -106,6 +106,10 @@ class Given:
         metadata: JsonObject = {"name": name, "namespace": self.namespace}
         await self.client.apply(Secret, {"metadata": metadata, "stringData": {**values}})
 
+    async def secret_deleted(self, name: str) -> None:
+        """A Secret that somebody has deleted."""
+        await self.client.delete(metadata_of(Secret), name, self.namespace)
+
     async def config(self, name: str, namespace: str = "", **data: str) -> ConfigMap:
         """A ConfigMap of somebody else."""
         metadata: JsonObject = {"name": name, "namespace": namespace or self.namespace}
