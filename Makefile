@@ -14,6 +14,7 @@ help: ## this list
 demo: control-plane ## the local system with operators and dashboard, from nothing
 	$(BIN)/stellwerk up --samples
 	$(BIN)/stellwerk get -A
+	@$(BIN)/stellwerk why comp/reports -n stellwerk-sample || true
 
 test: control-plane ## all tests, on a real local Kubernetes
 	$(BIN)/python -m stellwerk.local check

@@ -65,7 +65,7 @@ func (t *tree) values(req *wire.Request) (common.Values, error) {
 	}
 	given, _ := floats(req.Values).(map[string]any)
 	if err := chartutil.ProcessDependencies(t.root, given); err != nil {
-		return nil, broken(t.file(chartFile), 0, "%v", err)
+		return nil, unfitting(err)
 	}
 	return topLevel(t, given, req)
 }

@@ -37,7 +37,7 @@ func TestAnErrorNamesTheFileAndThePlaceInIt(t *testing.T) {
 		{map[string]string{"templates/a.yaml": "kind: X\n"}, wire.InvalidManifest, "at/templates/a.yaml", 0, []string{"without apiVersion", "line 1 of it"}},
 		{map[string]string{"crds/a.yaml": "\nkind: X\n"}, wire.InvalidManifest, "at/crds/a.yaml", 2, []string{"without apiVersion"}},
 		{map[string]string{"values.yaml": "a: 1\nb: 2\na: 3\n"}, wire.InvalidChart, "at/values.yaml", 3, []string{"\"a\" appears twice"}},
-		{map[string]string{"values.yaml": "- a\n"}, wire.InvalidChart, "at/Chart.yaml", 0, []string{"values.yaml"}},
+		{map[string]string{"values.yaml": "- a\n"}, wire.InvalidChart, "at/values.yaml", 0, []string{"cannot unmarshal array"}},
 		{map[string]string{"Chart.yaml": "name: [\n"}, wire.InvalidChart, "at/Chart.yaml", 1, nil},
 		{map[string]string{"Chart.yaml": "apiVersion: v2\nname: a\n"}, wire.InvalidChart, "at/Chart.yaml", 0, []string{"version"}},
 		{map[string]string{"Chart.yaml": "apiVersion: v2\nname: a\nversion: 1.0.0\ntype: library\n"}, wire.InvalidChart, "at/Chart.yaml", 0, []string{"library charts are not installable"}},
@@ -235,6 +235,26 @@ func TestRecursionEnds(t *testing.T) {
 	} {
 		if got := refusalOf(t, request(template(text), ""), nil); got.Kind != wire.TemplateFailed {
 			t.Errorf("%s: %+v", name, got)
+		}
+	}
+}
+
+func TestTheValuesOfASubchartThatAreNoMappingAreNotQuoted(t *testing.T) {
+	req := request(small(map[string]string{"charts/sub/Chart.yaml": "apiVersion: v2\nname: sub\nversion: 1.0.0\n"}), "")
+	req.Values = map[string]any{"sub": "hunter2"}
+	got := refusalOf(t, req, nil)
+	expect(t, got, wire.InvalidValues, "", "the values of subchart sub are no mapping")
+	if strings.Contains(got.Message, "hunter2") {
+		t.Error(got.Message)
+	}
+}
+
+func TestATextThatTplCannotReadIsNotQuoted(t *testing.T) {
+	for _, text := range []string{"hunter2 {{ fail \"x\" }}", "hunter2 {{ if }}", "hunter2 {{ .Values.a.b }}", "{{ nothing \"hunter2\" }}"} {
+		req := request(template("a: {{ tpl .Values.text . }}"), "")
+		req.Values = map[string]any{"text": text}
+		if got := refusalOf(t, req, nil); strings.Contains(got.Message, "hunter2") || got.File != "templates/object.yaml" {
+			t.Errorf("%s: %+v", text, got)
 		}
 	}
 }

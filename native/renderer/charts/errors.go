@@ -4,6 +4,7 @@ import (
 	"errors"
 	"path"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -49,24 +50,55 @@ var (
 	givenToTpl = regexp.MustCompile(`(?:error during tpl function execution for|cannot parse template) "(?:[^"\\]|\\.)*"`)
 )
 
+// step is one place on the way from the file that was rendered to where it failed, and what was said there.
+type step struct{ name, line, column, why string }
+
 // failed is an error of Helm's engine with its place in the artifact.
 func (t *tree) failed(err error, asked *asker) *wire.Error {
 	text := givenToTpl.ReplaceAllString(err.Error(), "in a text given to tpl")
 	failure := &wire.Error{Kind: wire.TemplateFailed, Message: text}
-	if place := atPlace.FindStringSubmatch(text); place != nil {
-		t.locate(failure, place[1], place[2], place[3], place[4])
-	} else if steps := traced.FindAllStringSubmatch(text+"\n", -1); steps != nil {
-		last := steps[len(steps)-1]
-		t.locate(failure, last[1], last[2], last[3], reasonOf(last[4]))
-	} else if steps := nested.FindAllStringSubmatchIndex(text, -1); steps != nil {
-		last := steps[len(steps)-1]
-		part := nested.FindStringSubmatch(text[last[0]:last[1]])
-		t.locate(failure, part[1], part[2], part[3], text[last[1]:])
+	if steps := stepsOf(text); len(steps) > 0 {
+		t.locate(failure, steps)
 	}
 	if asked.failure != nil {
 		t.locateFailure(failure, asked.failure)
 	}
 	return failure
+}
+
+func stepsOf(text string) []step {
+	if place := atPlace.FindStringSubmatch(text); place != nil {
+		return []step{{place[1], place[2], place[3], place[4]}}
+	}
+	var steps []step
+	for _, part := range traced.FindAllStringSubmatch(text+"\n", -1) {
+		steps = append(steps, step{part[1], part[2], part[3], reasonOf(part[4])})
+	}
+	if steps != nil {
+		return steps
+	}
+	for _, place := range nested.FindAllStringSubmatchIndex(text, -1) {
+		part := nested.FindStringSubmatch(text[place[0]:place[1]])
+		steps = append(steps, step{part[1], part[2], part[3], text[place[1]:]})
+	}
+	return steps
+}
+
+// locate names the last file on the way, and what was said last: a text given to tpl lies in no file.
+func (t *tree) locate(failure *wire.Error, steps []step) {
+	places, last := t.templates(), steps[len(steps)-1]
+	for _, step := range slices.Backward(steps) {
+		if places[step.name] == "" {
+			continue
+		}
+		failure.File = places[step.name]
+		failure.Line, _ = strconv.Atoi(step.line)
+		if offset, err := strconv.Atoi(step.column); err == nil {
+			failure.Column = offset + 1 // text/template counts bytes from 0
+		}
+		failure.Message = failure.File + ":" + step.line + ": " + strings.TrimSpace(last.why)
+		return
+	}
 }
 
 // locateFailure makes the error one of the parent that did not answer, where it was asked.
@@ -88,14 +120,23 @@ func reasonOf(step string) string {
 	return strings.Join(kept, " ")
 }
 
-func (t *tree) locate(failure *wire.Error, name, line, column, why string) {
-	failure.File = t.templates()[name]
-	if failure.File == "" {
-		failure.File = path.Join(t.path, name)
+// unloadable names the file that Helm's loader could not read.
+var unloadable = regexp.MustCompile(`^cannot load (\S+): `)
+
+// notLoaded is an error of Helm's loader about one chart.
+func notLoaded(place string, err error) *wire.Error {
+	file, why := chartFile, err.Error()
+	if named := unloadable.FindStringSubmatch(why); named != nil {
+		file, why = named[1], strings.TrimPrefix(why, named[0])
 	}
-	failure.Line, _ = strconv.Atoi(line)
-	if offset, err := strconv.Atoi(column); err == nil {
-		failure.Column = offset + 1 // text/template counts bytes from 0
-	}
-	failure.Message = failure.File + ":" + line + ": " + strings.TrimSpace(why)
+	return broken(path.Join(place, file), 0, "%s", why)
+}
+
+// mismatch is how Helm says that a subchart's values are no mapping; what follows quotes them.
+var mismatch = regexp.MustCompile(`type mismatch on (\S+): (?s:.*)`)
+
+// unfitting is an error of Helm about values.
+func unfitting(err error) *wire.Error {
+	why := mismatch.ReplaceAllString(err.Error(), "the values of subchart $1 are no mapping")
+	return &wire.Error{Kind: wire.InvalidValues, Message: why}
 }

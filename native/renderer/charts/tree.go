@@ -106,7 +106,7 @@ func (t *tree) loadChart(files map[string][]byte, place string, depth int) (*cha
 	}
 	loaded, err := loader.LoadFiles(own)
 	if err != nil {
-		return nil, broken(path.Join(place, chartFile), 0, "%v", err)
+		return nil, notLoaded(place, err)
 	}
 	t.remember(loaded, place)
 	return loaded, t.addSubcharts(loaded, inner, place, depth)

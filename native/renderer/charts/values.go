@@ -69,14 +69,14 @@ func topLevel(t *tree, given map[string]any, req *wire.Request) (common.Values, 
 	const skipSchemas = true
 	top, err := util.ToRenderValuesWithSchemaValidation(t.root, given, options, capabilities(req.Cluster), skipSchemas)
 	if err != nil {
-		return nil, &wire.Error{Kind: wire.InvalidValues, Message: err.Error()}
+		return nil, unfitting(err)
 	}
 	if release, isMap := top["Release"].(map[string]any); isMap && req.Release.Service != "" {
 		release["Service"] = req.Release.Service
 	}
 	values, err := top.Table("Values")
 	if err != nil {
-		return nil, &wire.Error{Kind: wire.InvalidValues, Message: err.Error()}
+		return nil, unfitting(err)
 	}
 	return top, t.checkSchemas(t.root, values, t.path)
 }

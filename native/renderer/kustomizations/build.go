@@ -27,8 +27,11 @@ func (s *stage) build(base string) ([]objects.Object, error) {
 			return nil, err
 		}
 	}
-	if err := s.checkAliases(); err != nil {
+	if err := s.checkFiles(); err != nil {
 		return nil, err
+	}
+	if found, isPlain := s.plain(base); isPlain {
+		return found, nil
 	}
 	built, err := s.kustomize(base)
 	if err != nil {
@@ -56,12 +59,16 @@ func (s *stage) isEmpty(base string) bool {
 	return known.Unmarshal(content) == nil // a misspelt field is no empty kustomization
 }
 
-// checkAliases refuses files that kustomize would unfold without a bound.
-func (s *stage) checkAliases() error {
+// checkFiles refuses what is too large to be read, or would be once kustomize unfolds its aliases.
+func (s *stage) checkFiles() error {
 	for file, content := range s.files.files {
-		if err := nodes.CheckAliases(content); err != nil {
+		problem := nodes.CheckAliases(content)
+		if len(content) > objects.MaxText && (isYAML(file) || isKustomization(file)) {
+			problem = fmt.Errorf("is larger than %d MiB", objects.MaxText>>20)
+		}
+		if problem != nil {
 			source := s.origin(file[1:])
-			return &wire.Error{Kind: wire.LimitExceeded, Message: source + " " + err.Error(), File: source}
+			return &wire.Error{Kind: wire.LimitExceeded, Message: source + " " + problem.Error(), File: source}
 		}
 	}
 	return nil

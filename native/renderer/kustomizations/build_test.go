@@ -1,6 +1,7 @@
 package kustomizations
 
 import (
+	"errors"
 	"os"
 	"os/exec"
 	"strings"
@@ -10,6 +11,7 @@ import (
 	"sigs.k8s.io/kustomize/api/types"
 	"sigs.k8s.io/yaml"
 
+	"stellwerk/renderer/host"
 	"stellwerk/renderer/objects"
 	"stellwerk/renderer/wire"
 )
@@ -282,4 +284,17 @@ func TestASchemaOfOneTenantIsForgotten(t *testing.T) {
 	broken := tree{"kustomization.yaml": "resources: [deployment.yaml]\npatches: [{path: p.yaml}]\nopenapi: {path: s}\n", "s": "{]", "deployment.yaml": deployment, "p.yaml": patched["p.yaml"]}
 	fails(t, broken, "", "")
 	same(t, containers(patched), 2)
+}
+
+func FuzzKustomization(f *testing.F) {
+	f.Add("resources: [a.yaml]\nnamePrefix: x-\npatches: [{path: a.yaml}]\nimages: [{name: a, newTag: b}]\n", deployment)
+	f.Add("configMapGenerator: [{name: a, literals: [b=c]}]\nreplacements: [{source: {kind: X}, targets: [{select: {kind: Y}, fieldPaths: [a.b]}]}]\n", configMap("a", "x"))
+	f.Add("vars: [{name: A, objref: {kind: X, name: a}}]\ncomponents: [.]\nresources: [..]\n", "apiVersion: v1\nkind: List\nitems: [{}]\n")
+	f.Fuzz(func(t *testing.T, kustomization, resource string) {
+		_, err := Render(request("k", ""), tree{"k/kustomization.yaml": kustomization, "k/a.yaml": resource}.files(), nil, host.Uses{})
+		var known *wire.Error
+		if err != nil && !errors.As(err, &known) {
+			t.Errorf("%v", err)
+		}
+	})
 }

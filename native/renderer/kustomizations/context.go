@@ -2,6 +2,7 @@ package kustomizations
 
 import (
 	"encoding/json"
+	"sync"
 	"text/template"
 
 	"k8s.io/apimachinery/pkg/version"
@@ -20,10 +21,11 @@ type context struct {
 }
 
 func (c context) functions() template.FuncMap {
+	component := sync.OnceValue(c.component) // templates ask for it field by field
 	return template.FuncMap{
 		"namespace":         c.namespace,
 		"name":              c.name,
-		"component":         c.component,
+		"component":         component,
 		"componentDigest":   c.componentDigest,
 		"componentRevision": c.componentRevision,
 		"kubernetesVersion": c.kubernetesVersion,

@@ -58,6 +58,7 @@ func asKnown(failure *wire.Error, err error) *wire.Error {
 var (
 	// dumps are places where kustomize and its YAML library print content, which may be that of a Secret.
 	dumps = regexp.MustCompile("(?s)value: \\{.*?\\}|with config: `.*?`|!![a-z]+ `.*?`|\\[patch: \".*\"\\]|node contents:.*|" +
+		"[*]{4} Too many possible referral targets.*|" +
 		"invalid literal source .*, expected|line \\[[0-9 ]*\\] has invalid utf8 bytes.*")
 	// fileOf and lineOf find the place in what kustomize says.
 	fileOf = regexp.MustCompile(`(?:in File: |from '|path ')([^'\s]+)`)

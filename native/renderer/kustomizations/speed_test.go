@@ -29,7 +29,12 @@ func tenObjects(templated bool) tree {
 }
 
 func benchmark(b *testing.B, templated bool) {
-	files := tenObjects(templated).files()
+	benchmarkFiles(b, tenObjects(templated))
+}
+
+func benchmarkFiles(b *testing.B, artifact tree) {
+	b.Helper()
+	files := artifact.files()
 	b.ReportAllocs()
 	for b.Loop() {
 		if _, err := Render(request("", `{"label": "x"}`), files, nil, host.Uses{}); err != nil {
@@ -39,5 +44,11 @@ func benchmark(b *testing.B, templated bool) {
 	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "renders/s")
 }
 
-func BenchmarkTenObjects(b *testing.B)          { benchmark(b, false) }
+func BenchmarkTenObjects(b *testing.B) { benchmark(b, false) }
+func BenchmarkTenPlainObjects(b *testing.B) {
+	files := tenObjects(true)
+	delete(files, "kustomization.yaml")
+	benchmarkFiles(b, files)
+}
+
 func BenchmarkTenTemplatedObjects(b *testing.B) { benchmark(b, true) }

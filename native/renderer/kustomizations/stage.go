@@ -78,7 +78,11 @@ func generated(files []rendered) []byte {
 	}
 	slices.Sort(resources)
 	var text bytes.Buffer
-	text.WriteString("apiVersion: kustomize.config.k8s.io/v1beta1\nkind: Kustomization\ngeneratorOptions: {}\nresources:\n")
+	text.WriteString("apiVersion: kustomize.config.k8s.io/v1beta1\nkind: Kustomization\n")
+	if len(resources) == 0 {
+		return append(text.Bytes(), "generatorOptions: {}\n"...) // kustomize refuses one that says nothing
+	}
+	text.WriteString("resources:\n")
 	for _, resource := range resources {
 		text.WriteString("- " + quoted(resource) + "\n")
 	}

@@ -79,14 +79,22 @@ def _not_found(address: Address, error: StatusError) -> _Reading:
 
 
 def _forbidden(address: Address, verb: str, error: StatusError) -> _Reading:
-    """RBAC names the right that is missing; an escalation check of roles comes under the same code."""
-    resource, namespace = address.resource.group_resource, address.key.namespace
+    """RBAC names the right that is missing; an escalation check of roles comes under the same code.
+
+    Who lacks it need not be the operator: writes may go out in another's name.
+    """
+    resource, namespace, who = address.resource.group_resource, address.key.namespace, _who(error)
     if "attempting to grant" in error.status.message:
-        cause = f"the operator may not grant the rights in {address} that it does not have itself"
+        cause = f"{who} may not grant the rights in {address} that it does not have itself"
         return Obstacle.FORBIDDEN, cause, f"grant it those rights, or verb escalate or bind on {resource}"
     where = f"in namespace {namespace}" if namespace else "in the whole cluster"
     right = f"{_verb(verb, error)} {resource} {where}"
-    return Obstacle.FORBIDDEN, f"the operator may not {right}", f"grant verb {_verb(verb, error)} on {resource} {where}"
+    return Obstacle.FORBIDDEN, f"{who} may not {right}", f"grant verb {_verb(verb, error)} on {resource} {where}"
+
+
+def _who(error: StatusError) -> str:
+    match = re.search(r'\b[Uu]ser "([^"\s]+)"', error.status.message)
+    return f"user {match.group(1)}" if match else "the operator"
 
 
 def _verb(verb: str, error: StatusError) -> str:

@@ -50,6 +50,9 @@ def operators(name: str) -> Step:
     """The step that starts the operators, each with the rights of its own service account, or finds them running."""
 
     def run(say: Callable[[str], None]) -> Done:
+        from stellwerk.local import renderer
+
+        renderer.ensure(say)  # the Component operator starts it; a checkout may not have built it yet
         cluster = _cluster(name)
         starting = [_start_btp(cluster), _start_component(cluster)]
         for one in starting:

@@ -50,7 +50,7 @@ class KeyStock:
         """How many keys are ready or being made."""
         return len(self._made)
 
-    def close(self) -> None:
+    async def close(self) -> None:
         """Begin no further key; one that is being made ends by itself."""
         self._threads.shutdown(wait=False, cancel_futures=True)
 

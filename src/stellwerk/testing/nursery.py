@@ -158,7 +158,6 @@ def _serve() -> list[str] | None:
                 arguments: list[str] = order["arguments"]
                 return arguments
             waiting.register(os.pidfd_open(pid), selectors.EVENT_READ, pid)
-            _tell(f"born {pid}")
 
 
 def _reap(pid: int) -> None:
@@ -170,6 +169,7 @@ def _settle(parent: int, environment: Mapping[str, str], log: str) -> None:
     """In the child: a session, an environment and a log of its own."""
     os.setsid()
     _die_with(parent)
+    _tell(f"born {os.getpid()}")  # by itself, and not before it leads its own group
     os.environ.clear()
     os.environ.update(environment)
     written, nothing = os.open(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644), os.open(os.devnull, os.O_RDONLY)

@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 from tests.cluster.apply.ground import Ground
+from tests.cluster.apply.rollouts import Place, R
 
 from stellwerk.kube.client import Client
 from stellwerk.kube.config import ClusterConfig
@@ -22,3 +23,15 @@ async def ground(cluster: LocalCluster, namespace: str) -> AsyncIterator[Ground]
         ground = Ground(client, cluster, namespace, user, AuditLog(cluster))
         yield ground
         await ground.clean_up()
+
+
+@pytest.fixture
+async def place(cluster: LocalCluster, namespace: str) -> AsyncIterator[Place]:
+    """A part of the cluster in which sets with an inventory are kept, and others meddle."""
+    user = f"rollout of {namespace}"
+    config = ClusterConfig.load(cluster.kubeconfig_for(user, ["system:masters"]))
+    admin = ClusterConfig.load(cluster.kubeconfig)
+    async with Client.connect(config, field_manager=R) as client, Client.connect(admin, field_manager="x") as others:
+        place = Place(client, others, cluster, namespace, user, AuditLog(cluster))
+        yield place
+        await place.clean_up()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from base64 import b64decode, b64encode
 
+import pytest
 from cryptography import x509
 from tests.cluster.btp.given import Given
 from tests.cluster.btp.running import Running
@@ -99,6 +100,26 @@ async def test_everything_else_is_applied_while_the_keys_are_being_made(
     keys.released.set()
     await then.shows("Ready", "ReconcileSucceeded")
     await eventually(lambda: keys.ready == 2, describe="the keys of the next installation are there")
+
+
+@pytest.mark.req("R-303")
+async def test_a_pass_that_waits_for_keys_when_the_operator_is_asked_to_end_still_ends_well(
+    running: Running, given: Given, then: Then
+) -> None:
+    running.keys = keys = Withheld()
+    await given.required_secret()
+    await running.start()
+    await given.btp_operator()
+    async with asyncio.timeout(30):
+        await keys.asked.wait()
+
+    ending = asyncio.create_task(running.stop())
+    for _ in range(20):
+        await asyncio.sleep(0)  # until every part has been told
+    keys.released.set()
+    await ending
+
+    await then.exists(Deployment, "sap-btp-operator-controller-manager")
 
 
 async def test_keys_are_made_before_there_is_anything_to_install(running: Running) -> None:

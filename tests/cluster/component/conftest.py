@@ -57,9 +57,11 @@ async def artifacts() -> AsyncIterator[ArtifactServer]:
 
 
 @pytest.fixture
-def given(admin: Client, artifacts: ArtifactServer, home: str) -> Given:
+async def given(admin: Client, artifacts: ArtifactServer, home: str) -> AsyncIterator[Given]:
     """Makes facts true."""
-    return Given(admin, artifacts, home)
+    given = Given(admin, artifacts, home)
+    yield given
+    await given.tidy()
 
 
 @pytest.fixture

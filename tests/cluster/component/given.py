@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
 from tests.cluster.component.manifests import GATE
 
 from stellwerk.api import flux
-from stellwerk.api.core import ConfigMap, Secret
+from stellwerk.api.core import ConfigMap, Namespace, Secret
 from stellwerk.kube.client import Client
 from stellwerk.kube.model import JsonObject, View, metadata_of
 from stellwerk.kube.patch import MergePatch
@@ -32,6 +33,8 @@ class Given:
     client: Client
     server: ArtifactServer
     namespace: str
+    namespaces: list[str] = field(default_factory=list)
+    """Those that the test has besides."""
 
     async def source(
         self, files: Mapping[str, str | bytes], name: str = "source", *, revision: str = "", ready: bool = True
@@ -71,6 +74,11 @@ class Given:
         status: JsonObject = {"status": {"conditions": [condition], "artifact": found}}
         await self.client.patch(metadata_of(kind), name, self.namespace, MergePatch(status), subresource="status")
 
+    async def source_says(self, status: JsonObject, name: str = "source") -> None:
+        """A GitRepository whose status is another one."""
+        target = metadata_of(flux.GitRepository)
+        await self.client.patch(target, name, self.namespace, MergePatch({"status": status}), subresource="status")
+
     async def component(self, name: str = "comp", source: str = "source", **spec: Any) -> Component:
         """A Component of a GitRepository; further fields of its spec as the manifest spells them."""
         wanted: JsonObject = {"sourceRef": {"fluxGitRepository": {"name": source}}, **spec}
@@ -98,10 +106,45 @@ class Given:
         metadata: JsonObject = {"name": name, "namespace": self.namespace}
         await self.client.apply(Secret, {"metadata": metadata, "stringData": {**values}})
 
+    async def secret_deleted(self, name: str) -> None:
+        """A Secret that somebody has deleted."""
+        await self.client.delete(metadata_of(Secret), name, self.namespace)
+
     async def config(self, name: str, namespace: str = "", **data: str) -> ConfigMap:
         """A ConfigMap of somebody else."""
         metadata: JsonObject = {"name": name, "namespace": namespace or self.namespace}
         return await self.client.apply(ConfigMap, {"metadata": metadata, "data": {**data}})
+
+    def a_namespace_to_be_made(self) -> str:
+        """The name of a namespace that does not exist, and will not after the test."""
+        name = f"made-{secrets.token_hex(5)}"
+        self.namespaces.append(name)
+        return name
+
+    async def a_namespace(self, name: str = "") -> str:
+        """A further namespace, until the end of the test."""
+        name = name or self.a_namespace_to_be_made()
+        await self.client.apply(Namespace, {"metadata": {"name": name}})
+        return name
+
+    async def tidy(self) -> None:
+        """Take the further namespaces away; nobody waits for their end."""
+        for name in self.namespaces:
+            await self.client.delete(metadata_of(Namespace), name)
+
+    async def written_by(self, manager: str, name: str, **data: str) -> None:
+        """Keys of a ConfigMap that somebody else has written."""
+        patch = MergePatch({"data": {**data}})
+        await self.client.patch(metadata_of(ConfigMap), name, self.namespace, patch, field_manager=manager)
+
+    async def finalizers(self, name: str, *finalizers: str) -> None:
+        """A ConfigMap with these finalizers and no others."""
+        patch = MergePatch({"metadata": {"finalizers": [*finalizers]}})
+        await self.client.patch(metadata_of(ConfigMap), name, self.namespace, patch)
+
+    async def config_deleted(self, name: str) -> None:
+        """A ConfigMap that somebody has deleted."""
+        await self.client.delete(metadata_of(ConfigMap), name, self.namespace)
 
     async def deleted(self, name: str = "comp") -> None:
         """A Component that somebody asked to go."""

@@ -49,8 +49,13 @@ def manifest(
 
 def config(name: str, value: str = "", *, namespace: str = "", **asked: str) -> str:
     """A ConfigMap that asks something of the operator."""
-    data: JsonObject = {"data": {"value": value}}
-    return manifest("ConfigMap", name, data, namespace=namespace, annotations=policies(**asked))
+    return config_of(name, {"value": value}, namespace=namespace, **asked)
+
+
+def config_of(name: str, data: Mapping[str, str], *, namespace: str = "", **asked: str) -> str:
+    """A ConfigMap with several values."""
+    content: JsonObject = {"data": {**data}}
+    return manifest("ConfigMap", name, content, namespace=namespace, annotations=policies(**asked))
 
 
 def gate(name: str, **asked: str) -> str:
@@ -67,6 +72,15 @@ def job(name: str, *, fate: str = "", annotations: Mapping[str, str] | None = No
     }
     spec: JsonObject = {"spec": {"backoffLimit": 0, "template": template}}
     return manifest("Job", name, spec, api_version="batch/v1", annotations={**policies(**asked), **(annotations or {})})
+
+
+def deployment(name: str, *, fate: str = "", **asked: str) -> str:
+    """A Deployment of one pod, available within a second unless the fate of its pod is another."""
+    labels: JsonObject = {"app": name}
+    metadata: JsonObject = {"labels": labels, "annotations": {FATE: fate} if fate else {}}
+    template: JsonObject = {"metadata": metadata, "spec": {"containers": _CONTAINERS}}
+    spec: JsonObject = {"spec": {"replicas": 1, "selector": {"matchLabels": labels}, "template": template}}
+    return manifest("Deployment", name, spec, api_version="apps/v1", annotations=policies(**asked))
 
 
 def definition(group: str, kind: str, **asked: str) -> str:

@@ -9,15 +9,18 @@ from datetime import timedelta
 from ipaddress import ip_network
 from pathlib import Path
 
+from tests.cluster.component.hurried import HurriedClock
+
 from stellwerk.kube.client import Client
 from stellwerk.kube.config import ClusterConfig
 from stellwerk.operators.component import assembled
-from stellwerk.operators.component.api import RECONCILER
+from stellwerk.operators.component.api import CONTROLLER, RECONCILER
 from stellwerk.operators.component.assembled import ComponentOperator
 from stellwerk.operators.component.settings import Settings
 from stellwerk.render.binary import renderer_path
 from stellwerk.render.downloads import Downloads
 from stellwerk.render.renderer import Renderer
+from stellwerk.render.worker import Bounds
 from stellwerk.runtime.events import Recorder
 from stellwerk.runtime.manager import Manager
 from stellwerk.testing.eventually import eventually
@@ -28,9 +31,12 @@ LOOPBACK = Settings(egress_allow_networks=(ip_network("127.0.0.0/8"),), http_rep
 
 @dataclass
 class Running:
-    """Starts and stops the operator."""
+    """Starts and stops the operator. What it waits for, `clock` may skip."""
 
     kubeconfig: Path
+    bounds: Bounds = field(default_factory=Bounds)
+    """What one rendering may take."""
+    clock: HurriedClock = field(default_factory=HurriedClock)
     _task: asyncio.Task[None] | None = None
     _parts: tuple[Manager, ComponentOperator] | None = None
     _closing: list[Callable[[], object]] = field(default_factory=list)
@@ -39,10 +45,10 @@ class Running:
         """Start, and return when it leads and its caches are full."""
         chosen = replace(settings, **changes)  # type: ignore[arg-type]
         client = Client.connect(ClusterConfig.load(self.kubeconfig), field_manager=RECONCILER, user_agent=RECONCILER)
-        manager = Manager(client)
+        manager = Manager(client, clock=self.clock)
         recorder = Recorder(client, clock=manager.clock, component=RECONCILER, instance="test")
         manager.add_server("events", recorder)
-        downloads, renderer = Downloads(), Renderer(renderer_path)
+        downloads, renderer = Downloads(), Renderer(renderer_path, bounds=self.bounds)
         self._closing = [client.close, downloads.close, renderer.close]
         operator = assembled.install(
             manager,
@@ -82,6 +88,25 @@ class Running:
         """Return when there is nothing to do until a change or the clock."""
         queue = self.operator.controller.queue
         await eventually(lambda: not len(queue) and not queue.running, within=30, describe="the controller rests")
+
+    async def waits(self, **duration: float) -> None:
+        """Let time pass, as `waits(minutes=5)`. Only when the controller rests: no pass measures a span across it."""
+        await self.rests()
+        await self.clock.skip(**duration)
+
+    @property
+    def passes(self) -> float:
+        """How many passes there have been on all Components."""
+        samples = (sample for family in self.manager.metrics.registry.collect() for sample in family.samples)
+        return sum(
+            sample.value
+            for sample in samples
+            if sample.name == "controller_runtime_reconcile_total" and sample.labels["controller"] == CONTROLLER
+        )
+
+    async def passed(self, before: float, within: float = 10.0) -> None:
+        """Return after at least one more pass than `before`."""
+        await eventually(lambda: self.passes > before, within=within, describe=f"a pass after the {before:g}th")
 
     def _leads(self) -> bool:
         if self._task is not None and self._task.done():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.cluster.component.given import Given
@@ -27,7 +28,7 @@ def text(name: str) -> str:
     return (ENCRYPTED / name).read_text()
 
 
-def asking(secret: str, path: str, provider: str = "sops") -> dict[str, object]:
+def asking(secret: str, path: str, provider: str = "sops") -> dict[str, Any]:
     """The spec of a Component whose files are decrypted."""
     return {"decryption": {"provider": provider, "secretRef": {"name": secret}}, "path": path}
 

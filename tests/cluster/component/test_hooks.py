@@ -95,9 +95,9 @@ UNUSABLE = {
 
 async def test_hooks_that_cannot_be_kept_are_named(given: Given, running: Running, then: Then) -> None:
     files: dict[str, str] = {}
-    for case, (annotations, _) in UNUSABLE.items():
+    for case, (asked, _) in UNUSABLE.items():
         files |= {f"{case}/{name}": text for name, text in CHART.items()}
-        files[f"{case}/templates/hook.yaml"] = job("hooked", annotations=annotations)
+        files[f"{case}/templates/hook.yaml"] = job("hooked", annotations=asked)
         files[f"{case}/templates/config.yaml"] = config(f"beside-{case}")
     await given.source(files)
     await running.start()

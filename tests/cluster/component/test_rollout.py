@@ -46,6 +46,24 @@ async def test_a_new_revision_is_rolled_out_and_what_it_no_longer_has_goes(
     assert not await then.exists(ConfigMap, "two")
 
 
+async def test_a_component_is_not_ready_between_a_new_revision_and_its_end(
+    given: Given, running: Running, then: Then
+) -> None:
+    await given.source({"one.yaml": config_map("one")}, revision="r1")
+    await running.start()
+    await given.component()
+    first = await then.ready(revision="r1")
+    await given.source({"one.yaml": config_map("one", a="c")}, revision="r2")
+    second = await then.ready(revision="r2")
+    await given.source({"one.yaml": config_map("one", a="c")}, revision="r3")
+    third = await then.ready(revision="r3")
+    await given.annotated(poke="1")
+    await then.turned("Ready", times=4)
+    assert then.reasons() == ["FirstSeen", "Processing", "Ready", *["Restarting", "Ready"] * 3]
+    assert [first.status.revision, second.status.revision, third.status.revision] == [1, 2, 3]
+    assert (await then.ready()).status.revision == 4
+
+
 async def test_a_deleted_component_takes_its_objects_with_it(given: Given, running: Running, then: Then) -> None:
     await given.source({"one.yaml": config_map("one")})
     await running.start()

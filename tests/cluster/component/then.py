@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from http import HTTPStatus
 
 from stellwerk.api.core import ConfigMap
+from stellwerk.api.events import Event
 from stellwerk.kube.client import Client
 from stellwerk.kube.model import Kind, Unstructured, View, metadata_of
 from stellwerk.kube.names import ObjectKey
@@ -156,6 +157,30 @@ class Then:
         found = await self.client.find(metadata_of(Component), name, self.namespace)
         return found.metadata.generation if found is not None else 0
 
+    async def phases(self, expected: Mapping[str, str], name: str = "comp") -> Component:
+        """The inventory comes to hold objects of these names, and no others, in these phases."""
+
+        def found() -> dict[str, str]:
+            component = self.diary.latest.get(name)
+            return {item.name: item.phase for item in component.status.inventory} if component is not None else {}
+
+        await self.diary.until(
+            lambda: found() == expected, lambda: f"{name} has {found()}:\n{self.told(name)}", PATIENCE_SECONDS
+        )
+        return self.diary.latest[name]
+
+    async def turned(
+        self, reason: str, name: str = "comp", *, times: int = 1, within: float = PATIENCE_SECONDS
+    ) -> Component:
+        """The Component has turned to this reason so many times, and shows it now."""
+
+        def holds() -> bool:
+            found = self.reasons(name)
+            return found[-1:] == [reason] and found.count(reason) >= times
+
+        await self.diary.until(holds, lambda: f"{name} did not turn {reason} {times} times:\n{self.told(name)}", within)
+        return self.diary.latest[name]
+
     async def gone(self, name: str = "comp", within: float = PATIENCE_SECONDS) -> None:
         """The Component is gone."""
         await self.diary.until(
@@ -177,6 +202,39 @@ class Then:
     async def config(self, name: str, namespace: str = "") -> ConfigMap:
         """A ConfigMap that exists."""
         return await self.client.get(ConfigMap, name, namespace or self.namespace)
+
+    async def config_holds(self, name: str, data: Mapping[str, str]) -> None:
+        """A ConfigMap comes to hold this."""
+
+        async def holds() -> bool:
+            found = await self.client.find(ConfigMap, name, self.namespace)
+            assert found is not None, "it does not exist"
+            assert found.data == data
+            return True
+
+        await eventually(holds, within=PATIENCE_SECONDS, describe=f"ConfigMap {name} holds {dict(data)}")
+
+    async def config_is_another(self, name: str, uid: str) -> ConfigMap:
+        """A ConfigMap comes to exist that is not the one with this uid."""
+
+        async def found() -> ConfigMap | None:
+            one = await self.client.find(ConfigMap, name, self.namespace)
+            return one if one is not None and one.metadata.uid != uid else None
+
+        one = await eventually(found, within=PATIENCE_SECONDS, describe=f"another ConfigMap {name}")
+        assert one is not None
+        return one
+
+    async def event(self, reason: str, *, about: str, saying: str = "") -> None:
+        """An Event comes."""
+
+        async def came() -> bool:
+            events = (await self.client.list(Event, self.namespace)).items
+            return any(
+                one.reason == reason and one.regarding.name == about and saying in (one.note or "") for one in events
+            )
+
+        await eventually(came, within=PATIENCE_SECONDS, describe=f"Event {reason} about {about} {saying!r}")
 
     async def exists(self, kind: type[Kind], name: str, namespace: str | None = None) -> bool:
         """Whether an object is there, and not on its way out."""

@@ -32,7 +32,7 @@ TABLE: list[tuple[Address, str, ApiError, Obstacle, str]] = [
             403, 'deployments.apps "app" is forbidden: User "x" cannot patch resource "deployments" in API group "apps"'
         ),
         Obstacle.FORBIDDEN,
-        "cannot apply Deployment kyma-system/app: the operator may not patch deployments.apps in namespace kyma-system "
+        "cannot apply Deployment kyma-system/app: user x may not patch deployments.apps in namespace kyma-system "
         "(grant verb patch on deployments.apps in namespace kyma-system)",
     ),
     (
@@ -40,7 +40,7 @@ TABLE: list[tuple[Address, str, ApiError, Obstacle, str]] = [
         "apply",
         said(403, 'User "x" cannot create resource "deployments"'),
         Obstacle.FORBIDDEN,
-        "cannot apply Deployment kyma-system/app: the operator may not create deployments.apps",
+        "cannot apply Deployment kyma-system/app: user x may not create deployments.apps",
     ),
     (
         ROLE,
@@ -54,7 +54,7 @@ TABLE: list[tuple[Address, str, ApiError, Obstacle, str]] = [
         "apply",
         said(403, 'clusterroles "r" is forbidden: user "x" is attempting to grant RBAC permissions not currently held'),
         Obstacle.FORBIDDEN,
-        "cannot apply ClusterRole r: the operator may not grant the rights in ClusterRole r that it does not have",
+        "cannot apply ClusterRole r: user x may not grant the rights in ClusterRole r that it does not have",
     ),
     (
         DEPLOYMENT,

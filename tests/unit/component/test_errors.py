@@ -10,7 +10,7 @@ from stellwerk.kube.names import ObjectKey
 from stellwerk.operators.component import errors
 from stellwerk.operators.component.api_status import State
 from stellwerk.operators.component.reasons import Cause, Reason
-from stellwerk.render.errors import InvalidValues, PathNotFound, RenderError, WrongDigest
+from stellwerk.render.errors import BadArchive, InvalidValues, PathNotFound, RenderError, RendererTimeout, WrongDigest
 from stellwerk.runtime.contract import Retry
 
 KEY = ObjectKey("shop", "web")
@@ -43,6 +43,14 @@ def test_what_only_an_edit_can_help_is_an_error_that_waits_for_a_change() -> Non
         assert failure.retry is Retry.WHEN_CHANGED
         assert failure.saying().effective_state is State.Error
         assert failure.saying().is_stalled
+
+
+@pytest.mark.req("R-404")
+def test_what_may_have_exhausted_its_budget_is_not_tried_again_at_once() -> None:
+    costly = (BadArchive("it unpacks to more than 1000 times its size"), RendererTimeout(10.0))
+
+    assert [errors.failure_of(error).retry_after_seconds for error in costly] == [60.0, 60.0]
+    assert errors.failure_of(WrongDigest("other content")).retry_after_seconds is None
 
 
 def test_after_the_timeout_the_reason_is_timeout_in_either_state() -> None:

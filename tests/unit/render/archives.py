@@ -77,7 +77,7 @@ def zip_with_mode(name: str, mode: int, content: bytes, others: Mapping[str, byt
 
 PACKERS: Mapping[str, Callable[[Mapping[str, bytes]], bytes]] = {
     "tar": tar_of,
-    "tar.gz": lambda tree: gzip.compress(tar_of(tree)),
+    "tar.gz": lambda tree: gzip.compress(tar_of(tree), mtime=0),
     "tar.bz2": lambda tree: bz2.compress(tar_of(tree)),
     "tar.gz in two parts": lambda tree: gzip.compress(tar_of(tree)[:700]) + gzip.compress(tar_of(tree)[700:]),
     "tar.bz2 in two parts": lambda tree: bz2.compress(tar_of(tree)[:700]) + bz2.compress(tar_of(tree)[700:]),

@@ -82,7 +82,7 @@ def test_a_single_manifest_may_be_packed() -> None:
         (b"", "", "neither tar"),
         (b"\xff\xfe", "x.yaml", "no UTF-8"),
         (b"a\0b", "x.yaml", "zero bytes"),
-        (gzip.compress(b"hello"), "x.tar.gz", "neither tar nor named as YAML"),
+        (gzip.compress(b"hello", mtime=0), "x.tar.gz", "neither tar nor named as YAML"),
         (b"\xfd7zXZ\0rest", "x.tar.xz", "neither tar"),
     ],
 )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import AsyncIterator
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
@@ -13,10 +13,10 @@ from stellwerk.testing.eventually import eventually
 
 
 @pytest.fixture
-def stock() -> Iterator[KeyStock]:
+async def stock() -> AsyncIterator[KeyStock]:
     stock = KeyStock()
     yield stock
-    stock.close()
+    await stock.close()
 
 
 async def test_keys_are_made_ahead_and_replaced_when_taken(stock: KeyStock) -> None:

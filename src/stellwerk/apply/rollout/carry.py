@@ -18,14 +18,23 @@ from typing import cast
 
 from stellwerk.apply import edit, ownership
 from stellwerk.apply.desired import Address, Desired
-from stellwerk.apply.errors import Failure
+from stellwerk.apply.errors import Failure, Obstacle
 from stellwerk.apply.failures import failure_of
 from stellwerk.apply.plan import Confirmation, Live, confirm
 from stellwerk.apply.rollout.actions import Action, Create, LookUp, Release, Remove, Update
 from stellwerk.apply.rollout.policy import UpdatePolicy
 from stellwerk.apply.rollout.prepare import is_definition
 from stellwerk.kube.client import Client, Deletion
-from stellwerk.kube.errors import ApiError, Conflict, Invalid, NotFound, NotServed, StatusError
+from stellwerk.kube.errors import (
+    ApiError,
+    BadRequest,
+    Conflict,
+    Invalid,
+    NotFound,
+    NotServed,
+    StatusError,
+    Unreachable,
+)
 from stellwerk.kube.model import JsonObject, JsonValue, View, decode_json, dig, metadata_of, unstructured
 from stellwerk.kube.patch import JsonPatch, MergePatch, replace, test
 
@@ -42,7 +51,7 @@ class Carried:
     live: Live | None
     """The object as the server answered; None where it is gone."""
     done: bool = True
-    """Otherwise nothing was done: the object is not as it was seen, and `live` is how it is."""
+    """Otherwise nothing was done: the object is not as it was seen. `live` is how it is, as far as that is known."""
     confirmation: Confirmation | None = None
     stays: bool = False
     """Whether an object that we asked the server to delete is held for a while. It did not say what it looks like."""
@@ -83,6 +92,8 @@ class Carrier:
             if isinstance(action, Remove | Release | LookUp):
                 return Carried(action, None)  # the kind is gone, and all its objects with it
             return failure_of(action.address, verb, error)
+        except _OutdatedView as error:
+            return Failure(action.address.ref, verb, Obstacle.OUTAGE, str(error), "", Unreachable(str(error)))
         except _NotAsSeen:
             pass
         except ApiError as error:
@@ -208,7 +219,24 @@ class Carrier:
     # Reading
 
     async def _look_up(self, action: LookUp) -> Carried:
-        return Carried(action, await self._read(action.address))
+        """Whether the object is gone. An API server may show an older view, so its no is asked for once more by way of
+        a write, which is always about the present: a deletion that is only rehearsed."""
+        try:
+            found = await self._read(action.address)
+        except NotServed:
+            found = None
+        if found is None and await self._is_there(action.address):
+            raise _OutdatedView
+        return Carried(action, found)
+
+    async def _is_there(self, address: Address) -> bool:
+        key = address.key
+        try:
+            return bool(await self.client.delete(metadata_of(address.resource), key.name, key.namespace, dry_run=True))
+        except NotServed:
+            return False  # the kind is gone, and all its objects with it
+        except BadRequest:
+            return False  # some webhook refuses rehearsals; then the reading has to do
 
     async def _read(self, address: Address) -> Live | None:
         return await self.client.find(_view(address), address.key.name, address.key.namespace)
@@ -221,6 +249,13 @@ class Carrier:
 
 class _NotAsSeen(Exception):
     """The object is not in the state that was seen."""
+
+
+class _OutdatedView(Exception):
+    """The API server does not show an object that it has."""
+
+    def __init__(self) -> None:
+        super().__init__("the API server shows an outdated view of the cluster")
 
 
 def _view(address: Address) -> View[Live]:

@@ -10,55 +10,37 @@ done its work is deleted, the inventory has to be saved.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, MutableMapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
-import msgspec
-
 from stellwerk.apply.desired import Address
 from stellwerk.apply.errors import Failure, Obstacle
-from stellwerk.apply.plan import Confirmation, Live
 from stellwerk.apply.rollout import departures, register, waves
 from stellwerk.apply.rollout.actions import Action, LookUp, Release, Remove, Update
 from stellwerk.apply.rollout.carry import Carried, Carrier
 from stellwerk.apply.rollout.decide import drifted
 from stellwerk.apply.rollout.existing import Owned, existing
 from stellwerk.apply.rollout.inventory import Entry, Identity, Inventory
+from stellwerk.apply.rollout.memory import Memory as Memory
+from stellwerk.apply.rollout.memory import Sight
+from stellwerk.apply.rollout.namespaces import Namespaces
 from stellwerk.apply.rollout.owner import Owner
 from stellwerk.apply.rollout.policy import MissingNamespacesPolicy, Policies
-from stellwerk.apply.rollout.prepare import NAMESPACE, Wanted, is_definition
+from stellwerk.apply.rollout.prepare import Wanted, is_definition
 from stellwerk.apply.rollout.scene import Habits, Scene, Seen
 from stellwerk.apply.rollout.stage import Stage, Unready
 from stellwerk.apply.rollout.usage import Usage
 from stellwerk.apply.together import together
 from stellwerk.kube.client import Client
-from stellwerk.kube.errors import AlreadyExists, Conflict, Status
+from stellwerk.kube.errors import Conflict, Status
 from stellwerk.kube.meta import kubernetes_time
-from stellwerk.kube.model import JsonObject, PartialObjectMetadata, Unstructured, metadata_of
 from stellwerk.kube.names import ObjectRef, Resource
 
-_NAMESPACES = Resource("", "v1", "Namespace", "namespaces", namespaced=False)
 _STAGES_PER_OBJECT = 10
 """More than any way through a set takes: a wave of its own, created, purged, completed."""
 _SURPRISES = 4
 """How often in one pass an object may be otherwise than it was just seen."""
-
-
-@dataclass(slots=True)
-class Memory:
-    """What a process remembers of a set from pass to pass. Losing it costs a few requests and nothing else."""
-
-    confirmations: dict[Address, Confirmation] = field(default_factory=dict)
-    removed: dict[Identity, str] = field(default_factory=dict)
-    """Objects that we asked the server to delete, by uid: when a cache that has shown them shows them no more, they are
-    gone."""
-
-    def forget(self, identity: Identity, address: Address | None) -> None:
-        """The object is no longer part of the set."""
-        self.removed.pop(identity, None)
-        if address is not None:
-            self.confirmations.pop(address, None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,9 +95,10 @@ class Rollout:
         registered = register.register(wanted, inventory, found, self.owner)
         if registered.must_be_saved:
             return Progress(registered.inventory, must_be_saved=True)
-        namespaces = _Namespaces(self, wanted)
-        await namespaces.create_known_missing()
-        pass_ = _Pass(self, dict(seen), resources, namespaces)
+        makes_namespaces = self.policies.missing_namespaces is MissingNamespacesPolicy.CREATE
+        namespaces = Namespaces(self.client, self.owner.prefix, wanted if makes_namespaces else ())
+        await namespaces.make_missing(self.namespace_exists)
+        pass_ = _Pass(self, self._sight(seen, resources), resources, namespaces)
         progress = await pass_.run(
             registered.inventory, lambda inventory, scene: waves.next_stage(wanted, inventory, scene)
         )
@@ -127,62 +110,23 @@ class Rollout:
         self, inventory: Inventory, seen: Mapping[Identity, Seen], resources: Mapping[Identity, Resource]
     ) -> Progress:
         """Take the whole set away, as far as it goes now. Whether it may go at all is `Usage.obstacle`'s to say."""
-        return await _Pass(self, dict(seen), resources, _Namespaces(self, ())).run(inventory, departures.of_set)
+        namespaces = Namespaces(self.client, self.owner.prefix, ())
+        return await _Pass(self, self._sight(seen, resources), resources, namespaces).run(inventory, departures.of_set)
 
-
-class _Namespaces:
-    """Namespaces that objects need and that are not objects themselves. They belong to nobody, and stay."""
-
-    def __init__(self, rollout: Rollout, wanted: Sequence[Wanted]) -> None:
-        self._rollout = rollout
-        self._made: set[str] = set()
-        self._missing: frozenset[str] = frozenset()
-        if rollout.policies.missing_namespaces is MissingNamespacesPolicy.CREATE:
-            own = {one.address.key.name for one in wanted if (one.identity.group, one.identity.kind) == NAMESPACE}
-            self._missing = frozenset({one.address.key.namespace for one in wanted} - own - {""})
-
-    async def create_known_missing(self) -> None:
-        """Make those that a cache says are missing. Where there is no cache, the first object's refusal tells."""
-        await together(
-            [name for name in sorted(self._missing) if self._rollout.namespace_exists(name) is False], self._create
-        )
-
-    async def mend(self, failures: Sequence[Failure]) -> list[Failure]:
-        """Make the namespaces that objects were refused for, each once. Returns what was something else."""
-        lacking = {each.ref.key.namespace for each in failures if each.obstacle is Obstacle.NAMESPACE_MISSING}
-        made = (lacking & self._missing) - self._made
-        await together(sorted(made), self._create)
-        return [
-            each
-            for each in failures
-            if each.obstacle is not Obstacle.NAMESPACE_MISSING or each.ref.key.namespace not in made
-        ]
-
-    async def _create(self, name: str) -> None:
-        body: JsonObject = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
-        self._made.add(name)
-        try:
-            await self._rollout.client.create(metadata_of(_NAMESPACES), body, field_manager=self._rollout.owner.prefix)
-        except AlreadyExists:
-            return
+    def _sight(self, seen: Mapping[Identity, Seen], resources: Mapping[Identity, Resource]) -> Sight:
+        return Sight(seen, resources, self.memory, now=self.now, clock=self.clock)
 
 
 class _Pass:
-    """The loop over the stages of one pass, and what it learns on the way."""
+    """The loop over the stages of one pass."""
 
     def __init__(
-        self,
-        rollout: Rollout,
-        seen: MutableMapping[Identity, Seen],
-        resources: Mapping[Identity, Resource],
-        namespaces: _Namespaces,
+        self, rollout: Rollout, sight: Sight, resources: Mapping[Identity, Resource], namespaces: Namespaces
     ) -> None:
         self._rollout = rollout
-        self._memory = rollout.memory
-        self._seen = seen
+        self._sight = sight
         self._resources = resources
         self._namespaces = namespaces
-        self._absent = {identity for identity in rollout.memory.removed if identity not in seen}
         self._in_use: dict[Identity, str] = {}
         self._asked: set[Identity] = set()
         self._carried: list[Carried] = []
@@ -201,11 +145,11 @@ class _Pass:
             owner=rollout.owner,
             policies=rollout.policies,
             habits=rollout.habits,
-            seen=self._seen,
+            seen=self._sight.seen,
             resources=self._resources,
-            absent=self._absent,
+            absent=self._sight.absent,
             in_use=self._in_use,
-            confirmations=self._memory.confirmations,
+            confirmations=rollout.memory.confirmations,
             now=rollout.now,
             clock=rollout.clock,
         )
@@ -216,7 +160,7 @@ class _Pass:
             stage = decide(inventory, self.scene())
             if await self._asks_for_usage(inventory, stage.actions):
                 continue
-            self._forget(inventory, stage.inventory)
+            self._sight.forget(inventory, stage.inventory)
             inventory = stage.inventory
             if stage.refused or stage.must_be_saved or stage.done or not (stage.groups or stage.again):
                 return self._progress(inventory, stage, [foreign(each) for each in stage.refused])
@@ -262,51 +206,17 @@ class _Pass:
                 return inventory, await self._namespaces.mend(failures)
         return inventory, []
 
-    # Learning from answers
-
     def _learn(self, inventory: Inventory, carried: Iterable[Carried]) -> Inventory:
         known = inventory.by_identity()
         changes: dict[Identity, Entry | None] = {}
         for each in carried:
             identity = Identity.of(each.address.ref)
-            self._see(identity, each)
+            self._sight.learn(identity, each)
             if each.done and not isinstance(each.action, LookUp):
                 self._carried.append(each)
             if each.confirmation is not None:
-                self._confirm(each.address, each.confirmation)
                 changes[identity] = replace(known[identity], last_applied_at=kubernetes_time(self._rollout.now))
         return inventory.changed(changes)
-
-    def _see(self, identity: Identity, each: Carried) -> None:
-        live = each.live
-        if each.stays and isinstance(each.action, Remove):
-            self._memory.removed[identity] = each.action.uid
-            live = _terminating(self._seen[identity].live, self._rollout.now)
-        if live is None:
-            self._seen.pop(identity, None)
-            self._absent.add(identity)
-            self._memory.removed.pop(identity, None)
-            return
-        self._seen[identity] = Seen(each.address, live)
-        self._absent.discard(identity)
-        if not live.metadata.is_terminating:
-            self._memory.removed.pop(identity, None)
-
-    def _confirm(self, address: Address, confirmation: Confirmation) -> None:
-        """Remember it. When we last restored the object is not forgotten with what we then made of it."""
-        before = self._memory.confirmations.get(address)
-        restored_at = confirmation.restored_at or (before.restored_at if before is not None else None)
-        self._memory.confirmations[address] = replace(confirmation, restored_at=restored_at)
-
-    def _forget(self, before: Inventory, after: Inventory) -> None:
-        """What has left the set: nothing that is remembered of it may be held against a successor."""
-        if len(before) == len(after):
-            return
-        kept = {entry.identity for entry in after}
-        for entry in before:
-            if entry.identity not in kept:
-                resource = self._resources.get(entry.identity)
-                self._memory.forget(entry.identity, Address(resource, entry.key) if resource is not None else None)
 
     def _fight(self, each: Carried) -> Failure | None:
         """An object that is never as we just saw it is left for the next pass."""
@@ -314,14 +224,6 @@ class _Pass:
             return None
         times = self._surprises[each.address] = self._surprises.get(each.address, 0) + 1
         return changing(each.address.ref) if times > _SURPRISES else None
-
-
-def _terminating(live: Live, now: datetime) -> Live:
-    """An object as it looks when it is being deleted, and as far as it is known."""
-    metadata = msgspec.structs.replace(live.metadata, deletion_timestamp=live.metadata.deletion_timestamp or now)
-    if isinstance(live, Unstructured):
-        return Unstructured(live.body, metadata)
-    return PartialObjectMetadata(metadata=metadata)
 
 
 def changing(ref: ObjectRef) -> Failure:

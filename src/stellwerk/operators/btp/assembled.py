@@ -27,6 +27,7 @@ from stellwerk.runtime.informer import Delta
 from stellwerk.runtime.keys import KeyStock
 from stellwerk.runtime.manager import Manager
 from stellwerk.runtime.status import StatusWriter
+from stellwerk.runtime.tasks import Closing
 
 CONTROLLER = "btpoperator"
 IMAGE_VARIABLE = "SAP_BTP_SERVICE_OPERATOR"
@@ -83,6 +84,7 @@ def install(
     secrets = SecretReader(manager.client)
     observer = Observer(seen, secrets, lambda: tunables.settings, manager.clock, set())
     keys = keys or KeyStock()
+    manager.add_server("keys", Closing(keys.close))  # after the last pass: one that is under way may take a key
     webhooks = Webhooks(observer, lambda: tunables.settings, manager.clock, metrics.regenerated, keys)
     reconciler = _reconciler(manager, observer, tunables, environment, webhooks)
     controller = Controller(

@@ -134,25 +134,19 @@ class Webhooks:
 
 
 class Foresight:
-    """Begins keys as soon as we lead, for a manager: its caches are full by then."""
+    """Begins keys as soon as we lead, for a manager: its caches are full by then. Whoever made the stock closes it."""
 
     name = "webhook-keys"
 
     def __init__(self, webhooks: Webhooks) -> None:
         self._webhooks = webhooks
-        self._stopping = asyncio.Event()
 
     async def run(self) -> None:
-        """Begin what will be needed, and wait for the end."""
+        """Begin what will be needed."""
         self._webhooks.foresee()
-        try:
-            await self._stopping.wait()
-        finally:
-            self._webhooks.keys.close()
 
     def stop(self) -> None:
-        """End."""
-        self._stopping.set()
+        """There is nothing to stop."""
 
 
 @lru_cache(maxsize=4)

@@ -19,6 +19,7 @@ from stellwerk.apply.rollout.inventory import Identity, Inventory
 from stellwerk.apply.rollout.owner import Owner
 from stellwerk.apply.rollout.policy import Policies
 from stellwerk.apply.rollout.prepare import Wanted, prepared
+from stellwerk.apply.rollout.register import newcomers
 from stellwerk.apply.rollout.rollout import Memory, Progress, Rollout
 from stellwerk.apply.rollout.scene import Habits
 from stellwerk.apply.rollout.usage import Usage
@@ -57,7 +58,8 @@ class Content:
     artifact: Artifact
     resolved: Resolved = field(repr=False)
     digest: str
-    is_new: bool
+    is_restart: bool = False
+    """Whether it replaces another one, from this pass on."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -79,7 +81,11 @@ class Deployer:
     async def apply(
         self, component: Component, status: ComponentStatus, content: Content, files: Files, target: Target
     ) -> Progress:
-        """Bring the objects towards what is asked for. Raises RenderError, ApplyError, ApiError, Unwatchable."""
+        """Bring the objects towards what is asked for. Raises RenderError, ApplyError, ApiError, Unwatchable.
+
+        A content that replaces another one is announced before the first object is touched: whoever waits for Ready
+        must not take the one of the content before for it. Where objects come with it, their registration does that.
+        """
         rendered = await self.render(component, status, content, files, target)
         owner = await self._owner(component)
         policies = plan.policies(component.spec)
@@ -87,6 +93,8 @@ class Deployer:
         if not target.is_remote:
             nesting.check(component, [one.identity for one in wanted], self.find, await self.cluster_uid())
         known = inventory.read(component.status.inventory)
+        if content.is_restart and not newcomers(wanted, known):
+            return Progress(known, must_be_saved=True)
         resources = await self._resources(wanted, known, target.client)
         await target.owned.cover(await _watched(resources, target.client))
         rollout = self._rollout(component, owner, policies, target)
@@ -260,7 +268,7 @@ async def _watched(resources: Mapping[Identity, Resource], client: Client) -> li
     for resource in dict.fromkeys(resources.values()):
         try:
             await client.mapper.resource(resource.gvk)
-            served[resource] = True
+            served[resource] = bool(resource.plural)  # without one, an APIService of the set had yet to bring the kind
         except NotServed:
             served[resource] = False
     return [place for place in places(resources) if served[place.resource]]

@@ -37,11 +37,22 @@ from stellwerk.kube.names import ObjectKey
 from stellwerk.operators.component.api_status import State
 from stellwerk.operators.component.reasons import Cause, Reason
 from stellwerk.operators.component.saying import Saying
-from stellwerk.render.errors import RenderError, SourceError
+from stellwerk.render.errors import (
+    BadArchive,
+    LimitExceeded,
+    RendererGone,
+    RenderError,
+    RendererTimeout,
+    SourceError,
+)
 from stellwerk.runtime.contract import ReconcileError, Retry
 
 RETRY_SECONDS = 10.0
 """How soon a missing Secret or source is looked for again, if no watch tells of it before."""
+
+COSTLY_SECONDS = 60.0
+"""How soon an archive or template is tried again that has exhausted what there is for one. The back-off's first steps
+take milliseconds: ten tries at once of something that takes ten seconds would be an attack on the neighbours."""
 
 _APPLYING = "error reconciling dependent resources: "
 _RENDERING = f"{_APPLYING}error rendering manifests: "
@@ -257,8 +268,19 @@ class ClusterUnreachable(PassFailed):
         super().__init__(f"{_APPLYING}{why}")
 
 
+_COSTLY = (BadArchive, LimitExceeded, RendererTimeout, RendererGone)
+"""Failures that may have taken all the time and memory that there is for one try."""
+
+
 def failure_of(error: RenderError | ApplyError | ApiError) -> ComponentFailed:
     """What a failure of the rooms below means for a Component. Raise it `from` the failure."""
+    failure = _failure_of(error)
+    if isinstance(error, _COSTLY):
+        failure.retry_after_seconds = COSTLY_SECONDS
+    return failure
+
+
+def _failure_of(error: RenderError | ApplyError | ApiError) -> ComponentFailed:
     match error:
         case SourceError():
             return SourceUnusable(str(error))

@@ -86,7 +86,7 @@ class Desk:
         assert offer.artifact is not None  # an offer has one
         digest = digests.of_component(component, {**resolved.digests, "/sourceRef": offer.digest})
         begun = plan.begun(component, offer, digest)
-        content = Content(offer.artifact, resolved, begun.status.processing_digest, is_new=begun.is_new)
+        content = Content(offer.artifact, resolved, begun.status.processing_digest)
         status = plan.attempted(begun.status, offer.artifact)
         cluster = await facts_of(self.client) if self.client is not None else UNKNOWN_CLUSTER
         request = request_of(component, status, content, files, cluster)

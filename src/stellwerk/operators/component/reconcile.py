@@ -130,7 +130,7 @@ class ComponentReconciler:
         dependencies.check(component, self._find, artifact)
         files = await self.artifacts.files(component, source, artifact)
         progress = await self.deployer.apply(component, self._drafts[component.key], content, files, target)
-        return self._progressed(component, progress, is_new=content.is_new)
+        return self._progressed(component, progress, is_restart=content.is_restart)
 
     async def _delete(self, component: Component) -> Answer:
         if not finalizer.present(component, FINALIZER):
@@ -166,25 +166,21 @@ class ComponentReconciler:
         digest = digests.of_component(component, {**resolved.digests, "/sourceRef": offer.digest})
         begun = plan.begun(component, offer, digest)
         self._draft(component, begun.status)
-        return Content(offer.artifact, resolved, begun.status.processing_digest, is_new=begun.is_new)
+        is_restart = begun.is_new and bool(component.status.processing_digest)
+        return Content(offer.artifact, resolved, begun.status.processing_digest, is_restart=is_restart)
 
     # ---- what came of it
 
-    def _progressed(self, component: Component, progress: Progress, *, is_new: bool) -> Answer:
+    def _progressed(self, component: Component, progress: Progress, *, is_restart: bool) -> Answer:
         self._draft(component, plan.with_inventory(self._drafts[component.key], progress.inventory))
         if progress.failures:
             self.reports.carried(component, progress)
             raise ApplyFailed("; ".join(map(str, progress.failures[:3])))
         if progress.done:
             return self.reports.noting(component, self._ready(component), progress)
-        if progress.must_be_saved and is_new:
-            saying = Saying(reason=self._beginning(component))
-            return self.reports.noting(component, Next.now(self._say(component, saying)), progress)
+        if progress.must_be_saved and is_restart:
+            return Next.now(self._say(component, Saying(reason=Reason.Restarting))).quietly()
         return self.reports.noting(component, self._processing(component, progress), progress)
-
-    def _beginning(self, component: Component) -> Reason:
-        """A content that replaces another one is a restart."""
-        return Reason.Restarting if component.status.processing_digest else Reason.Processing
 
     def _ready(self, component: Component) -> Answer:
         now = self.clock.now()

@@ -85,7 +85,7 @@ class OlderView:
             return reply
         items = cast(list[JsonObject], reply.json().get("items") or [])
         if not items:
-            return refusal(404, message=f'{request.group_resource} "{request.name}" not found')
+            return _missing(request)
         reply.body = json.dumps(_as_single(items[0], reply.json())).encode()
         return reply
 
@@ -93,6 +93,13 @@ class OlderView:
         query |= {"resourceVersion": str(self._version), "resourceVersionMatch": "Exact"}
         path, _, _ = request.path_and_query.partition("?")
         return replace(request, path_and_query=f"{path}?{urlencode(query)}")
+
+
+def _missing(request: Request) -> Reply:
+    """No such object. Without the details a client would read: no such kind."""
+    reply = refusal(404, message=f'{request.group_resource} "{request.name}" not found')
+    reply.body = json.dumps({**reply.json(), "details": {"name": request.name, "kind": request.resource}}).encode()
+    return reply
 
 
 def _accepting_a_list(request: Request) -> dict[str, str]:

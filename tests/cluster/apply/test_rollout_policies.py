@@ -1,0 +1,242 @@
+"""An object is changed in the way that its author chose, and nobody's fields are lost by accident."""
+
+from __future__ import annotations
+
+import pytest
+from tests.cluster.apply.rollouts import CONFIG_MAPS, Place, R, annotated
+from tests.cluster.apply.sets import CONFIG, SECRET
+
+from stellwerk.apply.rollout.scene import Habits
+from stellwerk.kube.model import unstructured
+from stellwerk.kube.patch import MergePatch
+
+NEWER = CONFIG.replace('A: "1"', 'A: "9"')
+
+
+async def data(place: Place, name: str = "config") -> dict[str, object]:
+    """What a ConfigMap holds."""
+    found = (await place.body("ConfigMap", name)).at("data")
+    assert isinstance(found, dict)
+    return dict(found)
+
+
+async def add_field(place: Place, manager: str) -> None:
+    """Somebody adds a key of his own to the ConfigMap."""
+    key = manager.replace("-", "_")
+    patch = MergePatch({"data": {key: "1"}})
+    client = place.others.with_field_manager(manager)
+    await client.patch(unstructured(CONFIG_MAPS), "config", place.namespace, patch)
+
+
+async def uid_of(place: Place, kind: str = "ConfigMap", name: str = "config") -> str:
+    return (await place.body(kind, name)).metadata.uid
+
+
+# ---- the four policies
+
+
+@pytest.mark.parametrize(
+    ("policy", "left"),
+    [
+        ("ssa-override", {"other"}),
+        ("ssa-merge", {"kubectl_edit", "helm", "other"}),
+        ("replace", set()),
+        ("recreate", set()),
+    ],
+)
+async def test_a_policy_tells_whose_fields_survive_a_change(place: Place, policy: str, left: set[str]) -> None:
+    kept = place.new_set()
+    await kept.rolled_out(annotated(CONFIG, update_policy=policy))
+    before = await uid_of(place)
+    for manager in ("kubectl-edit", "helm", "other"):
+        await add_field(place, manager)
+    await kept.rolled_out(annotated(NEWER, update_policy=policy))
+    assert await data(place) == {"A": "9", "B": "2", **dict.fromkeys(left, "1")}
+    assert (await uid_of(place) != before) is (policy == "recreate")
+
+
+@pytest.mark.parametrize(
+    ("policy", "asked"),
+    [
+        ("ssa-override", ["patch configmaps config"]),
+        ("ssa-merge", ["patch configmaps config"]),
+        ("replace", ["update configmaps config"]),
+        ("recreate", ["create configmaps config", "delete configmaps config"]),
+    ],
+)
+async def test_a_change_costs_what_its_policy_needs_and_no_read(place: Place, policy: str, asked: list[str]) -> None:
+    kept = place.new_set()
+    await kept.rolled_out(annotated(CONFIG, update_policy=policy))
+    place.audit.mark()
+    await kept.rolled_out(annotated(NEWER, update_policy=policy))
+    assert place.asked() == asked
+
+
+@pytest.mark.parametrize("policy", ["ssa-override", "ssa-merge", "replace", "recreate"])
+async def test_a_field_that_the_manifest_no_longer_has_goes(place: Place, policy: str) -> None:
+    kept = place.new_set()
+    await kept.rolled_out(annotated(CONFIG, update_policy=policy))
+    await kept.rolled_out(annotated(CONFIG.replace(', B: "2"', ""), update_policy=policy))
+    assert await data(place) == {"A": "1"}
+
+
+@pytest.mark.parametrize("before", ["replace", "recreate", "ssa-merge", "ssa-override"])
+@pytest.mark.parametrize("after", ["ssa-merge", "ssa-override", "replace"])
+async def test_a_policy_may_be_changed_and_what_was_written_under_the_old_one_goes(
+    place: Place, before: str, after: str
+) -> None:
+    kept = place.new_set()
+    await kept.rolled_out(annotated(CONFIG, update_policy=before))
+    await kept.rolled_out(annotated(NEWER.replace(', B: "2"', ""), update_policy=after))
+    assert await data(place) == {"A": "9"}
+
+
+async def test_an_object_without_any_record_of_its_writers_is_taken_whole(place: Place) -> None:
+    kept = place.new_set()
+    await kept.rolled_out(CONFIG)
+    place.kubectl("patch", "configmap", "config", "--type=merge", "-p", '{"metadata":{"managedFields":[{}]}}')
+    await kept.rolled_out(NEWER.replace(', B: "2"', ""))
+    assert await data(place) == {"A": "9"}
+    assert [each.manager for each in await place.managers("ConfigMap", "config")] == [R]
+
+
+async def test_replace_keeps_the_finalizers_of_others(place: Place) -> None:
+    kept = place.new_set()
+    await kept.rolled_out(annotated(CONFIG, update_policy="replace"))
+    hold = MergePatch({"metadata": {"finalizers": ["example.org/hold"]}})
+    await place.others.patch(unstructured(CONFIG_MAPS), "config", place.namespace, hold)
+    await kept.rolled_out(annotated(NEWER, update_policy="replace"))
+    assert (await place.body("ConfigMap", "config")).metadata.finalizers == ("example.org/hold",)
+    free = MergePatch({"metadata": {"finalizers": None}})
+    await place.others.patch(unstructured(CONFIG_MAPS), "config", place.namespace, free)
+
+
+async def test_an_immutable_secret_can_be_changed_by_recreating_it(place: Place) -> None:
+    kept = place.new_set()
+    immutable = annotated(SECRET + "immutable: true\n", update_policy="recreate")
+    await kept.rolled_out(immutable)
+    before = await uid_of(place, "Secret", "secret")
+    await kept.rolled_out(immutable.replace("hunter2", "other"))
+    assert await uid_of(place, "Secret", "secret") != before
+    assert (await place.body("Secret", "secret")).at("data", "password") == "b3RoZXI="
+
+
+# ---- reconcile policies
+
+JOB = """
+apiVersion: batch/v1
+kind: Job
+metadata: {name: job}
+spec:
+  backoffLimit: 0
+  template:
+    spec:
+      restartPolicy: Never
+      terminationGracePeriodSeconds: 0
+      containers: [{name: main, image: registry.example.org/job:1}]
+"""
+
+
+async def test_a_job_runs_again_when_its_component_changes(place: Place) -> None:
+    kept = place.new_set()
+    text = annotated(JOB, reconcile_policy="on-object-or-component-change", update_policy="recreate")
+    await kept.rolled_out(text)
+    first = await uid_of(place, "Job", "job")
+    await kept.rolled_out(text)
+    assert await uid_of(place, "Job", "job") == first
+    kept.set_digest = "s2"
+    await kept.rolled_out(text)
+    assert await uid_of(place, "Job", "job") != first
+
+
+@pytest.mark.req("R-101")
+async def test_a_job_does_not_run_twice_because_its_creation_was_not_saved(place: Place) -> None:
+    kept = place.new_set()
+    text = annotated(JOB, update_policy="recreate")
+    await kept.apply(text)
+    saved = kept.inventory
+    await kept.apply(text)
+    first = await uid_of(place, "Job", "job")
+    kept.restarts()
+    kept.inventory = saved
+    await kept.rolled_out(text)
+    assert await uid_of(place, "Job", "job") == first
+
+
+async def test_what_is_made_once_is_left_alone_and_made_again_when_it_is_gone(place: Place) -> None:
+    kept = place.new_set(habits=Habits(repairs_drift=True))
+    await kept.rolled_out(annotated(CONFIG, reconcile_policy="once"))
+    place.kubectl("patch", "configmap", "config", "--type=merge", "-p", '{"data":{"A":"mine"}}')
+    kept.passes(7200)
+    await kept.rolled_out(annotated(NEWER, reconcile_policy="once"))
+    assert await data(place) == {"A": "mine", "B": "2"}
+    place.kubectl("delete", "configmap", "config")
+    await kept.rolled_out(annotated(NEWER, reconcile_policy="once"))
+    assert await data(place) == {"A": "9", "B": "2"}
+
+
+# ---- purge
+
+
+async def test_a_job_that_has_done_its_work_is_purged_and_not_run_again(place: Place) -> None:
+    kept = place.new_set()
+    text = annotated(JOB, apply_order="-1", purge_order="-1") + "---" + CONFIG
+    await kept.rolled_out(text)
+    assert kept.phases() == {"job": "Completed", "config": "Ready"}
+    assert await place.find("Job", "job") is None
+    place.audit.mark()
+    assert (await kept.apply(text)).done
+    kept.restarts()
+    assert (await kept.apply(text)).done
+    assert place.requests() == []
+    await kept.deleted()
+
+
+# ---- drift
+
+
+@pytest.mark.req("R-110")
+async def test_what_somebody_changes_is_told_and_reverted_when_it_is_due(place: Place) -> None:
+    kept = place.new_set()
+    text = annotated(CONFIG, reapply_interval="30m")
+    await kept.rolled_out(text)
+    place.kubectl("patch", "configmap", "config", "--type=merge", "-p", '{"data":{"A":"by hand"}}')
+    progress = await kept.passing(text)
+    assert (progress.done, progress.carried) == (True, ())
+    assert [(each.key.name, update.why) for each, update in progress.drifted.items()] == [
+        ("config", "changed by kubectl-patch")
+    ]
+    assert (await data(place))["A"] == "by hand"
+    kept.passes(1801)
+    progress = await kept.passing(text)
+    assert [getattr(each.action, "restores", None) for each in progress.carried] == [True]
+    assert (await data(place))["A"] == "1"
+    assert (await kept.passing(text)).drifted == {}
+
+
+@pytest.mark.req("R-110")
+async def test_what_somebody_changes_is_reverted_at_once_where_the_operator_says_so_but_not_in_a_loop(
+    place: Place,
+) -> None:
+    kept = place.new_set(habits=Habits(repairs_drift=True))
+    await kept.rolled_out(CONFIG)
+    place.kubectl("patch", "configmap", "config", "--type=merge", "-p", '{"data":{"A":"1st"}}')
+    assert (await kept.passing(CONFIG)).done
+    place.kubectl("patch", "configmap", "config", "--type=merge", "-p", '{"data":{"A":"2nd"}}')
+    progress = await kept.passing(CONFIG)
+    assert (await data(place))["A"] == "2nd"
+    assert "kubectl-patch changes it again and again; restored every 10 s only" in str(progress.waits[0])
+    kept.passes(10)
+    await kept.rolled_out(CONFIG)
+    assert (await data(place))["A"] == "1"
+
+
+@pytest.mark.req("R-110")
+async def test_a_secret_that_somebody_changed_is_reverted_unread_when_it_is_due(place: Place) -> None:
+    kept = place.new_set()
+    await kept.rolled_out(SECRET)
+    patch = '{"data":{"password":"c3RvbGVu"}}'
+    place.kubectl("patch", "secret", "secret", "--type=merge", "-p", patch, "--field-manager=thief")
+    kept.passes(3601)
+    await kept.rolled_out(SECRET)
+    assert (await place.body("Secret", "secret")).at("data", "password") == "aHVudGVyMg=="

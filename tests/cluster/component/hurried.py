@@ -1,0 +1,52 @@
+"""Time that a test may set forward: what would take an hour takes as long as the requests that it leads to.
+
+The clock runs as the machine's does, because API servers and their controllers do; what the operator waits for is
+skipped. It never goes back.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from datetime import datetime, timedelta
+
+from stellwerk.runtime.clock import SystemClock
+from stellwerk.testing.eventually import Signal
+
+_TURNS = 20
+
+
+class HurriedClock:
+    """The machine's clock, set forward by as much as a test has said. A `stellwerk.runtime.clock.Clock`."""
+
+    def __init__(self) -> None:
+        self._machine = SystemClock()
+        self._ahead_seconds = 0.0
+        self._set = Signal()
+
+    def now(self) -> datetime:
+        """The wall clock, in UTC."""
+        return self._machine.now() + timedelta(seconds=self._ahead_seconds)
+
+    def monotonic(self) -> float:
+        """Seconds that never go back."""
+        return self._machine.monotonic() + self._ahead_seconds
+
+    async def sleep(self, seconds: float) -> None:
+        """Wait until the time has passed, or has been skipped."""
+        due = self.monotonic() + seconds
+        await asyncio.sleep(0)
+        while (left := due - self.monotonic()) > 0:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(left):
+                    await self._set.after(self._set.count)
+
+    async def skip(self, **duration: float) -> None:
+        """Set the clock forward (`minutes=5`); whoever has waited long enough now wakes.
+
+        Who is about to lie down, with a delay that he has worked out already, does so first.
+        """
+        for _ in range(_TURNS):
+            await asyncio.sleep(0)
+        self._ahead_seconds += timedelta(**duration).total_seconds()
+        self._set.ring()

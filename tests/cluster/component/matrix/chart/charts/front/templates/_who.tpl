@@ -1,0 +1,1 @@
+{{ define "who" }}the front{{ end }}

@@ -1,0 +1,1 @@
+{{ define "who" }}the parent, {{ .Chart.Name }}{{ end }}

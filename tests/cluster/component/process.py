@@ -1,0 +1,88 @@
+"""The Component operator as a process of its own behind a fault proxy, and what a Component leaves in the cluster."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from stellwerk.api.apiextensions import CustomResourceDefinition
+from stellwerk.api.apps import Deployment
+from stellwerk.api.batch import Job
+from stellwerk.api.core import ConfigMap
+from stellwerk.kube.errors import NotFound
+from stellwerk.kube.model import JsonObject
+from stellwerk.kube.names import Resource
+from stellwerk.local.cluster import LocalCluster
+from stellwerk.operators.component.api import OWNER_ID, Component
+from stellwerk.testing.faults import FaultProxy
+from stellwerk.testing.faults.upstream import Upstream
+from stellwerk.testing.masks import Masks
+from stellwerk.testing.nursery import Nursery
+from stellwerk.testing.operator_process import OperatorProcess, free_port
+from stellwerk.testing.recorder import Run, difference
+
+
+@dataclass(frozen=True, slots=True)
+class Operator:
+    """The process, and the proxy through which it sees its API server."""
+
+    process: OperatorProcess
+    proxy: FaultProxy
+
+
+@asynccontextmanager
+async def operator(
+    cluster: LocalCluster, folder: Path, *flags: str, nursery: Nursery | None = None
+) -> AsyncIterator[Operator]:
+    """A Component operator, not started yet; `folder` takes its log."""
+    health = free_port()
+    async with FaultProxy(cluster.kubeconfig_for("component-operator", ["system:masters"])) as proxy:
+        arguments = [
+            *(() if nursery else (sys.executable, "-m", "stellwerk.cli.main")),
+            *("run", "component"),
+            f"--health-probe-bind-address=127.0.0.1:{health}",
+            "--metrics-bind-address=0",
+            "--egress-allow-networks=127.0.0.0/8",
+            *flags,
+        ]
+        async with OperatorProcess(
+            arguments,
+            log=folder / "operator.log",
+            kubeconfig=proxy.kubeconfig,
+            environment={name: os.environ[name] for name in ("HOME", "STELLWERK_CACHE") if name in os.environ},
+            health_url=f"http://127.0.0.1:{health}/readyz",
+            nursery=nursery,
+        ) as process:
+            yield Operator(process, proxy)
+
+
+async def end_state(cluster: LocalCluster, namespace: str, *further: Resource) -> Run:
+    """All objects of the test's namespace and what it owns in the cluster, masked; an administrator reads them."""
+    found: list[JsonObject] = []
+    async with Upstream(cluster.kubeconfig) as upstream:
+        for resource in (ConfigMap.resource, Deployment.resource, Job.resource, Component.resource, *further):
+            try:
+                found += await upstream.objects(resource, namespace, "")
+            except NotFound:
+                continue  # a kind that the Component brings
+        owned = await upstream.objects(CustomResourceDefinition.resource, "", OWNER_ID)
+        found += [body for body in owned if namespace in str(body["metadata"])]
+    return Run(
+        (), Masks(words={namespace: "NAMESPACE"}).objects([body for body in found if not _is_of_the_cluster(body)])
+    )
+
+
+def _is_of_the_cluster(body: JsonObject) -> bool:
+    metadata = body["metadata"]
+    return isinstance(metadata, dict) and metadata.get("name") == "kube-root-ca.crt"
+
+
+async def same_end(cluster: LocalCluster, namespace: str, clean: Run, *further: Resource) -> bool:
+    """Whether the namespace is as after a run without faults; AssertionError with the difference where it is not."""
+    found = difference(clean, await end_state(cluster, namespace, *further))
+    assert not found, found
+    return True

@@ -1,0 +1,81 @@
+"""A plain web server can be a source; what it changes arrives soon, whoever is asked how often."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from tests.cluster.component.given import Given
+from tests.cluster.component.manifests import config
+from tests.cluster.component.running import Running
+from tests.cluster.component.then import Then
+
+from stellwerk.testing.artifacts import Published, Redirect, Refuse
+
+
+def source(url: str, **more: str) -> dict[str, Any]:
+    """The spec of a Component that comes from there."""
+    return {"sourceRef": {"httpRepository": {"url": url, **more}}}
+
+
+def publish(given: Given, value: str, **options: Any) -> Published:
+    """Files under the one address of the test."""
+    return given.server.publish(f"{given.namespace}/app.tar.gz", {"one.yaml": config("one", value)}, **options)
+
+
+async def test_a_changed_etag_is_noticed_without_anybody_telling(given: Given, running: Running, then: Then) -> None:
+    first = publish(given, "1")
+    await given.component(**source(first.url))
+    await given.component("same", suspend=False, path="nowhere", **source(first.url))
+    await running.start()
+    ready = await then.ready()
+    assert (ready.status.last_applied_digest, ready.status.last_applied_revision) == (first.etag, first.etag)
+    second = publish(given, "2")
+    await then.ready(revision=second.etag)
+    assert (await then.config("one")).data == {"value": "2"}
+
+
+async def test_digest_and_revision_are_taken_from_the_headers_that_are_named(
+    given: Given, running: Running, then: Then
+) -> None:
+    app = publish(given, "1", revision="v1")
+    headers = {"digestHeader": "X-Digest", "revisionHeader": "X-Revision"}
+    await given.component(**source(app.url, **headers))
+    await given.component("none", **source(app.url, digestHeader="X-Nothing"))
+    await running.start()
+    ready = await then.ready(revision="v1")
+    assert ready.status.last_applied_digest == app.digest
+    await then.shows("Error", "Error", "none", saying="X-Nothing")
+    publish(given, "1", revision="v2")
+    await then.ready(revision="v2")
+
+
+async def test_a_moving_address_may_lead_to_a_fixed_one(given: Given, running: Running, then: Then) -> None:
+    fixed = given.server.publish(f"{given.namespace}/fixed.tar.gz", {"one.yaml": config("one", "fixed")})
+    leads = Redirect(fixed.url, carries_headers=True)
+    moving = given.server.publish(
+        f"{given.namespace}/latest", b"", behaviour=leads, headers={"ETag": fixed.etag}, revision="latest"
+    )
+    await given.component(**source(moving.url))
+    await running.start()
+    ready = await then.ready()
+    artifact = ready.status.source_ref and ready.status.source_ref.artifact
+    assert artifact
+    assert artifact.url == fixed.url
+    assert (await then.config("one")).data == {"value": "fixed"}
+
+
+@pytest.mark.req("R-601")
+async def test_an_address_that_must_not_be_called_is_refused_and_a_server_that_fails_asked_again(
+    given: Given, running: Running, then: Then
+) -> None:
+    app = publish(given, "1", behaviour=Refuse(503))
+    await running.start()
+    await given.component(**source(app.url))
+    await given.component("metadata", **source("http://169.254.169.254/latest/meta-data"))
+    await given.component("file", **source("file:///etc/passwd"))
+    await then.shows("Error", "Error", saying="503")
+    await then.shows("Error", "Error", "metadata", saying="169.254.169.254")
+    await then.shows("Error", "Error", "file", saying="file")
+    publish(given, "1")
+    await then.ready()

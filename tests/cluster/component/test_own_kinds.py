@@ -1,0 +1,180 @@
+"""Kinds that a Component brings: their instances come last and go first, and those of others keep all of it."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import AsyncIterator
+
+import pytest
+from tests.cluster.component.aggregated import WidgetServer
+from tests.cluster.component.given import Given, config_map
+from tests.cluster.component.manifests import FATE, definition, deployment, gate, manifest
+from tests.cluster.component.running import Running
+from tests.cluster.component.then import Then
+
+from stellwerk.api.apiextensions import CustomResourceDefinition
+from stellwerk.api.apps import Deployment
+from stellwerk.api.core import ConfigMap, Pod, Service
+from stellwerk.kube.model import JsonObject, metadata_of, unstructured
+from stellwerk.kube.names import Resource
+from stellwerk.kube.patch import MergePatch
+from stellwerk.operators.component.api import FINALIZER
+from stellwerk.testing.eventually import eventually
+
+API_SERVICES = metadata_of(Resource("apiregistration.k8s.io", "v1", "APIService", "apiservices", False))
+HELD = MergePatch({"metadata": {"finalizers": ["tests.example/held"]}})
+RELEASED = MergePatch({"metadata": {"finalizers": None}})
+
+
+@pytest.fixture
+def group() -> str:
+    """A group of the test's own: definitions belong to the whole cluster."""
+    return f"g{secrets.token_hex(4)}.example.com"
+
+
+@pytest.fixture
+async def widgets(group: str) -> AsyncIterator[WidgetServer]:
+    async with WidgetServer(group) as server:
+        yield server
+
+
+def gadgets(group: str) -> Resource:
+    return Resource(group, "v1", "Gadget", "gadgets", namespaced=True)
+
+
+def gadget(group: str, name: str = "mine") -> str:
+    return manifest("Gadget", name, api_version=f"{group}/v1")
+
+
+async def test_an_instance_comes_after_everything_else_of_its_wave_and_goes_before_it(
+    given: Given, running: Running, then: Then, group: str
+) -> None:
+    await given.source(
+        {
+            "gadget.yaml": gadget(group),
+            "kind.yaml": definition(group, "Gadget"),
+            "controller.yaml": deployment("controller", fate="unready"),
+        }
+    )
+    await running.start()
+    await given.component()
+    await then.phases({f"gadgets.{group}": "Ready", "controller": "Creating", "mine": "ScheduledForApplication"})
+    view = unstructured(gadgets(group))
+    assert await given.client.find(view, "mine", then.namespace) is None
+    await pods_are_ready(given, "controller")
+    ready = await then.ready()
+    kind = await given.client.get(CustomResourceDefinition, f"gadgets.{group}")
+    assert FINALIZER in kind.metadata.finalizers
+    assert {(one.group, one.version, one.kind) for item in ready.status.inventory for one in item.managed_types} == {
+        (group, "*", "Gadget")
+    }
+
+    await given.client.patch(view, "mine", then.namespace, HELD)
+    await given.deleted()
+    await then.shows("Deleting", "DeletionProcessing", saying="waits for finalizers tests.example/held")
+    assert await then.exists(Deployment, "controller")
+    assert await then.exists(CustomResourceDefinition, f"gadgets.{group}", "")
+    await given.client.patch(view, "mine", then.namespace, RELEASED)
+    await then.gone()
+    assert not await then.exists(Deployment, "controller")
+    await then.absent(CustomResourceDefinition, f"gadgets.{group}", "")
+
+
+@pytest.mark.req("R-112")
+async def test_nothing_goes_while_others_have_instances_of_the_kind(
+    given: Given, running: Running, then: Then, group: str
+) -> None:
+    await given.source(
+        {"kind.yaml": definition(group, "Gadget"), "mine.yaml": gadget(group), "one.yaml": config_map("one")}
+    )
+    await running.start()
+    await given.component()
+    await then.ready()
+    view = unstructured(gadgets(group))
+    theirs: JsonObject = {"metadata": {"name": "theirs", "namespace": then.namespace}}
+    await given.client.apply(view, {"apiVersion": f"{group}/v1", "kind": "Gadget", **theirs})
+    await given.deleted()
+    blocked = await then.shows("Deleting", "DeletionBlocked", saying=f"crd gadgets.{group} is still in use")
+    assert {item.phase for item in blocked.status.inventory} == {"Ready"}
+    assert await then.exists(ConfigMap, "one")
+    assert not (await given.client.get(view, "mine", then.namespace)).metadata.is_terminating
+    await running.waits(seconds=10)
+    await running.rests()
+    assert await then.exists(ConfigMap, "one")
+    await given.client.delete(view, "theirs", then.namespace)
+    await running.waits(seconds=10)
+    await then.gone()
+    assert not await then.exists(ConfigMap, "one")
+    await then.absent(CustomResourceDefinition, f"gadgets.{group}", "")
+
+
+@pytest.mark.req("R-112")
+async def test_a_kind_that_is_dropped_stays_while_others_have_instances(
+    given: Given, running: Running, then: Then, group: str
+) -> None:
+    await given.source({"kind.yaml": definition(group, "Gadget"), "one.yaml": config_map("one")}, revision="r1")
+    await running.start()
+    await given.component()
+    await then.ready(revision="r1")
+    view = unstructured(gadgets(group))
+    theirs: JsonObject = {"metadata": {"name": "theirs", "namespace": then.namespace}}
+    await given.client.apply(view, {"apiVersion": f"{group}/v1", "kind": "Gadget", **theirs})
+    await given.source({"one.yaml": config_map("one")}, revision="r2")
+    await then.shows("Processing", "Processing", saying="is still in use (instances exist)")
+    assert await then.exists(CustomResourceDefinition, f"gadgets.{group}", "")
+    await given.client.delete(view, "theirs", then.namespace)
+    await running.waits(minutes=11)
+    await then.ready(revision="r2")
+    await then.absent(CustomResourceDefinition, f"gadgets.{group}", "")
+
+
+async def test_an_api_service_comes_after_what_is_plain_and_its_instances_when_it_is_available(
+    given: Given, running: Running, then: Then, group: str, widgets: WidgetServer
+) -> None:
+    name = f"v1.{group}"
+    await given.source(
+        {
+            "widget.yaml": manifest("Widget", "mine", api_version=f"{group}/v1"),
+            "registration.yaml": manifest(
+                "APIService",
+                name,
+                widgets.registration(then.namespace, "widgets"),
+                api_version="apiregistration.k8s.io/v1",
+            ),
+            "service.yaml": manifest("Service", "widgets", widgets.service("widgets")),
+            "gate.yaml": gate("door"),
+        }
+    )
+    await running.start()
+    await given.component()
+    await then.shows("Processing", "Processing", saying="door")
+    assert await then.exists(Service, "widgets")
+    assert await given.client.find(API_SERVICES, name) is None
+    await given.opened("door")
+    await then.shows("Processing", "Processing", saying=f"APIService {name}")
+    assert not widgets.widgets
+    widgets.is_up = True
+    await given.client.patch(API_SERVICES, name, "", MergePatch({"metadata": {"annotations": {"tests/look": "again"}}}))
+    await then.ready(within=40)
+    assert [*widgets.widgets] == [(then.namespace, "mine")]
+
+    widgets.widgets[then.namespace, "theirs"] = {"metadata": {"name": "theirs", "namespace": then.namespace}}
+    await given.deleted()
+    await then.shows("Deleting", "DeletionBlocked", saying=f"api service {name} is still in use")
+    assert await then.exists(Service, "widgets")
+    del widgets.widgets[then.namespace, "theirs"]
+    await running.waits(seconds=10)
+    await then.gone()
+    assert not widgets.widgets
+    assert await given.client.find(API_SERVICES, name) is None
+
+
+async def pods_are_ready(given: Given, app: str) -> None:
+    """Lift the fate of the pods of an app."""
+
+    async def found() -> list[Pod]:
+        return list((await given.client.list(Pod, given.namespace, labels=f"app={app}")).items)
+
+    for pod in await eventually(found, within=15, describe=f"pods of {app}"):
+        lifted = MergePatch({"metadata": {"annotations": {FATE: None}}})
+        await given.client.patch(metadata_of(Pod), pod.metadata.name, given.namespace, lifted)
