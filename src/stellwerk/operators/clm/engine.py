@@ -21,9 +21,10 @@ from stellwerk.apply.errors import Failure, Obstacle, WriteFailed
 from stellwerk.apply.manifests import Document
 from stellwerk.apply.plan import Live
 from stellwerk.apply.rollout.inventory import Identity, Inventory
-from stellwerk.apply.rollout.policy import MissingNamespacesPolicy, Policies
+from stellwerk.apply.rollout.memory import Memory
+from stellwerk.apply.rollout.policy import MissingNamespacesPolicy, Policies, UpdatePolicy
 from stellwerk.apply.rollout.prepare import Wanted, prepared
-from stellwerk.apply.rollout.rollout import Memory, Progress, Rollout
+from stellwerk.apply.rollout.rollout import Progress, Rollout
 from stellwerk.apply.rollout.scene import Seen
 from stellwerk.apply.rollout.usage import Usage
 from stellwerk.apply.together import together
@@ -163,7 +164,10 @@ class Engine:
     @property
     def _policies(self) -> Policies:
         chosen = MissingNamespacesPolicy
-        return Policies(missing_namespaces=chosen.CREATE if self.creates_namespaces else chosen.DO_NOT_CREATE)
+        return Policies(
+            update=UpdatePolicy.SSA_OVERRIDE,
+            missing_namespaces=chosen.CREATE if self.creates_namespaces else chosen.DO_NOT_CREATE,
+        )
 
     # ---- reading
 

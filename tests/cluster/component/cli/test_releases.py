@@ -69,7 +69,7 @@ async def test_a_release_is_applied_upgraded_with_pruning_shown_and_deleted(
     }
     items = yaml.safe_load(store.data["inventory"])
     assert {item["name"] for item in items} == {"one", "two", "extra"}
-    assert all(item["phase"] == "Ready" and item["updatePolicy"] == "SsaOverride" for item in items)
+    assert {(item["phase"], item["updatePolicy"]) for item in items} == {("Ready", "SsaOverride")}
 
     traced = await stellwerk("trace", "configmap/one")
     assert traced.returncode == 0, traced
