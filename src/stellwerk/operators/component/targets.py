@@ -20,7 +20,6 @@ from dataclasses import dataclass, field
 from stellwerk.kube.client import Client
 from stellwerk.kube.config import ClusterConfig
 from stellwerk.kube.errors import LoginFailed
-from stellwerk.kube.model import JsonObject, decode_json
 from stellwerk.kube.names import ObjectKey
 from stellwerk.operators.component import tenancy
 from stellwerk.operators.component.api import RECONCILER, Component
@@ -30,6 +29,7 @@ from stellwerk.operators.component.settings import Tenancy
 from stellwerk.operators.component.tenancy import Account
 from stellwerk.operators.owned import OwnedObjects
 from stellwerk.render import request
+from stellwerk.render.served import facts_of
 from stellwerk.runtime.clock import Clock
 from stellwerk.runtime.clusters import Cluster
 from stellwerk.runtime.tasks import Background, background
@@ -177,19 +177,3 @@ async def _running(cluster: Cluster, client: Client) -> None:
         await cluster.run()
     finally:
         await client.close()
-
-
-async def facts_of(client: Client) -> request.Cluster:
-    """What a cluster serves, as templates see it. Raises ApiError."""
-    version = decode_json(await client.raw("GET", "/version"))
-    served = await client.mapper.all()
-    versions = dict.fromkeys(resource.api_version for resource in served)
-    kinds = dict.fromkeys(f"{resource.api_version}/{resource.kind}" for resource in served)
-    lists: dict[str, list[JsonObject]] = {}
-    for resource in served:
-        fact: JsonObject = {"Name": resource.plural, "Kind": resource.kind, "Namespaced": resource.namespaced}
-        lists.setdefault(resource.api_version, []).append(fact)
-    resources: tuple[JsonObject, ...] = tuple(
-        {"GroupVersion": version_, "APIResources": [*lists[version_]]} for version_ in sorted(lists)
-    )
-    return request.Cluster(version, tuple(sorted({*versions, *kinds})), resources)
