@@ -97,7 +97,7 @@ class Charts:
     async def _rendered(self, places: Places, order: Order) -> Release:
         chart = places.chart
         try:
-            files, overrides = await asyncio.to_thread(_read, chart)
+            files, overrides = await asyncio.to_thread(read, chart)
             layers = (Layer(OVERRIDES_FILE, overrides), *order.layers())
             rendered = await self._renderer.render(await self._request(files, layers, order))
         except OSError as error:
@@ -162,7 +162,7 @@ def _overrides(chart: Path) -> Path:
     return chart.parent / OVERRIDES_FILE
 
 
-def _read(chart: Path) -> tuple[Files, JsonObject]:
+def read(chart: Path) -> tuple[Files, JsonObject]:
     """The chart's files and the overrides. Raises OSError, SourceError and InvalidValues; blocks."""
     (chart / CHART_FILE).stat()  # says better than Helm what is missing
     contents: dict[str, bytes] = {}
