@@ -50,13 +50,16 @@ async def run_btp(process: ProcessSettings, settings: Settings, environment: Map
     lead by now.
     """
     from stellwerk.operators.btp import assembled as btp
+    from stellwerk.render.renderer import Renderer
 
     btp.require(environment)
     identity = Identity(component=btp_api.OPERATOR_NAME, lease=btp_api.LEASE_NAME, namespace=settings.chart_namespace)
     resolved = btp.in_force(settings, Path.cwd())
 
     def install(parts: Parts) -> None:
-        btp.install(parts.manager, resolved, environment, recorder=parts.recorder)
+        renderer = Renderer()
+        parts.manager.add_server("renderer", Closing(renderer.close))
+        btp.install(parts.manager, resolved, environment, renderer=renderer, recorder=parts.recorder)
 
     await run(process, identity, install)
 

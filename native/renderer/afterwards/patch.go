@@ -80,6 +80,7 @@ func layOut(objs []objects.Object) (*workbench, error) {
 
 func (w *workbench) patch(field string, patch map[string]any) error {
 	text, _ := patch["patch"].(string)
+	text = strings.ToValidUTF8(text, "\ufffd")
 	if strings.TrimSpace(text) == "" {
 		return patchFailed(field + " has no patch")
 	}
@@ -108,7 +109,9 @@ func (w *workbench) image(field string, image map[string]any) error {
 	return w.run(field, builtins.NewImageTagTransformerPlugin(), nil, settings)
 }
 
-func (w *workbench) run(field string, plugin resmap.TransformerPlugin, helpers *resmap.PluginHelpers, settings map[string]any) error {
+func (w *workbench) run(
+	field string, plugin resmap.TransformerPlugin, helpers *resmap.PluginHelpers, settings map[string]any,
+) error {
 	text, err := json.Marshal(settings)
 	if err != nil {
 		return patchFailed(field + " cannot be read")

@@ -32,7 +32,9 @@ func substitute(objs []objects.Object, variables map[string]string, prefix strin
 	return result, nil
 }
 
-func substituteObject(object objects.Object, variables map[string]string, optOut string, room *room) (map[string]any, error) {
+func substituteObject(
+	object objects.Object, variables map[string]string, optOut string, room *room,
+) (map[string]any, error) {
 	if annotation(object.Body, optOut) == "true" || !mentions(object.Body) {
 		return object.Body, nil
 	}
@@ -44,16 +46,17 @@ func substituteObject(object objects.Object, variables map[string]string, optOut
 	if err != nil {
 		return nil, failed(object, err, optOut)
 	}
-	return reread(object, expanded)
+	return reread(object, expanded, optOut)
 }
 
 // reread keeps the parser's complaint to itself: it may quote what a Secret brought in.
-func reread(object objects.Object, text string) (map[string]any, error) {
+func reread(object objects.Object, text, optOut string) (map[string]any, error) {
 	value, err := objects.Value(object.Origin, []byte(text))
 	body, isObject := value.(map[string]any)
 	if err != nil || !isObject {
 		return nil, &wire.Error{Kind: wire.SubstituteFailed, File: object.Origin, Message: title(object) +
-			" is no valid YAML after the substitution; put quotes around each ${...} whose value has line breaks or special characters"}
+			" is no valid YAML after the substitution; put quotes around each ${...} whose value has line breaks or special" +
+			" characters, double each backslash, or annotate the object with " + optOut + `: "true"`}
 	}
 	return body, nil
 }

@@ -97,7 +97,7 @@ func (t *tree) objects(req *wire.Request, texts map[string]string) ([]objects.Ob
 			return nil, rendersBadly(err, places[name])
 		}
 		for _, object := range found {
-			keep, err := annotate(object, req.Prefix, req.Release.Revision)
+			keep, err := annotate(object, req)
 			if err != nil {
 				return nil, err
 			}

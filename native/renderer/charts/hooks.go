@@ -34,7 +34,8 @@ type hooks struct {
 }
 
 // annotate turns what an object tells Helm into what it tells our engine. Keep is false where it is to be left out.
-func annotate(object objects.Object, prefix string, revision int) (keep bool, err error) {
+func annotate(object objects.Object, req *wire.Request) (keep bool, err error) {
+	prefix := req.Prefix
 	annotations, err := foreign(object, prefix)
 	if err != nil || annotations == nil {
 		return true, err
@@ -43,11 +44,11 @@ func annotate(object objects.Object, prefix string, revision int) (keep bool, er
 	if !isHook {
 		return true, mapPolicy(object, annotations, prefix)
 	}
-	found, keep, err := hooksOf(object, annotations, names)
+	found, keep, err := hooksOf(object, annotations, names, req.WithoutFarewells)
 	if err != nil || !keep {
 		return false, err
 	}
-	ours := found.policies(revision)
+	ours := found.policies(req.Release.Revision)
 	if ours == nil {
 		return false, nil
 	}
@@ -91,7 +92,9 @@ func mapPolicy(object objects.Object, annotations map[string]any, prefix string)
 }
 
 // hooksOf reads the annotations of a hook. Keep is false where no moment remains in which we would run it.
-func hooksOf(object objects.Object, annotations map[string]any, names any) (found hooks, keep bool, err error) {
+func hooksOf(
+	object objects.Object, annotations map[string]any, names any, withoutFarewells bool,
+) (found hooks, keep bool, err error) {
 	for _, name := range words(names) {
 		switch name {
 		case "pre-install":
@@ -104,7 +107,9 @@ func hooksOf(object objects.Object, annotations map[string]any, names any) (foun
 			found.postUpgrade, keep = true, true
 		case "pre-rollback", "post-rollback", "test", "test-success":
 		case "pre-delete", "post-delete":
-			return found, false, unsupported(object, "helm hook type %s not supported", name)
+			if !withoutFarewells {
+				return found, false, unsupported(object, "helm hook type %s not supported", name)
+			}
 		default:
 			return found, false, unsupported(object, "unknown helm hook type %s", strconv.Quote(name))
 		}

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"stellwerk/renderer/objects"
 	"stellwerk/renderer/wire"
 )
 
@@ -18,7 +19,10 @@ func job(annotations ...string) map[string][]byte {
 func policies(t *testing.T, files map[string][]byte, revision int) string {
 	req := request(files, "")
 	req.Release.Revision = revision
-	found := mustRender(t, req, nil)
+	return policiesOf(mustRender(t, req, nil))
+}
+
+func policiesOf(found []objects.Object) string {
 	if len(found) == 0 {
 		return "skipped"
 	}
@@ -120,6 +124,20 @@ func TestWhatCannotBeMappedIsRefusedByName(t *testing.T) {
 	} {
 		got := refusalOf(t, request(job(given.annotations...), ""), nil)
 		expect(t, got, wire.UnsupportedHook, "templates/object.yaml", append(given.words, "Job migrate")...)
+	}
+}
+
+func TestHooksForTheEndAreLeftOutWhereTheParentSaysSo(t *testing.T) {
+	for hooks, want := range map[string]string{
+		"pre-delete":               "skipped",
+		"post-delete, pre-delete":  "skipped",
+		"post-install,post-delete": "reconcile-policy=once apply-order=101 update-policy=recreate",
+	} {
+		req := request(job("helm.sh/hook: '"+hooks+"'", "helm.sh/hook-delete-policy: before-hook-creation"), "")
+		req.WithoutFarewells = true
+		if got := policiesOf(mustRender(t, req, nil)); got != want {
+			t.Errorf("%s: %s", hooks, got)
+		}
 	}
 }
 

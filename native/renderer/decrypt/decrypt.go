@@ -94,13 +94,13 @@ func (d *Decryptor) dataKey(path string, tree *sops.Tree) ([]byte, error) {
 	case len(recipients) == 0 && len(foreign) == 0:
 		return nil, failed(path, "the file names no recipient, so no key can open it")
 	case len(recipients) == 0:
-		return nil, failed(path, fmt.Sprintf("the file is encrypted for %s only; add an age or PGP recipient, other key types are not supported",
-			strings.Join(foreign, ", ")))
+		return nil, failed(path, fmt.Sprintf("the file is encrypted for %s only; add an age or PGP recipient, "+
+			"other key types are not supported", strings.Join(foreign, ", ")))
 	case len(tree.Metadata.KeyGroups) > 1:
-		return nil, failed(path, fmt.Sprintf("the keys at hand open too few of the %d key groups, %d are needed; recipients are %s",
-			len(tree.Metadata.KeyGroups), tree.Metadata.ShamirThreshold, strings.Join(recipients, ", ")))
+		return nil, failed(path, fmt.Sprintf("the keys at hand open too few of the %d key groups, %d are needed; "+
+			"recipients are %s", len(tree.Metadata.KeyGroups), tree.Metadata.ShamirThreshold, strings.Join(recipients, ", ")))
 	default:
-		return nil, failed(path, fmt.Sprintf("none of the keys at hand opens the file; its recipients are %s", strings.Join(recipients, ", ")))
+		return nil, failed(path, "none of the keys at hand opens the file; its recipients are "+strings.Join(recipients, ", "))
 	}
 }
 

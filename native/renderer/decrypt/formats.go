@@ -3,7 +3,6 @@ package decrypt
 import (
 	"bytes"
 	"errors"
-	"fmt"
 	"path"
 	"regexp"
 	"strings"
@@ -96,7 +95,8 @@ func emit(name string, tree sops.Tree) ([]byte, error) {
 	target := formatOf(name)
 	clear, err := target.store().EmitPlainFile(tree.Branches)
 	if err != nil {
-		return nil, failed(name, fmt.Sprintf("the decrypted content cannot be written as %s; give the file the extension of its format", target))
+		return nil, failed(name, "the decrypted content cannot be written as "+string(target)+
+			"; give the file the extension of its format")
 	}
 	return clear, nil
 }

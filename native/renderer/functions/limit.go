@@ -93,9 +93,8 @@ func asInclude(call *parse.TemplateNode) *parse.ActionNode {
 		data = call.Pipe
 	}
 	name := &parse.StringNode{NodeType: parse.NodeString, Pos: call.Pos, Quoted: call.Name, Text: call.Name}
-	command := &parse.CommandNode{
-		NodeType: parse.NodeCommand, Pos: call.Pos, Args: []parse.Node{parse.NewIdentifier("include").SetPos(call.Pos), name, data},
-	}
+	include := parse.NewIdentifier("include").SetPos(call.Pos)
+	command := &parse.CommandNode{NodeType: parse.NodeCommand, Pos: call.Pos, Args: []parse.Node{include, name, data}}
 	pipe := &parse.PipeNode{NodeType: parse.NodePipe, Pos: call.Pos, Line: call.Line, Cmds: []*parse.CommandNode{command}}
 	return &parse.ActionNode{NodeType: parse.NodeAction, Pos: call.Pos, Line: call.Line, Pipe: pipe}
 }

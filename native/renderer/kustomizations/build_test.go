@@ -156,6 +156,14 @@ func TestKustomizeFetchesNothing(t *testing.T) {
 	}
 }
 
+func TestAFileOrFolderMayBeNamedLikeAnAddress(t *testing.T) {
+	files := tree{"github.com/org/a.yaml": configMap("a", "x"), "me@host/b.yaml": configMap("b", "x"), "c@d.yaml": configMap("c", "x")}
+	same(t, names(render(t, files, "", "")), []string{"ConfigMap/c", "ConfigMap/a", "ConfigMap/b"})
+	files["kustomization.yaml"] = "resources: [c@d.yaml, github.com/org/a.yaml, ./me@host]\nnamePrefix: p-\n"
+	files["me@host/kustomization.yaml"] = "resources: [b.yaml]\n"
+	same(t, names(render(t, files, "", "")), []string{"ConfigMap/p-c", "ConfigMap/p-a", "ConfigMap/p-b"})
+}
+
 func TestKustomizeLoadsNoFileOverHTTP(t *testing.T) {
 	for _, entry := range []string{
 		"patches: [{path: 'http://127.0.0.1:1/x'}]", "configMapGenerator: [{name: x, files: ['http://127.0.0.1:1/x']}]",

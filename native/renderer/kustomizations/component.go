@@ -52,8 +52,9 @@ func promote(component fields) {
 // absentFields are those of which Go would know an empty value.
 var absentFields = map[string]map[string]any{
 	"metadata": texts("name", "namespace", "uid", "resourceVersion"),
-	"spec": join(texts("namespace", "name", "serviceAccountName", "requeueInterval", "retryInterval", "timeout", "reapplyInterval",
-		"adoptionPolicy", "updatePolicy", "deletePolicy", "missingNamespacesPolicy", "digest", "revision", "path"),
+	"spec": join(texts("namespace", "name", "serviceAccountName", "requeueInterval", "retryInterval", "timeout",
+		"reapplyInterval", "adoptionPolicy", "updatePolicy", "deletePolicy", "missingNamespacesPolicy", "digest", "revision",
+		"path"),
 		map[string]any{"suspend": false, "sticky": false}),
 	"status": join(texts("processingDigest", "lastProcessingDigest", "lastAttemptedDigest", "lastAttemptedRevision",
 		"lastAppliedDigest", "lastAppliedRevision", "state"),

@@ -152,14 +152,16 @@ func placesOfKeys(text []byte) map[string]place {
 // outside resolves an included path. It lies in the artifact, and not below the kustomization that includes it.
 func outside(base, included, setting, file string) (string, error) {
 	if path.IsAbs(included) {
-		return "", invalidConfig(file, place{}, "has the absolute path %q in %s; write it relative to the kustomization", included, setting)
+		return "", invalidConfig(file, place{}, "has the absolute path %q in %s; write it relative to the kustomization",
+			included, setting)
 	}
 	resolved := path.Join("/", base, included)[1:]
 	if escapes(base, included) {
 		return "", invalidConfig(file, place{}, "has the path %q in %s, which leaves the artifact", included, setting)
 	}
 	if within(base, resolved) {
-		return "", invalidConfig(file, place{}, "has the path %q in %s, which lies inside of the kustomization and is there anyway", included, setting)
+		return "", invalidConfig(file, place{}, "has the path %q in %s, which lies inside of the kustomization and is there anyway",
+			included, setting)
 	}
 	return resolved, nil
 }

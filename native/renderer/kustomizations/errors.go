@@ -57,14 +57,17 @@ func asKnown(failure *wire.Error, err error) *wire.Error {
 
 var (
 	// dumps are places where kustomize and its YAML library print content, which may be that of a Secret.
-	dumps = regexp.MustCompile("(?s)value: \\{.*?\\}|with config: `.*?`|!![a-z]+ `.*?`|\\[patch: \".*\"\\]|node contents:.*|" +
-		"[*]{4} Too many possible referral targets.*|" +
-		"invalid literal source .*, expected|line \\[[0-9 ]*\\] has invalid utf8 bytes.*")
+	dumps = regexp.MustCompile("(?s)" + strings.Join([]string{
+		`value: \{.*?\}`, "with config: `.*?`", "!![a-z]+ `.*?`", `\[patch: ".*"\]`, `node contents:.*`,
+		`[*]{4} Too many possible referral targets.*`, `invalid document separator: [^\n]*`, `invalid literal source .*, expected`,
+		`line \[[0-9 ]*\] has invalid utf8 bytes.*`,
+	}, "|"))
 	// fileOf and lineOf find the place in what kustomize says.
 	fileOf = regexp.MustCompile(`(?:in File: |from '|path ')([^'\s]+)`)
 	lineOf = regexp.MustCompile(`\bline (\d+)\b`)
 	// attempts is how kustomize reports that it tried an entry as a file before it tried it as a folder.
-	attempts = regexp.MustCompile(`accumulation err='(.*)': (?:new root|evalsymlink|must build at directory|not a valid directory|[^']*file is not directory).*`)
+	attempts = regexp.MustCompile(`accumulation err='(.*)': (?:new root|must build at directory|not a valid directory|` +
+		`[^']*file is not directory).*`)
 )
 
 // buildFailed makes a sentence of what kustomize says, without the content that it quotes.

@@ -51,7 +51,8 @@ func (f *folder) exists(name string) bool {
 func (f *folder) read(name string) ([]byte, error) {
 	content, there := f.content[path.Clean(name)]
 	if !there {
-		return nil, fmt.Errorf("there is no file %q below the path of the kustomization; files outside of it must be in includedFiles", name)
+		return nil, fmt.Errorf("there is no file %q below the path of the kustomization; "+
+			"files outside of it must be in includedFiles", name)
 	}
 	return content, nil
 }

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"path"
 	"regexp"
+	"strings"
 
 	"sigs.k8s.io/kustomize/api/types"
 
@@ -24,7 +25,7 @@ type closed struct{}
 func (closed) RoundTrip(*http.Request) (*http.Response, error) { return nil, errClosed }
 
 // remote is what kustomize takes for the address of a repository or file.
-var remote = regexp.MustCompile(`(?i)^(?:git::)?(?:(?:ssh|https?|file)://|[a-z][a-z0-9-]*@|(?:[a-z][a-z0-9-]*@)?github\.com[/:])`)
+var remote = regexp.MustCompile(`(?i)^(?:git::)?(?:(?:ssh|https?|file)://|[a-z][a-z0-9-]*@|github\.com[/:])`)
 
 // hints must be somewhere in a kustomization that has an address; most have none, and need no second reading.
 var hints = regexp.MustCompile(`(?i)://|@|github\.com`)
@@ -44,6 +45,9 @@ func (s *stage) checkRemote(folder string, seen map[string]bool) error {
 	one.FixKustomization()
 	for _, list := range [][]string{one.Resources, one.Components, one.Generators, one.Transformers, one.Validators} {
 		for _, entry := range list {
+			if s.isFile(folder, entry) {
+				continue
+			}
 			if remote.MatchString(entry) {
 				return isRemote(s.origin(file[1:]), entry, content)
 			}
@@ -55,11 +59,15 @@ func (s *stage) checkRemote(folder string, seen map[string]bool) error {
 	return nil
 }
 
+// isFile tells whether an entry is a file of the artifact, however much its name looks like an address.
+func (s *stage) isFile(folder, entry string) bool {
+	_, there := s.files.files[path.Join("/", folder, entry)]
+	return there && !strings.Contains(entry, "://")
+}
+
 func isRemote(file, entry string, content []byte) *wire.Error {
-	failure := &wire.Error{
-		Kind: wire.KustomizeFailed, File: file,
-		Message: file + " refers to " + withoutCredentials(entry) + ", but remote resources cannot be loaded; put it into the artifact",
-	}
+	failure := &wire.Error{Kind: wire.KustomizeFailed, File: file, Message: file + " refers to " + withoutCredentials(entry) +
+		", but remote resources cannot be loaded; put it into the artifact"}
 	if before, _, found := bytes.Cut(content, []byte(entry)); found {
 		failure.Line = bytes.Count(before, []byte("\n")) + 1
 	}

@@ -2,6 +2,7 @@ package kustomizations
 
 import (
 	"bytes"
+	"encoding/json"
 	"path"
 	"slices"
 	"strings"
@@ -50,7 +51,8 @@ func isKustomization(file string) bool { return slices.Contains(kustomizationNam
 
 func (s *stage) kustomizationIn(folder string) string {
 	for _, name := range kustomizationNames {
-		if full := path.Join("/", folder, name); s.files.files[full] != nil {
+		full := path.Join("/", folder, name)
+		if _, there := s.files.files[full]; there {
 			return full
 		}
 	}
@@ -84,9 +86,18 @@ func generated(files []rendered) []byte {
 	}
 	text.WriteString("resources:\n")
 	for _, resource := range resources {
-		text.WriteString("- " + quoted(resource) + "\n")
+		text.WriteString("- " + quoted("./"+resource) + "\n")
 	}
 	return text.Bytes()
+}
+
+// quoted is text as JSON has it, which YAML reads too. A name in front of which ./ stands is never taken for an address.
+func quoted(text string) string {
+	quoted, err := json.Marshal(text)
+	if err != nil {
+		panic(err) // text always is JSON
+	}
+	return string(quoted)
 }
 
 func outermost(folders []string, file string) string {
@@ -98,8 +109,6 @@ func outermost(folders []string, file string) string {
 	}
 	return found
 }
-
-func quoted(text string) string { return "'" + strings.ReplaceAll(text, "'", "''") + "'" }
 
 func isYAML(name string) bool {
 	extension := path.Ext(name)

@@ -1,28 +1,12 @@
-"""What templates may ask a cluster, whoever renders them: what it serves, and its objects."""
+"""What templates may ask a cluster for, whoever renders them: its objects."""
 
 from __future__ import annotations
 
 from stellwerk.kube.client import Client
 from stellwerk.kube.errors import NotServed
-from stellwerk.kube.model import JsonObject, JsonValue, decode_json, unstructured
+from stellwerk.kube.model import JsonValue, unstructured
 from stellwerk.kube.names import GroupVersionKind
-from stellwerk.render.request import Cluster, Missing, Query
-
-
-async def facts_of(client: Client) -> Cluster:
-    """What a cluster serves, as templates see it. Raises ApiError."""
-    version = decode_json(await client.raw("GET", "/version"))
-    served = await client.mapper.all()
-    versions = dict.fromkeys(resource.api_version for resource in served)
-    kinds = dict.fromkeys(f"{resource.api_version}/{resource.kind}" for resource in served)
-    lists: dict[str, list[JsonObject]] = {}
-    for resource in served:
-        fact: JsonObject = {"Name": resource.plural, "Kind": resource.kind, "Namespaced": resource.namespaced}
-        lists.setdefault(resource.api_version, []).append(fact)
-    resources: tuple[JsonObject, ...] = tuple(
-        {"GroupVersion": version_, "APIResources": [*lists[version_]]} for version_ in sorted(lists)
-    )
-    return Cluster(version, tuple(sorted({*versions, *kinds})), resources)
+from stellwerk.render.request import Missing, Query
 
 
 async def answer(client: Client, query: Query) -> JsonValue | Missing:

@@ -80,6 +80,7 @@ def body(request: Request, files: Mapping[str, bytes], path: str, values: bytes)
         "path": path,
         "generator": request.generator,
         "prefix": request.prefix,
+        "withoutFarewells": request.without_farewells,
         "values": msgspec.Raw(values),
         "release": {
             "name": request.release.name,

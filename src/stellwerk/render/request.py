@@ -108,6 +108,8 @@ class Request:
     decryption: Mapping[str, bytes] = field(default_factory=dict)
     """Keys for files encrypted with SOPS: `*.agekey`, `*.asc`. None: nothing is decrypted."""
     post_build: PostBuild = PostBuild()
+    without_farewells: bool = False
+    """Leave a chart's hooks for the end of a release out; otherwise they are refused."""
     limits: OutputLimits = OutputLimits()
     tenant: str = ""
     """On whose behalf: for a fair share, and for whom something decrypted may be kept."""

@@ -91,6 +91,7 @@ class Key(NamedTuple):
             path.encode(),
             request.generator.encode(),
             request.prefix.encode(),
+            b"%d" % request.without_farewells,
             request.release.service.encode(),
             values,
             protocol.encoded([post.substitute, post.patches, post.images], "spec.postBuild"),

@@ -13,9 +13,11 @@ from stellwerk.kube.config import ClusterConfig
 from stellwerk.operators.btp import assembled, settings
 from stellwerk.operators.btp.assembled import BtpManager
 from stellwerk.operators.btp.settings import Settings
+from stellwerk.render.renderer import Renderer, RenderFacts
 from stellwerk.runtime.events import Recorder
 from stellwerk.runtime.keys import KeyStock
 from stellwerk.runtime.manager import Manager
+from stellwerk.runtime.tasks import Closing
 from stellwerk.testing.eventually import eventually
 
 IMAGE = "registry.example.com/sap-btp-service-operator:test"
@@ -29,6 +31,8 @@ class Running:
     module: Module
     environment: dict[str, str] = field(default_factory=dict)
     keys: KeyStock = field(default_factory=KeyStock)
+    renderings: list[RenderFacts] = field(default_factory=list)
+    """What was asked of the renderer so far."""
     _task: asyncio.Task[None] | None = None
     _manager: Manager | None = None
     _client: Client | None = None
@@ -42,7 +46,11 @@ class Running:
         self._manager.add_server("events", recorder)
         self.environment[assembled.IMAGE_VARIABLE] = image
         chosen = self._settings(tunables)
-        self._btp = assembled.install(self._manager, chosen, self.environment, recorder=recorder, keys=self.keys)
+        renderer = Renderer(on_render=self.renderings.append)
+        self._manager.add_server("renderer", Closing(renderer.close))
+        self._btp = assembled.install(
+            self._manager, chosen, self.environment, renderer=renderer, recorder=recorder, keys=self.keys
+        )
         self._task = asyncio.create_task(self._manager.run(), name="operator")
 
     async def stop(self) -> None:

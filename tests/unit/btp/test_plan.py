@@ -107,7 +107,7 @@ def test_drift_of_a_ready_module_is_shown_before_it_is_mended() -> None:
     [
         reason
         for reason, m in MEANINGS.items()
-        if m.state in (State.Error, State.Warning) and reason is not Reason.OlderCRExists
+        if m.state in (State.Error, State.Warning) and reason not in (Reason.OlderCRExists, Reason.InconsistentChart)
     ],
 )
 def test_a_cr_that_complained_starts_over_once_the_cause_may_be_gone(reason: Reason) -> None:
@@ -126,6 +126,46 @@ def test_another_problem_of_the_secret_is_told_after_a_new_start() -> None:
     assert plan.next_step(
         seen(operator(MISSING.reason, MISSING.message), required_secret=invalid, comparison=None)
     ) == plan.Turn(Reason.Updated)
+
+
+# ---- a module from a chart
+
+
+@pytest.mark.parametrize("reason", [Reason.ReconcileSucceeded, Reason.UpdateDone, Reason.ChartInstallFailed])
+def test_after_a_start_a_module_from_a_chart_is_checked_for_an_update_first(reason: Reason) -> None:
+    unchecked = seen(operator(reason), from_chart=True, update_unchecked=True)
+
+    assert plan.next_step(unchecked) == plan.Turn(Reason.UpdateCheck)
+    assert plan.next_step(replace(unchecked, update_unchecked=False)) != plan.Turn(Reason.UpdateCheck)
+
+
+@pytest.mark.parametrize("reason", [Reason.Initialized, Reason.UpdateCheck, Reason.Updated])
+def test_what_is_under_way_goes_on_after_a_start(reason: Reason) -> None:
+    unchecked = seen(operator(reason), from_chart=True, update_unchecked=True)
+
+    assert plan.next_step(unchecked) == plan.Provision(GOOD)
+
+
+def test_an_update_is_not_looked_for_while_the_secret_is_wrong_or_the_cr_goes() -> None:
+    complaining = operator(Reason.InvalidSecret, "bad")
+    problem = SecretProblem(Reason.InvalidSecret, "bad")
+    unchecked = seen(complaining, required_secret=problem, comparison=None, from_chart=True, update_unchecked=True)
+    leaving = seen(operator(Reason.ReconcileSucceeded, deleted=True), from_chart=True, update_unchecked=True)
+
+    assert plan.next_step(unchecked) == plan.Rest()
+    assert plan.next_step(leaving) == plan.Turn(Reason.HardDeleting)
+
+
+def test_an_inconsistent_chart_begins_anew() -> None:
+    assert plan.next_step(seen(operator(Reason.InconsistentChart, "because"), from_chart=True)) == plan.Turn(
+        Reason.Initialized
+    )
+
+
+def test_a_recovery_is_told_in_the_words_of_the_chart_era() -> None:
+    assert plan.next_step(seen(operator(Reason.ChartInstallFailed), from_chart=True)) == plan.Turn(
+        Reason.Updated, "Resource has been updated"
+    )
 
 
 # ---- who leads

@@ -130,7 +130,7 @@ def test_junk_leaves_the_value_in_force_and_is_reported() -> None:
         ("SecretName", "a/b"),
         ("CrSelection", "youngest"),
         ("ModuleSource", ""),
-        ("ModuleSource", "chart"),
+        ("ModuleSource", "charts"),
         ("ImagePullSecrets", "ok,Not OK"),
         ("ResourcesPath", "a\0b"),
         ("readyTimeout", "5m"),
@@ -153,6 +153,7 @@ def test_a_value_that_cannot_work_is_rejected(key: str, value: str) -> None:
         ("EnableLimitedCache", "False", False),
         ("ImagePullSecrets", "one, two,", ("one", "two")),
         ("ModuleSource", "auto", ModuleSource.AUTO),
+        ("ModuleSource", "chart", ModuleSource.CHART),
     ],
 )
 def test_values_at_the_edge_are_accepted(key: str, value: str, expected: object) -> None:

@@ -37,6 +37,14 @@ def test_the_same_version_again_changes_nothing_and_forgets_no_kind() -> None:
     assert versions.after_apply(FIRST, "v1", [DEPLOYMENT]).current_kinds == (CONFIG_MAP, JOB, DEPLOYMENT)
 
 
+def test_kinds_are_noted_before_the_first_object_of_them_exists() -> None:
+    begun = versions.before_apply(FIRST, "v2", [CONFIG_MAP, DEPLOYMENT])
+
+    assert (begun.current_version, begun.current_kinds) == ("v1", (CONFIG_MAP, JOB, DEPLOYMENT))
+    assert versions.after_apply(begun, "v3", [CONFIG_MAP]).kinds == (CONFIG_MAP, JOB, DEPLOYMENT)
+    assert versions.before_apply(None, "v1", [CONFIG_MAP, JOB]) == FIRST
+
+
 def test_the_record_is_a_config_map_with_the_published_keys() -> None:
     body = versions.config_map(FIRST, "kyma-system")
 

@@ -9,9 +9,11 @@ from pathlib import Path
 from prometheus_client import Counter, Gauge
 
 from stellwerk.kube.names import ObjectKey
-from stellwerk.operators.btp import api
+from stellwerk.operators.btp import api, release
 from stellwerk.operators.btp.api import BtpOperator, BtpOperatorStatus, State
+from stellwerk.operators.btp.chart import Charts
 from stellwerk.operators.btp.diagnose import Diagnosis
+from stellwerk.operators.btp.history import History
 from stellwerk.operators.btp.observe import Observer, SecretReader
 from stellwerk.operators.btp.probe import Probe, ProbeSettings
 from stellwerk.operators.btp.provision import Provisioner
@@ -20,8 +22,10 @@ from stellwerk.operators.btp.release import SHIPPED
 from stellwerk.operators.btp.removal import Removal
 from stellwerk.operators.btp.settings import Settings
 from stellwerk.operators.btp.setup import Caches, caches
+from stellwerk.operators.btp.source import Source
 from stellwerk.operators.btp.tunables import Tunables
 from stellwerk.operators.btp.webhooks import Foresight, Webhooks
+from stellwerk.render.renderer import Renderer
 from stellwerk.runtime.controller import Controller, EventSink, only_status_changed
 from stellwerk.runtime.informer import Delta
 from stellwerk.runtime.keys import KeyStock
@@ -64,9 +68,12 @@ def install(
     environment: Mapping[str, str],
     *,
     recorder: EventSink | None = None,
+    renderer: Renderer,
     keys: KeyStock | None = None,
 ) -> BtpManager:
     """Give the BTP Manager to a manager. `environment` is read again at each pass, as the original does.
+
+    `renderer` is asked only while the module comes from a chart, and stays the caller's to close.
 
     Raises MissingImage where SAP_BTP_SERVICE_OPERATOR is not set at all.
     """
@@ -86,7 +93,8 @@ def install(
     keys = keys or KeyStock()
     manager.add_server("keys", Closing(keys.close))  # after the last pass: one that is under way may take a key
     webhooks = Webhooks(observer, lambda: tunables.settings, manager.clock, metrics.regenerated, keys)
-    reconciler = _reconciler(manager, observer, tunables, environment, webhooks)
+    source = Source(lambda: tunables.settings, Charts(renderer, manager.client))
+    reconciler = _reconciler(manager, observer, tunables, environment, webhooks, source)
     controller = Controller(
         CONTROLLER,
         seen.operators,
@@ -145,26 +153,46 @@ def in_force(settings: Settings, working_directory: Path) -> Settings:
     """The settings with the module's folders resolved.
 
     Relative ones lie in the working directory, as with the original; where it has none, the module that we ship is
-    taken.
+    taken. A chart comes with network policies of ours, unless the working directory has some.
     """
-    root = working_directory if (working_directory / settings.resources_path).is_dir() else SHIPPED
+    if release.comes_from_chart(_below(working_directory, settings)) and _has(working_directory, settings.chart_path):
+        here = _below(working_directory, settings)
+        policies = here if _has(working_directory, settings.manager_resources_path) else _below(SHIPPED, settings)
+        return replace(here, manager_resources_path=policies.manager_resources_path)
+    return _below(working_directory if _has(working_directory, settings.resources_path) else SHIPPED, settings)
+
+
+def _has(root: Path, folder: str) -> bool:
+    return bool(folder) and (root / folder).is_dir()
+
+
+def _below(root: Path, settings: Settings) -> Settings:
     return replace(
         settings,
         resources_path=str(root / settings.resources_path),
         manager_resources_path=str(root / settings.manager_resources_path),
-        chart_path=str(root / settings.chart_path),
+        chart_path=str(root / settings.chart_path) if settings.chart_path else "",
     )
 
 
 def _reconciler(
-    manager: Manager, observer: Observer, tunables: Tunables, environment: Mapping[str, str], webhooks: Webhooks
+    manager: Manager,
+    observer: Observer,
+    tunables: Tunables,
+    environment: Mapping[str, str],
+    webhooks: Webhooks,
+    source: Source,
 ) -> BtpReconciler:
     client, clock = manager.client.with_field_manager(api.OPERATOR_NAME), manager.clock
 
     def settings() -> Settings:
         return tunables.settings
 
-    provisioner = Provisioner(client, observer, webhooks, settings, lambda: environment.get(IMAGE_VARIABLE, ""), clock)
+    def image() -> str:
+        return environment.get(IMAGE_VARIABLE, "")
+
+    history = History(client, observer, settings)
+    provisioner = Provisioner(client, observer, webhooks, settings, image, clock, source, history)
     return BtpReconciler(
         client=client,
         observer=observer,

@@ -21,6 +21,7 @@ from stellwerk.operators.btp import api, credentials, plan
 from stellwerk.operators.btp.api import BtpOperator
 from stellwerk.operators.btp.credentials import Comparison, Credentials, OperandPod, SecretProblem
 from stellwerk.operators.btp.plan import Blockers, Snapshot
+from stellwerk.operators.btp.release import comes_from_chart
 from stellwerk.operators.btp.settings import CrSelection, Settings
 from stellwerk.operators.btp.setup import Caches
 from stellwerk.runtime import logs
@@ -87,6 +88,7 @@ class Observer:
             blockers=self.blockers(),
             now=self.clock.now(),
             hard_delete_timeout=settings.hard_delete_timeout,
+            from_chart=comes_from_chart(settings),
         )
 
     def leader(self) -> BtpOperator | None:

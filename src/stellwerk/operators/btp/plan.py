@@ -6,6 +6,8 @@ The states and who comes next:
                   ▲  │          │ drift, failure   │
                   │  ▼          ▼                  │
                   └─ Error, Warning ──► Processing ┘        somebody or the clock mends the cause
+    Ready, Error ──► Processing/UpdateCheck ──► Ready       a module from a chart, once after each start
+    Ready ──► Error/InconsistentChart ──► Processing        a module from a chart that somebody has changed
     any ──► Deleting/HardDeleting ──► (gone)
                 │      ▲     └──► Deleting/SoftDeleting ──► (gone)
                 ▼      │ the last instance and binding went, or the force label came
@@ -28,6 +30,8 @@ from stellwerk.operators.btp.credentials import Comparison, Credentials, SecretP
 from stellwerk.operators.btp.reasons import Reason
 from stellwerk.runtime import finalizer
 
+CHART_UPDATED = "Resource has been updated"
+"""What `Updated` says where the module comes from a chart; alerts compare it."""
 NAMED_BLOCKERS = 5
 """How many service instances and bindings a message names; the counts are always complete."""
 
@@ -65,6 +69,10 @@ class Snapshot:
     blockers: Blockers
     now: datetime
     hard_delete_timeout: timedelta
+    from_chart: bool = False
+    """Whether the module comes from a chart."""
+    update_unchecked: bool = False
+    """Whether this process has not looked yet if the chart is another version than the one that is applied."""
 
     @property
     def state(self) -> State | None:
@@ -214,6 +222,8 @@ def next_step(seen: Snapshot) -> Step:
             return Turn(Reason.Initialized)
         case State.Processing:
             return _with_secret(seen)
+        case State.Ready if seen.update_unchecked:
+            return Turn(Reason.UpdateCheck)
         case State.Ready:
             drift = seen.comparison.drift if seen.comparison else None
             return Turn(drift.reason, drift.message) if drift else _with_secret(seen)
@@ -251,7 +261,11 @@ def _recovery(seen: Snapshot) -> Step:
     problem = seen.required_secret
     if isinstance(problem, SecretProblem) and (seen.reason, seen.message) == (problem.reason, problem.message):
         return Rest()
-    return Turn(Reason.Updated)
+    if seen.state is State.Error and seen.update_unchecked:
+        return Turn(Reason.UpdateCheck)
+    if seen.reason == Reason.InconsistentChart:
+        return Turn(Reason.Initialized)
+    return Turn(Reason.Updated, CHART_UPDATED if seen.from_chart else "")
 
 
 def _deletion(seen: Snapshot) -> Step:

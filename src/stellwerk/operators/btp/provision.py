@@ -2,40 +2,53 @@
 
 A call waits for nothing but keys that are being made. It writes what is not as wanted and says how far the module is;
 the watches of what was written wake the next pass. On a module that is as wanted it sends no request at all.
+
+Where the objects come from (`source`) makes no difference, but for one question: a module from a chart that somebody
+has changed is shown before it is mended, because that is what the published reasons promise (`inspect`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TypeGuard
 
 from stellwerk.api.apps import Deployment
 from stellwerk.api.core import ConfigMap, Secret
-from stellwerk.apply import leftovers, plan
+from stellwerk.apply import plan
 from stellwerk.apply.desired import Address, Desired, Document, desired_set, kinds_of
 from stellwerk.apply.errors import ApplyError, Failure
 from stellwerk.apply.execute import Report, execute
-from stellwerk.apply.plan import FIGHT_SECONDS, Delete, Held, Ledger, Live, Rules
+from stellwerk.apply.plan import FIGHT_SECONDS, Apply, Create, Delete, Held, Ledger, Live, Reclaim, Rules
 from stellwerk.apply.readiness import Readiness, assess, by_conditions
 from stellwerk.kube.client import Client
-from stellwerk.kube.errors import ApiError, NotServed
+from stellwerk.kube.errors import ApiError
 from stellwerk.kube.model import Unstructured, metadata_of
 from stellwerk.kube.names import GroupVersionKind, ObjectKey, Resource
-from stellwerk.operators.btp import api, resources, versions
+from stellwerk.operators.btp import api, history, resources
 from stellwerk.operators.btp.api import BtpOperator
 from stellwerk.operators.btp.credentials import Credentials
-from stellwerk.operators.btp.errors import ApplyFailed, ModuleUnreadable, OutdatedNotDeleted, Unread
+from stellwerk.operators.btp.errors import (
+    ApplyFailed,
+    ModuleUnreadable,
+    OutdatedNotDeleted,
+)
+from stellwerk.operators.btp.history import History
 from stellwerk.operators.btp.observe import Observer
+from stellwerk.operators.btp.plan import Turn
 from stellwerk.operators.btp.reasons import Reason
-from stellwerk.operators.btp.release import Loader, Places, Release
+from stellwerk.operators.btp.release import Release
 from stellwerk.operators.btp.resources import Running, Values
 from stellwerk.operators.btp.settings import Settings
+from stellwerk.operators.btp.source import Source
 from stellwerk.operators.btp.webhooks import NO_CERTIFICATES, Certificates, Webhooks
 from stellwerk.runtime.clock import Clock
 
 RULES = Rules(field_manager=api.OPERATOR_NAME)
 OPERAND_CONDITIONS = ("Available", "Progressing")
 """Both must be True: the original's rule for a Deployment, stricter than kstatus about a missing Progressing."""
+NAMED_CHANGES = 5
+"""How many changed objects of a chart a message names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +63,7 @@ class Unready:
 class Progress:
     """How far the module is. `written`: something was sent, so the caches do not tell the last word yet."""
 
-    version: str
+    release: Release
     written: bool
     unready: Unready | None
     held_until: float | None = None
@@ -69,44 +82,62 @@ class Provisioner:
     settings: Callable[[], Settings]
     image: Callable[[], str]
     clock: Clock
-    loader: Loader = field(default_factory=Loader)
+    source: Source
+    history: History
     ledger: Ledger = field(default_factory=Ledger)
     _absent: set[tuple[GroupVersionKind, ObjectKey]] = field(default_factory=set)
     """Outdated objects that were looked for and are not there."""
-    _record: versions.Record | None = None
+
+    async def inspect(self, operator: BtpOperator, credentials: Credentials) -> Turn | None:
+        """What a Ready module from a chart shows before anything is written; None where it is as it should be.
+
+        Only what others did is shown. A new image, password or certificate is ours to bring, and no inconsistency.
+        """
+        if not self.source.is_chart:
+            return None
+        release = await self.source.current(operator, credentials)
+        record = await self.history.record()
+        if record is not None and record.current_version != release.version:
+            return Turn(Reason.UpdateCheck)
+        certificates = NO_CERTIFICATES if await self.webhooks.are_due() else await self.webhooks.settled()
+        wanted = await self._wanted(release, operator, credentials, certificates)
+        changed = [action.desired for action in self._plan(wanted) if _restores(action)]
+        return Turn(Reason.InconsistentChart, _inconsistent(changed)) if changed else None
 
     async def bring_up(self, operator: BtpOperator, credentials: Credentials) -> Progress:
         """Write what is not as wanted. Raises ModuleFailed with the object and the cause."""
-        release = self.loader.load(Places.of(self.settings()))
+        release = await self.source.current(operator, credentials)
+        await self.history.foresee(release)
         await self._delete_outdated(release)
         early = await self.webhooks.are_due() and await self._apply_early(release, operator, credentials)
         wanted = await self._wanted(release, operator, credentials, await self.webhooks.settled())
         report = await self._apply(wanted)
+        self.ledger.forget_all_but({one.address for one in wanted})
         policies = await self._drop_network_policies(operator)
         rest = self._plan(wanted)
         return Progress(
-            release.version,
+            release,
             bool(report.written) or policies or early,
             self._first_unready(wanted),
             held_until=rest.again_at,
             fights=tuple(_fight(action) for action in rest if isinstance(action, Held)),
         )
 
-    async def finish(self) -> None:
-        """The module is ready: record its version, and delete what older versions left. Raises StepFailed."""
-        settings = self.settings()
-        release = self.loader.load(Places.of(settings))
-        record = versions.after_apply(await self._recorded(), release.version, release.kinds)
-        await self._prune(record, release)
-        if record != self._record:
-            await self.client.apply(ConfigMap, versions.config_map(record, settings.chart_namespace))
-            self._record = record
+    async def finish(self, release: Release) -> bool:
+        """The module is ready: delete what older versions left, and record its version. Returns whether it is new.
+
+        In this order, so that a crash in between is followed by another look. Raises StepFailed.
+        """
+        stale = await self.history.leftovers(release, wanted=self.ledger.keys())
+        if stale:
+            await self._delete(stale)
+        return await self.history.applied(release)
 
     def forget(self) -> None:
         """The module is gone: what was confirmed says nothing about the next one."""
         self.ledger.clear()
         self._absent.clear()
-        self._record = None
+        self.history.forget()
 
     # What is wanted
 
@@ -145,13 +176,7 @@ class Provisioner:
 
     async def _served(self, documents: Iterable[Document]) -> Mapping[GroupVersionKind, Resource]:
         """The resources of the documents' kinds, as far as the API server serves them."""
-        known: dict[GroupVersionKind, Resource] = {}
-        for gvk in kinds_of(documents):
-            try:
-                known[gvk] = await self.client.mapper.resource(gvk)
-            except NotServed:
-                continue  # named together with all other mistakes by desired_set
-        return known
+        return await history.served(self.client, kinds_of(documents))
 
     # Writing
 
@@ -170,7 +195,7 @@ class Provisioner:
         self.observer.caches.expect(report)
         self._keep_certificates(wanted, report)
         if report.failures:
-            raise ApplyFailed(_chain(report.failures))
+            raise ApplyFailed(_chain(report.failures), report.failures[0].ref)
         return report
 
     def _keep_certificates(self, wanted: Sequence[Desired], report: Report) -> None:
@@ -239,46 +264,6 @@ class Provisioner:
             raise OutdatedNotDeleted([(failure.ref, failure.cause) for failure in report.failures])
         return report
 
-    # Versions
-
-    async def _recorded(self) -> versions.Record | None:
-        """The record, read once per process: an older release may have written it without our label."""
-        if self._record is None:
-            namespace = self.settings().chart_namespace
-            try:
-                found = await self.client.find(ConfigMap, api.VERSIONS_NAME, namespace)
-            except ApiError as error:
-                raise Unread(Reason.GettingConfigMapFailed, f"ConfigMap {api.VERSIONS_NAME}", str(error)) from error
-            self._record = versions.parse(found.data) if found is not None else None
-        return self._record
-
-    async def _prune(self, record: versions.Record, release: Release) -> None:
-        blockers = self.observer.blockers()
-        present = {**self.observer.module(), **await self._unwatched(record)}
-        stale = leftovers.stale(
-            present,
-            wanted=set(self.ledger),
-            marks=versions.marks(release.version),
-            spared=versions.spared(has_users_objects=bool(blockers)),
-        )
-        if stale:
-            await self._delete(stale)
-
-    async def _unwatched(self, record: versions.Record) -> Mapping[Address, Live]:
-        """Objects of kinds that only an older version had: listed, because nothing watches them."""
-        found: dict[Address, Live] = {}
-        watched = {resource.gvk for resource in (*self.observer.caches.resources, Secret.resource)}
-        for gvk in record.kinds:
-            if gvk in watched:
-                continue
-            try:
-                resource = await self.client.mapper.resource(gvk)
-            except NotServed:
-                continue
-            listed = await self.client.list(metadata_of(resource), labels=api.MANAGED_SELECTOR)
-            found.update((Address(resource, obj.key), obj) for obj in listed.items)
-        return found
-
     # Readiness
 
     def _first_unready(self, wanted: Sequence[Desired]) -> Unready | None:
@@ -300,6 +285,17 @@ class Provisioner:
 def _texts(config: Unstructured | None) -> dict[str, str]:
     data = config.at("data") if config is not None else None
     return {key: str(value) for key, value in data.items()} if isinstance(data, dict) else {}
+
+
+def _restores(action: plan.Action) -> TypeGuard[Create | Apply | Reclaim]:
+    """Whether an action puts right what somebody did to what we had written."""
+    return isinstance(action, Create | Apply | Reclaim) and action.restores
+
+
+def _inconsistent(changed: Sequence[Desired]) -> str:
+    named = ", ".join(str(one.key) for one in changed[:NAMED_CHANGES])
+    more = f" and {len(changed) - NAMED_CHANGES} more" if len(changed) > NAMED_CHANGES else ""
+    return f"Chart is inconsistent. Reconciliation initialized {named}{more}"
 
 
 def _fight(held: Held) -> str:

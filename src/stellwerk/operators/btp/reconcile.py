@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import TypeVar
 
@@ -25,6 +25,7 @@ from stellwerk.operators.btp.errors import (
     SecretUnusable,
     StaleClusterIdNotDeleted,
     StepFailed,
+    of_chart,
 )
 from stellwerk.operators.btp.observe import Observer
 from stellwerk.operators.btp.plan import Snapshot, Step
@@ -43,6 +44,8 @@ FIRST_RETRY_SECONDS = 30.0
 EXPLAIN_AFTER_SECONDS = 5.0
 """For how long an operand may start before the condition says what it waits for: a normal start needs no write."""
 RESIST_SECONDS = 5.0
+CHART_SUCCEEDED = "Reconcile succeeded"
+"""What `ReconcileSucceeded` says where the module comes from a chart; alerts compare it."""
 CHANGED_BY_OTHERS = "ChangedByOthers"
 """The reason of Events about an object that somebody else keeps changing; the module is Ready all the same."""
 
@@ -61,6 +64,8 @@ class BtpReconciler:
     clock: Clock
     _failures: dict[ObjectKey, int] = field(default_factory=dict)
     """How often in a row a CR ended in an error: its retries become rarer."""
+    _update_checked: bool = False
+    """Whether this process has shown, since the module comes from a chart, that it looks for an update."""
     _waiting_since: dict[ObjectKey, float] = field(default_factory=dict)
     """Since when a CR waits for its module to become ready, on the clock's seconds."""
 
@@ -68,12 +73,21 @@ class BtpReconciler:
         """Observe, decide, act. Raises StepFailed for failures that the user should read about."""
         if operator.metadata.uid in self.observer.finished:
             return Next.done()  # let go already; the cache is behind
-        seen = await self.observer.snapshot(operator)
+        seen = self._with_update_check(await self.observer.snapshot(operator))
         try:
             return await self._carry_out(plan.next_step(seen), seen)
         except StepFailed as failure:
-            failure.retry_after_seconds = self._retry_seconds(operator.key)
-            raise
+            told = of_chart(failure, self.settings().chart_path, seen.state) if seen.from_chart else failure
+            told.retry_after_seconds = self._retry_seconds(operator.key)
+            raise told from failure.__cause__
+
+    def _with_update_check(self, seen: Snapshot) -> Snapshot:
+        """The check is due after a start, and done as soon as the CR shows that something is under way."""
+        if not seen.leads:
+            return seen
+        due = seen.from_chart and not self._update_checked
+        self._update_checked = seen.from_chart and not (due and seen.state in (State.Ready, State.Error))
+        return replace(seen, update_unchecked=due)
 
     def explain(self, obj: BtpOperator, failure: ReconcileError) -> BtpOperatorStatus | None:
         """The status that shows a failure."""
@@ -98,8 +112,10 @@ class BtpReconciler:
                 return Next.now(self._status(seen, reason, message))
             case plan.Complain(problem):
                 raise SecretUnusable(problem)
-            case plan.Provision(wanted) | plan.KeepUp(wanted):
+            case plan.Provision(wanted):
                 return await self._provision(seen, wanted)
+            case plan.KeepUp(wanted):
+                return await self._keep_up(seen, wanted)
             case plan.Wait(message):
                 return await self._wait_for_users(seen, message)
             case plan.HardDelete(remaining):
@@ -129,6 +145,12 @@ class BtpReconciler:
 
     # Bringing the module up
 
+    async def _keep_up(self, seen: Snapshot, wanted: Credentials) -> Next[BtpOperatorStatus]:
+        turn = await self.provisioner.inspect(seen.operator, wanted)
+        if turn is not None:
+            return Next.now(self._status(seen, turn.reason, turn.message))
+        return await self._provision(seen, wanted)
+
     async def _provision(self, seen: Snapshot, wanted: Credentials) -> Next[BtpOperatorStatus]:
         if seen.comparison is not None and seen.state is State.Processing:
             await self._prepare_move(seen.comparison)
@@ -141,17 +163,26 @@ class BtpReconciler:
         self._waiting_since.pop(seen.operator.key, None)
         if seen.comparison is not None and seen.state is State.Processing:
             await self._clean_up_move(seen.comparison)
-        await self.provisioner.finish()
+        is_new = await self.provisioner.finish(progress.release)
         self._failures.pop(seen.operator.key, None)
-        return self._ready(seen, progress)
+        return self._ready(seen, progress, is_new)
 
-    def _ready(self, seen: Snapshot, progress: Progress) -> Next[BtpOperatorStatus]:
+    def _ready(self, seen: Snapshot, progress: Progress, is_new: bool) -> Next[BtpOperatorStatus]:
         interval = self.settings().ready_state_requeue_interval.total_seconds()
         if progress.held_until is not None:
             interval = min(interval, max(0.0, progress.held_until - self.clock.monotonic()))
-        status = None if seen.state is State.Ready else self._status(seen, Reason.ReconcileSucceeded)
+        status = None if seen.state is State.Ready else self._success(seen, is_new)
         fights = (Notice(CHANGED_BY_OTHERS, fight, Severity.WARNING) for fight in progress.fights)
         return Next.after(interval, status).noting(*fights)
+
+    def _success(self, seen: Snapshot, is_new: bool) -> BtpOperatorStatus:
+        if not seen.from_chart:
+            return self._status(seen, Reason.ReconcileSucceeded)
+        if is_new:
+            return self._status(seen, Reason.UpdateDone)
+        if seen.reason == Reason.UpdateCheck:
+            return self._status(seen, Reason.UpdateCheckSucceeded)
+        return self._status(seen, Reason.ReconcileSucceeded, CHART_SUCCEEDED)
 
     async def _wait_for_module(self, seen: Snapshot, progress: Progress) -> Next[BtpOperatorStatus]:
         """The module is applied and not ready yet: say what it waits for, and give up for now after ReadyTimeout."""
@@ -230,6 +261,7 @@ class BtpReconciler:
     async def _remove_module(self, seen: Snapshot) -> Next[BtpOperatorStatus]:
         if self.removal.endangers_users() and not await self._users_have_nothing():
             return Next.after(RESIST_SECONDS)  # the caches are behind; they will tell
+        await self.provisioner.history.watch_all()
         try:
             if not await self.removal.step():
                 return Next.done()

@@ -2,6 +2,9 @@
 
 The folders belong to a release and are mounted or baked into an image, so they hardly ever change while we run. They
 are read again when a file's name, size or time says so, which costs a few `stat` calls a pass.
+
+A release comes from folders of manifests, as here, or from a chart (`chart.py`). Nobody behind asks which, but for the
+words in which failures and updates are told.
 """
 
 from __future__ import annotations
@@ -17,7 +20,7 @@ from stellwerk.apply.errors import UnreadableManifest
 from stellwerk.kube.model import dig
 from stellwerk.kube.names import GroupVersionKind
 from stellwerk.operators.btp.errors import ModuleUnreadable
-from stellwerk.operators.btp.settings import Settings
+from stellwerk.operators.btp.settings import ModuleSource, Settings
 
 SHIPPED = Path(__file__).parent / "data"
 """The module that comes with us, laid out like the working directory of the original operator."""
@@ -40,6 +43,7 @@ class Release:
     outdated: tuple[Document, ...] = ()
     """What former releases had and this one has not."""
     network_policies: tuple[Document, ...] = ()
+    from_chart: bool = False
 
     @property
     def kinds(self) -> tuple[GroupVersionKind, ...]:
@@ -71,10 +75,24 @@ class Places:
 
     def files(self) -> Iterable[Path]:
         """Every file that is read, if it exists."""
-        for folder in (self.resources / APPLY_FOLDER, self.manager_resources / NETWORK_POLICIES_FOLDER):
-            if folder.is_dir():
-                yield from sorted(path for path in folder.iterdir() if path.suffix in (".yml", ".yaml"))
+        yield from _manifests(self.resources / APPLY_FOLDER)
+        yield from self.network_policy_files()
         yield from (path for path in (self.resources / OUTDATED_FILE, self.chart / CHART_FILE) if path.is_file())
+
+    def network_policy_files(self) -> Iterable[Path]:
+        """The files with network policies."""
+        yield from _manifests(self.manager_resources / NETWORK_POLICIES_FOLDER)
+
+
+def comes_from_chart(settings: Settings) -> bool:
+    """Whether the module's objects are rendered from a chart, by the settings and what lies in ResourcesPath."""
+    match settings.module_source:
+        case ModuleSource.CHART:
+            return True
+        case ModuleSource.AUTO:
+            return not Path(settings.resources_path, APPLY_FOLDER).is_dir()
+        case ModuleSource.RESOURCES:
+            return False
 
 
 def load(places: Places) -> Release:
@@ -83,8 +101,13 @@ def load(places: Places) -> Release:
         version=_version(places.chart / CHART_FILE),
         documents=_folder(places.resources / APPLY_FOLDER),
         outdated=_outdated(places.resources / OUTDATED_FILE),
-        network_policies=_folder(places.manager_resources / NETWORK_POLICIES_FOLDER),
+        network_policies=network_policies(places),
     )
+
+
+def network_policies(places: Places) -> tuple[Document, ...]:
+    """The network policies, which are the manager's and not the operand's. Raises `ModuleUnreadable`."""
+    return _folder(places.manager_resources / NETWORK_POLICIES_FOLDER)
 
 
 class Loader:
@@ -97,18 +120,30 @@ class Loader:
 
     def load(self, places: Places) -> Release:
         """The module as the files have it now. Raises `ModuleUnreadable`."""
-        stamp = _stamp(places)
+        stamp = stamp_of(places.files())
         if self._release is None or (places, stamp) != (self._places, self._stamp):
             self._release = load(places)
             self._places, self._stamp = places, stamp
         return self._release
 
 
-def _stamp(places: Places) -> Stamp:
+def stamp_of(files: Iterable[Path]) -> Stamp:
+    """What tells whether one of the files has changed, came or went. One that is not there is left out."""
+    return tuple(one for path in files if (one := _stamped(path)) is not None)
+
+
+def _stamped(path: Path) -> tuple[str, int, int] | None:
     try:
-        return tuple((str(path), (found := path.stat()).st_mtime_ns, found.st_size) for path in places.files())
+        found = path.stat()
     except OSError:
-        return ()  # a file went away just now; reading it says which
+        return None  # reading it says what is wrong
+    return str(path), found.st_mtime_ns, found.st_size
+
+
+def _manifests(folder: Path) -> list[Path]:
+    if not folder.is_dir():
+        return []
+    return sorted(path for path in folder.iterdir() if path.suffix in (".yml", ".yaml"))
 
 
 def _folder(folder: Path) -> tuple[Document, ...]:

@@ -227,10 +227,7 @@ def _selection(text: str) -> CrSelection:
 
 
 def _source(text: str) -> ModuleSource:
-    source = ModuleSource(_one_of(text, ModuleSource))
-    if source is ModuleSource.CHART:
-        raise ValueError("charts are not rendered yet: expected resources or auto")
-    return source
+    return ModuleSource(_one_of(text, ModuleSource))
 
 
 def _one_of(text: str, choices: type[StrEnum]) -> str:
@@ -264,7 +261,7 @@ ALL: tuple[
     ...,
 ] = (
     _text("ChartNamespace", "Namespace of the module and of the required Secret.", _namespace),
-    _text("ChartPath", "Folder of the chart; its Chart.yaml names the module's version.", _path),
+    _text("ChartPath", "Folder of the chart; its Chart.yaml names the module's version, also of resources.", _path),
     _text("ResourcesPath", "Folder with `apply` and `delete`: the module's manifests.", _path),
     _text("ManagerResourcesPath", "Folder with `network-policies`.", _path),
     _text("SecretName", "The required Secret with the SAP Service Manager credentials."),
@@ -297,7 +294,7 @@ ALL: tuple[
     ),
     Tunable(
         key="ModuleSource", read=_source, write=str,
-        help="Where the module's objects come from: resources or auto. Charts are not rendered yet.",
+        help="Where the module's objects come from: resources, chart, or auto (chart if ResourcesPath has no `apply`).",
     ),
     Tunable(
         key="ImagePullSecrets", read=_names, write=",".join,

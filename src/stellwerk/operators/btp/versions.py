@@ -11,7 +11,7 @@ instances and bindings, because their end is the end of every service in the clu
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from stellwerk.apply.errors import UnreadableManifest
 from stellwerk.apply.leftovers import Marks, format_gvks, parse_gvks
@@ -101,6 +101,17 @@ def after_apply(record: Record | None, version: str, kinds: Iterable[GroupVersio
         old_version=record.current_version,
         old_kinds=record.current_kinds,
     )
+
+
+def before_apply(record: Record | None, version: str, kinds: Iterable[GroupVersionKind]) -> Record:
+    """The record before a version is applied that brings these kinds.
+
+    Kinds that nobody would look at otherwise are noted before the first object of them exists: an upgrade that fails
+    half-way, and is overtaken by the next, would lose them.
+    """
+    if record is None:
+        return after_apply(None, version, kinds)
+    return replace(record, current_kinds=tuple(dict.fromkeys((*record.current_kinds, *kinds))))
 
 
 def config_map(record: Record, namespace: str) -> JsonObject:

@@ -15,12 +15,13 @@ from stellwerk.kube.client import Client
 from stellwerk.kube.model import JsonValue
 from stellwerk.operators.clm.errors import SourceUnusable
 from stellwerk.operators.clm.release import RECONCILER, Release
-from stellwerk.operators.questions import answer, facts_of
+from stellwerk.operators.questions import answer
 from stellwerk.render import folder, values
 from stellwerk.render.files import Files
 from stellwerk.render.renderer import Renderer
 from stellwerk.render.request import Cluster, Generator, Missing, Query, Request
 from stellwerk.render.request import Release as RenderedAs
+from stellwerk.render.served import facts_of
 from stellwerk.render.values import Layer
 
 

@@ -35,12 +35,13 @@ from stellwerk.operators.component.deployment import Content, documents_of, requ
 from stellwerk.operators.component.errors import SourceNotReady
 from stellwerk.operators.component.references import Found, Resolved, Target, Unread
 from stellwerk.operators.component.sources import FLUX_KINDS, Source, SourceKind
-from stellwerk.operators.questions import answer, facts_of
+from stellwerk.operators.questions import answer
 from stellwerk.render.downloads import Downloads
 from stellwerk.render.egress import EgressRules
 from stellwerk.render.files import Files
 from stellwerk.render.renderer import Renderer
 from stellwerk.render.request import UNKNOWN_CLUSTER, Missing, Query, Rendered
+from stellwerk.render.served import facts_of
 
 ANYWHERE = EgressRules(http=True, private=True, networks=(ip_network("0.0.0.0/0"), ip_network("::/0")))
 """A person may call what his machine may call."""

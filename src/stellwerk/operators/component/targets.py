@@ -28,8 +28,8 @@ from stellwerk.operators.component.references import NamedText
 from stellwerk.operators.component.settings import Tenancy
 from stellwerk.operators.component.tenancy import Account
 from stellwerk.operators.owned import OwnedObjects
-from stellwerk.operators.questions import facts_of
 from stellwerk.render import request
+from stellwerk.render.served import facts_of
 from stellwerk.runtime.clock import Clock
 from stellwerk.runtime.clusters import Cluster
 from stellwerk.runtime.tasks import Background, background

@@ -1,0 +1,361 @@
+"""The module comes from a Helm chart: installed, checked after a start, replaced by the next version, put right."""
+
+from __future__ import annotations
+
+import shutil
+
+import pytest
+from tests.cluster.btp.charts import ModuleChart
+from tests.cluster.btp.given import Given
+from tests.cluster.btp.running import Running
+from tests.cluster.btp.test_requests import ours, table
+from tests.cluster.btp.test_resources import CONFIG_MAPS, DEPLOYMENTS, OPERAND, POLICIES, SERVICES
+from tests.cluster.btp.then import Then
+from tests.cluster.btp.world import OURS
+
+from stellwerk.api.apps import Deployment
+from stellwerk.api.core import ConfigMap, Secret, Service
+from stellwerk.api.networking import NetworkPolicy
+from stellwerk.kube.client import Client
+from stellwerk.kube.model import JsonObject, metadata_of, unstructured
+from stellwerk.kube.names import Resource
+from stellwerk.local.cluster import LocalCluster
+from stellwerk.operators.btp.api import BtpOperator
+from stellwerk.testing.cluster import AuditLog
+
+SERVICE = "sap-btp-operator-webhook-service"
+METRICS_SERVICE = "sap-btp-operator-controller-manager-metrics-service"
+RECORD = "btp-manager-versions"
+EXTRA = "apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: {name}}}\ndata: {{a: '{value}'}}\n"
+JOBS = unstructured(Resource("batch", "v1", "Job", "jobs", True))
+
+
+@pytest.fixture
+def chart(running: Running) -> ModuleChart:
+    """The chart that the operator is pointed at."""
+    return ModuleChart.of(running.module)
+
+
+async def ready(running: Running, given: Given, then: Then, **tunables: str) -> None:
+    await given.required_secret()
+    await running.start(ModuleSource="chart", **tunables)
+    await given.btp_operator()
+    await then.shows("Ready", "ReconcileSucceeded", saying=["Reconcile succeeded"])
+
+
+async def record(client: Client) -> JsonObject:
+    found = await client.get(CONFIG_MAPS, RECORD, "kyma-system")
+    data = found.at("data")
+    assert isinstance(data, dict)
+    return data
+
+
+async def versions_of_all(client: Client) -> dict[str, str]:
+    """The resource versions of the module's objects."""
+    found: dict[str, str] = {}
+    for kind in (ConfigMap, Deployment, Service, NetworkPolicy, Secret):
+        listed = await client.list(metadata_of(kind), "kyma-system", labels=OURS)
+        found |= {f"{kind.resource.kind} {one.metadata.name}": one.metadata.resource_version for one in listed.items}
+    return found
+
+
+async def test_a_module_is_installed_from_a_chart_with_its_values(
+    running: Running, given: Given, then: Then, chart: ModuleChart
+) -> None:
+    chart.write("extra.yaml", EXTRA.format(name="extra", value="{{ .Release.Name }}-{{ .Release.Namespace }}"))
+    await ready(running, given, then)
+
+    deployment = await given.client.get(DEPLOYMENTS, OPERAND, "kyma-system")
+    assert deployment.at("spec", "replicas") == 1, "overrides.yaml lies over values.yaml"
+    labels = deployment.metadata.labels
+    assert labels["chart-version"] == labels["app.kubernetes.io/chart-version"] == "v0.11.10"
+    config = await given.client.get(ConfigMap, "sap-btp-operator-config", "kyma-system")
+    assert config.data["CLUSTER_ID"] == "cluster-one"
+    extra = await given.client.get(ConfigMap, "extra", "kyma-system")
+    assert extra.data["a"] == "btpoperator-kyma-system"
+    await then.exists(POLICIES, "kyma-project.io--btp-operator-to-dns")
+    await then.absent(JOBS, "pre-delete-job")
+    kept = await record(given.client)
+    assert kept["currentChartVersion"] == kept["oldChartVersion"] == "v0.11.10"
+    assert kept["currentGvks"] == kept["oldGvks"]
+    assert "kind: Deployment" in str(kept["currentGvks"])
+
+
+async def test_a_pass_over_a_calm_chart_sends_nothing_and_renders_nothing(
+    running: Running, given: Given, then: Then, chart: ModuleChart, btp_cluster: LocalCluster
+) -> None:
+    await ready(running, given, then)
+    await running.is_idle()
+    audit, passes, rendered = AuditLog(btp_cluster), running.passes, len(running.renderings)
+
+    running.wake()
+    await running.has_passed(passes + 1)
+
+    asked = ours(audit)
+    assert asked == [], table(asked)
+    assert rendered == len(running.renderings) == 1
+
+
+async def test_after_a_start_an_unchanged_chart_needs_no_update_and_writes_nothing(
+    running: Running, given: Given, then: Then, chart: ModuleChart
+) -> None:
+    await ready(running, given, then)
+    await running.is_idle()
+    before = await versions_of_all(given.client)
+    await running.stop()
+
+    await running.start(ModuleSource="chart")
+    await then.shows("Ready", "UpdateCheckSucceeded", saying=["Update not required"])
+    await then.has_shown(("Processing", "UpdateCheck"), ("Ready", "UpdateCheckSucceeded"))
+    await running.is_idle()
+
+    assert await versions_of_all(given.client) == before
+
+
+async def test_after_a_start_a_new_version_replaces_the_old_one_and_what_it_had(
+    running: Running, given: Given, then: Then, chart: ModuleChart
+) -> None:
+    chart.write("extra.yaml", EXTRA.format(name="extra", value="1"))
+    await ready(running, given, then)
+    pods = {pod.metadata.uid for pod in await given.operand_pods()}
+    await running.stop()
+    chart.remove("extra.yaml")
+    chart.set_version("v0.12.0")
+
+    await running.start(ModuleSource="chart")
+    await then.shows("Ready", "UpdateDone", saying=["Updated"])
+    await then.has_shown(("Ready", "ReconcileSucceeded"), ("Processing", "UpdateCheck"), ("Ready", "UpdateDone"))
+
+    await then.absent(CONFIG_MAPS, "extra")
+    old = await given.client.list(CONFIG_MAPS, labels="app.kubernetes.io/chart-version=v0.11.10")
+    assert old.items == []
+    kept = await record(given.client)
+    assert (kept["oldChartVersion"], kept["currentChartVersion"]) == ("v0.11.10", "v0.12.0")
+    assert {pod.metadata.uid for pod in await given.operand_pods()} == pods
+
+
+async def test_versions_that_were_skipped_leave_nothing_either(
+    running: Running, given: Given, then: Then, chart: ModuleChart
+) -> None:
+    chart.write("first.yaml", EXTRA.format(name="first", value="1"))
+    await ready(running, given, then)
+    chart.remove("first.yaml")
+    chart.write("second.yaml", EXTRA.format(name="second", value="1"))
+    chart.write("broken.yaml", EXTRA.format(name="broken", value="1").replace("'1'", "1"))
+    chart.set_version("v0.12.0")
+    running.wake()
+    await then.shows("Error", "ChartInstallFailed", saying=["error while installing resource kyma-system/broken"])
+    await then.exists(CONFIG_MAPS, "second")
+
+    chart.remove("second.yaml")
+    chart.remove("broken.yaml")
+    chart.set_version("v0.13.0")
+    running.wake()
+    await then.shows("Ready", "UpdateDone")
+
+    for name in ("first", "second", "broken"):
+        await then.absent(CONFIG_MAPS, name)
+    assert (await record(given.client))["currentChartVersion"] == "v0.13.0"
+
+
+async def test_a_version_that_arrives_while_the_operator_runs_is_an_update_too(
+    running: Running, given: Given, then: Then, chart: ModuleChart
+) -> None:
+    chart.write("extra.yaml", EXTRA.format(name="extra", value="1"))
+    await ready(running, given, then)
+    chart.remove("extra.yaml")
+    chart.set_version("v0.12.0")
+
+    running.wake()
+
+    await then.shows("Ready", "UpdateDone")
+    await then.has_shown(("Processing", "UpdateCheck"), ("Ready", "UpdateDone"))
+    await then.absent(CONFIG_MAPS, "extra")
+
+
+async def test_what_is_renamed_under_the_same_version_leaves_the_old_object(
+    running: Running, given: Given, then: Then, chart: ModuleChart
+) -> None:
+    chart.write("extra.yaml", EXTRA.format(name="extra", value="1"))
+    await ready(running, given, then)
+    await running.stop()
+    chart.write("extra.yaml", EXTRA.format(name="renamed", value="1"))
+
+    await running.start(ModuleSource="chart")
+    await then.shows("Ready", "UpdateCheckSucceeded")
+
+    await then.exists(CONFIG_MAPS, "extra")
+
+
+async def test_a_deleted_object_of_a_chart_is_told_and_comes_back(
+    running: Running, given: Given, then: Then, chart: ModuleChart
+) -> None:
+    await ready(running, given, then)
+    await given.client.delete(SERVICES, SERVICE, "kyma-system")
+
+    await then.has_shown(
+        ("Ready", "ReconcileSucceeded"),
+        ("Error", "InconsistentChart"),
+        ("Processing", "Initialized"),
+        ("Ready", "ReconcileSucceeded"),
+    )
+    await then.exists(SERVICES, SERVICE)
+    told = next(shown for shown in then.diary.of() if shown.reason == "InconsistentChart")
+    assert told.message == f"Chart is inconsistent. Reconciliation initialized kyma-system/{SERVICE}"
+
+
+async def test_new_credentials_and_new_values_are_no_inconsistency(
+    running: Running, given: Given, then: Then, chart: ModuleChart
+) -> None:
+    await ready(running, given, then)
+
+    await given.required_secret(clientid="client-two")
+    await then.becomes(
+        DEPLOYMENTS, OPERAND, lambda seen: seen is not None and seen.metadata.generation == 2, "roll with them"
+    )
+    await running.is_idle()
+    chart.override(manager={"replicas": 2})
+    running.wake()
+    await then.becomes(
+        DEPLOYMENTS, OPERAND, lambda seen: seen is not None and seen.at("spec", "replicas") == 2, "be scaled"
+    )
+    await running.is_idle()
+
+    assert "InconsistentChart" not in {shown.reason for shown in then.diary.of()}
+
+
+async def test_a_deleted_record_is_written_again(
+    running: Running, given: Given, then: Then, chart: ModuleChart
+) -> None:
+    await ready(running, given, then)
+
+    await given.client.delete(CONFIG_MAPS, RECORD, "kyma-system")
+
+    await then.becomes(
+        CONFIG_MAPS, RECORD, lambda seen: seen is not None and not seen.metadata.is_terminating, "be there again"
+    )
+
+
+async def test_a_damaged_record_stops_the_chart_before_anything_is_written(
+    running: Running, given: Given, then: Then, chart: ModuleChart
+) -> None:
+    body: JsonObject = {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"name": RECORD, "namespace": "kyma-system"},
+        "data": {"currentChartVersion": "v1"},
+    }
+    await given.replace(ConfigMap, body)
+    await given.required_secret()
+    await running.start(ModuleSource="chart", ProcessingStateRequeueInterval="1s")
+    await given.btp_operator()
+
+    await then.shows("Error", "StoringChartDetailsFailed", saying=[RECORD, "currentGvks"])
+    await then.absent(DEPLOYMENTS, OPERAND)
+
+    await given.client.delete(CONFIG_MAPS, RECORD, "kyma-system")
+    await then.shows("Ready", "ReconcileSucceeded")
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "place"),
+    [
+        ("broken.yaml", "a: b\nc: {{ .Values.manager.nothing.here }}\n", ["templates/broken.yaml", "line 2"]),
+        ("broken.yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata: [\n", ["templates/broken.yaml"]),
+        ("../values.yaml", "a: [\n", ["values.yaml"]),
+        ("../../overrides.yaml", "a: b: c\n", ["overrides.yaml", "line 1"]),
+        ("../Chart.yaml", "name: [\n", ["Chart.yaml"]),
+    ],
+)
+async def test_a_broken_chart_is_named_with_its_place_and_nothing_is_written_until_it_is_mended(
+    running: Running, given: Given, then: Then, chart: ModuleChart, name: str, text: str, place: list[str]
+) -> None:
+    file = chart.templates / name
+    sound = file.read_text() if file.exists() else ""
+    file.write_text(text)
+    await given.required_secret()
+    await running.start(ModuleSource="chart", ProcessingStateRequeueInterval="1s")
+    await given.btp_operator()
+    await then.shows("Error", "PreparingInstallInfoFailed", saying=["Error while preparing InstallInfo", *place])
+    await then.absent(DEPLOYMENTS, OPERAND)
+    assert "canary" not in str(then.diary.of())
+
+    file.write_text(sound)
+    running.wake()
+    await then.shows("Ready", "ReconcileSucceeded")
+
+
+async def test_a_ready_module_whose_chart_breaks_does_not_stay_ready(
+    running: Running, given: Given, then: Then, chart: ModuleChart
+) -> None:
+    await ready(running, given, then)
+    shutil.rmtree(chart.module.chart)
+
+    running.wake()
+
+    await then.shows("Error", "PreparingInstallInfoFailed", saying=[str(chart.module.chart), "No such file"])
+    await then.exists(DEPLOYMENTS, OPERAND)
+
+
+async def test_an_empty_chart_path_is_told(running: Running, given: Given, then: Then) -> None:
+    await given.required_secret()
+    await running.start(ModuleSource="chart", ChartPath="")
+    await given.btp_operator()
+
+    await then.shows("Error", "ChartPathEmpty", saying=["No chart path available for processing"])
+
+
+async def test_the_source_can_be_switched_without_a_restart_or_a_deletion(
+    running: Running, given: Given, then: Then, chart: ModuleChart
+) -> None:
+    chart.write("extra.yaml", EXTRA.format(name="extra", value="1"))
+    await given.required_secret()
+    await running.start()
+    await given.btp_operator()
+    await then.shows("Ready", "ReconcileSucceeded", saying=["Module provisioning succeeded"])
+    before = await identities(given.client)
+
+    await given.tunables(ModuleSource="chart")
+    await then.has_shown(("Processing", "UpdateCheck"), ("Ready", "UpdateCheckSucceeded"))
+    await then.exists(CONFIG_MAPS, "extra")
+    await running.is_idle()
+    assert before.items() <= (await identities(given.client)).items()
+
+    chart.set_version("v0.12.0")
+    await given.tunables(ModuleSource="resources")
+    await then.becomes(
+        DEPLOYMENTS,
+        OPERAND,
+        lambda seen: seen is not None and seen.metadata.labels["chart-version"] == "v0.12.0",
+        "carry the version",
+    )
+    await then.disappears(CONFIG_MAPS, "extra")
+    await running.is_idle()
+    assert before == {key: uid for key, uid in (await identities(given.client)).items() if key in before}
+
+
+async def identities(client: Client) -> dict[str, str]:
+    """The uids of the module's objects and of the operand's pods."""
+    found: dict[str, str] = {}
+    for kind in (ConfigMap, Deployment, Service, NetworkPolicy):
+        listed = await client.list(metadata_of(kind), "kyma-system", labels=OURS)
+        found |= {f"{kind.resource.kind} {one.metadata.name}": one.metadata.uid for one in listed.items}
+    pods = await Given(client).operand_pods()
+    return found | {f"Pod {pod.metadata.name}": pod.metadata.uid for pod in pods}
+
+
+async def test_a_module_from_a_chart_is_removed_whole(
+    running: Running, given: Given, then: Then, chart: ModuleChart
+) -> None:
+    chart.write("extra.yaml", EXTRA.format(name="extra", value="1"))
+    await ready(running, given, then)
+    await running.stop()
+    await running.start(ModuleSource="chart")
+    await given.client.delete(BtpOperator, "btpoperator", "kyma-system")
+
+    await then.is_gone()
+
+    for target, name in ((CONFIG_MAPS, "extra"), (DEPLOYMENTS, OPERAND), (SERVICES, METRICS_SERVICE)):
+        await then.absent(target, name)
+    left = await given.client.list(metadata_of(ConfigMap), "kyma-system", labels=OURS)
+    assert [one.metadata.name for one in left.items] == []
