@@ -45,7 +45,10 @@ class Module:
     def rename(self, resource: Resource, name: str, *, into: str | None) -> None:
         """Ship an object under another name, or not at all."""
         for file in sorted((self.folder / "apply").iterdir()):
-            documents = [document for document in yaml.safe_load_all(file.read_text()) if document]
+            text = file.read_text()
+            if name not in text:
+                continue
+            documents = [document for document in yaml.safe_load_all(text) if document]
             kept = [_renamed(document, resource, name, into) for document in documents]
             file.write_text(yaml.safe_dump_all([document for document in kept if document is not None]))
 

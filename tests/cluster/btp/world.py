@@ -31,7 +31,7 @@ async def prepare(cluster: LocalCluster) -> None:
     async with Client.connect(ClusterConfig.load(cluster.kubeconfig)) as client:
         await client.apply(Namespace, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "kyma-system"}})
         for file in sorted([*(ROOT / "deploy/crds").glob("*.yaml"), *(ROOT / "deploy/rbac").glob("btp-*.yaml")]):
-            for document in yaml.safe_load_all(file.read_text()):
+            for document in yaml.load_all(file.read_text(), Loader=yaml.CSafeLoader):
                 await client.apply(await _view(client, document), document)
 
 
