@@ -121,23 +121,45 @@ def unchanged(lines: Sequence[Line], wanted: Sequence[Wanted]) -> int:
 
 
 async def _compared(client: Client, one: Wanted, prefix: str) -> Line | None:
-    from stellwerk.kube.errors import ApiError, NotFound
-    from stellwerk.kube.model import decode_json, unstructured
+    from stellwerk.apply.failures import failure_of
+    from stellwerk.kube.errors import ApiError, NotFound, NotServed
 
     address, ref = one.address, str(one.address.ref)
-    key = address.key
-    try:
-        live = decode_json(await client.raw("GET", address.resource.path(key.namespace, key.name)))
-    except NotFound:
+    if not one.is_served:
         return Line("+", ref)
+    live = await _live(client, one)
     try:
-        after = await client.apply(unstructured(address.resource), one.desired.body, field_manager=prefix, dry_run=True)
+        after = await _applied(client, one, prefix)
     except ApiError as error:
-        return Line("!", ref, f"would be refused: {error}" if not address.is_secret else "would be refused")
-    found = differences.changes(
-        live, after.body, secret=address.is_secret, ours=prefix, hidden=(f"{prefix}/digest", f"{prefix}/owner-id")
-    )
+        if live is None and isinstance(error, NotFound | NotServed):
+            return Line("+", ref)  # its namespace or kind is yet to come, with it or before it
+        # Not the server's own words: they quote values, which may have come from a Secret.
+        return Line("!", ref, f"would be refused: {failure_of(address, 'apply', error).cause}")
+    if live is None:
+        return Line("+", ref)
+    hidden = (f"{prefix}/digest", f"{prefix}/owner-id")
+    found = differences.changes(live, after, secret=address.is_secret, ours=prefix, hidden=hidden)
     return Line("~", ref, changes=tuple(found)) if found else None
+
+
+async def _live(client: Client, one: Wanted) -> JsonObject | None:
+    """The object as it is, with who owns what; None where there is none."""
+    from stellwerk.kube.errors import NotFound
+    from stellwerk.kube.model import decode_json
+
+    key = one.address.key
+    try:
+        return decode_json(await client.raw("GET", one.address.resource.path(key.namespace, key.name)))
+    except NotFound:
+        return None
+
+
+async def _applied(client: Client, one: Wanted, prefix: str) -> JsonObject:
+    """The object as it would be. Nothing is written."""
+    from stellwerk.kube.model import unstructured
+
+    target = unstructured(one.address.resource)
+    return (await client.apply(target, one.desired.body, field_manager=prefix, dry_run=True)).body
 
 
 def leaving(inventory: Inventory, wanted: Sequence[Wanted]) -> list[Line]:

@@ -63,6 +63,10 @@ VERBS: Mapping[str, Verb] = {
 }
 
 
+ALIASES: Mapping[str, str] = {"ls": "list"}
+"""Words of `clm` that are short for verbs."""
+
+
 class Tree(click.Group):
     """Loads verbs when they are asked for, and guesses what a mistyped one was meant to be."""
 
@@ -72,13 +76,14 @@ class Tree(click.Group):
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """A verb by name."""
-        return VERBS[cmd_name].load(cmd_name) if cmd_name in VERBS else None
+        name = ALIASES.get(cmd_name, cmd_name)
+        return VERBS[name].load(name) if name in VERBS else None
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """The verb that the arguments begin with. Raises UsageError with the nearest verbs."""
-        if args and args[0] not in VERBS and not args[0].startswith("-"):
+        if args and args[0] not in {*VERBS, *ALIASES} and not args[0].startswith("-"):
             raise click.UsageError(f"There is no verb {args[0]!r}.{_guess(args[0])}", ctx)
         return super().resolve_command(ctx, args)
 

@@ -94,6 +94,7 @@ def test_what_the_server_keeps_for_itself_and_what_is_hidden_is_left_out() -> No
     assert told(before, after, hidden=("d",)) == []
 
 
+@pytest.mark.req("R-801")
 def test_values_of_secrets_are_masked_whole_and_in_parts() -> None:
     before: JsonObject = {"data": {"password": "Y2FuYXJ5"}, "type": "Opaque"}
     assert told(before, {"data": {"password": "bmV3", "user": "bQ=="}, "type": "x"}, secret=True) == [
@@ -104,6 +105,7 @@ def test_values_of_secrets_are_masked_whole_and_in_parts() -> None:
     assert told({"type": "Opaque"}, before, secret=True) == ["data: (none) -> ***"]
 
 
+@pytest.mark.req("R-801")
 def test_annotations_of_a_secret_that_repeat_its_values_are_masked() -> None:
     note = "kubectl.kubernetes.io/last-applied-configuration"
     before: JsonObject = {"metadata": {"annotations": {note: json.dumps({"data": {"password": "Y2FuYXJ5"}})}}}

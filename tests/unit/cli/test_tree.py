@@ -55,6 +55,14 @@ def test_wrong_usage_ends_with_two_and_a_way_on(arguments: list[str], capsys: py
     assert not any("Traceback" in line for line in lines)
 
 
+def test_a_short_word_is_the_verb_that_it_stands_for() -> None:
+    context = click.Context(tree.command)
+    for short, name in tree.ALIASES.items():
+        assert isinstance(tree.command, tree.Tree)
+        assert tree.command.get_command(context, short) is not None
+        assert name in tree.VERBS
+
+
 def test_no_verb_at_all_prints_help(capsys: pytest.CaptureFixture[str]) -> None:
     run([])
     assert "Usage: stellwerk" in capsys.readouterr().out

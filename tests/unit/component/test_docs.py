@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from stellwerk.cli import tree
 from stellwerk.operators.component import api, topics
 from stellwerk.operators.component.reasons import Cause, Reason
 from stellwerk.operators.component.settings import FLAGS, NO_CROSS_NAMESPACE_REFS
@@ -17,8 +18,13 @@ GUIDE = DOCS / "component-operator.md"
 TEXT = GUIDE.read_text()
 
 
+def _of_the_command_line() -> set[str]:
+    verbs = [verb.load(name) for name, verb in tree.VERBS.items()]
+    return {option.lstrip("-") for verb in verbs for parameter in verb.params for option in parameter.opts}
+
+
 def test_every_flag_that_is_named_exists() -> None:
-    known = {flag.name for flag in FLAGS} | {NO_CROSS_NAMESPACE_REFS, "components", "reason", "egress-"}
+    known = {flag.name for flag in FLAGS} | {NO_CROSS_NAMESPACE_REFS, "components", "egress-"} | _of_the_command_line()
 
     assert set(re.findall(r"--([a-z][a-z-]+)", TEXT)) <= known
 

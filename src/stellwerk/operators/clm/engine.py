@@ -1,12 +1,8 @@
 """Brings a release into a cluster and takes it out again, from a program that ends when that is done.
 
 The rollout is the operators' own; the differences are those of a program without a controller. It has no watches, so it
-reads the objects of the release by their label before each pass, and waits between passes, from a millisecond up to ten
-seconds. What a pass has decided is saved before the next one begins, so a run that is interrupted is continued by the
-next.
-
-A write that met somebody else's is tried again, up to fifteen times in a row: between two people at one release, or
-beside a controller that is writing, that is ordinary. Everything else ends the run.
+reads the objects of the release by their label before each pass, and waits between passes (`patience`). What a pass has
+decided is saved before the next one begins, so a run that is interrupted is continued by the next.
 """
 
 from __future__ import annotations
@@ -17,7 +13,7 @@ from dataclasses import dataclass, field
 from stellwerk.api.core import Namespace, Secret
 from stellwerk.apply import kinds
 from stellwerk.apply.desired import Address
-from stellwerk.apply.errors import Failure, Obstacle, WriteFailed
+from stellwerk.apply.errors import ApplyError
 from stellwerk.apply.manifests import Document
 from stellwerk.apply.plan import Live
 from stellwerk.apply.rollout.inventory import Identity, Inventory
@@ -29,17 +25,14 @@ from stellwerk.apply.rollout.scene import Seen
 from stellwerk.apply.rollout.usage import Usage
 from stellwerk.apply.together import together
 from stellwerk.kube.client import Client
-from stellwerk.kube.errors import AlreadyExists, Conflict, NotFound, NotServed
+from stellwerk.kube.errors import AlreadyExists, NotFound, NotServed
 from stellwerk.kube.model import HasMetadata, JsonObject, View, metadata_of, unstructured
 from stellwerk.kube.names import ObjectKey, Resource
-from stellwerk.operators.clm.errors import InUse, Leaving, NoSuchRelease, TooLate
+from stellwerk.operators.clm.errors import InUse, Leaving, NoSuchRelease, TooLate, WorkedOn
+from stellwerk.operators.clm.patience import Patience
 from stellwerk.operators.clm.release import RECONCILER, Release, State
 from stellwerk.operators.clm.store import Store
 from stellwerk.runtime.clock import Clock
-
-_FIRST_WAIT, _LONGEST_WAIT = 0.001, 10.0
-MOST_CONFLICTS = 15
-"""In a row."""
 
 Tell = Callable[[str], None]
 Pass = Callable[[Release], Awaitable[Progress]]
@@ -81,7 +74,7 @@ class Engine:
     async def apply(self, release: Release, documents: Sequence[Document], timeout_seconds: float = 0) -> Release:
         """Bring the revision into the cluster; returns when all is ready. 0 seconds: for ever.
 
-        Raises InvalidSet before anything is written; WriteFailed and TooLate leave the release in state Error.
+        Raises InvalidSet, WriteFailed or TooLate; once the revision is stored they leave it in state Error.
         """
         wanted = await self.wanted(release, documents)
         if self.creates_namespaces:
@@ -136,10 +129,10 @@ class Engine:
         pass_: Pass,
         timeout_seconds: float,
     ) -> Release:
-        run = _Run(self, release, meanwhile, finally_, pass_, timeout_seconds)
+        run = _Run(self, release, meanwhile, finally_, pass_, Patience(timeout_seconds))
         try:
             return await run.until_done()
-        except (WriteFailed, TooLate):
+        except (ApplyError, TooLate):
             await self._note_error(run.release)
             raise
 
@@ -147,7 +140,7 @@ class Engine:
         """Best effort: that somebody else has written the release meanwhile must not hide what went wrong."""
         try:
             await self.store.save(release.now(State.Error, self.clock.now()))
-        except (Conflict, NotFound):
+        except (WorkedOn, NotFound):
             return
 
     def _rollout(self, release: Release) -> Rollout:
@@ -218,50 +211,28 @@ class _Run:
     meanwhile: State
     finally_: State
     one_pass: Pass
-    timeout_seconds: float
-    _conflicts: int = 0
+    patience: Patience
 
     async def until_done(self) -> Release:
         clock = self.engine.clock
-        began, wait = clock.monotonic(), _FIRST_WAIT
+        began = clock.monotonic()
         while True:
             progress = await self.one_pass(self.release)
-            self._judge(progress.failures)
             await self._save(progress)
+            for sentence in self.patience.judge(progress.failures):
+                self.engine.tell(sentence)
             if progress.done:
                 return self.release
-            if progress.must_be_saved:
-                continue
-            if progress.carried:
-                wait = _FIRST_WAIT
-            await clock.sleep(self._bounded(wait, clock.monotonic() - began, progress))
-            wait = min(2 * wait, _LONGEST_WAIT)
-
-    def _bounded(self, wait: float, passed: float, progress: Progress) -> float:
-        """How long to wait, within the time that is left. Raises TooLate where none is."""
-        if not self.timeout_seconds:
-            return wait
-        if passed >= self.timeout_seconds:
-            raise TooLate(self.release.key, self.timeout_seconds, progress.waits)
-        return min(wait, self.timeout_seconds - passed)
-
-    def _judge(self, failures: Sequence[Failure]) -> None:
-        """Whether to go on. Raises WriteFailed."""
-        if not failures:
-            self._conflicts = 0
-            return
-        self._conflicts += 1
-        if self._conflicts > MOST_CONFLICTS or not all(each.obstacle is Obstacle.CHANGED for each in failures):
-            raise WriteFailed(failures)
-        for each in failures:
-            self.engine.tell(f"Error: {each} (retrying {self._conflicts}/{MOST_CONFLICTS})")
+            if not progress.must_be_saved:
+                passed, wrote = clock.monotonic() - began, bool(progress.carried)
+                await clock.sleep(self.patience.wait(self.release.key, passed, progress.waits, wrote=wrote))
 
     async def _save(self, progress: Progress) -> None:
+        """What the pass has decided, unless that is stored already."""
         state = self.finally_ if progress.done else self.meanwhile
-        inventory = progress.inventory
-        if (state, inventory) == (self.release.state, self.release.inventory) and len(inventory):
+        if (state, progress.inventory) == (self.release.state, self.release.inventory) and len(progress.inventory):
             return
-        saved = self.release.now(state, self.engine.clock.now(), inventory)
+        saved = self.release.now(state, self.engine.clock.now(), progress.inventory)
         self.release = await self.engine.store.save(saved)
 
 

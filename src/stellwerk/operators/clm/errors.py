@@ -1,12 +1,15 @@
 """What can go wrong with a release.
 
-ReleaseError          the tree's root; `str()` is a clause for people
-├── NoSuchRelease     there is none of this name
-├── UnreadableRelease its store holds something else
-├── Leaving           it is being deleted, and cannot be applied
-├── InUse             others use what it brought; nothing was deleted
-├── SourceUnusable    a path that holds nothing that could be rendered
-└── TooLate           it did not come to an end in time; knows what it waited for
+    ReleaseError          the tree's root; `str()` is a clause for people
+    ├── NoSuchRelease     there is none of this name
+    ├── UnreadableRelease its store holds something else
+    ├── Leaving           it is being deleted, and cannot be applied
+    ├── WorkedOn          somebody else has written it meanwhile
+    ├── InUse             others use what it brought; nothing was deleted
+    ├── SourceUnusable    a path that holds nothing that could be rendered
+    └── TooLate           it did not come to an end in time; knows what it waited for
+
+What went wrong with single objects are failures of `apply`, and with files those of `render`.
 """
 
 from __future__ import annotations
@@ -28,7 +31,7 @@ class ReleaseError(Exception):
 class NoSuchRelease(ReleaseError):
     """There is no such release."""
 
-    fix = "see what is there: stellwerk list -A"
+    fix = "see what is there: stellwerk list -A; an object, not a release, is named KIND/NAME"
 
     def __init__(self, key: ObjectKey) -> None:
         super().__init__(f"there is no release {key.name} in namespace {key.namespace}")
@@ -50,6 +53,15 @@ class Leaving(ReleaseError):
 
     def __init__(self, key: ObjectKey) -> None:
         super().__init__(f"release {key} is being deleted")
+
+
+class WorkedOn(ReleaseError):
+    """Somebody else has written the release since it was read."""
+
+    fix = "wait until the other one is done, and run it again"
+
+    def __init__(self, key: ObjectKey) -> None:
+        super().__init__(f"release {key} is being worked on by somebody else")
 
 
 class InUse(ReleaseError):

@@ -9,9 +9,10 @@ from dataclasses import dataclass, replace
 
 from stellwerk.api.core import ConfigMap
 from stellwerk.kube.client import Client
-from stellwerk.kube.errors import NotFound
+from stellwerk.kube.errors import AlreadyExists, Conflict, NotFound
 from stellwerk.kube.names import ObjectKey
 from stellwerk.operators.clm import release as releases
+from stellwerk.operators.clm.errors import WorkedOn
 from stellwerk.operators.clm.release import LABEL, RECONCILER, Release
 
 
@@ -32,12 +33,15 @@ class Store:
         return sorted((releases.read(one) for one in found), key=lambda one: one.key)
 
     async def save(self, release: Release) -> Release:
-        """The release as it is stored now. Raises Conflict where somebody else has written it meanwhile."""
+        """The release as it is stored now. Raises WorkedOn where somebody else has written it meanwhile."""
         body = releases.written(release)
-        if not release.resource_version:
-            made = await self.client.create(ConfigMap, body, release.key.namespace, field_manager=RECONCILER)
-        else:
-            made = await self.client.update(ConfigMap, body, field_manager=RECONCILER)
+        try:
+            if not release.resource_version:
+                made = await self.client.create(ConfigMap, body, release.key.namespace, field_manager=RECONCILER)
+            else:
+                made = await self.client.update(ConfigMap, body, field_manager=RECONCILER)
+        except (AlreadyExists, Conflict):
+            raise WorkedOn(release.key) from None
         return replace(release, uid=made.metadata.uid, resource_version=made.metadata.resource_version)
 
     async def end(self, release: Release) -> Release | None:

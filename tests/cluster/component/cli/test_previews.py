@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
 from tests.cluster.component.cli.conftest import Stellwerk, parsed
 from tests.cluster.component.given import Given, config_map
 from tests.cluster.component.running import Running
@@ -17,6 +18,7 @@ from stellwerk.kube.patch import MergePatch
 SECRET = "apiVersion: v1\nkind: Secret\nmetadata:\n  name: login\nstringData:\n  password: {}\n"
 
 
+@pytest.mark.req("R-801")
 async def test_diff_tells_what_the_next_reconcile_would_change_field_by_field_and_who_set_the_live_value(
     given: Given, running: Running, then: Then, stellwerk: Stellwerk, tmp_path: Path
 ) -> None:
@@ -93,11 +95,19 @@ async def test_diff_asks_for_one_subject(stellwerk: Stellwerk, given: Given) -> 
 
 async def test_diff_tells_which_object_would_be_refused(given: Given, stellwerk: Stellwerk, tmp_path: Path) -> None:
     await given.config("bad", a="b")
-    await given.source({"bad.yaml": config_map("bad").replace("'b'", "b") + "immutable: maybe\n"})
+    wrong = "immutable: canary\n"
+    elsewhere = config_map("there").replace("name: there", "name: there\n  namespace: not-yet-there")
+    files = {"bad.yaml": config_map("bad") + wrong, "new.yaml": config_map("new") + wrong, "there.yaml": elsewhere}
+    await given.source(files)
     await given.component()
     told = await stellwerk("diff", "comp/comp")
     assert told.returncode == 3, told
-    assert told.stdout.startswith(f"! ConfigMap {given.namespace}/bad"), told.stdout
+    lines = sorted(told.stdout.splitlines())
+    assert lines[0].startswith(f"! ConfigMap {given.namespace}/bad"), told.stdout
+    assert lines[1].startswith(f"! ConfigMap {given.namespace}/new"), told.stdout
+    assert lines[2] == "+ ConfigMap not-yet-there/there"
+    assert "would be refused" in lines[0]
+    assert "canary" not in told.stdout
 
 
 async def test_diff_tells_in_four_parts_why_there_is_nothing_to_compare(
@@ -110,6 +120,7 @@ async def test_diff_tells_in_four_parts_why_there_is_nothing_to_compare(
     assert "nowhere" in told.stderr
 
 
+@pytest.mark.req("R-801")
 async def test_values_tell_where_each_value_comes_from_and_none_of_a_secret(
     given: Given, stellwerk: Stellwerk, tmp_path: Path
 ) -> None:

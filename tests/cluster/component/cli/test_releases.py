@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
 import yaml
 from tests.cluster.component.cli.conftest import Stellwerk, parsed
 from tests.cluster.component.given import Given, config_map
@@ -116,11 +117,12 @@ async def test_a_release_is_applied_upgraded_with_pruning_shown_and_deleted(
     gone = await stellwerk("status", "shop")
     assert gone.returncode == 1
     assert "there is no release shop" in gone.stderr
-    none = await stellwerk("list")
+    none = await stellwerk("ls")
     assert (none.returncode, none.stdout) == (0, "")
     assert "Make one: stellwerk apply" in none.stderr
 
 
+@pytest.mark.req("R-306")
 async def test_a_release_of_the_original_is_taken_over_without_a_delete_or_a_write_to_what_is_right(
     given: Given, then: Then, stellwerk: Stellwerk, tmp_path: Path
 ) -> None:
@@ -252,6 +254,9 @@ async def test_objects_of_somebody_else_are_not_taken(
     assert taken.returncode == 1, taken
     assert f"clm.cs.sap.com/{given.namespace}/first" in taken.stderr
     assert (await then.config("mine")).metadata.annotations[OWNER].endswith("/first")
+    assert (await then.config(kept("second"))).data["state"] == "Error"
+    assert (await stellwerk("delete", "second", "--yes")).returncode == 0
+    assert await then.exists(ConfigMap, "mine")
 
 
 async def test_missing_namespaces_are_created_only_when_asked_for(
