@@ -140,8 +140,8 @@ class Targets:
             remote = self._remote[digest] = self._open(component, kube_config)
             self._count()
         if component.key not in remote.users:
-            self._leave(component.key)
             remote.users.add(component.key)
+            self._leave(component.key, but=remote)
         return remote.target
 
     def _open(self, component: Component, kube_config: NamedText) -> _Remote:
@@ -159,9 +159,11 @@ class Targets:
         target = Target(client, OwnedObjects(cluster, RECONCILER, self._wake), self._clock, is_remote=True)
         return _Remote(target, self._tasks.start(_running(cluster, client), f"cluster {config.server}"))
 
-    def _leave(self, user: ObjectKey) -> None:
-        """End the clusters that nobody uses any more."""
+    def _leave(self, user: ObjectKey, *, but: _Remote | None = None) -> None:
+        """End the clusters that nobody uses any more now that somebody has left all of them `but` one."""
         for digest, remote in [*self._remote.items()]:
+            if remote is but:
+                continue
             remote.users.discard(user)
             if not remote.users:
                 remote.task.cancel()
