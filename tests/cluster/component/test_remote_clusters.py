@@ -22,6 +22,7 @@ from stellwerk.testing.faults import ANYTHING, Answer, Cut, FaultProxy
 
 ONE = {"one.yaml": config_map("one")}
 THERE = {"secretRef": {"name": "there"}}
+NOTHING: Mapping[str, object] = {}
 
 
 @pytest.fixture
@@ -44,8 +45,8 @@ def changed(
 ) -> str:
     """The kubeconfig with other means beside its own."""
     body = json.loads(login)
-    body["users"][0]["user"].update(user or {})
-    body["clusters"][0]["cluster"].update(cluster or {})
+    body["users"][0]["user"].update(user)
+    body["clusters"][0]["cluster"].update(cluster)
     return json.dumps(body)
 
 
