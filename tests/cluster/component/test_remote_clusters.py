@@ -40,9 +40,7 @@ def login(remote_cluster: LocalCluster) -> str:
     return remote_cluster.kubeconfig_for("component-operator-from-afar", ["system:masters"]).read_text()
 
 
-def changed(
-    login: str, *, user: Mapping[str, object] | None = None, cluster: Mapping[str, object] | None = None
-) -> str:
+def changed(login: str, *, user: Mapping[str, object] = NOTHING, cluster: Mapping[str, object] = NOTHING) -> str:
     """The kubeconfig with other means beside its own."""
     body = json.loads(login)
     body["users"][0]["user"].update(user)
