@@ -9,7 +9,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-NAMES = ("wire", "engine", "btp", "render", "component")
+NAMES = ("wire", "engine", "btp", "render", "rollout", "component")
 
 
 def main(chosen: list[str]) -> int:

@@ -55,9 +55,15 @@ func (a *artifact) below(base string) (map[string][]byte, error) {
 	return renamed, nil
 }
 
-func (a *artifact) hasBelow(base string) bool {
+func (a *artifact) isFile(name string) bool {
+	_, there := a.files[name]
+	return there
+}
+
+// has tells whether there is such a file or folder.
+func (a *artifact) has(name string) bool {
 	for file := range a.files {
-		if within(base, file) && file != base {
+		if within(name, file) {
 			return true
 		}
 	}

@@ -220,16 +220,28 @@ func TestAKustomizationFailsWithItsPlace(t *testing.T) {
 		line  int
 		text  string
 	}{
-		"absent file":    {tree{"k/kustomization.yaml": "resources: [nope.yaml]\n"}, "", 0, "k/nope.yaml"},
-		"no YAML":        {tree{"k/kustomization.yaml": "resources: [a.yaml]\n", "k/a.yaml": "a: [\nb: }\n"}, "k/a.yaml", 1, "did not find expected"},
-		"no object":      {tree{"k/a.yaml": "replicas: 1\n"}, "k/a.yaml", 0, "missing Resource metadata"},
-		"no name":        {tree{"k/a.yaml": "apiVersion: v1\nkind: ConfigMap\n"}, "k/a.yaml", 0, "missing"},
-		"twice":          {tree{"k/a.yaml": configMap("a", "x"), "k/b.yaml": configMap("a", "x")}, "k/b.yaml", 0, "already registered id"},
-		"unknown field":  {tree{"k/kustomization.yaml": "resorces: []\n"}, "", 0, `unknown field "resorces"`},
-		"two files":      {tree{"k/kustomization.yaml": "resources: []\nnamePrefix: x", "k/Kustomization": "namePrefix: x"}, "", 0, "multiple kustomization files"},
-		"cycle":          {tree{"k/kustomization.yaml": "resources: [b]\n", "k/b/kustomization.yaml": "resources: [..]\n"}, "", 0, "cycle detected"},
-		"patch target":   {tree{"k/kustomization.yaml": "resources: [a.yaml]\npatches: [{patch: \"{apiVersion: v1, kind: X, metadata: {name: y}}\"}]", "k/a.yaml": configMap("a", "x")}, "", 0, "no resource matches strategic merge patch"},
+		"absent file": {tree{"k/kustomization.yaml": "# one\nresources:\n- nope.yaml\n"}, "k/kustomization.yaml", 3,
+			"k/kustomization.yaml lists nope.yaml, which does not exist"},
+		"absent below": {tree{"k/kustomization.yaml": "resources: [b]\n", "k/b/kustomization.yaml": "resources: [nope.yaml]\n"},
+			"k/b/kustomization.yaml", 1, "k/b/kustomization.yaml lists nope.yaml, which does not exist"},
+		"not included": {tree{"k/kustomization.yaml": "resources: [../b]\n", "b/kustomization.yaml": "resources: []\n"},
+			"k/kustomization.yaml", 1, "lists ../b, which lies outside of the path; add it to includedKustomizations"},
+		"no YAML":   {tree{"k/kustomization.yaml": "resources: [a.yaml]\n", "k/a.yaml": "a: [\nb: }\n"}, "k/a.yaml", 1, "k/a.yaml: is not YAML: line 1: did not find expected"},
+		"no object": {tree{"k/a.yaml": "replicas: 1\n"}, "k/a.yaml", 0, "k/a.yaml: holds no object"},
+		"no name":   {tree{"k/a.yaml": "apiVersion: v1\nkind: ConfigMap\n"}, "k/a.yaml", 0, "k/a.yaml: holds a ConfigMap without metadata.name"},
+		"twice": {tree{"k/a.yaml": configMap("a", "x"), "k/b.yaml": configMap("a", "x")}, "k/b.yaml", 0,
+			"k/b.yaml: holds the ConfigMap a (no namespace), which is there already"},
+		"unknown field": {tree{"k/kustomization.yaml": "resorces: []\n"}, "k/kustomization.yaml", 0, `is no kustomization: unknown field "resorces"`},
+		"two files":     {tree{"k/kustomization.yaml": "namePrefix: x", "k/Kustomization": "namePrefix: x"}, "k/kustomization.yaml", 0, "more than one kustomization file"},
+		"cycle":         {tree{"k/kustomization.yaml": "resources: [b]\n", "k/b/kustomization.yaml": "resources: [..]\n"}, "k/b/kustomization.yaml", 0, "cycle detected"},
+		"no folder":     {tree{"k/kustomization.yaml": "resources: [b]\n", "k/b/x.txt": ""}, "k/b", 0, "is no kustomization: it has no kustomization.yaml"},
+		"patch target": {tree{"k/kustomization.yaml": "resources: [a.yaml]\npatches: [{patch: \"{apiVersion: v1, kind: X, metadata: {name: y}}\"}]", "k/a.yaml": configMap("a", "x")},
+			"k/kustomization.yaml", 0, "no resource matches strategic merge patch"},
+		"absent patch":   {tree{"k/kustomization.yaml": "resources: []\npatches: [{path: nope.yaml}]"}, "k/kustomization.yaml", 0, "has a mistake in what PatchTransformer gets: failed to get the patch file"},
+		"chart":          {tree{"k/kustomization.yaml": "helmCharts: [{name: x}]"}, "k/kustomization.yaml", 0, "use a Component of its own"},
+		"plugin":         {tree{"k/kustomization.yaml": "generators: ['{apiVersion: v1, kind: X, metadata: {name: x}}']"}, "k/kustomization.yaml", 0, "wants the plugin X"},
 		"duplicate keys": {tree{"k/a.yaml": "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\ndata: {x: 1, x: 2}\n"}, "k/a.yaml", 0, `twice`},
+		"of a template":  {tree{"k/.component-config.yaml": "templateSuffix: .t", "k/a.yaml.t": "a: {{ 1 }}"}, "k/a.yaml.t", 0, "k/a.yaml.t: holds no object"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			failure := fails(t, test.files, "k", "")

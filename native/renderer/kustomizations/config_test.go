@@ -145,7 +145,7 @@ func TestIgnoringAgreesWithGit(t *testing.T) {
 		t.Skip("there is no git")
 	}
 	random := rand.New(rand.NewPCG(1, 2))
-	for round := range 40 {
+	for round := range 25 {
 		folder := t.TempDir()
 		rules, files := randomRules(random), randomFiles(random)
 		for _, file := range files {

@@ -62,41 +62,8 @@ var (
 		`[*]{4} Too many possible referral targets.*`, `invalid document separator: [^\n]*`, `invalid literal source .*, expected`,
 		`line \[[0-9 ]*\] has invalid utf8 bytes.*`,
 	}, "|"))
-	// fileOf and lineOf find the place in what kustomize says.
-	fileOf = regexp.MustCompile(`(?:in File: |from '|path ')([^'\s]+)`)
 	lineOf = regexp.MustCompile(`\bline (\d+)\b`)
-	// attempts is how kustomize reports that it tried an entry as a file before it tried it as a folder.
-	attempts = regexp.MustCompile(`accumulation err='(.*)': (?:new root|must build at directory|not a valid directory|` +
-		`[^']*file is not directory).*`)
 )
-
-// buildFailed makes a sentence of what kustomize says, without the content that it quotes.
-func (s *stage) buildFailed(base string, err error) *wire.Error {
-	var known *wire.Error
-	if errors.As(err, &known) {
-		return known
-	}
-	message := dumps.ReplaceAllString(err.Error(), "(content not shown)")
-	message = attempts.ReplaceAllString(message, "$1")
-	failure := &wire.Error{Kind: wire.KustomizeFailed, Message: shorten("kustomize: " + strings.TrimSpace(message))}
-	if found := fileOf.FindAllStringSubmatch(message, -1); found != nil {
-		failure.File = s.source(base, found[len(found)-1][1])
-	}
-	if found := lineOf.FindStringSubmatch(message); found != nil && failure.File != "" {
-		failure.Line, _ = strconv.Atoi(found[1])
-	}
-	return failure
-}
-
-// source is the file of the artifact from which a rendered one came, or nothing where there is none.
-func (s *stage) source(base, name string) string {
-	for _, full := range []string{clean(name), clean(path.Join(base, name))} {
-		if _, there := s.files.files[full]; there {
-			return s.origin(full[1:])
-		}
-	}
-	return ""
-}
 
 func (s *stage) origin(file string) string {
 	if source, changed := s.sources[file]; changed {

@@ -1,7 +1,6 @@
 package kustomizations
 
 import (
-	"bytes"
 	"errors"
 	"net/http"
 	"path"
@@ -66,12 +65,8 @@ func (s *stage) isFile(folder, entry string) bool {
 }
 
 func isRemote(file, entry string, content []byte) *wire.Error {
-	failure := &wire.Error{Kind: wire.KustomizeFailed, File: file, Message: file + " refers to " + withoutCredentials(entry) +
-		", but remote resources cannot be loaded; put it into the artifact"}
-	if before, _, found := bytes.Cut(content, []byte(entry)); found {
-		failure.Line = bytes.Count(before, []byte("\n")) + 1
-	}
-	return failure
+	return kustomizeFailed(file, lineWith(content, entry), file+" refers to "+withoutCredentials(entry)+
+		", but remote resources cannot be loaded; put it into the artifact")
 }
 
 var credentials = regexp.MustCompile(`//[^/@\s]*@`)

@@ -27,11 +27,8 @@ func Render(req *wire.Request, files map[string][]byte, ask host.Asker, uses hos
 		return nil, err
 	}
 	witness := &witness{Asker: ask}
-	session := &session{
-		request: req, ask: witness, uses: uses,
-		files: artifact{files: files, keys: keys, clear: map[string][]byte{}},
-		stage: newStage(),
-	}
+	content := artifact{files: files, keys: keys, clear: map[string][]byte{}}
+	session := &session{request: req, ask: witness, uses: uses, files: content, stage: newStage(content.has)}
 	found, err := session.render(base)
 	if err != nil {
 		return nil, witness.discreet(err)
@@ -102,7 +99,7 @@ func (s *session) include(one *kustomization, included string) error {
 				included, shownBase(base), shownBase(other))
 		}
 	}
-	if !s.files.hasBelow(base) {
+	if s.files.isFile(base) || !s.files.has(base) {
 		return invalidConfig(one.configFile(), place{}, "includes %q, which has no files", included)
 	}
 	return s.add(base)

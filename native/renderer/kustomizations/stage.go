@@ -12,10 +12,11 @@ import (
 type stage struct {
 	files   *memory
 	sources map[string]string // of files whose name lost the suffix of templates
+	exists  func(string) bool // tells whether the artifact has a file or folder
 }
 
-func newStage() *stage {
-	return &stage{files: newMemory(), sources: map[string]string{}}
+func newStage(exists func(string) bool) *stage {
+	return &stage{files: newMemory(), sources: map[string]string{}, exists: exists}
 }
 
 func (s *stage) addVerbatim(file string, content []byte) {

@@ -196,7 +196,7 @@ func FuzzParse(f *testing.F) {
 		f.Add([]byte(text))
 	}
 	f.Fuzz(func(t *testing.T, text []byte) {
-		slow := time.AfterFunc(2*time.Second, func() { panic(fmt.Sprintf("takes too long: %q", text)) })
+		slow := time.AfterFunc(10*time.Second, func() { panic(fmt.Sprintf("takes too long: %q", text)) })
 		defer slow.Stop()
 		found, err := objects.Parse("f", text)
 		var known *wire.Error

@@ -331,7 +331,7 @@ func TestAWorkerThatTakesTooMuchSaysSoAndEnds(t *testing.T) {
 			if said.Error == nil || said.Error.Kind != wire.LimitExceeded || said.ID != req.ID || code != 3 {
 				t.Errorf("%+v, code %d", said.Error, code)
 			}
-			if time.Since(began) > longest+2*time.Second {
+			if time.Since(began) > longest+10*time.Second {
 				t.Errorf("after %v", time.Since(began))
 			}
 		})

@@ -100,7 +100,7 @@ type Result struct {
 	Chart     *Chart           `json:"chart,omitempty"`
 	// Uses names what of the request besides files, values and keys had a part in the result: name, namespace,
 	// revision, component, componentDigest, cluster, lookup. A parent may give the result again for a request that
-	// differs in nothing else. Charts name everything.
+	// differs in nothing else. Charts name all but component and componentDigest.
 	Uses []string `json:"uses"`
 }
 

@@ -38,7 +38,7 @@ from stellwerk.apply.plan import (
 from stellwerk.apply.together import CONCURRENCY, together
 from stellwerk.kube.client import Client
 from stellwerk.kube.errors import ApiError, Conflict
-from stellwerk.kube.model import HasMetadata, JsonObject, View, decode_json, dig, metadata_of, unstructured
+from stellwerk.kube.model import HasMetadata, JsonObject, View, dig, metadata_of, unstructured
 from stellwerk.kube.patch import JsonPatch, replace
 
 T = TypeVar("T", bound=HasMetadata)
@@ -196,7 +196,7 @@ class _Writer:
         """
         resource, key = desired.resource, desired.key
         path = resource.path(key.namespace, key.name)
-        found = decode_json(await self.client.raw("GET", path, accept=_METADATA_ONLY))
+        found = await self.client.document(path, accept=_METADATA_ONLY)
         entries = dig(found, "metadata", "managedFields")
         ours = ownership.reclaimed(
             _mappings(entries), self.rules.field_manager, ownership.all_but(self.rules.tolerated)

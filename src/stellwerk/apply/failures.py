@@ -26,6 +26,8 @@ _MISTYPED_FIELD = re.compile(
     r"\.((?:\[[^\]]*\]|[^\s:\[])+): (field not declared in schema|expected [^,\n]+|duplicate entries for key)"
 )
 """Server-side apply compares with the schema before validation does. What follows these words quotes the value."""
+_ATTEMPTED = re.compile(r"^cannot \w+ [^:]+: ")
+"""What was asked of the server, as its failures begin. Ours say it themselves."""
 _MAX_WORDS = 300
 
 _VERBS = {"apply": "patch", "reclaim": "patch", "delete": "delete"}
@@ -62,7 +64,8 @@ def _read(address: Address, verb: str, error: ApiError) -> _Reading:
         case StatusError():
             return _admission(address, error) or (Obstacle.REFUSED, _server_words(address, error), "")
         case _:
-            return Obstacle.OUTAGE, _short(str(error)) or "the API server did not answer", ""
+            said = _ATTEMPTED.sub("", str(error))
+            return Obstacle.OUTAGE, _short(said) or "the API server did not answer", ""
 
 
 def _not_served(address: Address) -> _Reading:

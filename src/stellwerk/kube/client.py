@@ -28,6 +28,7 @@ from stellwerk.kube.model import (
     Kind,
     Listing,
     View,
+    decode_json,
     dig,
     encode_json,
     to_json_object,
@@ -449,6 +450,14 @@ class Client:
         query = "&".join(part for part in (query, urlencode(params or {})) if part)
         request = Request(method, path, query, body, headers, f"{method} {path}", reads, verb=method.lower())
         return await self._transport.call(request, before=self._fence(not reads))
+
+    async def document(self, path: str, *, accept: str = _JSON) -> JsonObject:
+        """A JSON object from any path, as it is. Raises Undecodable where the answer is something else."""
+        answer = await self.raw("GET", path, accept=accept)
+        try:
+            return decode_json(answer)
+        except UNREADABLE as error:
+            raise Undecodable(f"cannot GET {path}: the answer is not a JSON object: {error}") from error
 
     # Inside
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from stellwerk.kube.client import Client
-from stellwerk.kube.model import JsonObject, decode_json
+from stellwerk.kube.model import JsonObject
 from stellwerk.render.request import Cluster
 
 
 async def facts_of(client: Client) -> Cluster:
     """What a cluster serves, as templates see it. Raises ApiError."""
-    version = decode_json(await client.raw("GET", "/version"))
+    version = await client.document("/version")
     served = await client.mapper.all()
     versions = dict.fromkeys(resource.api_version for resource in served)
     kinds = dict.fromkeys(f"{resource.api_version}/{resource.kind}" for resource in served)

@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import shutil
+from pathlib import Path
 
 import pytest
 from tests.cluster.btp.charts import ModuleChart
 from tests.cluster.btp.given import Given
+from tests.cluster.btp.modules import Module
+from tests.cluster.btp.process import inputs, operator
 from tests.cluster.btp.running import Running
 from tests.cluster.btp.test_requests import ours, table
 from tests.cluster.btp.test_resources import CONFIG_MAPS, DEPLOYMENTS, OPERAND, POLICIES, SERVICES
 from tests.cluster.btp.then import Then
-from tests.cluster.btp.world import OURS
+from tests.cluster.btp.world import ACCOUNT, OURS
 
 from stellwerk.api.apps import Deployment
-from stellwerk.api.core import ConfigMap, Secret, Service
+from stellwerk.api.core import ConfigMap, Pod, Secret, Service
 from stellwerk.api.networking import NetworkPolicy
+from stellwerk.api.rbac import ClusterRole, ClusterRoleBinding
 from stellwerk.kube.client import Client
 from stellwerk.kube.model import JsonObject, metadata_of, unstructured
 from stellwerk.kube.names import Resource
@@ -27,6 +31,13 @@ SERVICE = "sap-btp-operator-webhook-service"
 METRICS_SERVICE = "sap-btp-operator-controller-manager-metrics-service"
 RECORD = "btp-manager-versions"
 EXTRA = "apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: {name}}}\ndata: {{a: '{value}'}}\n"
+BUDGET = """apiVersion: policy/v1
+kind: PodDisruptionBudget
+metadata: {name: extra}
+spec: {selector: {matchLabels: {a: b}}}
+"""
+BUDGETS = unstructured(Resource("policy", "v1", "PodDisruptionBudget", "poddisruptionbudgets", True))
+ROLES, BINDINGS = unstructured(ClusterRole.resource), unstructured(ClusterRoleBinding.resource)
 JOBS = unstructured(Resource("batch", "v1", "Job", "jobs", True))
 
 
@@ -158,6 +169,49 @@ async def test_versions_that_were_skipped_leave_nothing_either(
     assert (await record(given.client))["currentChartVersion"] == "v0.13.0"
 
 
+async def test_kinds_that_only_one_version_had_are_found_after_crashes_and_at_the_end(
+    running: Running, given: Given, then: Then, chart: ModuleChart
+) -> None:
+    await may_keep_budgets(given.client)
+    await ready(running, given, then)
+    chart.write("budget.yaml", BUDGET)
+    chart.write("broken.yaml", EXTRA.format(name="broken", value="1").replace("'1'", "1"))
+    chart.set_version("v0.12.0")
+    running.wake()
+    await then.shows("Error", "ChartInstallFailed")
+    await then.exists(BUDGETS, "extra")
+    await running.stop()
+
+    chart.remove("broken.yaml")
+    chart.remove("budget.yaml")
+    chart.set_version("v0.13.0")
+    await running.start(ModuleSource="chart")
+    await then.shows("Ready", "UpdateDone")
+    await then.absent(BUDGETS, "extra")
+
+    chart.write("budget.yaml", BUDGET)
+    running.wake()
+    await then.becomes(BUDGETS, "extra", lambda seen: seen is not None, "be there")
+    await running.is_idle()
+    await running.stop()
+    await running.start(ModuleSource="chart")
+    await given.client.delete(BtpOperator, "btpoperator", "kyma-system")
+    await then.is_gone()
+    await then.absent(BUDGETS, "extra")
+
+
+async def may_keep_budgets(client: Client) -> None:
+    """What an administrator grants to the manager when a chart brings a further kind."""
+    for kind, view in (("ClusterRole", ROLES), ("ClusterRoleBinding", BINDINGS)):
+        body: JsonObject = {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": kind, "metadata": {"name": "budgets"}}
+        if view is ROLES:
+            body["rules"] = [{"apiGroups": ["policy"], "resources": ["poddisruptionbudgets"], "verbs": ["*"]}]
+        else:
+            body["roleRef"] = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "budgets"}
+            body["subjects"] = [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": ACCOUNT}]
+        await client.apply(view, body)
+
+
 async def test_a_version_that_arrives_while_the_operator_runs_is_an_update_too(
     running: Running, given: Given, then: Then, chart: ModuleChart
 ) -> None:
@@ -257,32 +311,35 @@ async def test_a_damaged_record_stops_the_chart_before_anything_is_written(
     await then.shows("Ready", "ReconcileSucceeded")
 
 
-@pytest.mark.parametrize(
-    ("name", "text", "place"),
-    [
-        ("broken.yaml", "a: b\nc: {{ .Values.manager.nothing.here }}\n", ["templates/broken.yaml", "line 2"]),
-        ("broken.yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata: [\n", ["templates/broken.yaml"]),
-        ("../values.yaml", "a: [\n", ["values.yaml"]),
-        ("../../overrides.yaml", "a: b: c\n", ["overrides.yaml", "line 1"]),
-        ("../Chart.yaml", "name: [\n", ["Chart.yaml"]),
-    ],
+BREAKAGES = (
+    ("broken.yaml", "a: b\nc: {{ .Values.manager.nothing.here }}\n", ["templates/broken.yaml", "line 2"]),
+    ("broken.yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata: [\n", ["templates/broken.yaml"]),
+    ("../values.yaml", "a: [\n", ["values.yaml"]),
+    ("../../overrides.yaml", "a: b: c\n", ["overrides.yaml", "line 1"]),
+    ("../Chart.yaml", "name: [\n", ["Chart.yaml"]),
 )
-async def test_a_broken_chart_is_named_with_its_place_and_nothing_is_written_until_it_is_mended(
-    running: Running, given: Given, then: Then, chart: ModuleChart, name: str, text: str, place: list[str]
-) -> None:
-    file = chart.templates / name
-    sound = file.read_text() if file.exists() else ""
-    file.write_text(text)
-    await given.required_secret()
-    await running.start(ModuleSource="chart", ProcessingStateRequeueInterval="1s")
-    await given.btp_operator()
-    await then.shows("Error", "PreparingInstallInfoFailed", saying=["Error while preparing InstallInfo", *place])
-    await then.absent(DEPLOYMENTS, OPERAND)
-    assert "canary" not in str(then.diary.of())
 
-    file.write_text(sound)
-    running.wake()
-    await then.shows("Ready", "ReconcileSucceeded")
+
+async def test_a_broken_chart_is_named_with_its_place_and_nothing_is_written_until_it_is_mended(
+    running: Running, given: Given, then: Then, chart: ModuleChart
+) -> None:
+    await given.required_secret()
+    await running.start(ModuleSource="chart")
+    for number, (name, text, place) in enumerate(BREAKAGES):
+        file = chart.templates / name
+        sound = file.read_text() if file.exists() else ""
+        file.write_text(text)
+        if number == 0:
+            await given.btp_operator()
+        running.wake()
+        await then.shows("Error", "PreparingInstallInfoFailed", saying=["Error while preparing InstallInfo", *place])
+        if number == 0:
+            await then.absent(DEPLOYMENTS, OPERAND)
+
+        file.write_text(sound)
+        running.wake()
+        await then.shows("Ready", "ReconcileSucceeded")
+    assert "canary" not in str(then.diary.of())
 
 
 async def test_a_ready_module_whose_chart_breaks_does_not_stay_ready(
@@ -295,6 +352,32 @@ async def test_a_ready_module_whose_chart_breaks_does_not_stay_ready(
 
     await then.shows("Error", "PreparingInstallInfoFailed", saying=[str(chart.module.chart), "No such file"])
     await then.exists(DEPLOYMENTS, OPERAND)
+
+
+async def test_an_operand_that_stops_working_fails_the_consistency_check(
+    running: Running, given: Given, then: Then, chart: ModuleChart
+) -> None:
+    await ready(running, given, then, ReadyTimeout="1s")
+    await given.no_priority_class()
+    for pod in await given.operand_pods():
+        await given.client.delete(Pod, pod.metadata.name, "kyma-system")
+
+    await then.shows(
+        "Error", "ConsistencyCheckFailed", saying=[f"Checking consistency of resource kyma-system/{OPERAND} failed"]
+    )
+
+
+async def test_the_program_renders_a_chart_and_ends_in_order(
+    btp_cluster: LocalCluster, given: Given, then: Then, tmp_path: Path
+) -> None:
+    await inputs(given)
+    async with operator(btp_cluster, tmp_path, "--module-source=chart") as started:
+        ModuleChart.of(Module(tmp_path / "process-module"))
+        await started.process.start()
+        await given.btp_operator()
+        await then.shows("Ready", "ReconcileSucceeded", saying=["Reconcile succeeded"])
+        assert await started.process.terminate() == 0
+        started.process.assert_clean_log()
 
 
 async def test_an_empty_chart_path_is_told(running: Running, given: Given, then: Then) -> None:

@@ -11,7 +11,8 @@ from typing import Any
 from tests.cluster.component.manifests import GATE
 
 from stellwerk.api import flux
-from stellwerk.api.core import ConfigMap, Namespace, Secret
+from stellwerk.api.core import ConfigMap, Namespace, Secret, ServiceAccount
+from stellwerk.api.rbac import RoleBinding
 from stellwerk.kube.client import Client
 from stellwerk.kube.model import JsonObject, View, metadata_of
 from stellwerk.kube.patch import MergePatch
@@ -100,6 +101,15 @@ class Given:
 
     async def _has_gate(self, name: str) -> bool:
         return await self.client.find(metadata_of(GATE), name, self.namespace) is not None
+
+    async def account(self, name: str, role: str) -> None:
+        """A ServiceAccount that may do in the test's namespace what a ClusterRole says."""
+        metadata: JsonObject = {"name": name, "namespace": self.namespace}
+        await self.client.apply(ServiceAccount, {"metadata": metadata})
+        reference: JsonObject = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": role}
+        subject: JsonObject = {"kind": "ServiceAccount", **metadata}
+        body: JsonObject = {"metadata": metadata, "roleRef": reference, "subjects": [subject]}
+        await self.client.apply(RoleBinding, body)
 
     async def secret(self, name: str, **values: str) -> None:
         """A Secret."""

@@ -34,11 +34,15 @@ async def thing(given: Given) -> str:
 async def test_instances_of_a_kind_that_a_component_says_it_manages_keep_it(
     given: Given, running: Running, then: Then, thing: str
 ) -> None:
-    await given.source({"one.yaml": config("one")})
-    await given.component(additionalManagedTypes=[{"group": "*.managed.example.com", "kind": "*"}])
-    await given.component("other", additionalManagedTypes=[{"group": "managed.example.com", "kind": "*"}], path=".")
+    await given.source({"comp/one.yaml": config("one"), "other/two.yaml": config("two")})
+    await given.component(path="comp", additionalManagedTypes=[{"group": "*.managed.example.com", "kind": "*"}])
+    others = [{"group": "managed.example.com", "kind": "*"}, {"group": "*", "kind": "Unheard"}]
+    await given.component("other", path="other", additionalManagedTypes=others)
     await running.start()
     await then.ready()
+    await then.ready("other")
+    await given.deleted("other")
+    await then.gone("other")
     await given.deleted()
     await then.shows(
         "Deleting",

@@ -101,6 +101,32 @@ async def test_a_component_brings_neither_itself_nor_one_that_brought_it(
         await then.gone(name)
 
 
+ROLE: JsonObject = {"rules": [{"apiGroups": [""], "resources": ["configmaps"], "verbs": ["get"]}]}
+
+
+@pytest.mark.req("R-406")
+async def test_a_tenant_without_cluster_wide_rights_gets_nothing_of_a_set_that_needs_them(
+    given: Given, running: Running, then: Then
+) -> None:
+    role = f"reader-of-{given.namespace}"
+    text = manifest("ClusterRole", role, ROLE, api_version="rbac.authorization.k8s.io/v1")
+    await given.account("tenant", "admin")
+    await given.source({"one.yaml": config("one"), "role.yaml": text})
+    await running.start()
+    for name, policy in (("applies", "SsaOverride"), ("replaces", "Replace")):
+        await given.component(name, serviceAccountName="tenant", updatePolicy=policy)
+    user = f"system:serviceaccount:{given.namespace}:tenant"
+    says = "clusterroles.rbac.authorization.k8s.io in the whole cluster"
+    await then.shows("Error", "Error", "applies", saying=f"ClusterRole {role}: forbidden: {user} may not patch {says}")
+    await then.shows(
+        "Error", "Error", "replaces", saying=f"ClusterRole {role}: forbidden: {user} may not create {says}"
+    )
+    assert not await then.exists(ConfigMap, "one")
+    await given.source({"one.yaml": config("one")})
+    await given.deleted("replaces")
+    await then.ready("applies")
+
+
 def component(name: str) -> str:
     """A Component of the same source, in the folder of its name."""
     spec: JsonObject = {"sourceRef": {"fluxGitRepository": {"name": "source"}}, "path": name}

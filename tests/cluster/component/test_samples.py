@@ -55,7 +55,5 @@ async def test_the_samples_become_ready_in_their_order(sampled: Client, running:
 async def _all_ready(client: Client) -> bool:
     found = (await client.list(Component, NAMESPACE)).items
     waiting = [one.metadata.name for one in found if not one.is_ready]
-    assert waiting == ["reports"], [
-        [(c.type, c.reason, c.message) for c in one.status.conditions] for one in found
-    ]
+    assert waiting == ["reports"], [[(c.type, c.reason, c.message) for c in one.status.conditions] for one in found]
     return True

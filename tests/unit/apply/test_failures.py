@@ -161,6 +161,13 @@ TABLE: list[tuple[Address, str, ApiError, Obstacle, str]] = [
         Obstacle.REFUSED,
         "cannot apply Deployment kyma-system/app: too large",
     ),
+    (
+        DEPLOYMENT,
+        "apply",
+        Unreachable("cannot apply Deployment kyma-system/app: https://10.0.0.1:6443 does not answer: cut"),
+        Obstacle.OUTAGE,
+        "cannot apply Deployment kyma-system/app: https://10.0.0.1:6443 does not answer: cut",
+    ),
     (DEPLOYMENT, "apply", Unreachable("refused"), Obstacle.OUTAGE, "cannot apply Deployment kyma-system/app: refused"),
 ]
 

@@ -35,7 +35,7 @@ from stellwerk.kube.errors import (
     StatusError,
     Unreachable,
 )
-from stellwerk.kube.model import JsonObject, JsonValue, View, decode_json, dig, metadata_of, unstructured
+from stellwerk.kube.model import JsonObject, JsonValue, View, dig, metadata_of, unstructured
 from stellwerk.kube.patch import JsonPatch, MergePatch, replace, test
 
 _IMPOSSIBLE_VERSION = "1"
@@ -172,7 +172,7 @@ class Carrier:
         """
         resource, key = action.address.resource, action.address.key
         path = resource.path(key.namespace, key.name)
-        found = decode_json(await self.client.raw("GET", path, accept=_METADATA_ONLY))
+        found = await self.client.document(path, accept=_METADATA_ONLY)
         if dig(found, "metadata", "resourceVersion") != action.resource_version:
             raise _NotAsSeen
         claims = action.update.claims(self.field_manager, self.reclaims)

@@ -39,13 +39,9 @@ def _next(inventory: Inventory, leaving: Sequence[Entry], scene: Scene, *, whole
         return Stage(inventory, done=True)
     first = min(entry.delete_order for entry in leaving)
     wave = [entry for entry in leaving if entry.delete_order == first]
-    inhabited = {entry.key.namespace for entry in inventory}
     walk = _Walk(inventory, scene, whole=whole)
     for entry in _instances(wave, inventory, scene) or wave:
-        if (entry.gvk.group, entry.gvk.kind) == NAMESPACE and entry.key.name in inhabited:
-            walk.wait(entry, "other objects of the set are in it")
-        else:
-            walk.take(entry)
+        walk.take(entry)
     return walk.stage()
 
 
@@ -72,6 +68,7 @@ class _Walk:
         self._inventory = inventory
         self._scene = scene
         self._whole = whole
+        self._inhabited = {entry.key.namespace for entry in inventory}
         self._actions: list[Action] = []
         self._changes: dict[Identity, Entry | None] = {}
         self._waits: list[Unready] = []
@@ -84,13 +81,17 @@ class _Walk:
         elif self._stays(entry, seen.live):
             self._let_go(entry, seen)
         elif entry.identity in self._scene.in_use:
-            self.wait(entry, self._scene.in_use[entry.identity])
+            self._wait(entry, self._scene.in_use[entry.identity])
+        elif self._is_inhabited(entry):
+            self._wait(entry, "other objects of the set are in it")
         else:
             self._delete(entry, seen)
 
-    def wait(self, entry: Entry, why: str) -> None:
-        """Leave an entry as it is for now."""
+    def _wait(self, entry: Entry, why: str) -> None:
         self._waits.append(Unready(entry.ref, why))
+
+    def _is_inhabited(self, entry: Entry) -> bool:
+        return (entry.gvk.group, entry.gvk.kind) == NAMESPACE and entry.key.name in self._inhabited
 
     def stage(self) -> Stage:
         """What came of it."""
@@ -100,13 +101,14 @@ class _Walk:
         return Stage(inventory, groups=groups, waits=tuple(self._waits), again=again)
 
     def _forget(self, entry: Entry) -> None:
-        """Gone, or only hidden."""
+        """Gone, or only hidden. What has done its work was seen to be gone when that was saved."""
         resource = self._scene.resources.get(entry.identity)
-        if resource is None or entry.identity in self._scene.absent or not _fits(entry, resource):
+        is_gone = entry.phase is Phase.COMPLETED or entry.identity in self._scene.absent
+        if is_gone or resource is None or not _fits(entry, resource):
             self._changes[entry.identity] = None
         else:
             self._actions.append(LookUp(Address(resource, entry.key)))
-            self.wait(entry, "is being looked for")
+            self._wait(entry, "is being looked for")
 
     def _stays(self, entry: Entry, live: Live) -> bool:
         ours = self._scene.owner.standing(live.metadata) is Standing.OURS
@@ -116,7 +118,7 @@ class _Walk:
         """The object stays; only our finalizer must not."""
         if self._scene.owner.standing(seen.live.metadata) is Standing.OURS and self._is_held(entry, seen.live):
             self._release(seen)
-            self.wait(entry, "is being released")
+            self._wait(entry, "is being released")
         else:
             self._changes[entry.identity] = None
 
@@ -128,7 +130,7 @@ class _Walk:
             self._actions.append(Remove(seen.address, metadata.uid, metadata.resource_version, why))
         elif self._is_held(entry, seen.live):
             self._release(seen)
-        self.wait(entry, _departing(metadata.finalizers))
+        self._wait(entry, _departing(metadata.finalizers))
 
     def _release(self, seen: Seen) -> None:
         metadata = seen.live.metadata

@@ -151,11 +151,6 @@ class Inventory:
         """All kinds that the set brings with it."""
         return tuple(dict.fromkeys(type_ for entry in self.entries for type_ in entry.managed_types))
 
-    @property
-    def unsettled(self) -> tuple[Entry, ...]:
-        """What is not ready and not completed."""
-        return tuple(entry for entry in self.entries if not entry.phase.is_settled)
-
 
 def is_managed(gvk: GroupVersionKind, types: Iterable[ManagedType]) -> bool:
     """Whether a kind is one that the set brings with it."""

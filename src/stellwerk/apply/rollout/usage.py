@@ -41,12 +41,12 @@ class Usage:
 
     async def in_use(self, definitions: Iterable[Entry]) -> dict[Identity, str]:
         """The definitions of which others have instances, with a sentence each. Raises ApiError."""
-        found: dict[Identity, str] = {}
-        for entry in definitions:
-            if await self._any_foreign(await self._brought_by(entry)):
-                what = "crd" if (entry.gvk.group, entry.gvk.kind) == CRD else "api service"
-                found[entry.identity] = f"{what} {entry.key.name} is still in use (instances exist)"
-        return found
+        asked = [*definitions]
+        answers = await together(asked, self._is_in_use)
+        return {entry.identity: _in_use(entry) for entry, is_used in zip(asked, answers, strict=True) if is_used}
+
+    async def _is_in_use(self, definition: Entry) -> bool:
+        return await self._any_foreign(await self._brought_by(definition))
 
     async def _brought_by(self, entry: Entry) -> list[Resource]:
         served = await self.client.mapper.all()
@@ -68,6 +68,11 @@ class Usage:
                 return bool((await anext(pages)).items)
         except (NotServed, NotFound, MethodNotAllowed):
             return False
+
+
+def _in_use(definition: Entry) -> str:
+    what = "crd" if (definition.gvk.group, definition.gvk.kind) == CRD else "api service"
+    return f"{what} {definition.key.name} is still in use (instances exist)"
 
 
 def _one_version_each(resources: Iterable[Resource]) -> list[Resource]:

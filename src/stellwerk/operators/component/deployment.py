@@ -15,6 +15,7 @@ import msgspec
 
 from stellwerk.apply import kinds
 from stellwerk.apply.manifests import Document, Origin
+from stellwerk.apply.rollout import allowed
 from stellwerk.apply.rollout.inventory import Identity, Inventory
 from stellwerk.apply.rollout.owner import Owner
 from stellwerk.apply.rollout.policy import Policies
@@ -93,8 +94,11 @@ class Deployer:
         if not target.is_remote:
             nesting.check(component, [one.identity for one in wanted], self.find, await self.cluster_uid())
         known = inventory.read(component.status.inventory)
-        if content.is_restart and not newcomers(wanted, known):
+        new = newcomers(wanted, known)
+        if content.is_restart and not new:
             return Progress(known, must_be_saved=True)
+        if target.acts_as:
+            await allowed.check(target.client, new, target.acts_as)
         resources = await self._resources(wanted, known, target.client)
         await target.owned.cover(await _watched(resources, target.client))
         rollout = self._rollout(component, owner, policies, target)

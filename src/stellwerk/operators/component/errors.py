@@ -32,7 +32,7 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from stellwerk.apply.errors import ApplyError, InvalidSet
-from stellwerk.kube.errors import ApiError, LoginFailed, Unreachable
+from stellwerk.kube.errors import ApiError, LoginFailed, Undecodable, Unreachable
 from stellwerk.kube.names import ObjectKey
 from stellwerk.operators.component.api_status import State
 from stellwerk.operators.component.reasons import Cause, Reason
@@ -288,7 +288,7 @@ def _failure_of(error: RenderError | ApplyError | ApiError) -> ComponentFailed:
             return RenderingFailed(str(error))
         case InvalidSet():
             return InvalidObjects(str(error))
-        case Unreachable() | LoginFailed():
+        case Unreachable() | LoginFailed() | Undecodable():
             return ClusterUnreachable(str(error))
         case _:
             return ApplyFailed(str(error))

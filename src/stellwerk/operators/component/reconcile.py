@@ -47,7 +47,7 @@ from stellwerk.runtime.clock import Clock
 from stellwerk.runtime.contract import Next, ReconcileError
 from stellwerk.runtime.informer import Informer
 
-BLOCKED_SECONDS = 5.0
+SHORTEST_LOOK_SECONDS, LONGEST_LOOK_SECONDS = 1.0, 10.0
 """How often it is asked whether others still use what is to be deleted. Their objects are not watched."""
 
 Answer = Next[ComponentStatus]
@@ -68,6 +68,8 @@ class ComponentReconciler:
     clock: Clock
     _drafts: dict[ObjectKey, ComponentStatus] = field(default_factory=dict)
     """How far the status of a pass that failed had come."""
+    _leaving_since: dict[ObjectKey, float] = field(default_factory=dict)
+    """Since when a deletion has been waiting, on the clock's seconds."""
 
     async def reconcile(self, component: Component) -> Answer:
         """Bring one Component as far as it goes now. Raises ComponentFailed."""
@@ -98,6 +100,7 @@ class ComponentReconciler:
     async def forget(self, key: ObjectKey) -> None:
         """The Component is gone."""
         self._drafts.pop(key, None)
+        self._leaving_since.pop(key, None)
         self.targets.forget(key)
         self.deployer.forget(key)
         self.reports.forget(key)
@@ -223,11 +226,17 @@ class ComponentReconciler:
             raise ApplyFailed("; ".join(map(str, progress.failures[:3])))
         message = reporting.departing(progress.waits)
         status = self._say(component, Saying(reason=Reason.DeletionProcessing, message=message))
-        return self.reports.noting(component, Next.after(BLOCKED_SECONDS, status), progress)
+        return self.reports.noting(component, Next.after(self._patience(component), status), progress)
 
     def _blocked(self, component: Component, why: str, cause: Cause) -> Answer:
         saying = Saying(reason=Reason.DeletionBlocked, message=why, cause=cause)
-        return Next.after(BLOCKED_SECONDS, self._say(component, saying))
+        return Next.after(self._patience(component), self._say(component, saying))
+
+    def _patience(self, component: Component) -> float:
+        """Short at first, because most obstacles go soon, and longer the longer it takes."""
+        now = self.clock.monotonic()
+        since = self._leaving_since.setdefault(component.key, now)
+        return min(max(SHORTEST_LOOK_SECONDS, (now - since) / 2), LONGEST_LOOK_SECONDS)
 
     # ---- small things
 

@@ -50,6 +50,8 @@ class Target:
     owned: OwnedObjects
     clock: Clock
     is_remote: bool = False
+    acts_as: str = ""
+    """Whose rights bound it, for messages; empty: the operator's own."""
     _facts: request.Cluster | None = None
     _facts_at: float = 0.0
 
@@ -121,7 +123,12 @@ class Targets:
             client = self._home.client
             if acting_as is not None:
                 client = client.acting_as(acting_as.user)
-            self._local[acting_as] = Target(client.with_field_manager(RECONCILER), self._owned, self._clock)
+            self._local[acting_as] = Target(
+                client.with_field_manager(RECONCILER),
+                self._owned,
+                self._clock,
+                acts_as=acting_as.user if acting_as is not None else "",
+            )
             self._count()
         return self._local[acting_as]
 
@@ -140,8 +147,8 @@ class Targets:
             remote = self._remote[digest] = self._open(component, kube_config)
             self._count()
         if component.key not in remote.users:
-            self._leave(component.key)
             remote.users.add(component.key)
+            self._leave(component.key, but=remote)
         return remote.target
 
     def _open(self, component: Component, kube_config: NamedText) -> _Remote:
@@ -156,12 +163,15 @@ class Targets:
         assert self._tasks is not None, "run() must be running"
         client = self._connect(config).with_field_manager(RECONCILER)
         cluster = Cluster(client, clock=self._clock, name=config.server)
-        target = Target(client, OwnedObjects(cluster, RECONCILER, self._wake), self._clock, is_remote=True)
+        owned = OwnedObjects(cluster, RECONCILER, self._wake)
+        target = Target(client, owned, self._clock, is_remote=True, acts_as=f"the kubeconfig of secret {key}")
         return _Remote(target, self._tasks.start(_running(cluster, client), f"cluster {config.server}"))
 
-    def _leave(self, user: ObjectKey) -> None:
-        """End the clusters that nobody uses any more."""
+    def _leave(self, user: ObjectKey, *, but: _Remote | None = None) -> None:
+        """End the clusters that nobody uses any more now that somebody has left all of them `but` one."""
         for digest, remote in [*self._remote.items()]:
+            if remote is but:
+                continue
             remote.users.discard(user)
             if not remote.users:
                 remote.task.cancel()

@@ -119,6 +119,14 @@ def test_a_namespace_goes_when_nothing_of_the_set_is_in_it() -> None:
     assert removed(world)[-1] == "space"
 
 
+def test_a_namespace_that_stays_is_not_waited_for_by_what_is_in_it() -> None:
+    inside = config_map().replace("{name: c,", "{name: c, namespace: space,")
+    world, inventory = built(document("Namespace", "space", delete_policy="orphan-on-apply") + inside)
+    kept = wanted(inside)
+    left, stage = world.roll(kept, registered(kept, inventory))
+    assert (stage.done, len(left), world.carried) == (True, 1, [])
+
+
 def test_a_set_of_nothing_is_gone() -> None:
     assert World().take_away(Inventory())[1].done
 
@@ -217,6 +225,15 @@ def test_what_is_known_to_be_gone_is_not_looked_up() -> None:
     world.gone(one(config_map()).identity)
     assert world.take_away(inventory)[1].done
     assert world.carried == []
+
+
+def test_what_has_done_its_work_is_not_looked_for() -> None:
+    world, inventory = built(document("Job", "hook", purge_order=0) + config_map())
+    assert entry_of(inventory, "hook").phase is Phase.COMPLETED
+    world.absent.clear()
+    assert world.take_away(inventory)[1].done
+    assert removed(world) == ["c"]
+    assert len(world.carried) == 1
 
 
 @pytest.mark.req("R-207")

@@ -223,7 +223,7 @@ LIVES = st.lists(st.booleans(), max_size=12)
 
 
 @for_all(sets(), LIVES)
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=120, deadline=None)
 @pytest.mark.req("R-101", "R-109")
 def test_any_set_comes_to_rest_in_order_wherever_the_process_dies(text: str, lives: list[bool]) -> None:
     objects = objects_of(text)
@@ -238,7 +238,7 @@ def test_any_set_comes_to_rest_in_order_wherever_the_process_dies(text: str, liv
 
 
 @for_all(sets(), sets(), LIVES)
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=120, deadline=None)
 @pytest.mark.req("R-101", "R-107", "R-109")
 def test_any_set_becomes_any_other(before: str, after: str, lives: list[bool]) -> None:
     walk = Walk()
@@ -263,7 +263,7 @@ def _comes_back(older: Sequence[Wanted], newer: Sequence[Wanted]) -> bool:
 
 
 @for_all(sets(), LIVES)
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=120, deadline=None)
 @pytest.mark.req("R-101", "R-505")
 def test_any_set_goes_in_order_and_leaves_only_orphans(text: str, lives: list[bool]) -> None:
     walk = Walk()
@@ -277,7 +277,7 @@ def test_any_set_goes_in_order_and_leaves_only_orphans(text: str, lives: list[bo
 
 
 @for_all(sets(), st.integers(0, 6))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=80, deadline=None)
 @pytest.mark.req("R-107")
 def test_a_set_may_be_deleted_while_it_is_rolled_out(text: str, stages: int) -> None:
     objects = objects_of(text)
@@ -294,7 +294,7 @@ def test_a_set_may_be_deleted_while_it_is_rolled_out(text: str, stages: int) -> 
 
 
 @for_all(sets())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=50, deadline=None)
 @pytest.mark.req("R-108")
 def test_any_set_that_is_ready_needs_nothing_even_in_a_new_process(text: str) -> None:
     objects = objects_of(text)
@@ -306,7 +306,7 @@ def test_any_set_that_is_ready_needs_nothing_even_in_a_new_process(text: str) ->
 
 
 @for_all(sets(), st.data())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=50, deadline=None)
 @pytest.mark.req("R-110")
 def test_whatever_others_delete_comes_back(text: str, data: st.DataObject) -> None:
     objects = objects_of(text)
@@ -326,7 +326,7 @@ def hide_some(walk: Walk, data: st.DataObject) -> None:
 
 
 @for_all(sets(), st.data())
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=80, deadline=None)
 @pytest.mark.req("R-104")
 def test_an_older_view_makes_nothing_twice(text: str, data: st.DataObject) -> None:
     objects = objects_of(text)
@@ -339,7 +339,7 @@ def test_an_older_view_makes_nothing_twice(text: str, data: st.DataObject) -> No
 
 
 @for_all(sets(), st.data())
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=80, deadline=None)
 @pytest.mark.req("R-104")
 def test_an_older_view_makes_nothing_forgotten(text: str, data: st.DataObject) -> None:
     walk = Walk()

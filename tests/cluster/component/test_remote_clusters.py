@@ -1,0 +1,157 @@
+"""Objects may go to another cluster, and a broken one is nobody's trouble but its own Components'."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Mapping
+
+import pytest
+from tests.cluster.component.given import Given, config_map
+from tests.cluster.component.running import Running
+from tests.cluster.component.then import Then
+
+from stellwerk.api.core import ConfigMap, Namespace
+from stellwerk.kube.client import Client
+from stellwerk.kube.config import ClusterConfig
+from stellwerk.kube.model import metadata_of
+from stellwerk.local.cluster import LocalCluster
+from stellwerk.operators.component.api import OWNER_ID
+from stellwerk.runtime import conditions
+from stellwerk.testing.eventually import eventually
+from stellwerk.testing.faults import ANYTHING, Answer, Cut, FaultProxy
+
+ONE = {"one.yaml": config_map("one")}
+THERE = {"secretRef": {"name": "there"}}
+NOTHING: Mapping[str, object] = {}
+
+
+@pytest.fixture
+async def remote(remote_cluster: LocalCluster, home: str) -> AsyncIterator[Client]:
+    """The other cluster's administrator; the namespace that the test makes there goes with the test."""
+    config = ClusterConfig.load(remote_cluster.kubeconfig)
+    async with Client.connect(config, field_manager="tests") as client:
+        yield client
+        await client.delete(metadata_of(Namespace), home)
+
+
+@pytest.fixture
+def login(remote_cluster: LocalCluster) -> str:
+    """A kubeconfig as it stands in a Secret."""
+    return remote_cluster.kubeconfig_for("component-operator-from-afar", ["system:masters"]).read_text()
+
+
+def changed(login: str, *, user: Mapping[str, object] = NOTHING, cluster: Mapping[str, object] = NOTHING) -> str:
+    """The kubeconfig with other means beside its own."""
+    body = json.loads(login)
+    body["users"][0]["user"].update(user)
+    body["clusters"][0]["cluster"].update(cluster)
+    return json.dumps(body)
+
+
+async def test_objects_go_to_the_other_cluster_and_come_back_from_it(
+    given: Given, running: Running, then: Then, remote: Client, login: str
+) -> None:
+    await given.source(ONE)
+    await given.secret("there", **{"value.yaml": login})
+    await running.start(default_service_account="nobody-at-home")
+    await given.component(kubeConfig=THERE)
+    ready = await then.ready()
+    assert [(item.namespace, item.name, item.phase) for item in ready.status.inventory] == [
+        (then.namespace, "one", "Ready")
+    ]
+    found = await remote.get(ConfigMap, "one", then.namespace)
+    local = await given.client.get(metadata_of(Namespace), "kube-system")
+    assert found.metadata.annotations[OWNER_ID] == f"{local.metadata.uid}/{then.namespace}/comp"
+    assert not await then.exists(ConfigMap, "one")
+    await remote.delete(metadata_of(ConfigMap), "one", then.namespace)
+    await eventually(lambda: is_another(remote, found), describe="it is made again")
+
+    await given.secret_deleted("there")
+    await given.deleted()
+    await then.shows(
+        "DeletionPending", "DeletionRetrying", saying=f"error loading secret {then.namespace}/there: not found"
+    )
+    assert await remote.find(metadata_of(ConfigMap), "one", then.namespace) is not None
+    await given.secret("there", **{"value.yaml": login})
+    await then.gone()
+    assert await remote.find(metadata_of(ConfigMap), "one", then.namespace) is None
+
+
+@pytest.mark.req("R-503")
+async def test_of_a_kubeconfig_only_what_stands_in_it_is_used(
+    given: Given, running: Running, then: Then, remote: Client, login: str
+) -> None:
+    program = {"apiVersion": "client.authentication.k8s.io/v1", "command": "/bin/true"}
+    token = "/var/run/secrets/kubernetes.io/serviceaccount/token"
+    refused = [
+        (changed(login, user={"exec": program}), "uses a login program (exec)"),
+        (changed(login, user={"auth-provider": {"name": "oidc"}}), "uses auth-provider"),
+        (changed(login, user={"tokenFile": token}), "uses paths of files"),
+        (changed(login, cluster={"insecure-skip-tls-verify": True}), "uses insecure-skip-tls-verify"),
+        (changed(login, user={"client-certificate": "/etc/tls.crt"}), "uses paths of files"),
+        (changed(login, cluster={"proxy-url": "http://proxy.example.com"}), "uses proxy-url"),
+        (changed(login, cluster={"certificate-authority": "/etc/ca.crt"}), "uses paths of files"),
+        (changed(login, cluster={"server": "http://127.0.0.1:1"}), "uses a server that is not https"),
+        ("{", "is not valid YAML"),
+    ]
+    await given.source(ONE)
+    await running.start()
+    await given.secret("there", value="a: b")
+    await given.component(kubeConfig=THERE)
+    await then.shows("Error", "Error", saying=f"kubeconfig in secret {then.namespace}/there cannot be used")
+    for text, words in refused:
+        await given.secret("there", value=text)
+        failed = await then.shows("Error", "Error", saying=words)
+        stalled = conditions.find(failed.status.conditions, "Stalled")
+        assert stalled is not None
+        assert stalled.reason == "InvalidKubeConfig"
+    assert await remote.find(metadata_of(Namespace), then.namespace) is None
+    await given.secret("there", value=login)
+    await then.ready()
+
+
+@pytest.mark.req("R-210")
+async def test_a_cluster_that_breaks_is_named_and_delays_nobody_else(
+    given: Given, running: Running, then: Then, remote: Client, remote_cluster: LocalCluster
+) -> None:
+    await given.source(ONE)
+    login = remote_cluster.kubeconfig_for("component-operator-from-afar", ["system:masters"])
+    async with FaultProxy(login) as proxy:
+        await given.secret("there", value=proxy.kubeconfig.read_text())
+        await running.start()
+        await given.component("far", kubeConfig=THERE)
+        await given.component("near")
+        await then.ready("far")
+        await then.ready("near")
+
+        for fault in (Cut(), Answer(200, raw=b"<html>maintenance</html>"), Answer(503)):
+            rule = proxy.on_requests(ANYTHING, fault)
+            await given.source({**ONE, "two.yaml": config_map("two", fault=str(fault))}, revision=str(fault))
+            await then.ready("near", revision=str(fault))
+            failed = await then.shows("Error", "Error", "far")
+            stalled = conditions.find(failed.status.conditions, "Stalled")
+            assert stalled is None, "waiting helps"
+            rule.end()
+            await running.waits(minutes=20)
+            await then.ready("far", revision=str(fault))
+    assert await remote.find(metadata_of(ConfigMap), "two", then.namespace) is not None
+
+
+@pytest.mark.req("R-210")
+async def test_a_cluster_that_is_not_who_it_should_be_gets_nothing(
+    given: Given, running: Running, then: Then, login: str, component_cluster: LocalCluster
+) -> None:
+    await given.source(ONE)
+    other = json.loads(component_cluster.kubeconfig.read_text())
+    authority = other["clusters"][0]["cluster"]["certificate-authority-data"]
+    await given.secret("there", value=changed(login, cluster={"certificate-authority-data": authority}))
+    await running.start()
+    await given.component(kubeConfig=THERE)
+    await then.shows("Error", "Error", saying="certificate")
+    await given.component("near")
+    await then.ready("near")
+
+
+async def is_another(remote: Client, former: ConfigMap) -> bool:
+    found = await remote.find(ConfigMap, former.metadata.name, former.metadata.namespace)
+    return found is not None and found.metadata.uid != former.metadata.uid
