@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from stellwerk.cli import differences, previewing, settings
+from stellwerk.cli import previewing, settings
 from stellwerk.cli.completion import complete_subject
-from stellwerk.cli.differences import Change
 from stellwerk.cli.errors import Exit, Failure
 from stellwerk.cli.subject import Subject, SubjectType
 from stellwerk.cli.text import Style, Tone, escaped
@@ -24,6 +23,7 @@ if TYPE_CHECKING:
     from stellwerk.apply.rollout.inventory import Entry, Inventory
     from stellwerk.apply.rollout.prepare import Wanted
     from stellwerk.cli.cluster import Cluster
+    from stellwerk.cli.differences import Change
     from stellwerk.kube.client import Client
     from stellwerk.kube.model import JsonObject
     from stellwerk.operators.component.api import Component
@@ -122,6 +122,7 @@ def unchanged(lines: Sequence[Line], wanted: Sequence[Wanted]) -> int:
 
 async def _compared(client: Client, one: Wanted, prefix: str) -> Line | None:
     from stellwerk.apply.failures import failure_of
+    from stellwerk.cli import differences
     from stellwerk.kube.errors import ApiError, NotFound, NotServed
 
     address, ref = one.address, str(one.address.ref)

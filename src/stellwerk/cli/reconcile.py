@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from stellwerk.cli import acting, following, health, settings
+from stellwerk.cli import settings
 from stellwerk.cli.completion import complete_subject
 from stellwerk.cli.errors import NotReady
 from stellwerk.cli.options import DRY_RUN, TIMEOUT
@@ -37,6 +37,8 @@ def command(subject: Subject, with_source: bool, wait: bool, timeout: float, dry
 async def _request(
     cluster: Cluster, subject: Subject, with_source: bool, wait: bool, timeout: float, dry_run: bool
 ) -> bool:
+    from stellwerk.cli import acting, following, health
+
     obj = await cluster.object(subject)
     actions = acting.actions(obj, "reconciled on request")
     moment = datetime.now(UTC).isoformat(timespec="microseconds")
@@ -58,6 +60,8 @@ async def _request(
 
 def _has_ended(seen: Unstructured) -> bool:
     """Pending is no end: what it needs may still come, and what that is has been told."""
+    from stellwerk.cli import health
+
     says = health.of(seen)
     return says.is_ready or says.ready == "False" or says.state == "Suspended"
 
@@ -65,6 +69,7 @@ def _has_ended(seen: Unstructured) -> bool:
 async def _request_source(cluster: Cluster, obj: Unstructured, moment: str, dry_run: bool) -> None:
     import msgspec
 
+    from stellwerk.cli import acting
     from stellwerk.kube.model import unstructured
     from stellwerk.operators.component import actions
     from stellwerk.operators.component.api import Component

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -31,6 +30,8 @@ if TYPE_CHECKING:
 @settings.all_of
 def command(file: Path, folder: Path | None) -> None:
     """Print the manifests of a Component, without a cluster."""
+    import asyncio
+
     objects = asyncio.run(_rendered(file, folder))
     from stellwerk.cli import output
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from stellwerk.cli import acting, settings
+from stellwerk.cli import settings
 from stellwerk.cli.completion import complete_subject
 from stellwerk.cli.options import DRY_RUN
 from stellwerk.cli.subject import Subject, SubjectType
@@ -27,6 +27,8 @@ def command(subject: Subject, dry_run: bool) -> None:
 
 
 async def _resume(cluster: Cluster, subject: Subject, dry_run: bool) -> None:
+    from stellwerk.cli import acting
+
     obj = await cluster.object(subject)
     patch = acting.actions(obj, "resumed").resumption()
     await acting.patched(cluster, await cluster.resource(subject.kind), obj, patch, dry_run=dry_run)

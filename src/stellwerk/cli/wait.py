@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from stellwerk.cli import following, health, settings
+from stellwerk.cli import settings
 from stellwerk.cli.completion import complete_subject
 from stellwerk.cli.options import TIMEOUT
 from stellwerk.cli.subject import Subject, SubjectType
@@ -35,6 +35,7 @@ def command(subject: Subject, what: str, timeout: float) -> None:
 
 
 async def _wait(cluster: Cluster, subject: Subject, what: str, timeout: float) -> None:
+    from stellwerk.cli import following, health
     from stellwerk.cli.errors import Failure
 
     try:

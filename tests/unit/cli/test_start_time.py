@@ -27,6 +27,31 @@ def test_help_and_version_import_nothing_heavy(arguments: list[str]) -> None:
     assert set() == HEAVY & set(modules)
 
 
+@pytest.mark.parametrize(
+    "verb",
+    [
+        "apply",
+        "delete",
+        "list",
+        "template",
+        "tree",
+        "trace",
+        "diff",
+        "render",
+        "values",
+        "reconcile",
+        "suspend",
+        "resume",
+        "wait",
+    ],
+)
+def test_help_of_a_verb_imports_nothing_heavy(verb: str) -> None:
+    done = subprocess.run([sys.executable, "-c", PROBE, verb, "--help"], capture_output=True, check=True)
+    code, modules = json.loads(done.stdout)
+    assert code == 0
+    assert set() == HEAVY & set(modules)
+
+
 @pytest.mark.parametrize(("argument", "seconds"), [("--version", 0.08), ("--help", 0.15)])
 def test_help_and_version_come_at_once(argument: str, seconds: float) -> None:
     """Processor time, the best of three, and three times the promise: other work on the machine is not our cost."""
