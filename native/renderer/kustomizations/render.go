@@ -28,8 +28,8 @@ func Render(req *wire.Request, files map[string][]byte, ask host.Asker, uses hos
 	}
 	witness := &witness{Asker: ask}
 	content := artifact{files: files, keys: keys, clear: map[string][]byte{}}
-	session := &session{request: req, ask: witness, uses: uses, files: content, stage: newStage(content.has)}
-	found, err := session.render(base)
+	one := &rendering{request: req, ask: witness, uses: uses, files: content, stage: newStage(content.has)}
+	found, err := one.render(base)
 	if err != nil {
 		return nil, witness.discreet(err)
 	}
@@ -50,8 +50,8 @@ func baseOf(folder string, files map[string][]byte) (string, error) {
 	return base, nil
 }
 
-// session is one rendering. It goes from the outer kustomization to those it includes, and ends with one build.
-type session struct {
+// rendering is one rendering. It goes from the outer kustomization to those it includes, and ends with one build.
+type rendering struct {
 	request *wire.Request
 	ask     host.Asker
 	uses    host.Uses
@@ -61,7 +61,7 @@ type session struct {
 	done    []string // every kustomization that is on the stage or on its way
 }
 
-func (s *session) render(base string) ([]objects.Object, error) {
+func (s *rendering) render(base string) ([]objects.Object, error) {
 	if err := s.add(base); err != nil {
 		return nil, err
 	}
@@ -69,7 +69,7 @@ func (s *session) render(base string) ([]objects.Object, error) {
 }
 
 // add renders a kustomization and what it includes onto the stage.
-func (s *session) add(base string) error {
+func (s *rendering) add(base string) error {
 	s.open, s.done = append(s.open, base), append(s.done, base)
 	defer func() { s.open = s.open[:len(s.open)-1] }()
 	one, err := s.load(base)
@@ -85,7 +85,7 @@ func (s *session) add(base string) error {
 }
 
 // include follows one entry of includedKustomizations. Two may include the same third; none may lie in another.
-func (s *session) include(one *kustomization, included string) error {
+func (s *rendering) include(one *kustomization, included string) error {
 	base, err := outside(one.base, included, "includedKustomizations", one.configFile())
 	if err != nil {
 		return err
@@ -123,7 +123,7 @@ type kustomization struct {
 
 func (k *kustomization) configFile() string { return path.Join(k.base, configName) }
 
-func (s *session) load(base string) (*kustomization, error) {
+func (s *rendering) load(base string) (*kustomization, error) {
 	own, err := s.files.below(base)
 	if err != nil {
 		return nil, err
@@ -140,7 +140,7 @@ func (s *session) load(base string) (*kustomization, error) {
 }
 
 // includeFiles adds files from outside, where templates read them and kustomize finds them.
-func (s *session) includeFiles(one *kustomization) error {
+func (s *rendering) includeFiles(one *kustomization) error {
 	if len(one.config.includedFiles) == 0 {
 		return nil
 	}

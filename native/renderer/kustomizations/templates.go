@@ -19,7 +19,7 @@ type rendered struct {
 }
 
 // evaluate runs the templates of a kustomization and puts all its files onto the stage.
-func (s *session) evaluate(one *kustomization) error {
+func (s *rendering) evaluate(one *kustomization) error {
 	templates, verbatim := one.sort()
 	if len(templates) > 0 {
 		made, err := s.run(one, templates)
@@ -55,7 +55,7 @@ func (k *kustomization) sort() (templates []string, verbatim []rendered) {
 }
 
 // run parses all templates into one set, so that each can include what another defines, and executes them in order.
-func (s *session) run(one *kustomization, names []string) ([]rendered, error) {
+func (s *rendering) run(one *kustomization, names []string) ([]rendered, error) {
 	set := template.New("").Option("missingkey=zero").Delims(one.config.left, one.config.right)
 	funcs := functions.Map(functions.Environment{Ask: s.ask, Uses: s.uses})
 	maps.Copy(funcs, context{request: s.request, uses: s.uses, files: one.folder}.functions())
@@ -81,7 +81,7 @@ func (s *session) run(one *kustomization, names []string) ([]rendered, error) {
 
 // values lays those of the request over the defaults of the configuration. Each kustomization gets its own copy, for
 // templates may change it.
-func (s *session) values(defaults map[string]any) map[string]any {
+func (s *rendering) values(defaults map[string]any) map[string]any {
 	return overlay(overlay(map[string]any{}, defaults), s.request.Values)
 }
 

@@ -163,6 +163,14 @@ def test_a_chart_in_the_working_directory_is_taken_with_our_network_policies(pla
     assert Path(own.manager_resources_path) == tmp_path / "manager-resources"
 
 
+def test_where_there_is_no_chart_the_working_directory_is_named_and_auto_takes_what_we_ship(tmp_path: Path) -> None:
+    asked = assembled.in_force(Settings(module_source=ModuleSource.CHART), tmp_path)
+    either = assembled.in_force(Settings(module_source=ModuleSource.AUTO), tmp_path)
+
+    assert Path(asked.chart_path) == tmp_path / "module-chart" / "chart"
+    assert not release.comes_from_chart(either)
+
+
 def test_an_empty_chart_path_stays_empty(tmp_path: Path) -> None:
     assert assembled.in_force(Settings(module_source=ModuleSource.CHART, chart_path=""), tmp_path).chart_path == ""
 

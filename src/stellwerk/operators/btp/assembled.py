@@ -20,7 +20,7 @@ from stellwerk.operators.btp.provision import Provisioner
 from stellwerk.operators.btp.reconcile import BtpReconciler
 from stellwerk.operators.btp.release import SHIPPED
 from stellwerk.operators.btp.removal import Removal
-from stellwerk.operators.btp.settings import Settings
+from stellwerk.operators.btp.settings import ModuleSource, Settings
 from stellwerk.operators.btp.setup import Caches, caches
 from stellwerk.operators.btp.source import Source
 from stellwerk.operators.btp.tunables import Tunables
@@ -153,10 +153,12 @@ def in_force(settings: Settings, working_directory: Path) -> Settings:
     """The settings with the module's folders resolved.
 
     Relative ones lie in the working directory, as with the original; where it has none, the module that we ship is
-    taken. A chart comes with network policies of ours, unless the working directory has some.
+    taken. What we ship is no chart: whoever asks for one is told where it was looked for. A chart comes with network
+    policies of ours, unless the working directory has some.
     """
-    if release.comes_from_chart(_below(working_directory, settings)) and _has(working_directory, settings.chart_path):
-        here = _below(working_directory, settings)
+    here = _below(working_directory, settings)
+    asked = settings.module_source is ModuleSource.CHART
+    if asked or (release.comes_from_chart(here) and _has(working_directory, settings.chart_path)):
         policies = here if _has(working_directory, settings.manager_resources_path) else _below(SHIPPED, settings)
         return replace(here, manager_resources_path=policies.manager_resources_path)
     return _below(working_directory if _has(working_directory, settings.resources_path) else SHIPPED, settings)
