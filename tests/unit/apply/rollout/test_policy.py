@@ -7,6 +7,7 @@ from enum import Enum
 
 import pytest
 from hypothesis import given as for_all
+from hypothesis import settings
 from hypothesis import strategies as st
 from tests.unit.apply.rollout.given import R
 
@@ -149,6 +150,7 @@ def test_hints_may_have_blanks() -> None:
 
 
 @for_all(st.text(max_size=40))
+@settings(deadline=None)
 @pytest.mark.req("R-401")
 def test_no_text_does_anything_but_mean_something_or_be_refused(text: str) -> None:
     for suffix in ("adoption_policy", "apply_order", "reapply_interval", "status_hint", "delete_policy"):
