@@ -10,9 +10,10 @@ in the namespaces that are needed. Of Secrets only the metadata is held.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from stellwerk.api.core import Namespace, Secret
 from stellwerk.apply.desired import Address
@@ -28,7 +29,11 @@ from stellwerk.runtime.clusters import Cluster
 from stellwerk.runtime.informer import Delta, Informer
 from stellwerk.runtime.progress import version_number
 
+T = TypeVar("T", bound=HasMetadata)
+
 _OWNER = "owner"
+PATIENCE_SECONDS = 30.0
+"""How long a pass waits for a list. The watch itself goes on trying."""
 
 
 class Unwatchable(Exception):
@@ -36,6 +41,10 @@ class Unwatchable(Exception):
 
     def __init__(self, resource: Resource, why: str) -> None:
         super().__init__(f"{resource} cannot be watched: {why}")
+
+
+class NoAnswer(Unwatchable):
+    """The cluster has not said in time what there is of a resource."""
 
 
 class Place(NamedTuple):
@@ -61,10 +70,10 @@ class OwnedObjects:
     """What we wrote and deleted, by uid: when it shows, it is news to nobody. Each is forgotten when it has shown."""
 
     async def cover(self, places: Iterable[Place]) -> None:
-        """Watch all of these, and return when the caches are full. Raises Unwatchable."""
+        """Watch all of these, and return when the caches are full. Raises Unwatchable, which may be NoAnswer."""
         for place in dict.fromkeys(places):
             await self._cover(place)
-        await self._namespace_cache().wait_settled()
+        await _settled(self._namespace_cache())
 
     def of(self, label_value: str) -> dict[Identity, Seen]:
         """The objects of one owner. Complete for the places that are covered."""
@@ -130,7 +139,7 @@ class OwnedObjects:
             self._watches[place] = informer
         elif informer.parked is not None:
             informer.wake()
-        await informer.wait_settled()
+        await _settled(informer)
         return informer
 
     def _watch_of(self, address: Address) -> Informer[HasMetadata] | None:
@@ -168,6 +177,15 @@ class OwnedObjects:
         if self._namespaces is None:
             self._namespaces = self.cluster.informer(metadata_of(Namespace))
         return self._namespaces
+
+
+async def _settled(informer: Informer[T]) -> None:
+    """Return when its cache is full, or when it is known why it cannot be. Raises NoAnswer."""
+    try:
+        async with asyncio.timeout(PATIENCE_SECONDS):
+            await informer.wait_settled()
+    except TimeoutError:
+        raise NoAnswer(informer.view.resource, "the API server does not say what there is") from None
 
 
 def _view(resource: Resource) -> View[HasMetadata]:

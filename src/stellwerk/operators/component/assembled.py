@@ -16,6 +16,7 @@ from stellwerk.operators.component.contents import Reader
 from stellwerk.operators.component.deployment import Deployer, Renders
 from stellwerk.operators.component.events import AnnotatedSink
 from stellwerk.operators.component.http_repositories import Poller
+from stellwerk.operators.component.lanes import Lanes
 from stellwerk.operators.component.metrics import ComponentMetrics
 from stellwerk.operators.component.receiver import Receiver
 from stellwerk.operators.component.reconcile import ComponentReconciler
@@ -82,6 +83,7 @@ def install(
         ),
         targets=targets,
         deployer=deployer,
+        lanes=Lanes(workers=settings.max_concurrent_reconciles, wake=seen.wake),
         reports=Reports(recorder=events, dependent_events=settings.dependent_events, watchers=told),
         settings=settings,
         clock=manager.clock,

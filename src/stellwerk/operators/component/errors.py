@@ -31,7 +31,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar
 
-from stellwerk.apply.errors import ApplyError, InvalidSet
+from stellwerk.apply.errors import ApplyError, Failure, InvalidSet
 from stellwerk.kube.errors import ApiError, LoginFailed, Undecodable, Unreachable
 from stellwerk.kube.names import ObjectKey
 from stellwerk.operators.component.api_status import State
@@ -268,6 +268,9 @@ class ClusterUnreachable(PassFailed):
         super().__init__(f"{_APPLYING}{why}")
 
 
+NO_ANSWER = (Unreachable, LoginFailed, Undecodable)
+"""A cluster that says nothing, or nothing that an API server would say."""
+_SHOWN = 3
 _COSTLY = (BadArchive, LimitExceeded, RendererTimeout, RendererGone)
 """Failures that may have taken all the time and memory that there is for one try."""
 
@@ -280,6 +283,12 @@ def failure_of(error: RenderError | ApplyError | ApiError) -> ComponentFailed:
     return failure
 
 
+def writes_failed(failures: Sequence[Failure]) -> ComponentFailed:
+    """What it means that objects could not be written."""
+    why = "; ".join(map(str, failures[:_SHOWN]))
+    return ClusterUnreachable(why) if all(isinstance(one.error, NO_ANSWER) for one in failures) else ApplyFailed(why)
+
+
 def _failure_of(error: RenderError | ApplyError | ApiError) -> ComponentFailed:
     match error:
         case SourceError():
@@ -288,7 +297,7 @@ def _failure_of(error: RenderError | ApplyError | ApiError) -> ComponentFailed:
             return RenderingFailed(str(error))
         case InvalidSet():
             return InvalidObjects(str(error))
-        case Unreachable() | LoginFailed() | Undecodable():
+        case ApiError() if isinstance(error, NO_ANSWER):
             return ClusterUnreachable(str(error))
         case _:
             return ApplyFailed(str(error))

@@ -33,14 +33,21 @@ from stellwerk.operators.component.api_status import ComponentStatus, SourceStat
 from stellwerk.operators.component.artifacts import Artifacts
 from stellwerk.operators.component.contents import Reader
 from stellwerk.operators.component.deployment import Content, Deployer
-from stellwerk.operators.component.errors import ApplyFailed, ComponentFailed, failure_of
+from stellwerk.operators.component.errors import (
+    ApplyFailed,
+    ClusterUnreachable,
+    ComponentFailed,
+    failure_of,
+    writes_failed,
+)
 from stellwerk.operators.component.intervals import Intervals
+from stellwerk.operators.component.lanes import Full, Lanes
 from stellwerk.operators.component.reasons import Cause, Reason
 from stellwerk.operators.component.references import Resolved
 from stellwerk.operators.component.saying import Saying
 from stellwerk.operators.component.settings import Settings
-from stellwerk.operators.component.targets import Targets
-from stellwerk.operators.owned import Unwatchable
+from stellwerk.operators.component.targets import Target, Targets
+from stellwerk.operators.owned import NoAnswer, Unwatchable
 from stellwerk.render.errors import RenderError
 from stellwerk.runtime import finalizer
 from stellwerk.runtime.clock import Clock
@@ -49,6 +56,9 @@ from stellwerk.runtime.informer import Informer
 
 SHORTEST_LOOK_SECONDS, LONGEST_LOOK_SECONDS = 1.0, 10.0
 """How often it is asked whether others still use what is to be deleted. Their objects are not watched."""
+
+ROOM_SECONDS = 60.0
+"""When to look again for room on a busy cluster, if nobody who has left it wakes us."""
 
 Answer = Next[ComponentStatus]
 
@@ -63,6 +73,7 @@ class ComponentReconciler:
     artifacts: Artifacts
     targets: Targets
     deployer: Deployer
+    lanes: Lanes
     reports: reporting.Reports
     settings: Settings
     clock: Clock
@@ -73,6 +84,13 @@ class ComponentReconciler:
 
     async def reconcile(self, component: Component) -> Answer:
         """Bring one Component as far as it goes now. Raises ComponentFailed."""
+        try:
+            with self.lanes.passing(component.key, ClusterUnreachable):
+                return await self._attempt(component)
+        except Full:
+            return Next.after(ROOM_SECONDS)
+
+    async def _attempt(self, component: Component) -> Answer:
         self._drafts[component.key] = component.status
         try:
             answer = await self._pass(component)
@@ -80,6 +98,8 @@ class ComponentReconciler:
             raise self._timed(component, failure) from failure.__cause__
         except (RenderError, ApplyError, ApiError) as error:
             raise self._timed(component, failure_of(error)) from error
+        except NoAnswer as error:
+            raise self._timed(component, ClusterUnreachable(str(error))) from error
         except Unwatchable as error:
             raise self._timed(component, ApplyFailed(str(error))) from error
         self.reports.passed(component, answer.status)
@@ -102,6 +122,7 @@ class ComponentReconciler:
         self._drafts.pop(key, None)
         self._leaving_since.pop(key, None)
         self.targets.forget(key)
+        self.lanes.forget(key)
         self.deployer.forget(key)
         self.reports.forget(key)
 
@@ -127,7 +148,7 @@ class ComponentReconciler:
         content = self._begin(component, resolved, offer)
         artifact = content.artifact
         sources.check_pins(component.spec, artifact)
-        target = self.targets.of(component, resolved.kube_config)
+        target = self._target(component, resolved)
         component = await finalizer.add(self.client, component, FINALIZER)
         self._draft(component, plan.attempted(self._drafts[component.key], artifact))
         dependencies.check(component, self._find, artifact)
@@ -141,7 +162,7 @@ class ComponentReconciler:
         self._draft(component, plan.leaving(component.status))
         resolved = await self._resolved(component)
         dependencies.check_deletion(component, self._dependants)
-        target = self.targets.of(component, resolved.kube_config)
+        target = self._target(component, resolved)
         if others := [name for name in component.metadata.finalizers if name != FINALIZER]:
             why = f"deletion blocked by finalizers of others: {', '.join(others)}"
             return self._blocked(component, why, Cause.ForeignFinalizers)
@@ -172,13 +193,19 @@ class ComponentReconciler:
         is_restart = begun.is_new and bool(component.status.processing_digest)
         return Content(offer.artifact, resolved, begun.status.processing_digest, is_restart=is_restart)
 
+    def _target(self, component: Component, resolved: Resolved) -> Target:
+        """Where the objects go. Raises InvalidKubeConfig; Full where others are at work there."""
+        target = self.targets.of(component, resolved.kube_config)
+        self.lanes.enter(component.key, target.lane)
+        return target
+
     # ---- what came of it
 
     def _progressed(self, component: Component, progress: Progress, *, is_restart: bool) -> Answer:
         self._draft(component, plan.with_inventory(self._drafts[component.key], progress.inventory))
         if progress.failures:
             self.reports.carried(component, progress)
-            raise ApplyFailed("; ".join(map(str, progress.failures[:3])))
+            raise writes_failed(progress.failures)
         if progress.done:
             return self.reports.noting(component, self._ready(component), progress)
         if progress.must_be_saved and is_restart:
@@ -223,7 +250,7 @@ class ComponentReconciler:
         self._draft(component, plan.with_inventory(self._drafts[component.key], progress.inventory))
         if progress.failures:
             self.reports.carried(component, progress)
-            raise ApplyFailed("; ".join(map(str, progress.failures[:3])))
+            raise writes_failed(progress.failures)
         message = reporting.departing(progress.waits)
         status = self._say(component, Saying(reason=Reason.DeletionProcessing, message=message))
         return self.reports.noting(component, Next.after(self._patience(component), status), progress)

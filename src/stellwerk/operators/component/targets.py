@@ -24,6 +24,7 @@ from stellwerk.kube.names import ObjectKey
 from stellwerk.operators.component import tenancy
 from stellwerk.operators.component.api import RECONCILER, Component
 from stellwerk.operators.component.errors import InvalidKubeConfig
+from stellwerk.operators.component.lanes import HOME
 from stellwerk.operators.component.references import NamedText
 from stellwerk.operators.component.settings import Tenancy
 from stellwerk.operators.component.tenancy import Account
@@ -49,11 +50,17 @@ class Target:
     client: Client
     owned: OwnedObjects
     clock: Clock
-    is_remote: bool = False
+    lane: str = HOME
+    """The address of another cluster."""
     acts_as: str = ""
     """Whose rights bound it, for messages; empty: the operator's own."""
     _facts: request.Cluster | None = None
     _facts_at: float = 0.0
+
+    @property
+    def is_remote(self) -> bool:
+        """Whether it is another cluster than the operator's."""
+        return self.lane != HOME
 
     async def facts(self) -> request.Cluster:
         """What the cluster serves, at most a minute old. Raises ApiError."""
@@ -164,7 +171,7 @@ class Targets:
         client = self._connect(config).with_field_manager(RECONCILER)
         cluster = Cluster(client, clock=self._clock, name=config.server)
         owned = OwnedObjects(cluster, RECONCILER, self._wake)
-        target = Target(client, owned, self._clock, is_remote=True, acts_as=f"the kubeconfig of secret {key}")
+        target = Target(client, owned, self._clock, lane=config.server, acts_as=f"the kubeconfig of secret {key}")
         return _Remote(target, self._tasks.start(_running(cluster, client), f"cluster {config.server}"))
 
     def _leave(self, user: ObjectKey, *, but: _Remote | None = None) -> None:
