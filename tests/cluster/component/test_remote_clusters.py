@@ -18,7 +18,7 @@ from stellwerk.local.cluster import LocalCluster
 from stellwerk.operators.component.api import OWNER_ID
 from stellwerk.runtime import conditions
 from stellwerk.testing.eventually import eventually
-from stellwerk.testing.faults import ANYTHING, Answer, Cut, FaultProxy
+from stellwerk.testing.faults import ANYTHING, Answer, Cut, Drop, FaultProxy
 
 ONE = {"one.yaml": config_map("one")}
 THERE = {"secretRef": {"name": "there"}}
@@ -155,3 +155,25 @@ async def test_a_cluster_that_is_not_who_it_should_be_gets_nothing(
 async def is_another(remote: Client, former: ConfigMap) -> bool:
     found = await remote.find(ConfigMap, former.metadata.name, former.metadata.namespace)
     return found is not None and found.metadata.uid != former.metadata.uid
+
+
+@pytest.mark.req("R-210")
+async def test_a_cluster_that_never_answers_leaves_room_for_others(
+    given: Given, running: Running, then: Then, remote: Client, remote_cluster: LocalCluster
+) -> None:
+    await given.source(ONE)
+    login = remote_cluster.kubeconfig_for("component-operator-from-afar", ["system:masters"])
+    await given.secret("good", value=login.read_text())
+    async with FaultProxy(login) as proxy:
+        silence = proxy.on_requests(ANYTHING, Drop())
+        await given.secret("there", value=proxy.kubeconfig.read_text())
+        await running.start(max_concurrent_reconciles=4)
+        for number in range(6):
+            await given.component(f"far-{number}", kubeConfig=THERE, namespace=f"{then.namespace}-far")
+        await proxy.history.seen(2)
+        await given.component("near")
+        await given.component("good", kubeConfig={"secretRef": {"name": "good"}})
+        await then.ready("near")
+        await then.ready("good")
+        silence.end()
+        await running.stop()
