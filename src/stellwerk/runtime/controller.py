@@ -100,7 +100,8 @@ class Controller(Generic[K, S]):
         self._metrics = metrics or Metrics()
         self._clock = clock or SystemClock()
         counts = self._metrics.queue(name, running=lambda: self.queue.running_seconds())
-        self.queue = WorkQueue(clock=self._clock, backoff=backoff, tenant_of=tenant_of, observer=counts)
+        shared = 0 if tenant_of is one_tenant else workers
+        self.queue = WorkQueue(clock=self._clock, backoff=backoff, tenant_of=tenant_of, observer=counts, workers=shared)
         self._ignored: list[Callable[[K, K], bool]] = []
         self._wired: list[Callable[[], None]] = []
         self._uids: dict[ObjectKey, str] = {}

@@ -10,7 +10,8 @@ old timer fire; all that brings is a pass that nobody asked for.
 
 Who comes next: changes before resyncs (one in eight turns goes to a resync that waits, or a busy cluster would starve
 them), within these one tenant after the other, within a tenant in order of arrival. A tenant that floods the queue thus
-delays others by one key each, not by its backlog.
+delays others by one key each, not by its backlog. The last free worker is not given to a tenant whose keys hold others
+for long: whoever has many slow keys delays the others by one of them at most, not by one in each of their passes.
 
 Model: client-go's workqueue (dirty and processing sets, keyed back-off) and controller-runtime's priority queue.
 """
@@ -21,7 +22,7 @@ import asyncio
 import heapq
 import random
 from collections import OrderedDict, deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import Protocol
@@ -30,6 +31,8 @@ from stellwerk.kube.names import ObjectKey
 from stellwerk.runtime.clock import Clock
 
 _RESYNC_TURN = 8
+_SLOW_SECONDS = 1.0
+"""A key that runs for longer makes its tenant a slow one for as long as it runs."""
 
 
 class Priority(IntEnum):
@@ -99,12 +102,15 @@ class WorkQueue:
         tenant_of: Callable[[ObjectKey], str] = one_tenant,
         observer: QueueObserver | None = None,
         chance: Callable[[], float] = random.random,
+        workers: int = 0,
     ) -> None:
+        """`workers`: how many take keys, so that the last free one can be kept from slow tenants; 0: none is kept."""
         self._clock = clock
         self._backoff = backoff or Backoff()
         self._tenant_of = tenant_of
         self._observer = observer
         self._chance = chance
+        self._workers = workers
         self._ready = {priority: _Line() for priority in Priority}
         self._running: dict[ObjectKey, float] = {}
         self._dirty: dict[ObjectKey, Priority] = {}
@@ -165,6 +171,8 @@ class WorkQueue:
         again = self._dirty.pop(key, None)
         if again is not None and not self._closed:
             self._make_ready(key, again)
+        if len(self):
+            self._wake_one()  # for a key that was barred as long as this one ran
 
     def close(self) -> None:
         """Give out no more keys; whoever waits for one is told."""
@@ -215,22 +223,29 @@ class WorkQueue:
         self._wake_one()
 
     def _take(self) -> ObjectKey | None:
-        line = self._next_line()
-        if line is None:
+        barred = self._barred()
+        taken = next((found for line in self._lines() if (found := line.pop(barred)) is not None), None)
+        if taken is None:
             return None
-        key, since = line.pop()
+        key, since = taken
         self._later.drop(key)
         now = self._running[key] = self._clock.monotonic()
         if self._observer is not None:
             self._observer.taken(len(self), now - since)
         return key
 
-    def _next_line(self) -> _Line | None:
+    def _lines(self) -> tuple[_Line, _Line]:
+        """The ready keys, those first whose turn it is."""
         self._turns += 1
         first, second = self._ready[Priority.CHANGE], self._ready[Priority.RESYNC]
-        if self._turns % _RESYNC_TURN == 0:
-            first, second = second, first
-        return first or second or None
+        return (second, first) if self._turns % _RESYNC_TURN == 0 else (first, second)
+
+    def _barred(self) -> set[str]:
+        """The tenants that must not have the last free worker."""
+        if self._workers < 2 or len(self._running) < self._workers - 1:
+            return set()
+        before = self._clock.monotonic() - _SLOW_SECONDS
+        return {self._tenant_of(key) for key, started in self._running.items() if started < before}
 
     def _wake_one(self) -> None:
         while self._takers:
@@ -276,8 +291,12 @@ class _Line:
         self._tenants.setdefault(tenant, OrderedDict())[key] = since
         self._members.add(key)
 
-    def pop(self) -> tuple[ObjectKey, float]:
-        tenant, keys = self._tenants.popitem(last=False)
+    def pop(self, barred: Collection[str]) -> tuple[ObjectKey, float] | None:
+        """The next key of a tenant that is not barred."""
+        tenant = next((one for one in self._tenants if one not in barred), None)
+        if tenant is None:
+            return None
+        keys = self._tenants.pop(tenant)
         taken = keys.popitem(last=False)
         if keys:
             self._tenants[tenant] = keys  # to the end: the other tenants' turn

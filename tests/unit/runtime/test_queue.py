@@ -179,6 +179,36 @@ async def test_a_tenant_that_floods_delays_others_by_one_key_each() -> None:
     assert order.index(key("two", "quiet")) <= 3
 
 
+@pytest.mark.req("R-507")
+async def test_a_tenant_with_slow_keys_leaves_the_last_worker_to_others() -> None:
+    clock = FakeClock()
+    work = WorkQueue(clock=clock, tenant_of=namespace_of, workers=3)
+    for number in range(5):
+        work.add(key(f"slow-{number}", "loud"))
+    first, second = await work.get(), await work.get()
+    await clock.advance(2.0)
+
+    taker = asyncio.create_task(work.get())
+    await asyncio.sleep(0)
+    assert not taker.done(), "two of three workers are the loud tenant's already"
+    work.add(A)
+    assert await taker == A
+    work.done(A)
+    waiting = asyncio.create_task(work.get())
+    await asyncio.sleep(0)
+    assert not waiting.done()
+    work.done(first)
+    work.done(second)
+    assert (await waiting).namespace == "loud", "nothing of his is slow any more"
+
+
+async def test_tenants_whose_keys_are_quick_may_have_all_workers() -> None:
+    work = WorkQueue(clock=FakeClock(), tenant_of=namespace_of, workers=2)
+    work.add(A)
+    work.add(B)
+    assert [await work.get(), await work.get()] == [A, B]
+
+
 async def test_a_closed_queue_tells_its_workers_and_takes_nothing_more() -> None:
     work = queue(FakeClock())
     worker = asyncio.create_task(work.get())
