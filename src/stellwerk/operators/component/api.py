@@ -61,6 +61,9 @@ DISABLE_EVENTS_ANNOTATION = f"{RECONCILER}/disable-events"
 REQUESTED_AT_ANNOTATION = "reconcile.fluxcd.io/requestedAt"
 """As flux spells it: any new value asks for a reconcile, and comes back in `status.lastHandledReconcileAt`."""
 
+CONFIRMED_CLUSTER_ANNOTATION = f"{GROUP}/confirmed-cluster"
+"""The uid of a cluster: it may take the place of the one that the objects are in."""
+
 SUSPEND_REASON_ANNOTATION = f"{GROUP}/suspend-reason"
 """Why somebody has suspended it; shown wherever its state is."""
 

@@ -145,6 +145,10 @@ class ComponentStatus(Record, frozen=True, kw_only=True):
         str, documented("Value of the annotation reconcile.fluxcd.io/requestedAt that was last acted on.")
     ] = ""
     source_ref: Annotated[SourceStatus | None, documented("What the source offered last.")] = None
+    target_cluster: Annotated[
+        str,
+        documented("Uid of kube-system in the cluster that the objects are in, if that is another one."),
+    ] = ""
     last_attempted_digest: Annotated[str, documented("Digest of the artifact that was last rendered.")] = ""
     last_attempted_revision: Annotated[str, documented("Revision of the artifact that was last rendered.")] = ""
     last_applied_digest: Annotated[str, documented("Digest of the artifact that last became Ready.")] = ""

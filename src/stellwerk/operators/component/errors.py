@@ -13,7 +13,8 @@
     │   ├── CrossNamespaceReference
     │   ├── ServiceAccountRequired
     │   ├── TargetNamespaceRefused
-    │   └── InvalidKubeConfig
+    │   ├── InvalidKubeConfig
+    │   └── ClusterChanged      the objects are in another cluster than the one that is named now
     └── PassFailed                  anything else: Error, tried again with back-off
         ├── ReferencesUnreadable    Secrets or ConfigMaps that may be there, but could not be read
         ├── SourceUnusable          the artifact cannot be had, or is not what was promised
@@ -34,6 +35,7 @@ from typing import ClassVar
 from stellwerk.apply.errors import ApplyError, Failure, InvalidSet
 from stellwerk.kube.errors import ApiError, LoginFailed, Undecodable, Unreachable
 from stellwerk.kube.names import ObjectKey
+from stellwerk.operators.component.api import CONFIRMED_CLUSTER_ANNOTATION
 from stellwerk.operators.component.api_status import State
 from stellwerk.operators.component.reasons import Cause, Reason
 from stellwerk.operators.component.saying import Saying
@@ -203,6 +205,19 @@ class InvalidKubeConfig(Misconfigured):
 
     def __init__(self, secret: ObjectKey, why: str) -> None:
         super().__init__(f"kubeconfig in secret {secret} cannot be used: {why}")
+
+
+class ClusterChanged(Misconfigured):
+    """What is named now is not the cluster that the objects are in."""
+
+    cause = Cause.TargetClusterChanged
+
+    def __init__(self, former: str, found: str) -> None:
+        super().__init__(
+            f"the objects are in the cluster {former}, and the component now leads to the cluster {found}; nothing is "
+            f"written there until you name the former one again, or give up what is in it by the annotation "
+            f"{CONFIRMED_CLUSTER_ANNOTATION}={found}"
+        )
 
 
 # ---- what failed

@@ -31,10 +31,10 @@ from stellwerk.apply.rollout.policy import (
 from stellwerk.kube.meta import kubernetes_time
 from stellwerk.operators.component import inventory as inventories
 from stellwerk.operators.component import saying as sayings
-from stellwerk.operators.component.api import REQUESTED_AT_ANNOTATION, Component
+from stellwerk.operators.component.api import CONFIRMED_CLUSTER_ANNOTATION, REQUESTED_AT_ANNOTATION, Component
 from stellwerk.operators.component.api_spec import ComponentSpec
 from stellwerk.operators.component.api_status import Artifact, ComponentStatus, SourceStatus
-from stellwerk.operators.component.errors import InvalidSpec
+from stellwerk.operators.component.errors import ClusterChanged, InvalidSpec
 from stellwerk.operators.component.intervals import Intervals
 from stellwerk.operators.component.saying import Saying
 
@@ -113,6 +113,21 @@ def _is_taken_over(component: Component, artifact: Artifact | None) -> bool:
         and artifact is not None
         and (status.last_applied_digest, status.last_applied_revision) == (artifact.digest, artifact.revision)
     )
+
+
+def bound_for(component: Component, status: ComponentStatus, found: str, home: str) -> ComponentStatus:
+    """The status with the cluster that the objects go to. `found` is its uid, empty where that may not be known; `home`
+    that of the operator's own. Raises ClusterChanged.
+
+    A Component that has no objects may go anywhere, and one of which it is not known where they are goes on as before.
+    """
+    former = status.target_cluster
+    if not found or found == former or (not former and found == home):
+        return status
+    is_confirmed = component.metadata.annotations.get(CONFIRMED_CLUSTER_ANNOTATION) == found
+    if former and status.inventory and not is_confirmed:
+        raise ClusterChanged(former, found)
+    return msgspec.structs.replace(status, target_cluster="" if found == home else found)
 
 
 def attempted(status: ComponentStatus, artifact: Artifact) -> ComponentStatus:

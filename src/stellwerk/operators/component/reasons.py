@@ -44,6 +44,7 @@ class Cause(StrEnum):
     ForeignFinalizers = "ForeignFinalizers"
     InvalidSpec = "InvalidSpec"
     InvalidKubeConfig = "InvalidKubeConfig"
+    TargetClusterChanged = "TargetClusterChanged"
     CrossNamespaceReference = "CrossNamespaceReference"
     ServiceAccountRequired = "ServiceAccountRequired"
     TargetNamespaceRefused = "TargetNamespaceRefused"
@@ -279,6 +280,26 @@ MEANINGS: dict[Reason | Cause, Meaning] = {
         causes=("It runs a plugin, reads files, skips verification, goes through a proxy, or is no kubeconfig.",),
         check=("kubectl --kubeconfig FILE config view --minify",),
         fix=("Put a kubeconfig into the Secret in which everything is inline: certificates, token, server.",),
+        only_you_can_mend_it=True,
+    ),
+    Cause.TargetClusterChanged: Meaning(
+        state=State.Error,
+        meaning="The Component leads to another cluster than the one that its objects are in. Nothing is written to "
+        "it, and nothing deleted, before somebody says that this is meant.",
+        causes=(
+            "The kubeconfig in the Secret was replaced by that of another cluster.",
+            "The cluster was set up anew behind the same address.",
+            "spec.kubeConfig was removed, or names another Secret.",
+        ),
+        check=(
+            "kubectl get component NAME -n NAMESPACE -o jsonpath={.status.targetCluster}",
+            "kubectl --kubeconfig FILE get namespace kube-system -o jsonpath={.metadata.uid}",
+        ),
+        fix=(
+            "Name the former cluster again.",
+            "Or annotate the Component with core.cs.sap.com/confirmed-cluster and the uid of the new one: the objects "
+            "are made there, and what is in the former cluster stays.",
+        ),
         only_you_can_mend_it=True,
     ),
     Cause.CrossNamespaceReference: Meaning(

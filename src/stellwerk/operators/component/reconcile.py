@@ -148,7 +148,7 @@ class ComponentReconciler:
         content = self._begin(component, resolved, offer)
         artifact = content.artifact
         sources.check_pins(component.spec, artifact)
-        target = self._target(component, resolved)
+        target = await self._target(component, resolved)
         component = await finalizer.add(self.client, component, FINALIZER)
         self._draft(component, plan.attempted(self._drafts[component.key], artifact))
         dependencies.check(component, self._find, artifact)
@@ -162,7 +162,7 @@ class ComponentReconciler:
         self._draft(component, plan.leaving(component.status))
         resolved = await self._resolved(component)
         dependencies.check_deletion(component, self._dependants)
-        target = self._target(component, resolved)
+        target = await self._target(component, resolved)
         if others := [name for name in component.metadata.finalizers if name != FINALIZER]:
             why = f"deletion blocked by finalizers of others: {', '.join(others)}"
             return self._blocked(component, why, Cause.ForeignFinalizers)
@@ -193,10 +193,13 @@ class ComponentReconciler:
         is_restart = begun.is_new and bool(component.status.processing_digest)
         return Content(offer.artifact, resolved, begun.status.processing_digest, is_restart=is_restart)
 
-    def _target(self, component: Component, resolved: Resolved) -> Target:
-        """Where the objects go. Raises InvalidKubeConfig; Full where others are at work there."""
+    async def _target(self, component: Component, resolved: Resolved) -> Target:
+        """Where the objects go. Raises InvalidKubeConfig, ClusterChanged; Full where others are at work there."""
         target = self.targets.of(component, resolved.kube_config)
         self.lanes.enter(component.key, target.lane)
+        home = await self.deployer.cluster_uid()
+        found = await target.uid() if target.is_remote else home
+        self._draft(component, plan.bound_for(component, self._drafts[component.key], found, home))
         return target
 
     # ---- what came of it

@@ -17,9 +17,11 @@ import logging
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from stellwerk.api.core import Namespace
 from stellwerk.kube.client import Client
 from stellwerk.kube.config import ClusterConfig
-from stellwerk.kube.errors import LoginFailed
+from stellwerk.kube.errors import Forbidden, LoginFailed
+from stellwerk.kube.model import metadata_of
 from stellwerk.kube.names import ObjectKey
 from stellwerk.operators.component import tenancy
 from stellwerk.operators.component.api import RECONCILER, Component
@@ -54,6 +56,8 @@ class Target:
     """The address of another cluster."""
     acts_as: str = ""
     """Whose rights bound it, for messages; empty: the operator's own."""
+    _uid: str = ""
+    _uid_at: float = float("-inf")
     _facts: request.Cluster | None = None
     _facts_at: float = 0.0
 
@@ -61,6 +65,14 @@ class Target:
     def is_remote(self) -> bool:
         """Whether it is another cluster than the operator's."""
         return self.lane != HOME
+
+    async def uid(self) -> str:
+        """What tells the cluster from all others, at most a minute old; empty where we may not ask. Raises ApiError."""
+        now = self.clock.monotonic()
+        if now - self._uid_at >= _FACTS_SECONDS:
+            self._uid = await _uid_of(self.client)
+            self._uid_at = now
+        return self._uid
 
     async def facts(self) -> request.Cluster:
         """What the cluster serves, at most a minute old. Raises ApiError."""
@@ -187,6 +199,14 @@ class Targets:
 
     def _count(self) -> None:
         self._on_client(len(self._local) + len(self._remote))
+
+
+async def _uid_of(client: Client) -> str:
+    try:
+        found = await client.find(metadata_of(Namespace), "kube-system")
+    except Forbidden:
+        return ""
+    return found.metadata.uid if found is not None else ""
 
 
 async def _running(cluster: Cluster, client: Client) -> None:
