@@ -15,7 +15,7 @@ from stellwerk.kube.client import Client
 from stellwerk.kube.config import ClusterConfig
 from stellwerk.kube.model import metadata_of
 from stellwerk.local.cluster import LocalCluster
-from stellwerk.operators.component.api import OWNER_ID
+from stellwerk.operators.component.api import CONFIRMED_CLUSTER_ANNOTATION, OWNER_ID
 from stellwerk.runtime import conditions
 from stellwerk.testing.eventually import eventually
 from stellwerk.testing.faults import ANYTHING, Answer, Cut, Drop, FaultProxy
@@ -150,6 +150,42 @@ async def test_a_cluster_that_is_not_who_it_should_be_gets_nothing(
     await then.shows("Error", "Error", saying="certificate")
     await given.component("near")
     await then.ready("near")
+
+
+@pytest.mark.req("R-210")
+async def test_a_cluster_that_takes_the_place_of_another_gets_nothing_until_that_is_confirmed(
+    given: Given, running: Running, then: Then, remote: Client, login: str, component_cluster: LocalCluster
+) -> None:
+    other = component_cluster.kubeconfig_for("component-operator-from-afar", ["system:masters"]).read_text()
+    await given.source(ONE)
+    await given.secret("there", value=login)
+    await running.start()
+    await given.component(kubeConfig=THERE)
+    ready = await then.ready()
+    former, found = [
+        (await client.get(metadata_of(Namespace), "kube-system")).metadata.uid for client in (remote, given.client)
+    ]
+    assert ready.status.target_cluster == former
+
+    await given.secret("there", value=other)
+    stopped = await then.shows("Error", "Error", saying=f"in the cluster {former}")
+    stalled = conditions.find(stopped.status.conditions, "Stalled")
+    assert stalled is not None
+    assert stalled.reason == "TargetClusterChanged"
+    assert not await then.exists(ConfigMap, "one")
+    await given.secret("there", value=login)
+    await then.ready()
+
+    await given.secret("there", value=other)
+    await then.shows("Error", "Error", saying=f"leads to the cluster {found}")
+    await given.annotated(**{CONFIRMED_CLUSTER_ANNOTATION: found})
+    moved = await then.ready()
+    assert moved.status.target_cluster == ""
+    assert await then.exists(ConfigMap, "one")
+    assert await remote.find(metadata_of(ConfigMap), "one", then.namespace) is not None
+    await given.deleted()
+    await then.gone()
+    assert not await then.exists(ConfigMap, "one")
 
 
 async def is_another(remote: Client, former: ConfigMap) -> bool:
