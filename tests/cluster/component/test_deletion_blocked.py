@@ -11,6 +11,7 @@ from tests.cluster.component.world import free_definition
 
 from stellwerk.api.apiextensions import CustomResourceDefinition
 from stellwerk.api.core import ConfigMap
+from stellwerk.kube.errors import NotServed
 from stellwerk.kube.model import JsonObject, metadata_of, unstructured
 from stellwerk.kube.names import Resource
 from stellwerk.kube.patch import MergePatch
@@ -25,9 +26,17 @@ THING = Resource("sub.managed.example.com", "v1", "Thing", "things", namespaced=
 async def thing(given: Given) -> str:
     """Somebody's instance of the kind."""
     await given.client.apply(unstructured(CustomResourceDefinition.resource), free_definition(THING))
-    body: JsonObject = {"metadata": {"name": "mine", "namespace": given.namespace}}
-    await eventually(lambda: given.client.apply(unstructured(THING), body), within=15)
+    await eventually(lambda: _made(given, "mine"), within=15)
     return "mine"
+
+
+async def _made(given: Given, name: str) -> bool:
+    """Whether there is an instance; the kind is served a moment after its definition is there."""
+    body: JsonObject = {"metadata": {"name": name, "namespace": given.namespace}}
+    try:
+        return bool(await given.client.apply(unstructured(THING), body))
+    except NotServed:
+        return False
 
 
 @pytest.mark.req("R-112")

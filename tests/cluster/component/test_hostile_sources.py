@@ -99,7 +99,7 @@ ENDLESS: dict[str, tuple[dict[str, str], str]] = {
 async def test_templates_without_end_are_ended_and_the_neighbours_go_on(
     given: Given, running: Running, then: Then
 ) -> None:
-    running.bounds = Bounds(seconds=2.0)
+    running.bounds = Bounds(seconds=2.0, grace_seconds=0.2)
     files = {f"{case}/{name}": text for case, (broken, _) in ENDLESS.items() for name, text in broken.items()}
     await given.source(files)
     await running.start()
