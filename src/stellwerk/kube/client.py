@@ -35,7 +35,7 @@ from stellwerk.kube.model import (
 )
 from stellwerk.kube.names import ObjectKey
 from stellwerk.kube.patch import Patch
-from stellwerk.kube.transport import Headers, Request, RequestFacts, Transport
+from stellwerk.kube.transport import LARGEST_ANSWER_BYTES, Headers, Request, RequestFacts, Transport
 
 T = TypeVar("T", bound=HasMetadata)
 Target: TypeAlias = "type[T] | View[T]"
@@ -109,13 +109,16 @@ class Client:
         user_agent: str = USER_AGENT,
         on_request: Callable[[RequestFacts], None] | None = None,
         before_write: Callable[[], None] | None = None,
+        largest_answer_bytes: int = LARGEST_ANSWER_BYTES,
     ) -> Client:
         """A client for this cluster. Nothing is sent yet.
 
         `field_manager`: who owns what we apply. `before_write` is called before every write that is not a dry run and
         may raise to prevent it.
         """
-        transport = Transport(config, user_agent=user_agent, on_request=on_request)
+        transport = Transport(
+            config, user_agent=user_agent, on_request=on_request, largest_answer_bytes=largest_answer_bytes
+        )
         client = cls(transport, field_manager=field_manager, before_write=before_write)
         return client.acting_as(*config.impersonate) if config.impersonate else client
 

@@ -49,8 +49,10 @@ LONGEST_PAUSE_SECONDS = 10.0
 CONNECT_SECONDS = 5.0
 CALL_SECONDS = 60.0
 RENEWAL_SECONDS = 5.0
-MAX_ANSWER_BYTES = 256 << 20
-"""More than any page of objects comes to; what a foreign server may make us hold."""
+LARGEST_ANSWER_BYTES = 256 << 20
+"""More than any page of objects comes to."""
+LARGEST_FOREIGN_ANSWER_BYTES = 64 << 20
+"""What a server that somebody else names may make us hold. A page of objects of the usual size is a tenth of it."""
 
 Headers: TypeAlias = tuple[tuple[str, str], ...]
 """Names may repeat: a group of an impersonated user has a header of its own."""
@@ -101,12 +103,14 @@ class Transport:
         on_request: Callable[[RequestFacts], None] | None = None,
         rest: Callable[[float], Awaitable[None]] = asyncio.sleep,
         renewal_seconds: float = RENEWAL_SECONDS,
+        largest_answer_bytes: int = LARGEST_ANSWER_BYTES,
     ) -> None:
         """`rest` waits between attempts. `renewal_seconds`: how long a renewed certificate may go unnoticed."""
         self.config = config
         self._agent = user_agent
         self._on_request = on_request
         self._rest = rest
+        self._largest = largest_answer_bytes
         self._session: aiohttp.ClientSession | None = None
         self._sockets = _Sockets()
         self._tls = _Tls(config, renewal_seconds)
@@ -155,7 +159,7 @@ class Transport:
             async with await self._send(request, timeout) as response:
                 self._report(request, response.status, began)
                 if response.status >= 300:
-                    raise _refused(request, response, await _whole(request, response))
+                    raise _refused(request, response, await _whole(request, response, self._largest))
                 try:
                     yield response.content.iter_any()
                 finally:
@@ -167,7 +171,7 @@ class Transport:
         began, code = perf_counter(), 0
         try:
             async with await self._send(request, _CALL_TIMEOUT) as response:
-                body = await _whole(request, response)
+                body = await _whole(request, response, self._largest)
                 code = response.status
         except _NO_ANSWER as error:
             raise _unreachable(request, self.config, error) from error
@@ -310,19 +314,26 @@ def _payload(body: bytes | None) -> bytes | io.BytesIO | None:
     return body if body is None or len(body) <= _LARGE_BYTES else io.BytesIO(body)
 
 
-async def _whole(request: Request, response: aiohttp.ClientResponse) -> bytes:
+async def _whole(request: Request, response: aiohttp.ClientResponse, largest: int) -> bytes:
     """The body, up to a size that only a broken or hostile server exceeds."""
     length = response.content_length
-    if length is not None and length <= MAX_ANSWER_BYTES and "Content-Encoding" not in response.headers:
+    if length is not None and length > largest:
+        raise _too_large(request, response, largest)
+    if length is not None and "Content-Encoding" not in response.headers:
         return await response.read()
     chunks: list[bytes] = []
     size = 0
     async for chunk in response.content.iter_any():
         chunks.append(chunk)
         size += len(chunk)
-        if size > MAX_ANSWER_BYTES:
-            raise Undecodable(f"cannot {request.about}: the answer is larger than {MAX_ANSWER_BYTES >> 20} MiB")
+        if size > largest:
+            raise _too_large(request, response, largest)
     return b"".join(chunks)
+
+
+def _too_large(request: Request, response: aiohttp.ClientResponse, largest: int) -> Undecodable:
+    _cut(response)
+    return Undecodable(f"cannot {request.about}: the answer is larger than {largest >> 20} MiB")
 
 
 def _cut(response: aiohttp.ClientResponse) -> None:

@@ -15,7 +15,7 @@ from pathlib import Path
 from stellwerk.kube.client import Client
 from stellwerk.kube.config import ClusterConfig
 from stellwerk.kube.errors import LoginFailed
-from stellwerk.kube.transport import RequestFacts
+from stellwerk.kube.transport import LARGEST_ANSWER_BYTES, LARGEST_FOREIGN_ANSWER_BYTES, RequestFacts
 from stellwerk.runtime import logs
 from stellwerk.runtime.clock import SystemClock
 from stellwerk.runtime.events import Recorder
@@ -100,6 +100,7 @@ async def run(process: ProcessSettings, identity: Identity, install: Callable[[P
                 user_agent=identity.component,
                 on_request=counted,
                 before_write=fence.check if fence else None,
+                largest_answer_bytes=LARGEST_ANSWER_BYTES if to is config else LARGEST_FOREIGN_ANSWER_BYTES,
             )
 
         client = await stack.enter_async_context(connect(config))

@@ -23,6 +23,7 @@ from stellwerk.kube.errors import (
     ServerTimeout,
     Status,
     TooManyRequests,
+    Undecodable,
     Unreachable,
     refusal,
 )
@@ -33,6 +34,7 @@ from stellwerk.kube.transport import Transport
 from stellwerk.kube.watch import Watcher
 from stellwerk.local.cluster import LocalCluster
 from stellwerk.local.components import API_SERVER
+from stellwerk.testing.artifacts import ArtifactServer, Endless
 from stellwerk.testing.cluster import restore_data, save_data
 from stellwerk.testing.faults import WRITES, Answer, Cut, FaultProxy, first, nth
 
@@ -253,3 +255,13 @@ async def _told(events: AsyncIterator[WatchEvent]) -> AsyncIterator[WatchEvent]:
         if isinstance(event.object, Status):
             raise refusal(event.object)
         yield event
+
+
+@pytest.mark.req("R-210")
+async def test_an_answer_without_end_is_read_no_further_than_it_may_go() -> None:
+    async with ArtifactServer(tls=True) as server:
+        server.publish("version", b"", behaviour=Endless())
+        config = ClusterConfig(server=server.url, authority=Material(server.authority.encode()))
+        async with Client.connect(config, largest_answer_bytes=1 << 20) as client:
+            with pytest.raises(Undecodable, match="larger than 1 MiB"):
+                await client.document("/version")
