@@ -13,6 +13,7 @@ from tests.cluster.component.hurried import HurriedClock
 
 from stellwerk.kube.client import Client
 from stellwerk.kube.config import ClusterConfig
+from stellwerk.kube.transport import LARGEST_FOREIGN_ANSWER_BYTES
 from stellwerk.operators.component import assembled
 from stellwerk.operators.component.api import CONTROLLER, RECONCILER
 from stellwerk.operators.component.assembled import ComponentOperator
@@ -27,6 +28,15 @@ from stellwerk.testing.eventually import eventually
 
 LOOPBACK = Settings(egress_allow_networks=(ip_network("127.0.0.0/8"),), http_repository_interval=timedelta(seconds=1))
 """Tests serve artifacts on loopback, which is refused unless it is named."""
+
+
+def _elsewhere(config: ClusterConfig) -> Client:
+    return Client.connect(
+        config,
+        field_manager=RECONCILER,
+        user_agent=RECONCILER,
+        largest_answer_bytes=LARGEST_FOREIGN_ANSWER_BYTES,
+    )
 
 
 @dataclass
@@ -55,7 +65,7 @@ class Running:
             chosen,
             renderer=renderer,
             downloads=downloads,
-            connect=lambda config: Client.connect(config, field_manager=RECONCILER, user_agent=RECONCILER),
+            connect=_elsewhere,
             recorder=recorder,
         )
         self._parts = (manager, operator)

@@ -14,11 +14,12 @@ from stellwerk.api.core import ConfigMap, Namespace
 from stellwerk.kube.client import Client
 from stellwerk.kube.config import ClusterConfig
 from stellwerk.kube.model import metadata_of
+from stellwerk.kube.transport import LARGEST_FOREIGN_ANSWER_BYTES
 from stellwerk.local.cluster import LocalCluster
 from stellwerk.operators.component.api import CONFIRMED_CLUSTER_ANNOTATION, OWNER_ID
 from stellwerk.runtime import conditions
 from stellwerk.testing.eventually import eventually
-from stellwerk.testing.faults import ANYTHING, Answer, Cut, Drop, FaultProxy
+from stellwerk.testing.faults import ANYTHING, Answer, Cut, Drop, FaultProxy, RequestFault
 
 ONE = {"one.yaml": config_map("one")}
 THERE = {"secretRef": {"name": "there"}}
@@ -124,16 +125,23 @@ async def test_a_cluster_that_breaks_is_named_and_delays_nobody_else(
         await then.ready("far")
         await then.ready("near")
 
-        for fault in (Cut(), Answer(200, raw=b"<html>maintenance</html>"), Answer(503)):
+        flood = b" " * (LARGEST_FOREIGN_ANSWER_BYTES + 1)
+        faults: dict[str, RequestFault] = {
+            "the connection was cut": Cut(),
+            "the answer is not": Answer(200, raw=b"<html>maintenance</html>"),
+            "the answer is larger than 64 MiB": Answer(200, raw=flood),
+            "the fault proxy says so": Answer(503),
+        }
+        for words, fault in faults.items():
             rule = proxy.on_requests(ANYTHING, fault)
-            await given.source({**ONE, "two.yaml": config_map("two", fault=str(fault))}, revision=str(fault))
-            await then.ready("near", revision=str(fault))
-            failed = await then.shows("Error", "Error", "far")
+            await given.source({**ONE, "two.yaml": config_map("two", fault=words)}, revision=words)
+            await then.ready("near", revision=words)
+            failed = await then.shows("Error", "Error", "far", saying=words)
             stalled = conditions.find(failed.status.conditions, "Stalled")
             assert stalled is None, "waiting helps"
             rule.end()
             await running.waits(minutes=20)
-            await then.ready("far", revision=str(fault))
+            await then.ready("far", revision=words)
     assert await remote.find(metadata_of(ConfigMap), "two", then.namespace) is not None
 
 
