@@ -147,10 +147,12 @@ class OwnedObjects:
         return wide or self._watches.get(Place(address.resource, address.key.namespace))
 
     def _on_change(self, delta: Delta[HasMetadata]) -> None:
-        if self._is_echo(delta):
-            return
         sides = [side for side in (delta.old, delta.new) if side is not None]
-        for label_value in dict.fromkeys(owner for side in sides for owner in self._owners(side)):
+        concerned = dict.fromkeys(owner for side in sides for owner in self._owners(side))
+        if self._is_echo(delta):  # news only to somebody from whom the object was taken
+            for owner in self._owners(delta.latest):
+                del concerned[owner]
+        for label_value in concerned:
             self.wake(label_value)
 
     def _is_echo(self, delta: Delta[HasMetadata]) -> bool:

@@ -80,7 +80,7 @@ class Given:
         target = metadata_of(flux.GitRepository)
         await self.client.patch(target, name, self.namespace, MergePatch({"status": status}), subresource="status")
 
-    async def component(self, name: str = "comp", source: str = "source", **spec: Any) -> Component:
+    async def component(self, name: str = "comp", source: str = "source", /, **spec: Any) -> Component:
         """A Component of a GitRepository; further fields of its spec as the manifest spells them."""
         wanted: JsonObject = {"sourceRef": {"fluxGitRepository": {"name": source}}, **spec}
         metadata: JsonObject = {"name": name, "namespace": self.namespace}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.cluster.component.given import Given, config_map
-from tests.cluster.component.manifests import config
+from tests.cluster.component.manifests import config, config_of
 from tests.cluster.component.running import Running
 from tests.cluster.component.then import Then
 
@@ -32,6 +32,21 @@ async def test_objects_without_a_namespace_go_to_the_components_or_to_the_one_th
         ("ConfigMap", there, "one"),
         ("ConfigMap", elsewhere, "two"),
     ]
+
+
+async def test_templates_are_told_the_name_and_the_namespace_of_the_deployment(
+    given: Given, running: Running, then: Then
+) -> None:
+    there = await given.a_namespace()
+    told = config_of("told", {"name": "{{ name }}", "namespace": "{{ namespace }}"})
+    await given.source({"told.yaml": told})
+    await running.start()
+    await given.component()
+    await then.ready()
+    assert (await then.config("told")).data == {"name": "comp", "namespace": then.namespace}
+    await given.component(name="shop", namespace=there)
+    await then.ready()
+    assert (await then.config("told", there)).data == {"name": "shop", "namespace": there}
 
 
 async def test_a_namespace_that_was_made_belongs_to_nobody_and_stays(
