@@ -5,6 +5,9 @@ UV := $(BIN)/uv
 # The environment stands when it was made from the lock as it is now.
 READY := .venv/.ready
 
+# Where this is set (in many containers), every process compiles every module anew: six seconds each for the tests.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: help demo test check requirements generate bench lock control-plane clean
 .DELETE_ON_ERROR:
 
