@@ -47,6 +47,8 @@ class Running:
     bounds: Bounds = field(default_factory=Bounds)
     """What one rendering may take."""
     clock: HurriedClock = field(default_factory=HurriedClock)
+    grace_seconds: float = 6.0
+    """How long passes under way may take when it stops."""
     _task: asyncio.Task[None] | None = None
     _parts: tuple[Manager, ComponentOperator] | None = None
     _closing: list[Callable[[], object]] = field(default_factory=list)
@@ -55,7 +57,7 @@ class Running:
         """Start, and return when it leads and its caches are full."""
         chosen = replace(settings, **changes)  # type: ignore[arg-type]
         client = Client.connect(ClusterConfig.load(self.kubeconfig), field_manager=RECONCILER, user_agent=RECONCILER)
-        manager = Manager(client, clock=self.clock)
+        manager = Manager(client, clock=self.clock, grace_seconds=self.grace_seconds)
         recorder = Recorder(client, clock=manager.clock, component=RECONCILER, instance="test")
         manager.add_server("events", recorder)
         downloads, renderer = Downloads(), Renderer(renderer_path, bounds=self.bounds)

@@ -209,8 +209,9 @@ async def test_a_cluster_that_never_answers_leaves_room_for_others(
     login = remote_cluster.kubeconfig_for("component-operator-from-afar", ["system:masters"])
     await given.secret("good", value=login.read_text())
     async with FaultProxy(login) as proxy:
-        silence = proxy.on_requests(ANYTHING, Drop())
+        proxy.on_requests(ANYTHING, Drop())
         await given.secret("there", value=proxy.kubeconfig.read_text())
+        running.grace_seconds = 0.1
         await running.start(max_concurrent_reconciles=4)
         for number in range(6):
             await given.component(f"far-{number}", kubeConfig=THERE, namespace=f"{then.namespace}-far")
@@ -219,5 +220,4 @@ async def test_a_cluster_that_never_answers_leaves_room_for_others(
         await given.component("good", kubeConfig={"secretRef": {"name": "good"}})
         await then.ready("near")
         await then.ready("good")
-        silence.end()
         await running.stop()
