@@ -9,6 +9,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -25,7 +26,7 @@ from stellwerk.apply.rollout.rollout import Memory, Progress, Rollout
 from stellwerk.apply.rollout.scene import Habits, Seen
 from stellwerk.apply.rollout.usage import Usage
 from stellwerk.kube.client import Client
-from stellwerk.kube.errors import NotServed
+from stellwerk.kube.errors import NotFound, NotServed
 from stellwerk.kube.meta import FieldManager
 from stellwerk.kube.model import Unstructured, metadata_of, unstructured
 from stellwerk.kube.names import GroupVersionKind, Resource
@@ -135,8 +136,9 @@ class Place:
         """Make an object go, whatever holds it."""
         view = metadata_of(resource)
         if await self.others.find(view, name, namespace) is not None:
-            await self.others.patch(view, name, namespace, MergePatch({"metadata": {"finalizers": None}}))
-            await self.others.delete(view, name, namespace)
+            with suppress(NotFound):  # it may go by itself meanwhile
+                await self.others.patch(view, name, namespace, MergePatch({"metadata": {"finalizers": None}}))
+                await self.others.delete(view, name, namespace)
 
 
 @dataclass

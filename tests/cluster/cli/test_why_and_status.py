@@ -224,7 +224,7 @@ def test_version_names_the_cluster(stellwerk: Stellwerk, command_line_cluster: L
     shown = stellwerk("version")
     assert shown.returncode == 0
     assert f"at {command_line_cluster.url}" in shown.stdout
-    assert parsed(stellwerk("version", "--client", "-o", "json").stdout).keys() == {"stellwerk", "python"}
+    assert parsed(stellwerk("version", "--client", "-o", "json").stdout).keys() == {"stellwerk", "version", "python"}
 
 
 def test_tab_completes_names_from_the_cluster(

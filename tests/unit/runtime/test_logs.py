@@ -36,8 +36,9 @@ class Written:
 
 
 @pytest.fixture
-def written() -> Iterator[Written]:
+def written(monkeypatch: pytest.MonkeyPatch) -> Iterator[Written]:
     root = logging.getLogger()
+    monkeypatch.setattr(logs, "_process", Redactor())  # what other tests of this process had to hide
     handlers, level = [*root.handlers], root.level
     yield Written()
     root.handlers, root.level = handlers, level

@@ -75,7 +75,7 @@ class Observer:
     async def snapshot(self, operator: BtpOperator) -> Snapshot:
         """All that decides about one BtpOperator. Raises ApiError when a Secret cannot be read."""
         settings = self.settings()
-        for informer in self.caches.users.values():
+        for informer in [*self.caches.users.values()]:  # a kind may come to be served while we wait
             await informer.wait_settled()
         required = await self.required_secret()
         compared = await self.comparison(required) if isinstance(required, Credentials) else None
