@@ -113,7 +113,7 @@ async def test_diff_tells_which_object_would_be_refused(given: Given, stellwerk:
 async def test_diff_tells_in_four_parts_why_there_is_nothing_to_compare(
     given: Given, stellwerk: Stellwerk, tmp_path: Path
 ) -> None:
-    await given.component(source="nowhere")
+    await given.component("comp", "nowhere")
     told = await stellwerk("diff", "comp/comp")
     assert told.returncode == 1
     assert told.stderr.startswith(f"Error:   cannot work out Component {given.namespace}/comp\nCause:   "), told.stderr
