@@ -51,12 +51,7 @@ GRANTS = (
         get="somebody changed the finalizers at the same time, or the probe of CA bundles has written its finding",
     ),
     _grant(api.GROUP, "btpoperators/status", "patch"),
-    _grant(
-        api.SERVICES_GROUP,
-        "serviceinstances servicebindings",
-        (*KEEP, "deletecollection"),
-        deletecollection="users' instances or bindings are still there when a forced deletion reaches them",
-    ),
+    _grant(api.SERVICES_GROUP, "serviceinstances servicebindings", (*KEEP, "deletecollection")),
     _grant(api.SERVICES_GROUP, "serviceinstances/status servicebindings/status", "get update patch"),
     _grant("", "secrets configmaps events", KEEP),
     _grant("", "configmaps/status", "get update patch"),
