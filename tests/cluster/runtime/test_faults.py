@@ -47,7 +47,7 @@ def shows(client: Client, namespace: str, shines: bool) -> Callable[[], Awaitabl
 
 @pytest.mark.req("R-106")
 async def test_a_key_rests_while_its_own_write_is_held_back_and_others_do_not(
-    client: Client, namespace: str, start: Start, proxy: FaultProxy, behind: Client
+    client: Client, namespace: str, proxy: FaultProxy, behind: Client, start: Start
 ) -> None:
     async def write(obj: Lamp) -> Next[LampStatus]:
         if obj.metadata.name == "hall" and not obj.metadata.labels:
@@ -74,7 +74,7 @@ async def test_a_key_rests_while_its_own_write_is_held_back_and_others_do_not(
 
 @pytest.mark.req("R-106")
 async def test_a_key_rests_until_the_cache_shows_the_child_that_it_has_made(
-    client: Client, namespace: str, start: Start, proxy: FaultProxy, behind: Client
+    client: Client, namespace: str, proxy: FaultProxy, behind: Client, start: Start
 ) -> None:
     async def make_child(obj: Lamp) -> Next[LampStatus]:
         children = works.manager.informer(metadata_of(ConfigMap), namespace=namespace)
@@ -104,7 +104,7 @@ async def test_a_key_rests_until_the_cache_shows_the_child_that_it_has_made(
 
 @pytest.mark.req("R-201")
 async def test_an_event_cut_in_its_frame_arrives_within_five_seconds(
-    client: Client, namespace: str, start: Start, proxy: FaultProxy, behind: Client
+    client: Client, namespace: str, proxy: FaultProxy, behind: Client, start: Start
 ) -> None:
     proxy.on_events(events("ADDED", LAMPS, name="hall"), CutFrame(), nth(1))
     works = await start(Electrician(), client=behind)
@@ -117,7 +117,7 @@ async def test_an_event_cut_in_its_frame_arrives_within_five_seconds(
 
 @pytest.mark.req("R-103")
 async def test_repeated_events_change_nothing(
-    client: Client, namespace: str, start: Start, proxy: FaultProxy, behind: Client
+    client: Client, namespace: str, proxy: FaultProxy, behind: Client, start: Start
 ) -> None:
     proxy.on_events(events(resource=LAMPS), Repeat(2))
     works = await start(Electrician(), client=behind)
@@ -132,7 +132,7 @@ async def test_repeated_events_change_nothing(
 @pytest.mark.req("R-103")
 @pytest.mark.parametrize("kind", ["ADDED", "MODIFIED"])
 async def test_a_hidden_event_is_found_out(
-    client: Client, namespace: str, start: Start, proxy: FaultProxy, behind: Client, kind: str
+    client: Client, namespace: str, proxy: FaultProxy, behind: Client, start: Start, kind: str
 ) -> None:
     hidden = events(kind, LAMPS, name="hall")
     works = await start(Electrician(switch), client=behind, verify_seconds=0.2)
@@ -151,7 +151,7 @@ async def test_a_hidden_event_is_found_out(
 
 @pytest.mark.req("R-103")
 async def test_a_hidden_deletion_is_found_out(
-    client: Client, namespace: str, start: Start, proxy: FaultProxy, behind: Client
+    client: Client, namespace: str, proxy: FaultProxy, behind: Client, start: Start
 ) -> None:
     works = await start(Electrician(), client=behind, verify_seconds=0.2)
     await client.create(Lamp, lamp("hall", namespace))
@@ -163,7 +163,7 @@ async def test_a_hidden_deletion_is_found_out(
 
 @pytest.mark.req("R-102")
 async def test_a_status_whose_answer_is_lost_is_written_in_the_end(
-    client: Client, namespace: str, start: Start, proxy: FaultProxy, behind: Client
+    client: Client, namespace: str, proxy: FaultProxy, behind: Client, start: Start
 ) -> None:
     lost = requests("patch", LAMPS, subresource="status")
     proxy.on_requests(lost, Answer(504, after_forwarding=True), nth(1))
