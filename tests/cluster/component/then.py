@@ -157,6 +157,19 @@ class Then:
         found = await self.client.find(metadata_of(Component), name, self.namespace)
         return found.metadata.generation if found is not None else 0
 
+    async def counts(self, contents: int, name: str = "comp") -> Component:
+        """The Component has taken up so many contents, and is Ready with the last."""
+        await self.diary.until(
+            lambda: (
+                (found := self.diary.latest.get(name)) is not None
+                and found.is_ready
+                and found.status.revision == contents
+            ),
+            lambda: f"{name} was never Ready with content {contents}:\n{self.told(name)}",
+            PATIENCE_SECONDS,
+        )
+        return self.diary.latest[name]
+
     async def phases(self, expected: Mapping[str, str], name: str = "comp") -> Component:
         """The inventory comes to hold objects of these names, and no others, in these phases."""
 

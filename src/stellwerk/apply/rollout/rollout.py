@@ -83,10 +83,13 @@ class Rollout:
         inventory: Inventory,
         seen: Mapping[Identity, Seen],
         resources: Mapping[Identity, Resource],
+        *,
+        announces: bool = False,
     ) -> Progress:
         """Bring the set towards what is wanted, as far as it goes now.
 
         `seen` are the set's objects as caches show them; `resources` tells where the kinds of the inventory are served.
+        With `announces` the pass ends before the first write, if one is needed, for the caller to save what is to come.
         Raises `InvalidSet` before anything is written, and ApiError where the cluster cannot be asked. An object that
         turns out to be somebody else's later is a failure.
         """
@@ -100,7 +103,9 @@ class Rollout:
         await namespaces.make_missing(self.namespace_exists)
         pass_ = _Pass(self, self._sight(seen, resources), resources, namespaces)
         progress = await pass_.run(
-            registered.inventory, lambda inventory, scene: waves.next_stage(wanted, inventory, scene)
+            registered.inventory,
+            lambda inventory, scene: waves.next_stage(wanted, inventory, scene),
+            announces=announces,
         )
         if not progress.done or self.habits.repairs_drift:
             return progress
@@ -154,12 +159,16 @@ class _Pass:
             clock=rollout.clock,
         )
 
-    async def run(self, inventory: Inventory, decide: Callable[[Inventory, Scene], Stage]) -> Progress:
+    async def run(
+        self, inventory: Inventory, decide: Callable[[Inventory, Scene], Stage], *, announces: bool = False
+    ) -> Progress:
         """Stage after stage. Raises ApiError where the cluster cannot be asked."""
         for _ in range(_STAGES_PER_OBJECT * (len(inventory) + 1)):
             stage = decide(inventory, self.scene())
             if await self._asks_for_usage(inventory, stage.actions):
                 continue
+            if announces and stage.groups:
+                return Progress(inventory, must_be_saved=True)
             self._sight.forget(inventory, stage.inventory)
             inventory = stage.inventory
             if stage.refused or stage.must_be_saved or stage.done or not (stage.groups or stage.again):

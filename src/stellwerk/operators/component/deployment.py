@@ -30,7 +30,7 @@ from stellwerk.kube.model import JsonObject, to_json_object
 from stellwerk.kube.names import ObjectKey, Resource
 from stellwerk.operators.component import digests, inventory, nesting, plan
 from stellwerk.operators.component.api import RECONCILER, Component
-from stellwerk.operators.component.api_status import Artifact, ComponentStatus
+from stellwerk.operators.component.api_status import Artifact, ComponentStatus, State
 from stellwerk.operators.component.lookups import Lookups
 from stellwerk.operators.component.references import Resolved
 from stellwerk.operators.component.targets import Target, Targets
@@ -85,7 +85,8 @@ class Deployer:
         """Bring the objects towards what is asked for. Raises RenderError, ApplyError, ApiError, Unwatchable.
 
         A content that replaces another one is announced before the first object is touched: whoever waits for Ready
-        must not take the one of the content before for it. Where objects come with it, their registration does that.
+        must not take the one of the content before for it. One that asks for nothing new in the cluster is not: it is
+        as Ready as the one before.
         """
         rendered = await self.render(component, status, content, files, target)
         owner = await self._owner(component)
@@ -95,14 +96,15 @@ class Deployer:
             nesting.check(component, [one.identity for one in wanted], self.find, await self.cluster_uid())
         known = inventory.read(component.status.inventory)
         new = newcomers(wanted, known)
-        if content.is_restart and not new:
+        if content.is_restart and not new and component.status.state is not State.Ready:
             return Progress(known, must_be_saved=True)
         if target.acts_as:
             await allowed.check(target.client, new, target.acts_as)
         resources = await self._resources(wanted, known, target.client)
         await target.owned.cover(await _watched(resources, target.client))
         rollout = self._rollout(component, owner, policies, target)
-        progress = await rollout.apply(wanted, known, target.owned.of(owner.label_value), resources)
+        seen = target.owned.of(owner.label_value)
+        progress = await rollout.apply(wanted, known, seen, resources, announces=content.is_restart)
         target.owned.expect(progress.carried)
         return progress
 

@@ -117,7 +117,7 @@ MEANINGS: dict[Reason | Cause, Meaning] = {
         state=State.Processing,
         message="Restarting processing: the component, its source or its references have changed",
         meaning="Spec, annotations, source, Secrets or ConfigMaps have changed; the work begins anew, and the timeout "
-        "with it.",
+        "with it. A Component that is Ready does not show this where no object has to be touched: it stays Ready.",
     ),
     Reason.Processing: Meaning(
         state=State.Processing,
