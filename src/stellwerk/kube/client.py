@@ -357,6 +357,7 @@ class Client:
         *,
         subresource: str = "",
         dry_run: bool = False,
+        field_validation: FieldValidation | None = None,
         field_manager: str | None = None,
         repeatable: bool | None = None,
     ) -> T:
@@ -371,7 +372,7 @@ class Client:
             namespace,
             name,
             patch.body,
-            self._write_query(dry_run, None, field_manager),
+            self._write_query(dry_run, field_validation, field_manager),
             subresource,
             content_type=patch.content_type,
             repeatable=patch.repeatable if repeatable is None else repeatable,

@@ -58,7 +58,8 @@ class Startup:
             return
         self.started.append(process)
         arguments = components.command(name, self.folder.path, self.port, self.options, self.binaries)
-        process.start(arguments, working_folder=self.folder.path, environment=dict(os.environ))
+        environment = {**os.environ, **components.environment(name, self.options)}
+        process.start(arguments, working_folder=self.folder.path, environment=environment)
 
     def wait_until_ready(self, timeout_seconds: float = READY_SECONDS) -> None:
         """Wait until the API server says it is ready. Raises StartFailed."""

@@ -30,6 +30,13 @@ def test_only_tests_may_lose_data_in_a_power_cut() -> None:
     assert "--unsafe-no-fsync" in command(ETCD, Options(durable=False))
 
 
+def test_only_the_api_server_of_a_test_trades_memory_for_time() -> None:
+    brief = Options(durable=False)
+    assert "GOGC" in components.environment(API_SERVER, brief)
+    assert not components.environment(API_SERVER, Options())
+    assert not components.environment(ETCD, brief)
+
+
 def test_no_component_but_the_api_server_has_a_port() -> None:
     assert "--secure-port=40123" in command(API_SERVER, Options())
     assert "--secure-port=0" in command(CONTROLLER_MANAGER, Options())
