@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from importlib import import_module
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 import click
 
@@ -17,30 +18,12 @@ from stellwerk.cli.text import Style
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
+    from stellwerk.runtime.reasons import Catalogue, Meaning
     from stellwerk.runtime.topics import Topic
 
 
 _WIDTH = 100
 """Letters of a line of running text: what people still read with ease."""
-
-
-class Meaning(Protocol):
-    """What a catalogue says about a reason. `causes`, `check` and `fix` are a sentence or a command each."""
-
-    @property
-    def state(self) -> str: ...
-    @property
-    def message(self) -> str: ...
-    @property
-    def meaning(self) -> str: ...
-    @property
-    def turn(self) -> str: ...
-    @property
-    def causes(self) -> Sequence[str]: ...
-    @property
-    def check(self) -> Sequence[str]: ...
-    @property
-    def fix(self) -> Sequence[str]: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +32,8 @@ class Entry:
 
     kind: str
     reason: str
-    meaning: Meaning
+    meaning: Meaning[StrEnum]
+    turn: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,9 +78,9 @@ def command(word: str) -> None:
 def catalogue() -> Iterator[Entry]:
     """All reasons of all our kinds."""
     for row in kinds.OWN:
-        meanings: Mapping[str, Meaning] = import_module(f"stellwerk.operators.{row.operator}.reasons").MEANINGS
-        for reason, meaning in meanings.items():
-            yield Entry(row.resource.kind, str(reason), meaning)
+        known: Catalogue[StrEnum, StrEnum] = import_module(f"stellwerk.operators.{row.operator}.reasons").CATALOGUE
+        for reason, meaning in known.meanings.items():
+            yield Entry(row.resource.kind, reason.value, meaning, known.turn(reason))
 
 
 def topics() -> Iterator[Subject]:
@@ -147,12 +131,11 @@ def page(entry: Entry, style: Style) -> list[str]:
     """All that is known about a reason."""
     meaning = entry.meaning
     lines = [f"{style.painted(entry.reason, 'strong')}  ({entry.kind}, state {meaning.state})", ""]
-    lines += [meaning.meaning, meaning.turn]
+    lines += [meaning.meaning, entry.turn]
     if meaning.message:
         lines += ["", f"Message: {meaning.message}"]
-    for title, entries in (("Causes", meaning.causes), ("How to check", meaning.check), ("How to fix", meaning.fix)):
-        if entries:
-            lines += ["", f"{title}:", *(f"  - {one}" for one in entries)]
+    for title, told in meaning.advice:
+        lines += ["", f"{title}:", *(f"  - {one}" for one in told)]
     return lines
 
 

@@ -15,11 +15,12 @@ from stellwerk.operators.btp.credentials import REQUIRED_KEYS
 from stellwerk.operators.btp.reasons import MEANINGS
 from stellwerk.operators.btp.topics import TOPICS
 from stellwerk.operators.component import reasons as component
+from stellwerk.runtime.reasons import Meaning
 
 
 def test_every_reason_has_a_page_with_its_meaning() -> None:
     pages = {(entry.kind, entry.reason): explain.page(entry, Style()) for entry in explain.catalogue()}
-    catalogues: dict[str, Mapping[Any, explain.Meaning]] = {"BtpOperator": MEANINGS, "Component": component.MEANINGS}
+    catalogues: dict[str, Mapping[Any, Meaning[Any]]] = {"BtpOperator": MEANINGS, "Component": component.MEANINGS}
     assert set(pages) == {(kind, str(reason)) for kind, meanings in catalogues.items() for reason in meanings}
     for kind, meanings in catalogues.items():
         for reason, meaning in meanings.items():

@@ -6,7 +6,7 @@ import pytest
 
 from stellwerk.operators.component import reasons
 from stellwerk.operators.component.api_status import State
-from stellwerk.operators.component.reasons import MEANINGS, Cause, Reason
+from stellwerk.operators.component.reasons import CATALOGUE, MEANINGS, Cause, Reason
 
 STATES = {
     State.Ready: {"Ready"},
@@ -34,7 +34,7 @@ def test_every_word_is_in_the_table_under_its_own_name_and_stands_for_one_thing(
 @pytest.mark.parametrize("word", [word for word, meaning in MEANINGS.items() if meaning.only_you_can_mend_it])
 def test_whoever_has_to_act_is_told_how(word: Reason | Cause) -> None:
     assert MEANINGS[word].fix
-    assert MEANINGS[word].turn.startswith("It is your turn")
+    assert CATALOGUE.turn(word).startswith("It is your turn")
 
 
 def test_the_page_has_a_row_and_a_section_for_every_word() -> None:

@@ -9,7 +9,6 @@ The chart reasons are written only while the module comes from a chart (`ModuleS
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 
@@ -17,6 +16,7 @@ from stellwerk.kube.meta import Condition
 from stellwerk.operators.btp import api
 from stellwerk.operators.btp.api import BtpOperatorStatus, State
 from stellwerk.runtime import conditions
+from stellwerk.runtime.reasons import ITSELF, NOBODY, YOURS, Catalogue, Meaning
 
 
 class Reason(StrEnum):
@@ -55,39 +55,11 @@ class Reason(StrEnum):
     InconsistentChart = "InconsistentChart"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Meaning:
-    """What a reason stands for.
-
-    `message` is what the condition says when the caller knows nothing more precise; empty where there is always
-    something precise to say. `causes`, `check` and `fix` are for people, one sentence or command each.
-    """
-
-    state: State
-    message: str = ""
-    meaning: str
-    causes: tuple[str, ...] = ()
-    check: tuple[str, ...] = ()
-    fix: tuple[str, ...] = ()
-    only_you_can_mend_it: bool = False
-    """An Error that the operator does not try again until something changes."""
-
-    @property
-    def ready(self) -> bool:
-        """The status of the condition."""
-        return self.state is State.Ready
-
-    @property
-    def turn(self) -> str:
-        """Who has to act next, in one sentence."""
-        return _TURNS[State.Warning if self.only_you_can_mend_it else self.state]
-
-
 _TURNS = {
-    State.Ready: "Nobody has to act.",
-    State.Processing: "Nobody has to act; the operator goes on by itself.",
-    State.Deleting: "Nobody has to act; the operator goes on by itself.",
-    State.Warning: "It is your turn; the operator goes on as soon as the cause is gone.",
+    State.Ready: NOBODY,
+    State.Processing: ITSELF,
+    State.Deleting: ITSELF,
+    State.Warning: YOURS,
     State.Error: "The operator tries again: on every change, after 30 seconds, and later every 5 minutes.",
 }
 
@@ -99,7 +71,7 @@ _INSTANCES = "kubectl get servicebindings.services.cloud.sap.com,serviceinstance
 _RIGHTS = "Give the operator's ServiceAccount the right that the message names."
 _API = "The API server was not reachable, refused the call, or took too long; the message has its answer."
 
-MEANINGS: dict[Reason, Meaning] = {
+MEANINGS: dict[Reason, Meaning[State]] = {
     # ---- Ready
     Reason.ReconcileSucceeded: Meaning(
         state=State.Ready,
@@ -337,6 +309,8 @@ MEANINGS: dict[Reason, Meaning] = {
     ),
 }
 
+CATALOGUE = Catalogue(MEANINGS, _TURNS)
+
 
 def status_for(
     previous: BtpOperatorStatus | None, reason: Reason, message: str, generation: int, now: datetime
@@ -352,7 +326,7 @@ def status_for(
         raise ValueError(f"{reason} needs a message")
     condition = Condition(
         type=api.READY,
-        status="True" if meaning.ready else "False",
+        status="True" if meaning.state is State.Ready else "False",
         reason=reason.value,
         message=text,
         observed_generation=generation,
@@ -363,12 +337,7 @@ def status_for(
 
 def page() -> str:
     """The reference page of all reasons, as Markdown."""
-    rows = [
-        f"| [`{reason}`](#{reason.lower()}) | {meaning.state} | {meaning.meaning} |"
-        for reason, meaning in MEANINGS.items()
-    ]
-    sections = [_section(reason, meaning) for reason, meaning in MEANINGS.items()]
-    return "\n".join([_HEAD, *rows, "", *sections])
+    return "\n".join([_HEAD, *CATALOGUE.table(Reason), "", *CATALOGUE.sections()])
 
 
 _HEAD = """# Reasons of a BtpOperator
@@ -377,21 +346,3 @@ The condition `Ready` of a BtpOperator carries one of these reasons. `stellwerk 
 
 | reason | state | meaning |
 | --- | --- | --- |"""
-
-
-def _section(reason: Reason, meaning: Meaning) -> str:
-    lines = [f"## {reason}", "", f"State **{meaning.state}**. {meaning.meaning} {meaning.turn}", ""]
-    if meaning.message:
-        lines += [f"Message: `{meaning.message}`", ""]
-    for title, entries in (
-        ("Causes", meaning.causes),
-        ("How to check", _commands(meaning.check)),
-        ("How to fix", meaning.fix),
-    ):
-        if entries:
-            lines += [f"{title}:", "", *(f"- {entry}" for entry in entries), ""]
-    return "\n".join(lines)
-
-
-def _commands(lines: tuple[str, ...]) -> tuple[str, ...]:
-    return tuple(f"`{line}`" for line in lines)

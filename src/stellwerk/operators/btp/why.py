@@ -25,7 +25,7 @@ from stellwerk.operators import workloads
 from stellwerk.operators.btp import api
 from stellwerk.operators.btp.api import State
 from stellwerk.operators.btp.credentials import REQUIRED_KEYS, is_for_us
-from stellwerk.operators.btp.reasons import MEANINGS, Reason
+from stellwerk.operators.btp.reasons import CATALOGUE, Reason
 from stellwerk.operators.btp.settings import Settings, with_tunables
 from stellwerk.operators.workloads import Workload
 from stellwerk.runtime.diagnosis import Child, Diagnosis, Finding, Reader
@@ -186,8 +186,7 @@ def _asked_to_go(seen: Graph) -> Diagnosis:
 
 
 def _turn(reason: str) -> str:
-    meaning = MEANINGS.get(Reason(reason)) if reason in Reason.__members__ else None
-    return meaning.turn if meaning else ""
+    return CATALOGUE.turn(Reason(reason)) if reason in Reason.__members__ else ""
 
 
 def _missing_secret(seen: Graph) -> _Answer:

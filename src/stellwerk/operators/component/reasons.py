@@ -7,10 +7,10 @@ conditions `Reconciling` and `Stalled`, which the original does not have. `stell
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
 
 from stellwerk.operators.component.api_status import State
+from stellwerk.runtime.reasons import ITSELF, NOBODY, Catalogue, Meaning
 
 
 class Reason(StrEnum):
@@ -54,35 +54,10 @@ class Cause(StrEnum):
     ClusterUnreachable = "ClusterUnreachable"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Meaning:
-    """What a reason or cause stands for.
-
-    `message` is what the condition says when the caller knows nothing more precise; empty where there is always
-    something precise to say. `causes`, `check` and `fix` are for people, one sentence or command each.
-    """
-
-    state: State
-    message: str = ""
-    meaning: str
-    causes: tuple[str, ...] = ()
-    check: tuple[str, ...] = ()
-    fix: tuple[str, ...] = ()
-    only_you_can_mend_it: bool = False
-    """Waiting does not help; somebody has to change something."""
-
-    @property
-    def turn(self) -> str:
-        """Who has to act next, in one sentence."""
-        return _YOURS if self.only_you_can_mend_it else _TURNS[self.state]
-
-
-_YOURS = "It is your turn; the operator goes on as soon as the cause is gone."
-_ITSELF = "Nobody has to act; the operator goes on by itself."
 _TURNS = {
-    State.Ready: "Nobody has to act.",
-    State.Processing: _ITSELF,
-    State.Deleting: _ITSELF,
+    State.Ready: NOBODY,
+    State.Processing: ITSELF,
+    State.Deleting: ITSELF,
     State.Pending: "The operator goes on as soon as what is missing appears, and looks at least every retryInterval.",
     State.DeletionPending: "The operator goes on as soon as nobody needs the Component any more.",
     State.Error: "The operator tries again: on every change, and later and later without one.",
@@ -94,7 +69,7 @@ _INVENTORY = "stellwerk status comp/NAME -n NAMESPACE"
 _SOURCES = "kubectl get gitrepositories,ocirepositories,buckets,helmcharts -A"
 _CYCLE_FIX = "Remove the entry from spec.dependencies of one of the Components that the message names."
 
-MEANINGS: dict[Reason | Cause, Meaning] = {
+MEANINGS: dict[Reason | Cause, Meaning[State]] = {
     # ---- how far a pass came
     Reason.FirstSeen: Meaning(
         state=State.Pending,
@@ -362,14 +337,16 @@ MEANINGS: dict[Reason | Cause, Meaning] = {
     ),
 }
 
+CATALOGUE = Catalogue(MEANINGS, _TURNS)
+
 
 # ---- the reference page
 
 
 def page() -> str:
     """The reference page of all reasons and causes, as Markdown."""
-    parts = [_HEAD, *_rows(Reason), "", _CAUSES_HEAD, *_rows(Cause), ""]
-    return "\n".join([*parts, *(_section(word, meaning) for word, meaning in MEANINGS.items())])
+    tables = [_HEAD, *CATALOGUE.table(Reason), "", _CAUSES_HEAD, *CATALOGUE.table(Cause), ""]
+    return "\n".join([*tables, *CATALOGUE.sections()])
 
 
 _HEAD = """# Reasons of a Component
@@ -385,22 +362,3 @@ not) names the cause.
 
 | cause | state | meaning |
 | --- | --- | --- |"""
-
-
-def _rows(words: type[Reason] | type[Cause]) -> list[str]:
-    found = [(word, MEANINGS[word]) for word in words]
-    return [f"| [`{word}`](#{word.lower()}) | {meaning.state} | {meaning.meaning} |" for word, meaning in found]
-
-
-def _section(word: Reason | Cause, meaning: Meaning) -> str:
-    lines = [f"## {word}", "", f"State **{meaning.state}**. {meaning.meaning} {meaning.turn}", ""]
-    if meaning.message:
-        lines += [f"Message: `{meaning.message}`", ""]
-    for title, entries in (
-        ("Causes", meaning.causes),
-        ("How to check", tuple(f"`{line}`" for line in meaning.check)),
-        ("How to fix", meaning.fix),
-    ):
-        if entries:
-            lines += [f"{title}:", "", *(f"- {entry}" for entry in entries), ""]
-    return "\n".join(lines)

@@ -25,7 +25,7 @@ from stellwerk.operators.component import sources
 from stellwerk.operators.component.api import Component
 from stellwerk.operators.component.api_status import InventoryItem, State
 from stellwerk.operators.component.errors import ComponentFailed
-from stellwerk.operators.component.reasons import MEANINGS, Cause, Reason
+from stellwerk.operators.component.reasons import CATALOGUE, Cause, Reason
 from stellwerk.operators.component.sources import FLUX_KINDS
 from stellwerk.operators.workloads import Workload
 from stellwerk.runtime import conditions
@@ -239,7 +239,7 @@ def _all_dependents(seen: Graph) -> list[Dependent]:
 def _turn(seen: Graph) -> str:
     ready = conditions.find(seen.component.status.conditions, "Ready")
     word = seen.cause or (Reason(ready.reason) if ready and ready.reason in Reason.__members__ else None)
-    return MEANINGS[word].turn if word is not None else ""
+    return CATALOGUE.turn(word) if word is not None else ""
 
 
 def _unready(seen: Graph) -> tuple[Child, ...]:
