@@ -11,8 +11,10 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Iterable
 from pathlib import Path
 
+import msgspec
 import pytest
 import yaml
+from tests.cluster import rights as audited
 from tests.cluster.btp.given import Given
 from tests.cluster.btp.modules import Module
 from tests.cluster.btp.process import FAST, Operator, operator
@@ -21,6 +23,7 @@ from tests.cluster.btp.then import Then
 from tests.cluster.btp.world import ACCOUNT
 
 from stellwerk.api.core import ConfigMap
+from stellwerk.api.rbac import PolicyRule
 from stellwerk.kube.model import metadata_of
 from stellwerk.kube.names import GroupVersionKind, Resource
 from stellwerk.local.cluster import LocalCluster
@@ -29,12 +32,11 @@ from stellwerk.operators.btp.api import BtpOperator
 from stellwerk.operators.btp.assembled import IMAGE_VARIABLE
 from stellwerk.operators.btp.release import Places, load
 from stellwerk.operators.btp.settings import Settings
-from stellwerk.testing.cluster import AuditEntry, AuditLog
+from stellwerk.operators.grants import Right
+from stellwerk.testing.cluster import AuditLog
 from stellwerk.testing.eventually import eventually
 
 HELD = "example.com/held"
-Right = tuple[str, str, str]
-"""Group, resource with its subresource, verb."""
 
 
 @pytest.fixture
@@ -64,7 +66,7 @@ async def test_every_right_is_used_or_its_rare_occasion_is_named(
 
     entries = audit.entries(lambda entry: entry.user == ACCOUNT)
     assert not [entry for entry in entries if entry.status == 403]
-    used = {right for entry in entries for right in rights_of(entry)}
+    used = audited.used(entries)
     surplus = granted() - used - the_operands() - set(rights.SELDOM) - AS_IT_FALLS
     assert not surplus, f"granted and not used: {sorted(surplus)}"
     assert not set(rights.SELDOM) - granted(), "an occasion is named for a right that is not granted"
@@ -149,27 +151,13 @@ def bodies() -> Iterable[dict[str, object]]:
     return [dict(document.body) for document in (*release.documents, *release.network_policies)]
 
 
-def rights_of(entry: AuditEntry) -> set[Right]:
-    """The rights that a request took. An apply that made its object took the right to create, too."""
-    resource = f"{entry.resource}/{entry.subresource}" if entry.subresource else entry.resource
-    verbs = {entry.verb, "create"} if entry.verb == "patch" and entry.status == 201 else {entry.verb}
-    return {(entry.group, resource, verb) for verb in verbs}
-
-
 def granted() -> set[Right]:
     """What the role grants."""
-    return {right for rule in rights.RULES for right in spelled_out(rule.api_groups, rule.resources, rule.verbs)}
+    return audited.spelled_out(rights.RULES)
 
 
 def the_operands() -> set[Right]:
     """What the roles of the module grant to the operand: we must hold it to grant it."""
-    found: set[Right] = set()
-    for body in bodies():
-        if body["kind"] in ("Role", "ClusterRole"):
-            for rule in yaml.safe_load(yaml.safe_dump(body["rules"])):
-                found |= spelled_out(rule["apiGroups"], rule["resources"], rule["verbs"])
-    return found
-
-
-def spelled_out(groups: Iterable[str], resources: Iterable[str], verbs: Iterable[str]) -> set[Right]:
-    return {(group, resource, verb) for group in groups for resource in resources for verb in verbs}
+    roles = [body for body in bodies() if body["kind"] in ("Role", "ClusterRole")]
+    rules = [rule for role in roles for rule in yaml.safe_load(yaml.safe_dump(role["rules"]))]
+    return audited.spelled_out(msgspec.convert(rules, list[PolicyRule]))

@@ -6,15 +6,16 @@ verbs it has used on what.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator
 
 import pytest
+from tests.cluster import rights as audited
 from tests.cluster.component.given import Given, config_map
 from tests.cluster.component.running import LOOPBACK, Running
 from tests.cluster.component.then import Then
 
 from stellwerk.api.core import Namespace, ServiceAccount
-from stellwerk.api.rbac import PolicyRule, RoleBinding
+from stellwerk.api.rbac import RoleBinding
 from stellwerk.kube.client import Client
 from stellwerk.kube.model import JsonObject, unstructured
 from stellwerk.kube.names import GroupVersionKind
@@ -22,13 +23,11 @@ from stellwerk.local.cluster import LocalCluster
 from stellwerk.operators.component import rights
 from stellwerk.operators.component.api import Blueprint
 from stellwerk.operators.component.settings import Mode
-from stellwerk.testing.cluster import AuditEntry, AuditLog
+from stellwerk.testing.cluster import AuditLog
 from stellwerk.testing.eventually import eventually
 
 USER = f"system:serviceaccount:{rights.NAMESPACE}:{rights.ACCOUNT}"
 GROUPS = ("system:serviceaccounts", f"system:serviceaccounts:{rights.NAMESPACE}")
-Right = tuple[str, str, str]
-"""Group, resource with its subresource, verb."""
 
 
 @pytest.fixture
@@ -79,9 +78,9 @@ async def test_every_right_is_used_or_its_rare_occasion_is_named(
 
     entries = audit.entries(lambda entry: entry.user == USER)
     assert not [entry for entry in entries if entry.status == 403]
-    used = {right for entry in entries for right in rights_of(entry)} | {("", "serviceaccounts", "impersonate")}
-    leases = spelled_out(grant.rule for grant in rights.LEASES)
-    granted = spelled_out(grant.rule for grant in rights.GRANTS)
+    used = audited.used(entries) | {("", "serviceaccounts", "impersonate")}
+    leases = audited.spelled_out(grant.rule for grant in rights.LEASES)
+    granted = audited.spelled_out(grant.rule for grant in rights.GRANTS)
     assert not granted - used - set(rights.SELDOM), "granted and not used"
     assert not set(rights.SELDOM) - granted - leases, "an occasion is named for a right that is not granted"
 
@@ -110,20 +109,3 @@ async def every_kind_of_flux(given: Given) -> None:
 async def _has(then: Then, name: str) -> bool:
     found = then.diary.latest.get("printed")
     return found is not None and found.is_ready and [item.name for item in found.status.inventory] == [name]
-
-
-def rights_of(entry: AuditEntry) -> set[Right]:
-    """The rights that a request took. An apply that made its object took the right to create, too."""
-    resource = f"{entry.resource}/{entry.subresource}" if entry.subresource else entry.resource
-    verbs = {entry.verb, "create"} if entry.verb == "patch" and entry.status == 201 else {entry.verb}
-    return {(entry.group, resource, verb) for verb in verbs}
-
-
-def spelled_out(rules: Iterable[PolicyRule]) -> set[Right]:
-    return {
-        (group, resource, verb)
-        for rule in rules
-        for group in rule.api_groups
-        for resource in rule.resources
-        for verb in rule.verbs
-    }

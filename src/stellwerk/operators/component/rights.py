@@ -15,15 +15,13 @@ make them cluster-admins. A right that an ordinary life does not use says on whi
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-
 import yaml
 
-from stellwerk.api import flux
-from stellwerk.api.rbac import PolicyRule
-from stellwerk.kube.model import JsonObject, JsonValue, to_json_object
+from stellwerk.api import flux, rbac
+from stellwerk.kube.model import JsonObject
+from stellwerk.operators import grants
 from stellwerk.operators.component import api
+from stellwerk.operators.grants import Account, added_to, cluster_role, grant, rule
 
 NAME = "component-operator"
 ACCOUNT = "component-operator"
@@ -33,60 +31,34 @@ NAMESPACE = "component-operator"
 AGGREGATE = f"{api.RECONCILER}/aggregate-to-dependents"
 """On a ClusterRole: its kinds may be watched as parts of Components."""
 
-_RBAC = "rbac.authorization.k8s.io"
-
-
-@dataclass(frozen=True, slots=True)
-class Grant:
-    """Verbs on resources. `seldom` says of a verb on which rare occasion it is needed."""
-
-    rule: PolicyRule
-    seldom: Mapping[str, str]
-
-
-def _rule(group: str, names: str, verbs: str) -> PolicyRule:
-    return PolicyRule(api_groups=(group,), resources=tuple(names.split()), verbs=tuple(verbs.split()))
-
-
-def _grant(group: str, names: str, verbs: str, **seldom: str) -> Grant:
-    return Grant(_rule(group, names, verbs), seldom)
-
-
 _SECURE = "metrics are secure, and somebody asks for them"
 _CONFLICT = "somebody changed the finalizers at the same time, or the object was replaced during a pass"
 
 GRANTS = (
-    _grant(api.GROUP, "components", "get list watch patch", get=_CONFLICT),
-    _grant(api.GROUP, "components/status", "patch"),
-    _grant(api.GROUP, "blueprints", "get list watch patch", get=_CONFLICT),
-    _grant(
+    grant(api.GROUP, "components", "get list watch patch", get=_CONFLICT),
+    grant(api.GROUP, "components/status", "patch"),
+    grant(api.GROUP, "blueprints", "get list watch patch", get=_CONFLICT),
+    grant(
         api.GROUP,
         "blueprintversions",
         "get list watch create patch delete",
         get="a sticky Component goes on with a content that its Blueprint no longer has",
     ),
-    _grant(flux.GROUP, " ".join(kind.resource.plural for kind in flux.KINDS), "list watch"),
-    _grant("", "secrets configmaps", "get list watch"),
-    _grant("", "namespaces", "get list watch"),
-    _grant("", "serviceaccounts", "impersonate"),
-    _grant("apiextensions.k8s.io", "customresourcedefinitions", "list watch"),
-    _grant("events.k8s.io", "events", "create patch", patch="the same thing happens to an object again and again"),
-    _grant("authentication.k8s.io", "tokenreviews", "create", create=_SECURE),
-    _grant("authorization.k8s.io", "subjectaccessreviews", "create", create=_SECURE),
+    grant(flux.GROUP, " ".join(kind.resource.plural for kind in flux.KINDS), "list watch"),
+    grant("", "secrets configmaps", "get list watch"),
+    grant("", "namespaces", "get list watch"),
+    grant("", "serviceaccounts", "impersonate"),
+    grant("apiextensions.k8s.io", "customresourcedefinitions", "list watch"),
+    grant("events.k8s.io", "events", "create patch", patch="the same thing happens to an object again and again"),
+    grant("authentication.k8s.io", "tokenreviews", "create", create=_SECURE),
+    grant("authorization.k8s.io", "subjectaccessreviews", "create", create=_SECURE),
 )
 """What the operator itself needs, in the whole cluster."""
 
-LEASES = (_grant("coordination.k8s.io", "leases", "get create update patch"),)
+LEASES = (grant("coordination.k8s.io", "leases", "get create update patch"),)
 """What it needs in its own namespace."""
 
-SELDOM = {
-    (group, resource, verb): occasion
-    for grant in (*GRANTS, *LEASES)
-    for verb, occasion in grant.seldom.items()
-    for group in grant.rule.api_groups
-    for resource in grant.rule.resources
-}
-"""The occasion of each right that an ordinary life does not use, by group, resource and verb."""
+SELDOM = grants.occasions((*GRANTS, *LEASES))
 
 BUILT_IN = (
     ("", "configmaps secrets services serviceaccounts pods persistentvolumeclaims persistentvolumes"),
@@ -97,7 +69,7 @@ BUILT_IN = (
     ("policy", "poddisruptionbudgets"),
     ("networking.k8s.io", "ingresses ingressclasses networkpolicies"),
     ("discovery.k8s.io", "endpointslices"),
-    (_RBAC, "roles rolebindings clusterroles clusterrolebindings"),
+    (rbac.GROUP, "roles rolebindings clusterroles clusterrolebindings"),
     ("admissionregistration.k8s.io", "mutatingwebhookconfigurations validatingwebhookconfigurations"),
     ("admissionregistration.k8s.io", "validatingadmissionpolicies validatingadmissionpolicybindings"),
     ("apiextensions.k8s.io", "customresourcedefinitions"),
@@ -113,30 +85,33 @@ BUILT_IN = (
 
 def manifests(namespace: str = NAMESPACE) -> list[JsonObject]:
     """What an administrator installs: the account, its roles, and a role for those who only look."""
+    account = Account(ACCOUNT, namespace)
+    dependents = f"{NAME}-dependents"
     return [
-        {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": ACCOUNT, "namespace": namespace}},
-        _cluster_role(NAME, tuple(grant.rule for grant in GRANTS)),
-        _cluster_binding(NAME, NAME, namespace),
-        _in_namespace("Role", namespace, rules=[to_json_object(grant.rule) for grant in LEASES]),
-        _in_namespace("RoleBinding", namespace, roleRef=_ref("Role", NAME), subjects=[_subject(namespace)]),
-        _aggregated(),
-        _cluster_binding(f"{NAME}-dependents", f"{NAME}-dependents", namespace),
-        _cluster_role(
+        account.body(),
+        cluster_role(NAME, [one.rule for one in GRANTS]),
+        account.is_given_everywhere(NAME, binding=NAME),
+        grants.role(NAME, namespace, [one.rule for one in LEASES]),
+        account.is_given_at_home(NAME, binding=NAME),
+        grants.collecting_role(dependents, AGGREGATE),
+        account.is_given_everywhere(dependents, binding=dependents),
+        cluster_role(
             f"{NAME}-built-in-dependents",
-            tuple(_rule(group, names, "list watch") for group, names in BUILT_IN),
-            {AGGREGATE: "true"},
+            [rule(group, names, "list watch") for group, names in BUILT_IN],
+            **{AGGREGATE: "true"},
         ),
-        _cluster_role(
+        cluster_role(
             f"{NAME}-view",
-            (_rule(api.GROUP, "components blueprints blueprintversions", "get list watch"),),
-            {f"{_RBAC}/aggregate-to-view": "true"},
+            [rule(api.GROUP, "components blueprints blueprintversions", "get list watch")],
+            **{added_to("view"): "true"},
         ),
     ]
 
 
 def cluster_admin(namespace: str = NAMESPACE) -> list[JsonObject]:
     """What the original has instead: everything."""
-    return [_cluster_binding(f"{NAME}-cluster-admin", "cluster-admin", namespace)]
+    account = Account(ACCOUNT, namespace)
+    return [account.is_given_everywhere("cluster-admin", binding=f"{NAME}-cluster-admin")]
 
 
 def as_yaml() -> str:
@@ -147,46 +122,3 @@ def as_yaml() -> str:
 def cluster_admin_as_yaml() -> str:
     """The binding to cluster-admin, as the file has it."""
     return str(yaml.safe_dump_all(cluster_admin(), sort_keys=False))
-
-
-def _cluster_role(name: str, rules: tuple[PolicyRule, ...], labels: JsonObject | None = None) -> JsonObject:
-    metadata: JsonObject = {"name": name, **({"labels": labels} if labels else {})}
-    return {
-        "apiVersion": f"{_RBAC}/v1",
-        "kind": "ClusterRole",
-        "metadata": metadata,
-        "rules": [to_json_object(rule) for rule in rules],
-    }
-
-
-def _aggregated() -> JsonObject:
-    """The role whose rules the control plane collects. It says none itself, or each apply would empty it."""
-    return {
-        "apiVersion": f"{_RBAC}/v1",
-        "kind": "ClusterRole",
-        "metadata": {"name": f"{NAME}-dependents"},
-        "aggregationRule": {"clusterRoleSelectors": [{"matchLabels": {AGGREGATE: "true"}}]},
-    }
-
-
-def _cluster_binding(name: str, role: str, namespace: str) -> JsonObject:
-    return {
-        "apiVersion": f"{_RBAC}/v1",
-        "kind": "ClusterRoleBinding",
-        "metadata": {"name": name},
-        "roleRef": _ref("ClusterRole", role),
-        "subjects": [_subject(namespace)],
-    }
-
-
-def _in_namespace(kind: str, namespace: str, **fields: JsonValue) -> JsonObject:
-    metadata: JsonObject = {"name": NAME, "namespace": namespace}
-    return {"apiVersion": f"{_RBAC}/v1", "kind": kind, "metadata": metadata, **fields}
-
-
-def _ref(kind: str, name: str) -> JsonObject:
-    return {"apiGroup": _RBAC, "kind": kind, "name": name}
-
-
-def _subject(namespace: str) -> JsonObject:
-    return {"kind": "ServiceAccount", "name": ACCOUNT, "namespace": namespace}

@@ -1,0 +1,117 @@
+"""What an operator may do in a cluster: its rights with their occasions, and the objects that give them to its account.
+
+A right that an ordinary life of the operator does not use says beside it on which occasion it is needed. So whoever
+reviews a role sees why it is there, and a test can compare the rest with the audit log of such a life.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from stellwerk.api import rbac
+from stellwerk.api.rbac import PolicyRule
+from stellwerk.kube.model import JsonObject, JsonValue, to_json_object
+
+_API_VERSION = f"{rbac.GROUP}/v1"
+
+Right: TypeAlias = tuple[str, str, str]
+"""Group, resource with its subresource, verb."""
+
+
+@dataclass(frozen=True, slots=True)
+class Grant:
+    """Verbs on resources. `seldom` says of a verb on which rare occasion it is needed."""
+
+    rule: PolicyRule
+    seldom: Mapping[str, str]
+
+
+def rule(group: str, names: str, verbs: str) -> PolicyRule:
+    """Verbs on resources of one group, each a list of words."""
+    return PolicyRule(api_groups=(group,), resources=tuple(names.split()), verbs=tuple(verbs.split()))
+
+
+def grant(group: str, names: str, verbs: str, **seldom: str) -> Grant:
+    """A rule, and the occasions of those of its verbs that are seldom used."""
+    return Grant(rule(group, names, verbs), seldom)
+
+
+def occasions(grants: Iterable[Grant]) -> dict[Right, str]:
+    """The occasion of each right that an ordinary life does not use."""
+    return {
+        (group, resource, verb): occasion
+        for one in grants
+        for verb, occasion in one.seldom.items()
+        for group in one.rule.api_groups
+        for resource in one.rule.resources
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """Whom an operator runs as."""
+
+    name: str
+    namespace: str
+
+    def body(self) -> JsonObject:
+        """The ServiceAccount."""
+        metadata: JsonObject = {"name": self.name, "namespace": self.namespace}
+        return {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": metadata}
+
+    def is_given_everywhere(self, role: str, binding: str) -> JsonObject:
+        """The binding that gives it a ClusterRole in all namespaces."""
+        return {
+            "apiVersion": _API_VERSION,
+            "kind": "ClusterRoleBinding",
+            "metadata": {"name": binding},
+            **self._bound("ClusterRole", role),
+        }
+
+    def is_given_at_home(self, role: str, binding: str) -> JsonObject:
+        """The binding that gives it a Role of its own namespace."""
+        return {
+            "apiVersion": _API_VERSION,
+            "kind": "RoleBinding",
+            "metadata": {"name": binding, "namespace": self.namespace},
+            **self._bound("Role", role),
+        }
+
+    def _bound(self, kind: str, role: str) -> JsonObject:
+        return {
+            "roleRef": {"apiGroup": rbac.GROUP, "kind": kind, "name": role},
+            "subjects": [{"kind": "ServiceAccount", "name": self.name, "namespace": self.namespace}],
+        }
+
+
+def cluster_role(name: str, rules: Sequence[PolicyRule], **labels: str) -> JsonObject:
+    """A role for all namespaces."""
+    metadata: JsonObject = {"name": name, **({"labels": {**labels}} if labels else {})}
+    return {"apiVersion": _API_VERSION, "kind": "ClusterRole", "metadata": metadata, "rules": _rules(rules)}
+
+
+def role(name: str, namespace: str, rules: Sequence[PolicyRule]) -> JsonObject:
+    """A role for one namespace."""
+    metadata: JsonObject = {"name": name, "namespace": namespace}
+    return {"apiVersion": _API_VERSION, "kind": "Role", "metadata": metadata, "rules": _rules(rules)}
+
+
+def collecting_role(name: str, label: str) -> JsonObject:
+    """A role whose rules the control plane collects from others. It says none itself, or each apply would empty it."""
+    return {
+        "apiVersion": _API_VERSION,
+        "kind": "ClusterRole",
+        "metadata": {"name": name},
+        "aggregationRule": {"clusterRoleSelectors": [{"matchLabels": {label: "true"}}]},
+    }
+
+
+def added_to(who: str) -> str:
+    """The label that adds a ClusterRole to the rights of those who may `view`, `edit` or `admin` a namespace."""
+    return f"{rbac.GROUP}/aggregate-to-{who}"
+
+
+def _rules(rules: Sequence[PolicyRule]) -> list[JsonValue]:
+    return [to_json_object(one) for one in rules]
