@@ -6,32 +6,14 @@ The originals' Deployments pass these flags, so the operators take them all, wha
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import fields
 
 import click
 
 from stellwerk.runtime import go_flags
+from stellwerk.runtime.flags import Parsed, chosen
 from stellwerk.runtime.settings import ProcessSettings
-
-
-class Parsed(click.ParamType[object]):
-    """Reads a flag's text. `read` raises `ValueError` saying what is expected."""
-
-    name = "value"
-
-    def __init__(self, read: Callable[[str], object]) -> None:
-        self._read = read
-
-    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> object:
-        """The flag's value. Fails with what is expected."""
-        if not isinstance(value, str):
-            return value
-        try:
-            return self._read(value)
-        except ValueError as error:
-            self.fail(f"{value!r}: {error}", param, ctx)
-
 
 _HELP = {
     "metrics_bind_address": "Where /metrics is served; 0 switches it off.",
@@ -61,8 +43,7 @@ def options() -> list[click.Option]:
 
 def from_flags(values: Mapping[str, object]) -> ProcessSettings:
     """The process settings that click's parameters ask for."""
-    given = {name: values[name] for name in _defaults() if values.get(name) is not None}
-    return ProcessSettings(**given)  # type: ignore[arg-type]  # click read them
+    return chosen(ProcessSettings, values)
 
 
 def normalised(arguments: Sequence[str], *, names: Collection[str], switches: Collection[str] = ()) -> list[str]:

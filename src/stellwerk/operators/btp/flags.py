@@ -7,35 +7,23 @@ the module are made from the table in `settings.py`; those about the process are
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import fields
 
 import click
 
 from stellwerk.operators.btp.settings import ALL, Settings, as_text
-from stellwerk.runtime import process_flags
-from stellwerk.runtime.process_flags import Parsed
+from stellwerk.runtime import flags, process_flags
+from stellwerk.runtime.flags import code
 
 
 def options() -> list[click.Option]:
     """One click option for each tunable that has a flag."""
-    return [
-        click.Option(
-            [f"--{tunable.flag}"],
-            type=Parsed(tunable.read),
-            default=None,
-            metavar="TEXT",
-            help=f"{tunable.help} [default: {tunable.write(tunable.default) or 'none'}]",  # type: ignore[arg-type]
-        )
-        for tunable in ALL
-        if tunable.flag
-    ]
+    defaults = as_text(Settings())
+    return [flags.option(one.flag, one.read, help=one.help, default=defaults[one.key]) for one in ALL if one.flag]
 
 
 def from_flags(values: Mapping[str, object]) -> Settings:
     """The settings that click's parameters ask for; a parameter that is None or not ours is left out."""
-    ours = {field.name for field in fields(Settings)}
-    given = {name: value for name, value in values.items() if name in ours and value is not None}
-    return Settings(**given)  # type: ignore[arg-type]  # click read them with the tunables' readers
+    return flags.chosen(Settings, values)
 
 
 def normalised_arguments(arguments: list[str]) -> list[str]:
@@ -51,15 +39,11 @@ def page() -> str:
     defaults = as_text(Settings())
     rows = [
         " | ".join(
-            ("", _code(one.key), _code(one.flag and f"--{one.flag}"), _code(defaults[one.key]), one.help, "")
+            ("", code(one.key), code(one.flag and f"--{one.flag}"), code(defaults[one.key]), one.help, "")
         ).strip()
         for one in ALL
     ]
     return "\n".join([_HEAD, *rows, process_flags.page()])
-
-
-def _code(text: str) -> str:
-    return f"`{text}`" if text else "none"
 
 
 _HEAD = """# Settings of the BTP Manager

@@ -15,10 +15,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from enum import StrEnum
-from typing import Generic, TypeAlias, TypeVar, cast
+from typing import Generic, TypeAlias, TypeVar
 
 from stellwerk.kube import duration
 from stellwerk.operators.btp import api
+from stellwerk.runtime import reading
 
 V = TypeVar("V")
 
@@ -103,11 +104,6 @@ class Tunable(Generic[V]):
         """On the command line, without dashes; empty where there is none."""
         return self.field.replace("_", "-") if self.has_flag else ""
 
-    @property
-    def default(self) -> V:
-        """What holds when nobody says anything."""
-        return cast(V, getattr(Settings(), self.field))
-
 
 @dataclass(frozen=True, slots=True)
 class Rejection:
@@ -162,12 +158,6 @@ def _shown(text: str) -> str:
 # ---- how each kind of value is read
 
 
-def _name(text: str) -> str:
-    if not re.fullmatch(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?", text):
-        raise ValueError("expected the name of an object: lower-case letters, digits, '-' and '.'")
-    return text
-
-
 def _namespace(text: str) -> str:
     if not re.fullmatch(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?", text):
         raise ValueError("expected the name of a namespace: at most 63 lower-case letters, digits and '-'")
@@ -175,7 +165,7 @@ def _namespace(text: str) -> str:
 
 
 def _names(text: str) -> tuple[str, ...]:
-    return tuple(_name(part.strip()) for part in text.split(",") if part.strip())
+    return tuple(reading.name(word) for word in reading.words(text))
 
 
 def _path(text: str) -> str:
@@ -207,40 +197,17 @@ def _boundary(text: str) -> timedelta:
     return value
 
 
-MIN_KEY_BITS, MAX_KEY_BITS = 2048, 16384
-
-
-def _key_bits(text: str) -> int:
-    if not re.fullmatch(r"[0-9]{1,5}", text) or not MIN_KEY_BITS <= int(text) <= MAX_KEY_BITS:
-        raise ValueError(f"expected a whole number from {MIN_KEY_BITS} to {MAX_KEY_BITS}")
-    return int(text)
-
-
 def _boolean(text: str) -> bool:
     if text.lower() not in ("true", "false"):
         raise ValueError("expected true or false")
     return text.lower() == "true"
 
 
-def _selection(text: str) -> CrSelection:
-    return CrSelection(_one_of(text, CrSelection))
-
-
-def _source(text: str) -> ModuleSource:
-    return ModuleSource(_one_of(text, ModuleSource))
-
-
-def _one_of(text: str, choices: type[StrEnum]) -> str:
-    if text not in list(choices):
-        raise ValueError(f"expected one of {', '.join(choices)}")
-    return text
-
-
 def _boolean_text(value: bool) -> str:
     return "true" if value else "false"
 
 
-def _text(key: str, help: str, read: Callable[[str], str] = _name) -> Tunable[str]:
+def _text(key: str, help: str, read: Callable[[str], str] = reading.name) -> Tunable[str]:
     return Tunable(key=key, read=read, write=str, help=help)
 
 
@@ -282,18 +249,21 @@ ALL: tuple[
         "ExpirationBoundary", "How long before its end a certificate is renewed, as a negative duration.", _boundary,
         has_flag=False,
     ),
-    Tunable(key="RsaKeyBits", read=_key_bits, write=str, help="Size of new RSA keys in bits.", has_flag=False),
+    Tunable(
+        key="RsaKeyBits", read=reading.number(2_048, 16_384), write=str, help="Size of new RSA keys in bits.",
+        has_flag=False,
+    ),
     Tunable(
         key="EnableLimitedCache", read=_boolean, write=_boolean_text,
         help="Whether the operand caches only Secrets and ConfigMaps that are labelled for it.",
     ),
     _time("ProbeInterval", "Pause between two probes of the token URL's certificate; 0: none.", _not_negative),
     Tunable(
-        key="CrSelection", read=_selection, write=str,
+        key="CrSelection", read=reading.one_of(CrSelection), write=str,
         help="Which BtpOperator represents the module: the oldest, or only kyma-system/btpoperator (fixed).",
     ),
     Tunable(
-        key="ModuleSource", read=_source, write=str,
+        key="ModuleSource", read=reading.one_of(ModuleSource), write=str,
         help="Where the module's objects come from: resources, chart, or auto (chart if ResourcesPath has no `apply`).",
     ),
     Tunable(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import fields
 
 import click
 
@@ -13,24 +12,15 @@ from stellwerk.operators.component.settings import (
     NO_CROSS_NAMESPACE_REFS_HELP,
     Settings,
 )
-from stellwerk.runtime import process_flags
-from stellwerk.runtime.process_flags import Parsed
+from stellwerk.runtime import flags, process_flags
+from stellwerk.runtime.flags import code
 
 _REVERSE = NO_CROSS_NAMESPACE_REFS.removeprefix("no-")
 
 
 def options() -> list[click.Option]:
     """One click option for each flag of the operator; those of the process are `process_flags.options`."""
-    valued = [
-        click.Option(
-            [f"--{flag.name}"],
-            type=Parsed(flag.read),
-            default=None,
-            metavar="TEXT",
-            help=f"{flag.help} [default: {flag.default() or 'none'}]",
-        )
-        for flag in FLAGS
-    ]
+    valued = [flags.option(flag.name, flag.read, help=flag.help, default=flag.default()) for flag in FLAGS]
     switch = click.Option(
         [f"--{NO_CROSS_NAMESPACE_REFS}/--{_REVERSE}"], default=False, help=NO_CROSS_NAMESPACE_REFS_HELP
     )
@@ -39,9 +29,7 @@ def options() -> list[click.Option]:
 
 def from_flags(values: Mapping[str, object]) -> Settings:
     """The settings that click's parameters ask for; a parameter that is None or not ours is left out."""
-    ours = {field.name for field in fields(Settings)}
-    given = {name: value for name, value in values.items() if name in ours and value is not None}
-    return Settings(**given)  # type: ignore[arg-type]  # click read them with the flags' readers
+    return flags.chosen(Settings, values)
 
 
 def normalised_arguments(arguments: Sequence[str]) -> list[str]:
@@ -54,13 +42,9 @@ def normalised_arguments(arguments: Sequence[str]) -> list[str]:
 
 def page() -> str:
     """The reference page, as Markdown."""
-    rows = [f"| `--{flag.name}` | {_code(flag.default())} | {flag.help} |" for flag in FLAGS]
+    rows = [f"| `--{flag.name}` | {code(flag.default())} | {flag.help} |" for flag in FLAGS]
     switch = f"| `--{NO_CROSS_NAMESPACE_REFS}` | `false` | {NO_CROSS_NAMESPACE_REFS_HELP} |"
     return "\n".join([_HEAD, *rows, switch, process_flags.page()])
-
-
-def _code(text: str) -> str:
-    return f"`{text}`" if text else "none"
 
 
 _HEAD = """# Settings of the Component operator

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Generic, TypeAlias, TypeVar
 from urllib.parse import urlsplit
 
 from stellwerk.kube import duration
+from stellwerk.runtime import reading
 
 if TYPE_CHECKING:
     from stellwerk.render.egress import EgressRules
@@ -162,24 +163,8 @@ class Flag(Generic[V]):
 # ---- how each kind of value is read
 
 
-def _name(text: str) -> str:
-    if text and not re.fullmatch(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?", text):
-        raise ValueError("expected the name of an object: lower-case letters, digits, '-' and '.'")
-    return text
-
-
-def _workers(text: str) -> int:
-    return _number(text, 1, 1_000)
-
-
-def _count(text: str) -> int:
-    return _number(text, 0, 1_000_000)
-
-
-def _number(text: str, lowest: int, highest: int) -> int:
-    if not re.fullmatch(r"[0-9]{1,9}", text) or not lowest <= int(text) <= highest:
-        raise ValueError(f"expected a whole number from {lowest} to {highest}")
-    return int(text)
+def _account(text: str) -> str:
+    return reading.name(text) if text else ""
 
 
 def _address(text: str) -> str:
@@ -189,53 +174,26 @@ def _address(text: str) -> str:
     return text
 
 
-def _mode(text: str) -> Mode:
-    return Mode(_one_of(text, Mode))
-
-
-def _events(text: str) -> DependentEvents:
-    return DependentEvents(_one_of(text, DependentEvents))
-
-
-def _drift(text: str) -> DriftPolicy:
-    return DriftPolicy(_one_of(text, DriftPolicy))
-
-
-def _permission(text: str) -> Permission:
-    return Permission(_one_of(text, Permission))
-
-
-def _one_of(text: str, choices: type[StrEnum]) -> str:
-    found = {str(choice).lower(): str(choice) for choice in choices}.get(text.lower())
-    if found is None:
-        raise ValueError(f"expected one of {', '.join(choices)}")
-    return found
-
-
-def _list(text: str) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(part.strip() for part in text.split(",") if part.strip()))
-
-
 def _namespaces(text: str) -> tuple[str, ...]:
     if text == "none":
         return ()
-    return tuple(_name(one) for one in _list(text))
+    return tuple(reading.name(one) for one in reading.words(text))
 
 
 def _hosts(text: str) -> tuple[str, ...]:
-    for host in _list(text):
+    for host in reading.words(text):
         if not re.fullmatch(r"(\*\.)?[A-Za-z0-9]([-A-Za-z0-9.]*[A-Za-z0-9])?", host):
             raise ValueError("expected host names or patterns such as *.example.com, separated by commas")
-    return _list(text)
+    return reading.words(text)
 
 
 def _ports(text: str) -> tuple[int, ...]:
-    return tuple(_number(one, 1, 65_535) for one in _list(text))
+    return tuple(map(reading.number(1, 65_535), reading.words(text)))
 
 
 def _networks(text: str) -> tuple[Network, ...]:
     try:
-        return tuple(ip_network(one) for one in _list(text))
+        return tuple(ip_network(one) for one in reading.words(text))
     except ValueError:
         raise ValueError("expected networks such as 10.0.0.0/8, separated by commas") from None
 
@@ -265,16 +223,19 @@ FLAGS: tuple[
     ...,
 ] = (
     Flag(
-        name="default-service-account", read=_name,
+        name="default-service-account", read=_account,
         help="ServiceAccount, in the Component's namespace, that Components without serviceAccountName act as.",
     ),
-    Flag(name="max-concurrent-reconciles", read=_workers, help="How many Components are worked on at the same time."),
+    Flag(
+        name="max-concurrent-reconciles", read=reading.number(1, 1_000),
+        help="How many Components are worked on at the same time.",
+    ),
     Flag(
         name="events-address", read=_address,
         help="Where Events of Components are posted to as well: flux's notification-controller.",
     ),
     Flag(
-        name="tenancy", read=_mode,
+        name="tenancy", read=reading.one_of(Mode),
         help="compatible: as the original. strict: every Component must act as a ServiceAccount.",
     ),
     Flag(
@@ -283,15 +244,15 @@ FLAGS: tuple[
         "none. none: none.",
     ),
     Flag(
-        name="reclaim-managers", read=_list, write=_listed,
+        name="reclaim-managers", read=reading.words, write=_listed,
         help="Beginnings of the names of field managers whose fields SsaOverride takes over, separated by commas.",
     ),
     Flag(
-        name="dependent-events", read=_events,
+        name="dependent-events", read=reading.one_of(DependentEvents),
         help="Which Events are sent about dependent objects: all, changes (after their first rollout), none.",
     ),
     Flag(
-        name="drift-policy", read=_drift,
+        name="drift-policy", read=reading.one_of(DriftPolicy),
         help="What is done about objects that somebody changed: Report, or Repair at once.",
     ),
     Flag(
@@ -311,15 +272,15 @@ FLAGS: tuple[
         help="Networks that an httpRepository may be in although they are loopback, link-local or private.",
     ),
     Flag(
-        name="egress-allow-http", read=_permission,
+        name="egress-allow-http", read=reading.one_of(Permission),
         help="Whether an httpRepository may be called without TLS. auto: unless tenancy is strict.",
     ),
     Flag(
-        name="egress-allow-private", read=_permission,
+        name="egress-allow-private", read=reading.one_of(Permission),
         help="Whether an httpRepository may be in a private network. auto: unless tenancy is strict.",
     ),
     Flag(
-        name="object-metrics-limit", read=_count,
+        name="object-metrics-limit", read=reading.number(0, 1_000_000),
         help="For how many Components metrics of their own are kept; 0: for none.",
     ),
 )  # fmt: skip
