@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from pathlib import Path
 
 NAMES = ("wire", "engine", "btp", "render", "rollout", "component")
 
@@ -20,7 +19,7 @@ def main(chosen: list[str]) -> int:
         return 2
     for name in chosen or NAMES:
         print(f"== {name}", flush=True)
-        code = subprocess.run([sys.executable, str(Path(__file__).with_name(f"{name}.py"))], check=False).returncode
+        code = subprocess.run([sys.executable, "-m", f"bench.{name}"], check=False).returncode
         if code:
             return code
     return 0

@@ -4,7 +4,7 @@ The operator is a process of its own with its own rights and 4096-bit keys, as i
 of objects, applied by a bare client in the same waves on the same server in the same run, and the wait until the
 Deployment is available; deleting them again is the limit of the deletion.
 
-    python bench/btp.py [--rounds 5]
+    python -m bench.btp [--rounds 5]
 """
 
 from __future__ import annotations
@@ -14,29 +14,25 @@ import asyncio
 import os
 import statistics
 import sys
-import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from itertools import groupby
-from pathlib import Path
-from typing import TypeVar
+
+from bench.measuring import resident_bytes, seconds, until
 
 from stellwerk import assembly
 from stellwerk.api.apps import Deployment
 from stellwerk.api.core import Secret
 from stellwerk.apply import order
-from stellwerk.kube.client import Client, Target
+from stellwerk.kube.client import Client
 from stellwerk.kube.config import ClusterConfig
-from stellwerk.kube.model import HasMetadata, JsonObject, Unstructured, View, metadata_of, unstructured
-from stellwerk.kube.names import GroupVersionKind, ObjectKey, Resource
-from stellwerk.kube.watch import Changed, Removed, Synced, Watcher
+from stellwerk.kube.model import JsonObject, Unstructured, View, metadata_of, unstructured
+from stellwerk.kube.names import GroupVersionKind, Resource
 from stellwerk.local.cluster import LocalCluster, named
 from stellwerk.local.components import Options
 from stellwerk.operators.btp import api, rehearsal, rights
 from stellwerk.operators.btp.api import BtpOperator, State
 from stellwerk.testing.cluster import AuditLog
 from stellwerk.testing.operator_process import OperatorProcess, free_port
-
-T = TypeVar("T", bound=HasMetadata)
 
 BARE_ROUNDS = 3
 """A definition that goes within a second of its arrival fails the API server's clean-up, which then waits ever longer
@@ -123,19 +119,13 @@ async def operator_figures(
             audit.mark()
             gone.append(await seconds(lambda: becomes_gone(client)))
             requests["to gone"] = asked(audit)
-            memory = resident_mb(process.pid or 0)
+            memory = resident_bytes(process.pid or 0) / 1e6
     return ready, gone, memory, requests
 
 
 def asked(audit: AuditLog) -> int:
     """The operator's requests; Leases are renewed by the clock and left out."""
     return len(audit.entries(lambda entry: entry.user == ACCOUNT and entry.resource != "leases"))
-
-
-def resident_mb(pid: int) -> float:
-    """The process's resident memory."""
-    pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
-    return pages * os.sysconf("SC_PAGE_SIZE") / 1e6
 
 
 async def becomes_ready(client: Client) -> None:
@@ -222,34 +212,9 @@ def view_of_definitions() -> Resource:
     return Resource("apiextensions.k8s.io", "v1", "CustomResourceDefinition", "customresourcedefinitions", False)
 
 
-# ---- measuring
-
-
-async def seconds(work: Callable[[], Awaitable[None]]) -> float:
-    """How long some work takes."""
-    began = time.perf_counter()
-    await work()
-    return time.perf_counter() - began
-
-
-async def until(client: Client, target: Target[T], holds: Callable[[Sequence[T]], bool], fields: str = "") -> None:
-    """Follow objects until a condition holds of them."""
-    seen: dict[ObjectKey, T] = {}
-    async for change in Watcher(client, target, fields=fields).changes():
-        match change:
-            case Synced(objects=objects):
-                seen = {obj.key: obj for obj in objects}
-            case Changed(obj=obj):
-                seen[obj.key] = obj
-            case Removed(obj=obj):
-                seen.pop(obj.key, None)
-        if holds([*seen.values()]):
-            return
-
-
 def main(arguments: Sequence[str] | None = None) -> None:
     """Start a cluster for the benchmark, measure, and take it down."""
-    parser = argparse.ArgumentParser(prog="python bench/btp.py")
+    parser = argparse.ArgumentParser(prog="python -m bench.btp")
     parser.add_argument("--rounds", type=int, default=5)
     chosen = parser.parse_args(arguments)
     cluster = named("bench", Options())

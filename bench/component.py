@@ -5,33 +5,28 @@ created and become Ready; their common source gets a new revision with the same 
 is a bare aiohttp loop that creates as many ConfigMaps, by server-side apply, on the same server in the same run. The
 operator is a process of its own, the renderer a child of it; both are in the figure for memory.
 
-    python bench/component.py [--sizes 100,500,2000]
+    python -m bench.component [--sizes 100,500,2000]
 """
 
 from __future__ import annotations
 
 import argparse
-import asyncio
 import os
 import sys
-import time
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import TypeVar
 
 import aiohttp
 import uvloop
+from bench.measuring import family, resident_bytes, seconds, together, until
 
 from stellwerk.api import flux
 from stellwerk.api.apiextensions import CustomResourceDefinition
 from stellwerk.api.core import Namespace
 from stellwerk.kube.client import Client
 from stellwerk.kube.config import ClusterConfig
-from stellwerk.kube.model import JsonObject, Kind, encode_json, metadata_of, unstructured
-from stellwerk.kube.names import ObjectKey
+from stellwerk.kube.model import JsonObject, encode_json, metadata_of, unstructured
 from stellwerk.kube.patch import MergePatch
-from stellwerk.kube.watch import Changed, Removed, Synced, Watcher
 from stellwerk.local.cluster import LocalCluster, named
 from stellwerk.local.components import Options
 from stellwerk.operators.component.api import DEFINITIONS, Component
@@ -39,12 +34,8 @@ from stellwerk.testing.artifacts import ArtifactServer, Published
 from stellwerk.testing.cluster import AuditLog
 from stellwerk.testing.operator_process import OperatorProcess, free_port
 
-X = TypeVar("X")
-K = TypeVar("K", bound=Kind)
-
 NAMESPACE = "bench"
 OBJECTS = 10
-CONCURRENCY = 32
 USER = "component-operator"
 TARGETS = {"to Ready": "at most 4.0 times the limit", "new revision": "at most 3 s", "to gone": "at most 6 s"}
 ORIGINAL = {"to Ready": "40.0 s, 87 each", "new revision": "14.6 s, 20 each", "to gone": "25.0 s, 43 each"}
@@ -75,7 +66,7 @@ async def run(cluster: LocalCluster, sizes: Sequence[int]) -> None:
             async with operator(cluster) as process:
                 await process.start()
                 figures = await stories(cluster, client, server, size)
-                memory = resident_mb(process.pid)
+                memory = sum(map(resident_bytes, family(process.pid))) / 1e6
             for name, figure in figures.items():
                 print(
                     f"  {name:13} {figure.seconds:6.2f} s  {figure.seconds / limit:4.1f} x limit  "
@@ -174,10 +165,8 @@ async def offer(client: Client, artifact: Published) -> None:
 
 async def measured(cluster: LocalCluster, story: Callable[[], Awaitable[None]]) -> Figure:
     audit = AuditLog(cluster)
-    began = time.perf_counter()
-    await story()
-    seconds = time.perf_counter() - began
-    return Figure(seconds, len(audit.entries(lambda entry: entry.user == USER and entry.verb != "watch")))
+    taken = await seconds(story)
+    return Figure(taken, len(audit.entries(lambda entry: entry.user == USER and entry.verb != "watch")))
 
 
 # ---- the limit
@@ -198,12 +187,10 @@ async def bare(config: ClusterConfig, client: Client, count: int) -> float:
                 await response.read()
                 assert response.status < 300, response.status
 
-        began = time.perf_counter()
-        await together(range(count), apply)
-        seconds = time.perf_counter() - began
+        taken = await seconds(lambda: together(range(count), apply))
         async with session.delete(root, headers={"Accept": "application/json"}) as response:
             await response.read()
-    return seconds
+    return taken
 
 
 # ---- the operator
@@ -227,54 +214,9 @@ def operator(cluster: LocalCluster) -> OperatorProcess:
     )
 
 
-def resident_mb(pid: int) -> float:
-    """Resident memory of a process and its children."""
-    pages = sum(int(Path(f"/proc/{one}/statm").read_text().split()[1]) for one in family(pid))
-    return pages * os.sysconf("SC_PAGE_SIZE") / 1e6
-
-
-def family(pid: int) -> Iterator[int]:
-    """A process and all that descend from it."""
-    yield pid
-    for task in Path(f"/proc/{pid}/task").iterdir():
-        for child in (task / "children").read_text().split():
-            yield from family(int(child))
-
-
-# ---- measuring
-
-
-async def together(things: Iterable[X], act: Callable[[X], Awaitable[object]]) -> None:
-    """Do something with each, 32 at a time."""
-    left = iter(things)
-
-    async def worker() -> None:
-        for thing in left:
-            await act(thing)
-
-    async with asyncio.TaskGroup() as tasks:
-        for _ in range(CONCURRENCY):
-            tasks.create_task(worker())
-
-
-async def until(client: Client, target: type[K], holds: Callable[[Sequence[K]], bool]) -> None:
-    """Follow objects until a condition holds of them."""
-    seen: dict[ObjectKey, K] = {}
-    async for change in Watcher(client, target).changes():
-        match change:
-            case Synced(objects=objects):
-                seen = {obj.key: obj for obj in objects}
-            case Changed(obj=obj):
-                seen[obj.key] = obj
-            case Removed(obj=obj):
-                seen.pop(obj.key, None)
-        if holds([*seen.values()]):
-            return
-
-
 def main(arguments: Sequence[str] | None = None) -> None:
     """Start a cluster for the benchmark, measure, and take it down."""
-    parser = argparse.ArgumentParser(prog="python bench/component.py")
+    parser = argparse.ArgumentParser(prog="python -m bench.component")
     parser.add_argument("--sizes", default="100,500,2000")
     chosen = parser.parse_args(arguments)
     cluster = named("bench-component", Options(controllers=False, pods=False, durable=False))

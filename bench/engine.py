@@ -9,7 +9,7 @@ server and etcd, which share the two cores; `inside` is our part of it, from the
 turns, `--rounds` times. Memory is resident memory with the objects less without them. Only ratios mean something
 elsewhere.
 
-    python bench/engine.py [--objects 10000] [--rate 500] [--seconds 10] [--rounds 2]
+    python -m bench.engine [--objects 10000] [--rate 500] [--seconds 10] [--rounds 2]
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ Nothing is measured against a cluster. Each request has values of its own, so th
 CPU seconds of the worker, because other work on the machine would make wall time mean nothing, and by wall time beside
 them. Last comes an operator's worst case in memory: 500 Components with ten objects each, all results held.
 
-    python bench/render.py [--renderings 300]
+    python -m bench.render [--renderings 300]
 """
 
 from __future__ import annotations
@@ -18,6 +18,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from bench.measuring import resident_bytes
 
 from stellwerk.kube.model import JsonObject
 from stellwerk.render.binary import renderer_path
@@ -97,7 +99,7 @@ def cpu_seconds(process: int) -> float:
 
 
 def resident_mebibytes(process: int) -> float:
-    return int(Path(f"/proc/{process}/statm").read_text().split()[1]) * os.sysconf("SC_PAGESIZE") / 2**20
+    return resident_bytes(process) / 2**20
 
 
 def renderer(**options: Any) -> Renderer:

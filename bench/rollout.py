@@ -1,6 +1,6 @@
 """What a pass over a set that has not changed costs us: preparing, registering, deciding. No cluster, no I/O.
 
-python bench/rollout.py
+python -m bench.rollout
 """
 
 from __future__ import annotations

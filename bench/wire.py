@@ -4,13 +4,12 @@ Both send the same bytes to the same API server, 32 at a time, in turns. The bar
 made beforehand and throws the answers away; our client encodes, decodes, checks and reports. What is printed are
 applies per second and milliseconds of CPU of this process for one apply; only the ratios mean something elsewhere.
 
-    python bench/wire.py [--rounds 10] [--applies 1000] [--keep]
+    python -m bench.wire [--rounds 10] [--applies 1000] [--keep]
 """
 
 from __future__ import annotations
 
 import argparse
-import asyncio
 import statistics
 import time
 from collections.abc import Awaitable, Callable, Sequence
@@ -18,6 +17,7 @@ from dataclasses import dataclass
 
 import aiohttp
 import uvloop
+from bench.measuring import seconds, together
 
 from stellwerk.api.core import ConfigMap, Namespace
 from stellwerk.kube.client import Client
@@ -26,7 +26,6 @@ from stellwerk.kube.model import JsonObject, encode_json
 from stellwerk.local.cluster import named
 from stellwerk.local.components import Options
 
-CONCURRENCY = 32
 NAMESPACE = "wire"
 OBJECTS = 500
 
@@ -51,18 +50,9 @@ def config_map(number: int, turn: int) -> JsonObject:
 
 async def measured(count: int, apply: Callable[[int], Awaitable[None]]) -> Figure:
     """Apply `count` objects, 32 at a time."""
-    numbers = iter(range(count))
-
-    async def worker() -> None:
-        for number in numbers:
-            await apply(number)
-
-    began, cpu = time.perf_counter(), time.process_time()
-    async with asyncio.TaskGroup() as tasks:
-        for _ in range(CONCURRENCY):
-            tasks.create_task(worker())
-    seconds, cpu = time.perf_counter() - began, time.process_time() - cpu
-    return Figure(count / seconds, cpu / count * 1_000)
+    cpu = time.process_time()
+    taken = await seconds(lambda: together(range(count), apply))
+    return Figure(count / taken, (time.process_time() - cpu) / count * 1_000)
 
 
 async def bare(config: ClusterConfig, count: int, turn: int) -> Figure:

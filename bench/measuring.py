@@ -1,0 +1,69 @@
+"""What several benchmarks do: load the API server, wait for an end by watching, and read clocks and memory."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import TypeVar
+
+from stellwerk.kube.client import Client, Target
+from stellwerk.kube.model import HasMetadata
+from stellwerk.kube.names import ObjectKey
+from stellwerk.kube.watch import Changed, Removed, Synced, Watcher
+
+X = TypeVar("X")
+T = TypeVar("T", bound=HasMetadata)
+
+CONCURRENCY = 32
+
+
+async def together(things: Iterable[X], act: Callable[[X], Awaitable[object]]) -> None:
+    """Do something with each, 32 at a time."""
+    left = iter(things)
+
+    async def worker() -> None:
+        for thing in left:
+            await act(thing)
+
+    async with asyncio.TaskGroup() as tasks:
+        for _ in range(CONCURRENCY):
+            tasks.create_task(worker())
+
+
+async def until(client: Client, target: Target[T], holds: Callable[[Sequence[T]], bool], fields: str = "") -> None:
+    """Follow objects until a condition holds of them."""
+    seen: dict[ObjectKey, T] = {}
+    async for change in Watcher(client, target, fields=fields).changes():
+        match change:
+            case Synced(objects=objects):
+                seen = {obj.key: obj for obj in objects}
+            case Changed(obj=obj):
+                seen[obj.key] = obj
+            case Removed(obj=obj):
+                seen.pop(obj.key, None)
+        if holds([*seen.values()]):
+            return
+
+
+async def seconds(work: Callable[[], Awaitable[object]]) -> float:
+    """How long some work takes."""
+    began = time.perf_counter()
+    await work()
+    return time.perf_counter() - began
+
+
+def resident_bytes(process: int) -> int:
+    """Resident memory of a process."""
+    pages = int(Path(f"/proc/{process}/statm").read_text().split()[1])
+    return pages * os.sysconf("SC_PAGE_SIZE")
+
+
+def family(process: int) -> Iterator[int]:
+    """A process and all that descend from it."""
+    yield process
+    for task in Path(f"/proc/{process}/task").iterdir():
+        for child in (task / "children").read_text().split():
+            yield from family(int(child))
