@@ -53,14 +53,53 @@ def install(
     """Give the Component operator to a manager. `connect` opens clients for other clusters; their writes pass the same
     fence as the manager's."""
     seen = watches(manager)
+    client = manager.client.with_field_manager(RECONCILER)
     metrics = ComponentMetrics.registered(manager.metrics, settings.object_metrics_limit)
     events = AnnotatedSink(recorder)
-    told: tuple[Watcher, ...] = (metrics, events, *_receivers(manager, settings), *watchers)
-    client = manager.client.with_field_manager(RECONCILER)
+    store = BlueprintStore(client, seen.blueprints, seen.blueprint_versions)
+    targets, deployer = _deployment(manager, settings, seen, renderer, connect, metrics)
+    reconciler = ComponentReconciler(
+        client=client,
+        components=seen.components,
+        contents=Reader(client, seen.contents),
+        artifacts=_artifacts(settings, seen, store, downloads),
+        targets=targets,
+        deployer=deployer,
+        lanes=Lanes(workers=settings.max_concurrent_reconciles, wake=seen.wake),
+        reports=Reports(
+            recorder=events,
+            dependent_events=settings.dependent_events,
+            watchers=(metrics, events, *_receivers(manager, settings), *watchers),
+        ),
+        settings=settings,
+        clock=manager.clock,
+    )
+    controller = _controller(manager, settings, seen, reconciler, events)
+    wire(controller, seen)
+    blueprints.install(manager, store, seen.components, recorder=recorder)
+    manager.add_server("target clusters", targets)
+    manager.add_controller(controller)
+    manager.add_controller(_poller(manager, settings, seen, downloads, controller))
+    return ComponentOperator(controller, reconciler, seen, targets)
+
+
+def _deployment(
+    manager: Manager,
+    settings: Settings,
+    seen: Watches,
+    renderer: Renders,
+    connect: Connect,
+    metrics: ComponentMetrics,
+) -> tuple[Targets, Deployer]:
+    """Where objects go and who brings them there: a change in a target cluster wakes the Component it belongs to."""
     targets = Targets(
-        manager.home, connect=connect, wake=lambda label: _wake_owner(label, deployer, seen), clock=manager.clock,
-        rules=settings.rules, on_client=metrics.clients,
-    )  # fmt: skip
+        manager.home,
+        connect=connect,
+        wake=lambda label: _wake_owner(label, deployer, seen),
+        clock=manager.clock,
+        rules=settings.rules,
+        on_client=metrics.clients,
+    )
     deployer = Deployer(
         renderer=renderer,
         targets=targets,
@@ -69,51 +108,59 @@ def install(
         clock=manager.clock,
         find=seen.components.store.get,
     )
-    store = BlueprintStore(client, seen.blueprints, seen.blueprint_versions)
-    reconciler = ComponentReconciler(
-        client=client,
-        components=seen.components,
-        contents=Reader(client, seen.contents),
-        artifacts=Artifacts(
-            watches=seen.sources,
-            blueprints=store,
-            downloads=downloads,
-            flux_rules=settings.flux_egress,
-            tenant_rules=settings.egress,
-        ),
-        targets=targets,
-        deployer=deployer,
-        lanes=Lanes(workers=settings.max_concurrent_reconciles, wake=seen.wake),
-        reports=Reports(recorder=events, dependent_events=settings.dependent_events, watchers=told),
-        settings=settings,
+    return targets, deployer
+
+
+def _wake_owner(label: str, deployer: Deployer, seen: Watches) -> None:
+    if (key := deployer.owners.get(label)) is not None:
+        seen.wake([key])
+
+
+# ---- sources
+
+
+def _artifacts(settings: Settings, seen: Watches, store: BlueprintStore, downloads: Downloads) -> Artifacts:
+    """What sources offer. What lies in the cluster may be called by other rules than what a tenant names."""
+    return Artifacts(
+        watches=seen.sources,
+        blueprints=store,
+        downloads=downloads,
+        flux_rules=settings.flux_egress,
+        tenant_rules=settings.egress,
+    )
+
+
+def _poller(
+    manager: Manager, settings: Settings, seen: Watches, downloads: Downloads, controller: ComponentController
+) -> Poller:
+    """Looks at web servers, which tell nobody of a new content."""
+    return Poller(
+        components=seen.components.store.all,
+        head=downloads.head,
+        rules=settings.egress,
+        wake=controller.queue.add,
+        interval_seconds=settings.http_repository_interval.total_seconds(),
         clock=manager.clock,
     )
-    controller = Controller(
+
+
+# ---- the controller, and what is told of its passes
+
+
+def _controller(
+    manager: Manager, settings: Settings, seen: Watches, reconciler: ComponentReconciler, events: EventSink
+) -> ComponentController:
+    return Controller(
         CONTROLLER,
         seen.components,
         reconciler,
-        write_status=StatusWriter(client=client, clock=manager.clock),
+        write_status=StatusWriter(client=reconciler.client, clock=manager.clock),
         workers=settings.max_concurrent_reconciles,
         tenant_of=lambda key: key.namespace,
         recorder=events,
         metrics=manager.metrics,
         clock=manager.clock,
     )
-    wire(controller, seen)
-    blueprints.install(manager, store, seen.components, recorder=recorder)
-    manager.add_server("target clusters", targets)
-    manager.add_controller(controller)
-    manager.add_controller(
-        Poller(
-            components=seen.components.store.all,
-            head=downloads.head,
-            rules=settings.egress,
-            wake=controller.queue.add,
-            interval_seconds=settings.http_repository_interval.total_seconds(),
-            clock=manager.clock,
-        )
-    )
-    return ComponentOperator(controller, reconciler, seen, targets)
 
 
 def _receivers(manager: Manager, settings: Settings) -> tuple[Watcher, ...]:
@@ -123,11 +170,6 @@ def _receivers(manager: Manager, settings: Settings) -> tuple[Watcher, ...]:
     receiver = Receiver(settings.events_address, instance=gethostname(), clock=manager.clock, metrics=manager.metrics)
     manager.add_server("notifications", receiver)
     return (receiver,)
-
-
-def _wake_owner(label: str, deployer: Deployer, seen: Watches) -> None:
-    if (key := deployer.owners.get(label)) is not None:
-        seen.wake([key])
 
 
 class ClusterIdentity:
