@@ -5,51 +5,22 @@ The struct is the one source of truth: fields, types and required keys come from
 written as schema only: the API server refuses bad objects at the door, and one old object that breaks a newer rule must
 not blind the cache to all the others.
 
-The result is structural (Kubernetes: "Specifying a structural schema"): every node has a type, nothing recurses, and an
-optional field is left out rather than null unless it says `nullable`.
+Here is what a kind and its fields say; how types become a structural schema is in `schema.py`.
 """
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
 import msgspec
 import yaml
-from msgspec.inspect import (
-    AnyType,
-    BoolType,
-    DateTimeType,
-    DictType,
-    EnumType,
-    Field,
-    FloatType,
-    FrozenSetType,
-    IntType,
-    ListType,
-    LiteralType,
-    Metadata,
-    NoneType,
-    RawType,
-    SetType,
-    StrType,
-    StructType,
-    Type,
-    UnionType,
-    VarTupleType,
-    type_info,
-)
 
-from stellwerk.kube.meta import Condition, ObjectMeta
-from stellwerk.kube.model import JsonObject, JsonValue, Kind, decode_json, encode_json
+from stellwerk.kube import schema
+from stellwerk.kube.model import JsonObject, JsonValue, Kind, encode_json
 
 _UNSAID = object()
-
-
-class Unrepresentable(TypeError):
-    """A struct uses a type for which a structural schema has no form; the message names the field."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,7 +79,7 @@ def documented(
     what the struct says, for fields that decode leniently. `free_form` keeps keys that the schema does not name.
     `schema` is merged in last, for words that have no parameter here; a word that is None there is left out.
     """
-    words: dict[str, JsonValue | None] = {
+    words: dict[str, object] = {
         "pattern": pattern or None,
         "format": format or None,
         "minimum": minimum,
@@ -125,18 +96,20 @@ def documented(
         "x-kubernetes-map-type": map_type or None,
         "x-kubernetes-validations": [rule.schema() for rule in rules] or None,
     }
-    extra: dict[str, object] = {key: value for key, value in words.items() if value is not None}
+    said = {word: value for word, value in words.items() if value is not None}
     if default is not _UNSAID:
-        extra["default"] = default
+        said["default"] = default
         otherwise = otherwise or _plain(default)
-    extra.update(schema or {})
-    details = [f"{name}: {value}." for name, value in (("Unit", unit), ("Default", otherwise)) if value]
-    details += [f"Example: {example}"] if example else []
     return msgspec.Meta(
-        description=" ".join([text, *details]),
-        extra_json_schema=extra,
+        description=_description(text, unit, otherwise, example),
+        extra_json_schema={**said, **(schema or {})},
         extra={} if required is None else {"required": required},
     )
+
+
+def _description(text: str, unit: str, otherwise: str, example: str) -> str:
+    details = [f"{name}: {value}." for name, value in (("Unit", unit), ("Default", otherwise)) if value]
+    return " ".join([text, *details, *([f"Example: {example}"] if example else [])])
 
 
 def _plain(value: object) -> str:
@@ -256,7 +229,7 @@ def _version(version: Version, storage: bool) -> JsonObject:
 def _has_status_subresource(version: Version) -> bool:
     if version.has_status_subresource is not None:
         return version.has_status_subresource
-    return any(item.encode_name == "status" for item in _struct(version.kind).fields)
+    return "status" in version.kind.__struct_encode_fields__
 
 
 _API_VERSION: JsonObject = {"type": "string", "description": "The schema version of this object, as group/version."}
@@ -264,155 +237,10 @@ _KIND: JsonObject = {"type": "string", "description": "What this object is. Cann
 
 
 def _root(version: Version) -> JsonObject:
-    schema = _object(_struct(version.kind), version.kind.__name__)
-    properties = schema["properties"]
+    root = schema.of(version.kind)
+    properties = root["properties"]
     assert isinstance(properties, dict)
-    schema["properties"] = {"apiVersion": dict(_API_VERSION), "kind": dict(_KIND), **properties}
+    root["properties"] = {"apiVersion": dict(_API_VERSION), "kind": dict(_KIND), **properties}
     if version.rules:
-        schema["x-kubernetes-validations"] = [rule.schema() for rule in version.rules]
-    return schema
-
-
-def _struct(kind: type[msgspec.Struct]) -> StructType:
-    found = type_info(kind)
-    assert isinstance(found, StructType)
-    return found
-
-
-def _object(struct: StructType, where: str) -> JsonObject:
-    schema: JsonObject = {"type": "object"}
-    if text := _first_paragraph(struct.cls):
-        schema["description"] = text
-    properties: JsonObject = {}
-    required: list[JsonValue] = []
-    for item in struct.fields:
-        properties[item.encode_name] = _of(item.type, f"{where}.{item.encode_name}")
-        if _is_required(item):
-            required.append(item.encode_name)
-    if properties:
-        schema["properties"] = properties
-    if required:
-        schema["required"] = required
-    if rules := getattr(struct.cls, "crd_rules", ()):  # a class variable, where the struct has rules of its own
-        schema["x-kubernetes-validations"] = [rule.schema() for rule in rules]
-    return schema
-
-
-def _is_required(item: Field) -> bool:
-    said = (item.type.extra or {}).get("required") if isinstance(item.type, Metadata) else None
-    return item.required if said is None else bool(said)
-
-
-def _first_paragraph(cls: type) -> str:
-    text = inspect.cleandoc(cls.__dict__.get("__doc__") or "")
-    return " ".join(text.split("\n\n")[0].split())
-
-
-def _of(found: Type, where: str) -> JsonObject:
-    """The schema of one type. Raises `Unrepresentable`."""
-    match found:
-        case Metadata():
-            extra = decode_json(encode_json(found.extra_json_schema or {}))
-            words = {**_of(found.type, where), **extra}
-            inner: JsonObject = {word: value for word, value in words.items() if value is not None}
-            return _without_type(inner) if inner.get("x-kubernetes-int-or-string") else inner
-        case UnionType():
-            return _union(found, where)
-        case StructType() if found.cls is ObjectMeta:
-            return {"type": "object"}
-        case StructType() if found.cls is Condition:
-            return decode_json(encode_json(CONDITION))
-        case StructType():
-            return _object(found, where)
-        case DictType():
-            return {"type": "object", **_values(found.value_type, where)}
-        case ListType() | VarTupleType() | SetType() | FrozenSetType():
-            return {"type": "array", "items": _of(found.item_type, f"{where}[]")}
-        case _:
-            return _scalar(found, where)
-
-
-def _values(found: Type, where: str) -> JsonObject:
-    if isinstance(found, AnyType | RawType):
-        return {"x-kubernetes-preserve-unknown-fields": True}
-    return {"additionalProperties": _of(found, f"{where}{{}}")}
-
-
-def _union(found: UnionType, where: str) -> JsonObject:
-    kinds = [kind for kind in found.types if not isinstance(kind, NoneType)]
-    if len(kinds) == 1:
-        return _of(kinds[0], where)
-    if {type(kind) for kind in kinds} == {IntType, StrType}:
-        return {"x-kubernetes-int-or-string": True}
-    raise Unrepresentable(f"{where}: a structural schema has no unions except int | str")
-
-
-def _scalar(found: Type, where: str) -> JsonObject:
-    match found:
-        case StrType():
-            return {"type": "string"}
-        case BoolType():
-            return {"type": "boolean"}
-        case IntType():
-            return {"type": "integer", "format": "int64"}
-        case FloatType():
-            return {"type": "number"}
-        case DateTimeType():
-            return {"type": "string", "format": "date-time"}
-        case EnumType():
-            return {"type": "string", "enum": [str(member.value) for member in found.cls]}
-        case LiteralType():
-            return {"type": "string", "enum": [str(value) for value in found.values]}
-        case AnyType() | RawType():
-            return {"x-kubernetes-preserve-unknown-fields": True}
-        case _:
-            raise Unrepresentable(f"{where}: {type(found).__name__} has no structural schema")
-
-
-def _without_type(schema: JsonObject) -> JsonObject:
-    return {key: value for key, value in schema.items() if key not in ("type", "format")}
-
-
-CONDITION: JsonObject = {
-    "type": "object",
-    "description": "One observation of the object's state (metav1.Condition).",
-    "required": ["lastTransitionTime", "message", "reason", "status", "type"],
-    "properties": {
-        "type": {
-            "type": "string",
-            "description": "What is observed, in CamelCase. Example: Ready",
-            "maxLength": 316,
-            "pattern": r"^([a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?"
-            r"(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])$",
-        },
-        "status": {
-            "type": "string",
-            "description": "Whether it holds.",
-            "enum": ["True", "False", "Unknown"],
-        },
-        "reason": {
-            "type": "string",
-            "description": "Why, as one CamelCase word for programs. Example: ReconcileSucceeded",
-            "minLength": 1,
-            "maxLength": 1024,
-            "pattern": "^[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?$",
-        },
-        "message": {
-            "type": "string",
-            "description": "Why, as a sentence for people.",
-            "maxLength": 32768,
-        },
-        "lastTransitionTime": {
-            "type": "string",
-            "format": "date-time",
-            "description": "When status last changed.",
-        },
-        "observedGeneration": {
-            "type": "integer",
-            "format": "int64",
-            "minimum": 0,
-            "description": "The metadata.generation that this observation is about.",
-        },
-    },
-}
-"""The schema of metav1.Condition with its bounds (apimachinery, meta/v1)."""
+        root["x-kubernetes-validations"] = [rule.schema() for rule in version.rules]
+    return root

@@ -15,6 +15,7 @@ from stellwerk.kube.crd import Column, Definition, Rule, Version, documented
 from stellwerk.kube.meta import Condition, Record
 from stellwerk.kube.model import JsonObject, JsonValue, Kind, dig
 from stellwerk.kube.names import Resource
+from stellwerk.kube.schema import Unrepresentable
 
 
 class Colour(Enum):
@@ -236,5 +237,5 @@ class Twofold(Kind, frozen=True, kw_only=True):
 
 
 def test_a_type_without_a_structural_schema_is_named() -> None:
-    with pytest.raises(crd.Unrepresentable, match=r"Twofold\.either"):
+    with pytest.raises(Unrepresentable, match=r"Twofold\.either"):
         Definition(versions=[Version(kind=Twofold)]).body()
