@@ -121,7 +121,7 @@ def _row(one: Release, now: datetime) -> list[str]:
 
 def as_json(one: Release) -> JsonObject:
     """A release for programs, in the words of clm."""
-    from stellwerk.operators.clm.release import text as time
+    from stellwerk.kube.meta import rfc3339
 
     return {
         "namespace": one.key.namespace,
@@ -131,6 +131,6 @@ def as_json(one: Release) -> JsonObject:
         "numAllObjects": one.objects,
         "numReadyObjects": one.ready_objects,
         "numCompletedObjects": one.completed_objects,
-        "createdAt": time(one.created_at),
-        "lastUpdatedAt": time(one.updated_at),
+        "createdAt": rfc3339(one.created_at),
+        "lastUpdatedAt": rfc3339(one.updated_at),
     }

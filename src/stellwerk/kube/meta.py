@@ -82,3 +82,8 @@ class Condition(Record, frozen=True, kw_only=True):
 def kubernetes_time(moment: datetime) -> datetime:
     """The moment as Kubernetes keeps it: UTC, whole seconds."""
     return moment.astimezone(UTC).replace(microsecond=0)
+
+
+def rfc3339(moment: datetime | None) -> str:
+    """The moment as Kubernetes writes it; empty where there is none."""
+    return kubernetes_time(moment).isoformat().replace("+00:00", "Z") if moment else ""

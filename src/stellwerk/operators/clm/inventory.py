@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import datetime
 from enum import Enum
 from typing import TypeVar
 
@@ -10,7 +10,7 @@ import msgspec
 
 from stellwerk.apply.rollout.inventory import Entry, Inventory, ManagedType, Phase, Status
 from stellwerk.apply.rollout.policy import AdoptionPolicy, DeletePolicy, ReconcilePolicy, UpdatePolicy
-from stellwerk.kube.meta import Record
+from stellwerk.kube.meta import Record, rfc3339
 from stellwerk.kube.model import JsonObject, JsonValue
 from stellwerk.kube.names import GroupVersionKind, ObjectKey
 
@@ -96,11 +96,7 @@ def _stored(entry: Entry) -> JsonObject:
         "digest": entry.digest,
         "phase": entry.phase.value,
         "status": entry.status.value,
-        "lastAppliedAt": _time(entry.last_applied_at),
+        "lastAppliedAt": rfc3339(entry.last_applied_at),
     }
     optional = ("namespace", "managedTypes", "phase", "status", "lastAppliedAt")
     return {key: value for key, value in stored.items() if value or key not in optional}
-
-
-def _time(moment: datetime | None) -> str:
-    return moment.astimezone(UTC).isoformat(timespec="seconds").replace("+00:00", "Z") if moment else ""

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from stellwerk.kube.meta import rfc3339
 from stellwerk.kube.model import Unstructured
 from stellwerk.kube.names import GroupVersionKind, ObjectKey, ObjectRef
-from stellwerk.operators.clm import release as releases
 from stellwerk.operators.clm.release import RECONCILER, Release
 from stellwerk.runtime.kinship import Fact
 
@@ -28,7 +28,7 @@ def origin(release: Release, obj: Unstructured) -> list[Fact]:
     facts = [
         ("Revision", str(release.revision)),
         ("State", release.state),
-        ("Applied", releases.text(entry.last_applied_at if entry else None)),
+        ("Applied", rfc3339(entry.last_applied_at if entry else None)),
         ("Phase", entry.phase.value if entry else "not in the inventory"),
     ]
     return [(label, text) for label, text in facts if text]

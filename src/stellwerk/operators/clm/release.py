@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
+from datetime import datetime
 from enum import StrEnum
 
 import yaml
@@ -18,6 +18,7 @@ from stellwerk.api.core import ConfigMap
 from stellwerk.apply.rollout.inventory import Inventory, Phase
 from stellwerk.apply.rollout.owner import Owner
 from stellwerk.kube import yaml as kube_yaml
+from stellwerk.kube.meta import rfc3339
 from stellwerk.kube.model import JsonObject
 from stellwerk.kube.names import ObjectKey
 from stellwerk.kube.yaml import UnreadableYaml
@@ -134,18 +135,13 @@ def written(release: Release) -> JsonObject:
         metadata |= {"resourceVersion": release.resource_version, "uid": release.uid}
     data: JsonObject = {
         "version": _VERSION,
-        "creationTimestamp": text(release.created_at),
-        "updateTimestamp": text(release.updated_at),
+        "creationTimestamp": rfc3339(release.created_at),
+        "updateTimestamp": rfc3339(release.updated_at),
         "revision": str(release.revision),
         "inventory": yaml.safe_dump(inventories.write(release.inventory), sort_keys=False),
         "state": release.state,
     }
     return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data}
-
-
-def text(moment: datetime | None) -> str:
-    """A time as RFC 3339."""
-    return moment.astimezone(UTC).isoformat(timespec="seconds").replace("+00:00", "Z") if moment else ""
 
 
 def _number(key: ObjectKey, word: str) -> int:

@@ -6,11 +6,10 @@ which the Component lies, so that an object in a target cluster is not taken for
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
-
 import msgspec
 
 from stellwerk.api.core import Namespace
+from stellwerk.kube.meta import rfc3339
 from stellwerk.kube.model import Unstructured
 from stellwerk.kube.names import GroupVersionKind, ObjectKey, ObjectRef
 from stellwerk.operators.component import sources
@@ -55,8 +54,8 @@ class ComponentKinship:
             ("Revision", status.last_applied_revision or status.last_attempted_revision),
             ("Digest", status.last_applied_digest or status.last_attempted_digest),
             ("Release", str(status.revision) if status.revision else ""),
-            ("Applied", _moment(item.last_applied_at if item else None)),
-            ("Ready since", _moment(status.last_applied_at)),
+            ("Applied", rfc3339(item.last_applied_at if item else None)),
+            ("Ready since", rfc3339(status.last_applied_at)),
             ("Phase", item.phase if item else "not in the inventory"),
         ]
         return [(label, text) for label, text in facts if text]
@@ -81,7 +80,3 @@ def _source(component: Component) -> str:
     if source.repository is not None:
         return source.repository.url
     return f"{source.kind.removeprefix('flux')[:1].upper()}{source.kind.removeprefix('flux')[1:]} {source.key}"
-
-
-def _moment(moment: datetime | None) -> str:
-    return moment.astimezone(UTC).isoformat(timespec="seconds").replace("+00:00", "Z") if moment else ""
