@@ -29,10 +29,11 @@ from stellwerk.kube.model import JsonObject, Unstructured, View, metadata_of, un
 from stellwerk.kube.names import GroupVersionKind, Resource
 from stellwerk.local.cluster import LocalCluster, named
 from stellwerk.local.components import Options
+from stellwerk.local.ports import free_port
 from stellwerk.operators.btp import api, rehearsal, rights
 from stellwerk.operators.btp.api import BtpOperator, State
 from stellwerk.testing.cluster import AuditLog
-from stellwerk.testing.operator_process import OperatorProcess, free_port
+from stellwerk.testing.operator_process import OperatorProcess
 
 BARE_ROUNDS = 3
 """A definition that goes within a second of its arrival fails the API server's clean-up, which then waits ever longer

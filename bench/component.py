@@ -29,10 +29,11 @@ from stellwerk.kube.model import JsonObject, encode_json, metadata_of, unstructu
 from stellwerk.kube.patch import MergePatch
 from stellwerk.local.cluster import LocalCluster, named
 from stellwerk.local.components import Options
+from stellwerk.local.ports import free_port
 from stellwerk.operators.component.api import DEFINITIONS, Component
 from stellwerk.testing.artifacts import ArtifactServer, Published
 from stellwerk.testing.cluster import AuditLog
-from stellwerk.testing.operator_process import OperatorProcess, free_port
+from stellwerk.testing.operator_process import OperatorProcess
 
 NAMESPACE = "bench"
 OBJECTS = 10

@@ -12,7 +12,6 @@ import contextlib
 import os
 import re
 import signal
-import socket
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
@@ -249,14 +248,6 @@ class OperatorProcess:
 
 class OperatorFailedEarly(Exception):
     """Ends the wait for readiness: there is nothing left to become ready."""
-
-
-def free_port() -> int:
-    """A port of loopback that nobody listens on at this moment."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 def _bare_environment() -> dict[str, str]:

@@ -20,6 +20,7 @@ from stellwerk.api.networking import NetworkPolicy
 from stellwerk.api.rbac import ClusterRole, ClusterRoleBinding, Role, RoleBinding
 from stellwerk.kube.model import JsonObject
 from stellwerk.local.cluster import LocalCluster
+from stellwerk.local.ports import free_port
 from stellwerk.operators.btp import rehearsal
 from stellwerk.operators.btp.api import BtpOperator
 from stellwerk.operators.btp.assembled import IMAGE_VARIABLE
@@ -27,7 +28,7 @@ from stellwerk.testing.faults import FaultProxy
 from stellwerk.testing.faults.upstream import Upstream
 from stellwerk.testing.masks import Masks
 from stellwerk.testing.nursery import Nursery
-from stellwerk.testing.operator_process import OperatorProcess, free_port
+from stellwerk.testing.operator_process import OperatorProcess
 from stellwerk.testing.recorder import Run, Selection, difference
 
 NAMESPACE = "kyma-system"

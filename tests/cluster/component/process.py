@@ -17,12 +17,13 @@ from stellwerk.kube.errors import NotFound
 from stellwerk.kube.model import JsonObject
 from stellwerk.kube.names import Resource
 from stellwerk.local.cluster import LocalCluster
+from stellwerk.local.ports import free_port
 from stellwerk.operators.component.api import OWNER_ID, Component
 from stellwerk.testing.faults import FaultProxy
 from stellwerk.testing.faults.upstream import Upstream
 from stellwerk.testing.masks import Masks
 from stellwerk.testing.nursery import Nursery
-from stellwerk.testing.operator_process import OperatorProcess, free_port
+from stellwerk.testing.operator_process import OperatorProcess
 from stellwerk.testing.recorder import Run, difference
 
 

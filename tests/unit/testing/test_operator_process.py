@@ -13,8 +13,9 @@ from pathlib import Path
 
 import pytest
 
+from stellwerk.local.ports import free_port
 from stellwerk.testing.eventually import eventually
-from stellwerk.testing.operator_process import OperatorFailed, OperatorProcess, free_port
+from stellwerk.testing.operator_process import OperatorFailed, OperatorProcess
 
 HEALTHY = """
 import http.server, os, signal, sys
