@@ -4,9 +4,14 @@
     owner       whose an object is, and how that is written on it            pure
     inventory   what the set consists of, and how far each object is         pure
     prepare     documents into wanted objects, everything checked            pure
+    order       which kinds go first within a wave                           pure
+    served      where the kinds are served, whatever version they once had   asks the server
     register    wanted against the inventory: who is new, who is to go       pure
     existing    what there is of the newcomers, whoever owns it              asks the server
-    waves       what to write next, and what is waited for                   pure
+    allowed     may cluster-wide objects be made at all                      asks the server
+    scene       all that decides about one stage                             values
+    stage       what can be done at once, and what is waited for             values
+    waves       what to write next                                           pure
     decide      what one object needs                                        pure
     settling    is it ready, when it may have been written a moment ago      pure
     departures  what to take away next                                       pure

@@ -16,12 +16,13 @@ from stellwerk.apply.desired import Address
 from stellwerk.apply.errors import ApplyError
 from stellwerk.apply.manifests import Document
 from stellwerk.apply.plan import Live
-from stellwerk.apply.rollout.inventory import Identity, Inventory
+from stellwerk.apply.rollout.inventory import Identity
 from stellwerk.apply.rollout.memory import Memory
 from stellwerk.apply.rollout.policy import MissingNamespacesPolicy, Policies, UpdatePolicy
 from stellwerk.apply.rollout.prepare import Wanted, prepared
 from stellwerk.apply.rollout.rollout import Progress, Rollout
 from stellwerk.apply.rollout.scene import Seen
+from stellwerk.apply.rollout.served import resources_of
 from stellwerk.apply.rollout.usage import Usage
 from stellwerk.apply.together import together
 from stellwerk.kube.client import Client
@@ -83,7 +84,7 @@ class Engine:
 
         async def pass_(current: Release) -> Progress:
             objects = wanted if all(one.is_served for one in wanted) else await self.wanted(current, documents)
-            resources = await self._resources(objects, current.inventory)
+            resources = await resources_of(objects, current.inventory, self.client.mapper)
             seen = await self._seen(current, resources)
             return await self._rollout(current).apply(objects, current.inventory, seen, resources)
 
@@ -103,7 +104,7 @@ class Engine:
             return
 
         async def pass_(current: Release) -> Progress:
-            resources = await self._resources((), current.inventory)
+            resources = await resources_of((), current.inventory, self.client.mapper)
             seen = await self._seen(current, resources)
             return await self._rollout(current).delete(current.inventory, seen, resources)
 
@@ -163,21 +164,6 @@ class Engine:
         )
 
     # ---- reading
-
-    async def _resources(self, wanted: Sequence[Wanted], inventory: Inventory) -> dict[Identity, Resource]:
-        """Where the kinds of all objects are served, whatever version their manifest once had."""
-        found = {one.identity: one.address.resource for one in wanted}
-        for entry in inventory:
-            if entry.identity in found:
-                continue
-            try:
-                found[entry.identity] = await self.client.mapper.resource(entry.gvk)
-            except NotServed:
-                try:
-                    found[entry.identity] = await self.client.mapper.preferred(entry.gvk.group, entry.gvk.kind)
-                except NotServed:
-                    continue  # nothing of a kind that is not served can be left
-        return found
 
     async def _seen(self, release: Release, resources: Mapping[Identity, Resource]) -> dict[Identity, Seen]:
         """The objects of the release as they are now: one list for each kind, by label."""

@@ -16,13 +16,14 @@ import msgspec
 from stellwerk.apply import kinds
 from stellwerk.apply.manifests import Document, Origin
 from stellwerk.apply.rollout import allowed
-from stellwerk.apply.rollout.inventory import Identity, Inventory
+from stellwerk.apply.rollout.inventory import Identity
 from stellwerk.apply.rollout.owner import Owner
 from stellwerk.apply.rollout.policy import Policies
 from stellwerk.apply.rollout.prepare import Wanted, prepared
 from stellwerk.apply.rollout.register import newcomers
 from stellwerk.apply.rollout.rollout import Memory, Progress, Rollout
 from stellwerk.apply.rollout.scene import Habits
+from stellwerk.apply.rollout.served import resources_of
 from stellwerk.apply.rollout.usage import Usage
 from stellwerk.kube.client import Client
 from stellwerk.kube.errors import NotServed
@@ -100,7 +101,7 @@ class Deployer:
             return Progress(known, must_be_saved=True)
         if target.acts_as:
             await allowed.check(target.client, new, target.acts_as)
-        resources = await self._resources(wanted, known, target.client)
+        resources = await resources_of(wanted, known, target.client.mapper)
         await target.owned.cover(await _watched(resources, target.client))
         rollout = self._rollout(component, owner, policies, target)
         seen = target.owned.of(owner.label_value)
@@ -118,7 +119,7 @@ class Deployer:
         """Take the objects away, as far as it goes now. Raises ApiError, Unwatchable."""
         known = inventory.read(component.status.inventory)
         owner = await self._owner(component)
-        resources = await self._resources((), known, target.client)
+        resources = await resources_of((), known, target.client.mapper)
         await target.owned.cover(await _watched(resources, target.client))
         rollout = self._rollout(component, owner, plan.policies(component.spec), target)
         progress = await rollout.delete(known, target.owned.of(owner.label_value), resources)
@@ -175,23 +176,6 @@ class Deployer:
                 self._prepared.popitem(last=False)
         self._prepared.move_to_end(identity)
         return known
-
-    async def _resources(
-        self, wanted: tuple[Wanted, ...], known: Inventory, client: Client
-    ) -> dict[Identity, Resource]:
-        """Where the kinds of all objects are served, whatever version their manifest once had."""
-        found = {one.identity: one.address.resource for one in wanted}
-        for entry in known:
-            if entry.identity in found:
-                continue
-            try:
-                found[entry.identity] = await client.mapper.resource(entry.gvk)
-            except NotServed:
-                try:
-                    found[entry.identity] = await client.mapper.preferred(entry.gvk.group, entry.gvk.kind)
-                except NotServed:
-                    continue  # nothing of a kind that is not served can be left
-        return found
 
     def _rollout(self, component: Component, owner: Owner, policies: Policies, target: Target) -> Rollout:
         return Rollout(
