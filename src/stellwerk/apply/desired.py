@@ -53,6 +53,11 @@ MAX_OBJECTS = 5_000
 _encode = msgspec.json.Encoder(order="deterministic").encode
 
 
+def holds_secrets(resource: Resource) -> bool:
+    """Whether objects of a resource have values that must not be shown or kept."""
+    return resource.kind == "Secret" and resource.group == ""
+
+
 @dataclass(frozen=True, slots=True)
 class Address:
     """One object of a cluster: the resource it is served under, and its key."""
@@ -68,7 +73,7 @@ class Address:
     @property
     def is_secret(self) -> bool:
         """Whether the object's values must not be shown or kept."""
-        return self.resource.kind == "Secret" and self.resource.group == ""
+        return holds_secrets(self.resource)
 
     def __str__(self) -> str:
         return str(self.ref)

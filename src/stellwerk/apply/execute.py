@@ -13,7 +13,6 @@ from collections.abc import Awaitable
 from contextlib import suppress
 from dataclasses import dataclass
 from enum import Enum
-from typing import TypeVar
 
 from stellwerk.apply import ownership
 from stellwerk.apply.desired import Address, Desired
@@ -34,14 +33,13 @@ from stellwerk.apply.plan import (
     Rules,
     Unchanged,
     confirm,
+    live_view,
 )
 from stellwerk.apply.together import CONCURRENCY, together
 from stellwerk.kube.client import Client
 from stellwerk.kube.errors import ApiError, Conflict
-from stellwerk.kube.model import HasMetadata, JsonObject, View, dig, metadata_of, unstructured
+from stellwerk.kube.model import METADATA_ONLY, dig, metadata_of
 from stellwerk.kube.patch import JsonPatch, replace
-
-T = TypeVar("T", bound=HasMetadata)
 
 
 class Done(Enum):
@@ -86,7 +84,6 @@ class Report:
 
 
 _TAKEOVER_TRIES = 5
-_METADATA_ONLY = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
 _WRITTEN = {Done.CREATED, Done.APPLIED, Done.RECLAIMED, Done.DELETED}
 
 
@@ -150,7 +147,7 @@ class _Writer:
     async def _apply(self, action: Create | Apply | Reclaim, done: Done) -> Outcome:
         desired = action.desired
         answer = await self._send(desired)
-        if any(entry.manager == ownership.BEFORE_FIRST_APPLY for entry in answer.metadata.managers):
+        if ownership.is_unrecorded(answer.metadata.managers):
             # Nobody was recorded as owner of anything, so the server could not tell what is to go. Now it can.
             await self._take_over(desired)
             answer = await self._send(desired)
@@ -159,14 +156,12 @@ class _Writer:
         return Outcome(desired.address, done, answer)
 
     async def _send(self, desired: Desired) -> Live:
-        """One forced apply. The answer about a Secret is asked for without its content, so that we hold none of it."""
-        if desired.address.is_secret:
-            return await self._forced(metadata_of(desired.resource), desired.body)
-        return await self._forced(unstructured(desired.resource), desired.body)
+        """One forced apply. The answer about a Secret is asked for without its content, so that we hold none of it.
 
-    async def _forced(self, target: View[T], body: JsonObject) -> T:
-        """Fields that the kind does not know are refused: server-side apply has no generous mode (fieldValidation)."""
-        return await self.client.apply(target, body, field_manager=self.rules.field_manager)
+        Fields that the kind does not know are refused: server-side apply has no generous mode (fieldValidation).
+        """
+        view = live_view(desired.resource)
+        return await self.client.apply(view, desired.body, field_manager=self.rules.field_manager)
 
     def _confirmed(self, action: Create | Apply | Reclaim, answer: Live, before: Confirmation | None) -> Confirmation:
         earlier = before.restored_at if before is not None else None
@@ -196,11 +191,9 @@ class _Writer:
         """
         resource, key = desired.resource, desired.key
         path = resource.path(key.namespace, key.name)
-        found = await self.client.document(path, accept=_METADATA_ONLY)
+        found = await self.client.document(path, accept=METADATA_ONLY)
         entries = dig(found, "metadata", "managedFields")
-        ours = ownership.reclaimed(
-            _mappings(entries), self.rules.field_manager, ownership.all_but(self.rules.tolerated)
-        )
+        ours = ownership.reclaimed(entries, self.rules.field_manager, ownership.all_but(self.rules.tolerated))
         version = dig(found, "metadata", "resourceVersion")
         patch = JsonPatch([replace("/metadata/managedFields", [*ours]), replace("/metadata/resourceVersion", version)])
         await self.client.patch(metadata_of(resource), key.name, key.namespace, patch, repeatable=False)
@@ -217,7 +210,3 @@ class _Writer:
         )
         self.ledger.pop(address, None)
         return Outcome(address, Done.DELETED)
-
-
-def _mappings(value: object) -> list[JsonObject]:
-    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []

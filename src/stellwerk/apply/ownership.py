@@ -59,16 +59,22 @@ def applied_by(managers: Iterable[FieldManager], ours: str) -> bool:
     return any(entry.manager == ours and entry.operation == "Apply" and not entry.subresource for entry in managers)
 
 
-def reclaimed(entries: Sequence[JsonObject], ours: str, claims: Claims | None = None) -> list[JsonObject]:
+def is_unrecorded(managers: Iterable[FieldManager]) -> bool:
+    """Whether the server does not know whose fields some of the object's are, so that no apply can take them away."""
+    return any(entry.manager == BEFORE_FIRST_APPLY for entry in managers)
+
+
+def reclaimed(entries: JsonValue | Sequence[JsonValue], ours: str, claims: Claims | None = None) -> list[JsonObject]:
     """managedFields with everything that we claim moved into our own apply entry; without `claims`, everything but
     what the control plane wrote.
 
     `entries` are as the server sent them, field lists included.
     """
+    listed = [entry for entry in entries if isinstance(entry, dict)] if isinstance(entries, list) else []
     claims = claims or all_but(CONTROL_PLANE)
     mine: JsonObject | None = None
     kept: list[JsonObject] = []
-    for entry in entries:
+    for entry in listed:
         who = FieldManager(
             manager=str(entry.get("manager") or ""),
             operation=str(entry.get("operation") or ""),

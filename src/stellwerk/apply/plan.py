@@ -22,12 +22,13 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
-from typing import TypeAlias
+from typing import TypeAlias, cast
 
 from stellwerk.apply import order, ownership
 from stellwerk.apply.compare import Comparison, Difference, compare
-from stellwerk.apply.desired import Address, Desired
-from stellwerk.kube.model import JsonValue, PartialObjectMetadata, Unstructured
+from stellwerk.apply.desired import Address, Desired, holds_secrets
+from stellwerk.kube.model import JsonValue, PartialObjectMetadata, Unstructured, View, metadata_of, unstructured
+from stellwerk.kube.names import Resource
 
 FIGHT_SECONDS = 10.0
 """How long an object that was just restored is left to whoever changed it again (R-110)."""
@@ -36,6 +37,12 @@ _SHOWN = 3
 
 Live: TypeAlias = Unstructured | PartialObjectMetadata
 """An object as a cache holds it. Of Secrets there is only the metadata."""
+
+
+def live_view(resource: Resource) -> View[Live]:
+    """The shape in which objects of a resource are read and held, so that no value of a Secret is."""
+    return cast("View[Live]", metadata_of(resource) if holds_secrets(resource) else unstructured(resource))
+
 
 Snapshot: TypeAlias = Mapping[Address, Live]
 """What the caches hold; an absent key is an object that does not exist, so the caches must have been filled."""

@@ -22,6 +22,7 @@ from stellwerk.kube.config import ClusterConfig
 from stellwerk.kube.discovery import ResourceMapper
 from stellwerk.kube.errors import Gone, NotFound, NotServed, Undecodable
 from stellwerk.kube.model import (
+    METADATA_ONLY,
     UNREADABLE,
     HasMetadata,
     JsonObject,
@@ -50,7 +51,7 @@ _APPLY = "application/apply-patch+yaml"
 _JSON = "application/json"
 _CONTENT_TYPE = "Content-Type"
 _JSON_BODY: Headers = ((_CONTENT_TYPE, _JSON),)
-_ACCEPT_METADATA: Headers = (("Accept", "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"),)
+_ACCEPT_METADATA: Headers = (("Accept", METADATA_ONLY),)
 _ACCEPT_METADATA_LIST: Headers = (("Accept", "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"),)
 
 

@@ -168,6 +168,10 @@ def unstructured(resource: Resource) -> View[Unstructured]:
     return View(resource, Unstructured)
 
 
+METADATA_ONLY = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
+"""What a caller accepts who wants an object without its content."""
+
+
 def metadata_of(kind: type[Kind] | Resource) -> View[PartialObjectMetadata]:
     """A view of which the server sends only the metadata: for kinds of which existence and labels matter."""
     return View(kind if isinstance(kind, Resource) else kind.resource, PartialObjectMetadata)

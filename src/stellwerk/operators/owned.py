@@ -15,15 +15,15 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple, TypeVar
 
-from stellwerk.api.core import Namespace, Secret
+from stellwerk.api.core import Namespace
 from stellwerk.apply.desired import Address
-from stellwerk.apply.plan import Live
+from stellwerk.apply.plan import Live, live_view
 from stellwerk.apply.rollout.actions import Remove
 from stellwerk.apply.rollout.carry import Carried
 from stellwerk.apply.rollout.inventory import Identity
 from stellwerk.apply.rollout.owner import mark
 from stellwerk.apply.rollout.scene import Seen
-from stellwerk.kube.model import HasMetadata, PartialObjectMetadata, View, metadata_of, unstructured
+from stellwerk.kube.model import HasMetadata, PartialObjectMetadata, metadata_of
 from stellwerk.kube.names import ObjectKey, Resource
 from stellwerk.runtime.clusters import Cluster
 from stellwerk.runtime.informer import Delta, Informer
@@ -61,7 +61,7 @@ class OwnedObjects:
     cluster: Cluster
     prefix: str
     wake: Callable[[str], None]
-    _watches: dict[Place, Informer[HasMetadata]] = field(default_factory=dict)
+    _watches: dict[Place, Informer[Live]] = field(default_factory=dict)
     _narrow: set[Resource] = field(default_factory=set)
     """Resources that we may only watch by namespace."""
     _namespaces: Informer[PartialObjectMetadata] | None = None
@@ -81,14 +81,13 @@ class OwnedObjects:
         for place, informer in self._watches.items():
             for obj in informer.store.by(_OWNER, label_value):
                 address = Address(place.resource, obj.key)
-                found[Identity.of(address.ref)] = Seen(address, _live(obj))
+                found[Identity.of(address.ref)] = Seen(address, obj)
         return found
 
     def find(self, address: Address) -> Live | None:
         """An object of any owner. Meaningful for the places that are covered."""
         informer = self._watch_of(address)
-        found = informer.store.get(address.key) if informer is not None else None
-        return _live(found) if found is not None else None
+        return informer.store.get(address.key) if informer is not None else None
 
     def expect(self, carried: Iterable[Carried]) -> None:
         """What was written must be seen before the next pass on its set."""
@@ -130,10 +129,12 @@ class OwnedObjects:
         if informer.parked is not None:
             raise Unwatchable(place.resource, informer.parked.why)
 
-    async def _opened(self, place: Place) -> Informer[HasMetadata]:
+    async def _opened(self, place: Place) -> Informer[Live]:
         informer = self._watches.get(place)
         if informer is None:
-            informer = self.cluster.informer(_view(place.resource), namespace=place.namespace, labels=mark(self.prefix))
+            informer = self.cluster.informer(
+                live_view(place.resource), namespace=place.namespace, labels=mark(self.prefix)
+            )
             informer.store.add_index(_OWNER, self._owners)
             informer.on_change(self._on_change)
             self._watches[place] = informer
@@ -142,11 +143,11 @@ class OwnedObjects:
         await _settled(informer)
         return informer
 
-    def _watch_of(self, address: Address) -> Informer[HasMetadata] | None:
+    def _watch_of(self, address: Address) -> Informer[Live] | None:
         wide = self._watches.get(Place(address.resource, ""))
         return wide or self._watches.get(Place(address.resource, address.key.namespace))
 
-    def _on_change(self, delta: Delta[HasMetadata]) -> None:
+    def _on_change(self, delta: Delta[Live]) -> None:
         sides = [side for side in (delta.old, delta.new) if side is not None]
         concerned = dict.fromkeys(owner for side in sides for owner in self._owners(side))
         if self._is_echo(delta):  # news only to somebody from whom the object was taken
@@ -155,7 +156,7 @@ class OwnedObjects:
         for label_value in concerned:
             self.wake(label_value)
 
-    def _is_echo(self, delta: Delta[HasMetadata]) -> bool:
+    def _is_echo(self, delta: Delta[Live]) -> bool:
         """Whether a change is the one that a pass made and knows of."""
         uid = delta.latest.metadata.uid
         if delta.new is None:
@@ -171,7 +172,7 @@ class OwnedObjects:
             del self._own_versions[uid]
         return shown == version
 
-    def _owners(self, obj: HasMetadata) -> Iterable[str]:
+    def _owners(self, obj: Live) -> Iterable[str]:
         owner = obj.metadata.labels.get(mark(self.prefix))
         return (owner,) if owner else ()
 
@@ -190,16 +191,7 @@ async def _settled(informer: Informer[T]) -> None:
         raise NoAnswer(informer.view.resource, "the API server does not say what there is") from None
 
 
-def _view(resource: Resource) -> View[HasMetadata]:
-    view: View[HasMetadata] = metadata_of(resource) if resource == Secret.resource else unstructured(resource)  # type: ignore[assignment]
-    return view
-
-
-def _live(obj: HasMetadata) -> Live:
-    return obj  # type: ignore[return-value]  # _view has seen to it
-
-
-def _is_forbidden(informer: Informer[HasMetadata]) -> bool:
+def _is_forbidden(informer: Informer[Live]) -> bool:
     return informer.parked is not None and informer.parked.is_forbidden
 
 

@@ -14,13 +14,12 @@ from __future__ import annotations
 from collections.abc import Awaitable
 from dataclasses import dataclass
 from dataclasses import replace as replaced
-from typing import cast
 
 from stellwerk.apply import edit, ownership
 from stellwerk.apply.desired import Address, Desired
 from stellwerk.apply.errors import Failure, Obstacle
 from stellwerk.apply.failures import failure_of
-from stellwerk.apply.plan import Confirmation, Live, confirm
+from stellwerk.apply.plan import Confirmation, Live, confirm, live_view
 from stellwerk.apply.rollout.actions import Action, Create, LookUp, Release, Remove, Update
 from stellwerk.apply.rollout.policy import UpdatePolicy
 from stellwerk.apply.rollout.prepare import is_definition
@@ -35,12 +34,11 @@ from stellwerk.kube.errors import (
     StatusError,
     Unreachable,
 )
-from stellwerk.kube.model import JsonObject, JsonValue, View, dig, metadata_of, unstructured
+from stellwerk.kube.model import METADATA_ONLY, JsonObject, JsonValue, dig, metadata_of
 from stellwerk.kube.patch import JsonPatch, MergePatch, replace, test
 
 _IMPOSSIBLE_VERSION = "1"
 """No object has it, so an apply that carries it creates and never changes."""
-_METADATA_ONLY = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +110,7 @@ class Carrier:
             stamped = edit.with_value(body, _IMPOSSIBLE_VERSION, "metadata", "resourceVersion")
             answer = await self._apply(action.desired, stamped, force=False)
         else:
-            view = _view(action.address)
+            view = live_view(action.address.resource)
             answer = await self.client.create(view, body, field_manager=self.field_manager)
         return self._written(action, answer)
 
@@ -128,7 +126,7 @@ class Carrier:
     async def _override(self, action: Update) -> Live:
         version = await self._take_over(action) if action.takes_over else action.resource_version
         answer = await self._force(action, version)
-        if action.update is UpdatePolicy.SSA_OVERRIDE and _has_unclaimed(answer):
+        if action.update is UpdatePolicy.SSA_OVERRIDE and ownership.is_unrecorded(answer.metadata.managers):
             # Nobody was recorded as owner of anything, so the server could not tell what is to go. Now it can.
             found = answer.metadata.resource_version
             answer = await self._force(action, await self._take_over(replaced(action, resource_version=found)))
@@ -148,12 +146,12 @@ class Carrier:
         seen: JsonObject = {"uid": action.uid, "resourceVersion": action.resource_version}
         key = action.address.key
         patch = MergePatch({"metadata": {**seen, **marks}})
-        view = _view(action.address)
+        view = live_view(action.address.resource)
         return await self.client.patch(view, key.name, key.namespace, patch, field_manager=self.field_manager)
 
     async def _apply(self, desired: Desired, body: JsonObject, *, force: bool) -> Live:
         """The answer about a Secret is asked for without its content, so that we hold none of it."""
-        view = _view(desired.address)
+        view = live_view(desired.resource)
         return await self.client.apply(view, body, force=force, field_manager=self.field_manager)
 
     async def _replace(self, action: Update) -> Live:
@@ -163,7 +161,7 @@ class Carrier:
         body = edit.with_value(action.desired.body, action.resource_version, "metadata", "resourceVersion")
         if finalizers:
             body = edit.with_value(body, finalizers, "metadata", "finalizers")
-        return await self.client.update(_view(action.address), body, field_manager=self.field_manager)
+        return await self.client.update(live_view(action.address.resource), body, field_manager=self.field_manager)
 
     async def _take_over(self, action: Update) -> str:
         """Fold the fields that we claim into our own entry. Returns the resourceVersion after that.
@@ -172,11 +170,11 @@ class Carrier:
         """
         resource, key = action.address.resource, action.address.key
         path = resource.path(key.namespace, key.name)
-        found = await self.client.document(path, accept=_METADATA_ONLY)
+        found = await self.client.document(path, accept=METADATA_ONLY)
         if dig(found, "metadata", "resourceVersion") != action.resource_version:
             raise _NotAsSeen
         claims = action.update.claims(self.field_manager, self.reclaims)
-        entries = _mappings(dig(found, "metadata", "managedFields"))
+        entries = dig(found, "metadata", "managedFields")
         patch = JsonPatch(
             [
                 test("/metadata/uid", action.uid),
@@ -239,7 +237,7 @@ class Carrier:
             return False  # some webhook refuses rehearsals; then the reading has to do
 
     async def _read(self, address: Address) -> Live | None:
-        return await self.client.find(_view(address), address.key.name, address.key.namespace)
+        return await self.client.find(live_view(address.resource), address.key.name, address.key.namespace)
 
     def _written(self, action: Create | Update, answer: Live) -> Carried:
         restored_at = self.clock if action.restores else None
@@ -256,11 +254,6 @@ class _OutdatedView(Exception):
 
     def __init__(self) -> None:
         super().__init__("the API server shows an outdated view of the cluster")
-
-
-def _view(address: Address) -> View[Live]:
-    """The shape in which an object is held: of Secrets there is only the metadata."""
-    return cast("View[Live]", metadata_of(address.resource) if address.is_secret else unstructured(address.resource))
 
 
 def _is_elsewhere(address: Address, error: ApiError) -> bool:
@@ -280,13 +273,5 @@ def _is_about_identity(error: StatusError) -> bool:
     )
 
 
-def _has_unclaimed(answer: Live) -> bool:
-    return any(entry.manager == ownership.BEFORE_FIRST_APPLY for entry in answer.metadata.managers)
-
-
 def _beginning_with(prefix: str, values: JsonValue) -> JsonObject:
     return {key: value for key, value in values.items() if key.startswith(prefix)} if isinstance(values, dict) else {}
-
-
-def _mappings(value: object) -> list[JsonObject]:
-    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []

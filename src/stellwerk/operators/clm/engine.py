@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from stellwerk.api.core import Namespace, Secret
+from stellwerk.api.core import Namespace
 from stellwerk.apply import kinds
 from stellwerk.apply.desired import Address
 from stellwerk.apply.errors import ApplyError
 from stellwerk.apply.manifests import Document
-from stellwerk.apply.plan import Live
+from stellwerk.apply.plan import live_view
 from stellwerk.apply.rollout.inventory import Identity
 from stellwerk.apply.rollout.memory import Memory
 from stellwerk.apply.rollout.policy import MissingNamespacesPolicy, Policies, UpdatePolicy
@@ -27,7 +27,7 @@ from stellwerk.apply.rollout.usage import Usage
 from stellwerk.apply.together import together
 from stellwerk.kube.client import Client
 from stellwerk.kube.errors import AlreadyExists, NotFound, NotServed
-from stellwerk.kube.model import HasMetadata, JsonObject, View, metadata_of, unstructured
+from stellwerk.kube.model import JsonObject, metadata_of
 from stellwerk.kube.names import ObjectKey, Resource
 from stellwerk.operators.clm.errors import InUse, Leaving, NoSuchRelease, TooLate, WorkedOn
 from stellwerk.operators.clm.patience import Patience
@@ -174,11 +174,11 @@ class Engine:
     async def _listed(self, release: Release, resource: Resource, namespace: str) -> dict[Identity, Seen]:
         selector = f"{release.owner.mark}={release.owner.label_value}"
         try:
-            listing = await self.client.list(_view(resource), namespace, labels=selector)
+            listing = await self.client.list(live_view(resource), namespace, labels=selector)
         except (NotServed, NotFound):
             return {}  # a kind that a definition of this very release will bring
         addresses = [(Address(resource, obj.key), obj) for obj in listing.items]
-        return {Identity.of(address.ref): Seen(address, _live(obj)) for address, obj in addresses}
+        return {Identity.of(address.ref): Seen(address, obj) for address, obj in addresses}
 
     async def _create_namespace(self, name: str) -> None:
         body: JsonObject = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
@@ -220,13 +220,3 @@ class _Run:
             return
         saved = self.release.now(state, self.engine.clock.now(), progress.inventory)
         self.release = await self.engine.store.save(saved)
-
-
-def _view(resource: Resource) -> View[HasMetadata]:
-    """Of Secrets only the metadata is read."""
-    view: View[HasMetadata] = metadata_of(resource) if resource == Secret.resource else unstructured(resource)  # type: ignore[assignment]
-    return view
-
-
-def _live(obj: HasMetadata) -> Live:
-    return obj  # type: ignore[return-value]  # _view has seen to it
