@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+
+from tests.cluster import diary
+from tests.cluster.diary import Shown
 
 from stellwerk.api.btp import ServiceBinding, ServiceInstance
 from stellwerk.api.core import Pod
@@ -19,70 +22,32 @@ MODULE = "btpoperator"
 PATIENCE_SECONDS = 12.0
 
 
-@dataclass(frozen=True, slots=True)
-class Shown:
-    """What a BtpOperator shows: its state, and the reason and message of its one condition."""
+@dataclass
+class Diary(diary.Diary[BtpOperator]):
+    """What BtpOperators have shown, wherever they are."""
 
-    state: str
-    reason: str
-    message: str
-
-    def __str__(self) -> str:
-        return f"{self.state}/{self.reason}: {self.message}"
-
-
-class Diary:
-    """Every state that a BtpOperator has shown, in order, as a watch saw them."""
-
-    def __init__(self, client: Client) -> None:
-        self._client = client
-        self._pages: dict[ObjectKey, list[Shown]] = {}
-        self._present: set[ObjectKey] = set()
-        self._turned = asyncio.Condition()
-
-    async def run(self) -> None:
-        """Write the diary until cancelled."""
-        async for change in Watcher(self._client, BtpOperator, clock=SystemClock()).changes():
-            match change:
-                case Synced(objects=objects):
-                    for operator in objects:
-                        self._write(operator)
-                case Changed(obj=operator):
-                    self._write(operator)
-                case Removed(obj=operator):
-                    self._present.discard(operator.key)
-                case _:
-                    continue
-            async with self._turned:
-                self._turned.notify_all()
+    kind: type[BtpOperator] = BtpOperator
+    pages: dict[ObjectKey, list[Shown]] = field(default_factory=dict)
+    present: set[ObjectKey] = field(default_factory=set)
 
     def of(self, name: str = MODULE, namespace: str = "kyma-system") -> list[Shown]:
         """All that this CR has shown so far."""
-        return self._pages.get(ObjectKey(namespace, name), [])
+        return self.pages.get(ObjectKey(namespace, name), [])
 
     def has(self, name: str = MODULE, namespace: str = "kyma-system") -> bool:
         """Whether the CR exists."""
-        return ObjectKey(namespace, name) in self._present
+        return ObjectKey(namespace, name) in self.present
 
-    async def until(self, holds: Callable[[], bool], what: Callable[[], str], within: float = PATIENCE_SECONDS) -> None:
-        """Wait until the diary satisfies a condition; fails with what it says instead."""
-        try:
-            async with asyncio.timeout(within), self._turned:
-                await self._turned.wait_for(holds)
-        except TimeoutError:
-            raise AssertionError(what()) from None
-
-    def _write(self, operator: BtpOperator) -> None:
-        self._present.add(operator.key)
-        if operator.status is None:
+    def write(self, obj: BtpOperator) -> None:
+        self.present.add(obj.key)
+        if obj.status is None:
             return
-        condition = operator.status.conditions[0] if operator.status.conditions else None
-        shown = Shown(
-            operator.status.state, condition.reason if condition else "", condition.message if condition else ""
-        )
-        page = self._pages.setdefault(operator.key, [])
-        if not page or page[-1] != shown:
-            page.append(shown)
+        condition = obj.status.conditions[0] if obj.status.conditions else None
+        reason, message = (condition.reason, condition.message) if condition else ("", "")
+        diary.turn(self.pages.setdefault(obj.key, []), Shown(obj.status.state, reason, message))
+
+    def end(self, obj: BtpOperator) -> None:
+        self.present.discard(obj.key)
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,6 +103,7 @@ class Then:
         await self.diary.until(
             holds,
             lambda: f"{namespace}/{name} should have shown {states}; it showed {self.diary.of(name, namespace)}",
+            PATIENCE_SECONDS,
         )
 
     async def is_gone(

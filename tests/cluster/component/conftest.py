@@ -67,7 +67,7 @@ async def given(admin: Client, artifacts: ArtifactServer, home: str) -> AsyncIte
 @pytest.fixture
 async def then(admin: Client, home: str) -> AsyncIterator[Then]:
     """Waits for what must become true."""
-    diary = Diary(admin, home)
+    diary = Diary(admin, namespace=home)
     async with asyncio.TaskGroup() as tasks:
         writing = tasks.create_task(diary.run(), name="diary")
         yield Then(admin, diary, home)

@@ -2,82 +2,44 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from http import HTTPStatus
+
+from tests.cluster import diary
+from tests.cluster.diary import Shown
 
 from stellwerk.api.core import ConfigMap
 from stellwerk.api.events import Event
 from stellwerk.kube.client import Client
 from stellwerk.kube.model import Kind, Unstructured, View, metadata_of
 from stellwerk.kube.names import ObjectKey
-from stellwerk.kube.watch import Changed, Removed, Synced, Watcher
 from stellwerk.operators.component.api import Component
 from stellwerk.runtime import conditions
-from stellwerk.runtime.clock import SystemClock
 from stellwerk.testing.cluster import AuditLog
 from stellwerk.testing.eventually import eventually
 
 PATIENCE_SECONDS = 15.0
 
 
-@dataclass(frozen=True, slots=True)
-class Shown:
-    """What a Component shows: its state, and the reason and message of its condition Ready."""
-
-    state: str
-    reason: str
-    message: str
-
-    def __str__(self) -> str:
-        return f"{self.state}/{self.reason}: {self.message}"
-
-
 @dataclass
-class Diary:
-    """Every state that each Component of a namespace has shown, in order, as a watch saw them."""
+class Diary(diary.Diary[Component]):
+    """What the Components of a namespace have shown, by name."""
 
-    client: Client
-    namespace: str
+    kind: type[Component] = Component
     pages: dict[str, list[Shown]] = field(default_factory=dict)
     latest: dict[str, Component] = field(default_factory=dict)
-    turned: asyncio.Condition = field(default_factory=asyncio.Condition)
 
-    async def run(self) -> None:
-        """Write the diary until cancelled."""
-        async for change in Watcher(self.client, Component, self.namespace, clock=SystemClock()).changes():
-            match change:
-                case Synced(objects=objects):
-                    for component in objects:
-                        self._write(component)
-                case Changed(obj=component):
-                    self._write(component)
-                case Removed(obj=component):
-                    self.latest.pop(component.metadata.name, None)
-                case _:
-                    continue
-            async with self.turned:
-                self.turned.notify_all()
+    def write(self, obj: Component) -> None:
+        name = obj.metadata.name
+        self.latest[name] = obj
+        ready = conditions.find(obj.status.conditions, "Ready")
+        if obj.status.state is not None and ready is not None:
+            shown = Shown(obj.status.state, ready.reason, ready.message)
+            diary.turn(self.pages.setdefault(name, []), shown)
 
-    async def until(self, holds: Callable[[], bool], what: Callable[[], str], within: float) -> None:
-        """Wait until the diary satisfies a condition; fails with what it says instead."""
-        try:
-            async with asyncio.timeout(within), self.turned:
-                await self.turned.wait_for(holds)
-        except TimeoutError:
-            raise AssertionError(what()) from None
-
-    def _write(self, component: Component) -> None:
-        name = component.metadata.name
-        self.latest[name] = component
-        ready = conditions.find(component.status.conditions, "Ready")
-        if component.status.state is None or ready is None:
-            return
-        shown = Shown(component.status.state, ready.reason, ready.message)
-        page = self.pages.setdefault(name, [])
-        if not page or page[-1] != shown:
-            page.append(shown)
+    def end(self, obj: Component) -> None:
+        self.latest.pop(obj.metadata.name, None)
 
 
 @dataclass(frozen=True, slots=True)
