@@ -109,12 +109,6 @@ class OwnedObjects:
         cache = self._namespace_cache()
         return ObjectKey("", name) in cache.store if cache.has_synced else None
 
-    def wake_parked(self, group_resource: str) -> None:
-        """A kind may be served now: try again at once."""
-        for place, informer in self._watches.items():
-            if place.resource.group_resource == group_resource and informer.parked is not None:
-                informer.wake()
-
     # Watches
 
     async def _cover(self, place: Place) -> None:

@@ -35,8 +35,6 @@ _OVERHEAD = 256
 _LARGE = 2**20
 _json = msgspec.json.Encoder(order="sorted")
 
-LOOKUP = "lookup"
-
 
 class Context:
     """The parts of a request that a rendering may have looked at, or not. Digests are made when asked for."""

@@ -172,11 +172,6 @@ def chain_holds(leaf: bytes, authority: bytes, now: datetime | None = None) -> b
         return False
 
 
-def is_pem(data: bytes) -> bool:
-    """Whether the bytes begin with a readable certificate in PEM."""
-    return _read(data) is not None
-
-
 def split(bundle: bytes) -> list[bytes]:
     """Every readable certificate of a bundle, in order, each as PEM of its own."""
     end = b"-----END CERTIFICATE-----"

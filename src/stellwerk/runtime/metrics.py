@@ -105,10 +105,6 @@ class Metrics:
         """A cache exists; `age_seconds` tells how long ago its watch last heard from the API server."""
         self._readings.caches[kind] = age_seconds
 
-    def forget_cache(self, kind: str) -> None:
-        """A cache is gone, and its series with it."""
-        self._readings.caches.pop(kind, None)
-
     # Other rooms
 
     def requested(self, method: str, host: str, code: int) -> None:

@@ -13,7 +13,6 @@ import secrets
 import shutil
 import sys
 import tempfile
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -179,10 +178,6 @@ class AuditLog:
             )
 
         return len(self.entries(matches))
-
-    def totals(self, *, user: str | None = None) -> Mapping[tuple[str, str], int]:
-        """Requests by verb and resource since the mark."""
-        return Counter((entry.verb, entry.resource) for entry in self.entries() if user in (None, entry.user))
 
     def _settle(self) -> None:
         """Wait until the log has what was answered before: a request of ours is in it, so the older ones are."""

@@ -7,7 +7,7 @@ from tests.cluster.component.running import Running
 from tests.cluster.component.then import Then
 
 from stellwerk.api.core import ConfigMap
-from stellwerk.operators.component import digests
+from stellwerk.apply.rollout.owner import hash_of
 from stellwerk.operators.component.api import DIGEST_ANNOTATION, OWNER_ID
 
 
@@ -25,7 +25,7 @@ async def test_a_new_component_goes_from_first_seen_to_ready_with_marked_objects
     ]
     for name in ("one", "two"):
         metadata = (await then.config(name)).metadata
-        assert metadata.labels[OWNER_ID] == digests.owner_label(metadata.annotations[OWNER_ID])
+        assert metadata.labels[OWNER_ID] == hash_of(metadata.annotations[OWNER_ID])
         assert metadata.annotations[OWNER_ID].endswith(f"/{then.namespace}/comp")
         assert metadata.annotations[DIGEST_ANNOTATION]
 

@@ -17,6 +17,7 @@ from tests.cluster.component.then import Then
 
 from stellwerk.api.apps import Deployment, ReplicaSet
 from stellwerk.api.core import ConfigMap, Namespace, Pod
+from stellwerk.apply.rollout.owner import hash_of
 from stellwerk.kube.client import Client
 from stellwerk.kube.model import JsonObject, metadata_of, unstructured
 from stellwerk.kube.patch import MergePatch
@@ -66,7 +67,7 @@ async def left_by_the_original(client: Client, given: Given, artifact: Published
     for body, view in ((CONFIG, unstructured(ConfigMap.resource)), (WEB, unstructured(Deployment.resource))):
         name = str(body["metadata"]["name"])  # type: ignore[index, call-overload]  # ours
         marks: JsonObject = {
-            "labels": {OWNER_ID: digests.owner_label(owner)},
+            "labels": {OWNER_ID: hash_of(owner)},
             "annotations": {OWNER_ID: owner, DIGEST_ANNOTATION: digest(name)},
         }
         metadata: JsonObject = {"name": name, "namespace": given.namespace, **marks}

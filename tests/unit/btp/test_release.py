@@ -28,17 +28,6 @@ def test_the_shipped_module_is_complete() -> None:
     assert shipped.version == "v0.11.10"
 
 
-def test_kinds_to_remove_include_those_of_former_releases(places: Places) -> None:
-    (places.resources / "delete" / "to-delete.yml").write_text(
-        "apiVersion: batch/v1\nkind: Job\nmetadata: {name: old, namespace: kyma-system}\n"
-    )
-
-    found = release.load(places)
-
-    assert "Job" not in {gvk.kind for gvk in found.kinds}
-    assert "Job" in {gvk.kind for gvk in found.kinds_to_remove}
-
-
 def test_absolute_paths_are_taken_as_they_are(tmp_path: Path) -> None:
     settings = Settings(resources_path=str(tmp_path), chart_path="chart")
 

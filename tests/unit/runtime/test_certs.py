@@ -195,7 +195,6 @@ def test_a_key_is_not_shown() -> None:
     ],
 )
 def test_what_is_no_certificate_is_a_fact_and_not_an_exception(data: bytes) -> None:
-    assert not certs.is_pem(data)
     assert certs.facts(Pair(data, AUTHORITY.key)) == certs.Facts()
 
 

@@ -111,10 +111,7 @@ def test_the_series_of_a_cluster_that_is_gone_vanish() -> None:
     metrics = Metrics()
     metrics.requested("GET", "gone:443", 200)
     metrics.requested("GET", "here:443", 200)
-    metrics.cache("Secret", lambda: 1.0)
     metrics.forget_host("gone:443")
-    metrics.forget_cache("Secret")
     text = metrics.exposition().decode()
     assert "gone:443" not in text
     assert 'host="here:443"' in text
-    assert 'kind="Secret"' not in text

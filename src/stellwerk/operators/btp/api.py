@@ -87,12 +87,9 @@ CLUSTER_ID_SECRET_NAME = "sap-btp-operator-clusterid"  # noqa: S105  # a name
 OPERAND_DEPLOYMENT_NAME = "sap-btp-operator-controller-manager"
 OPERAND_CONTAINER = "manager"
 WEBHOOK_SERVICE_NAME = "sap-btp-operator-webhook-service"
-MUTATING_WEBHOOKS_NAME = "sap-btp-operator-mutating-webhook-configuration"
-VALIDATING_WEBHOOKS_NAME = "sap-btp-operator-validating-webhook-configuration"
 CA_SECRET_NAME = "ca-server-cert"  # noqa: S105  # a name
 WEBHOOK_SECRET_NAME = "webhook-server-cert"  # noqa: S105  # a name
 SERVICES_GROUP = "services.cloud.sap.com"
-OPERAND_FINALIZER = f"{SERVICES_GROUP}/sap-btp-finalizer"
 LIMITED_CACHE_LABEL = f"{SERVICES_GROUP}/managed-by-sap-btp-operator"
 """What makes an object visible to an operand that runs with a limited cache."""
 

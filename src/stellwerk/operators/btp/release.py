@@ -50,11 +50,6 @@ class Release:
         """Every kind that this release applies, each once."""
         return kinds_of((*self.documents, *self.network_policies))
 
-    @property
-    def kinds_to_remove(self) -> tuple[GroupVersionKind, ...]:
-        """Every kind of which objects may have to be removed with the module."""
-        return tuple(dict.fromkeys((*self.kinds, *kinds_of(self.outdated))))
-
 
 @dataclass(frozen=True, slots=True)
 class Places:

@@ -24,11 +24,6 @@ from stellwerk.runtime import reading
 V = TypeVar("V")
 
 
-PROBE_IMAGE_VARIABLE = "PROBE_IMAGE"
-PROBE_TOKEN_URL_VARIABLE = "PROBE_TOKENURL_OVERRIDE"  # noqa: S105  # a name
-PROBE_FORCE_HASH_VARIABLE = "PROBE_FORCE_HASH"
-
-
 class CrSelection(StrEnum):
     """Which BtpOperator represents the module."""
 

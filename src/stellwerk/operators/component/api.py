@@ -50,9 +50,6 @@ STATUS_HINT_ANNOTATION = f"{RECONCILER}/status-hint"
 DISABLE_SUBSTITUTION_ANNOTATION = f"{RECONCILER}/disableSubstitution"
 """In camel case: the one key that is not spelled with dashes."""
 
-IGNORED_LABEL = f"{RECONCILER}/ignored"
-"""On the operator's own Deployment; for people."""
-
 # ---- on the Component
 
 DISABLE_EVENTS_ANNOTATION = f"{RECONCILER}/disable-events"

@@ -15,15 +15,11 @@ from collections.abc import Mapping
 
 import msgspec
 
-from stellwerk.apply.rollout import owner
 from stellwerk.kube.meta import ObjectMeta
 from stellwerk.kube.model import JsonValue
 from stellwerk.kube.names import ObjectKey
 from stellwerk.operators.component.api import BlueprintSpec, Component
 from stellwerk.operators.component.api_status import Artifact
-
-NOT_LOADED = ""
-"""The digest of a reference whose target was not looked at or is not there."""
 
 _encode = msgspec.json.Encoder(order="deterministic").encode
 _ESCAPED = (
@@ -106,8 +102,3 @@ def owner_id(cluster_uid: str, key: ObjectKey) -> str:
     """Who owns the objects of a Component, in clear. `cluster_uid`: the uid of the kube-system namespace of the
     operator's own cluster, wherever the objects go."""
     return f"{cluster_uid}/{key.namespace}/{key.name}"
-
-
-def owner_label(owner_id: str) -> str:
-    """The owner's id as the value of a label."""
-    return owner.hash_of(owner_id)

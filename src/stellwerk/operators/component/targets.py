@@ -123,11 +123,6 @@ class Targets:
         async with background() as self._tasks:
             await asyncio.Event().wait()
 
-    @property
-    def local_client(self) -> Client:
-        """The operator's own client."""
-        return self._home.client
-
     def of(self, component: Component, kube_config: NamedText | None) -> Target:
         """Where the objects of a Component go. Raises InvalidKubeConfig."""
         if kube_config is None:
