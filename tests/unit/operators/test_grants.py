@@ -1,0 +1,33 @@
+"""The rights of an operator are told once, and its roles, bindings and rare occasions follow from that."""
+
+from __future__ import annotations
+
+from stellwerk.kube.model import dig
+from stellwerk.operators import grants
+from stellwerk.operators.grants import Account, grant
+
+LEASES = grant("coordination.k8s.io", "leases leases/status", "get patch", patch="it is renewed")
+
+
+def test_an_occasion_is_known_for_each_resource_of_a_grant() -> None:
+    assert grants.occasions([LEASES, grant("", "pods", "list")]) == {
+        ("coordination.k8s.io", "leases", "patch"): "it is renewed",
+        ("coordination.k8s.io", "leases/status", "patch"): "it is renewed",
+    }
+
+
+def test_an_account_is_given_a_role_everywhere_or_in_its_own_namespace() -> None:
+    account = Account("me", "home")
+    everywhere = account.is_given_everywhere("reader", binding="mine")
+    at_home = account.is_given_at_home("reader", binding="mine")
+    assert (everywhere["kind"], dig(everywhere, "roleRef", "kind")) == ("ClusterRoleBinding", "ClusterRole")
+    assert (at_home["kind"], dig(at_home, "roleRef", "kind")) == ("RoleBinding", "Role")
+    assert dig(at_home, "metadata", "namespace") == "home"
+    assert everywhere["subjects"] == [{"kind": "ServiceAccount", "name": "me", "namespace": "home"}]
+    assert at_home["subjects"] == everywhere["subjects"]
+
+
+def test_a_role_that_is_added_to_others_says_so_by_its_label() -> None:
+    body = grants.cluster_role("seen", [LEASES.rule], **{grants.added_to("view"): "true"})
+    assert dig(body, "metadata", "labels") == {"rbac.authorization.k8s.io/aggregate-to-view": "true"}
+    assert "rules" not in grants.collecting_role("all", "example.com/part")

@@ -1,0 +1,50 @@
+"""A catalogue explains each reason of a kind in the same way wherever it is met."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from stellwerk.runtime.reasons import ITSELF, YOURS, Catalogue, Meaning
+
+
+class State(StrEnum):
+    Working = "Working"
+    Error = "Error"
+
+
+class Reason(StrEnum):
+    Busy = "Busy"
+    Broken = "Broken"
+
+
+CATALOGUE = Catalogue(
+    {
+        Reason.Busy: Meaning(state=State.Working, message="Busy now", meaning="Work goes on."),
+        Reason.Broken: Meaning(
+            state=State.Error,
+            meaning="Something is missing.",
+            causes=("Nobody made it.",),
+            check=("kubectl get it",),
+            fix=("Make it.",),
+            only_you_can_mend_it=True,
+        ),
+    },
+    {State.Working: ITSELF, State.Error: "The operator tries again."},
+)
+
+
+def test_whose_turn_it_is_follows_from_the_state_unless_only_a_person_can_help() -> None:
+    assert CATALOGUE.turn(Reason.Busy) == ITSELF
+    assert CATALOGUE.turn(Reason.Broken) == YOURS
+
+
+def test_advice_has_a_title_for_all_there_is_to_say_and_none_for_what_there_is_not() -> None:
+    assert [title for title, _ in CATALOGUE.meanings[Reason.Broken].advice] == ["Causes", "How to check", "How to fix"]
+    assert not [*CATALOGUE.meanings[Reason.Busy].advice]
+
+
+def test_a_page_links_each_reason_to_its_section() -> None:
+    assert CATALOGUE.table([Reason.Broken]) == ["| [`Broken`](#broken) | Error | Something is missing. |"]
+    busy, broken = CATALOGUE.sections()
+    assert busy == f"## Busy\n\nState **Working**. Work goes on. {ITSELF}\n\nMessage: `Busy now`\n"
+    assert "How to check:\n\n- `kubectl get it`\n\nHow to fix:\n\n- Make it.\n" in broken
