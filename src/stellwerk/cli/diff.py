@@ -64,8 +64,8 @@ def command(subject: Subject | None, file: Path | None, folder: Path | None) -> 
 
 
 async def _diff(cluster: Cluster, subject: Subject | None, file: Path | None, folder: Path | None) -> int:
+    from stellwerk.apply.rollout.stored import read
     from stellwerk.operators.component.api import RECONCILER
-    from stellwerk.operators.component.inventory import read
 
     component, wanted = await _wanted(cluster, subject, file, folder)
     lines = await compared(cluster.client, wanted, RECONCILER)

@@ -11,12 +11,13 @@ import msgspec
 import pytest
 
 from stellwerk.api import flux
+from stellwerk.apply.rollout.stored import Item
 from stellwerk.kube.crd import Definition
 from stellwerk.kube.model import JsonObject, dig, to_json_object, view
 from stellwerk.kube.names import ObjectKey
 from stellwerk.operators.component import api
 from stellwerk.operators.component.api import Component
-from stellwerk.operators.component.api_status import NEW, ComponentStatus, InventoryItem, State
+from stellwerk.operators.component.api_status import NEW, ComponentStatus, State
 
 ROOT = Path(__file__).parents[3]
 REFERENCE = ROOT.parent / "shared" / "api" / "component"
@@ -54,7 +55,7 @@ def test_target_and_dependencies_default_to_the_components_own_names() -> None:
 
 
 def test_an_inventory_item_keeps_every_key_that_the_original_requires() -> None:
-    item = InventoryItem(
+    item = Item(
         group="", version="v1", kind="ConfigMap", name="settings", adoption_policy="IfUnowned",
         reconcile_policy="OnObjectChange", update_policy="SsaOverride", delete_policy="Delete", apply_order=0,
         delete_order=0, digest="", last_applied_at=datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC),

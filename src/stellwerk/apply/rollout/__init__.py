@@ -3,6 +3,7 @@
     policy      what an author may ask for, of a set and of one object       pure
     owner       whose an object is, and how that is written on it            pure
     inventory   what the set consists of, and how far each object is         pure
+    stored      the inventory as a status or a store keeps it                pure
     prepare     documents into wanted objects, everything checked            pure
     order       which kinds go first within a wave                           pure
     served      where the kinds are served, whatever version they once had   asks the server

@@ -10,10 +10,10 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Annotated
 
+from stellwerk.apply.rollout.stored import Item
 from stellwerk.kube.crd import documented
 from stellwerk.kube.meta import Condition, Record
 from stellwerk.kube.model import JsonObject
-from stellwerk.kube.names import ObjectKey
 
 NEVER_OBSERVED = -1
 """What the API server writes as observedGeneration of a Component that nobody has looked at."""
@@ -37,20 +37,6 @@ class State(StrEnum):
     Error = "Error"
 
 
-class Phase(StrEnum):
-    """Where an object of the inventory is on its way."""
-
-    ScheduledForApplication = "ScheduledForApplication"
-    Creating = "Creating"
-    Updating = "Updating"
-    Ready = "Ready"
-    ScheduledForCompletion = "ScheduledForCompletion"
-    Completing = "Completing"
-    Completed = "Completed"
-    ScheduledForDeletion = "ScheduledForDeletion"
-    Deleting = "Deleting"
-
-
 class Artifact(Record, frozen=True, kw_only=True):
     """One content of a source."""
 
@@ -64,50 +50,6 @@ class SourceStatus(Record, frozen=True, kw_only=True):
 
     artifact: Annotated[Artifact | None, documented("The content that was taken.")] = None
     digest: Annotated[str, documented("Fingerprint of the source object; part of processingDigest.")] = ""
-
-
-class ManagedType(Record, frozen=True, kw_only=True):
-    """A kind that an object of the inventory brings: a CustomResourceDefinition or an APIService."""
-
-    group: Annotated[str, documented("API group.")]
-    version: Annotated[str, documented("Version, or `*`.")]
-    kind: Annotated[str, documented("Kind, or `*`.")]
-
-
-_ORDER: JsonObject = {"format": None}
-"""The original's schema does not say how wide these integers are."""
-
-
-class InventoryItem(Record, frozen=True, kw_only=True):
-    """One dependent object."""
-
-    group: Annotated[str, documented("API group; empty for the core group.", example="apps")]
-    version: Annotated[str, documented("API version.", example="v1")]
-    kind: Annotated[str, documented("Kind.", example="Deployment")]
-    namespace: Annotated[str, documented("Namespace; absent for cluster-scoped kinds.")] = ""
-    name: Annotated[str, documented("Name.")]
-    uid: Annotated[str, documented("Which object of that name it is; one made by somebody else is left alone.")] = ""
-    adoption_policy: Annotated[str, documented("Adoption policy in force.", example="IfUnowned")]
-    reconcile_policy: Annotated[str, documented("Reconcile policy in force.", example="OnObjectChange")]
-    update_policy: Annotated[str, documented("Update policy in force.", example="SsaOverride")]
-    delete_policy: Annotated[str, documented("Delete policy in force.", example="Delete")]
-    apply_order: Annotated[int, documented("Wave in which it is applied; lower ones come first.", schema=_ORDER)]
-    delete_order: Annotated[int, documented("Wave in which it is deleted; lower ones come first.", schema=_ORDER)]
-    managed_types: Annotated[tuple[ManagedType, ...], documented("Kinds that it brings.")] = ()
-    digest: Annotated[str, documented("Fingerprint of what is wanted; empty once it is no longer wanted.")]
-    phase: Annotated[str, documented("Where it is on its way.", example="Ready")] = ""
-    status: Annotated[
-        str,
-        documented(
-            "InProgress, Current, Failed, Terminating, NotFound or Unknown, by the rules of kstatus.", example="Current"
-        ),
-    ] = ""
-    last_applied_at: Annotated[datetime | None, documented("When it was last written.")] = None
-
-    @property
-    def key(self) -> ObjectKey:
-        """Namespace and name."""
-        return ObjectKey(self.namespace, self.name)
 
 
 _CONDITION: JsonObject = {
@@ -177,7 +119,7 @@ class ComponentStatus(Record, frozen=True, kw_only=True):
         ),
     ] = None
     inventory_summary: Annotated[str, documented("How many of the objects are ready.", example="12 of 14 ready")] = ""
-    inventory: Annotated[tuple[InventoryItem, ...], documented("Every dependent object.")] = ()
+    inventory: Annotated[tuple[Item, ...], documented("Every dependent object.")] = ()
 
 
 NEW = ComponentStatus(observed_generation=NEVER_OBSERVED)

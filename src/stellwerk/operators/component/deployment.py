@@ -15,7 +15,7 @@ import msgspec
 
 from stellwerk.apply import kinds
 from stellwerk.apply.manifests import Document, Origin
-from stellwerk.apply.rollout import allowed
+from stellwerk.apply.rollout import allowed, stored
 from stellwerk.apply.rollout.inventory import Identity
 from stellwerk.apply.rollout.owner import Owner
 from stellwerk.apply.rollout.policy import Policies
@@ -29,7 +29,7 @@ from stellwerk.kube.client import Client
 from stellwerk.kube.errors import NotServed
 from stellwerk.kube.model import JsonObject, to_json_object
 from stellwerk.kube.names import ObjectKey, Resource
-from stellwerk.operators.component import digests, inventory, nesting, plan
+from stellwerk.operators.component import digests, nesting, plan
 from stellwerk.operators.component.api import RECONCILER, Component
 from stellwerk.operators.component.api_status import Artifact, ComponentStatus, State
 from stellwerk.operators.component.lookups import Lookups
@@ -95,7 +95,7 @@ class Deployer:
         wanted = await self._wanted(component, rendered, content, owner, policies, target)
         if not target.is_remote:
             nesting.check(component, [one.identity for one in wanted], self.find, await self.cluster_uid())
-        known = inventory.read(component.status.inventory)
+        known = stored.read(component.status.inventory)
         new = newcomers(wanted, known)
         if content.is_restart and not new and component.status.state is not State.Ready:
             return Progress(known, must_be_saved=True)
@@ -112,12 +112,12 @@ class Deployer:
     async def obstacle(self, component: Component, target: Target) -> str:
         """Why the objects must not be deleted now; empty where they may. Raises ApiError."""
         usage = Usage(target.client, await self._owner(component))
-        known = inventory.read(component.status.inventory)
+        known = stored.read(component.status.inventory)
         return await usage.obstacle(known, plan.policies(component.spec).managed_types)
 
     async def delete(self, component: Component, target: Target) -> Progress:
         """Take the objects away, as far as it goes now. Raises ApiError, Unwatchable."""
-        known = inventory.read(component.status.inventory)
+        known = stored.read(component.status.inventory)
         owner = await self._owner(component)
         resources = await resources_of((), known, target.client.mapper)
         await target.owned.cover(await _watched(resources, target.client))

@@ -9,18 +9,17 @@ from __future__ import annotations
 import msgspec
 
 from stellwerk.api.core import Namespace
+from stellwerk.apply.rollout.stored import Item
 from stellwerk.kube.meta import rfc3339
 from stellwerk.kube.model import Unstructured
 from stellwerk.kube.names import GroupVersionKind, ObjectKey, ObjectRef
 from stellwerk.operators.component import sources
 from stellwerk.operators.component.api import OWNER_ID, Component
-from stellwerk.operators.component.api_status import InventoryItem
 from stellwerk.operators.component.errors import ComponentFailed
 from stellwerk.runtime.diagnosis import Reader
 from stellwerk.runtime.kinship import Fact, Manager, Member
 
 _PARTS_OF_AN_ID = 3
-_SETTLED = ("Ready", "Completed")
 
 
 class ComponentKinship:
@@ -31,7 +30,7 @@ class ComponentKinship:
         component = msgspec.convert(subject.body, Component)
         is_elsewhere = component.spec.kube_config is not None
         items = sorted(component.status.inventory, key=lambda item: item.apply_order)
-        return [Member(_ref(item), item.phase, item.phase not in _SETTLED, is_elsewhere) for item in items]
+        return [Member(_ref(item), item.phase, not item.is_settled, is_elsewhere) for item in items]
 
     async def manager(self, reader: Reader, obj: Unstructured) -> Manager | None:
         """The Component whose id the object carries."""
@@ -64,11 +63,11 @@ class ComponentKinship:
 kinship = ComponentKinship()
 
 
-def _ref(item: InventoryItem) -> ObjectRef:
+def _ref(item: Item) -> ObjectRef:
     return ObjectRef(GroupVersionKind(item.group, item.version, item.kind), item.key)
 
 
-def _is(item: InventoryItem, ref: ObjectRef) -> bool:
+def _is(item: Item, ref: ObjectRef) -> bool:
     return (item.group, item.kind, item.key) == (ref.gvk.group, ref.gvk.kind, ref.key)
 
 

@@ -19,7 +19,7 @@ from prometheus_client.registry import Collector
 from stellwerk.kube.errors import StatusError
 from stellwerk.kube.names import ObjectKey
 from stellwerk.operators.component.api import CONTROLLER, Component
-from stellwerk.operators.component.api_status import READY, ComponentStatus, Phase, State
+from stellwerk.operators.component.api_status import READY, ComponentStatus, State
 from stellwerk.operators.component.errors import ComponentFailed
 from stellwerk.runtime import conditions
 from stellwerk.runtime.metrics import Metrics
@@ -28,7 +28,6 @@ _log = logging.getLogger(__name__)
 
 PREFIX = "component_operator_runtime_"
 _OBJECT = ("controller", "group", "kind", "namespace", "name")
-_SETTLED = (Phase.Ready, Phase.Completed)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +50,7 @@ class _Facts:
             reason=condition.reason if condition else "",
             suspended=component.spec.suspend,
             dependents=len(status.inventory),
-            unready=sum(item.phase not in _SETTLED for item in status.inventory),
+            unready=sum(not item.is_settled for item in status.inventory),
         )
 
 

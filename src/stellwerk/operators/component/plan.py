@@ -19,6 +19,7 @@ from typing import TypeVar
 
 import msgspec
 
+from stellwerk.apply.rollout import stored
 from stellwerk.apply.rollout.inventory import Inventory
 from stellwerk.apply.rollout.policy import (
     AdoptionPolicy,
@@ -29,7 +30,6 @@ from stellwerk.apply.rollout.policy import (
     UpdatePolicy,
 )
 from stellwerk.kube.meta import kubernetes_time
-from stellwerk.operators.component import inventory as inventories
 from stellwerk.operators.component import saying as sayings
 from stellwerk.operators.component.api import CONFIRMED_CLUSTER_ANNOTATION, REQUESTED_AT_ANNOTATION, Component
 from stellwerk.operators.component.api_spec import ComponentSpec
@@ -147,7 +147,7 @@ def attempted(status: ComponentStatus, artifact: Artifact) -> ComponentStatus:
 def with_inventory(status: ComponentStatus, inventory: Inventory) -> ComponentStatus:
     """The status with the objects as they are now."""
     return msgspec.structs.replace(
-        status, inventory=inventories.write(inventory), inventory_summary=inventories.summary(inventory)
+        status, inventory=stored.write(inventory), inventory_summary=stored.summary(inventory)
     )
 
 

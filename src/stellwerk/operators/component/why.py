@@ -17,13 +17,14 @@ import msgspec
 
 from stellwerk.api.apps import Deployment
 from stellwerk.apply import readiness
+from stellwerk.apply.rollout.stored import Item
 from stellwerk.kube.errors import NotServed
 from stellwerk.kube.model import Unstructured
 from stellwerk.kube.names import GroupVersionKind, ObjectKey, ObjectRef
 from stellwerk.operators import workloads
 from stellwerk.operators.component import sources
 from stellwerk.operators.component.api import Component
-from stellwerk.operators.component.api_status import InventoryItem, State
+from stellwerk.operators.component.api_status import State
 from stellwerk.operators.component.errors import ComponentFailed
 from stellwerk.operators.component.reasons import CATALOGUE, Cause, Reason
 from stellwerk.operators.component.sources import FLUX_KINDS
@@ -39,8 +40,6 @@ NAMED = 5
 
 _DEPTH = 8
 """How far dependencies are followed."""
-
-_SETTLED = ("Ready", "Completed")
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,11 +129,11 @@ async def _source(reader: Reader, component: Component) -> Unstructured | None:
 
 
 async def _dependents(reader: Reader, component: Component) -> tuple[Dependent, ...]:
-    unready = [item for item in component.status.inventory if item.phase not in _SETTLED]
+    unready = [item for item in component.status.inventory if not item.is_settled]
     return tuple(await asyncio.gather(*(_dependent(reader, component, item) for item in unready[:NAMED])))
 
 
-async def _dependent(reader: Reader, component: Component, item: InventoryItem) -> Dependent:
+async def _dependent(reader: Reader, component: Component, item: Item) -> Dependent:
     gvk = GroupVersionKind(item.group, item.version, item.kind)
     ref = ObjectRef(gvk, item.key)
     if component.spec.kube_config is not None:
