@@ -9,8 +9,8 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
-from collections.abc import Callable, Coroutine
-from typing import Any
+from collections.abc import Callable, Coroutine, Mapping
+from typing import Any, TypeAlias
 
 import click
 
@@ -19,6 +19,9 @@ from stellwerk.cli.errors import Failure
 from stellwerk.operators.btp import flags as btp
 from stellwerk.operators.component import flags as component
 from stellwerk.runtime import process_flags
+from stellwerk.runtime.settings import ProcessSettings
+
+Main: TypeAlias = Coroutine[None, None, None]
 
 
 class GoCommand(click.Command):
@@ -41,27 +44,27 @@ def command() -> None:
 
 
 def _run_btp(**flags: object) -> None:
-    from stellwerk import assembly
-    from stellwerk.runtime.process import configure_logs
+    from stellwerk.assembly import run_btp
 
-    process, settings = process_flags.from_flags(flags), btp.from_flags(flags)
-    configure_logs(process, tty=False)
-    try:
-        _loop(assembly.run_btp(process, settings, os.environ))
-    except Exception as error:
-        raise _failure("the BTP Manager", error) or error from None
+    _run("the BTP Manager", flags, lambda process: run_btp(process, btp.from_flags(flags), os.environ))
 
 
 def _run_component(**flags: object) -> None:
-    from stellwerk import assembly
+    from stellwerk.assembly import run_component
+
+    _run("the Component operator", flags, lambda process: run_component(process, component.from_flags(flags)))
+
+
+def _run(operator: str, flags: Mapping[str, object], start: Callable[[ProcessSettings], Main]) -> None:
+    """Run an operator until it ends; an end that a person can mend is told as a failure of the command."""
     from stellwerk.runtime.process import configure_logs
 
-    process, settings = process_flags.from_flags(flags), component.from_flags(flags)
+    process = process_flags.from_flags(flags)
     configure_logs(process, tty=False)
     try:
-        _loop(assembly.run_component(process, settings))
+        _loop(start(process))
     except Exception as error:
-        raise _failure("the Component operator", error) or error from None
+        raise _failure(operator, error) or error from None
 
 
 def _failure(operator: str, error: BaseException) -> Failure | None:
@@ -109,7 +112,7 @@ command.add_command(
 )
 
 
-def _loop(main: Coroutine[None, None, None]) -> None:
+def _loop(main: Main) -> None:
     """Run on uvloop where it is installed: about a fifth less CPU per call."""
     if sys.platform != "win32":
         try:
