@@ -18,6 +18,9 @@ from stellwerk.kube.model import JsonObject, JsonValue, Unstructured, dig
 UNSCHEDULABLE_AFTER = timedelta(seconds=15)
 """How long the scheduler may look for a node before a pod counts as failed."""
 
+_NO_DEADLINE = 2**31 - 1
+"""A Deployment's progress deadline that its controller takes for none; then there is no condition Progressing."""
+
 
 class Verdict(Enum):
     """The five words of kstatus."""
@@ -168,7 +171,8 @@ def _common(status: Status) -> Readiness | None:
         return Readiness(
             Verdict.TERMINATING, f"is being deleted; finalizers: {finalizers}" if finalizers else "is being deleted"
         )
-    if status.observed_generation is not None and status.observed_generation != status.generation:
+    # A kind without metadata.generation has nothing that could be compared.
+    if None not in (status.generation, status.observed_generation) and status.observed_generation != status.generation:
         return waiting("its controller has not seen the latest change yet")
     if status.holds("Reconciling"):
         return waiting(status.said("Reconciling"))
@@ -252,7 +256,7 @@ def _deployment(status: Status) -> Readiness:
     )
     if shortfall:
         return waiting(shortfall)
-    has_deadline = status.live.at("spec", "progressDeadlineSeconds") is not None
+    has_deadline = status.live.at("spec", "progressDeadlineSeconds") not in (None, _NO_DEADLINE)
     if has_deadline and status.reason("Progressing") != "NewReplicaSetAvailable":
         return waiting("the new replica set is not available yet")
     return CURRENT if status.holds("Available") else waiting(status.said("Available") or "is not Available yet")
@@ -284,7 +288,7 @@ def _stateful_set(status: Status) -> Readiness:
     )
     if shortfall:
         return waiting(shortfall)
-    if partition:
+    if partition is not None:  # the API server sets 0 where the author says nothing, and that is a partition, too
         shortfall = _short_of("updated", status.count("updatedReplicas"), wanted - partition)
         return waiting(shortfall) if shortfall else CURRENT
     if shortfall := _short_of("current", status.count("currentReplicas"), wanted):

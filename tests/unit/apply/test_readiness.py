@@ -59,6 +59,7 @@ TABLE: list[tuple[Unstructured, Verdict, str]] = [
     ),
     (live("x/v1 Thing", {"observedGeneration": 1}, generation=2), WAITING, "its controller has not seen the latest"),
     (live("x/v1 Thing", {"observedGeneration": 2}, generation=2), CURRENT, ""),
+    (live("x/v1 Thing", {"observedGeneration": 2}), CURRENT, ""),
     (live("x/v1 Thing", conditions(condition("Reconciling", message="busy"))), WAITING, "busy"),
     (live("x/v1 Thing", conditions(condition("Stalled", reason="Broken"))), FAILED, "Broken"),
     (live("x/v1 Thing", conditions(condition("Reconciling", "False"), condition("Stalled", "False"))), CURRENT, ""),
@@ -115,6 +116,7 @@ TABLE: list[tuple[Unstructured, Verdict, str]] = [
     (deployment(readyReplicas=0), WAITING, "0 of 1 replicas ready"),
     (deployment(condition("Available")), WAITING, "the new replica set is not available yet"),
     (deployment(condition("Available"), spec={"progressDeadlineSeconds": None}), CURRENT, ""),
+    (deployment(condition("Available"), spec={"progressDeadlineSeconds": 2147483647}), CURRENT, ""),
     (deployment(DONE[0], condition("Available", "False", message="too few")), WAITING, "too few"),
     (deployment(DONE[0]), WAITING, "is not Available yet"),
     (
@@ -169,6 +171,24 @@ TABLE: list[tuple[Unstructured, Verdict, str]] = [
         ),
         WAITING,
         "0 of 1 replicas updated",
+    ),
+    (  # what the API server makes of a strategy that says nothing; the controller may never catch up with the rest
+        live(
+            "apps/v1 StatefulSet",
+            {"replicas": 2, "readyReplicas": 2, "updatedReplicas": 2, "currentRevision": "a", "updateRevision": "b"},
+            {"replicas": 2, "updateStrategy": {"type": "RollingUpdate", "rollingUpdate": {"partition": 0}}},
+        ),
+        CURRENT,
+        "",
+    ),
+    (
+        live(
+            "apps/v1 StatefulSet",
+            {"replicas": 2, "readyReplicas": 2, "currentReplicas": 2, "updatedReplicas": 1},
+            {"replicas": 2, "updateStrategy": {"rollingUpdate": {"partition": 0}}},
+        ),
+        WAITING,
+        "1 of 2 replicas updated",
     ),
     # DaemonSet
     (live("apps/v1 DaemonSet", generation=1), WAITING, "its controller has not seen it yet"),
