@@ -159,7 +159,7 @@ def desired_set(
             problems.extend(one)
         elif one.address in wanted:
             places = f"{_position(wanted[one.address].origin)} and {_position(one.origin)}"
-            problems.append(Problem(str(one.ref), f"appears twice: in {places}"))
+            problems.append(Problem(str(one.ref), f"duplicate object: it appears twice, in {places}"))
         else:
             wanted[one.address] = one
     if problems:

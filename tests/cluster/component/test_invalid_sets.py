@@ -43,7 +43,7 @@ BARE: dict[str, tuple[str, str]] = {
 """What is wrong, and what is said about it; as plain manifests."""
 
 CHARTS: dict[str, tuple[str, str]] = {
-    "duplicate": (BARE["duplicate"][0], "ConfigMap {home}/same: appears twice"),
+    "duplicate": (BARE["duplicate"][0], "ConfigMap {home}/same: duplicate object"),
     "generate-name": (raw("ConfigMap", {"generateName": "some-"}), "uses metadata.generateName"),
     "no-name": (raw("ConfigMap", {"labels": {"a": "b"}}), "has no metadata.name"),
     "boolean-annotation": (

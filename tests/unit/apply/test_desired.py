@@ -74,7 +74,7 @@ def test_all_problems_of_a_set_are_told_at_once() -> None:
 @pytest.mark.req("R-406")
 def test_an_object_that_appears_twice_is_named_with_both_places() -> None:
     (found,) = complaints(f"{GOOD}\n---\n# again\n{GOOD}")
-    assert found.startswith("ConfigMap own/a: appears twice")
+    assert found.startswith("ConfigMap own/a: duplicate object")
     assert "document 1, line 1" in found
     assert "document 2, line 3" in found
 
@@ -82,7 +82,7 @@ def test_an_object_that_appears_twice_is_named_with_both_places() -> None:
 @pytest.mark.req("R-406")
 def test_two_objects_meet_when_the_default_namespace_makes_them_one() -> None:
     (found,) = complaints("{apiVersion: v1, kind: ConfigMap, metadata: {name: a}}\n---\n" + GOOD, namespace="own")
-    assert "appears twice" in found
+    assert "duplicate object" in found
 
 
 @pytest.mark.req("R-406")

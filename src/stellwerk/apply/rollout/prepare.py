@@ -89,7 +89,9 @@ def _twins(wanted: Sequence[Wanted]) -> Iterator[Problem]:
     for one in wanted:
         if met.setdefault(one.identity, one) is not one:
             other = met[one.identity].address.resource.api_version
-            yield Problem(str(one.desired.ref), f"appears twice: as {other} and as {one.address.resource.api_version}")
+            yield Problem(
+                str(one.desired.ref), f"duplicate object: as {other} and as {one.address.resource.api_version}"
+            )
 
 
 def _directives(

@@ -141,7 +141,7 @@ def test_kinds_that_an_api_service_of_the_set_brings_are_accepted_and_known_not_
         ("{apiVersion: v1, kind: ConfigMap, metadata: {generateName: x}}", "generateName"),
         ("{apiVersion: v1, kind: ConfigMap, metadata: {name: c, labels: {a: 1}}}", "is not text"),
         ("{apiVersion: v1, kind: ConfigMap, metadata: {name: c, annotations: {a: true}}}", "is not text"),
-        (config_map() + config_map(), "appears twice"),
+        (config_map() + config_map(), "duplicate object"),
         (document("Namespace", "space", purge_order=1), "a Namespace must not be purged"),
         (definition(purge_order=1), "a CustomResourceDefinition must not be purged"),
         (api_service(purge_order=1), "a APIService must not be purged"),
@@ -158,7 +158,7 @@ def test_a_mistake_is_named_with_its_object(text: str, problem: str) -> None:
 def test_the_same_object_under_two_versions_appears_twice() -> None:
     second = GroupVersionKind("example.org", "v2", "Thing")
     text = document("Thing", "t") + document("Thing", "t").replace("example.org/v1", "example.org/v2")
-    with pytest.raises(InvalidSet, match="appears twice"):
+    with pytest.raises(InvalidSet, match="duplicate object"):
         wanted(text, served={**RESOURCES, second: Resource(*second, "things", True)}.get)
 
 
