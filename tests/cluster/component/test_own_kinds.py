@@ -123,7 +123,7 @@ async def test_a_kind_that_is_dropped_stays_while_others_have_instances(
     await then.shows("Processing", "Processing", saying="is still in use (instances exist)")
     assert await then.exists(CustomResourceDefinition, f"gadgets.{group}", "")
     await given.client.delete(view, "theirs", then.namespace)
-    await running.waits(minutes=11)
+    await running.waits(seconds=11)
     await then.ready(revision="r2")
     await then.absent(CustomResourceDefinition, f"gadgets.{group}", "")
 

@@ -35,7 +35,7 @@ from stellwerk.apply.rollout.owner import Owner, Standing, unmarked
 from stellwerk.apply.rollout.policy import UpdatePolicy
 from stellwerk.apply.rollout.prepare import Wanted, is_definition
 from stellwerk.apply.rollout.register import refusal
-from stellwerk.apply.rollout.scene import Scene
+from stellwerk.apply.rollout.scene import IN_USE_SECONDS, Scene
 from stellwerk.kube.model import Unstructured
 
 UNSERVED_SECONDS = 1.0
@@ -110,7 +110,7 @@ def _ending(one: Wanted, entry: Entry, live: Live, scene: Scene) -> Decision:
     if not is_held or scene.owner.standing(metadata) is not Standing.OURS:
         return Decision(further, waits=waits)
     if (in_use := scene.in_use.get(one.identity)) is not None:
-        return Decision(further, waits=f"is being deleted: {in_use}")
+        return Decision(further, waits=f"is being deleted: {in_use}", again_at=scene.clock + IN_USE_SECONDS)
     release = Release(one.address, metadata.uid, metadata.resource_version, metadata.finalizers)
     return Decision(further, release, waits)
 
@@ -129,7 +129,7 @@ def _updated(
     if action.update is not UpdatePolicy.RECREATE or action.marks_only:
         return Decision(further, action, "is being updated")
     if (in_use := scene.in_use.get(one.identity)) is not None:
-        return Decision(further, waits=f"cannot be made anew: {in_use}")
+        return Decision(further, waits=f"cannot be made anew: {in_use}", again_at=scene.clock + IN_USE_SECONDS)
     why = f"to make it anew: {action.why}"
     remove = Remove(one.address, action.uid, action.resource_version, why, restores=action.restores)
     return Decision(further, remove, "is being made anew")

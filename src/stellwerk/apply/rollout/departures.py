@@ -19,7 +19,7 @@ from stellwerk.apply.rollout.actions import Action, LookUp, Release, Remove
 from stellwerk.apply.rollout.inventory import Entry, Identity, Inventory, Phase, Status, is_managed
 from stellwerk.apply.rollout.owner import Standing
 from stellwerk.apply.rollout.prepare import NAMESPACE, is_definition
-from stellwerk.apply.rollout.scene import Scene, Seen
+from stellwerk.apply.rollout.scene import IN_USE_SECONDS, Scene, Seen
 from stellwerk.apply.rollout.stage import Stage, Unready, grouped
 from stellwerk.kube.names import Resource
 
@@ -72,6 +72,7 @@ class _Walk:
         self._actions: list[Action] = []
         self._changes: dict[Identity, Entry | None] = {}
         self._waits: list[Unready] = []
+        self._again_at: float | None = None
 
     def take(self, entry: Entry) -> None:
         """Decide about one entry."""
@@ -82,6 +83,7 @@ class _Walk:
             self._let_go(entry, seen)
         elif entry.identity in self._scene.in_use:
             self._wait(entry, self._scene.in_use[entry.identity])
+            self._again_at = self._scene.clock + IN_USE_SECONDS
         elif self._is_inhabited(entry):
             self._wait(entry, "other objects of the set are in it")
         else:
@@ -98,7 +100,7 @@ class _Walk:
         inventory = self._inventory.changed(self._changes)
         groups = grouped(self._actions, key=lambda action: order.delete_priority(action.address.resource.gvk))
         again = len(inventory) < len(self._inventory)  # who has left may have been waited for
-        return Stage(inventory, groups=groups, waits=tuple(self._waits), again=again)
+        return Stage(inventory, groups=groups, waits=tuple(self._waits), again=again, again_at=self._again_at)
 
     def _forget(self, entry: Entry) -> None:
         """Gone, or only hidden. What has done its work was seen to be gone when that was saved."""

@@ -13,6 +13,9 @@ from stellwerk.apply.rollout.owner import Owner
 from stellwerk.apply.rollout.policy import Policies
 from stellwerk.kube.names import Resource
 
+IN_USE_SECONDS = 10.0
+"""How soon to ask again whether others still have instances of a definition. Nobody tells: theirs are not watched."""
+
 RECLAIMED_PREFIXES = ("kubectl", "helm")
 """Managers, by the start of their names, whose fields SsaOverride takes away."""
 

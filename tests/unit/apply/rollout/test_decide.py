@@ -162,6 +162,7 @@ def test_a_definition_that_somebody_deletes_while_others_use_it_is_held_and_the_
     found = decided(obj, world)
     assert found.action is None
     assert found.waits == "is being deleted: crd things.example.org is still in use (instances exist)"
+    assert found.again_at == world.clock + 10.0, "nobody tells that their instances are gone"
 
 
 def test_another_ones_definition_is_not_released_by_us() -> None:
@@ -337,6 +338,7 @@ def test_a_definition_is_not_made_anew_while_others_use_it() -> None:
     found = decided(obj, world)
     assert found.action is None
     assert found.waits == "cannot be made anew: crd things.example.org is still in use (instances exist)"
+    assert found.again_at == world.clock + 10.0, "nobody tells that their instances are gone"
 
 
 @pytest.mark.req("R-101")

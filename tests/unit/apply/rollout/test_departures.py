@@ -274,6 +274,7 @@ def test_a_definition_that_others_use_stays_and_the_wait_says_so() -> None:
     assert [str(each) for each in stage.waits] == [
         "CustomResourceDefinition things.example.org: crd things.example.org is still in use (instances exist)"
     ]
+    assert stage.again_at == world.clock + 10.0, "nobody tells that their instances are gone"
     world.in_use.clear()
     assert world.take_away(left)[1].done
 
