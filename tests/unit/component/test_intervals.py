@@ -9,7 +9,7 @@ from tests.unit.component.given import component
 
 from stellwerk.kube.model import JsonObject
 from stellwerk.operators.component.errors import InvalidSpec
-from stellwerk.operators.component.intervals import Intervals
+from stellwerk.operators.component.intervals import Intervals, spread
 
 
 def minutes(requeue: float, retry: float, timeout: float, reapply: float = 60) -> Intervals:
@@ -43,3 +43,10 @@ def test_what_is_unset_or_zero_takes_the_requeue_interval(spec: JsonObject, expe
 def test_a_duration_without_meaning_is_named(spec: JsonObject, why: str) -> None:
     with pytest.raises(InvalidSpec, match=why):
         Intervals.of(component(spec=spec).spec)
+
+
+def test_components_that_came_together_come_back_one_after_the_other() -> None:
+    delays = [spread(timedelta(minutes=10), f"uid-{number}") for number in range(100)]
+    assert all(606.0 <= delay <= 630.0 for delay in delays)
+    assert max(delays) - min(delays) > 20.0
+    assert delays[0] == spread(timedelta(minutes=10), "uid-0")

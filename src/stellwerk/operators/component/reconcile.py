@@ -40,7 +40,7 @@ from stellwerk.operators.component.errors import (
     failure_of,
     writes_failed,
 )
-from stellwerk.operators.component.intervals import Intervals
+from stellwerk.operators.component.intervals import Intervals, spread
 from stellwerk.operators.component.lanes import Full, Lanes
 from stellwerk.operators.component.reasons import Cause, Reason
 from stellwerk.operators.component.references import Resolved
@@ -222,7 +222,7 @@ class ComponentReconciler:
         status = self._say(component, Saying(reason=Reason.Ready))
         if component.spec.sticky and was_waiting:
             return Next.now(status)  # what was new meanwhile was not looked at, and nothing else will tell of it
-        return Next.after(Intervals.of(component.spec).requeue.total_seconds(), status)
+        return Next.after(spread(Intervals.of(component.spec).requeue, component.metadata.uid), status)
 
     def _processing(self, component: Component, progress: Progress) -> Answer:
         if progress.must_be_saved:
@@ -279,7 +279,7 @@ class ComponentReconciler:
     def _timed(self, component: Component, failure: ComponentFailed) -> ComponentFailed:
         """The failure with its delay: what may still come is looked for after the retry interval."""
         if failure.retriable and failure.retry_after_seconds is None:
-            failure.retry_after_seconds = _retry(component).total_seconds()
+            failure.retry_after_seconds = spread(_retry(component), component.metadata.uid)
         return failure
 
     def _is_late(self, component: Component, draft: ComponentStatus, now: datetime) -> bool:

@@ -136,7 +136,8 @@ INTERVALS = Topic(
     text=(
         "Changes arrive as events, so that intervals only matter where no event tells. Durations are written as in Go.",
         f"A missing source, Secret or ConfigMap is looked for after {RETRY_SECONDS:.0f} seconds even if nothing tells "
-        "that it has come.",
+        "that it has come. Waits are 1 to 5 % longer than they say, each Component's by its own part, so that those "
+        "that came together do not come back together.",
     ),
     rows=(
         ("requeueInterval", f"how often a Ready Component is looked at; {duration.format(intervals.REQUEUE)}"),
