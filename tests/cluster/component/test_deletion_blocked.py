@@ -81,3 +81,18 @@ async def test_finalizers_of_others_on_the_component_are_waited_for(given: Given
     await given.client.patch(metadata_of(Component), "comp", given.namespace, ours)
     await then.gone()
     assert not await then.exists(ConfigMap, "one")
+
+
+@pytest.mark.req("R-407")
+async def test_a_spec_that_has_come_to_say_nonsense_keeps_nobody_from_deleting_what_it_made(
+    given: Given, running: Running, then: Then
+) -> None:
+    await given.source({"one.yaml": config("one")})
+    await given.component()
+    await running.start()
+    await then.ready()
+    await given.component(reapplyInterval="soon")
+    await then.shows("Error", "Error", saying="spec.reapplyInterval: 'soon' is not a duration")
+    await given.deleted()
+    await then.gone()
+    assert not await then.exists(ConfigMap, "one")

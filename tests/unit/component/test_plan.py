@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import msgspec
 import pytest
 from tests.unit.component.given import component
 
+from stellwerk.apply.rollout.policy import AdoptionPolicy, DeletePolicy, MissingNamespacesPolicy, UpdatePolicy
 from stellwerk.kube.model import JsonObject
 from stellwerk.operators.component import plan
 from stellwerk.operators.component.api import CONFIRMED_CLUSTER_ANNOTATION
-from stellwerk.operators.component.errors import ClusterChanged
+from stellwerk.operators.component.api_status import Artifact, SourceStatus, State
+from stellwerk.operators.component.errors import ClusterChanged, InvalidSpec
+from stellwerk.operators.component.reasons import Reason
+from stellwerk.operators.component.saying import Saying
 
 HOME, FAR, OTHER = "uid-of-home", "uid-of-far", "uid-of-other"
 ONE = {
@@ -68,3 +74,116 @@ def test_the_confirmation_of_one_cluster_is_none_of_another() -> None:
 
 def test_without_objects_a_component_may_go_anywhere() -> None:
     assert bound_for(OTHER, former=FAR, objects=False) == OTHER
+
+
+# ---- what the spec asks for
+
+
+def test_policies_that_are_left_out_are_the_originals() -> None:
+    found = plan.policies(component().spec)
+    assert (found.adoption, found.update) == (AdoptionPolicy.IF_UNOWNED, UpdatePolicy.SSA_OVERRIDE)
+    assert (found.delete, found.missing_namespaces) == (DeletePolicy.DELETE, MissingNamespacesPolicy.CREATE)
+    assert found.reapply_seconds == 3600.0
+
+
+def test_a_component_that_orphans_does_so_when_it_is_deleted_and_not_before() -> None:
+    kept = plan.policies(component(spec={"deletePolicy": "Orphan"}).spec).delete
+    assert kept.orphans_on_delete
+    assert not kept.orphans_on_apply
+
+
+def test_a_policy_without_meaning_is_named_with_those_that_have_one() -> None:
+    with pytest.raises(InvalidSpec, match=r"spec\.updatePolicy: 'Sometimes' is unknown; expected one of Recreate"):
+        plan.policies(component(spec={"updatePolicy": "Sometimes"}).spec)
+
+
+def test_a_deletion_asks_for_nothing_that_a_spec_could_say_wrong() -> None:
+    spec: dict[str, Any] = {
+        "reapplyInterval": "soon",
+        "updatePolicy": "Sometimes",
+        "additionalManagedTypes": [{"group": "*.x.io", "kind": "*"}],
+    }
+    (pattern,) = plan.policies_of_deletion(component(spec=spec).spec).managed_types
+    assert pattern.matches("a.x.io", "Thing")
+
+
+# ---- how a status goes on
+
+NOW = datetime(2026, 1, 2, 3, 4, 5, 678, tzinfo=UTC)
+WHOLE = NOW.replace(microsecond=0)
+ARTIFACT = Artifact(url="https://x/a.tar.gz", digest="sha256:1", revision="main@sha1:1")
+SOURCE = SourceStatus(artifact=ARTIFACT, digest="source")
+WORKING: dict[str, Any] = {"processingDigest": "old", "processingSince": "2026-01-01T00:00:00Z", "revision": 4}
+
+
+def test_a_new_content_begins_the_time_anew_and_the_same_one_does_not() -> None:
+    one = component(status=WORKING)
+    new = plan.begun(one, SOURCE, "new")
+    assert (new.is_new, new.status.processing_digest, new.status.processing_since) == (True, "new", None)
+    assert new.status.source_ref == SOURCE
+    same = plan.begun(one, SOURCE, "old")
+    assert (same.is_new, same.status.processing_since) == (False, one.status.processing_since)
+
+
+@pytest.mark.parametrize(
+    ("generation", "revision", "is_new"),
+    [(1, ARTIFACT.revision, False), (2, ARTIFACT.revision, True), (1, "another", True)],
+    ids=["nothing has changed", "the spec has", "the source has"],
+)
+def test_what_the_original_has_applied_is_begun_anew_only_where_something_changed(
+    generation: int, revision: str, is_new: bool
+) -> None:
+    status: JsonObject = {
+        "processingDigest": "f" * 64,
+        "appliedGeneration": 1,
+        "lastAppliedDigest": ARTIFACT.digest,
+        "lastAppliedRevision": revision,
+    }
+    begun = plan.begun(component(status=status, generation=generation), SOURCE, "a" * 64)
+    assert begun.is_new is is_new
+    assert plan.attempted(begun.status, ARTIFACT).revision == (1 if is_new else 0)
+
+
+def test_each_content_that_is_rendered_raises_the_revision_once() -> None:
+    begun = plan.begun(component(status=WORKING), SOURCE, "new").status
+    attempted = plan.attempted(begun, ARTIFACT)
+    assert (attempted.revision, attempted.last_processing_digest) == (5, "new")
+    assert (attempted.last_attempted_digest, attempted.last_attempted_revision) == (ARTIFACT.digest, ARTIFACT.revision)
+    assert plan.attempted(attempted, ARTIFACT).revision == 5
+
+
+def test_a_component_that_was_applied_before_revisions_were_counted_has_had_one() -> None:
+    status = {"processingDigest": "d", "lastProcessingDigest": "d", "lastAppliedAt": "2026-01-01T00:00:00Z"}
+    assert plan.attempted(component(status=status).status, ARTIFACT).revision == 1
+
+
+def test_waiting_counts_from_its_first_moment() -> None:
+    waiting = plan.waiting(component().status, NOW)
+    assert waiting.processing_since == WHOLE
+    assert plan.waiting(waiting, NOW + timedelta(hours=1)) == waiting
+    assert not plan.timed_out(waiting, timedelta(minutes=5), WHOLE + timedelta(minutes=4, seconds=59))
+    assert plan.timed_out(waiting, timedelta(minutes=5), WHOLE + timedelta(minutes=5))
+    assert not plan.timed_out(component().status, timedelta(minutes=5), NOW)
+
+
+def test_what_is_finished_says_what_was_applied_and_waits_no_more() -> None:
+    one = component(generation=3)
+    done = plan.finished(one, plan.waiting(plan.attempted(one.status, ARTIFACT), NOW), NOW)
+    assert (done.last_applied_digest, done.last_applied_revision) == (ARTIFACT.digest, ARTIFACT.revision)
+    assert (done.applied_generation, done.last_applied_at, done.processing_since) == (3, WHOLE, None)
+
+
+def test_a_deletion_works_on_nothing() -> None:
+    left = plan.leaving(component(status=WORKING).status)
+    assert (left.processing_digest, left.processing_since, left.revision) == ("", None, 4)
+
+
+def test_times_alone_are_no_reason_to_write_a_status() -> None:
+    ready = plan.told(component(), component().status, Saying(reason=Reason.Ready), NOW)
+    assert (ready.state, ready.observed_generation, ready.last_observed_at) == (State.Ready, 1, WHOLE)
+    later = NOW + timedelta(hours=1)
+    one = msgspec.structs.replace(component(), status=ready)
+    assert plan.told(one, plan.finished(one, ready, later), Saying(reason=Reason.Ready), later) != ready
+    one = msgspec.structs.replace(component(), status=plan.finished(one, ready, NOW))
+    again = plan.finished(one, one.status, later)
+    assert plan.told(one, again, Saying(reason=Reason.Ready), later) is one.status

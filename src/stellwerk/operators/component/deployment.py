@@ -113,7 +113,7 @@ class Deployer:
         """Why the objects must not be deleted now; empty where they may. Raises ApiError."""
         usage = Usage(target.client, await self._owner(component))
         known = stored.read(component.status.inventory)
-        return await usage.obstacle(known, plan.policies(component.spec).managed_types)
+        return await usage.obstacle(known, plan.policies_of_deletion(component.spec).managed_types)
 
     async def delete(self, component: Component, target: Target) -> Progress:
         """Take the objects away, as far as it goes now. Raises ApiError, Unwatchable."""
@@ -121,7 +121,7 @@ class Deployer:
         owner = await self._owner(component)
         resources = await resources_of((), known, target.client.mapper)
         await target.owned.cover(await _watched(resources, target.client))
-        rollout = self._rollout(component, owner, plan.policies(component.spec), target)
+        rollout = self._rollout(component, owner, plan.policies_of_deletion(component.spec), target)
         progress = await rollout.delete(known, target.owned.of(owner.label_value), resources)
         target.owned.expect(progress.carried)
         return progress

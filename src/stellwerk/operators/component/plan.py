@@ -61,8 +61,20 @@ def policies(spec: ComponentSpec) -> Policies:
             "missingNamespacesPolicy", spec.missing_namespaces_policy, MissingNamespacesPolicy.CREATE
         ),
         reapply_seconds=Intervals.of(spec).reapply.total_seconds(),
-        managed_types=tuple(TypePattern(type_.group, type_.kind) for type_ in spec.additional_managed_types),
+        managed_types=_managed_types(spec),
     )
+
+
+def policies_of_deletion(spec: ComponentSpec) -> Policies:
+    """What of that still counts when a Component goes; what stays is in its inventory.
+
+    It raises nothing, because a spec that says nonsense must not keep anybody from taking it away.
+    """
+    return Policies(managed_types=_managed_types(spec))
+
+
+def _managed_types(spec: ComponentSpec) -> tuple[TypePattern, ...]:
+    return tuple(TypePattern(type_.group, type_.kind) for type_ in spec.additional_managed_types)
 
 
 def _word(field: str, text: str, fallback: E_) -> E_:
