@@ -28,6 +28,33 @@ def component(**fields: object) -> Component:
     return view(Component).decode(msgspec.json.encode(body))
 
 
+R = "component-operator.cs.sap.com"
+
+
+@pytest.mark.req("R-505")
+def test_every_name_that_clusters_of_the_original_carry_is_spelled_as_there() -> None:
+    assert (api.RECONCILER, api.FINALIZER, api.LEASE_NAME, api.CONTROLLER) == (R, R, R, "component")
+    assert (f"{R}/owner-id", f"{R}/digest") == (api.OWNER_ID, api.DIGEST_ANNOTATION)
+    on_objects = {
+        api.ADOPTION_POLICY_ANNOTATION: "adoption-policy",
+        api.RECONCILE_POLICY_ANNOTATION: "reconcile-policy",
+        api.UPDATE_POLICY_ANNOTATION: "update-policy",
+        api.DELETE_POLICY_ANNOTATION: "delete-policy",
+        api.APPLY_ORDER_ANNOTATION: "apply-order",
+        api.PURGE_ORDER_ANNOTATION: "purge-order",
+        api.DELETE_ORDER_ANNOTATION: "delete-order",
+        api.REAPPLY_INTERVAL_ANNOTATION: "reapply-interval",
+        api.STATUS_HINT_ANNOTATION: "status-hint",
+        api.DISABLE_SUBSTITUTION_ANNOTATION: "disableSubstitution",
+        api.DISABLE_EVENTS_ANNOTATION: "disable-events",
+    }
+    assert [*on_objects] == [f"{R}/{suffix}" for suffix in on_objects.values()]
+    assert (api.EVENT_REVISION_ANNOTATION, api.EVENT_TOKEN_ANNOTATION) == (
+        "core.cs.sap.com/revision",
+        "core.cs.sap.com/token",
+    )
+
+
 def test_a_component_that_breaks_the_schema_is_still_read() -> None:
     odd: list[JsonObject] = [
         {},
