@@ -24,7 +24,7 @@ func named(component map[string]any) fields {
 		component = map[string]any{}
 	}
 	result := twoNames(component)
-	for part, absent := range absentFields {
+	for part, absent := range absentFields() {
 		inner, isMap := result[part].(fields)
 		if !isMap {
 			inner = fields{original: map[string]any{}}
@@ -49,16 +49,20 @@ func promote(component fields) {
 	}
 }
 
-// absentFields are those of which Go would know an empty value.
-var absentFields = map[string]map[string]any{
-	"metadata": texts("name", "namespace", "uid", "resourceVersion"),
-	"spec": join(texts("namespace", "name", "serviceAccountName", "requeueInterval", "retryInterval", "timeout",
-		"reapplyInterval", "adoptionPolicy", "updatePolicy", "deletePolicy", "missingNamespacesPolicy", "digest", "revision",
-		"path"),
-		map[string]any{"suspend": false, "sticky": false}),
-	"status": join(texts("processingDigest", "lastProcessingDigest", "lastAttemptedDigest", "lastAttemptedRevision",
-		"lastAppliedDigest", "lastAppliedRevision", "state"),
-		map[string]any{"observedGeneration": int64(0), "appliedGeneration": int64(0), "revision": int64(0)}),
+// absentFields are those of which Go would know an empty value. They are made anew for each rendering, because a template
+// may change a map that it is given.
+func absentFields() map[string]map[string]any {
+	return map[string]map[string]any{
+		"metadata": join(texts("name", "namespace", "uid", "resourceVersion"),
+			map[string]any{"labels": map[string]any{}, "annotations": map[string]any{}}),
+		"spec": join(texts("namespace", "name", "serviceAccountName", "requeueInterval", "retryInterval", "timeout",
+			"reapplyInterval", "adoptionPolicy", "updatePolicy", "deletePolicy", "missingNamespacesPolicy", "digest",
+			"revision", "path"),
+			map[string]any{"suspend": false, "sticky": false}),
+		"status": join(texts("processingDigest", "lastProcessingDigest", "lastAttemptedDigest", "lastAttemptedRevision",
+			"lastAppliedDigest", "lastAppliedRevision", "state"),
+			map[string]any{"observedGeneration": int64(0), "appliedGeneration": int64(0), "revision": int64(0)}),
+	}
 }
 
 func texts(names ...string) map[string]any {

@@ -72,18 +72,37 @@ func TestAComponentAnswersToGoNamesAndToJSONNames(t *testing.T) {
 	}
 }
 
+func TestWhatAComponentLacksCanBeAskedForAllTheSame(t *testing.T) {
+	req := request("", "")
+	req.Component = map[string]any{"metadata": map[string]any{"name": "shop"}}
+	for expression, want := range map[string]string{
+		"component.Labels.team":                            "",
+		"component.metadata.annotations.note":              "",
+		`index component.Annotations "a/b"`:                "",
+		`if component.Labels }}yes{{ else }}no{{ end`:      "no",
+		`range component.Annotations }}x{{ else }}-{{ end`: "-",
+		"component.Spec.Path":                              "",
+		"component.metadata | toJson":                      `{"name":"shop"}`,
+	} {
+		if got := evaluate(t, req, tree{}, expression); got != want {
+			t.Errorf("%s is %q, not %q", expression, got, want)
+		}
+	}
+}
+
 func TestTemplatesKnowTheRenderingAndTheCluster(t *testing.T) {
 	req := request("", "")
 	req.Cluster = wire.Cluster{
 		Version:      map[string]any{"major": "1", "minor": "36", "gitVersion": "v1.36.3", "gitCommit": "abc", "platform": "linux/amd64"},
-		APIResources: []map[string]any{{"GroupVersion": "v1", "APIResources": []any{map[string]any{"Name": "pods", "Kind": "Pod", "Namespaced": true}}}},
+		APIResources: []map[string]any{{"GroupVersion": "v1", "APIResources": []any{map[string]any{"Name": "pods", "Kind": "Pod", "Namespaced": true, "Verbs": []any{"get", "list"}}}}},
 	}
 	for expression, want := range map[string]string{
 		"namespace": "prod", "name": "shop", "componentDigest": "d1", "componentRevision": "3", "add componentRevision 1": "4",
 		"kubernetesVersion": "v1.36.3", "kubernetesVersion.GitVersion": "v1.36.3", "kubernetesVersion.Minor": "36",
 		"kubernetesVersion.GitCommit": "abc", "kubernetesVersion.Platform": "linux/amd64",
-		`semverCompare ">=1.30" (kubernetesVersion | toString)`:                                        "true",
-		"range apiResources }}{{ .GroupVersion }} {{ range .APIResources }}{{ .Kind }}{{ end }}{{ end": "v1 Pod",
+		`semverCompare ">=1.30" (kubernetesVersion | toString)`:                                            "true",
+		"range apiResources }}{{ .GroupVersion }} {{ range .APIResources }}{{ .Kind }}{{ end }}{{ end":     "v1 Pod",
+		`range apiResources }}{{ range .APIResources }}{{ .Name }} {{ has "list" .Verbs }}{{ end }}{{ end`: "pods true",
 		"component.Name": "",
 	} {
 		if got := evaluate(t, req, tree{}, expression); got != want {
