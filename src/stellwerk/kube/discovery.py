@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Iterable
+from dataclasses import dataclass
 from time import monotonic
 from typing import Protocol
 
@@ -36,6 +37,10 @@ class _ServedResource(msgspec.Struct, rename="camel"):
     resource: str
     scope: str
     response_kind: _Word = msgspec.field(default_factory=_Word)
+    singular_resource: str = ""
+    verbs: tuple[str, ...] | None = None
+    short_names: tuple[str, ...] | None = None
+    categories: tuple[str, ...] | None = None
 
 
 class _ServedVersion(msgspec.Struct, rename="camel"):
@@ -56,13 +61,23 @@ class _Served(msgspec.Struct):
     items: list[_ServedGroup] | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Details:
+    """What a server says of a resource beyond where it is."""
+
+    singular: str = ""
+    verbs: tuple[str, ...] = ()
+    short_names: tuple[str, ...] = ()
+    categories: tuple[str, ...] = ()
+
+
 class ResourceMapper:
     """Which resource a kind is. Shared by all clients of one API server."""
 
     def __init__(self, ask: Ask) -> None:
         self._ask = ask
         self._known: dict[GroupVersionKind, Resource] = dict(_BUILT_IN)
-        self._all: list[Resource] = []
+        self._all: dict[Resource, Details] = {}
         self._asked_at = float("-inf")
         self._lock = asyncio.Lock()
 
@@ -87,13 +102,21 @@ class ResourceMapper:
 
     async def all(self) -> list[Resource]:
         """Everything that is served, preferred versions first within a group."""
+        return list(await self.described())
+
+    async def described(self) -> dict[Resource, Details]:
+        """Everything that is served with what the server says of it, in the order of `all`."""
         await self._refresh()
-        return list(self._all)
+        return dict(self._all)
 
     def forget(self) -> None:
-        """A CustomResourceDefinition changed: ask again at the next unknown kind, and believe no removed one."""
+        """A CustomResourceDefinition came or went: ask again at the next unknown kind, and believe no removed one."""
         self._known = dict(_BUILT_IN)
-        self._all = []
+        self._all = {}
+        self.doubt()
+
+    def doubt(self) -> None:
+        """Something may be served that was not a moment ago: ask again when everything is asked for."""
         self._asked_at = float("-inf")
 
     async def _refresh(self) -> None:
@@ -101,14 +124,14 @@ class ResourceMapper:
             if monotonic() - self._asked_at < _REFRESH_SECONDS:
                 return
             core, groups = await asyncio.gather(self._served("/api"), self._served("/apis"))
-            self._all = [*core, *groups]
+            self._all = dict([*core, *groups])
             self._known = {**_BUILT_IN, **{resource.gvk: resource for resource in self._all}}
             self._asked_at = monotonic()
 
-    async def _served(self, path: str) -> list[Resource]:
+    async def _served(self, path: str) -> list[tuple[Resource, Details]]:
         data = await self._ask("GET", path, accept=_ACCEPT)
         try:
-            return [resource for group in _decoder.decode(data).items or [] for resource in _resources(group)]
+            return [found for group in _decoder.decode(data).items or [] for found in _resources(group)]
         except msgspec.DecodeError as error:
             raise Undecodable(f"cannot read what the API server serves at {path}: {error}") from error
 
@@ -116,15 +139,23 @@ class ResourceMapper:
 _decoder = msgspec.json.Decoder(_Served)
 
 
-def _resources(group: _ServedGroup) -> Iterable[Resource]:
+def _resources(group: _ServedGroup) -> Iterable[tuple[Resource, Details]]:
     for version in group.versions:
         for served in version.resources or []:
-            yield Resource(
-                group.metadata.name,
-                version.version,
-                served.response_kind.kind,
-                served.resource,
-                served.scope == "Namespaced",
+            yield (
+                Resource(
+                    group.metadata.name,
+                    version.version,
+                    served.response_kind.kind,
+                    served.resource,
+                    served.scope == "Namespaced",
+                ),
+                Details(
+                    served.singular_resource,
+                    served.verbs or (),
+                    served.short_names or (),
+                    served.categories or (),
+                ),
             )
 
 

@@ -22,6 +22,7 @@ from stellwerk.apply.rollout.actions import Remove
 from stellwerk.apply.rollout.carry import Carried
 from stellwerk.apply.rollout.inventory import Identity
 from stellwerk.apply.rollout.owner import mark
+from stellwerk.apply.rollout.prepare import DEFINITIONS
 from stellwerk.apply.rollout.scene import Seen
 from stellwerk.kube.model import HasMetadata, PartialObjectMetadata, metadata_of
 from stellwerk.kube.names import ObjectKey, Resource
@@ -56,11 +57,13 @@ class Place(NamedTuple):
 
 @dataclass(slots=True)
 class OwnedObjects:
-    """The watches of one cluster. `wake` is called with the owner's label of an object that has changed."""
+    """The watches of one cluster. `wake` is called with the owner's label of an object that has changed,
+    `kinds_changed` when that is a definition of further kinds."""
 
     cluster: Cluster
     prefix: str
     wake: Callable[[str], None]
+    kinds_changed: Callable[[], None]
     _watches: dict[Place, Informer[Live]] = field(default_factory=dict)
     _narrow: set[Resource] = field(default_factory=set)
     """Resources that we may only watch by namespace."""
@@ -131,6 +134,8 @@ class OwnedObjects:
             )
             informer.store.add_index(_OWNER, self._owners)
             informer.on_change(self._on_change)
+            if (place.resource.group, place.resource.kind) in DEFINITIONS:
+                informer.on_change(lambda _: self.kinds_changed())
             self._watches[place] = informer
         elif informer.parked is not None:
             informer.wake()

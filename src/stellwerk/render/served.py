@@ -3,21 +3,35 @@
 from __future__ import annotations
 
 from stellwerk.kube.client import Client
+from stellwerk.kube.discovery import Details
 from stellwerk.kube.model import JsonObject
+from stellwerk.kube.names import Resource
 from stellwerk.render.request import Cluster
 
 
 async def facts_of(client: Client) -> Cluster:
     """What a cluster serves, as templates see it. Raises ApiError."""
     version = await client.document("/version")
-    served = await client.mapper.all()
+    served = await client.mapper.described()
     versions = dict.fromkeys(resource.api_version for resource in served)
     kinds = dict.fromkeys(f"{resource.api_version}/{resource.kind}" for resource in served)
     lists: dict[str, list[JsonObject]] = {}
-    for resource in served:
-        fact: JsonObject = {"Name": resource.plural, "Kind": resource.kind, "Namespaced": resource.namespaced}
-        lists.setdefault(resource.api_version, []).append(fact)
+    for resource, details in served.items():
+        lists.setdefault(resource.api_version, []).append(_fact(resource, details))
     resources: tuple[JsonObject, ...] = tuple(
         {"GroupVersion": version_, "APIResources": [*lists[version_]]} for version_ in sorted(lists)
     )
     return Cluster(version, tuple(sorted({*versions, *kinds})), resources)
+
+
+def _fact(resource: Resource, details: Details) -> JsonObject:
+    """One resource under the names that Go gives its fields."""
+    return {
+        "Name": resource.plural,
+        "SingularName": details.singular,
+        "Namespaced": resource.namespaced,
+        "Kind": resource.kind,
+        "Verbs": [*details.verbs],
+        "ShortNames": [*details.short_names],
+        "Categories": [*details.categories],
+    }

@@ -80,6 +80,27 @@ async def test_an_instance_comes_after_everything_else_of_its_wave_and_goes_befo
     await then.absent(CustomResourceDefinition, f"gadgets.{group}", "")
 
 
+async def test_a_chart_sees_the_kinds_that_another_component_has_just_brought(
+    given: Given, running: Running, then: Then, group: str
+) -> None:
+    asks = f"has: '{{{{ .Capabilities.APIVersions.Has \"{group}/v1/Gadget\" }}}}'"
+    template = f"apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: seen}}\ndata: {{{asks}}}\n"
+    chart = {"Chart.yaml": "apiVersion: v2\nname: user\nversion: 1.0.0\n", "templates/seen.yaml": template}
+    await given.source({"kind.yaml": definition(group, "Gadget")}, "kinds")
+    await given.source(chart, "user")
+    await running.start()
+    await given.component("user", "user")
+    await then.ready("user")
+    await given.component("kinds", "kinds")
+    await then.ready("kinds")
+
+    async def is_seen() -> bool:
+        await given.annotated("user", poke=secrets.token_hex(4))
+        return (await given.client.get(ConfigMap, "seen", then.namespace)).data == {"has": "true"}
+
+    await eventually(is_seen, within=20, describe="the chart sees the kind")
+
+
 @pytest.mark.req("R-112")
 async def test_nothing_goes_while_others_have_instances_of_the_kind(
     given: Given, running: Running, then: Then, group: str

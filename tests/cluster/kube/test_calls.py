@@ -297,6 +297,9 @@ async def test_kinds_are_found_without_a_request_or_with_two(cluster: LocalClust
         assert (found.plural, found.namespaced) == ("flowschemas", False)
         assert await client.mapper.preferred("apps", "ReplicaSet") is not None
         assert CustomResourceDefinition.resource in await client.mapper.all()
+        details = (await client.mapper.described())[CustomResourceDefinition.resource]
+        assert (details.singular, details.short_names) == ("customresourcedefinition", ("crd", "crds"))
+        assert {"get", "list", "watch", "create", "delete"} <= {*details.verbs}
         with pytest.raises(NotServed, match="Ghost"):
             await client.mapper.resource(UNKNOWN.gvk)
         assert {(entry.verb, entry.path) for entry in audit.entries(lambda entry: entry.agent == "mapper-test")} == {

@@ -21,7 +21,8 @@ from stellwerk.kube.names import GroupVersionKind, Resource
 CRD = ("apiextensions.k8s.io", "CustomResourceDefinition")
 API_SERVICE = ("apiregistration.k8s.io", "APIService")
 NAMESPACE = ("", "Namespace")
-_NEVER_PURGED = (NAMESPACE, CRD, API_SERVICE)
+DEFINITIONS = (CRD, API_SERVICE)
+_NEVER_PURGED = (NAMESPACE, *DEFINITIONS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +53,7 @@ class Wanted:
 
 def is_definition(gvk: GroupVersionKind) -> bool:
     """Whether objects of a kind bring further kinds with them."""
-    return (gvk.group, gvk.kind) in (CRD, API_SERVICE)
+    return (gvk.group, gvk.kind) in DEFINITIONS
 
 
 def prepared(

@@ -100,6 +100,7 @@ def _deployment(
         rules=settings.rules,
         on_client=metrics.clients,
     )
+    seen.definitions.on_change(lambda _: targets.kinds_changed())
     deployer = Deployer(
         renderer=renderer,
         targets=targets,

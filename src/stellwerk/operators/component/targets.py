@@ -41,8 +41,25 @@ _log = logging.getLogger(__name__)
 
 _FACTS_SECONDS = 60.0
 """For how long it is believed what a cluster serves; templates ask for it in every rendering."""
+_DOUBT_SECONDS = 10.0
+"""For how long nothing of that is believed after a definition has changed. An API server takes a moment to serve what
+it has accepted, and whoever waited for the kind is rendered in that very moment."""
 
 Connect = Callable[[ClusterConfig], Client]
+
+
+@dataclass(slots=True)
+class Kinds:
+    """Whether what one cluster serves may be another than a moment ago."""
+
+    clock: Clock
+    were_asked_for: bool = False
+    doubted_until: float = float("-inf")
+
+    def changed(self) -> None:
+        """A definition of kinds came, changed or went. What a cache tells as it fills is no news to anybody yet."""
+        if self.were_asked_for:
+            self.doubted_until = self.clock.monotonic() + _DOUBT_SECONDS
 
 
 @dataclass(slots=True)
@@ -51,6 +68,7 @@ class Target:
 
     client: Client
     owned: OwnedObjects
+    kinds: Kinds
     clock: Clock
     lane: str = HOME
     """The address of another cluster."""
@@ -75,11 +93,18 @@ class Target:
         return self._uid
 
     async def facts(self) -> request.Cluster:
-        """What the cluster serves, at most a minute old. Raises ApiError."""
-        now = self.clock.monotonic()
-        if self._facts is None or now - self._facts_at >= _FACTS_SECONDS:
-            self._facts = await facts_of(self.client)
-            self._facts_at = now
+        """What the cluster serves, at most a minute old, and asked for anew where it may just have changed.
+
+        Raises ApiError.
+        """
+        now, doubted_until = self.clock.monotonic(), self.kinds.doubted_until
+        if now < doubted_until:
+            self.client.mapper.doubt()
+        elif self._facts is not None and doubted_until <= self._facts_at and now - self._facts_at < _FACTS_SECONDS:
+            return self._facts
+        self.kinds.were_asked_for = True
+        self._facts = await facts_of(self.client)
+        self._facts_at = now
         return self._facts
 
 
@@ -113,7 +138,8 @@ class Targets:
         self._clock = clock
         self._tenancy = rules
         self._on_client = on_client
-        self._owned = OwnedObjects(home, RECONCILER, wake)
+        self._kinds = Kinds(clock)
+        self._owned = OwnedObjects(home, RECONCILER, wake, self._kinds.changed)
         self._local: dict[Account | None, Target] = {}
         self._remote: dict[str, _Remote] = {}
         self._tasks: Background | None = None
@@ -140,6 +166,7 @@ class Targets:
             self._local[acting_as] = Target(
                 client.with_field_manager(RECONCILER),
                 self._owned,
+                self._kinds,
                 self._clock,
                 acts_as=acting_as.user if acting_as is not None else "",
             )
@@ -149,6 +176,10 @@ class Targets:
     def passing(self, kube_config: str) -> Client:
         """A client for one question; the caller closes it. Raises LoginFailed."""
         return self._connect(ClusterConfig.from_kubeconfig_text(kube_config))
+
+    def kinds_changed(self) -> None:
+        """A definition of kinds came, changed or went in this cluster."""
+        self._kinds.changed()
 
     def forget(self, key: ObjectKey) -> None:
         """A Component is gone."""
@@ -177,8 +208,11 @@ class Targets:
         assert self._tasks is not None, "run() must be running"
         client = self._connect(config).with_field_manager(RECONCILER)
         cluster = Cluster(client, clock=self._clock, name=config.server)
-        owned = OwnedObjects(cluster, RECONCILER, self._wake)
-        target = Target(client, owned, self._clock, lane=config.server, acts_as=f"the kubeconfig of secret {key}")
+        kinds = Kinds(self._clock)
+        owned = OwnedObjects(cluster, RECONCILER, self._wake, kinds.changed)
+        target = Target(
+            client, owned, kinds, self._clock, lane=config.server, acts_as=f"the kubeconfig of secret {key}"
+        )
         return _Remote(target, self._tasks.start(_running(cluster, client), f"cluster {config.server}"))
 
     def _leave(self, user: ObjectKey, *, but: _Remote | None = None) -> None:
