@@ -116,6 +116,16 @@ func values(t *testing.T, text string) map[string]any {
 
 // byHelm does what `helm template --include-crds` does.
 func byHelm(t *testing.T, folder string, given map[string]any, revision int) []map[string]any {
+	whole, texts := textsByHelm(t, folder, given, revision)
+	hooks, found := sorted(t, texts)
+	if len(hooks) > 0 {
+		t.Fatal("this chart is to have no hooks, which Helm keeps apart")
+	}
+	return append(definitions(t, whole), found...)
+}
+
+// textsByHelm are what Helm's engine makes of the templates.
+func textsByHelm(t *testing.T, folder string, given map[string]any, revision int) (*chart.Chart, map[string]string) {
 	whole, err := loader.LoadDir(folder)
 	if err != nil {
 		t.Fatal(err)
@@ -140,7 +150,7 @@ func byHelm(t *testing.T, folder string, given map[string]any, revision int) []m
 		t.Fatal(err)
 	}
 	maps.DeleteFunc(texts, func(name, _ string) bool { return strings.HasSuffix(name, "NOTES.txt") })
-	return append(definitions(t, whole), sorted(t, texts)...)
+	return whole, texts
 }
 
 func definitions(t *testing.T, whole *chart.Chart) []map[string]any {
@@ -151,21 +161,21 @@ func definitions(t *testing.T, whole *chart.Chart) []map[string]any {
 	return all
 }
 
-func sorted(t *testing.T, texts map[string]string) []map[string]any {
-	hooks, found, err := releaseutil.SortManifests(texts, nil, releaseutil.InstallOrder)
+// sorted are the objects of rendered templates, those apart that Helm takes for hooks.
+func sorted(t *testing.T, texts map[string]string) (hooks, all []map[string]any) {
+	apart, found, err := releaseutil.SortManifests(texts, nil, releaseutil.InstallOrder)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(hooks) > 0 {
-		t.Fatal("this chart is to have no hooks, which Helm keeps apart")
+	for _, hook := range apart {
+		hooks = append(hooks, object(t, hook.Manifest))
 	}
-	var all []map[string]any
 	for _, manifest := range found {
 		if parsed := object(t, manifest.Content); parsed != nil {
 			all = append(all, parsed)
 		}
 	}
-	return all
+	return hooks, all
 }
 
 func object(t *testing.T, text string) map[string]any {
@@ -229,6 +239,10 @@ func compare(t *testing.T, got, want []string) {
 	if len(got) < 5 || len(want) < 5 {
 		t.Fatalf("%d and %d objects are too few to say anything", len(got), len(want))
 	}
+	same(t, got, want)
+}
+
+func same(t *testing.T, got, want []string) {
 	for _, text := range got {
 		if !slices.Contains(want, text) {
 			t.Errorf("only ours: %s", text)
