@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 
 import pytest
 from tests.cluster.component.given import Given
+from tests.cluster.component.manifests import config
 from tests.cluster.component.running import Running
 from tests.cluster.component.then import Then
 
@@ -171,3 +172,38 @@ async def test_a_component_of_the_original_is_taken_over_without_touching_a_pod(
 async def _is_ours(client: Client, namespace: str) -> bool:
     found = await client.get(Component, "comp", namespace)
     return found.is_ready and found.status.processing_digest != digest("component")
+
+
+@pytest.mark.req("R-306")
+async def test_a_job_that_ran_under_the_original_runs_again_for_the_next_change_and_not_for_the_take_over(
+    given: Given, running: Running, then: Then, admin: Client, component_cluster: LocalCluster
+) -> None:
+    files = {"done.yaml": config("done", purge_order="0", reconcile_policy="on-object-or-component-change")}
+    artifact = await given.source(files, revision="r1")
+    created = await given.component()
+    done: JsonObject = {
+        "group": "", "version": "v1", "kind": "ConfigMap", "namespace": given.namespace, "name": "done",
+        "adoptionPolicy": "IfUnowned", "reconcilePolicy": "OnObjectOrComponentChange", "updatePolicy": "SsaOverride",
+        "deletePolicy": "Delete", "applyOrder": 0, "deleteOrder": 0, "phase": "Completed",
+        "digest": f"{digest('done')}@{digest('component')}",
+    }  # fmt: skip
+    left: JsonObject = {**status_of(created.metadata.generation, artifact, given.namespace), "inventory": [done]}
+    await admin.patch(
+        metadata_of(Component), "comp", given.namespace, MergePatch({"status": left}), subresource="status"
+    )
+    audit = AuditLog(component_cluster)
+
+    def runs() -> int:
+        mine = audit.entries(lambda entry: entry.user == "component-operator" and entry.namespace == given.namespace)
+        return sum(entry.is_write and entry.name == "done" and entry.verb != "delete" for entry in mine)
+
+    await running.start()
+    await eventually(lambda: _is_ours(admin, given.namespace), within=15, describe="the Component is taken over")
+    await running.rests()
+    taken = await then.ready()
+    assert [(item.name, item.phase) for item in taken.status.inventory] == [("done", "Completed")]
+    assert runs() == 0
+
+    await given.annotated(poke="1")
+    await eventually(lambda: runs() > 0, within=15, describe="it runs again")
+    await then.phases({"done": "Completed"})

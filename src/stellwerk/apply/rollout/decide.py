@@ -30,7 +30,7 @@ from stellwerk.apply.kstatus import Verdict
 from stellwerk.apply.plan import FIGHT_SECONDS, Confirmation, Live
 from stellwerk.apply.rollout import settling
 from stellwerk.apply.rollout.actions import Action, Create, Release, Remove, Update
-from stellwerk.apply.rollout.inventory import APPLIED_ONCE, Entry, Phase, Status
+from stellwerk.apply.rollout.inventory import APPLIED_ONCE, THEIR_SPELLING, Entry, Phase, Status
 from stellwerk.apply.rollout.owner import Owner, Standing, unmarked
 from stellwerk.apply.rollout.policy import UpdatePolicy
 from stellwerk.apply.rollout.prepare import Wanted, is_definition
@@ -43,8 +43,7 @@ UNSERVED_SECONDS = 1.0
 
 _SHOWN = 3
 _OUR_SPELLING = re.compile(r"[0-9a-f]{32}(?:@.*)?")
-_THEIR_SPELLING = re.compile(r"[0-9a-f]{64}(?:@.*)?")
-"""Of a digest: the originals' are longer."""
+"""Of a digest."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,7 +191,7 @@ def _is_alike(one: Wanted, live: Live, found: str, owner: Owner) -> bool:
     if _OUR_SPELLING.fullmatch(found):
         return False
     if not isinstance(live, Unstructured):  # a Secret: its content is not at hand
-        return _THEIR_SPELLING.fullmatch(found) is not None
+        return THEIR_SPELLING.fullmatch(found) is not None
     return not compare(unmarked(one.desired.body, owner.prefix), live.body).differences
 
 

@@ -7,6 +7,7 @@ seen in the cluster again.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -18,6 +19,9 @@ from stellwerk.kube.names import GroupVersionKind, ObjectKey, ObjectRef
 
 APPLIED_ONCE = "__once__"
 """The digest of an object that is written once and then left alone."""
+
+THEIR_SPELLING = re.compile(r"[0-9a-f]{64}(?:@.*)?")
+"""Of a digest that one of the originals has made: it is longer than ours, and made from another representation."""
 
 
 class Phase(Enum):

@@ -12,7 +12,15 @@ from dataclasses import dataclass, replace
 from stellwerk.apply.errors import InvalidSet, Problem
 from stellwerk.apply.plan import Live
 from stellwerk.apply.rollout import order
-from stellwerk.apply.rollout.inventory import Entry, Identity, Inventory, Phase, Status, is_managed
+from stellwerk.apply.rollout.inventory import (
+    THEIR_SPELLING,
+    Entry,
+    Identity,
+    Inventory,
+    Phase,
+    Status,
+    is_managed,
+)
 from stellwerk.apply.rollout.owner import Owner, Standing
 from stellwerk.apply.rollout.policy import AdoptionPolicy
 from stellwerk.apply.rollout.prepare import NAMESPACE, Wanted
@@ -33,6 +41,21 @@ def newcomers(wanted: Iterable[Wanted], inventory: Inventory) -> tuple[Wanted, .
     """The wanted objects that the set did not have so far: those whose owner must be looked at."""
     known = inventory.by_identity()
     return tuple(one for one in wanted if one.identity not in known)
+
+
+def taken_over(wanted: Iterable[Wanted], inventory: Inventory) -> Inventory:
+    """The inventory of an original that was done with just what is wanted: what has done its work is not set to work
+    again. Nothing of it is there to be compared with, and its digest says the same in other words."""
+    digests = {one.identity: one.digest for one in wanted}
+    return inventory.changed(
+        {
+            entry.identity: replace(entry, digest=digests[entry.identity])
+            for entry in inventory
+            if entry.phase is Phase.COMPLETED
+            and entry.identity in digests
+            and THEIR_SPELLING.fullmatch(entry.digest) is not None
+        }
+    )
 
 
 def register(

@@ -20,7 +20,7 @@ from stellwerk.apply.rollout.inventory import Identity
 from stellwerk.apply.rollout.owner import Owner
 from stellwerk.apply.rollout.policy import Policies
 from stellwerk.apply.rollout.prepare import Wanted, prepared
-from stellwerk.apply.rollout.register import newcomers
+from stellwerk.apply.rollout.register import newcomers, taken_over
 from stellwerk.apply.rollout.rollout import Memory, Progress, Rollout
 from stellwerk.apply.rollout.scene import Habits
 from stellwerk.apply.rollout.served import resources_of
@@ -96,6 +96,8 @@ class Deployer:
         if not target.is_remote:
             nesting.check(component, [one.identity for one in wanted], self.find, await self.cluster_uid())
         known = stored.read(component.status.inventory)
+        if plan.is_applied(component, content.artifact):
+            known = taken_over(wanted, known)
         new = newcomers(wanted, known)
         if content.is_restart and not new and component.status.state is not State.Ready:
             return Progress(known, must_be_saved=True)

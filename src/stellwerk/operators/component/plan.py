@@ -109,7 +109,7 @@ def begun(component: Component, source: SourceStatus, digest: str) -> Begun:
     base = msgspec.structs.replace(status, source_ref=source, last_handled_reconcile_at=asked)
     if status.processing_digest == digest:
         return Begun(base, is_new=False)
-    if _is_taken_over(component, source.artifact):
+    if len(status.processing_digest) == _FOREIGN_DIGEST_LENGTH and is_applied(component, source.artifact):
         return Begun(
             msgspec.structs.replace(base, processing_digest=digest, last_processing_digest=digest), is_new=False
         )
@@ -117,11 +117,11 @@ def begun(component: Component, source: SourceStatus, digest: str) -> Begun:
     return Begun(fresh, is_new=True)
 
 
-def _is_taken_over(component: Component, artifact: Artifact | None) -> bool:
+def is_applied(component: Component, artifact: Artifact | None) -> bool:
+    """Whether this spec was brought to Ready with this artifact already, by whomever."""
     status = component.status
     return (
-        len(status.processing_digest) == _FOREIGN_DIGEST_LENGTH
-        and status.applied_generation == component.metadata.generation
+        status.applied_generation == component.metadata.generation
         and artifact is not None
         and (status.last_applied_digest, status.last_applied_revision) == (artifact.digest, artifact.revision)
     )

@@ -24,7 +24,7 @@ from stellwerk.apply.errors import InvalidSet
 from stellwerk.apply.rollout.inventory import Entry, Identity, Inventory, ManagedType, Phase, Status
 from stellwerk.apply.rollout.policy import AdoptionPolicy, DeletePolicy, ReconcilePolicy, UpdatePolicy
 from stellwerk.apply.rollout.prepare import Wanted
-from stellwerk.apply.rollout.register import newcomers, refusal, register
+from stellwerk.apply.rollout.register import newcomers, refusal, register, taken_over
 from stellwerk.apply.rollout.scene import Seen
 
 NOTHING: Mapping[Identity, Seen] = {}
@@ -197,6 +197,28 @@ def test_a_completed_object_stays_completed_until_it_changes() -> None:
     assert register(wanted(config_map(purge_order=1)), done, NOTHING, US).inventory == done
     (entry,) = register(wanted(config_map(purge_order=1, value="2")), done, NOTHING, US).inventory
     assert entry.phase is Phase.SCHEDULED_FOR_APPLICATION
+
+
+@pytest.mark.req("R-306")
+@pytest.mark.parametrize(
+    ("digest", "phase", "runs_again"),
+    [
+        ("f" * 64, Phase.COMPLETED, False),
+        (f"{'f' * 64}@{'e' * 64}", Phase.COMPLETED, False),
+        ("f" * 64, Phase.READY, True),
+        ("f" * 32, Phase.COMPLETED, True),
+    ],
+    ids=["theirs and done", "done for a component", "theirs and there", "ours and changed"],
+)
+def test_what_has_done_its_work_for_an_original_is_not_set_to_work_again(
+    digest: str, phase: Phase, runs_again: bool
+) -> None:
+    (obj,) = wanted(config_map("done", purge_order=0))
+    (entry,) = registered([obj])
+    theirs = Inventory((replace(entry, digest=digest, phase=phase, status=Status.NONE),))
+    (found,) = register([obj], taken_over([obj], theirs), NOTHING, US).inventory
+    assert found.digest == obj.digest
+    assert (found.phase is Phase.SCHEDULED_FOR_APPLICATION) is runs_again
 
 
 def test_the_inventory_lies_in_the_order_of_deletion_and_else_in_that_of_the_manifest() -> None:
