@@ -1,4 +1,4 @@
-"""The inventory in a status means what the original meant by it, also where it says something unheard of."""
+"""The inventory in a store means what the original meant by it, also where it says something unheard of."""
 
 from __future__ import annotations
 
@@ -7,11 +7,10 @@ from datetime import UTC, datetime
 import msgspec
 import pytest
 
+from stellwerk.apply.rollout import stored
 from stellwerk.apply.rollout.inventory import Entry, Inventory, ManagedType, Phase, Status
 from stellwerk.apply.rollout.policy import AdoptionPolicy, DeletePolicy, ReconcilePolicy, UpdatePolicy
 from stellwerk.kube.names import GroupVersionKind, ObjectKey
-from stellwerk.operators.component import inventory
-from stellwerk.operators.component.api_status import InventoryItem
 
 ENTRIES = (
     Entry(
@@ -39,11 +38,11 @@ ENTRIES = (
 
 
 def test_an_inventory_is_read_as_it_was_written() -> None:
-    assert inventory.read(inventory.write(Inventory(ENTRIES))) == Inventory(ENTRIES)
+    assert stored.read(stored.write(Inventory(ENTRIES))) == Inventory(ENTRIES)
 
 
 def test_words_are_those_of_the_original() -> None:
-    first, second = inventory.write(Inventory(ENTRIES))
+    first, second = stored.write(Inventory(ENTRIES))
     assert (first.adoption_policy, first.update_policy) == ("Always", "SsaMerge")
     assert (first.reconcile_policy, first.delete_policy) == ("OnObjectOrComponentChange", "OrphanOnApply")
     assert (first.phase, first.status, first.apply_order, first.delete_order) == ("Updating", "InProgress", -3, 5)
@@ -53,9 +52,9 @@ def test_words_are_those_of_the_original() -> None:
 
 @pytest.mark.req("R-505")
 def test_words_that_nobody_knows_never_make_an_object_one_that_may_be_deleted() -> None:
-    (item,) = inventory.write(Inventory(ENTRIES[:1]))
-    odd: InventoryItem = msgspec.structs.replace(item, phase="Dancing", delete_policy="Perhaps", status="Well")
-    (entry,) = inventory.read([odd])
+    (item,) = stored.write(Inventory(ENTRIES[:1]))
+    odd = msgspec.structs.replace(item, phase="Dancing", delete_policy="Perhaps", status="Well")
+    (entry,) = stored.read([odd])
     assert (entry.phase, entry.delete, entry.status) == (
         Phase.SCHEDULED_FOR_APPLICATION,
         DeletePolicy.ORPHAN,
@@ -64,5 +63,5 @@ def test_words_that_nobody_knows_never_make_an_object_one_that_may_be_deleted() 
 
 
 def test_a_summary_counts_what_is_ready_and_what_is_leaving() -> None:
-    assert inventory.summary(Inventory()) == ""
-    assert inventory.summary(Inventory(ENTRIES)) == "0 of 1 ready, 1 leaving"
+    assert stored.summary(Inventory()) == ""
+    assert stored.summary(Inventory(ENTRIES)) == "0 of 1 ready, 1 leaving"
