@@ -360,4 +360,10 @@ def _expect_header(response: aiohttp.ClientResponse, name: str, expected: str) -
 def _fingerprint(credentials: Credentials | None) -> str:
     if credentials is None:
         return ""
-    return hashlib.sha256(f"{credentials.origin}\0{credentials.header}".encode()).hexdigest()
+    tls = credentials.tls
+    parts = (
+        credentials.origin.encode(),
+        credentials.header.encode(),
+        *((tls.authority, tls.certificate, tls.key) if tls is not None else ()),
+    )
+    return hashlib.sha256(b"\0".join(parts)).hexdigest()

@@ -1,8 +1,9 @@
 """One HTTP exchange with a server that we do not trust: GET or HEAD, redirects followed by hand.
 
 Each hop is checked against the rules before it is called, and each address where its socket is made. Credentials have
-an origin and are sent nowhere else. Proxies of the environment are not used: behind one, an address could not be
-checked.
+an origin and are used nowhere else: neither the header nor the client certificate is shown to another server, and an
+authority that a tenant trusts is trusted for that one server. Proxies of the environment are not used: behind one, an
+address could not be checked.
 """
 
 from __future__ import annotations
@@ -13,14 +14,15 @@ import socket
 import ssl
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
-from functools import partial
+from dataclasses import dataclass, field, replace
+from functools import lru_cache, partial
 from typing import Literal
 
 import aiohttp
 from aiohttp.abc import AbstractResolver, ResolveResult
 from yarl import URL
 
+from stellwerk.kube.auth import Material, tls_context
 from stellwerk.render.egress import AddressRefused, EgressRules, guarded, shown_url, without_login
 from stellwerk.render.errors import EgressRefused, IncompleteAnswer, Unavailable
 from stellwerk.render.threads import beside
@@ -28,26 +30,53 @@ from stellwerk.render.threads import beside
 MOST_REDIRECTS = 3
 _REDIRECTS = (301, 302, 303, 307, 308)
 _LONGEST_HEADERS = 16 * 1024
+_CONTEXTS = 64
+"""How many servers' TLS contexts are kept; making one takes milliseconds, and a connection is pooled under it."""
+
+
+@dataclass(frozen=True, slots=True)
+class TlsMaterial:
+    """Whom to trust instead of the system's authorities, and how to be known, as PEM. Empty: as usual."""
+
+    authority: bytes = field(default=b"", repr=False)
+    certificate: bytes = field(default=b"", repr=False)
+    key: bytes = field(default=b"", repr=False)
+
+    def context(self) -> ssl.SSLContext:
+        """For connections. Raises LoginFailed, which quotes nothing, where something is unusable."""
+        return _context_of(self)
+
+
+@lru_cache(maxsize=_CONTEXTS)
+def _context_of(material: TlsMaterial) -> ssl.SSLContext:
+    given = (Material(material.authority), Material(material.certificate), Material(material.key))
+    return tls_context(*given, verify=True)
 
 
 @dataclass(frozen=True, slots=True)
 class Credentials:
-    """A header for one origin (scheme, host and port)."""
+    """What one origin (scheme, host and port) is shown, and how it is known."""
 
     origin: str
-    header: str = field(repr=False)
-    """The value of `Authorization`."""
+    header: str = field(default="", repr=False)
+    """The value of `Authorization`; empty for none."""
+    tls: TlsMaterial | None = None
 
     @classmethod
     def basic(cls, url: str, user: str, password: str) -> Credentials:
         """User and password for the server of a URL."""
         token = base64.b64encode(f"{user}:{password}".encode()).decode()
-        return cls(origin_of(URL(url)), f"Basic {token}")
+        return cls(_origin_in(url), f"Basic {token}")
 
     @classmethod
     def bearer(cls, url: str, token: str) -> Credentials:
         """A token for the server of a URL."""
-        return cls(origin_of(URL(url)), f"Bearer {token}")
+        return cls(_origin_in(url), f"Bearer {token}")
+
+    @classmethod
+    def anonymous(cls, url: str) -> Credentials:
+        """No word for the server of a URL; a certificate may speak for us."""
+        return cls(_origin_in(url))
 
     def fits(self, url: URL) -> bool:
         """Whether this is the server they belong to."""
@@ -73,14 +102,29 @@ class Call:
             parsed.port  # noqa: B018 # computed late, and then it raises
         except ValueError as error:
             raise EgressRefused(f"{shown_url(url)} is not called: it is no URL") from error
-        if parsed.user is not None and credentials is None:
-            credentials = Credentials.basic(str(parsed), parsed.user, parsed.password or "")
+        if parsed.user is not None:
+            credentials = _with_login(credentials, Credentials.basic(str(parsed), parsed.user, parsed.password or ""))
         return cls(method, without_login(parsed).with_fragment(None), rules, credentials)
+
+
+def _with_login(given: Credentials | None, written: Credentials) -> Credentials:
+    """What was given for the call comes before what somebody wrote into the URL."""
+    if given is None:
+        return written
+    return given if given.header or given.origin != written.origin else replace(given, header=written.header)
 
 
 def origin_of(url: URL) -> str:
     """Scheme, host and port."""
     return f"{url.scheme}://{(url.host or '').lower().rstrip('.')}:{url.port}"
+
+
+def _origin_in(url: str) -> str:
+    """The origin of a URL as somebody wrote it. A malformed one has none, fits no server, and is refused later."""
+    try:
+        return origin_of(URL(url))
+    except ValueError:
+        return ""
 
 
 class Client:
@@ -107,11 +151,13 @@ class Client:
         """The answer to one request, a redirect included. Raises `EgressRefused` and `Unavailable`."""
         call.rules.check_url(call.url)
         headers = {"Accept-Encoding": "identity"}
-        if call.credentials is not None and call.credentials.fits(call.url):
-            headers["Authorization"] = call.credentials.header
+        shown = call.credentials if call.credentials is not None and call.credentials.fits(call.url) else None
+        if shown is not None and shown.header:
+            headers["Authorization"] = shown.header
+        tls = shown.tls.context() if shown is not None and shown.tls is not None else True  # True: as the session does
         with _translated(call):
             async with self._session(call.rules).request(
-                call.method, call.url, headers=headers, allow_redirects=False
+                call.method, call.url, headers=headers, ssl=tls, allow_redirects=False
             ) as response:
                 yield response
 

@@ -91,7 +91,14 @@ class Endless:
     piece: bytes = bytes(64 * 1024)
 
 
-Behaviour: TypeAlias = Serve | Slow | Hang | Cut | Garbage | Refuse | Redirect | Endless
+@dataclass(frozen=True, slots=True)
+class Guarded:
+    """Only for who sends this word in `Authorization`."""
+
+    authorization: str = field(repr=False)
+
+
+Behaviour: TypeAlias = Serve | Slow | Hang | Cut | Garbage | Refuse | Redirect | Endless | Guarded
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,6 +244,8 @@ async def _answer(request: web.BaseRequest, published: Published) -> web.StreamR
     match published.behaviour:
         case Refuse(status):
             return web.Response(status=status)
+        case Guarded(word) if request.headers.get("Authorization") != word:
+            return web.Response(status=401)
         case Redirect(to, status, carries):
             headers = _headers(published) if carries else {}
             return web.Response(status=status, headers={"Location": to, **headers})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from typing import Any
 
 import pytest
@@ -10,10 +11,11 @@ from tests.cluster.component.manifests import config
 from tests.cluster.component.running import Running
 from tests.cluster.component.then import Then
 
-from stellwerk.testing.artifacts import Published, Redirect, Refuse
+from stellwerk.runtime import conditions
+from stellwerk.testing.artifacts import Guarded, Published, Redirect, Refuse
 
 
-def source(url: str, **more: str) -> dict[str, Any]:
+def source(url: str, **more: Any) -> dict[str, Any]:
     """The spec of a Component that comes from there."""
     return {"sourceRef": {"httpRepository": {"url": url, **more}}}
 
@@ -63,6 +65,34 @@ async def test_a_moving_address_may_lead_to_a_fixed_one(given: Given, running: R
     assert artifact
     assert artifact.url == fixed.url
     assert (await then.config("one")).data == {"value": "fixed"}
+
+
+@pytest.mark.req("R-603")
+@pytest.mark.req("R-801")
+async def test_a_server_that_wants_a_login_gets_that_of_the_secret_as_soon_as_it_is_right(
+    given: Given, running: Running, then: Then, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    app = publish(given, "1", behaviour=Guarded("Bearer canary-of-the-second-kind"))
+    await running.start()
+    await given.component(**source(app.url, secretRef={"name": "login"}))
+    await then.shows("Pending", "Retrying", saying=f"error loading secret {then.namespace}/login: not found")
+    await given.secret("login", token="canary-of-the-first-kind")
+    refused = await then.shows("Error", "Error", saying=f"credentials in secret {then.namespace}/login cannot be used")
+    stalled = conditions.find(refused.status.conditions, "Stalled")
+    assert stalled is not None
+    assert stalled.reason == "InvalidCredentials"
+    await given.secret("login", bearerToken="canary-of-the-first-kind")
+    await then.shows("Error", "Error", saying="401")
+    await given.secret("login", bearerToken="canary-of-the-second-kind")
+    ready = await then.ready()
+    assert (await then.config("one")).data == {"value": "1"}
+
+    renewed = publish(given, "2", behaviour=Guarded("Bearer canary-of-the-second-kind"))
+    await then.ready(revision=renewed.etag)
+    assert ready.status.last_applied_revision == app.etag
+    assert "canary" not in then.told()
+    assert "canary" not in caplog.text
 
 
 @pytest.mark.req("R-601")

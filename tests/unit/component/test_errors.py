@@ -39,6 +39,7 @@ def test_what_only_an_edit_can_help_is_an_error_that_waits_for_a_change() -> Non
         errors.CrossNamespaceReference("sourceRef.fluxBucket", ObjectKey("infra", "b")),
         errors.ServiceAccountRequired(),
         errors.InvalidKubeConfig(KEY, "it runs a plugin"),
+        errors.InvalidCredentials(f"secret {KEY}", "it has no password"),
         errors.ClusterChanged("one", "other"),
     ):
         assert failure.retry is Retry.WHEN_CHANGED

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, field
 from ipaddress import ip_network
 
@@ -15,9 +15,11 @@ from stellwerk.kube.model import JsonValue
 from stellwerk.kube.names import ObjectKey
 from stellwerk.operators.component import http_repositories
 from stellwerk.operators.component.api import Component
+from stellwerk.operators.component.errors import InvalidCredentials
 from stellwerk.operators.component.http_repositories import Poller
 from stellwerk.render.downloads import Downloads
 from stellwerk.render.egress import EgressRules
+from stellwerk.render.http import Credentials
 from stellwerk.testing.artifacts import ArtifactServer, Hang, Refuse
 from stellwerk.testing.clock import FakeClock
 from stellwerk.testing.eventually import Signal, eventually
@@ -27,6 +29,10 @@ RULES = EgressRules(http=True, private=True, networks=(ip_network("127.0.0.0/8")
 
 def using(name: str, url: str, **fields: JsonValue) -> Component:
     return component(name, spec={"sourceRef": {"httpRepository": {"url": url}}, **fields})
+
+
+async def nothing(_: Component) -> None:
+    """What a server is shown that lets everybody in."""
 
 
 def taken(one: Component, digest: str) -> Component:
@@ -45,6 +51,7 @@ class Round:
     components: list[Component] = field(default_factory=list)
     woken: list[str] = field(default_factory=list)
     rung: Signal = field(default_factory=Signal)
+    credentials: Callable[[Component], Awaitable[Credentials | None]] = nothing
 
     def wake(self, key: ObjectKey) -> None:
         self.woken.append(key.name)
@@ -65,6 +72,7 @@ async def round_() -> AsyncIterator[Round]:
         poller = Poller(
             components=lambda: found.components,
             head=downloads.head,
+            credentials=lambda one: found.credentials(one),
             rules=RULES,
             wake=found.wake,
             interval_seconds=30,
@@ -122,5 +130,30 @@ def test_who_is_suspended_or_deleted_does_not_want_to_know() -> None:
     )
 
     assert {address: [one.key.name for one in users] for address, users in found.items()} == {
-        (url, "etag", "etag"): ["a"]
+        (url, "etag", "etag", None): ["a"]
     }
+
+
+@pytest.mark.req("R-603")
+async def test_each_secret_is_shown_for_those_who_name_it_and_a_bad_one_stops_nobody_else(round_: Round) -> None:
+    artifact = round_.server.publish("app.tar.gz", {"a": "1"})
+
+    async def shown(one: Component) -> Credentials | None:
+        if one.key.name == "bad":
+            raise InvalidCredentials("secret shop/bad", "it has none of the keys")
+        return Credentials.bearer(artifact.url, one.key.name) if one.key.name != "open" else None
+
+    round_.credentials = shown
+    source: JsonValue = {"httpRepository": {"url": artifact.url, "secretRef": {"name": "shared"}}}
+    other: JsonValue = {"httpRepository": {"url": artifact.url, "secretRef": {"name": "bad"}}}
+    round_.components = [
+        component("bad", spec={"sourceRef": other}),
+        component("one", spec={"sourceRef": source}),
+        component("two", spec={"sourceRef": source}),
+        using("open", artifact.url),
+    ]
+
+    await round_.turn()
+    await eventually(lambda: sorted(round_.woken) == ["one", "open", "two"], on=round_.rung)
+
+    assert sorted(seen.headers.get("authorization", "") for seen in round_.server.seen) == ["", "Bearer one"]

@@ -74,6 +74,19 @@ def test_references_come_to_their_contents_in_the_order_of_the_spec() -> None:
     assert resolved.substitutes == {"BOTH": "inline", "ONE": "1", "TWO": "2"}
 
 
+def test_a_login_is_read_for_a_pass_and_not_for_a_deletion_and_its_renewal_is_no_new_content() -> None:
+    source: JsonObject = {"sourceRef": {"httpRepository": {"url": "https://a/b", "secretRef": {"name": "login"}}}}
+    one = component(spec=source)
+    former, renewed = (settled({secret("login"): Content({"bearerToken": word})}, one) for word in (b"a", b"b"))
+
+    assert former.login is not None
+    assert (former.login.origin, former.login.data) == ("secret shop/login", {"bearerToken": b"a"})
+    assert renewed.login != former.login
+    assert renewed.digests == former.digests == {}
+    assert references.targets(one) == {secret("login")}
+    assert not references.find(component(spec=source, deleting=True))
+
+
 def test_the_first_of_the_usual_keys_is_taken() -> None:
     resolved = settled(CONTENTS)
 

@@ -6,6 +6,7 @@ import asyncio
 import hashlib
 import ssl
 from collections.abc import AsyncIterator, Awaitable
+from dataclasses import replace
 from ipaddress import ip_network
 
 import pytest
@@ -20,7 +21,7 @@ from stellwerk.render.errors import (
     Unavailable,
     WrongDigest,
 )
-from stellwerk.render.http import Credentials
+from stellwerk.render.http import Credentials, TlsMaterial
 from stellwerk.testing.artifacts import (
     ArtifactServer,
     Cut,
@@ -331,6 +332,20 @@ async def test_credentials_go_to_their_origin_and_nowhere_else(downloads: Downlo
         assert ["authorization" in seen.headers for seen in abroad.seen] == [False]
         await downloads.fetch(artifact.url, rules=HERE, credentials=credentials)
         assert "authorization" not in abroad.seen[-1].headers
+
+
+@pytest.mark.req("R-603")
+async def test_an_authority_is_trusted_for_its_origin_and_nowhere_else(downloads: Downloads) -> None:
+    async with ArtifactServer(tls=True) as home, ArtifactServer(tls=True) as abroad:
+        artifact = abroad.publish("app.tar.gz", TREE)
+        here = home.publish("app.tar.gz", TREE)
+        home.publish("away", b"", behaviour=Redirect(to=artifact.url))
+        both = f"{home.authority}{abroad.authority}".encode()
+        trusting = replace(Credentials.anonymous(home.url), tls=TlsMaterial(authority=both))
+        assert await downloads.fetch(here.url, here.digest, rules=HERE, credentials=trusting)
+        assert "certificate" in await failure(downloads.fetch(here.url, here.digest, rules=HERE), Unavailable)
+        away = downloads.fetch(f"{home.url}/away", rules=HERE, credentials=trusting)
+        assert "certificate" in await failure(away, Unavailable)
 
 
 @pytest.mark.req("R-603")

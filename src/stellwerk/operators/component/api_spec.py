@@ -120,6 +120,14 @@ class HttpRepository(Record, frozen=True, kw_only=True):
         str,
         documented("Response header with the revision.", otherwise="the digest header", example="last-modified"),
     ] = ""
+    secret_ref: Annotated[
+        SecretName | None,
+        documented(
+            "Secret with what the server asks for, in the keys that flux uses: username and password, or bearerToken; "
+            "ca.crt; tls.crt and tls.key. It is shown to the server of url only, not to one that a redirect leads to.",
+            otherwise="nothing",
+        ),
+    ] = None
 
 
 _SIX_SOURCES = ("blueprint", "httpRepository", "fluxGitRepository", "fluxOciRepository", "fluxBucket", "fluxHelmChart")

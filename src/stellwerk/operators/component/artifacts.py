@@ -10,16 +10,19 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 from stellwerk.api import flux
-from stellwerk.operators.component import sources
+from stellwerk.operators.component import credentials, references, sources
 from stellwerk.operators.component.api import Component
 from stellwerk.operators.component.api_status import Artifact, SourceStatus
 from stellwerk.operators.component.blueprints import BlueprintStore
+from stellwerk.operators.component.contents import Reader
 from stellwerk.operators.component.errors import SourceUnusable
+from stellwerk.operators.component.references import Login
 from stellwerk.operators.component.sources import Source, SourceKind
 from stellwerk.render.downloads import Downloads
 from stellwerk.render.egress import IN_CLUSTER, EgressRules
 from stellwerk.render.errors import SourceError
 from stellwerk.render.files import Files
+from stellwerk.render.http import Credentials
 from stellwerk.runtime.informer import Informer
 
 Watches = Callable[[SourceKind], Awaitable[Informer[flux.Source]]]
@@ -38,18 +41,20 @@ class Artifacts:
     tenant_rules: EgressRules = IN_CLUSTER
     """What may be called for a URL that a Component names."""
 
-    async def offer(self, component: Component, source: Source) -> SourceStatus:
-        """What the source offers now. Raises `SourceNotReady` or `SourceUnusable`."""
+    async def offer(self, component: Component, source: Source, login: Login | None = None) -> SourceStatus:
+        """What the source offers now. Raises `SourceNotReady`, `SourceUnusable` or `InvalidCredentials`."""
         match source.kind:
             case SourceKind.Blueprint:
                 return self.blueprints.offer(source)
             case SourceKind.HttpRepository:
-                return await self._ask(component, source)
+                return await self._ask(component, source, login)
             case _:
                 return await self._flux(source)
 
-    async def files(self, component: Component, source: Source, artifact: Artifact) -> Files:
-        """The files of an artifact. Raises a `SourceError`."""
+    async def files(
+        self, component: Component, source: Source, artifact: Artifact, login: Login | None = None
+    ) -> Files:
+        """The files of an artifact. Raises a `SourceError` or `InvalidCredentials`."""
         if source.kind is SourceKind.Blueprint:
             return await self.blueprints.files(source, artifact)
         tenant = component.metadata.namespace
@@ -57,7 +62,12 @@ class Artifacts:
             return await self.downloads.fetch(artifact.url, artifact.digest, rules=self.flux_rules, tenant=tenant)
         header, _ = sources.headers_of(source.repository)
         return await self.downloads.fetch(
-            artifact.url, artifact.digest, rules=self.tenant_rules, tenant=tenant, digest_header=header
+            artifact.url,
+            artifact.digest,
+            rules=self.tenant_rules,
+            tenant=tenant,
+            credentials=_shown(source, login),
+            digest_header=header,
         )
 
     async def _flux(self, source: Source) -> SourceStatus:
@@ -68,9 +78,10 @@ class Artifacts:
         assert source.key is not None
         return sources.offered_by_flux(source, cache.store.get(source.key))
 
-    async def _ask(self, component: Component, source: Source) -> SourceStatus:
+    async def _ask(self, component: Component, source: Source, login: Login | None) -> SourceStatus:
         assert source.repository is not None
         digest, revision = sources.headers_of(source.repository)
+        shown = _shown(source, login)
         try:
             found = await self.downloads.head(
                 source.repository.url,
@@ -78,7 +89,30 @@ class Artifacts:
                 digest_header=digest,
                 revision_header=revision,
                 tenant=component.metadata.namespace,
+                credentials=shown,
             )
         except SourceError as error:
             raise SourceUnusable(str(error)) from error
         return sources.download_offer(Artifact(url=found.url, digest=found.digest, revision=found.revision))
+
+
+def _shown(source: Source, login: Login | None) -> Credentials | None:
+    """Bound to the address that the spec names: what its answer leads to may be another server."""
+    assert source.repository is not None
+    return credentials.of(source.repository.url, login) if login is not None else None
+
+
+@dataclass(frozen=True, slots=True)
+class Logins:
+    """What the web servers of Components are shown, for who is not in the middle of a pass."""
+
+    contents: Reader
+
+    async def __call__(self, component: Component) -> Credentials | None:
+        """What the server of a Component is shown, or nothing. Raises ComponentFailed."""
+        wanted = references.for_source(component)
+        resolved = references.settle(component, wanted, await self.contents.read(one.target for one in wanted))
+        repository = component.spec.source_ref.http_repository
+        if repository is None or resolved.login is None:
+            return None
+        return credentials.of(repository.url, resolved.login)

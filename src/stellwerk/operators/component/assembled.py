@@ -10,7 +10,7 @@ from stellwerk.apply.rollout.scene import Habits
 from stellwerk.kube.model import metadata_of
 from stellwerk.operators.component import blueprints
 from stellwerk.operators.component.api import CONTROLLER, RECONCILER
-from stellwerk.operators.component.artifacts import Artifacts
+from stellwerk.operators.component.artifacts import Artifacts, Logins
 from stellwerk.operators.component.blueprints import BlueprintStore
 from stellwerk.operators.component.contents import Reader
 from stellwerk.operators.component.deployment import Deployer, Renders
@@ -57,11 +57,12 @@ def install(
     metrics = ComponentMetrics.registered(manager.metrics, settings.object_metrics_limit)
     events = AnnotatedSink(recorder)
     store = BlueprintStore(client, seen.blueprints, seen.blueprint_versions)
+    contents = Reader(client, seen.contents)
     targets, deployer = _deployment(manager, settings, seen, renderer, connect, metrics)
     reconciler = ComponentReconciler(
         client=client,
         components=seen.components,
-        contents=Reader(client, seen.contents),
+        contents=contents,
         artifacts=_artifacts(settings, seen, store, downloads),
         targets=targets,
         deployer=deployer,
@@ -79,7 +80,7 @@ def install(
     blueprints.install(manager, store, seen.components, recorder=recorder)
     manager.add_server("target clusters", targets)
     manager.add_controller(controller)
-    manager.add_controller(_poller(manager, settings, seen, downloads, controller))
+    manager.add_controller(_poller(manager, settings, seen, downloads, contents, controller))
     return ComponentOperator(controller, reconciler, seen, targets)
 
 
@@ -132,12 +133,18 @@ def _artifacts(settings: Settings, seen: Watches, store: BlueprintStore, downloa
 
 
 def _poller(
-    manager: Manager, settings: Settings, seen: Watches, downloads: Downloads, controller: ComponentController
+    manager: Manager,
+    settings: Settings,
+    seen: Watches,
+    downloads: Downloads,
+    contents: Reader,
+    controller: ComponentController,
 ) -> Poller:
     """Looks at web servers, which tell nobody of a new content."""
     return Poller(
         components=seen.components.store.all,
         head=downloads.head,
+        credentials=Logins(contents),
         rules=settings.egress,
         wake=controller.queue.add,
         interval_seconds=settings.http_repository_interval.total_seconds(),

@@ -14,6 +14,7 @@
     │   ├── ServiceAccountRequired
     │   ├── TargetNamespaceRefused
     │   ├── InvalidKubeConfig
+    │   ├── InvalidCredentials
     │   └── ClusterChanged      the objects are in another cluster than the one that is named now
     └── PassFailed                  anything else: Error, tried again with back-off
         ├── ReferencesUnreadable    Secrets or ConfigMaps that may be there, but could not be read
@@ -205,6 +206,15 @@ class InvalidKubeConfig(Misconfigured):
 
     def __init__(self, secret: ObjectKey, why: str) -> None:
         super().__init__(f"kubeconfig in secret {secret} cannot be used: {why}")
+
+
+class InvalidCredentials(Misconfigured):
+    """The Secret for a web server cannot be used. `why` quotes nothing of it."""
+
+    cause = Cause.InvalidCredentials
+
+    def __init__(self, secret: str, why: str) -> None:
+        super().__init__(f"credentials in {secret} cannot be used: {why}")
 
 
 class ClusterChanged(Misconfigured):

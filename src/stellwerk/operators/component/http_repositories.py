@@ -1,7 +1,8 @@
 """Looks at the web servers that Components take their manifests from, because nobody tells when they change.
 
-Every half minute each address is asked once for its headers, however many Components name it. An answer that differs
-from what a Component has taken last wakes it; what is then done, and what a failure means, is the pass's business.
+Every half minute each address is asked once for its headers, however many Components name it and show it the same
+Secret. An answer that differs from what a Component has taken last wakes it; what is then done, and what a failure
+means, is the pass's business.
 
 Each address is asked in a task of its own, and not again while that is under way: a server that hangs delays only those
 who depend on it.
@@ -10,16 +11,18 @@ who depend on it.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import NamedTuple, Protocol
 
 from stellwerk.kube.names import ObjectKey
-from stellwerk.operators.component import sources
+from stellwerk.operators.component import references, sources
 from stellwerk.operators.component.api import Component
 from stellwerk.operators.component.api_status import Artifact
+from stellwerk.operators.component.errors import ComponentFailed
 from stellwerk.render.downloads import HttpArtifact
-from stellwerk.render.egress import EgressRules
+from stellwerk.render.egress import EgressRules, shown_url
 from stellwerk.render.errors import SourceError
+from stellwerk.render.http import Credentials
 from stellwerk.runtime.clock import Clock
 from stellwerk.runtime.periodic import Periodic
 from stellwerk.runtime.tasks import Background, background
@@ -33,13 +36,22 @@ class Address(NamedTuple):
     url: str
     digest_header: str
     revision_header: str
+    secret: ObjectKey | None = None
+    """What it is shown; not what is in it, so that an edited Secret makes no second address."""
 
 
 class Head(Protocol):
     """Asks a web server; `Downloads.head` does."""
 
     async def __call__(
-        self, url: str, *, rules: EgressRules, digest_header: str, revision_header: str, tenant: str
+        self,
+        url: str,
+        *,
+        rules: EgressRules,
+        digest_header: str,
+        revision_header: str,
+        tenant: str,
+        credentials: Credentials | None,
     ) -> HttpArtifact: ...
 
 
@@ -53,14 +65,17 @@ class Poller:
         *,
         components: Callable[[], Iterable[Component]],
         head: Head,
+        credentials: Callable[[Component], Awaitable[Credentials | None]],
         rules: EgressRules,
         wake: Callable[[ObjectKey], None],
         interval_seconds: float,
         clock: Clock,
     ) -> None:
-        """`components`: all of them, as the cache holds them. `wake` has a Component looked at."""
+        """`components`: all of them, as the cache holds them. `credentials`: what the server of one is shown; raises
+        ComponentFailed. `wake` has a Component looked at."""
         self._components = components
         self._head = head
+        self._credentials = credentials
         self._rules = rules
         self._wake = wake
         self._rounds = Periodic(self.name, self._round, interval_seconds=interval_seconds, clock=clock)
@@ -81,18 +96,19 @@ class Poller:
         for address, users in by_address(self._components()).items():
             if address not in self._under_way:
                 self._under_way.add(address)
-                self._tasks.start(self._ask(address, users[0].metadata.namespace), f"HEAD {address.url}")
+                self._tasks.start(self._ask(address, users[0]), f"HEAD {shown_url(address.url)}")
 
-    async def _ask(self, address: Address, tenant: str) -> None:
+    async def _ask(self, address: Address, user: Component) -> None:
         try:
             found = await self._head(
                 address.url,
                 rules=self._rules,
                 digest_header=address.digest_header,
                 revision_header=address.revision_header,
-                tenant=tenant,
+                tenant=user.metadata.namespace,
+                credentials=await self._credentials(user),
             )
-        except SourceError as error:
+        except (SourceError, ComponentFailed) as error:
             _log.debug("an HTTP repository was not looked at: %s", error)
             return
         finally:
@@ -110,8 +126,13 @@ def by_address(components: Iterable[Component]) -> dict[Address, Sequence[Compon
         repository = component.spec.source_ref.http_repository
         if repository is None or not repository.url or component.spec.suspend or component.metadata.is_terminating:
             continue
-        found.setdefault(Address(repository.url, *sources.headers_of(repository)), []).append(component)
+        address = Address(repository.url, *sources.headers_of(repository), _secret(component))
+        found.setdefault(address, []).append(component)
     return {address: tuple(users) for address, users in found.items()}
+
+
+def _secret(component: Component) -> ObjectKey | None:
+    return next((reference.target.key for reference in references.for_source(component)), None)
 
 
 def differs(component: Component, artifact: Artifact) -> bool:

@@ -12,6 +12,7 @@ because a person asks once and has no caches.
 from __future__ import annotations
 
 import base64
+from collections.abc import Sequence
 from dataclasses import dataclass
 from ipaddress import ip_network
 
@@ -26,14 +27,14 @@ from stellwerk.apply.rollout.prepare import Wanted, prepared
 from stellwerk.kube.client import Client
 from stellwerk.kube.errors import NotServed
 from stellwerk.kube.model import JsonValue, View, metadata_of
-from stellwerk.operators.component import blueprint_versions, digests, plan, references, sources
+from stellwerk.operators.component import blueprint_versions, credentials, digests, plan, references, sources
 from stellwerk.operators.component.api import RECONCILER, Blueprint, Component
 from stellwerk.operators.component.api_spec import ReferenceKind
 from stellwerk.operators.component.api_status import Artifact, SourceStatus
 from stellwerk.operators.component.contents import NOT_FOUND, content_of
 from stellwerk.operators.component.deployment import Content, documents_of, request_of
 from stellwerk.operators.component.errors import SourceNotReady
-from stellwerk.operators.component.references import Found, Resolved, Target, Unread
+from stellwerk.operators.component.references import Found, Login, Reference, Resolved, Target, Unread
 from stellwerk.operators.component.sources import FLUX_KINDS, Source, SourceKind
 from stellwerk.operators.questions import answer
 from stellwerk.render.downloads import Downloads
@@ -61,9 +62,9 @@ class Desk:
     """The files, where he names a folder of his own."""
 
     async def resolved(self, component: Component) -> Resolved:
-        """What the spec refers to. Raises ComponentFailed with all that is missing."""
-        wanted = references.find(component)
-        return references.settle(component, wanted, await self._found({one.target for one in wanted}))
+        """What the objects are made of. Raises ComponentFailed with all that is missing."""
+        logins = references.for_source(component)
+        return await self._settled(component, [one for one in references.find(component) if one not in logins])
 
     async def offered(self, component: Component, downloads: Downloads) -> tuple[SourceStatus, Files]:
         """The source and its files. Raises ComponentFailed, SourceError or ApiError."""
@@ -72,7 +73,8 @@ class Desk:
             return sources.download_offer(taken or LOCAL), self.folder
         source = sources.named(component)
         if source.repository is not None:
-            return await _on_the_web(source, downloads)
+            resolved = await self._settled(component, references.for_source(component))
+            return await _on_the_web(source, resolved.login, downloads)
         if self.client is None:
             raise SourceNotReady(source.place, "there is no cluster to ask for the source; name a folder with --path")
         if source.kind is SourceKind.Blueprint:
@@ -111,6 +113,9 @@ class Desk:
         if self.client is None or query.where == "kubeconfig":
             return [] if query.many else Missing.OBJECT
         return await answer(self.client, query)
+
+    async def _settled(self, component: Component, wanted: Sequence[Reference]) -> Resolved:
+        return references.settle(component, wanted, await self._found({one.target for one in wanted}))
 
     async def _found(self, targets: set[Target]) -> Found:
         return {target: self._brought(target) or await self._read(target) for target in targets}
@@ -176,10 +181,11 @@ async def _blueprint(client: Client, source: Source) -> tuple[SourceStatus, File
     return sources.offer(found.metadata, blueprint_versions.artifact(found)), blueprint_versions.files(found.spec.files)
 
 
-async def _on_the_web(source: Source, downloads: Downloads) -> tuple[SourceStatus, Files]:
+async def _on_the_web(source: Source, login: Login | None, downloads: Downloads) -> tuple[SourceStatus, Files]:
     assert source.repository is not None
-    digest, revision = sources.headers_of(source.repository)
-    found = await downloads.head(source.repository.url, rules=ANYWHERE, digest_header=digest, revision_header=revision)
+    url, (digest, revision) = source.repository.url, sources.headers_of(source.repository)
+    shown = credentials.of(url, login) if login is not None else None
+    found = await downloads.head(url, rules=ANYWHERE, digest_header=digest, revision_header=revision, credentials=shown)
     artifact = Artifact(url=found.url, digest=found.digest, revision=found.revision)
-    files = await downloads.fetch(found.url, found.digest, rules=ANYWHERE, digest_header=digest)
+    files = await downloads.fetch(found.url, found.digest, rules=ANYWHERE, digest_header=digest, credentials=shown)
     return sources.download_offer(artifact), files

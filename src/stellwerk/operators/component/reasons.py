@@ -44,6 +44,7 @@ class Cause(StrEnum):
     ForeignFinalizers = "ForeignFinalizers"
     InvalidSpec = "InvalidSpec"
     InvalidKubeConfig = "InvalidKubeConfig"
+    InvalidCredentials = "InvalidCredentials"
     TargetClusterChanged = "TargetClusterChanged"
     CrossNamespaceReference = "CrossNamespaceReference"
     ServiceAccountRequired = "ServiceAccountRequired"
@@ -187,6 +188,7 @@ MEANINGS: dict[Reason | Cause, Meaning[State]] = {
             "The content does not have the digest that the source names.",
             "The archive is broken, too large, or holds paths that lead out of it.",
             "The address is one that the operator may not call (--egress-allow-hosts and others).",
+            "The server asks for a login, or for another one (401, 403): an httpRepository names it in secretRef.",
         ),
         check=(_WHY,),
     ),
@@ -255,6 +257,19 @@ MEANINGS: dict[Reason | Cause, Meaning[State]] = {
         causes=("It runs a plugin, reads files, skips verification, goes through a proxy, or is no kubeconfig.",),
         check=("kubectl --kubeconfig FILE config view --minify",),
         fix=("Put a kubeconfig into the Secret in which everything is inline: certificates, token, server.",),
+        only_you_can_mend_it=True,
+    ),
+    Cause.InvalidCredentials: Meaning(
+        state=State.Error,
+        meaning="The Secret that spec.sourceRef.httpRepository.secretRef names says nothing that a web server could be "
+        "shown.",
+        causes=(
+            "A key is misspelt: username and password, bearerToken, ca.crt, tls.crt and tls.key are known.",
+            "Of a pair there is one half only, or there are both a user and a token.",
+            "A certificate or key is no PEM, or they do not belong together.",
+        ),
+        check=("kubectl -n NAMESPACE describe secret NAME",),
+        fix=("Correct the Secret that the message names.",),
         only_you_can_mend_it=True,
     ),
     Cause.TargetClusterChanged: Meaning(

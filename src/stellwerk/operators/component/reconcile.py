@@ -144,7 +144,7 @@ class ComponentReconciler:
         plan.policies(component.spec)
         resolved = await self._resolved(component)
         source = sources.named(component)
-        offer = await self._offer(component, source)
+        offer = await self._offer(component, source, resolved)
         content = self._begin(component, resolved, offer)
         artifact = content.artifact
         sources.check_pins(component.spec, artifact)
@@ -152,7 +152,7 @@ class ComponentReconciler:
         component = await finalizer.add(self.client, component, FINALIZER)
         self._draft(component, plan.attempted(self._drafts[component.key], artifact))
         dependencies.check(component, self._find, artifact)
-        files = await self.artifacts.files(component, source, artifact)
+        files = await self.artifacts.files(component, source, artifact, resolved.login)
         progress = await self.deployer.apply(component, self._drafts[component.key], content, files, target)
         return self._progressed(component, progress, is_restart=content.is_restart)
 
@@ -180,9 +180,9 @@ class ComponentReconciler:
         wanted = references.find(component)
         return references.settle(component, wanted, await self.contents.read(one.target for one in wanted))
 
-    async def _offer(self, component: Component, source: sources.Source) -> SourceStatus:
+    async def _offer(self, component: Component, source: sources.Source, resolved: Resolved) -> SourceStatus:
         held = sources.held(component, Intervals.of(component.spec).timeout, self.clock.now())
-        return held or await self.artifacts.offer(component, source)
+        return held or await self.artifacts.offer(component, source, resolved.login)
 
     def _begin(self, component: Component, resolved: Resolved, offer: SourceStatus) -> Content:
         """What is worked on from now on."""

@@ -24,10 +24,12 @@ from stellwerk.operators.component.errors import InvalidSpec, ReferencesUnreadab
 
 KUBE_CONFIG_KEYS = ("value", "value.yaml", "value.yml")
 VALUES_KEYS = ("values", "values.yaml", "values.yml")
+LOGIN_KEYS = ("username", "password", "bearerToken", "ca.crt", "tls.crt", "tls.key")
 PROVIDER = "sops"
 """The only way of encryption; an empty word means it, too."""
 
 KUBE_CONFIG = "/kubeConfig/secretRef"
+REPOSITORY = "/sourceRef/httpRepository/secretRef"
 DECRYPTION = "/decryption/secretRef"
 
 
@@ -88,18 +90,29 @@ class NamedText:
     text: bytes = field(repr=False)
 
 
+@dataclass(frozen=True, slots=True)
+class Login:
+    """A Secret that lets us in somewhere. Its text form names the Secret and no more."""
+
+    origin: str
+    data: Mapping[str, bytes] = field(repr=False)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resolved:
     """All that a Component refers to. No text form shows a value."""
 
     kube_config: NamedText | None = None
+    login: Login | None = None
+    """For the web server that the source is."""
     values: tuple[NamedText, ...] = ()
     """Texts to merge, in this order, below `spec.values`."""
     decryption_keys: Mapping[str, bytes] = field(default_factory=dict, repr=False)
     substitutes: Mapping[str, str] = field(default_factory=dict, repr=False)
     """Variables, those of `spec.postBuild.substitute` on top."""
     digests: Mapping[str, str] = field(default_factory=dict)
-    """The fingerprint of each reference by its place; part of the Component's."""
+    """The fingerprint of each reference by its place; part of the Component's. The login has none: a password that is
+    renewed changes nothing that is applied."""
 
     @property
     def decryption_digest(self) -> str:
@@ -113,6 +126,11 @@ class Resolved:
 def find(component: Component) -> tuple[Reference, ...]:
     """What a pass on the Component has to read."""
     return tuple(_of_deletion(component) if component.metadata.is_terminating else _all(component))
+
+
+def for_source(component: Component) -> tuple[Reference, ...]:
+    """What has to be read before the source can be asked."""
+    return tuple(reference for reference in _all(component) if reference.place == REPOSITORY)
 
 
 def targets(component: Component) -> frozenset[Target]:
@@ -139,6 +157,8 @@ def _of_deletion(component: Component) -> Iterator[Reference]:
 def _all(component: Component) -> Iterator[Reference]:
     spec = component.spec
     yield from _of_deletion(component)
+    if spec.source_ref.http_repository is not None and spec.source_ref.http_repository.secret_ref is not None:
+        yield Reference(REPOSITORY, _secret(component, spec.source_ref.http_repository.secret_ref.name))
     for number, values in enumerate(spec.values_from):
         target = _target(component, values.kind, values.name)
         yield Reference(f"/valuesFrom/{number}", target, values.key, _unless(values.key, VALUES_KEYS))
@@ -217,10 +237,11 @@ def _resolved(component: Component, taken: Mapping[str, _Taken]) -> Resolved:
     _check_provider(component, keys)
     return Resolved(
         kube_config=taken[KUBE_CONFIG].named if KUBE_CONFIG in taken else None,
+        login=Login(taken[REPOSITORY].origin, taken[REPOSITORY].data) if REPOSITORY in taken else None,
         values=tuple(one.named for place, one in taken.items() if place.startswith("/valuesFrom/")),
         decryption_keys=keys,
         substitutes=_substitutes(component, taken),
-        digests={place: one.digest for place, one in taken.items()},
+        digests={place: one.digest for place, one in taken.items() if place != REPOSITORY},
     )
 
 

@@ -39,6 +39,9 @@ SOURCES = Topic(
         "spec.path is rendered: as a Helm chart where it holds Chart.yaml, else as a kustomization, which may be "
         "templated. A HelmChart of flux has its files in a folder named after the chart; without spec.path it is "
         "found.",
+        "What a web server asks for stands in a Secret that httpRepository.secretRef names, in flux's keys: "
+        f"{', '.join(references.LOGIN_KEYS)}. It is shown to the server of url only, not to one that a redirect leads "
+        "to; and ca.crt, which stands in the place of the system's authorities, counts for that server only.",
         "A flux source counts when its condition Ready is True for its present generation and it has an artifact. A "
         "new artifact arrives as an event. A web server is asked every "
         f"{duration.format(_SETTINGS.http_repository_interval)} (--http-repository-interval).",
@@ -74,6 +77,7 @@ VALUES = Topic(
     rows=(
         ("kubeConfig", f"keys {', '.join(references.KUBE_CONFIG_KEYS)}, or secretRef.key"),
         ("valuesFrom", f"keys {', '.join(references.VALUES_KEYS)}, or key; kind ConfigMap is possible"),
+        ("httpRepository.secretRef", f"keys {', '.join(references.LOGIN_KEYS)}"),
         ("decryption", "age identities under *.agekey, PGP private keys under *.asc"),
         ("postBuild.substituteFrom", "each key is a variable; kind ConfigMap is possible"),
     ),
