@@ -16,7 +16,8 @@ from stellwerk.kube.config import ClusterConfig
 from stellwerk.kube.model import metadata_of
 from stellwerk.kube.transport import LARGEST_FOREIGN_ANSWER_BYTES
 from stellwerk.local.cluster import LocalCluster
-from stellwerk.operators.component.api import CONFIRMED_CLUSTER_ANNOTATION, OWNER_ID
+from stellwerk.operators.component import abandonment
+from stellwerk.operators.component.api import ABANDON_ANNOTATION, CONFIRMED_CLUSTER_ANNOTATION, OWNER_ID
 from stellwerk.runtime import conditions
 from stellwerk.testing.eventually import eventually
 from stellwerk.testing.faults import ANYTHING, Answer, Cut, Drop, FaultProxy, RequestFault
@@ -194,6 +195,67 @@ async def test_a_cluster_that_takes_the_place_of_another_gets_nothing_until_that
     await given.deleted()
     await then.gone()
     assert not await then.exists(ConfigMap, "one")
+
+
+@pytest.mark.req("R-112")
+@pytest.mark.req("R-505")
+async def test_what_is_in_a_lost_cluster_is_given_up_when_that_is_asked_for_and_told(
+    given: Given, running: Running, then: Then, remote: Client, login: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    await given.source(ONE)
+    await given.secret("there", value=login)
+    await running.start()
+    await given.component(kubeConfig=THERE)
+    ready = await then.ready()
+    await given.secret_deleted("there")
+    await given.deleted()
+    asked = f"{ABANDON_ANNOTATION}={ready.metadata.uid}"
+    await then.shows("DeletionPending", "DeletionRetrying", saying=f"annotate the component with {asked}")
+
+    await given.annotated(**{ABANDON_ANNOTATION: "true"})
+    await running.waits(seconds=11)
+    await then.shows("DeletionPending", "DeletionRetrying", saying=asked)
+    await given.annotated(**{ABANDON_ANNOTATION: ready.metadata.uid})
+    await then.gone()
+    assert await remote.find(metadata_of(ConfigMap), "one", then.namespace) is not None
+    await then.event(abandonment.REASON, about="comp", saying=f"ConfigMap {then.namespace}/one")
+    assert f"left behind in the other cluster: ConfigMap {then.namespace}/one" in caplog.text
+
+
+@pytest.mark.req("R-210")
+@pytest.mark.req("R-505")
+async def test_what_is_in_a_cluster_that_answers_is_deleted_whatever_was_asked_for(
+    given: Given, running: Running, then: Then, remote: Client, remote_cluster: LocalCluster
+) -> None:
+    await given.source(ONE)
+    login = remote_cluster.kubeconfig_for("component-operator-from-afar", ["system:masters"])
+    async with FaultProxy(login) as proxy:
+        await given.secret("there", value=proxy.kubeconfig.read_text())
+        await running.start()
+        for name in ("answers", "silent"):
+            await given.component(name, kubeConfig=THERE, namespace=f"{then.namespace}-{name}")
+            ready = await then.ready(name)
+            await given.annotated(name, **{ABANDON_ANNOTATION: ready.metadata.uid})
+            await then.ready(name)
+
+        await given.deleted("answers")
+        await then.gone("answers")
+        await is_gone(remote, "one", f"{then.namespace}-answers")
+
+        await running.waits(minutes=2)  # what is known of the cluster is believed for a minute
+        proxy.on_requests(ANYTHING, Cut())
+        await given.deleted("silent")
+        await then.gone("silent")
+    assert await remote.find(metadata_of(ConfigMap), "one", f"{then.namespace}-silent") is not None
+    for name in ("answers", "silent"):
+        await remote.delete(metadata_of(Namespace), f"{then.namespace}-{name}")
+
+
+async def is_gone(remote: Client, name: str, namespace: str) -> None:
+    async def absent() -> bool:
+        return await remote.find(metadata_of(ConfigMap), name, namespace) is None
+
+    await eventually(absent, describe=f"{namespace}/{name} is gone")
 
 
 async def is_another(remote: Client, former: ConfigMap) -> bool:

@@ -61,6 +61,9 @@ REQUESTED_AT_ANNOTATION = "reconcile.fluxcd.io/requestedAt"
 CONFIRMED_CLUSTER_ANNOTATION = f"{GROUP}/confirmed-cluster"
 """The uid of a cluster: it may take the place of the one that the objects are in."""
 
+ABANDON_ANNOTATION = f"{GROUP}/abandon-remote-objects"
+"""The Component's own uid: where it is deleted and its other cluster cannot be reached, the objects there stay."""
+
 SUSPEND_REASON_ANNOTATION = f"{GROUP}/suspend-reason"
 """Why somebody has suspended it; shown wherever its state is."""
 

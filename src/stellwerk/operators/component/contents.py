@@ -58,6 +58,10 @@ class Reader:
             tasks = [reads.create_task(self._one(target), name=f"read {target}") for target in wanted]
         return {target: task.result() for target, task in zip(wanted, tasks, strict=True)}
 
+    async def fresh(self, targets: Iterable[Target]) -> Found:
+        """As `read`, from the API server itself: what a cache does not show may be there all the same."""
+        return {target: await self._ask(target) for target in sorted(set(targets))}
+
     async def _one(self, target: Target) -> Content | Unread:
         cache = self._watches(target.kind)
         await cache.wait_settled()

@@ -31,7 +31,7 @@ carries a value of a Secret.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar
+from typing import ClassVar, Self
 
 from stellwerk.apply.errors import ApplyError, Failure, InvalidSet
 from stellwerk.kube.errors import ApiError, LoginFailed, Undecodable, Unreachable
@@ -69,6 +69,11 @@ class ComponentFailed(ReconcileError):
     retriable: ClassVar[bool] = False
     """Whether the Component is Pending rather than in Error, and is tried again after `retry_after_seconds`, or after
     its retryInterval where that is None."""
+
+    def advising(self, advice: str) -> Self:
+        """The same failure, with what somebody may do about it."""
+        self.args = (f"{self}; {advice}",)
+        return self
 
     def saying(self, *, deleting: bool = False, timed_out: bool = False) -> Saying:
         """What the status shows about it."""

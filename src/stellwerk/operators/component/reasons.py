@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 
+from stellwerk.operators.component.api import ABANDON_ANNOTATION
 from stellwerk.operators.component.api_status import State
 from stellwerk.runtime.reasons import ITSELF, NOBODY, Catalogue, Meaning
 
@@ -68,6 +69,10 @@ _WHY = "stellwerk why comp/NAME -n NAMESPACE"
 _SHOW = "kubectl get components -A -o wide"
 _INVENTORY = "stellwerk status comp/NAME -n NAMESPACE"
 _SOURCES = "kubectl get gitrepositories,ocirepositories,buckets,helmcharts -A"
+_ABANDON = (
+    "In a deletion, where the other cluster is gone for good: annotate the Component with "
+    f"{ABANDON_ANNOTATION} and its own metadata.uid; its objects stay where they are."
+)
 _CYCLE_FIX = "Remove the entry from spec.dependencies of one of the Components that the message names."
 
 MEANINGS: dict[Reason | Cause, Meaning[State]] = {
@@ -144,7 +149,10 @@ MEANINGS: dict[Reason | Cause, Meaning[State]] = {
             "The Secret with the kubeconfig is gone, so the objects cannot be reached.",
         ),
         check=(_WHY,),
-        fix=("Delete the Components that the message names, or provide the Secret.",),
+        fix=(
+            "Delete the Components that the message names, or provide the Secret.",
+            _ABANDON,
+        ),
     ),
     Reason.DeletionBlocked: Meaning(
         state=State.Deleting,
@@ -349,6 +357,7 @@ MEANINGS: dict[Reason | Cause, Meaning[State]] = {
         meaning="The API server of the target cluster does not answer.",
         causes=("The cluster is down, or the kubeconfig's server or certificate is wrong.",),
         check=(_WHY,),
+        fix=("Mend the cluster, or the kubeconfig.", _ABANDON),
     ),
 }
 

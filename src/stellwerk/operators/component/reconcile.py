@@ -10,6 +10,7 @@ be saved before the cluster may be touched.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -20,6 +21,7 @@ from stellwerk.kube.client import Client
 from stellwerk.kube.errors import ApiError
 from stellwerk.kube.names import ObjectKey
 from stellwerk.operators.component import (
+    abandonment,
     dependencies,
     digests,
     plan,
@@ -34,9 +36,11 @@ from stellwerk.operators.component.artifacts import Artifacts
 from stellwerk.operators.component.contents import Reader
 from stellwerk.operators.component.deployment import Content, Deployer
 from stellwerk.operators.component.errors import (
+    NO_ANSWER,
     ApplyFailed,
     ClusterUnreachable,
     ComponentFailed,
+    ReferencesUnresolved,
     failure_of,
     writes_failed,
 )
@@ -61,6 +65,8 @@ ROOM_SECONDS = 60.0
 """When to look again for room on a busy cluster, if nobody who has left it wakes us."""
 
 Answer = Next[ComponentStatus]
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -160,12 +166,14 @@ class ComponentReconciler:
         if not finalizer.present(component, FINALIZER):
             return Next.done()
         self._draft(component, plan.leaving(component.status))
-        resolved = await self._resolved(component)
-        dependencies.check_deletion(component, self._dependants)
-        target = await self._target(component, resolved)
-        if others := [name for name in component.metadata.finalizers if name != FINALIZER]:
-            why = f"deletion blocked by finalizers of others: {', '.join(others)}"
-            return self._blocked(component, why, Cause.ForeignFinalizers)
+        try:
+            resolved = await self._resolved(component)
+            dependencies.check_deletion(component, self._dependants)
+            target = await self._target(component, resolved)
+        except abandonment.OUT_OF_REACH as failure:
+            return await self._out_of_reach(component, failure)
+        if blocked := self._held_by_others(component):
+            return blocked
         if obstacle := await self.deployer.obstacle(component, target):
             return self._blocked(component, f"deletion blocked: {obstacle}", Cause.TypesInUse)
         progress = await self.deployer.delete(component, target)
@@ -173,6 +181,32 @@ class ComponentReconciler:
             await finalizer.remove(self.client, component, FINALIZER)
             return self.reports.noting(component, Next.done(), progress)
         return self._leaving(component, progress)
+
+    async def _out_of_reach(self, component: Component, failure: ComponentFailed) -> Answer:
+        """Wait for a way into the other cluster, or give up what is in it where somebody has asked for that."""
+        if component.spec.kube_config is None:
+            raise failure
+        if not abandonment.is_asked_for(component) or await self._has_reappeared(component, failure):
+            raise failure.advising(abandonment.advice(component))
+        dependencies.check_deletion(component, self._dependants)
+        if blocked := self._held_by_others(component):
+            return blocked
+        await finalizer.remove(self.client, component, FINALIZER)
+        left = ", ".join(abandonment.left_behind(component))
+        _log.warning("%s: left behind in the other cluster: %s", component.ref, left or "nothing")
+        return Next[ComponentStatus].done().noting(abandonment.notice(component, str(failure)))
+
+    async def _has_reappeared(self, component: Component, failure: ComponentFailed) -> bool:
+        """Whether the Secret is there after all: our cache may be behind, and what is given up stays given up."""
+        if not isinstance(failure, ReferencesUnresolved):
+            return False
+        wanted = references.find(component)
+        found = await self.contents.fresh(one.target for one in wanted)
+        try:
+            references.settle(component, wanted, found)
+        except ReferencesUnresolved:
+            return False
+        return True
 
     # ---- steps
 
@@ -194,11 +228,12 @@ class ComponentReconciler:
         return Content(offer.artifact, resolved, begun.status.processing_digest, is_restart=is_restart)
 
     async def _target(self, component: Component, resolved: Resolved) -> Target:
-        """Where the objects go. Raises InvalidKubeConfig, ClusterChanged; Full where others are at work there."""
+        """Where the objects go. Raises InvalidKubeConfig, ClusterUnreachable and ClusterChanged; Full where others are
+        at work there."""
         target = self.targets.of(component, resolved.kube_config)
         self.lanes.enter(component.key, target.lane)
         home = await self.deployer.cluster_uid()
-        found = await target.uid() if target.is_remote else home
+        found = await _uid_of(target) if target.is_remote else home
         self._draft(component, plan.bound_for(component, self._drafts[component.key], found, home))
         return target
 
@@ -262,6 +297,14 @@ class ComponentReconciler:
         saying = Saying(reason=Reason.DeletionBlocked, message=why, cause=cause)
         return Next.after(self._patience(component), self._say(component, saying))
 
+    def _held_by_others(self, component: Component) -> Answer | None:
+        """The answer where somebody else has put a finalizer on the Component."""
+        others = [name for name in component.metadata.finalizers if name != FINALIZER]
+        if not others:
+            return None
+        why = f"deletion blocked by finalizers of others: {', '.join(others)}"
+        return self._blocked(component, why, Cause.ForeignFinalizers)
+
     def _patience(self, component: Component) -> float:
         """Short at first, because most obstacles go soon, and longer the longer it takes."""
         now = self.clock.monotonic()
@@ -293,6 +336,14 @@ class ComponentReconciler:
 
     def _dependants(self, key: ObjectKey) -> Iterable[Component]:
         return self.components.store.by(reporting.BY_DEPENDENCY, str(key))
+
+
+async def _uid_of(target: Target) -> str:
+    """Silence of the target is another thing than silence of our own cluster. Raises ClusterUnreachable, ApiError."""
+    try:
+        return await target.uid()
+    except NO_ANSWER as error:
+        raise ClusterUnreachable(str(error)) from error
 
 
 def _retry(component: Component) -> timedelta:

@@ -174,6 +174,11 @@ DELETION = Topic(
         "would be missing.",
         "An object that carries another owner's mark is never deleted. Namespaces that were created because objects "
         "needed them stay. spec.suspend, pins and sources that are not ready do not hold a deletion back.",
+        "Objects in another cluster need the way there: without the kubeconfig, or while that cluster does not answer, "
+        f"the deletion waits. Where it is gone for good, the annotation {api.ABANDON_ANNOTATION} with the Component's "
+        "own metadata.uid gives its objects up: the Component goes, they stay, and an Event and a log line name them. "
+        "It counts in a deletion only, and only while the cluster cannot be reached; one that answers, be it with a "
+        "refusal, is still cleaned up.",
     ),
     commands=(_WHY,),
 )
