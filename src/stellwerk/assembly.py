@@ -79,7 +79,8 @@ async def run_component(process: ProcessSettings, settings: ComponentSettings) -
     identity = Identity(component=component_api.RECONCILER, lease=component_api.LEASE_NAME)
 
     def install(parts: Parts) -> None:
-        downloads, renderer = Downloads(), Renderer(renderer_path)
+        downloads = Downloads(shelf=component.shelf(settings, parts.manager.metrics))
+        renderer = Renderer(renderer_path)
         parts.manager.add_server("downloads", Closing(downloads.close))
         parts.manager.add_server("renderer", Closing(renderer.close))
         component.install(

@@ -26,6 +26,11 @@ class Verifier:
             raise WrongDigest(f"the promised digest has the wrong length: {promised[:160]!r}")
         self._found = hashlib.new(self._algorithm) if match else None
 
+    @property
+    def verifies(self) -> bool:
+        """Whether the promise says anything about the content."""
+        return self._found is not None
+
     def update(self, chunk: bytes) -> None:
         """A further piece of the content."""
         if self._found is not None:

@@ -6,7 +6,8 @@
 
 A URL is fetched once, however many ask for it, and kept unpacked for an hour after it was last asked for, as far as
 memory allows. Errors are not kept. Who knows a digest has not shown that he may read the content: what was fetched is
-found again under URL, digest and credentials together. Equal content of several URLs is held once.
+found again under URL, digest and credentials together. Equal content of several URLs is held once. With a `Shelf`,
+artifacts survive a restart of the process.
 
 A server that hangs delays nobody who does not ask for the same: there is no lock around a call, one tenant has only
 so many of the slots, and where calls under way hold too much memory it is the largest that is ended, not the next.
@@ -39,6 +40,7 @@ from stellwerk.render.flights import Flights
 from stellwerk.render.http import Call, Client, Credentials
 from stellwerk.render.kept import LIFE_SECONDS, Kept
 from stellwerk.render.limits import LIMITS, Limits
+from stellwerk.render.shelf import Received, Shelf
 from stellwerk.render.threads import beside
 
 _LONGEST_HEADER = 1_024
@@ -89,12 +91,15 @@ class Downloads:
         budget: Budget | None = None,
         limits: Limits = LIMITS,
         tls: ssl.SSLContext | None = None,
+        shelf: Shelf | None = None,
         user_agent: str = "stellwerk",
         now: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`tls`: whom to trust, by default the system's authorities. `now`: seconds for the life of what is kept."""
+        """`tls`: whom to trust, by default the system's authorities. `shelf`: where artifacts lie on disk, if anywhere.
+        `now`: seconds for the life of what is kept."""
         self._budget = budget = budget or Budget()
         self._limits = limits
+        self._shelf = shelf
         self._client = Client(
             tls=tls,
             user_agent=user_agent,
@@ -147,6 +152,7 @@ class Downloads:
             return found
         Verifier(digest)  # refuses a malformed one before anything is called
         call = Call.of("GET", url, rules, credentials)
+        rules.check_url(call.url)  # before the shelf is asked: what must not be called is not served from there either
         return await self._flights.join(
             name, lambda: self._fetch(name, call, tenant, digest_header), name=f"download {shown_url(url)}"
         )
@@ -186,12 +192,24 @@ class Downloads:
     # ---- one download
 
     async def _fetch(self, name: _Name, call: Call, tenant: str, digest_header: str) -> Files:
+        shelf = self._shelf if call.credentials is None and Verifier(name.digest).verifies else None
         async with self._slot(tenant) as slots:
+            if shelf is not None and (files := await self._from(shelf, name, slots)) is not None:
+                return self._keep(name, files)
             async with self._in_time(call) as deadline:
                 got = await self._get(call, name.digest, digest_header, deadline)
-            return self._keep(name, await self._unpack(got, slots))
+            files = self._keep(name, await self._unpack(got, slots))
+        if shelf is not None:  # what cannot be unpacked never comes here
+            await shelf.put(name.url, name.digest, got)
+        return files
 
-    async def _get(self, call: Call, digest: str, digest_header: str, deadline: asyncio.Timeout) -> _Got:
+    async def _from(self, shelf: Shelf, name: _Name, slots: _Slots) -> Files | None:
+        """What lies on disk. One archive at a time is in memory, as with all that is unpacked."""
+        async with slots.unpacking, self._unpacking:
+            got = await shelf.take(name.url, name.digest)
+            return None if got is None else await beside(lambda: _unpacked(got, self._limits), name="unpack")
+
+    async def _get(self, call: Call, digest: str, digest_header: str, deadline: asyncio.Timeout) -> Received:
         first = call
         for _ in range(http.MOST_REDIRECTS + 1):
             async with self._client.hop(call) as response:
@@ -204,7 +222,7 @@ class Downloads:
             call = replace(call, url=target)
         raise http.too_many_redirects(first)
 
-    async def _body(self, response: aiohttp.ClientResponse, verifier: Verifier, deadline: asyncio.Timeout) -> _Got:
+    async def _body(self, response: aiohttp.ClientResponse, verifier: Verifier, deadline: asyncio.Timeout) -> Received:
         if (response.content_length or 0) > self._budget.bytes:
             raise self._too_large(response)
         content = io.BytesIO()
@@ -216,7 +234,7 @@ class Downloads:
                 if weight.bytes > self._budget.bytes:
                     raise self._too_large(response)
         verifier.finish()
-        return _Got(content.getvalue(), response.url.name, response.headers.get("Content-Type", ""))
+        return Received(content.getvalue(), response.url.name, response.headers.get("Content-Type", ""))
 
     def _too_large(self, response: aiohttp.ClientResponse) -> BadArchive:
         return BadArchive(f"{shown_url(response.url)} is larger than {self._budget.bytes >> 20} MiB")
@@ -233,7 +251,7 @@ class Downloads:
                 raise Unavailable(f"{where}: ended to make room, because it was the largest of too many") from error
             raise Unavailable(f"{where}: took longer than {self._budget.total_seconds:g} s") from error
 
-    async def _unpack(self, got: _Got, slots: _Slots) -> Files:
+    async def _unpack(self, got: Received, slots: _Slots) -> Files:
         """In turn, and each tenant with one archive at a time: nobody waits for more than one of another's."""
         async with slots.unpacking, self._unpacking:
             return await beside(lambda: _unpacked(got, self._limits), name="unpack")
@@ -277,13 +295,7 @@ class Downloads:
         return known or files
 
 
-class _Got(NamedTuple):
-    data: bytes
-    name: str
-    content_type: str
-
-
-def _unpacked(got: _Got, limits: Limits) -> Files:
+def _unpacked(got: Received, limits: Limits) -> Files:
     files = unpack(got.data, name=got.name, content_type=got.content_type, limits=limits)
     _ = files.digest  # computed here, because of a large artifact it takes a while
     return files

@@ -94,6 +94,8 @@ def test_our_own_flags_are_read() -> None:
         "--egress-allow-ports=443,8443",
         "--egress-allow-networks=10.0.0.0/8,fd00::/8",
         "--object-metrics-limit=0",
+        "--artifact-cache-dir=/var/cache/stellwerk",
+        "--artifact-cache-mib=64",
     )
 
     assert settings.reclaim_managers == ("kubectl", "helm", "argocd")
@@ -104,6 +106,7 @@ def test_our_own_flags_are_read() -> None:
     assert settings.egress.ports == (443, 8443)
     assert settings.egress.networks == (ip_network("10.0.0.0/8"), ip_network("fd00::/8"))
     assert settings.object_metrics_limit == 0
+    assert (settings.artifact_cache_dir, settings.artifact_cache_mib) == ("/var/cache/stellwerk", 64)
 
 
 @pytest.mark.req("R-501")

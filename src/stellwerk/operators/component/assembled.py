@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from socket import gethostname
 
 from stellwerk.api.core import Namespace
@@ -17,7 +18,7 @@ from stellwerk.operators.component.deployment import Deployer, Renders
 from stellwerk.operators.component.events import AnnotatedSink
 from stellwerk.operators.component.http_repositories import Poller
 from stellwerk.operators.component.lanes import Lanes
-from stellwerk.operators.component.metrics import ComponentMetrics
+from stellwerk.operators.component.metrics import ComponentMetrics, artifact_cache
 from stellwerk.operators.component.receiver import Receiver
 from stellwerk.operators.component.reconcile import ComponentReconciler
 from stellwerk.operators.component.reporting import Reports, Watcher
@@ -25,8 +26,10 @@ from stellwerk.operators.component.settings import DriftPolicy, Settings
 from stellwerk.operators.component.setup import ComponentController, Watches, watches, wire
 from stellwerk.operators.component.targets import Connect, Targets
 from stellwerk.render.downloads import Downloads
+from stellwerk.render.shelf import Shelf
 from stellwerk.runtime.controller import Controller, EventSink
 from stellwerk.runtime.manager import Manager
+from stellwerk.runtime.metrics import Metrics
 from stellwerk.runtime.status import StatusWriter
 
 
@@ -169,6 +172,14 @@ def _controller(
         metrics=manager.metrics,
         clock=manager.clock,
     )
+
+
+def shelf(settings: Settings, metrics: Metrics) -> Shelf | None:
+    """Where artifacts lie on disk; None: nowhere."""
+    if not settings.artifact_cache_dir:
+        return None
+    most = settings.artifact_cache_mib * 2**20
+    return Shelf(Path(settings.artifact_cache_dir), most_bytes=most, tell=artifact_cache(metrics))
 
 
 def _receivers(manager: Manager, settings: Settings) -> tuple[Watcher, ...]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import get_args
 
 from prometheus_client import Counter, Gauge
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
@@ -21,6 +22,7 @@ from stellwerk.kube.names import ObjectKey
 from stellwerk.operators.component.api import CONTROLLER, Component
 from stellwerk.operators.component.api_status import READY, ComponentStatus, State
 from stellwerk.operators.component.errors import ComponentFailed
+from stellwerk.render.shelf import Outcome
 from stellwerk.runtime import conditions
 from stellwerk.runtime.metrics import Metrics
 
@@ -172,6 +174,20 @@ class ComponentMetrics(Collector):
             "Components beyond the limit of metrics for single ones",
             value=len(self._left_out),
         )
+
+
+def artifact_cache(metrics: Metrics) -> Callable[[Outcome], None]:
+    """Counts what becomes of artifacts on disk; its series are there as soon as a folder is used."""
+    tries = Counter(
+        "component_operator_artifact_cache",
+        "What became of artifacts in the cache on disk",
+        ("outcome",),
+        registry=None,
+    )
+    for outcome in get_args(Outcome):
+        tries.labels(outcome)
+    metrics.register(tries)
+    return lambda outcome: tries.labels(outcome).inc()
 
 
 def _labels(key: ObjectKey) -> tuple[str, ...]:

@@ -104,6 +104,8 @@ class Settings:
     egress_allow_http: Permission = Permission.AUTO
     egress_allow_private: Permission = Permission.AUTO
     object_metrics_limit: int = 2_000
+    artifact_cache_dir: str = ""
+    artifact_cache_mib: int = 512
 
     @property
     def rules(self) -> Tenancy:
@@ -165,6 +167,12 @@ class Flag(Generic[V]):
 
 def _account(text: str) -> str:
     return reading.name(text) if text else ""
+
+
+def _folder(text: str) -> str:
+    if text and (not text.startswith("/") or "\0" in text):
+        raise ValueError("expected the absolute path of a folder such as /var/cache/stellwerk")
+    return text
 
 
 def _address(text: str) -> str:
@@ -282,6 +290,14 @@ FLAGS: tuple[
     Flag(
         name="object-metrics-limit", read=reading.number(0, 1_000_000),
         help="For how many Components metrics of their own are kept; 0: for none.",
+    ),
+    Flag(
+        name="artifact-cache-dir", read=_folder,
+        help="Folder in which artifacts of flux are kept across restarts; only ones whose digest can be verified.",
+    ),
+    Flag(
+        name="artifact-cache-mib", read=reading.number(0, 1_000_000),
+        help="How much that folder may hold; what was not used for longest goes. One MiB is 1048576 bytes.",
     ),
 )  # fmt: skip
 """In the order in which people read them; the first three are the original's."""
