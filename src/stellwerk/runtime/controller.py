@@ -20,7 +20,7 @@ from typing import Generic, Protocol, TypeVar
 from stellwerk.kube.meta import Record
 from stellwerk.kube.model import HasMetadata, Kind
 from stellwerk.kube.names import ObjectKey, ObjectRef
-from stellwerk.runtime import logs
+from stellwerk.runtime import logs, traces
 from stellwerk.runtime import status as statuses
 from stellwerk.runtime.clock import Clock, SystemClock
 from stellwerk.runtime.contract import Next, Notice, ReconcileError, Reconciler, Retry, Severity
@@ -197,7 +197,8 @@ class Controller(Generic[K, S]):
 
     async def _pass(self, obj: K) -> None:
         started = self._clock.monotonic()
-        with logs.reconciling(obj.resource.kind, obj.key, str(uuid.uuid4())):
+        kind, pass_id = obj.resource.kind, str(uuid.uuid4())
+        with logs.reconciling(kind, obj.key, pass_id), traces.reconciling(kind, obj.key, pass_id) as span:
             outcome = await self._attempt(obj)
             try:
                 verdict = self._verdict(obj, outcome)
@@ -206,6 +207,7 @@ class Controller(Generic[K, S]):
                 raise
             except Exception as error:  # what cannot be told has not succeeded, whatever was done
                 verdict = self._verdict(obj, unreported(error))
+            span.tell(result=verdict.result)
         self._schedule(obj.key, verdict)
         self._metrics.reconciled(self.name, verdict.result, self._clock.monotonic() - started)
 

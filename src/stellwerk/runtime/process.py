@@ -1,4 +1,4 @@
-"""A process around a manager: the login, the lease, Events, probes, metrics and the watchdog, put together once.
+"""A process around a manager: the login, the lease, Events, probes, numbers, traces and the watchdog, together once.
 
 Two clients, because two rules: what the operators write passes the leader's fence, and the Lease itself must not.
 """
@@ -16,7 +16,7 @@ from stellwerk.kube.client import Client
 from stellwerk.kube.config import ClusterConfig
 from stellwerk.kube.errors import LoginFailed
 from stellwerk.kube.transport import LARGEST_ANSWER_BYTES, LARGEST_FOREIGN_ANSWER_BYTES, RequestFacts
-from stellwerk.runtime import logs
+from stellwerk.runtime import logs, traces
 from stellwerk.runtime.clock import SystemClock
 from stellwerk.runtime.events import Recorder
 from stellwerk.runtime.guard import Guard
@@ -80,8 +80,10 @@ async def run(process: ProcessSettings, identity: Identity, install: Callable[[P
 
     def counted(facts: RequestFacts) -> None:
         metrics.requested(facts.method, facts.host, facts.code)
+        traces.requested(facts)
 
     async with AsyncExitStack() as stack:
+        await stack.enter_async_context(traces.exported(identity.component, os.environ))
         own = await stack.enter_async_context(Client.connect(config, user_agent=identity.component, on_request=counted))
         fence = Fence(SystemClock()) if process.leader_elect else None
         recorder = Recorder(

@@ -25,8 +25,10 @@ from stellwerk.operators.component.reporting import Reports, Watcher
 from stellwerk.operators.component.settings import DriftPolicy, Settings
 from stellwerk.operators.component.setup import ComponentController, Watches, watches, wire
 from stellwerk.operators.component.targets import Connect, Targets
+from stellwerk.operators.component.traced import Traced
 from stellwerk.render.downloads import Downloads
 from stellwerk.render.shelf import Shelf
+from stellwerk.runtime import traces
 from stellwerk.runtime.controller import Controller, EventSink
 from stellwerk.runtime.manager import Manager
 from stellwerk.runtime.metrics import Metrics
@@ -106,7 +108,7 @@ def _deployment(
     )
     seen.definitions.on_change(lambda _: targets.kinds_changed())
     deployer = Deployer(
-        renderer=renderer,
+        renderer=Traced(renderer) if traces.are_on() else renderer,
         targets=targets,
         cluster_uid=ClusterIdentity(manager),
         habits=Habits(settings.reclaim_managers, settings.drift_policy is DriftPolicy.REPAIR),

@@ -1,0 +1,23 @@
+"""Rendering, with a span around it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from stellwerk.operators.component.deployment import Renders
+from stellwerk.render.request import Lookup, Rendered, Request
+from stellwerk.runtime import traces
+
+
+@dataclass(frozen=True, slots=True)
+class Traced:
+    """A renderer whose work shows in traces: how long it took, and how many objects came of it."""
+
+    renderer: Renders
+
+    async def render(self, request: Request, lookup: Lookup | None = None) -> Rendered:
+        """The objects that files make. Raises a `RenderError`."""
+        with traces.within("render") as span:
+            rendered = await self.renderer.render(request, lookup)
+            span.tell(objects=len(rendered.objects))
+            return rendered

@@ -1,0 +1,164 @@
+"""Traces tell what a pass did by names and numbers; without anybody who wants them nothing of them is even imported."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Mapping
+from typing import Any
+
+import pytest
+from aiohttp import web
+
+from stellwerk.kube.names import ObjectKey
+from stellwerk.kube.transport import RequestFacts
+from stellwerk.runtime import logs, traces
+
+KEY = ObjectKey("shop", "web")
+PATCH = RequestFacts("PATCH", "10.0.0.1", 200, 0.25, "patch", "configmaps")
+
+
+@pytest.mark.parametrize(
+    ("environment", "wanted"),
+    [
+        ({}, False),
+        ({"OTEL_EXPORTER_OTLP_ENDPOINT": "http://collector:4318"}, True),
+        ({"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT": "http://collector:4318/v1/traces"}, True),
+        ({"OTEL_TRACES_EXPORTER": "otlp"}, True),
+        ({"OTEL_TRACES_EXPORTER": "none", "OTEL_EXPORTER_OTLP_ENDPOINT": "http://collector:4318"}, False),
+        ({"OTEL_TRACES_EXPORTER": "otlp", "OTEL_SDK_DISABLED": "true"}, False),
+    ],
+)
+def test_the_environment_says_whether_traces_are_wanted(environment: Mapping[str, str], wanted: bool) -> None:
+    assert traces.wanted(environment) is wanted
+
+
+async def test_without_being_wanted_nothing_is_made() -> None:
+    async with traces.exported("operator", {}):
+        assert not traces.are_on()
+        with traces.reconciling("Component", KEY, "id") as span, traces.within("render") as inner:
+            traces.requested(PATCH)
+            span.tell(result="success")
+        assert inner is span
+
+
+def test_the_process_imports_nothing_of_opentelemetry() -> None:
+    probe = "import sys, stellwerk.runtime.process, stellwerk.runtime.traces; print(*sys.modules)"
+    loaded = subprocess.run([sys.executable, "-c", probe], capture_output=True, check=True, text=True).stdout.split()
+    assert not [name for name in loaded if name.startswith("opentelemetry")]
+
+
+# ---- with the extra
+
+
+@pytest.fixture
+def sdk() -> Any:
+    """The extra, where it is installed."""
+    return pytest.importorskip("opentelemetry.sdk.trace", reason="needs the extra stellwerk[otel]")
+
+
+@pytest.fixture
+async def made(sdk: Any) -> AsyncIterator[Any]:
+    """What is recorded in memory."""
+    from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+    from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+
+    exporter = InMemorySpanExporter()
+    provider = sdk.TracerProvider(shutdown_on_exit=False)
+    provider.add_span_processor(SimpleSpanProcessor(exporter))
+    async with traces.recorded(traces.Spans(provider)):
+        yield exporter
+
+
+async def test_a_pass_has_its_requests_and_renderings_as_children(made: Any) -> None:
+    with traces.reconciling("Component", KEY, "id-1") as span:
+        with traces.within("render") as render:
+            render.tell(objects=3)
+        async with asyncio.TaskGroup() as writes:
+            writes.create_task(_request())
+        span.tell(result="requeue_after")
+    render, patch, whole = made.get_finished_spans()
+
+    assert (render.name, patch.name, whole.name) == ("render", "patch configmaps", "reconcile Component")
+    assert whole.parent is None
+    assert {one.parent.span_id for one in (render, patch)} == {whole.context.span_id}
+    assert dict(whole.attributes) == {
+        "stellwerk.kind": "Component",
+        "stellwerk.namespace": "shop",
+        "stellwerk.name": "web",
+        "stellwerk.reconcile_id": "id-1",
+        "stellwerk.result": "requeue_after",
+    }
+    assert dict(render.attributes) == {"stellwerk.objects": 3}
+    assert patch.attributes["http.response.status_code"] == 200
+    assert (patch.end_time - patch.start_time) / 1e9 == pytest.approx(0.25)
+
+
+async def _request() -> None:
+    traces.requested(PATCH)
+
+
+async def test_requests_that_belong_to_no_pass_are_left_out(made: Any) -> None:
+    traces.requested(PATCH)
+    assert not made.get_finished_spans()
+
+
+async def test_a_request_without_an_answer_is_marked(made: Any) -> None:
+    with traces.reconciling("Component", KEY, "id"):
+        traces.requested(RequestFacts("GET", "10.0.0.1", 0, 5.0, "get", "secrets"))
+        traces.requested(RequestFacts("GET", "10.0.0.1", 404, 0.1, "get", "secrets"))
+    assert [span.status.is_ok for span in made.get_finished_spans()] == [False, True, True]
+
+
+@pytest.mark.req("R-801")
+async def test_a_failure_shows_its_class_and_not_its_words(made: Any) -> None:
+    with pytest.raises(ValueError, match="canary"), traces.within("render"):
+        raise ValueError("canary")
+    [span] = made.get_finished_spans()
+    assert span.attributes["stellwerk.error_type"] == "ValueError"
+    assert "canary" not in span.to_json()
+
+
+async def test_spans_reach_a_collector_and_its_key_no_log(
+    sdk: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    bodies: list[tuple[bytes, str]] = []
+
+    async def collect(request: web.Request) -> web.Response:
+        bodies.append((await request.read(), request.headers.get("api-key", "")))
+        return web.Response()
+
+    app = web.Application()
+    app.router.add_post("/v1/traces", collect)
+    runner = web.AppRunner(app)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0).start()
+    environment = {
+        "OTEL_EXPORTER_OTLP_ENDPOINT": f"http://127.0.0.1:{runner.addresses[0][1]}",
+        "OTEL_EXPORTER_OTLP_HEADERS": "api-key=canary-of-the-collector",
+        "OTEL_EXPORTER_OTLP_COMPRESSION": "none",
+    }
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    try:
+        async with traces.exported("component-operator", environment):
+            with traces.reconciling("Component", KEY, "id"):
+                pass
+        assert not traces.are_on()
+    finally:
+        await runner.cleanup()
+
+    [(body, key)] = bodies
+    assert key == "canary-of-the-collector"
+    assert all(word in body for word in (b"component-operator", b"reconcile Component", b"shop"))
+    assert "canary" not in logs.redacted("sent with canary-of-the-collector")
+
+
+async def test_a_collector_that_is_down_holds_up_no_exit(sdk: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    environment = {"OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:9"}
+    monkeypatch.setenv(*environment.popitem())
+    async with asyncio.timeout(traces.PARTING_SECONDS + 2):
+        async with traces.exported("operator", {"OTEL_TRACES_EXPORTER": "otlp"}):
+            with traces.within("render"):
+                pass
