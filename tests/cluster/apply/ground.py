@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from dataclasses import dataclass, field
-from pathlib import Path
+
+from tests.kubectl import kubectl
 
 from stellwerk.apply.desired import Address, Desired, desired_set, read_text
 from stellwerk.apply.execute import Report, execute
@@ -98,9 +97,7 @@ class Ground:
 
     def kubectl(self, *arguments: str) -> str:
         """What a person does, under kubectl's own field managers."""
-        program = Path(sys.prefix) / "bin" / "kubectl"
-        command = [str(program), "--kubeconfig", str(self.cluster.kubeconfig), "-n", self.namespace, *arguments]
-        return subprocess.run(command, capture_output=True, text=True, timeout=30, check=True).stdout
+        return kubectl(self.cluster.kubeconfig, "-n", self.namespace, *arguments)
 
     # ---- what is there
 

@@ -6,14 +6,13 @@ user, so that the audit log of the operator's user holds what the rollout itself
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from time import monotonic
+
+from tests.kubectl import kubectl
 
 from stellwerk.apply.desired import Address, read_text
 from stellwerk.apply.kinds import served
@@ -77,12 +76,8 @@ class Place:
 
     def kubectl(self, *arguments: str, stdin: str = "") -> str:
         """What a person does, under kubectl's own field managers."""
-        program = Path(sys.prefix) / "bin" / "kubectl"
-        command = [str(program), "--kubeconfig", str(self.cluster.kubeconfig), "-n", self.namespace, *arguments]
         text = stdin.replace("NAMESPACE", self.namespace)
-        done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False, input=text)
-        assert done.returncode == 0, done.stderr
-        return done.stdout
+        return kubectl(self.cluster.kubeconfig, "-n", self.namespace, *arguments, stdin=text)
 
     def requests(self) -> list[AuditEntry]:
         """What the operator asked since the last look."""

@@ -139,15 +139,6 @@ def stellwerk(command_line_cluster: LocalCluster) -> Stellwerk:
     return run
 
 
-def kubectl(cluster: LocalCluster, *arguments: str) -> str:
-    """What kubectl prints."""
-    program = Path(sys.executable).with_name("kubectl")
-    done = subprocess.run(
-        [program, "--kubeconfig", cluster.kubeconfig, *arguments], capture_output=True, encoding="utf-8", check=True
-    )
-    return done.stdout
-
-
 def parsed(text: str) -> JsonObject:
     """JSON that was printed."""
     value: JsonObject = json.loads(text)

@@ -11,8 +11,9 @@ from pathlib import Path
 
 import pytest
 import yaml
-from tests.cluster.cli.conftest import BTP, ENVIRONMENT, Given, Stellwerk, btp_status, kubectl, parsed
+from tests.cluster.cli.conftest import BTP, ENVIRONMENT, Given, Stellwerk, btp_status, parsed
 from tests.cluster.conftest import MakeCluster
+from tests.kubectl import kubectl
 
 from stellwerk.kube.client import Client
 from stellwerk.kube.config import ClusterConfig
@@ -106,14 +107,14 @@ def test_json_is_the_object_as_kubectl_shows_it(
     stellwerk: Stellwerk, two_operators: str, command_line_cluster: LocalCluster
 ) -> None:
     ours = stellwerk("get", "btp", "waits", "-n", two_operators, "-o", "json").stdout
-    theirs = kubectl(command_line_cluster, "get", "btpoperator", "waits", "-n", two_operators, "-o", "json")
+    theirs = kubectl(command_line_cluster.kubeconfig, "get", "btpoperator", "waits", "-n", two_operators, "-o", "json")
     assert parsed(ours) == parsed(theirs)
 
 
 def test_a_list_in_json_and_yaml_is_the_list_of_kubectl(
     stellwerk: Stellwerk, two_operators: str, command_line_cluster: LocalCluster
 ) -> None:
-    theirs = parsed(kubectl(command_line_cluster, "get", "btpoperators", "-n", two_operators, "-o", "json"))
+    theirs = parsed(kubectl(command_line_cluster.kubeconfig, "get", "btpoperators", "-n", two_operators, "-o", "json"))
     assert parsed(stellwerk("get", "btp", "-n", two_operators, "-o", "json").stdout)["items"] == theirs["items"]
     assert yaml.safe_load(stellwerk("get", "btp", "-n", two_operators, "-o", "yaml").stdout)["items"] == theirs["items"]
 
@@ -135,7 +136,9 @@ def test_a_list_in_json_and_yaml_is_the_list_of_kubectl(
 def test_a_jsonpath_prints_what_kubectl_prints(
     stellwerk: Stellwerk, two_operators: str, command_line_cluster: LocalCluster, template: str
 ) -> None:
-    theirs = kubectl(command_line_cluster, "get", "btpoperators", "-n", two_operators, "-o", f"jsonpath={template}")
+    theirs = kubectl(
+        command_line_cluster.kubeconfig, "get", "btpoperators", "-n", two_operators, "-o", f"jsonpath={template}"
+    )
     assert stellwerk("get", "btp", "-n", two_operators, "-o", f"jsonpath={template}").stdout == theirs
 
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import subprocess
 from collections.abc import AsyncIterator
-from pathlib import Path
 
 import pytest
 from tests.cluster.component.kinds import serve
+from tests.kubectl import kubectl
 
 from stellwerk.api.apiextensions import CustomResourceDefinition
 from stellwerk.kube.client import Client
@@ -21,7 +20,6 @@ from stellwerk.operators.component import api
 from stellwerk.operators.component.api import Blueprint, BlueprintVersion, Component
 
 COMPONENTS = unstructured(Component.resource)
-KUBECTL = Path(__file__).parents[3] / ".venv" / "bin" / "kubectl"
 SIX = "'blueprint' or 'httpRepository' or 'fluxGitRepository' or 'fluxOciRepository' or 'fluxBucket' or 'fluxHelmChart'"
 GIT: JsonObject = {"fluxGitRepository": {"name": "repo"}}
 
@@ -163,25 +161,13 @@ async def test_people_see_state_reason_and_revision(client: Client, cluster: Loc
     }  # fmt: skip
     await client.patch(COMPONENTS, made.metadata.name, namespace, MergePatch({"status": status}), subresource="status")
 
-    table = kubectl(cluster, "get", "comp", "-n", namespace).splitlines()
+    table = kubectl(cluster.kubeconfig, "get", "comp", "-n", namespace).splitlines()
     assert [line.split()[:5] for line in table] == [
         ["NAME", "READY", "STATE", "REASON", "REVISION"],
         [made.metadata.name, "False", "Error", "Timeout", "main@sha1:2"],
     ]
-    wide = kubectl(cluster, "get", "comp", "-n", namespace, "-o", "wide")
+    wide = kubectl(cluster.kubeconfig, "get", "comp", "-n", namespace, "-o", "wide")
     assert "pods cannot start" in wide
     assert "1 of 2 ready" in wide
-    assert "Example: 1h30m" in kubectl(cluster, "explain", "component.spec.requeueInterval")
-    assert made.metadata.name in kubectl(cluster, "get", "sap", "-n", namespace)
-
-
-def kubectl(cluster: LocalCluster, *arguments: str) -> str:
-    result = subprocess.run(
-        [KUBECTL, "--kubeconfig", cluster.kubeconfig, *arguments],
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=30,
-    )
-    assert result.returncode == 0, result.stderr
-    return result.stdout
+    assert "Example: 1h30m" in kubectl(cluster.kubeconfig, "explain", "component.spec.requeueInterval")
+    assert made.metadata.name in kubectl(cluster.kubeconfig, "get", "sap", "-n", namespace)

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import subprocess
-from pathlib import Path
 
 import pytest
+from tests.kubectl import kubectl
 
 from stellwerk.api.apiextensions import CustomResourceDefinition
 from stellwerk.kube.client import Client
@@ -24,7 +23,6 @@ from stellwerk.runtime.clock import SystemClock
 
 DEFINITIONS = unstructured(CustomResourceDefinition.resource)
 OPERATORS = unstructured(BtpOperator.resource)
-KUBECTL = Path(__file__).parents[3] / ".venv" / "bin" / "kubectl"
 
 
 def true_conditions(definition: Unstructured) -> set[str]:
@@ -113,28 +111,16 @@ async def test_people_see_readiness_state_and_reason(client: Client, bare_cluste
     await client.patch(OPERATORS, "shown", "default", MergePatch({"status": status}), subresource="status")
 
     try:
-        table = kubectl(bare_cluster, "get", "btp", "-n", "default").splitlines()
+        table = kubectl(bare_cluster.kubeconfig, "get", "btp", "-n", "default").splitlines()
         assert [line.split()[:4] for line in table] == [
             ["NAME", "READY", "STATE", "REASON"],
             ["shown", "False", "Warning", "MissingSecret"],
         ]
-        assert "no Secret" in kubectl(bare_cluster, "get", "btp", "-n", "default", "-o", "wide")
-        assert "shown" in kubectl(bare_cluster, "get", "kyma-btp-operator", "-n", "default")
-        assert "the module works" in kubectl(bare_cluster, "explain", "btp.status.state")
+        assert "no Secret" in kubectl(bare_cluster.kubeconfig, "get", "btp", "-n", "default", "-o", "wide")
+        assert "shown" in kubectl(bare_cluster.kubeconfig, "get", "kyma-btp-operator", "-n", "default")
+        assert "the module works" in kubectl(bare_cluster.kubeconfig, "explain", "btp.status.state")
     finally:
         await client.delete(OPERATORS, "shown", "default")
-
-
-def kubectl(cluster: LocalCluster, *arguments: str) -> str:
-    result = subprocess.run(
-        [KUBECTL, "--kubeconfig", cluster.kubeconfig, *arguments],
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=30,
-    )
-    assert result.returncode == 0, result.stderr
-    return result.stdout
 
 
 async def test_the_operands_kinds_refuse_what_they_must(client: Client) -> None:

@@ -11,12 +11,11 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.kubectl import PROGRAM
 
 from stellwerk.apply.errors import UnreadableManifest
 from stellwerk.apply.manifests import Limits, Origin, read_folder, read_text, read_value
 from stellwerk.kube.model import JsonValue, dig
-
-KUBECTL = Path(__file__).parents[3] / ".venv" / "bin" / "kubectl"
 
 # What kubectl 1.37 prints for each word; `test_kubectl_says_the_same` asks the kubectl at hand.
 MEANINGS: dict[str, JsonValue] = {
@@ -105,11 +104,11 @@ def test_a_word_means_what_kubectl_takes_it_for(word: str, meaning: JsonValue) -
     assert type(found) is type(meaning)
 
 
-@pytest.mark.skipif(not KUBECTL.exists(), reason="kubectl is not installed")
+@pytest.mark.skipif(not PROGRAM.exists(), reason="kubectl is not installed")
 def test_kubectl_says_the_same() -> None:
     words = {word: meaning for word, meaning in MEANINGS.items() if meaning not in (1e21,)}
     text = "---\n".join(as_spec(f"{{it: {word}}}" if word else "{it: }") for word in words if word != "! 5")
-    command = [str(KUBECTL), "annotate", "--local", "-f", "-", "a=b", "-o", "json"]
+    command = [str(PROGRAM), "annotate", "--local", "-f", "-", "a=b", "-o", "json"]
     answer = subprocess.run(command, input=text, capture_output=True, text=True, check=True, timeout=60).stdout
     decoder, found, rest = json.JSONDecoder(), [], answer.lstrip()
     while rest:

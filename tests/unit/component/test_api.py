@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-import importlib.util
-import json
 from datetime import UTC, datetime
-from pathlib import Path
 
 import msgspec
 import pytest
+from tests.unit import definitions
 
 from stellwerk.api import flux
 from stellwerk.apply.rollout.stored import Item
 from stellwerk.kube.crd import Definition
-from stellwerk.kube.model import JsonObject, dig, to_json_object, view
+from stellwerk.kube.model import JsonObject, to_json_object, view
 from stellwerk.kube.names import ObjectKey
 from stellwerk.operators.component import api
 from stellwerk.operators.component.api import Component
 from stellwerk.operators.component.api_status import NEW, ComponentStatus, State
 
-ROOT = Path(__file__).parents[3]
-REFERENCE = ROOT.parent / "shared" / "api" / "component"
+REFERENCE = definitions.SHARED / "api" / "component"
 
 
 def component(**fields: object) -> Component:
@@ -121,29 +118,10 @@ def test_sources_of_flux_are_looked_for_in_their_newest_version_first() -> None:
 
 @pytest.mark.parametrize("definition", api.DEFINITIONS, ids=lambda one: str(one.name))
 def test_every_field_is_described(definition: Definition) -> None:
-    def undescribed(schema: object, path: str) -> list[str]:
-        if not isinstance(schema, dict):
-            return []
-        found = [] if schema.get("description") or path in ("", ".metadata") else [path]
-        for name, sub in (schema.get("properties") or {}).items():
-            found += undescribed(sub, f"{path}.{name}")
-        items = schema.get("items")
-        return found + (undescribed(items, f"{path}[]") if isinstance(items, dict) and "properties" in items else [])
-
-    versions = dig(definition.body(), "spec", "versions")
-    assert isinstance(versions, list)
-    assert undescribed(dig(versions[0], "schema", "openAPIV3Schema"), "") == []
+    assert definitions.undescribed(definition) == []
 
 
 @pytest.mark.skipif(not REFERENCE.exists(), reason="the reference schemas are not beside this repository")
 @pytest.mark.parametrize("definition", api.DEFINITIONS, ids=lambda one: str(one.name))
 def test_every_column_and_field_of_the_original_is_there(definition: Definition) -> None:
-    tool = REFERENCE.parents[1] / "tools" / "crd_compat.py"
-    spec = importlib.util.spec_from_file_location("crd_compat", tool)
-    assert spec is not None
-    assert spec.loader is not None
-    compat = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(compat)
-    theirs = json.loads((REFERENCE / f"{definition.name}.json").read_text())
-
-    assert list(compat.crd_differences(theirs, definition.body())) == []
+    assert definitions.lacking(REFERENCE / f"{definition.name}.json", definition) == []
