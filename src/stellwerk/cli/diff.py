@@ -146,11 +146,10 @@ async def _compared(client: Client, one: Wanted, prefix: str) -> Line | None:
 async def _live(client: Client, one: Wanted) -> JsonObject | None:
     """The object as it is, with who owns what; None where there is none."""
     from stellwerk.kube.errors import NotFound
-    from stellwerk.kube.model import decode_json
 
     key = one.address.key
     try:
-        return decode_json(await client.raw("GET", one.address.resource.path(key.namespace, key.name)))
+        return await client.document(one.address.resource.path(key.namespace, key.name))
     except NotFound:
         return None
 

@@ -31,7 +31,7 @@ class Exit(IntEnum):
 
 
 NOT_SERVED = "the cluster does not serve this kind"
-INSTALL = "install the CustomResourceDefinitions (stellwerk up does it for the local system)"
+INSTALL = "install the CustomResourceDefinitions: stellwerk install (stellwerk up does it for the local system)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +83,8 @@ def explained(error: BaseException) -> tuple[Report, Exit] | None:
 
 
 def _of_the_cluster(error: BaseException) -> tuple[Report, Exit] | None:
+    import msgspec
+
     from stellwerk.kube import errors as kube
 
     match error:
@@ -91,7 +93,10 @@ def _of_the_cluster(error: BaseException) -> tuple[Report, Exit] | None:
                 "check that the cluster runs (stellwerk status) and that --kubeconfig and --context name the right one"
             )
             return Report("the API server does not answer", str(error), fix), Exit.FAILED
-        case kube.LoginFailed() | kube.Unauthorized():
+        case kube.LoginFailed():
+            fix = "correct the kubeconfig, or choose another with --kubeconfig or --context"
+            return Report("there is no usable login to a cluster", str(error), fix), Exit.FAILED
+        case kube.Unauthorized():
             fix = "log in again, or choose other credentials with --kubeconfig or --context"
             return Report("the API server does not know who you are", str(error), fix), Exit.FORBIDDEN
         case kube.Forbidden():
@@ -108,6 +113,9 @@ def _of_the_cluster(error: BaseException) -> tuple[Report, Exit] | None:
         case kube.ApiError():
             fix = "check that --kubeconfig names a Kubernetes API server and no other web site"
             return Report("the API server's answer cannot be used", str(error), fix), Exit.FAILED
+        case msgspec.ValidationError():
+            fix = "see it as it is with -o yaml, and install the CustomResourceDefinitions of this version"
+            return Report("an object of the cluster is not what its kind promises", str(error), fix), Exit.FAILED
     return None
 
 

@@ -14,7 +14,7 @@ from stellwerk.cli import settings, text
 from stellwerk.cli.completion import complete_subject
 from stellwerk.cli.subject import Subject, SubjectType
 from stellwerk.cli.text import Column, Layout, Style
-from stellwerk.kube.model import JsonObject, Unstructured, dig, unstructured
+from stellwerk.kube.model import JsonObject, JsonValue, Unstructured, dig, unstructured
 from stellwerk.kube.names import GroupVersionKind, ObjectKey, ObjectRef
 
 if TYPE_CHECKING:
@@ -137,10 +137,18 @@ def _word(event: Unstructured, *path: str) -> str:
 def _last(body: JsonObject) -> datetime | None:
     """When it was seen last. A series keeps its first eventTime, so that is asked last."""
     for path in (("series", "lastObservedTime"), ("deprecatedLastTimestamp",), ("eventTime",)):
-        value = dig(body, *path)
-        if isinstance(value, str):
-            return datetime.fromisoformat(value)
+        if moment := _moment(dig(body, *path)):
+            return moment
     return None
+
+
+def _moment(value: JsonValue) -> datetime | None:
+    """A time with its zone; None for anything else, because an Event may come from anybody."""
+    try:
+        found = datetime.fromisoformat(value) if isinstance(value, str) else None
+    except ValueError:
+        return None
+    return found if found is None or found.tzinfo else found.replace(tzinfo=UTC)
 
 
 # Looks

@@ -46,8 +46,14 @@ async def component_of(cluster: Cluster, subject: Subject) -> Component:
     from stellwerk.operators.component.api import Component
 
     obj = await cluster.object(subject)
-    if obj.gvk.kind != Component.resource.kind:
-        raise Failure(f"{obj.ref} is no Component", fix="name one: comp/NAME", code=Exit.USAGE)
+    if obj.gvk[::2] != Component.resource.gvk[::2]:
+        raise Failure(
+            f"{obj.ref} is no Component",
+            cause="this verb works out what a Component renders to; other kinds have nothing to render",
+            fix="name one: comp/NAME",
+            subject=str(obj.ref),
+            code=Exit.USAGE,
+        )
     return msgspec.convert(obj.body, Component)
 
 

@@ -51,7 +51,5 @@ def _of_the_cluster() -> JsonObject:
 
 
 async def _ask(cluster: Cluster) -> str:
-    from stellwerk.kube.model import decode_json
-
-    answer = decode_json(await cluster.client.raw("GET", "/version"))
+    answer = await cluster.client.document("/version")
     return f"{str(answer.get('gitVersion', '')).removeprefix('v')} at {cluster.client.config.server}"
