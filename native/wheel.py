@@ -1,4 +1,4 @@
-"""Puts the native renderer into a wheel, which is then one for this platform.
+"""Puts the native renderer into a wheel, which is then one for this platform, with the licences of what is in it.
 
 An editable install carries none: there the program is built into the cache folder, from the source as it is
 (`make control-plane`). The program is static, so that any Linux of the architecture will do.
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import platform
 import sys
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -26,10 +27,20 @@ class Renderer(BuildHookInterface):  # type: ignore[type-arg] # its parameter is
         sys.path.insert(0, str(Path(self.root) / "src"))
         from stellwerk.local import renderer
 
-        program = renderer.ensure(lambda text: self.app.display_info(text))
+        program = renderer.ensure(self.app.display_info)
         build_data["force_include"][str(program)] = f"stellwerk/render/bin/{program.name}"
+        build_data["force_include"][str(self._licences())] = "stellwerk/render/bin/LICENSES"
         build_data["pure_python"] = False
         build_data["tag"] = f"py3-none-{_platform()}"
+
+    def _licences(self) -> Path:
+        """A file with the licences of the program's modules; it lives as long as this object, which is the build."""
+        from stellwerk.local import renderer
+
+        self._folder = tempfile.TemporaryDirectory(prefix="stellwerk-licences-")
+        file = Path(self._folder.name) / "LICENSES"
+        file.write_text(renderer.licence_texts(self.app.display_info))
+        return file
 
 
 def _platform() -> str:

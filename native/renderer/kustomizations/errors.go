@@ -20,9 +20,10 @@ var inTemplate = regexp.MustCompile(`template: ([^:\n]+):(\d+)(?::(\d+))?: `)
 // executing is what text/template says about a place beyond its line.
 var executing = regexp.MustCompile(`^executing "[^"]*" at <[^>]*>: (?:error calling [A-Za-z]+: )?`)
 
-// templateFailed names the innermost file of a chain of includes, since that is the one to mend.
-func templateFailed(one *kustomization, err error) *wire.Error {
-	failure := &wire.Error{Kind: wire.TemplateFailed}
+// templateFailed names the innermost file of a chain of includes, since that is the one to mend. Where the error names
+// none, as when the output gets too large, it is the file that was being rendered.
+func templateFailed(one *kustomization, rendered string, err error) *wire.Error {
+	failure := &wire.Error{Kind: wire.TemplateFailed, File: path.Join(one.base, rendered)}
 	reason := err.Error()
 	for _, at := range inTemplate.FindAllStringSubmatchIndex(err.Error(), -1) {
 		name := err.Error()[at[2]:at[3]]

@@ -26,14 +26,9 @@ func Render(req *wire.Request, files map[string][]byte, ask host.Asker, uses hos
 	if err != nil {
 		return nil, err
 	}
-	witness := &witness{Asker: ask}
 	content := artifact{files: files, keys: keys, clear: map[string][]byte{}}
-	one := &rendering{request: req, ask: witness, uses: uses, files: content, stage: newStage(content.has)}
-	found, err := one.render(base)
-	if err != nil {
-		return nil, witness.discreet(err)
-	}
-	return found, nil
+	one := &rendering{request: req, ask: ask, uses: uses, files: content, stage: newStage(content.has)}
+	return one.render(base)
 }
 
 func baseOf(folder string, files map[string][]byte) (string, error) {

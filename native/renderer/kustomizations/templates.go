@@ -63,7 +63,7 @@ func (s *rendering) run(one *kustomization, names []string) ([]rendered, error) 
 	functions.Bind(set, funcs)
 	for _, name := range names {
 		if _, err := set.New(name).Parse(string(one.own[name])); err != nil {
-			return nil, templateFailed(one, err)
+			return nil, templateFailed(one, name, err)
 		}
 	}
 	functions.Limit(set)
@@ -72,7 +72,7 @@ func (s *rendering) run(one *kustomization, names []string) ([]rendered, error) 
 	for _, name := range names {
 		var output functions.Output
 		if err := set.ExecuteTemplate(&output, name, values); err != nil {
-			return nil, templateFailed(one, err)
+			return nil, templateFailed(one, name, err)
 		}
 		made = append(made, rendered{strings.TrimSuffix(name, one.config.suffix), name, []byte(output.String())})
 	}

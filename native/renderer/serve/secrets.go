@@ -2,37 +2,27 @@ package serve
 
 import (
 	"bytes"
-	"cmp"
 	"fmt"
 	"regexp"
-	"slices"
 	"strings"
 
 	"stellwerk/renderer/decrypt"
+	"stellwerk/renderer/discreet"
 	"stellwerk/renderer/objects"
 	"stellwerk/renderer/wire"
 )
 
-// shortest is the length from which a decrypted word is worth hiding; shorter ones hide nothing but the message.
-const shortest = 4
-
-// withoutSecrets is an error in which no word of a decrypted file appears.
+// withoutSecrets is an error in which no word of a decrypted file appears, and none of a Secret that a template read.
 //
 // Libraries quote what they fail at. The parent knows which values came from Secrets and hides them; what files were
 // decrypted to is known here alone. They are decrypted once more for it, which only an error costs.
-func withoutSecrets(failure *wire.Error, req *wire.Request) *wire.Error {
-	hidden := decryptedWords(req)
-	if len(hidden) == 0 {
-		return failure
-	}
+func withoutSecrets(failure *wire.Error, req *wire.Request, witness *discreet.Witness) *wire.Error {
 	clean := *failure
-	for _, word := range hidden {
-		clean.Message = strings.ReplaceAll(clean.Message, word, "***")
-	}
+	clean.Message = discreet.Message(failure.Message, append(decryptedWords(req), witness.Words()...))
 	return &clean
 }
 
-// decryptedWords are the texts that decryption brought to light, longest first.
+// decryptedWords are the texts that decryption brought to light.
 func decryptedWords(req *wire.Request) []string {
 	if len(req.Decryption.Keys) == 0 {
 		return nil
@@ -48,9 +38,7 @@ func decryptedWords(req *wire.Request) []string {
 			words = append(words, decryptedFrom(content, clear)...)
 		}
 	}
-	words = slices.DeleteFunc(words, func(word string) bool { return len(word) < shortest })
-	slices.SortFunc(words, func(a, b string) int { return cmp.Or(len(b)-len(a), strings.Compare(a, b)) })
-	return slices.Compact(words)
+	return words
 }
 
 // unstructured are the words of a text that is neither YAML nor JSON.

@@ -13,6 +13,7 @@ import (
 	"runtime/debug"
 	"sync"
 
+	"stellwerk/renderer/discreet"
 	"stellwerk/renderer/host"
 	"stellwerk/renderer/memory"
 	"stellwerk/renderer/wire"
@@ -85,9 +86,10 @@ func (p *pipe) answer(req *wire.Request) (message wire.Message) {
 			}
 		}
 	}()
-	result, err := p.render(req, &asker{pipe: p, request: req.ID})
+	witness := &discreet.Witness{Asker: &asker{pipe: p, request: req.ID}}
+	result, err := p.render(req, witness)
 	if err != nil {
-		message.Error = withoutSecrets(asWireError(err), req)
+		message.Error = withoutSecrets(asWireError(err), req, witness)
 		return message
 	}
 	message.Result = result

@@ -337,3 +337,29 @@ func TestAWorkerThatTakesTooMuchSaysSoAndEnds(t *testing.T) {
 		})
 	}
 }
+
+func TestNoMessageRepeatsASecretThatWasLookedUp(t *testing.T) {
+	const chart = "apiVersion: v2\nname: a\nversion: 1.0.0\n"
+	for _, text := range []string{
+		`{{ fail (lookup "v1" "Secret" "a" "known").data.password }}`,
+		`{{ fail ((lookup "v1" "Secret" "a" "known").data.password | b64dec) }}`,
+		`{{ fail ((lookup "v1" "Secret" "a" "known").data.password | b64dec | quote) }}`,
+		`{{ mustToDate "2006" ((lookup "v1" "Secret" "a" "known").data.password | b64dec) }}`,
+		`{{ mustRegexMatch (printf "(%s" ((lookup "v1" "Secret" "a" "known").data.password | b64dec)) "x" }}`,
+	} {
+		for _, req := range []*wire.Request{
+			request("kustomize", "", map[string]string{"a.yaml": text}),
+			request("helm", "", map[string]string{"Chart.yaml": chart, "templates/a.yaml": text}),
+		} {
+			p := start(t)
+			if asked := p.ask(req); asked.Call == nil {
+				t.Fatalf("%s asks nothing: %+v", text, asked.Error)
+			}
+			p.send(wire.Answer{ID: req.ID, Value: json.RawMessage(`{"kind": "Secret", "data": {"password": "Y2FuYXJ5LXZhbHVl"}}`)})
+			got := p.hear()
+			if got.Error == nil || strings.Contains(got.Error.Message, "canary") || strings.Contains(got.Error.Message, "Y2FuYXJ5") {
+				t.Errorf("%s: %+v", text, got.Error)
+			}
+		}
+	}
+}

@@ -191,3 +191,25 @@ def test_words_of_secrets_are_masked_and_short_ones_left_alone() -> None:
 @pytest.mark.req("R-801")
 def test_no_repr_shows_values() -> None:
     assert "hunter2" not in repr(Layer("s", {"a": "hunter2"}))
+
+
+@pytest.mark.parametrize(
+    ("message", "shown"),
+    [
+        ('parsing "hun\\"ter\'2\\n": invalid', 'parsing "***\\n": invalid'),
+        ("the value 'hun\"ter''2' is refused", "the value '***' is refused"),
+        ('cannot unmarshal !!str `hun"ter...` into int', "cannot unmarshal !!str `***` into int"),
+        ("error parsing regexp: missing closing ]: `n\"ter'2`", "error parsing regexp: missing closing ]: `***`"),
+        ('it goes on and on about hun"t...', "it goes on and on about ***..."),
+        ("nothing to see here...", "nothing to see here..."),
+        ('there is no template "hun"', 'there is no template "hun"'),
+    ],
+)
+def test_a_word_is_masked_however_a_message_spells_it_and_in_parts(message: str, shown: str) -> None:
+    assert masked(message, {"hun\"ter'2"}) == shown
+
+
+def test_a_word_with_line_breaks_and_control_characters_is_masked_as_go_and_json_write_it() -> None:
+    word = "a\x01\u200b<b>\\n\nc"
+    for spelled in (r"a\x01\u200b<b>\\n\nc", r"a\u0001ZW\u003cb\u003e\\n\nc".replace("ZW", "\u200b")):
+        assert masked(f'parsing "{spelled}"', {word}) == 'parsing "***"'

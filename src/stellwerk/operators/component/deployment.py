@@ -27,7 +27,7 @@ from stellwerk.apply.rollout.served import resources_of
 from stellwerk.apply.rollout.usage import Usage
 from stellwerk.kube.client import Client
 from stellwerk.kube.errors import NotServed
-from stellwerk.kube.model import JsonObject, to_json_object
+from stellwerk.kube.model import JsonObject, JsonValue, to_json_object
 from stellwerk.kube.names import ObjectKey, Resource
 from stellwerk.operators.component import digests, nesting, plan
 from stellwerk.operators.component.api import RECONCILER, Component
@@ -224,7 +224,7 @@ def request_of(
         decryption=content.resolved.decryption_keys,
         post_build=_post_build(component, content.resolved),
         tenant=component.metadata.namespace,
-        secrets=lambda: values.secret_words(layers),
+        secrets=lambda: values.secret_words(layers) | values.words_of(_foreign_variables(component, content.resolved)),
     )
 
 
@@ -237,6 +237,13 @@ def layers_of(component: Component, resolved: Resolved) -> list[values.Layer]:
     if own is not None:
         layers.append(values.Layer("spec.values", values.checked(own, "spec.values")))
     return layers
+
+
+def _foreign_variables(component: Component, resolved: Resolved) -> list[JsonValue]:
+    """The values of variables that do not stand in the spec itself."""
+    asked = component.spec.post_build
+    own = asked.substitute if asked is not None else {}
+    return [value for name, value in resolved.substitutes.items() if name not in own]
 
 
 def _post_build(component: Component, resolved: Resolved) -> PostBuild:
