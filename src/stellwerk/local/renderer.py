@@ -12,7 +12,7 @@ import shutil
 import tempfile
 from pathlib import Path
 
-from stellwerk.local import toolchain
+from stellwerk.local import licences, toolchain
 from stellwerk.local.errors import BuildFailed
 from stellwerk.local.toolchain import Program, Say
 from stellwerk.render import binary
@@ -45,6 +45,11 @@ def check(say: Say = lambda text: None) -> None:
         say(f"go {verb} in {source}")
         # -trimpath as in the build, so that one cache of compiled packages serves all three.
         toolchain.run([go, verb, "-trimpath", "./..."], source, f"the renderer fails go {verb}")
+
+
+def licence_texts(say: Say = lambda text: None) -> str:
+    """What must travel with the program (see `licences`). Raises BuildFailed or ToolchainMissing."""
+    return licences.of_program(toolchain.find_go(say), _source())
 
 
 def _build(target: Path, say: Say) -> None:

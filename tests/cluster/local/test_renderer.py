@@ -14,7 +14,10 @@ ROOT = Path(__file__).parents[3]
 SCRIPT = """#!/bin/sh
 echo "$1" >> "$RECORD"
 case "$1" in
-  env) echo go1.26.0 ;;
+  env) case "$2" in GOROOT) echo "$WORKSHOP/go-root" ;; *) echo go1.26.0 ;; esac ;;
+  list)
+    printf 'std\\t\\t\\t%s/go-root/src/fmt\\n' "$WORKSHOP"
+    printf 'example.com/a\\tv1.2.3\\t%s/a\\t%s/a/inner\\n' "$WORKSHOP" "$WORKSHOP" ;;
   test) echo '--- FAIL: TestThatFails'; exit 1 ;;
   build)
     while [ "$1" != -o ]; do shift; done
@@ -39,13 +42,25 @@ class Workshop:
         compiler = folder / "go"
         compiler.write_text(SCRIPT)
         compiler.chmod(0o755)
+        for place, package in (("go-root", "src/fmt"), ("a", "inner")):
+            (folder / place / package).mkdir(parents=True)
+            (folder / place / "LICENSE").write_text(f"terms of {place}\n")
+        self.licence_of_a = folder / "a" / "LICENSE"
         path = os.pathsep.join([str(folder), "/usr/bin", "/bin"])
-        self.environment = {"PATH": path, "STELLWERK_CACHE": str(self.cache), "RECORD": str(self.record)}
+        self.environment = {
+            "PATH": path,
+            "STELLWERK_CACHE": str(self.cache),
+            "RECORD": str(self.record),
+            "WORKSHOP": str(folder),
+        }
 
-    def run(self, *arguments: str) -> str:
-        done = subprocess.run(
+    def attempt(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
             [sys.executable, *arguments], env=self.environment, cwd=ROOT, capture_output=True, text=True, timeout=60
         )
+
+    def run(self, *arguments: str) -> str:
+        done = self.attempt(*arguments)
         assert done.returncode == 0, done.stderr
         return done.stdout.strip()
 
@@ -88,4 +103,15 @@ def test_a_wheel_carries_the_program_and_is_for_one_platform(workshop: Workshop,
     with zipfile.ZipFile(wheel) as archive:
         program = archive.getinfo("stellwerk/render/bin/stellwerk-renderer")
         assert archive.read(program) == b"program\n"
+        licences = archive.read("stellwerk/render/bin/LICENSES").decode()
     assert program.external_attr >> 16 & 0o111, "it can be started"
+    assert "terms of a" in licences
+    assert "example.com/a v1.2.3: LICENSE" in licences
+    assert "the Go standard library: LICENSE" in licences
+
+
+def test_a_module_without_a_licence_is_not_shipped(workshop: Workshop, tmp_path: Path) -> None:
+    workshop.licence_of_a.unlink()
+    refused = workshop.attempt("-m", "hatchling", "build", "-t", "wheel", "-d", str(tmp_path / "dist"))
+    assert refused.returncode != 0
+    assert "there is no licence text in example.com/a v1.2.3" in refused.stdout + refused.stderr
