@@ -17,23 +17,25 @@ if TYPE_CHECKING:
     from stellwerk.kube.names import Resource
 
 
-def actions(obj: Unstructured, verb: str) -> ModuleType:
-    """What can be done to objects of this kind. Raises Failure where that is nothing."""
+def actions(obj: Unstructured, function: str, verb: str) -> ModuleType:
+    """What can be done to objects of this kind, `function` among it. Raises Failure where that is not so."""
     row = kinds.by_gvk(obj.gvk)
-    module = f"stellwerk.operators.{row.operator}.actions" if row else ""
-    if not module or find_spec(module) is None:
-        raise Failure(
-            f"{obj.gvk.kind} objects cannot be {verb}",
-            cause="their operator knows no such request" if row else "no operator of ours looks after them",
-            fix="of our kinds these can: " + ", ".join(_capable()),
-            subject=str(obj.ref),
-            code=Exit.USAGE,
-        )
-    return import_module(module)
+    known = _known(row.operator) if row else None
+    if known is not None and hasattr(known, function):
+        return known
+    able = [one.short for one in kinds.OWN if hasattr(_known(one.operator), function)]
+    raise Failure(
+        f"{obj.ref} cannot be {verb}",
+        cause=f"the kind {obj.gvk.kind} knows no such request" if row else "no operator of ours looks after it",
+        fix=f"of our kinds this can be done with: {', '.join(able)}",
+        subject=str(obj.ref),
+        code=Exit.USAGE,
+    )
 
 
-def _capable() -> list[str]:
-    return [row.short for row in kinds.OWN if find_spec(f"stellwerk.operators.{row.operator}.actions")]
+def _known(operator: str) -> ModuleType | None:
+    module = f"stellwerk.operators.{operator}.actions"
+    return import_module(module) if find_spec(module) else None
 
 
 async def patched(

@@ -40,7 +40,7 @@ async def _request(
     from stellwerk.cli import acting, following, health
 
     obj = await cluster.object(subject)
-    actions = acting.actions(obj, "reconciled on request")
+    actions = acting.actions(obj, "request", "reconciled on request")
     moment = datetime.now(UTC).isoformat(timespec="microseconds")
     if with_source:
         await _request_source(cluster, obj, moment, dry_run)

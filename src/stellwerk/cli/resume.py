@@ -30,6 +30,6 @@ async def _resume(cluster: Cluster, subject: Subject, dry_run: bool) -> None:
     from stellwerk.cli import acting
 
     obj = await cluster.object(subject)
-    patch = acting.actions(obj, "resumed").resumption()
+    patch = acting.actions(obj, "resumption", "resumed").resumption()
     await acting.patched(cluster, await cluster.resource(subject.kind), obj, patch, dry_run=dry_run)
     settings.show([f"{obj.ref} is resumed{' (dry run)' if dry_run else ''}"])

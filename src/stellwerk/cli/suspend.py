@@ -31,6 +31,6 @@ async def _suspend(cluster: Cluster, subject: Subject, reason: str, dry_run: boo
     from stellwerk.cli import acting
 
     obj = await cluster.object(subject)
-    patch = acting.actions(obj, "suspended").suspension(reason)
+    patch = acting.actions(obj, "suspension", "suspended").suspension(reason)
     await acting.patched(cluster, await cluster.resource(subject.kind), obj, patch, dry_run=dry_run)
     settings.show([f"{obj.ref} is suspended{' (dry run)' if dry_run else ''}"])

@@ -48,6 +48,9 @@ FORCE_DELETE_LABEL = "force-delete"
 DISABLE_NETWORK_POLICIES_ANNOTATION = f"{GROUP}/btp-operator-disable-network-policies"
 """`true` in any case: no network policies."""
 
+REQUESTED_AT_ANNOTATION = "reconcile.fluxcd.io/requestedAt"
+"""Ours, as flux spells it: a new value asks for a pass now, and comes back in `status.lastHandledReconcileAt`."""
+
 HARD_DELETE_STARTED_ANNOTATION = f"{GROUP}/hard-delete-started-at"
 """Ours: when the sweep over instances and bindings began (RFC 3339), so that a restart does not restart the clock."""
 
@@ -134,6 +137,13 @@ class BtpOperatorStatus(Record, frozen=True, kw_only=True):
         tuple[Condition, ...],
         documented("Exactly one entry, of type Ready; its reason and message say why the state is what it is."),
     ] = ()
+    last_handled_reconcile_at: Annotated[
+        str,
+        documented(
+            f"The value of the annotation {REQUESTED_AT_ANNOTATION} that was acted on last.",
+            example="2026-01-31T09:30:00Z",
+        ),
+    ] = ""
 
 
 class BtpOperator(Kind, frozen=True, kw_only=True):

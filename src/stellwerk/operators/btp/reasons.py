@@ -332,7 +332,11 @@ def status_for(
         observed_generation=generation,
     )
     former = tuple(old for old in previous.conditions if old.type == api.READY) if previous else ()
-    return BtpOperatorStatus(state=meaning.state, conditions=conditions.set_condition(former, condition, now))
+    return BtpOperatorStatus(
+        state=meaning.state,
+        conditions=conditions.set_condition(former, condition, now),
+        last_handled_reconcile_at=previous.last_handled_reconcile_at if previous else "",
+    )
 
 
 def page() -> str:

@@ -13,7 +13,7 @@ from stellwerk.kube.errors import ApiError
 from stellwerk.kube.model import JsonObject, metadata_of
 from stellwerk.kube.names import ObjectKey
 from stellwerk.kube.patch import MergePatch
-from stellwerk.operators.btp import api, credentials, plan, reasons
+from stellwerk.operators.btp import actions, api, credentials, plan, reasons
 from stellwerk.operators.btp.api import BtpOperator, BtpOperatorStatus, State
 from stellwerk.operators.btp.credentials import Comparison, Credentials
 from stellwerk.operators.btp.diagnose import Diagnosis
@@ -73,6 +73,10 @@ class BtpReconciler:
         """Observe, decide, act. Raises StepFailed for failures that the user should read about."""
         if operator.metadata.uid in self.observer.finished:
             return Next.done()  # let go already; the cache is behind
+        done = await self._pass(operator)
+        return replace(done, status=actions.answered(operator, done.status))
+
+    async def _pass(self, operator: BtpOperator) -> Next[BtpOperatorStatus]:
         seen = self._with_update_check(await self.observer.snapshot(operator))
         try:
             return await self._carry_out(plan.next_step(seen), seen)
@@ -93,7 +97,8 @@ class BtpReconciler:
         """The status that shows a failure."""
         state = obj.status.state if obj.status else None
         reason = failure.reason_in(state) if isinstance(failure, StepFailed) else Reason(failure.reason)
-        return reasons.status_for(obj.status, reason, str(failure), obj.metadata.generation, self.clock.now())
+        status = reasons.status_for(obj.status, reason, str(failure), obj.metadata.generation, self.clock.now())
+        return actions.answered(obj, status)
 
     async def forget(self, key: ObjectKey) -> None:
         """Drop what is remembered about a CR that is gone."""

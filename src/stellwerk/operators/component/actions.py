@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
-from stellwerk.kube.model import JsonObject, Unstructured
+from stellwerk.kube.model import JsonObject, JsonValue, Unstructured
 from stellwerk.kube.names import ObjectKey, Resource
 from stellwerk.operators.component import sources
-from stellwerk.operators.component.api import REQUESTED_AT_ANNOTATION, SUSPEND_REASON_ANNOTATION, Component
+from stellwerk.operators.component.api import (
+    FINALIZER,
+    REQUESTED_AT_ANNOTATION,
+    SUSPEND_REASON_ANNOTATION,
+    Component,
+)
 from stellwerk.operators.component.sources import FLUX_KINDS
 
 
@@ -35,3 +40,12 @@ def suspension(why: str) -> JsonObject:
 def resumption() -> JsonObject:
     """Ends a suspension."""
     return {"metadata": {"annotations": {SUSPEND_REASON_ANNOTATION: None}}, "spec": {"suspend": False}}
+
+
+UNSTICK_CONSEQUENCE = "its objects stay where they are, and nobody looks after them any more"
+
+
+def unstuck(component: Unstructured) -> JsonObject:
+    """Lets a Component go that cannot be deleted in order."""
+    kept: list[JsonValue] = [name for name in component.metadata.finalizers if name != FINALIZER]
+    return {"metadata": {"finalizers": kept, "resourceVersion": component.metadata.resource_version}}

@@ -1,0 +1,42 @@
+"""What a person may ask of a BtpOperator, as a patch, and how the operator shows that it has looked (pure).
+
+There is no suspension: the kind has no field for it, and a module without its manager would run on with certificates
+that nobody renews.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from stellwerk.kube.model import JsonObject, Unstructured
+from stellwerk.operators.btp.api import FORCE_DELETE_LABEL, REQUESTED_AT_ANNOTATION, BtpOperator, BtpOperatorStatus
+
+
+def request(moment: str) -> JsonObject:
+    """Asks for a pass now. `moment` comes back in the status when it was acted on."""
+    return {"metadata": {"annotations": {REQUESTED_AT_ANNOTATION: moment}}}
+
+
+def was_handled(live: Unstructured, moment: str) -> bool:
+    """Whether a request was acted on."""
+    return live.at("status", "lastHandledReconcileAt") == moment
+
+
+def answered(operator: BtpOperator, status: BtpOperatorStatus | None) -> BtpOperatorStatus | None:
+    """What a pass answers, with the request that it was. None stays None where there is nothing to say."""
+    asked = operator.metadata.annotations.get(REQUESTED_AT_ANNOTATION, "")
+    shown = status or operator.status
+    if shown is None or shown.last_handled_reconcile_at == asked:
+        return status
+    return msgspec.structs.replace(shown, last_handled_reconcile_at=asked)
+
+
+UNSTICK_CONSEQUENCE = (
+    "all service instances and bindings of the cluster are deleted, with the data that lies in the services; where "
+    "that takes too long they are only forgotten here"
+)
+
+
+def unstuck(operator: Unstructured) -> JsonObject:
+    """Lets a deletion go on that waits for the users' instances and bindings."""
+    return {"metadata": {"labels": {FORCE_DELETE_LABEL: "true"}}}

@@ -1,0 +1,12 @@
+"""What a person may do to a Component."""
+
+from __future__ import annotations
+
+from stellwerk.kube.model import Unstructured
+from stellwerk.operators.component import actions
+
+
+def test_force_takes_our_finalizer_off_this_very_version_and_leaves_those_of_others() -> None:
+    finalizers = ["component-operator.cs.sap.com", "somebody.else/keeps"]
+    live = Unstructured.of({"metadata": {"name": "x", "resourceVersion": "7", "finalizers": [*finalizers]}})
+    assert actions.unstuck(live) == {"metadata": {"finalizers": ["somebody.else/keeps"], "resourceVersion": "7"}}
