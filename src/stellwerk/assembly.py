@@ -5,7 +5,7 @@ Each operator is imported when it is run: a process runs one, and should not pay
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,22 +21,30 @@ if TYPE_CHECKING:
     from stellwerk.operators.component.settings import Settings as ComponentSettings
 
 
-def installation() -> list[JsonObject]:
-    """What a cluster must have before our operators start: namespaces, kinds, service accounts and their rights.
+OPERATORS = ("btp", "component")
+"""As `stellwerk run` calls them."""
+
+
+def installation(operators: Collection[str] = OPERATORS) -> list[JsonObject]:
+    """What a cluster must have before these operators start: namespaces, kinds, service accounts and their rights.
 
     The Component operator gets every right, as the original does: Components may hold anything.
     """
     from stellwerk.operators.btp import rights as btp
     from stellwerk.operators.component import rights as component
 
-    definitions = [btp_api.DEFINITION, *component_api.DEFINITIONS]
-    return [
-        *(_namespace(name) for name in (btp_api.STANDARD_NAMESPACE, component.NAMESPACE)),
-        *(definition.body() for definition in definitions),
-        *btp.manifests(),
-        *component.manifests(),
-        *component.cluster_admin(),
-    ]
+    found: list[JsonObject] = []
+    if "btp" in operators:
+        found += [_namespace(btp_api.STANDARD_NAMESPACE), btp_api.DEFINITION.body(), *btp.manifests()]
+    if "component" in operators:
+        definitions = [definition.body() for definition in component_api.DEFINITIONS]
+        found += [_namespace(component.NAMESPACE), *definitions, *component.manifests(), *component.cluster_admin()]
+    return found
+
+
+def lease_of(operator: str) -> str:
+    """The name of the Lease by which replicas of an operator, and the original, agree on who acts."""
+    return {"btp": btp_api.LEASE_NAME, "component": component_api.LEASE_NAME}[operator]
 
 
 def _namespace(name: str) -> JsonObject:

@@ -1,4 +1,4 @@
-"""Follows one object until it is as a person wants it, with a line to standard error whenever it says something new."""
+"""Follows one object until it is as a person wants it, and tells on standard error what it says meanwhile."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from stellwerk.cli import health, settings, verdict
+from stellwerk.cli import health, live, settings, verdict
 from stellwerk.cli.errors import Exit, Failure
 from stellwerk.cli.health import Health
 from stellwerk.cli.text import escaped
 from stellwerk.cli.verdict import Verdict
-from stellwerk.kube.model import Unstructured, unstructured
+from stellwerk.kube.model import Unstructured, dig, unstructured
 from stellwerk.kube.watch import Changed, Removed, Synced, Watcher
 
 if TYPE_CHECKING:
@@ -29,10 +29,9 @@ async def until(
     """The object as soon as it is as wanted. Raises Failure with exit code 4 when that takes too long."""
     seen: Unstructured | None = obj
     try:
-        async with asyncio.timeout(timeout_seconds):
+        async with asyncio.timeout(timeout_seconds), live.line(settings.current()) as say:
             fields = f"metadata.name={obj.key.name}"
             watcher = Watcher(cluster.client, unstructured(resource), obj.key.namespace, fields=fields)
-            told = ""
             async for change in watcher.changes():
                 match change:
                     case Synced(objects=objects):
@@ -43,7 +42,8 @@ async def until(
                         seen = None
                     case _:
                         continue
-                told = _tell(seen, told)
+                if seen is not None:
+                    say(_progress(seen))
                 if holds(seen):
                     return seen
     except TimeoutError:
@@ -51,14 +51,14 @@ async def until(
     raise _too_late(obj, seen, wanted, timeout_seconds)
 
 
-def _tell(seen: Unstructured | None, told: str) -> str:
-    if seen is None:
-        return told
+def _progress(seen: Unstructured) -> str:
+    """What the object says now, and how far it is where it keeps an inventory."""
     says = health.of(seen)
-    line = " ".join(filter(None, (says.state, says.reason, says.message)))
-    if line != told:
-        settings.say(f"  {escaped(line)}")
-    return line
+    items = seen.at("status", "inventory")
+    phases = [dig(item, "phase") for item in items] if isinstance(items, list) else []
+    ready = sum(phase in ("Ready", "Completed") for phase in phases)
+    far = f"({ready} of {len(phases)} objects ready)" if phases and not says.is_ready else ""
+    return escaped(" ".join(filter(None, (says.state, says.reason, says.message, far))))
 
 
 def _too_late(obj: Unstructured, seen: Unstructured | None, wanted: str, seconds: float) -> Failure:

@@ -82,17 +82,18 @@ def _query(kind: str, name: str, not_ready: bool) -> Query:
 
 async def _list(cluster: Cluster, query: Query) -> None:
     if query.name:
-        _print([await cluster.object(query.subject)], cluster, as_list=False)
+        print_found([await cluster.object(query.subject)], cluster, as_list=False)
         return
     wanted = await resources(cluster, query)
     everything = await read(cluster, wanted)
     found = selected(everything, query)
-    _print(found, cluster, as_list=True)
+    print_found(found, cluster, as_list=True)
     if not found:
         settings.say(nothing_found(cluster, query, wanted, looked_at=len(everything)))
 
 
-def _print(found: Sequence[Unstructured], cluster: Cluster, *, as_list: bool) -> None:
+def print_found(found: Sequence[Unstructured], cluster: Cluster, *, as_list: bool) -> None:
+    """Print objects as the call asks for; nothing where a table would be empty."""
     output = cluster.settings.output
     if not output.is_table:
         from stellwerk.cli.output import print_objects

@@ -25,6 +25,14 @@ def print_objects(objects: Sequence[Unstructured], output: Output, *, as_list: b
     print_value(listed(objects) if as_list else dict(objects[0].body), output)
 
 
+def print_manifests(bodies: Sequence[JsonObject], output: Output) -> None:
+    """Print objects that are meant to be applied: as a stream of YAML unless told otherwise."""
+    if output.form in ("table", "yaml"):
+        _print("".join(f"---\n{as_yaml(body)}" for body in bodies))
+    else:
+        print_objects([Unstructured.of(body) for body in bodies], output, as_list=True)
+
+
 def print_value(value: JsonObject, output: Output) -> None:
     """Print one JSON object as JSON, YAML or through a JSONPath."""
     _check(output)

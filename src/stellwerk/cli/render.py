@@ -35,11 +35,7 @@ def command(file: Path, folder: Path | None) -> None:
     objects = asyncio.run(_rendered(file, folder))
     from stellwerk.cli import output
 
-    chosen = settings.current().output
-    if chosen.form == "json":
-        settings.show_exactly(output.as_json({"apiVersion": "v1", "items": [*objects], "kind": "List"}))
-        return
-    settings.show_exactly("".join(f"---\n{output.as_yaml(body)}" for body in objects))
+    output.print_manifests(objects, settings.current().output)
 
 
 async def _rendered(file: Path, folder: Path | None) -> list[JsonObject]:

@@ -33,8 +33,4 @@ async def _print(cluster: Cluster, name: str, sources: tuple[Path, ...], files: 
     key = releasing.key_of(cluster, name)
     with releasing.explained("render", key):
         documents = await releasing.documents(cluster, replace(Release(key=key), revision=1), sources, files)
-    if cluster.settings.output.form == "json":
-        items = [*(document.body for document in documents)]
-        settings.show_exactly(output.as_json({"apiVersion": "v1", "items": [*items], "kind": "List"}))
-        return
-    settings.show_exactly("".join(f"---\n{output.as_yaml(document.body)}" for document in documents))
+    output.print_manifests([document.body for document in documents], cluster.settings.output)

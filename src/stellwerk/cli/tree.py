@@ -35,6 +35,8 @@ VERBS: Mapping[str, Verb] = {
     "up": Verb("Start the local system, or find it running.", "Local system"),
     "down": Verb("Stop the local system and remove its data.", "Local system"),
     "run": Verb("Run an operator in the foreground.", "Local system"),
+    "install": Verb("Bring the kinds and rights of operators into a cluster.", "Local system"),
+    "check": Verb("Check whether a cluster has what operators need, and whether they do their work.", "Look"),
     "get": Verb("List objects with their health.", "Look"),
     "status": Verb("Show how one object or release is doing, or the local system.", "Look"),
     "why": Verb("Tell why an object is not ready, down to the root cause.", "Look"),
@@ -44,10 +46,13 @@ VERBS: Mapping[str, Verb] = {
     "render": Verb("Print the manifests of a Component, without a cluster.", "Look"),
     "values": Verb("Show the merged values of a Component and their origin, Secrets masked.", "Look"),
     "events": Verb("List Events, newest last.", "Look"),
+    "export": Verb("Print custom resources without what belongs to this cluster, ready to be applied again.", "Look"),
+    "instance": Verb("Look at service instances and bindings.", "Look"),
     "reconcile": Verb("Have an object looked at now.", "Act"),
     "suspend": Verb("Have an object left alone until it is resumed.", "Act"),
     "resume": Verb("Have a suspended object looked after again.", "Act"),
     "wait": Verb("Return when an object is ready, or gone.", "Act"),
+    "unstick": Verb("Explain what blocks the deletion of an object, and force it if that is wanted.", "Act"),
     "apply": Verb(
         "Bring charts, kustomizations and manifests into the cluster as one release, and return when it is ready.",
         "Releases",
@@ -105,7 +110,7 @@ class Tree(click.Group):
 def _guess(word: str) -> str:
     from difflib import get_close_matches
 
-    near = get_close_matches(word, VERBS, n=2, cutoff=0.5)
+    near = get_close_matches(word, VERBS, n=2, cutoff=0.6)
     return f" Did you mean {' or '.join(near)}?" if near else ""
 
 

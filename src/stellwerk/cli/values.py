@@ -46,7 +46,7 @@ async def _show(cluster: Cluster, subject: Subject) -> None:
         return
     from stellwerk.cli.output import print_value
 
-    print_value(_as_json(leaves), cluster.settings.output)
+    print_value(as_json(leaves), cluster.settings.output)
 
 
 def _table(leaves: Sequence[Leaf]) -> list[str]:
@@ -64,7 +64,8 @@ def _word(value: JsonValue) -> str:
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
-def _as_json(leaves: Sequence[Leaf]) -> JsonObject:
+def as_json(leaves: Sequence[Leaf]) -> JsonObject:
+    """The same for programs."""
     return {
         "values": [
             {"path": [*leaf.path], "value": leaf.shown, "from": leaf.source, "overrides": [*leaf.overrides]}

@@ -1,0 +1,41 @@
+"""`stellwerk instance`: what users of SAP BTP have in the cluster, and what keeps a BtpOperator from being deleted."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from stellwerk.cli import settings
+
+if TYPE_CHECKING:
+    from stellwerk.cli.cluster import Cluster
+
+
+@click.group("instance")
+@settings.general
+def command() -> None:
+    """Look at service instances and bindings."""
+
+
+@command.command("list")
+@click.option("--not-ready", is_flag=True, help="Only those that are not ready, or not yet.")
+@settings.all_of
+def list_command(not_ready: bool) -> None:
+    """List service instances and service bindings with their health."""
+    from stellwerk.cli.cluster import carry_out
+
+    carry_out(lambda cluster: _list(cluster, not_ready))
+
+
+async def _list(cluster: Cluster, not_ready: bool) -> None:
+    from stellwerk.api.btp import ServiceBinding, ServiceInstance
+    from stellwerk.cli import get
+
+    query = get.Query("serviceinstances", not_ready=not_ready)
+    wanted = [ServiceInstance.resource, ServiceBinding.resource]
+    everything = await get.read(cluster, wanted)
+    found = get.selected(everything, query)
+    get.print_found(found, cluster, as_list=True)
+    if not found:
+        settings.say(get.nothing_found(cluster, query, wanted, looked_at=len(everything)))

@@ -1,0 +1,57 @@
+"""Every field that a program can read is on the page about it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from stellwerk.cli import checkup, diff, graph, releasing, status, trace, values
+from stellwerk.cli.differences import Change
+from stellwerk.cli.events import Happening
+from stellwerk.cli.health import Health
+from stellwerk.cli.verdict import Verdict
+from stellwerk.kube.meta import Condition
+from stellwerk.kube.model import JsonValue
+from stellwerk.kube.names import GroupVersionKind, ObjectKey, ObjectRef
+from stellwerk.operators.clm.release import Release
+from stellwerk.render.values import Layer, origins
+from stellwerk.runtime.diagnosis import Child, Diagnosis, Finding
+
+PAGE = (Path(__file__).parents[3] / "docs" / "reference" / "output.md").read_text()
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+REF = ObjectRef(GroupVersionKind("apps", "v1", "Deployment"), ObjectKey("a", "b"))
+VERDICT = Verdict(
+    REF, Health("False"), Diagnosis((Finding("x", because=(Finding("y"),)),), "n", "t", (Child(REF, "lacks"),))
+)
+SHEET = status.Sheet(
+    VERDICT,
+    (Condition(type="Ready", status="True", last_transition_time=NOW),),
+    (Happening(NOW, "Normal", "r", 1, REF, "n"),),
+)
+SHOWN: dict[str, JsonValue] = {
+    "status": status.as_json(SHEET),
+    "tree": graph.as_json(graph.Node(REF, Health("True"), (graph.Node(REF, Health("True")),))),
+    "trace": trace.as_json([trace.Step("owned by", REF, Health("True"))]),
+    "diff": diff.as_json([diff.Line("~", "x", changes=(Change("a", "b", "c"),))], 1),
+    "values": values.as_json(origins([Layer("s", {"a": 1})])),
+    "check": checkup.as_json([checkup.Found("s", "good")]),
+    "list": releasing.as_json(Release(key=ObjectKey("a", "b"))),
+}
+
+
+def fields(value: JsonValue) -> Iterator[str]:
+    if isinstance(value, dict):
+        for key, inner in value.items():
+            yield key
+            yield from fields(inner)
+    elif isinstance(value, list):
+        for item in value:
+            yield from fields(item)
+
+
+@pytest.mark.parametrize("verb", SHOWN)
+def test_every_field_is_on_the_page(verb: str) -> None:
+    assert [name for name in set(fields(SHOWN[verb])) if f"`{name}`" not in PAGE] == []
