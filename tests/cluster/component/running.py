@@ -24,17 +24,19 @@ from stellwerk.render.renderer import Renderer
 from stellwerk.render.worker import Bounds
 from stellwerk.runtime.events import Recorder
 from stellwerk.runtime.manager import Manager
+from stellwerk.runtime.metrics import Metrics
 from stellwerk.testing.eventually import eventually
 
 LOOPBACK = Settings(egress_allow_networks=(ip_network("127.0.0.0/8"),), http_repository_interval=timedelta(seconds=1))
 """Tests serve artifacts on loopback, which is refused unless it is named."""
 
 
-def _elsewhere(config: ClusterConfig) -> Client:
+def _elsewhere(config: ClusterConfig, metrics: Metrics) -> Client:
     return Client.connect(
         config,
         field_manager=RECONCILER,
         user_agent=RECONCILER,
+        on_request=lambda facts: metrics.requested(facts.method, facts.host, facts.code),
         largest_answer_bytes=LARGEST_FOREIGN_ANSWER_BYTES,
     )
 
@@ -67,7 +69,7 @@ class Running:
             chosen,
             renderer=renderer,
             downloads=downloads,
-            connect=_elsewhere,
+            connect=lambda config: _elsewhere(config, manager.metrics),
             recorder=recorder,
         )
         self._parts = (manager, operator)

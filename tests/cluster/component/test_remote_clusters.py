@@ -9,6 +9,7 @@ import pytest
 from tests.cluster.component.given import Given, config_map
 from tests.cluster.component.running import Running
 from tests.cluster.component.then import Then
+from yarl import URL
 
 from stellwerk.api.core import ConfigMap, Namespace
 from stellwerk.kube.client import Client
@@ -77,6 +78,24 @@ async def test_objects_go_to_the_other_cluster_and_come_back_from_it(
     await given.secret("there", **{"value.yaml": login})
     await then.gone()
     assert await remote.find(metadata_of(ConfigMap), "one", then.namespace) is None
+
+
+async def test_what_was_counted_of_a_cluster_goes_with_its_last_component(
+    given: Given, running: Running, then: Then, remote: Client, login: str
+) -> None:
+    """Other clusters come and go without bound, and their series must not stay behind."""
+    await given.source(ONE)
+    await given.secret("there", **{"value.yaml": login})
+    await running.start()
+    await given.component(kubeConfig=THERE)
+    await then.ready()
+    series = f'rest_client_requests_total{{code="200",host="{URL(remote.config.server).authority}"'.encode()
+    metrics = running.manager.metrics
+    assert series in metrics.exposition()
+
+    await given.deleted()
+    await then.gone()
+    await eventually(lambda: series not in metrics.exposition(), describe="the series are gone")
 
 
 @pytest.mark.req("R-503")

@@ -105,6 +105,7 @@ def _deployment(
         clock=manager.clock,
         rules=settings.rules,
         on_client=metrics.clients,
+        on_gone=manager.metrics.forget_host,
     )
     seen.definitions.on_change(lambda _: targets.kinds_changed())
     deployer = Deployer(

@@ -17,6 +17,8 @@ import logging
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from yarl import URL
+
 from stellwerk.api.core import Namespace
 from stellwerk.kube.client import Client
 from stellwerk.kube.config import ClusterConfig
@@ -129,15 +131,18 @@ class Targets:
         clock: Clock,
         rules: Tenancy,
         on_client: Callable[[int], None] = lambda active: None,
+        on_gone: Callable[[str], None] = lambda host: None,
     ) -> None:
         """`connect` opens a client whose writes pass the leader's fence. `wake` gets an owner's label when one of his
-        objects changed. `on_client` is told how many clients there are."""
+        objects changed. `on_client` is told how many clients there are, `on_gone` with which host nobody deals any
+        more."""
         self._home = home
         self._connect = connect
         self._wake = wake
         self._clock = clock
         self._tenancy = rules
         self._on_client = on_client
+        self._on_gone = on_gone
         self._kinds = Kinds(clock)
         self._owned = OwnedObjects(home, RECONCILER, wake, self._kinds.changed)
         self._local: dict[Account | None, Target] = {}
@@ -213,7 +218,20 @@ class Targets:
         target = Target(
             client, owned, kinds, self._clock, lane=config.server, acts_as=f"the kubeconfig of secret {key}"
         )
-        return _Remote(target, self._tasks.start(_running(cluster, client), f"cluster {config.server}"))
+        return _Remote(target, self._tasks.start(self._running(cluster), f"cluster {config.server}"))
+
+    async def _running(self, cluster: Cluster) -> None:
+        try:
+            await cluster.run()
+        finally:
+            await cluster.client.close()
+            server = cluster.client.config.server
+            if server not in self._servers():
+                self._on_gone(URL(server).authority)
+
+    def _servers(self) -> set[str]:
+        """Those that somebody deals with; one may be reached under several logins."""
+        return {self._home.client.config.server, *(remote.target.lane for remote in self._remote.values())}
 
     def _leave(self, user: ObjectKey, *, but: _Remote | None = None) -> None:
         """End the clusters that nobody uses any more now that somebody has left all of them `but` one."""
@@ -236,10 +254,3 @@ async def _uid_of(client: Client) -> str:
     except Forbidden:
         return ""
     return found.metadata.uid if found is not None else ""
-
-
-async def _running(cluster: Cluster, client: Client) -> None:
-    try:
-        await cluster.run()
-    finally:
-        await client.close()
