@@ -7,7 +7,7 @@ All other `OTEL_*` variables (headers, certificates, sampler, resource, batches)
 the extra `stellwerk[otel]` and is imported only when it is on. Off, a pass costs one look at a variable.
 
     reconcile Component       kind, namespace, name, result, the reconcileID of the log lines
-      patch configmaps        an API request: verb, resource, status
+      apply configmaps        an API request: verb, resource, status
       render                  how many objects
 
 Names and numbers only: no value, no message, no URL. A failure shows its class. Requests outside of a pass (watches,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -37,9 +37,13 @@ class Operator:
 
 @asynccontextmanager
 async def operator(
-    cluster: LocalCluster, folder: Path, *flags: str, nursery: Nursery | None = None
+    cluster: LocalCluster,
+    folder: Path,
+    *flags: str,
+    nursery: Nursery | None = None,
+    environment: Mapping[str, str] | None = None,
 ) -> AsyncIterator[Operator]:
-    """A Component operator, not started yet; `folder` takes its log."""
+    """A Component operator, not started yet; `folder` takes its log. `environment`: variables that it sees besides."""
     health = free_port()
     async with FaultProxy(cluster.kubeconfig_for("component-operator", ["system:masters"])) as proxy:
         arguments = [
@@ -54,7 +58,10 @@ async def operator(
             arguments,
             log=folder / "operator.log",
             kubeconfig=proxy.kubeconfig,
-            environment={name: os.environ[name] for name in ("HOME", "STELLWERK_CACHE") if name in os.environ},
+            environment={
+                **{name: os.environ[name] for name in ("HOME", "STELLWERK_CACHE") if name in os.environ},
+                **(environment or {}),
+            },
             health_url=f"http://127.0.0.1:{health}/readyz",
             nursery=nursery,
         ) as process:

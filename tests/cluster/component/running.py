@@ -62,7 +62,8 @@ class Running:
         manager = Manager(client, clock=self.clock, grace_seconds=self.grace_seconds)
         recorder = Recorder(client, clock=manager.clock, component=RECONCILER, instance="test")
         manager.add_server("events", recorder)
-        downloads, renderer = Downloads(), Renderer(renderer_path, bounds=self.bounds)
+        downloads = Downloads(shelf=assembled.shelf(chosen, manager.metrics))
+        renderer = Renderer(renderer_path, bounds=self.bounds)
         self._closing = [client.close, downloads.close, renderer.close]
         operator = assembled.install(
             manager,

@@ -7,6 +7,7 @@ import io
 import os
 import tarfile
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 from tests.cluster.component.given import Given
@@ -95,6 +96,25 @@ async def test_a_content_that_is_not_what_its_digest_says_is_refused_until_it_is
     await given.offers(bad)
     await then.shows("Error", "Error", saying="digest")
     assert (await then.config("one")).data == {"value": "good"}
+
+
+@pytest.mark.req("R-305")
+async def test_a_restart_while_the_server_is_down_leaves_components_workable_where_artifacts_lie_on_disk(
+    given: Given, running: Running, then: Then, tmp_path: Path
+) -> None:
+    path = f"{given.namespace}/source.tar.gz"
+    await given.source({"one.yaml": config("one", "{{ .value }}")})
+    await given.component(values={"value": "first"})
+    await running.start(artifact_cache_dir=str(tmp_path))
+    await then.ready()
+    await running.stop()
+    given.server.behave(path, Refuse(503))
+    await running.start(artifact_cache_dir=str(tmp_path))
+    await given.component(values={"value": "second"})
+    await then.ready()
+    assert (await then.config("one")).data == {"value": "second"}
+    assert given.server.count(path) == 1
+    assert b'component_operator_artifact_cache_total{outcome="hit"} 1.0' in running.manager.metrics.exposition()
 
 
 async def test_a_server_that_fails_is_asked_again(given: Given, running: Running, then: Then) -> None:

@@ -6,11 +6,15 @@ import asyncio
 import hashlib
 import ssl
 from collections.abc import AsyncIterator, Awaitable
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from ipaddress import ip_network
+from pathlib import Path
 
 import pytest
+from aiohttp import web
 
+from stellwerk.local import certs
 from stellwerk.render.downloads import Budget, Downloads
 from stellwerk.render.egress import IN_CLUSTER, PUBLIC, EgressRules
 from stellwerk.render.errors import (
@@ -346,6 +350,45 @@ async def test_an_authority_is_trusted_for_its_origin_and_nowhere_else(downloads
         assert "certificate" in await failure(downloads.fetch(here.url, here.digest, rules=HERE), Unavailable)
         away = downloads.fetch(f"{home.url}/away", rules=HERE, credentials=trusting)
         assert "certificate" in await failure(away, Unavailable)
+
+
+@pytest.mark.req("R-603")
+async def test_a_client_certificate_is_shown_where_it_belongs(downloads: Downloads, tmp_path: Path) -> None:
+    authority = certs.load_or_create_authority(tmp_path)
+    caller = authority.client("anna")
+    known = TlsMaterial(authority.pem, caller.certificate, caller.key)
+    async with guarded_by(authority, tmp_path) as (url, callers):
+        shown = replace(Credentials.anonymous(url), tls=known)
+        assert await downloads.fetch(f"{url}/app.yaml", rules=HERE, credentials=shown)
+        assert callers == ["anna"]
+        for other in (replace(shown, origin="https://elsewhere:443"), replace(shown, tls=TlsMaterial(authority.pem))):
+            await failure(downloads.fetch(f"{url}/app.yaml", rules=HERE, credentials=other), Unavailable)
+        assert callers == ["anna"]
+
+
+@asynccontextmanager
+async def guarded_by(authority: certs.Authority, folder: Path) -> AsyncIterator[tuple[str, list[str]]]:
+    """A server that lets in only whom the authority knows, and writes down who came."""
+    callers: list[str] = []
+
+    async def answer(request: web.BaseRequest) -> web.Response:
+        assert request.transport is not None
+        subject = request.transport.get_extra_info("peercert")["subject"]
+        callers.append(dict(pair for part in subject for pair in part)["commonName"])
+        return web.Response(text="kind: A\n")
+
+    identity = authority.server(["127.0.0.1"])
+    certs.write_private(folder / "server.pem", identity.certificate + identity.key)
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cadata=authority.pem.decode())
+    context.load_cert_chain(folder / "server.pem")
+    context.verify_mode = ssl.CERT_REQUIRED
+    runner = web.ServerRunner(web.Server(answer, access_log=None), shutdown_timeout=0.1)
+    await runner.setup()
+    try:
+        await web.TCPSite(runner, "127.0.0.1", 0, ssl_context=context).start()
+        yield f"https://127.0.0.1:{runner.addresses[0][1]}", callers
+    finally:
+        await runner.cleanup()
 
 
 @pytest.mark.req("R-603")

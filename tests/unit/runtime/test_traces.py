@@ -6,6 +6,7 @@ import asyncio
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Mapping
+from importlib.util import find_spec
 from typing import Any
 
 import pytest
@@ -47,6 +48,15 @@ def test_the_process_imports_nothing_of_opentelemetry() -> None:
     probe = "import sys, stellwerk.runtime.process, stellwerk.runtime.traces; print(*sys.modules)"
     loaded = subprocess.run([sys.executable, "-c", probe], capture_output=True, check=True, text=True).stdout.split()
     assert not [name for name in loaded if name.startswith("opentelemetry")]
+
+
+@pytest.mark.skipif(find_spec("opentelemetry") is not None, reason="the extra stellwerk[otel] is installed")
+async def test_where_the_extra_is_missing_the_operator_runs_and_says_what_to_install(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async with traces.exported("operator", {"OTEL_TRACES_EXPORTER": "otlp"}):
+        assert not traces.are_on()
+    assert "install stellwerk[otel]" in caplog.text
 
 
 # ---- with the extra
