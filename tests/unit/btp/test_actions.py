@@ -7,8 +7,9 @@ from datetime import UTC, datetime
 from stellwerk.kube.meta import ObjectMeta
 from stellwerk.kube.model import Unstructured, to_json_object
 from stellwerk.operators.btp import actions, reasons
-from stellwerk.operators.btp.api import REQUESTED_AT_ANNOTATION, BtpOperator, BtpOperatorStatus, State
+from stellwerk.operators.btp.api import BtpOperator, BtpOperatorStatus, State
 from stellwerk.operators.btp.reasons import Reason
+from stellwerk.operators.requests import REQUESTED_AT_ANNOTATION
 
 READY = BtpOperatorStatus(state=State.Ready)
 

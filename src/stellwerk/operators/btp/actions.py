@@ -9,22 +9,15 @@ from __future__ import annotations
 import msgspec
 
 from stellwerk.kube.model import JsonObject, Unstructured
-from stellwerk.operators.btp.api import FORCE_DELETE_LABEL, REQUESTED_AT_ANNOTATION, BtpOperator, BtpOperatorStatus
-
-
-def request(moment: str) -> JsonObject:
-    """Asks for a pass now. `moment` comes back in the status when it was acted on."""
-    return {"metadata": {"annotations": {REQUESTED_AT_ANNOTATION: moment}}}
-
-
-def was_handled(live: Unstructured, moment: str) -> bool:
-    """Whether a request was acted on."""
-    return live.at("status", "lastHandledReconcileAt") == moment
+from stellwerk.operators import requests
+from stellwerk.operators.btp.api import FORCE_DELETE_LABEL, BtpOperator, BtpOperatorStatus
+from stellwerk.operators.requests import request as request
+from stellwerk.operators.requests import was_handled as was_handled
 
 
 def answered(operator: BtpOperator, status: BtpOperatorStatus | None) -> BtpOperatorStatus | None:
     """What a pass answers, with the request that it was. None stays None where there is nothing to say."""
-    asked = operator.metadata.annotations.get(REQUESTED_AT_ANNOTATION, "")
+    asked = requests.asked(operator.metadata)
     shown = status or operator.status
     if shown is None or shown.last_handled_reconcile_at == asked:
         return status

@@ -13,6 +13,7 @@ from stellwerk.kube.crd import AGE, Column, Definition, Version, documented
 from stellwerk.kube.meta import Condition, Record
 from stellwerk.kube.model import Kind
 from stellwerk.kube.names import ObjectKey, Resource
+from stellwerk.operators.requests import REQUESTED_AT_ANNOTATION
 
 GROUP = "operator.kyma-project.io"
 
@@ -47,9 +48,6 @@ FORCE_DELETE_LABEL = "force-delete"
 
 DISABLE_NETWORK_POLICIES_ANNOTATION = f"{GROUP}/btp-operator-disable-network-policies"
 """`true` in any case: no network policies."""
-
-REQUESTED_AT_ANNOTATION = "reconcile.fluxcd.io/requestedAt"
-"""Ours, as flux spells it: a new value asks for a pass now, and comes back in `status.lastHandledReconcileAt`."""
 
 HARD_DELETE_STARTED_ANNOTATION = f"{GROUP}/hard-delete-started-at"
 """Ours: when the sweep over instances and bindings began (RFC 3339), so that a restart does not restart the clock."""

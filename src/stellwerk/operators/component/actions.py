@@ -7,21 +7,12 @@ from stellwerk.kube.names import ObjectKey, Resource
 from stellwerk.operators.component import sources
 from stellwerk.operators.component.api import (
     FINALIZER,
-    REQUESTED_AT_ANNOTATION,
     SUSPEND_REASON_ANNOTATION,
     Component,
 )
 from stellwerk.operators.component.sources import FLUX_KINDS
-
-
-def request(moment: str) -> JsonObject:
-    """Asks for a pass now. `moment` comes back in the status when it was acted on."""
-    return {"metadata": {"annotations": {REQUESTED_AT_ANNOTATION: moment}}}
-
-
-def was_handled(live: Unstructured, moment: str) -> bool:
-    """Whether a request was acted on."""
-    return live.at("status", "lastHandledReconcileAt") == moment
+from stellwerk.operators.requests import request as request
+from stellwerk.operators.requests import was_handled as was_handled
 
 
 def source_of(component: Component) -> tuple[Resource, ObjectKey] | None:

@@ -55,9 +55,6 @@ DISABLE_SUBSTITUTION_ANNOTATION = f"{RECONCILER}/disableSubstitution"
 DISABLE_EVENTS_ANNOTATION = f"{RECONCILER}/disable-events"
 """`"true"`: no Events on dependent objects."""
 
-REQUESTED_AT_ANNOTATION = "reconcile.fluxcd.io/requestedAt"
-"""As flux spells it: any new value asks for a reconcile, and comes back in `status.lastHandledReconcileAt`."""
-
 CONFIRMED_CLUSTER_ANNOTATION = f"{GROUP}/confirmed-cluster"
 """The uid of a cluster: it may take the place of the one that the objects are in."""
 

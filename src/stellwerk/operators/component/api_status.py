@@ -14,6 +14,7 @@ from stellwerk.apply.rollout.stored import Item
 from stellwerk.kube.crd import documented
 from stellwerk.kube.meta import Condition, Record
 from stellwerk.kube.model import JsonObject
+from stellwerk.operators.requests import REQUESTED_AT_ANNOTATION
 
 NEVER_OBSERVED = -1
 """What the API server writes as observedGeneration of a Component that nobody has looked at."""
@@ -84,7 +85,7 @@ class ComponentStatus(Record, frozen=True, kw_only=True):
     last_observed_at: Annotated[datetime | None, documented("When it was last looked at.")] = None
     last_applied_at: Annotated[datetime | None, documented("When it last was Ready.")] = None
     last_handled_reconcile_at: Annotated[
-        str, documented("Value of the annotation reconcile.fluxcd.io/requestedAt that was last acted on.")
+        str, documented(f"Value of the annotation {REQUESTED_AT_ANNOTATION} that was last acted on.")
     ] = ""
     source_ref: Annotated[SourceStatus | None, documented("What the source offered last.")] = None
     target_cluster: Annotated[

@@ -30,8 +30,9 @@ from stellwerk.apply.rollout.policy import (
     UpdatePolicy,
 )
 from stellwerk.kube.meta import kubernetes_time
+from stellwerk.operators import requests
 from stellwerk.operators.component import saying as sayings
-from stellwerk.operators.component.api import CONFIRMED_CLUSTER_ANNOTATION, REQUESTED_AT_ANNOTATION, Component
+from stellwerk.operators.component.api import CONFIRMED_CLUSTER_ANNOTATION, Component
 from stellwerk.operators.component.api_spec import ComponentSpec
 from stellwerk.operators.component.api_status import Artifact, ComponentStatus, SourceStatus
 from stellwerk.operators.component.errors import ClusterChanged, InvalidSpec
@@ -105,7 +106,7 @@ def begun(component: Component, source: SourceStatus, digest: str) -> Begun:
     What the original was done with is not begun again: its fingerprints say the same in other words.
     """
     status, digest = component.status, digest[:_DIGEST_LENGTH]
-    asked = component.metadata.annotations.get(REQUESTED_AT_ANNOTATION, "")
+    asked = requests.asked(component.metadata)
     base = msgspec.structs.replace(status, source_ref=source, last_handled_reconcile_at=asked)
     if status.processing_digest == digest:
         return Begun(base, is_new=False)

@@ -8,6 +8,7 @@ from stellwerk.operators.component.api_status import READY, RECONCILING, STALLED
 from stellwerk.operators.component.errors import RETRY_SECONDS
 from stellwerk.operators.component.settings import Settings
 from stellwerk.operators.component.sources import SourceKind
+from stellwerk.operators.requests import REQUESTED_AT_ANNOTATION
 from stellwerk.runtime.topics import Topic
 
 _SETTINGS = Settings()
@@ -103,7 +104,7 @@ ANNOTATIONS = Topic(
         "word without meaning is an error, and nothing is applied. Objects of a Helm chart must not carry them, "
         "because hooks are expressed by them; postBuild.patches can add them.",
         f"On the Component itself: {api.DISABLE_EVENTS_ANNOTATION}=true sends no Events about its objects; any change "
-        f"of an annotation, such as {api.REQUESTED_AT_ANNOTATION}, has the Component worked on anew.",
+        f"of an annotation, such as {REQUESTED_AT_ANNOTATION}, has the Component worked on anew.",
     ),
     rows=tuple(
         (key.removeprefix(f"{api.RECONCILER}/"), text)
