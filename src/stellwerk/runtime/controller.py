@@ -275,7 +275,7 @@ class Controller(Generic[K, S]):
                 self.queue.add_backed_off(key, at_least_seconds)
             case After(seconds) if seconds > 0 or self._may_hurry(key):
                 self.queue.forget(key)
-                self.queue.add_after(key, seconds)
+                self.queue.add_after(key, seconds, Priority.RESYNC if seconds > 0 else Priority.CONTINUATION)
             case After():
                 self.queue.add_backed_off(key)
             case None:

@@ -8,10 +8,15 @@ We refused one queue per object (memory at 50,000 tenants) and a global lock (on
 Taking a key drops its timer: the pass looks at everything anew and says itself when to look again. client-go lets the
 old timer fire; all that brings is a pass that nobody asked for.
 
-Who comes next: changes before resyncs (one in eight turns goes to a resync that waits, or a busy cluster would starve
-them), within these one tenant after the other, within a tenant in order of arrival. A tenant that floods the queue thus
-delays others by one key each, not by its backlog. The last free worker is not given to a tenant whose keys hold others
-for long: whoever has many slow keys delays the others by one of them at most, not by one in each of their passes.
+Who comes next: what was begun and goes on, then changes, then resyncs (one in eight turns goes to a resync that waits,
+or a busy cluster would starve them), within these one tenant after the other, within a tenant in order of arrival. A
+tenant that floods the queue thus delays others by one key each, not by its backlog. The last free worker is not given
+to a tenant whose keys hold others for long: whoever has many slow keys delays the others by one of them at most, not by
+one in each of their passes.
+
+What was begun is finished before anything else is begun, because of a thousand new objects the first shall be done
+after a second and not all of them half done after a minute; and because what a step has found out is still at hand for
+the next one. It starves nobody: a chain of steps ends, and the controller cuts one that does not.
 
 Model: client-go's workqueue (dirty and processing sets, keyed back-off) and controller-runtime's priority queue.
 """
@@ -38,9 +43,11 @@ _SLOW_SECONDS = 1.0
 class Priority(IntEnum):
     """Which keys go first."""
 
-    CHANGE = 0
+    CONTINUATION = 0
+    """A pass has ended with a step that another one follows."""
+    CHANGE = 1
     """Something happened, and somebody may be waiting for the answer."""
-    RESYNC = 1
+    RESYNC = 2
     """Nothing is known to have happened: the objects found at start, and the look now and then."""
 
 
@@ -234,11 +241,11 @@ class WorkQueue:
             self._observer.taken(len(self), now - since)
         return key
 
-    def _lines(self) -> tuple[_Line, _Line]:
+    def _lines(self) -> tuple[_Line, _Line, _Line]:
         """The ready keys, those first whose turn it is."""
         self._turns += 1
-        first, second = self._ready[Priority.CHANGE], self._ready[Priority.RESYNC]
-        return (second, first) if self._turns % _RESYNC_TURN == 0 else (first, second)
+        begun, changed, resynced = (self._ready[priority] for priority in Priority)
+        return (begun, resynced, changed) if self._turns % _RESYNC_TURN == 0 else (begun, changed, resynced)
 
     def _barred(self) -> set[str]:
         """The tenants that must not have the last free worker."""

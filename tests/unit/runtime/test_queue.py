@@ -151,6 +151,14 @@ async def test_a_change_goes_before_resyncs() -> None:
     assert await drained(work) == [C, A, B]
 
 
+async def test_what_was_begun_is_finished_before_anything_else_is_begun() -> None:
+    work = queue(FakeClock())
+    work.add(A, Priority.CHANGE)
+    work.add(B, Priority.RESYNC)
+    work.add(C, Priority.CONTINUATION)
+    assert await drained(work) == [C, A, B]
+
+
 async def test_a_change_lifts_a_key_that_waits_for_a_resync() -> None:
     work = queue(FakeClock())
     work.add(A, Priority.RESYNC)

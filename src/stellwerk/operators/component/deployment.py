@@ -41,7 +41,7 @@ from stellwerk.render.files import Files
 from stellwerk.render.request import Cluster, Lookup, PostBuild, Release, Rendered, Request
 from stellwerk.runtime.clock import Clock
 
-_KEPT = 256
+_KEPT = 64
 """How many prepared sets are remembered."""
 
 
