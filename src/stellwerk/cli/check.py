@@ -15,7 +15,8 @@ from stellwerk.cli.errors import Exit
 if TYPE_CHECKING:
     from stellwerk.cli.checkup import Found
     from stellwerk.cli.cluster import Cluster
-    from stellwerk.kube.model import JsonObject, Unstructured
+    from stellwerk.kube.model import JsonObject
+    from stellwerk.runtime.diagnosis import Reader
 
 
 @click.command("check")
@@ -36,11 +37,14 @@ def command(operators: tuple[str, ...], pre: bool) -> int:
 
 async def _check(cluster: Cluster, operators: Sequence[str], pre: bool) -> int:
     from stellwerk.cli import checkup
+    from stellwerk.runtime.diagnosis import Reader
 
     found = [await _server(cluster)]
     for operator in operators:
-        seen = await _prepared(cluster, operator)
-        seen += [] if pre else await _at_work(cluster, operator)
+        reader = Reader(cluster.client)
+        seen = await _prepared(reader, operator)
+        seen += [] if pre else await _at_work(reader, operator)
+        seen += checkup.of_unread(reader.hidden)
         found += [replace(one, subject=f"{operator}: {one.subject}") for one in seen]
     if cluster.settings.output.is_table:
         settings.show(checkup.shown(found, cluster.settings.style()))
@@ -59,7 +63,7 @@ async def _server(cluster: Cluster) -> Found:
     return Found("API server", "good", f"{str(version or '').removeprefix('v')} at {cluster.client.config.server}")
 
 
-async def _prepared(cluster: Cluster, operator: str) -> list[Found]:
+async def _prepared(reader: Reader, operator: str) -> list[Found]:
     """Kinds and rights, compared with what `stellwerk install` would bring."""
     from stellwerk import assembly
     from stellwerk.cli import checkup
@@ -68,13 +72,17 @@ async def _prepared(cluster: Cluster, operator: str) -> list[Found]:
     install = f"stellwerk install {operator}"
     found, absent, count = list[checkup.Found](), list[str](), 0
     for body in assembly.installation([operator]):
-        live = await _live(cluster, body)
-        if body["kind"] == "CustomResourceDefinition":
+        wanted = Unstructured.of(body)
+        resource = await reader.client.mapper.resource(wanted.gvk)
+        live = await reader.find(resource, wanted.key.name, wanted.key.namespace)
+        if live is None and reader.may_not_see(resource, wanted.key.namespace):
+            continue
+        if wanted.gvk.kind == "CustomResourceDefinition":
             found.append(checkup.of_definition(body, live.body if live else None, install))
         elif not _is_a_choice(body):
             count += 1
-            absent += [str(Unstructured.of(body).ref)] if live is None else []
-    return [*found, checkup.of_rights(absent, count, install)]
+            absent += [str(wanted.ref)] if live is None else []
+    return [*found, checkup.of_rights(absent, count, install)] if count else found
 
 
 def _is_a_choice(body: JsonObject) -> bool:
@@ -84,31 +92,20 @@ def _is_a_choice(body: JsonObject) -> bool:
     return dig(body, "roleRef", "name") == "cluster-admin"
 
 
-async def _live(cluster: Cluster, body: JsonObject) -> Unstructured | None:
-    from stellwerk.kube.model import Unstructured, unstructured
-
-    wanted = Unstructured.of(body)
-    resource = await cluster.client.mapper.resource(wanted.gvk)
-    return await cluster.client.find(unstructured(resource), wanted.key.name, wanted.key.namespace)
-
-
-async def _at_work(cluster: Cluster, operator: str) -> list[Found]:
+async def _at_work(reader: Reader, operator: str) -> list[Found]:
     """Who leads, and how the objects are."""
     from stellwerk import assembly
     from stellwerk.cli import checkup, health, kinds
-    from stellwerk.cli.errors import Failure
     from stellwerk.kube.names import Resource
 
+    found: list[Found] = []
     leases = Resource("coordination.k8s.io", "v1", "Lease", "leases", namespaced=True)
-    held = await cluster.list(leases, fields=f"metadata.name={assembly.lease_of(operator)}")
-    found = [checkup.of_leases(held, datetime.now(UTC))]
+    held = await reader.list(leases, fields=f"metadata.name={assembly.lease_of(operator)}")
+    if not reader.may_not_see(leases, ""):
+        found.append(checkup.of_leases(held, datetime.now(UTC)))
     for row in kinds.OWN:
-        if row.operator != operator:
-            continue
-        try:
-            objects = await cluster.list(row.resource)
-        except Failure:
-            continue  # the kind is not there, which has been said
-        unready = [str(obj.ref) for obj in objects if health.of(obj).needs_attention]
-        found.append(checkup.of_objects(row.resource.kind, row.short, unready, len(objects)))
+        objects = await reader.list(row.resource) if row.operator == operator else []
+        if row.operator == operator and not reader.may_not_see(row.resource, ""):
+            unready = [str(obj.ref) for obj in objects if health.of(obj).needs_attention]
+            found.append(checkup.of_objects(row.resource.kind, row.short, unready, len(objects)))
     return found

@@ -102,6 +102,13 @@ def of_objects(kind: str, short: str, unready: Sequence[str], count: int) -> Fou
     return Found(f"{kind} objects", "good", f"{count} looked at")
 
 
+def of_unread(hidden: Sequence[str]) -> list[Found]:
+    """What could not be judged."""
+    if not hidden:
+        return []
+    return [Found("not looked at", "warning", f"you may not read {', '.join(hidden)}", "ask for the right, or use --as")]
+
+
 def _moment(value: JsonValue) -> datetime | None:
     try:
         return datetime.fromisoformat(str(value))

@@ -13,8 +13,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import IntEnum
+from typing import TYPE_CHECKING
 
 from stellwerk.cli.text import escaped
+
+if TYPE_CHECKING:
+    from stellwerk.kube.errors import StatusError
 
 
 class Exit(IntEnum):
@@ -109,7 +113,7 @@ def _of_the_cluster(error: BaseException) -> tuple[Report, Exit] | None:
         case kube.NotFound():
             return Report(_attempt(error), error.status.message, "check name and namespace"), Exit.FAILED
         case kube.StatusError():
-            return Report(_attempt(error), error.status.message or f"HTTP {error.code}"), Exit.FAILED
+            return Report(_attempt(error), error.status.message or f"HTTP {error.code}", _fix_of(error)), Exit.FAILED
         case kube.ApiError():
             fix = "check that --kubeconfig names a Kubernetes API server and no other web site"
             return Report("the API server's answer cannot be used", str(error), fix), Exit.FAILED
@@ -117,6 +121,20 @@ def _of_the_cluster(error: BaseException) -> tuple[Report, Exit] | None:
             fix = "see it as it is with -o yaml, and install the CustomResourceDefinitions of this version"
             return Report("an object of the cluster is not what its kind promises", str(error), fix), Exit.FAILED
     return None
+
+
+def _fix_of(error: StatusError) -> str:
+    from stellwerk.kube import errors as kube
+
+    match error:
+        case kube.Conflict():
+            return "somebody else was faster: run it again"
+        case kube.Invalid():
+            return "correct what the cause names"
+        case kube.TooManyRequests() | kube.ServerFault():
+            return "the API server is busy or unwell: try again later"
+        case _:
+            return "check that --kubeconfig names a Kubernetes API server, with https where it serves that"
 
 
 def _attempt(error: BaseException) -> str:

@@ -117,11 +117,24 @@ async def resources(cluster: Cluster, query: Query) -> list[Resource]:
     return ours
 
 
-async def read(cluster: Cluster, wanted: Iterable[Resource]) -> list[Unstructured]:
-    """All objects of the resources in the chosen namespaces, by resource, namespace and name."""
+async def read(cluster: Cluster, wanted: Sequence[Resource]) -> list[Unstructured]:
+    """All objects of the resources in the chosen namespaces, by resource, namespace and name.
+
+    Of several resources those that the person may not list are left out, and named. Raises Forbidden for all of them.
+    """
+    from stellwerk.kube.errors import Forbidden
+
     found: list[Unstructured] = []
+    refused: list[Forbidden] = []
     for resource in wanted:
-        found.extend(sorted(await cluster.list(resource, cluster.namespace), key=lambda obj: obj.key))
+        try:
+            found.extend(sorted(await cluster.list(resource, cluster.namespace), key=lambda obj: obj.key))
+        except Forbidden as error:
+            refused.append(error)
+    if refused and len(refused) == len(wanted):
+        raise refused[0]
+    for refusal in refused:
+        settings.say(f"Left out, because you may not: {text.escaped(refusal.attempted)}.")
     return found
 
 

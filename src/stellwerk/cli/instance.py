@@ -38,4 +38,12 @@ async def _list(cluster: Cluster, not_ready: bool) -> None:
     found = get.selected(everything, query)
     get.print_found(found, cluster, as_list=True)
     if not found:
-        settings.say(get.nothing_found(cluster, query, wanted, looked_at=len(everything)))
+        settings.say(_nothing(cluster.namespace, looked_at=len(everything)))
+
+
+def _nothing(namespace: str, *, looked_at: int) -> str:
+    place = f"in namespace {namespace}" if namespace else "in the cluster"
+    if looked_at:
+        return f"Nothing needs attention {place}: {looked_at} looked at."
+    again = "\nNext: stellwerk instance list -A" if namespace else ""
+    return f"There are no service instances and no service bindings {place}.{again}"

@@ -58,6 +58,29 @@ def by_gvk(gvk: GroupVersionKind) -> OwnKind | None:
     return next(matching, None)
 
 
+_SHORT = {
+    "cj": "cronjobs.batch",
+    "cm": "configmaps",
+    "crd": "customresourcedefinitions.apiextensions.k8s.io",
+    "deploy": "deployments.apps",
+    "ds": "daemonsets.apps",
+    "ing": "ingresses.networking.k8s.io",
+    "netpol": "networkpolicies.networking.k8s.io",
+    "no": "nodes",
+    "ns": "namespaces",
+    "pc": "priorityclasses.scheduling.k8s.io",
+    "pdb": "poddisruptionbudgets.policy",
+    "po": "pods",
+    "pv": "persistentvolumes",
+    "pvc": "persistentvolumeclaims",
+    "rs": "replicasets.apps",
+    "sa": "serviceaccounts",
+    "sts": "statefulsets.apps",
+    "svc": "services",
+}
+"""What kubectl's users type for kinds of Kubernetes. Discovery would tell it too, for a request more."""
+
+
 def by_word(word: str) -> Resource | None:
     """The resource of ours that a person means: by short word, kind, singular or plural, with or without group."""
     wanted = word.lower()
@@ -75,6 +98,7 @@ def matches(word: str, resource: Resource) -> bool:
 
 def among(word: str, served: Iterable[Resource]) -> list[Resource]:
     """The served resources that a word may mean; the core group and the stable versions first, a group once."""
-    found = [resource for resource in served if matches(word.lower(), resource)]
+    wanted = _SHORT.get(word.lower(), word.lower())
+    found = [resource for resource in served if matches(wanted, resource)]
     found.sort(key=lambda resource: (resource.group != "", "." in resource.group, "beta" in resource.version))
     return list({resource.group: resource for resource in reversed(found)}.values())[::-1]

@@ -9,11 +9,16 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Sequence
+from functools import cache
+from typing import TYPE_CHECKING
 
 from stellwerk.cli import settings
 from stellwerk.cli.errors import Exit, Failure
 from stellwerk.cli.settings import Output
 from stellwerk.kube.model import JsonObject, JsonValue, Unstructured
+
+if TYPE_CHECKING:
+    import yaml
 
 
 def print_objects(objects: Sequence[Unstructured], output: Output, *, as_list: bool) -> None:
@@ -93,9 +98,21 @@ def as_yaml(value: JsonValue) -> str:
     """YAML in the block style; letters that could steer a terminal are escaped by the writer itself."""
     import yaml
 
-    dumper = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
-    text: str = yaml.dump(value, Dumper=dumper, sort_keys=False, default_flow_style=False, width=1000)
+    text: str = yaml.dump(value, Dumper=_dumper(), sort_keys=False, default_flow_style=False, width=1000)
     return text
+
+
+@cache
+def _dumper() -> type[yaml.SafeDumper]:
+    """Writes a text of several lines as such, so that a script in a ConfigMap can be read."""
+    import yaml
+
+    def several_lines(dumper: yaml.SafeDumper, value: str) -> yaml.Node:
+        return dumper.represent_scalar("tag:yaml.org,2002:str", value, style="|" if "\n" in value else None)
+
+    made: type[yaml.SafeDumper] = type("Dumper", (getattr(yaml, "CSafeDumper", yaml.SafeDumper),), {})
+    made.add_representer(str, several_lines)
+    return made
 
 
 def listed(objects: Sequence[Unstructured]) -> JsonObject:

@@ -189,7 +189,7 @@ def shown(steps: list[Step], style: Style) -> list[str]:
 
 
 def _label(word: str) -> str:
-    return f"{word[:1].upper()}{word[1:]}:".ljust(14)
+    return f"{word[:1].upper()}{word[1:]}:".ljust(16)
 
 
 def as_json(steps: list[Step]) -> JsonObject:

@@ -62,3 +62,9 @@ def test_a_fix_stands_below_what_needs_it() -> None:
         "x Component objects  4 of 9 not ready: a, b, c and 1 more",
         "                     Fix: stellwerk get comp -A --not-ready",
     ]
+
+
+def test_what_could_not_be_looked_at_is_no_good_news() -> None:
+    assert checkup.of_unread([]) == []
+    (found,) = checkup.of_unread(["secrets in a"])
+    assert (found.verdict, found.detail) == ("warning", "you may not read secrets in a")

@@ -51,3 +51,8 @@ def test_a_foreign_kind_is_found_among_what_is_served(word: str) -> None:
 
 def test_the_core_group_wins_over_others_with_the_same_plural() -> None:
     assert kinds.among("pods", [POD_METRICS, PODS])[0] == PODS
+
+
+@pytest.mark.parametrize(("word", "meant"), [("deploy", DEPLOYMENTS), ("po", PODS), ("PO", PODS)])
+def test_kinds_of_kubernetes_answer_to_what_kubectl_calls_them(word: str, meant: Resource) -> None:
+    assert kinds.among(word, [POD_METRICS, DEPLOYMENTS, PODS])[0] == meant

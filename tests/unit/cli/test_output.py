@@ -74,3 +74,11 @@ def test_a_name_is_what_kubectl_takes() -> None:
 def test_a_value_that_is_no_object_has_no_name() -> None:
     with pytest.raises(Failure):
         output.print_value(EVIL, Output("name"))
+
+
+def test_a_text_of_several_lines_can_be_read_in_yaml_and_is_the_same() -> None:
+    value: JsonObject = {"script": "one\n  two\n", "odd": "trailing \nblank", "evil": "\x1b[2J\n", "plain": "x"}
+    text = output.as_yaml(value)
+    assert "script: |\n  one\n    two\n" in text
+    assert "\x1b" not in text
+    assert yaml.safe_load(text) == value
