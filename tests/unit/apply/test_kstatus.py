@@ -1,6 +1,6 @@
 """Our verdicts are those of kstatus itself.
 
-`recorded/kstatus.json` is what kstatus 0.37 (sigs.k8s.io/cli-utils, `status.Compute`) said about objects that are ready,
+`recorded/kstatus.json` is what kstatus 0.37 (sigs.k8s.io/cli-utils, `status.Compute`) said about objects that are ready
 and about those that differ from one in a single field. Left out is where we differ on purpose: a job that runs is not
 ready yet.
 """
