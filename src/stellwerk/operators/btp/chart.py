@@ -36,6 +36,7 @@ from stellwerk.render.request import Release as Installation
 from stellwerk.render.request import Rendered, Request
 from stellwerk.render.served import facts_of
 from stellwerk.render.values import Layer
+from stellwerk.runtime import traces
 
 OVERRIDES_FILE = "overrides.yaml"
 MOST_BYTES = 32 * 2**20
@@ -99,7 +100,10 @@ class Charts:
         try:
             files, overrides = await asyncio.to_thread(read, chart)
             layers = (Layer(OVERRIDES_FILE, overrides), *order.layers())
-            rendered = await self._renderer.render(await self._request(files, layers, order))
+            request = await self._request(files, layers, order)
+            with traces.within("render") as span:
+                rendered = await self._renderer.render(request)
+                span.tell(objects=len(rendered.objects))
         except OSError as error:
             raise ChartUnusable(error.filename or chart, error.strerror or "cannot be read") from error
         except (RenderError, ApiError) as error:
