@@ -120,10 +120,10 @@ async def test_waiting_ends_when_the_component_is_ready_or_gone(
 
 async def test_what_an_operator_knows_nothing_of_is_wrong_usage(given: Given, stellwerk: Stellwerk) -> None:
     await given.config("plain", a="b")
-    for verb in ("reconcile", "suspend", "resume"):
+    for verb, able in (("reconcile", "btp, comp"), ("suspend", "comp"), ("resume", "comp")):
         done = await stellwerk(verb, "configmap/plain")
         assert done.returncode == 2, done
-        assert "Fix:     of our kinds these can: comp" in done.stderr
+        assert f"Fix:     of our kinds this can be done with: {able}\n" in done.stderr
 
 
 async def test_an_action_without_the_right_ends_with_five(given: Given, stellwerk: Stellwerk) -> None:
