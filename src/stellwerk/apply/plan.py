@@ -262,13 +262,16 @@ def confirm(desired: Desired, answer: Live, field_manager: str, *, restored_at: 
         uid=metadata.uid,
         resource_version=metadata.resource_version,
         owned=owned,
-        settled=frozenset(comparison.differences),
-        extras=frozenset() if owned else frozenset(comparison.extras),
+        settled=frozenset(comparison.differences) if comparison.differences else _NO_DIFFERENCES,
+        extras=frozenset(comparison.extras) if comparison.extras and not owned else _NO_EXTRAS,
         restored_at=restored_at,
     )
 
 
 _NOTHING = Comparison((), ())
+_NO_DIFFERENCES: frozenset[Difference] = frozenset()
+_NO_EXTRAS: frozenset[str] = frozenset()
+"""Shared: one is kept for every object, and an empty set weighs more than a small object."""
 
 
 def _action(desired: Desired, live: Live | None, last: Confirmation | None, rules: Rules, now: float) -> Action:

@@ -77,6 +77,7 @@ class Deployer:
     """A Component of the operator's own cluster, by its key."""
     owners: dict[str, ObjectKey] = field(default_factory=dict)
     """Whose objects carry an owner's label: whom a change of such an object concerns."""
+    _owners: dict[ObjectKey, Owner] = field(default_factory=dict)
     _memories: dict[ObjectKey, tuple[str, Memory]] = field(default_factory=dict)
     _prepared: OrderedDict[tuple[object, ...], tuple[Wanted, ...]] = field(default_factory=OrderedDict)
 
@@ -131,8 +132,9 @@ class Deployer:
     def forget(self, key: ObjectKey) -> None:
         """The Component is gone."""
         self._memories.pop(key, None)
-        for label in [label for label, owner in self.owners.items() if owner == key]:
-            del self.owners[label]
+        owner = self._owners.pop(key, None)
+        if owner is not None:
+            del self.owners[owner.label_value]
 
     # ---- rendering
 
@@ -201,8 +203,12 @@ class Deployer:
         return memory
 
     async def _owner(self, component: Component) -> Owner:
-        owner = Owner(RECONCILER, digests.owner_id(await self.cluster_uid(), component.key))
-        self.owners[owner.label_value] = component.key
+        """As whom the objects of a Component are marked; the same for every Component of its name."""
+        owner = self._owners.get(component.key)
+        if owner is None:
+            owner = Owner(RECONCILER, digests.owner_id(await self.cluster_uid(), component.key))
+            self._owners[component.key] = owner
+            self.owners[owner.label_value] = component.key
         return owner
 
 
