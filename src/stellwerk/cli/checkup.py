@@ -106,7 +106,9 @@ def of_unread(hidden: Sequence[str]) -> list[Found]:
     """What could not be judged."""
     if not hidden:
         return []
-    return [Found("not looked at", "warning", f"you may not read {', '.join(hidden)}", "ask for the right, or use --as")]
+    return [
+        Found("not looked at", "warning", f"you may not read {', '.join(hidden)}", "ask for the right, or use --as")
+    ]
 
 
 def _moment(value: JsonValue) -> datetime | None:
