@@ -36,6 +36,7 @@ async def _delete(cluster: Cluster, name: str, timeout: float, yes: bool, dry_ru
             going = [entry for entry in release.inventory if not entry.delete.orphans_on_delete]
             settings.show([*(f"- {entry.ref}" for entry in going), f"Release {key} would be deleted (dry run)"])
             return
-        confirm.removal(f"release {key} with {release.objects} objects", yes=yes)
+        objects = "1 object" if release.objects == 1 else f"{release.objects} objects"
+        confirm.removal(f"release {key} with {objects}", yes=yes)
         await engine.delete(key, timeout)
     settings.show([f"Release {key} successfully deleted"])

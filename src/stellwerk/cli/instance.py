@@ -31,7 +31,14 @@ def list_command(not_ready: bool) -> None:
 async def _list(cluster: Cluster, not_ready: bool) -> None:
     from stellwerk.api.btp import ServiceBinding, ServiceInstance
     from stellwerk.cli import get
+    from stellwerk.cli.errors import Failure
 
+    if ServiceInstance.resource not in await cluster.client.mapper.all():
+        raise Failure(
+            "there are no service instances: the cluster does not know the kind",
+            cause="the SAP BTP service operator is not installed",
+            fix="create a BtpOperator, or see why it is not ready: stellwerk get btp -A",
+        )
     query = get.Query("serviceinstances", not_ready=not_ready)
     wanted = [ServiceInstance.resource, ServiceBinding.resource]
     everything = await get.read(cluster, wanted)

@@ -83,6 +83,7 @@ async def _renderer() -> AsyncIterator[Renderer]:
 def explained(what: str, key: ObjectKey) -> Iterator[None]:
     """Failures of a release in four parts. `what` is what was tried: `apply`."""
     from stellwerk.apply.errors import ApplyError
+    from stellwerk.kube.errors import NotFound
     from stellwerk.operators.clm.errors import ReleaseError, TooLate
     from stellwerk.render.errors import RenderError, SourceError
 
@@ -91,6 +92,11 @@ def explained(what: str, key: ObjectKey) -> Iterator[None]:
     except ReleaseError as error:
         code = Exit.TIMEOUT if isinstance(error, TooLate) else Exit.FAILED
         raise _failure(what, key, str(error), error.fix, code) from None
+    except NotFound as error:
+        if error.status.details.kind != "namespaces":
+            raise
+        fix = "create the namespace, or have it created with --create-namespace"
+        raise _failure(what, key, str(error), fix, Exit.FAILED) from None
     except (ApplyError, RenderError, SourceError) as error:
         raise _failure(what, key, str(error), "correct what the cause names, and run it again", Exit.FAILED) from None
 

@@ -73,11 +73,12 @@ def style_of(stream: TextIO, *, no_colour: bool = False) -> Style:
 
 
 def show(lines: Iterable[str]) -> None:
-    """The result, or a part of it, to standard output at once.
+    """The result, or a part of it, to standard output at once. No lines are no result.
 
     Not by `click.echo`: on an ASCII terminal that writes UTF-8 all the same.
     """
-    _write("\n".join(lines) + "\n")
+    if text := "\n".join(lines):
+        _write(text + "\n")
 
 
 def show_exactly(text: str) -> None:

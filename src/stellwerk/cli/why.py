@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from stellwerk.kube.model import JsonObject
 
 _GAP = "   "
+_WIDEST = 100
 _ROOT = "<- root cause"
 
 
@@ -60,9 +61,9 @@ def _only_message(seen: Verdict) -> tuple[Finding, ...]:
 
 
 def drawn(findings: Sequence[Finding], style: Style) -> list[str]:
-    """The tree. Reasons stand below each other; lines without one are not padded."""
+    """The tree. Reasons stand below each other; a line without one is not padded, and one that is long pads no other."""
     branches = list(_branches(findings, ""))
-    width = max((len(stem) for stem, finding in branches if _remark(finding)), default=0)
+    width = max((len(stem) for stem, finding in branches if _remark(finding) and len(stem) <= _WIDEST), default=0)
     return [_line(style.drawn(stem), width, finding, style) for stem, finding in branches]
 
 
