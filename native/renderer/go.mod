@@ -9,6 +9,7 @@ require (
 	github.com/ProtonMail/go-crypto v1.4.1
 	github.com/drone/envsubst v1.0.3
 	github.com/getsops/sops/v3 v3.13.3
+	github.com/google/cel-go v0.26.0
 	github.com/sirupsen/logrus v1.9.4
 	github.com/spf13/cast v1.7.0
 	go.yaml.in/yaml/v3 v3.0.4
@@ -19,7 +20,12 @@ require (
 	sigs.k8s.io/yaml v1.6.0
 )
 
-require github.com/cyphar/filepath-securejoin v0.6.1 // indirect
+require (
+	github.com/antlr4-go/antlr/v4 v4.13.0 // indirect
+	github.com/cyphar/filepath-securejoin v0.6.1 // indirect
+	github.com/stoewer/go-strcase v1.3.0 // indirect
+	golang.org/x/exp v0.0.0-20251219203646-944ab1f22d93 // indirect
+)
 
 require (
 	cel.dev/expr v0.25.2 // indirect

@@ -14,6 +14,7 @@ import (
 	"sync"
 
 	"stellwerk/renderer/discreet"
+	"stellwerk/renderer/expressions"
 	"stellwerk/renderer/host"
 	"stellwerk/renderer/memory"
 	"stellwerk/renderer/wire"
@@ -75,7 +76,7 @@ func outputLimit(limits wire.Limits) int {
 	return limits.OutputBytes
 }
 
-// answer renders. A panic is a bug of ours and costs this request, not the worker.
+// answer renders, or judges. A panic is a bug of ours and costs this request, not the worker.
 func (p *pipe) answer(req *wire.Request) (message wire.Message) {
 	message.ID = req.ID
 	defer func() {
@@ -87,13 +88,23 @@ func (p *pipe) answer(req *wire.Request) (message wire.Message) {
 		}
 	}()
 	witness := &discreet.Witness{Asker: &asker{pipe: p, request: req.ID}}
-	result, err := p.render(req, witness)
-	if err != nil {
+	if err := p.fill(&message, req, witness); err != nil {
 		message.Error = withoutSecrets(asWireError(err), req, witness)
-		return message
 	}
-	message.Result = result
 	return message
+}
+
+// fill answers with what was asked for: a verdict or objects.
+func (p *pipe) fill(message *wire.Message, req *wire.Request, ask host.Asker) (err error) {
+	if req.Claim != nil {
+		holds, err := expressions.Holds(req.Claim)
+		if err == nil {
+			message.Verdict = &holds
+		}
+		return err
+	}
+	message.Result, err = p.render(req, ask)
+	return err
 }
 
 // asWireError is an error as the parent gets it; one that names no kind is a bug of ours.

@@ -1,7 +1,7 @@
 // Package wire is the protocol between Stellwerk and the renderer: frames on stdin and stdout.
 //
 // A frame is a length (4 bytes, big endian) and that many bytes of one JSON document. The parent sends a Request and
-// reads Messages until one carries a Result or an Error. In between the worker may send a Call, which the parent answers
+// reads Messages until one carries a Result, a Verdict or an Error. In between the worker may send a Call, which the parent answers
 // with an Answer. One request at a time; the worker keeps nothing from one to the next.
 package wire
 
@@ -33,6 +33,15 @@ type Request struct {
 	Decryption Decryption `json:"decryption"`
 	PostBuild  PostBuild  `json:"postBuild"`
 	Limits     Limits     `json:"limits"`
+
+	// Claim asks for a Verdict instead of objects; all else but the number is left out then.
+	Claim *Claim `json:"claim"`
+}
+
+// Claim is an expression in CEL that says yes or no about objects, each known to it by its name.
+type Claim struct {
+	Text    string                    `json:"text"`
+	Objects map[string]map[string]any `json:"objects"`
 }
 
 // Release is what a chart knows of its installation.
@@ -68,12 +77,13 @@ type Limits struct {
 	Objects     int `json:"objects"`     // default 5,000
 }
 
-// Message is what the worker sends: exactly one of the last three is set.
+// Message is what the worker sends: exactly one of the last four is set.
 type Message struct {
-	ID     uint64  `json:"id"`
-	Call   *Call   `json:"call,omitempty"`
-	Result *Result `json:"result,omitempty"`
-	Error  *Error  `json:"error,omitempty"`
+	ID      uint64  `json:"id"`
+	Call    *Call   `json:"call,omitempty"`
+	Result  *Result `json:"result,omitempty"`
+	Verdict *bool   `json:"verdict,omitempty"` // whether a claim holds
+	Error   *Error  `json:"error,omitempty"`
 }
 
 // Call is a question that only the parent can answer, with the rights of whom it renders for.
@@ -122,21 +132,23 @@ type Error struct {
 
 // The kinds of errors.
 const (
-	InvalidRequest   = "InvalidRequest"   // the parent broke the protocol; the worker ends
-	PathNotFound     = "PathNotFound"     // spec.path
-	InvalidChart     = "InvalidChart"     // Chart.yaml, dependencies, a schema
-	InvalidConfig    = "InvalidConfig"    // .component-config.yaml, .component-ignore
-	InvalidValues    = "InvalidValues"    // values that the chart or kustomization refuses
-	TemplateFailed   = "TemplateFailed"   // a template does not parse or run
-	InvalidManifest  = "InvalidManifest"  // YAML that is no object
-	KustomizeFailed  = "KustomizeFailed"  // kustomize build
-	SubstituteFailed = "SubstituteFailed" // ${...}
-	PatchFailed      = "PatchFailed"      // postBuild.patches, postBuild.images
-	DecryptFailed    = "DecryptFailed"    // no key fits, MAC wrong, unsupported
-	UnsupportedHook  = "UnsupportedHook"  // a Helm hook that cannot be mapped
-	LookupFailed     = "LookupFailed"     // the parent could not answer
-	LimitExceeded    = "LimitExceeded"    // output, objects, depth
-	Internal         = "Internal"         // a bug of ours
+	InvalidRequest    = "InvalidRequest"    // the parent broke the protocol; the worker ends
+	InvalidExpression = "InvalidExpression" // a claim that CEL does not understand
+	ExpressionFailed  = "ExpressionFailed"  // a claim that has no answer for these objects
+	PathNotFound      = "PathNotFound"      // spec.path
+	InvalidChart      = "InvalidChart"      // Chart.yaml, dependencies, a schema
+	InvalidConfig     = "InvalidConfig"     // .component-config.yaml, .component-ignore
+	InvalidValues     = "InvalidValues"     // values that the chart or kustomization refuses
+	TemplateFailed    = "TemplateFailed"    // a template does not parse or run
+	InvalidManifest   = "InvalidManifest"   // YAML that is no object
+	KustomizeFailed   = "KustomizeFailed"   // kustomize build
+	SubstituteFailed  = "SubstituteFailed"  // ${...}
+	PatchFailed       = "PatchFailed"       // postBuild.patches, postBuild.images
+	DecryptFailed     = "DecryptFailed"     // no key fits, MAC wrong, unsupported
+	UnsupportedHook   = "UnsupportedHook"   // a Helm hook that cannot be mapped
+	LookupFailed      = "LookupFailed"      // the parent could not answer
+	LimitExceeded     = "LimitExceeded"     // output, objects, depth
+	Internal          = "Internal"          // a bug of ours
 )
 
 // Error makes an *Error an error.

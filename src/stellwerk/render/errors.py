@@ -14,6 +14,9 @@
     │   ├── InvalidChart  InvalidConfig  RefusedValues  TemplateFailed  InvalidManifest  KustomizeFailed
     │   ├── SubstituteFailed  PatchFailed  DecryptFailed  UnsupportedHook  LimitExceeded
     │   └── LookupFailed            a template asked the cluster and got no answer; `__cause__` says why
+    ├── ExpressionError             an expression has no answer
+    │   ├── InvalidExpression       nobody could answer it; knows line and column
+    │   └── ExpressionFailed        it has none for these objects
     └── WorkerError                 the renderer itself
         ├── RendererMissing         it was not built or not packaged
         ├── RendererTimeout         it took longer than the budget and was killed
@@ -173,6 +176,29 @@ class LimitExceeded(Unrenderable):
 
 class LookupFailed(Unrenderable):
     """A template asked the cluster and got no answer. `__cause__` is what the lookup raised."""
+
+    _transient = True
+
+
+# ---- what it says of expressions
+
+
+class ExpressionError(RenderError):
+    """An expression has no answer."""
+
+    def __init__(self, why: str, *, line: int = 0, column: int = 0) -> None:
+        self.why = why
+        self.line = line
+        self.column = column
+        super().__init__(f"line {line}, column {column}: {why}" if line else why)
+
+
+class InvalidExpression(ExpressionError):
+    """It cannot be understood, or its answer would not be yes or no."""
+
+
+class ExpressionFailed(ExpressionError):
+    """It has no answer for these objects: a key is missing, a value is of another type, or it takes too long."""
 
     _transient = True
 

@@ -19,7 +19,7 @@ import msgspec
 from stellwerk.kube.model import JsonObject, JsonValue
 from stellwerk.render import errors
 from stellwerk.render.errors import InvalidValues, RendererBroken, Unrenderable
-from stellwerk.render.request import Chart, Missing, Query, Rendered, Request
+from stellwerk.render.request import Chart, Claim, Missing, Query, Rendered, Request
 
 MAX_FRAME = 192 << 20
 MAX_CALL = 1 << 20
@@ -98,6 +98,11 @@ def body(request: Request, files: Mapping[str, bytes], path: str, values: bytes)
     return Body(encoded(whole, "the request")[:-1], files)
 
 
+def claim_body(claim: Claim) -> Body:
+    """A question about objects. Raises `InvalidValues` for what is no JSON."""
+    return Body(encoded({"claim": {"text": claim.text, "objects": claim.objects}}, "the claim")[:-1], {})
+
+
 def encoded(value: object, source: str) -> bytes:
     """Canonical JSON. Raises `InvalidValues` for what has no form in it."""
     try:
@@ -169,6 +174,8 @@ class Failure(msgspec.Struct, frozen=True):
         if self.kind == "PathNotFound":
             kind = errors.NotADirectory if self.message.startswith("not a directory") else errors.PathNotFound
             return kind(self.message.partition(": ")[2])
+        if (unanswered := _UNANSWERED.get(self.kind)) is not None:
+            return unanswered(self.message, line=self.line, column=self.column)
         known = _KINDS.get(self.kind)
         if known is None:
             return RendererBroken(f"the renderer failed ({self.kind}): {self.message}")
@@ -191,12 +198,19 @@ _KINDS: Mapping[str, type[Unrenderable]] = {
 }
 
 
+_UNANSWERED: Mapping[str, type[errors.ExpressionError]] = {
+    "InvalidExpression": errors.InvalidExpression,
+    "ExpressionFailed": errors.ExpressionFailed,
+}
+
+
 class Message(msgspec.Struct, frozen=True):
-    """What the renderer says: exactly one of the last three."""
+    """What the renderer says: exactly one of the last four."""
 
     id: int = 0
     call: Call | None = None
     result: msgspec.Raw = msgspec.Raw()
+    verdict: bool | None = None
     error: Failure | None = None
 
 
@@ -231,7 +245,8 @@ def read_message(content: bytes) -> Message:
         message = _message.decode(content)
     except _NOT_JSON as error:
         raise _unreadable() from error
-    if (message.call is not None) + (message.error is not None) + bool(bytes(message.result)) != 1:
+    said = (message.call, message.verdict, message.error, bytes(message.result) or None)
+    if sum(one is not None for one in said) != 1:
         raise _unreadable()
     return message
 
@@ -244,9 +259,16 @@ class Result:
     uses: frozenset[str]
 
 
-def read_uses(raw: msgspec.Raw) -> Result:
+def read_verdict(message: Message) -> bool:
+    """The verdict that a message carries. Raises `RendererBroken`."""
+    if message.verdict is None:
+        raise _unreadable()
+    return message.verdict
+
+
+def read_uses(message: Message) -> Result:
     """The result that a message carries. Raises `RendererBroken`."""
-    content = bytes(raw)
+    content = bytes(message.result)
     try:
         return Result(content, frozenset(_uses.decode(content).uses or ()))
     except _NOT_JSON as error:

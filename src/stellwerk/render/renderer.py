@@ -1,7 +1,8 @@
-"""Requests become objects: from what is known already, or by a worker.
+"""Requests become objects: from what is known already, or by a worker. Claims become a yes or no.
 
     async with Renderer() as renderer:
         rendered = await renderer.render(request, lookup)          raises a RenderError
+        holds = await renderer.holds(claim)                        raises a RenderError
 
 One input is not rendered twice (see `results`), and not twice at the same time for one tenant. A caller who gives up
 ends his worker: Go cannot be told to stop.
@@ -32,7 +33,7 @@ from stellwerk.render.errors import (
 )
 from stellwerk.render.files import Files, clean_path
 from stellwerk.render.pool import Pool, Shares
-from stellwerk.render.request import Lookup, Rendered, Request
+from stellwerk.render.request import Claim, Lookup, Rendered, Request
 from stellwerk.render.results import Context, Key, Results
 from stellwerk.render.values import masked
 from stellwerk.render.worker import Bounds, Unread, Worker
@@ -130,6 +131,21 @@ class Renderer:
         finally:
             if self._on_render is not None:
                 self._on_render(RenderFacts(outcome, generator, time.perf_counter() - began, request.tenant))
+
+    async def holds(self, claim: Claim) -> bool:
+        """Whether an expression is true of its objects. Raises `ExpressionError` and `WorkerError`.
+
+        Nothing is kept: objects change more often than the same is asked twice.
+        """
+        body = protocol.claim_body(claim)
+        try:
+            return await self._judged(claim.tenant, body)
+        except Unread:
+            return await self._judged(claim.tenant, body)
+
+    async def _judged(self, tenant: str, body: protocol.Body) -> bool:
+        async with self._pool.worker(tenant) as worker:
+            return await worker.judge(body, self._bounds)
 
     # ---- once
 

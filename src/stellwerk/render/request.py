@@ -4,6 +4,7 @@
             post_build, limits, tenant, secrets)
     Rendered(generator, objects, origins, chart, uses, digest)
     Lookup = async (Query) -> JsonValue | Missing          answers a template's question with the tenant's rights
+    Claim(text, objects, tenant)                           an expression that holds for objects, or does not
 
 The wire behind it is described in native/renderer/wire; `protocol` is the only one here who knows its spelling. Nothing
 in a request shows values in its repr, because any of them may come from a Secret.
@@ -146,6 +147,23 @@ class Rendered:
 
     def __repr__(self) -> str:
         return f"Rendered({self.generator}, {len(self.objects)} objects, {self.digest[:12]})"
+
+
+# ---- expressions
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False, eq=False)
+class Claim:
+    """An expression in CEL that says yes or no about objects."""
+
+    text: str
+    objects: Mapping[str, JsonObject]
+    """Each by the name that the expression knows it by."""
+    tenant: str = ""
+    """On whose behalf, for a fair share."""
+
+    def __repr__(self) -> str:
+        return f"Claim({self.text!r})"
 
 
 # ---- questions of templates

@@ -19,9 +19,10 @@ import resource
 import signal
 import socket
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 from stellwerk.render import protocol
 from stellwerk.render.errors import (
@@ -34,6 +35,8 @@ from stellwerk.render.errors import (
     RendererTimeout,
 )
 from stellwerk.render.request import Lookup, Missing, Query
+
+T_ = TypeVar("T_")
 
 _log = logging.getLogger(__name__)
 
@@ -65,7 +68,7 @@ class Unread(RendererGone):
 
 
 class Worker:
-    """A process. One request at a time; after any exception from `render` it is of no use any more."""
+    """A process. One request at a time; after an exception, `is_usable` tells whether it can be given another."""
 
     def __init__(
         self, process: asyncio.subprocess.Process, streams: tuple[asyncio.StreamReader, asyncio.StreamWriter]
@@ -114,10 +117,24 @@ class Worker:
 
     async def render(self, body: protocol.Body, bounds: Bounds, most: int, lookup: Lookup | None) -> protocol.Result:
         """The result, undecoded. Raises what the worker answers, `Unread`, or another `WorkerError`."""
+        return await self._asked(body, bounds, most, lookup, protocol.read_uses)
+
+    async def judge(self, body: protocol.Body, bounds: Bounds) -> bool:
+        """Whether a claim holds. Raises as `render` does."""
+        return await self._asked(body, bounds, protocol.MAX_CALL, None, protocol.read_verdict)
+
+    async def _asked(
+        self,
+        body: protocol.Body,
+        bounds: Bounds,
+        most: int,
+        lookup: Lookup | None,
+        read: Callable[[protocol.Message], T_],
+    ) -> T_:
         self._numbers += 1
         try:
             async with asyncio.timeout(bounds.seconds + bounds.grace_seconds + body.size / bounds.bytes_per_second):
-                return await self._exchange(self._numbers, body, bounds, most, lookup)
+                return read(await self._exchange(self._numbers, body, bounds, most, lookup))
         except TimeoutError as error:
             self.kill()
             raise RendererTimeout(bounds.seconds) from error
@@ -156,7 +173,7 @@ class Worker:
 
     async def _exchange(
         self, number: int, body: protocol.Body, bounds: Bounds, most: int, lookup: Lookup | None
-    ) -> protocol.Result:
+    ) -> protocol.Message:
         await self._send(body.frame(number), most)
         asked: Exception | None = None
         while True:
@@ -171,7 +188,7 @@ class Worker:
                 error = message.error.error
                 raise error from asked if isinstance(error, LookupFailed) else None
             else:
-                return protocol.read_uses(message.result)
+                return message
 
     async def _send(self, frame: Iterator[bytes], most: int) -> None:
         try:

@@ -91,6 +91,11 @@ class Given:
         patch = MergePatch({"metadata": {"annotations": {**annotations}}})
         await self.client.patch(metadata_of(Component), name, self.namespace, patch)
 
+    async def labelled(self, name: str = "comp", **labels: str) -> None:
+        """A Component with a label more."""
+        patch = MergePatch({"metadata": {"labels": {**labels}}})
+        await self.client.patch(metadata_of(Component), name, self.namespace, patch)
+
     async def opened(self, *names: str, is_open: bool = True) -> None:
         """Gates that are open, or closed again; those of an object that does not exist yet are waited for."""
         condition: JsonObject = {"type": "Ready", "status": str(is_open), "reason": "Test"}

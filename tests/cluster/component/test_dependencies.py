@@ -174,3 +174,43 @@ async def test_a_dependency_in_another_namespace_counts_and_a_missing_one_blocks
     await given.deleted("b")
     await then.gone("b")
     await then.absent(Component, "a", "default")
+
+
+def judging(expression: str, name: str = "a") -> dict[str, Any]:
+    """The spec of a Component with an expression about another one."""
+    return {"dependencies": [{"name": name, "readyExpr": expression}], "retryInterval": PATIENT}
+
+
+async def test_an_expression_says_when_a_dependency_counts_as_ready(given: Given, running: Running, then: Then) -> None:
+    await given.source({"gate.yaml": gate("base")}, "base")
+    await given.source({"one.yaml": config("one"), "two.yaml": config("two")}, "app")
+    await running.start()
+    await given.component("b", "app", **judging("dep.status.?state.orValue('') == 'Processing'"))
+    await then.shows("Pending", "Retrying", "b", saying=f"dependent component {then.key('a')} not found")
+    await given.component("a", "base")
+    await then.shows("Processing", name="a")
+    await then.ready("b")
+
+    labelled = "has(dep.metadata.labels) && dep.metadata.labels['done'] == self.metadata.labels['wants']"
+    await given.component("b", "app", **judging(labelled))
+    await then.shows("Pending", "Retrying", "b", saying="not ready: spec.dependencies[0].readyExpr is false")
+    assert await then.exists(ConfigMap, "one"), "what is there stays"
+    await given.labelled("a", done="yes")
+    await then.shows("Pending", "Retrying", "b", saying="has no answer yet: no such key: labels")
+    await given.labelled("b", wants="yes")
+    await then.ready("b")
+
+
+async def test_an_expression_that_means_nothing_is_named_with_its_place(
+    given: Given, running: Running, then: Then
+) -> None:
+    await given.source({"a/a.yaml": config("a"), "b/b.yaml": config("b")})
+    await given.component("a", path="a")
+    await given.component("b", path="b", **judging("dep.status.state ==\n  ready"))
+    await running.start()
+    found = await then.shows("Error", "Error", "b", saying="spec.dependencies[0].readyExpr")
+    assert "line 2, column 3: undeclared reference to 'ready'" in then.told("b")
+    assert {one.type: one.reason for one in found.status.conditions}["Stalled"] == "InvalidReadyExpression"
+    assert not await then.exists(ConfigMap, "b")
+    await given.component("b", path="b", **judging("dep.status.state ==\n  'Ready'"))
+    await then.ready("b")

@@ -9,11 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.unit.component.given import component, depending
 
+from stellwerk.kube.model import JsonValue
 from stellwerk.kube.names import ObjectKey
 from stellwerk.operators.component import dependencies
 from stellwerk.operators.component.api import Component
 from stellwerk.operators.component.api_status import Artifact
 from stellwerk.operators.component.errors import DependencyCycle, DependencyNotReady, StillNeeded
+from stellwerk.operators.component.ready_expressions import Asked
 
 ARTIFACT = Artifact(url="u", digest="d", revision="r")
 NAMES = "abcde"
@@ -43,6 +45,9 @@ class World:
 
     def check(self, name: str, artifact: Artifact | None = None) -> None:
         dependencies.check(self[name], self.find, artifact)
+
+    def open(self, name: str) -> list[Asked]:
+        return [*dependencies.check(self[name], self.find, ARTIFACT)]
 
 
 def ready(name: str, *others: str, digest: str = "d", revision: str = "r") -> Component:
@@ -134,6 +139,30 @@ def test_those_are_woken_who_may_come_further() -> None:
     assert list(dependencies.woken_by_readiness(world["a"], world.dependants)) == [key("b"), key("c")]
     assert list(dependencies.woken_by_departure(world["c"])) == [key("a"), key("b")]
     assert list(dependencies.index_by_dependency(world["c"])) == ["shop/a", "shop/b"]
+
+
+def judging(name: str, *dependencies: str, expression: str = "dep.status.revision > 2") -> Component:
+    """A Component with an expression about each of those that it depends on."""
+    listed: list[JsonValue] = [{"name": other, "readyExpr": expression} for other in dependencies]
+    return component(name, spec={"dependencies": listed})
+
+
+def test_an_expression_takes_the_place_of_all_conditions_but_existence_and_circles() -> None:
+    assert World(depending("a", "b"), ready("b")).open("a") == []
+    [asked] = World(judging("a", "b"), ready("b", revision="q")).open("a")
+    assert (asked.field, asked.dependency) == ("dependencies[0].readyExpr", key("b"))
+    with pytest.raises(DependencyNotReady, match="dependent component shop/b not found"):
+        World(judging("a", "b")).check("a")
+    with pytest.raises(DependencyCycle, match="shop/a -> shop/b -> shop/a"):
+        World(judging("a", "b"), judging("b", "a")).check("a")
+
+
+def test_who_has_an_expression_about_a_component_is_woken_by_any_change_of_it() -> None:
+    world = World(depending("a"), depending("b", "a"), judging("c", "a"), judging("d", "b"))
+
+    assert list(dependencies.woken_by_any_change(world["a"], world.dependants)) == [key("c")]
+    assert dependencies.has_expressions(world["c"])
+    assert not dependencies.has_expressions(world["b"])
 
 
 def test_those_above_look_again_when_a_component_lists_others_than_before() -> None:

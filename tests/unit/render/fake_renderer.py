@@ -49,7 +49,19 @@ def ask(request: dict[str, Any], call: dict[str, Any]) -> dict[str, Any]:
     return read()
 
 
+def judge(claim: dict[str, Any]) -> dict[str, Any]:
+    if claim["text"] == "die":
+        os.kill(os.getpid(), signal.SIGKILL)
+    if claim["text"] == "result":
+        return {"result": {"generator": "helm", "objects": [], "origins": [], "uses": []}}
+    if claim["text"] == "?":
+        return {"error": {"kind": "InvalidExpression", "message": "no such word", "line": 1, "column": 2}}
+    return {"verdict": claim["objects"]["self"]["answer"]}
+
+
 def render(request: dict[str, Any]) -> dict[str, Any]:
+    if "claim" in request:
+        return judge(request["claim"])
     values = request["values"]
     what = values.get("do", "")
     if what == "spin":

@@ -12,7 +12,9 @@ from stellwerk.kube.model import JsonValue
 from stellwerk.render.binary import renderer_path
 from stellwerk.render.errors import (
     DecryptFailed,
+    ExpressionFailed,
     InvalidChart,
+    InvalidExpression,
     KustomizeFailed,
     LimitExceeded,
     LookupFailed,
@@ -24,7 +26,7 @@ from stellwerk.render.errors import (
 )
 from stellwerk.render.pool import Shares
 from stellwerk.render.renderer import Renderer
-from stellwerk.render.request import PostBuild, Query, Release
+from stellwerk.render.request import Claim, PostBuild, Query, Release
 from stellwerk.render.worker import Bounds
 
 FIXTURES = Path(__file__).parents[4] / "shared" / "fixtures"
@@ -170,3 +172,17 @@ async def test_an_idle_worker_is_small_and_ends_with_its_parent(program: Path) -
         (worker,) = renderer.processes
         assert renderer.resident_bytes() < 96 * 2**20
     assert not is_alive(worker)
+
+
+async def test_a_claim_is_judged_between_renderings(native: Renderer) -> None:
+    def claim(text: str) -> Claim:
+        return Claim(text=text, objects={"dep": {"status": {"revision": 2**53 + 1, "state": "Ready"}}})
+
+    assert await native.holds(claim(f"dep.status.revision == {2**53 + 1} && dep.status.state == 'Ready'"))
+    assert not await native.holds(claim("dep.?status.?load.orValue(0) > 1"))
+    with pytest.raises(InvalidExpression, match="line 1, column 1: undeclared reference to 'self'"):
+        await native.holds(claim("self.x"))
+    with pytest.raises(ExpressionFailed, match="no such key: x"):
+        await native.holds(claim("dep.status.x == 1"))
+    assert (await native.render(request({}, CHART))).generator == "helm"
+    assert native.workers_started == 1

@@ -135,7 +135,7 @@ def test_any_message_is_understood_or_refused(message: JsonObject) -> None:
         elif found.error is not None:
             assert isinstance(found.error.error, RenderError)
         else:
-            protocol.read_result(protocol.read_uses(found.result).content)
+            protocol.read_result(protocol.read_uses(found).content)
     except RendererBroken:
         return
 

@@ -18,6 +18,7 @@ from tests.unit.render.given import is_alive, pid, request, said
 from stellwerk.kube.model import JsonObject, JsonValue
 from stellwerk.render import errors
 from stellwerk.render.errors import (
+    InvalidExpression,
     InvalidValues,
     LookupFailed,
     NotADirectory,
@@ -31,7 +32,7 @@ from stellwerk.render.errors import (
 )
 from stellwerk.render.pool import Shares
 from stellwerk.render.renderer import Renderer
-from stellwerk.render.request import Missing, PostBuild, Query, Release, Rendered
+from stellwerk.render.request import Claim, Missing, PostBuild, Query, Release, Rendered
 from stellwerk.render.worker import Bounds
 from stellwerk.testing.eventually import eventually
 
@@ -573,3 +574,33 @@ async def test_a_slow_tenant_leaves_a_worker_to_the_others(make: Make) -> None:
     for task in flood:
         task.cancel()
     await asyncio.gather(*flood, return_exceptions=True)
+
+
+# ---- claims
+
+
+def claim(text: str, answer: bool = True) -> Claim:
+    return Claim(text=text, objects={"self": {"answer": answer}})
+
+
+async def test_a_claim_holds_or_does_not(renderer: Renderer) -> None:
+    assert await renderer.holds(claim("self.answer"))
+    assert not await renderer.holds(claim("self.answer", answer=False))
+    assert renderer.workers_started == 1
+
+
+async def test_a_claim_that_means_nothing_is_refused_with_its_place(renderer: Renderer) -> None:
+    with pytest.raises(InvalidExpression, match="line 1, column 2: no such word"):
+        await renderer.holds(claim("?"))
+    assert await renderer.holds(claim("self.answer"))
+    assert renderer.workers_started == 1
+
+
+@pytest.mark.parametrize(("text", "kind"), [("die", RendererGone), ("result", RendererBroken)])
+async def test_a_worker_that_fails_at_a_claim_is_replaced(
+    renderer: Renderer, text: str, kind: type[RenderError]
+) -> None:
+    with pytest.raises(kind):
+        await renderer.holds(claim(text))
+    assert await renderer.holds(claim("self.answer"))
+    assert renderer.workers_started == 2

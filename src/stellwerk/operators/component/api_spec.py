@@ -218,6 +218,15 @@ class Dependency(Record, frozen=True, kw_only=True):
 
     namespace: Annotated[str, documented("Its namespace.", otherwise="that of this Component")] = ""
     name: Annotated[str, documented("Its name.", example="database")]
+    ready_expr: Annotated[
+        str,
+        documented(
+            "When it counts as ready: an expression in CEL over `dep`, the other Component, and `self`, this one; of a "
+            "dep in another namespace only names, labels and status. It takes the place of all other conditions.",
+            otherwise="when it is Ready, for its present spec, and has taken over the revision of a common source",
+            example="dep.status.revision > 2",
+        ),
+    ] = ""
 
     def key(self, default_namespace: str) -> ObjectKey:
         """Where the Component lies."""

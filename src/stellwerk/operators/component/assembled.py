@@ -63,7 +63,8 @@ def install(
     events = AnnotatedSink(recorder)
     store = BlueprintStore(client, seen.blueprints, seen.blueprint_versions)
     contents = Reader(client, seen.contents)
-    targets, deployer = _deployment(manager, settings, seen, renderer, connect, metrics)
+    traced = Traced(renderer) if traces.are_on() else renderer
+    targets, deployer = _deployment(manager, settings, seen, traced, connect, metrics)
     reconciler = ComponentReconciler(
         client=client,
         components=seen.components,
@@ -71,6 +72,7 @@ def install(
         artifacts=_artifacts(settings, seen, store, downloads),
         targets=targets,
         deployer=deployer,
+        holds=traced.holds,
         lanes=Lanes(workers=settings.max_concurrent_reconciles, wake=seen.wake),
         reports=Reports(
             recorder=events,
@@ -109,7 +111,7 @@ def _deployment(
     )
     seen.definitions.on_change(lambda _: targets.kinds_changed())
     deployer = Deployer(
-        renderer=Traced(renderer) if traces.are_on() else renderer,
+        renderer=renderer,
         targets=targets,
         cluster_uid=ClusterIdentity(manager),
         habits=Habits(settings.reclaim_managers, settings.drift_policy is DriftPolicy.REPAIR),

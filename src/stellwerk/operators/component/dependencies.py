@@ -12,10 +12,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TypeAlias
 
 from stellwerk.kube.names import ObjectKey
-from stellwerk.operators.component import sources
+from stellwerk.operators.component import ready_expressions, sources
 from stellwerk.operators.component.api import Component
 from stellwerk.operators.component.api_status import Artifact
 from stellwerk.operators.component.errors import DependencyCycle, DependencyNotReady, InvalidSpec, StillNeeded
+from stellwerk.operators.component.ready_expressions import Asked
 
 Find: TypeAlias = Callable[[ObjectKey], Component | None]
 """A Component by its key, as the cache holds it; None where there is none."""
@@ -32,21 +33,27 @@ def index_by_dependency(component: Component) -> Iterable[str]:
 # ---- before applying
 
 
-def check(component: Component, find: Find, artifact: Artifact | None) -> None:
-    """May the Component be applied? `artifact`: what its source offers now.
+def check(component: Component, find: Find, artifact: Artifact | None) -> tuple[Asked, ...]:
+    """May the Component be applied? `artifact`: what its source offers now. Comes to what expressions have yet to say.
 
     Raises `DependencyCycle`; `DependencyNotReady` for the first that is absent, has not taken over the artifact of the
     common source yet, or is not ready.
     """
     if circle := circle_through(component, find):
         raise DependencyCycle(circle)
-    for key in component.dependencies:
-        _check_one(component, key, find(key), artifact)
+    open_: list[Asked] = []
+    for number, one in enumerate(component.spec.dependencies):
+        key = one.key(component.metadata.namespace)
+        if (dependency := find(key)) is None:
+            raise DependencyNotReady(key, "not found")
+        if one.ready_expr:
+            open_.append(ready_expressions.asked(component, number, dependency))
+        else:
+            _check_one(component, key, dependency, artifact)
+    return tuple(open_)
 
 
-def _check_one(component: Component, key: ObjectKey, dependency: Component | None, artifact: Artifact | None) -> None:
-    if dependency is None:
-        raise DependencyNotReady(key, "not found")
+def _check_one(component: Component, key: ObjectKey, dependency: Component, artifact: Artifact | None) -> None:
     if artifact is not None and _share_source(component, dependency) and not _has_taken(dependency, artifact):
         raise DependencyNotReady(key, f"not synced: it has not taken over revision {artifact.revision} yet")
     if not dependency.is_ready:
@@ -142,6 +149,22 @@ def _needed_among(component: Component, among: Mapping[ObjectKey, Component]) ->
 def woken_by_readiness(component: Component, dependants: Dependants) -> Iterable[ObjectKey]:
     """Whose pass may come further because the Component became ready, or took over a new artifact."""
     return (one.key for one in dependants(component.key))
+
+
+def woken_by_any_change(component: Component, dependants: Dependants) -> Iterable[ObjectKey]:
+    """Whose pass may come further, or no longer, because something of the Component changed: an expression may be about
+    anything."""
+    return (one.key for one in dependants(component.key) if _has_expression_about(one, component.key))
+
+
+def has_expressions(component: Component) -> bool:
+    """Whether an expression of the Component may be about itself, labels included."""
+    return any(one.ready_expr for one in component.spec.dependencies)
+
+
+def _has_expression_about(component: Component, key: ObjectKey) -> bool:
+    listed = component.spec.dependencies
+    return any(one.ready_expr and one.key(component.metadata.namespace) == key for one in listed)
 
 
 def woken_by_rewiring(component: Component, dependants: Dependants) -> Iterable[ObjectKey]:

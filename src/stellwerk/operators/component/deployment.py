@@ -38,7 +38,7 @@ from stellwerk.operators.component.targets import Target, Targets
 from stellwerk.operators.owned import Place, places
 from stellwerk.render import values
 from stellwerk.render.files import Files
-from stellwerk.render.request import Cluster, Lookup, PostBuild, Release, Rendered, Request
+from stellwerk.render.request import Claim, Cluster, Lookup, PostBuild, Release, Rendered, Request
 from stellwerk.runtime.clock import Clock
 
 _KEPT = 64
@@ -50,6 +50,10 @@ class Renders(Protocol):
 
     async def render(self, request: Request, lookup: Lookup | None = None) -> Rendered:
         """The objects that files make. Raises a `RenderError`."""
+        ...
+
+    async def holds(self, claim: Claim) -> bool:
+        """Whether an expression is true of its objects. Raises a `RenderError`."""
         ...
 
 

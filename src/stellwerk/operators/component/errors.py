@@ -10,6 +10,7 @@
     ├── Misconfigured               only an edit can help: Error, tried again when something changes
     │   ├── InvalidSpec
     │   ├── DependencyCycle
+    │   ├── InvalidReadyExpression
     │   ├── CrossNamespaceReference
     │   ├── ServiceAccountRequired
     │   ├── TargetNamespaceRefused
@@ -169,6 +170,15 @@ class DependencyCycle(Misconfigured):
     def __init__(self, circle: Sequence[ObjectKey]) -> None:
         way = " -> ".join(map(str, (*circle, circle[0])))
         super().__init__(f"components depend on each other in a circle: {way}; remove one of these dependencies")
+
+
+class InvalidReadyExpression(Misconfigured):
+    """A readyExpr cannot be understood. `why` begins with the place in it, as far as known."""
+
+    cause = Cause.InvalidReadyExpression
+
+    def __init__(self, field: str, why: str) -> None:
+        super().__init__(f"spec.{field} is no expression that can be true: {why}; correct it")
 
 
 class CrossNamespaceReference(Misconfigured):

@@ -40,6 +40,7 @@ class Cause(StrEnum):
     ReferenceNotFound = "ReferenceNotFound"
     DependencyNotReady = "DependencyNotReady"
     DependencyCycle = "DependencyCycle"
+    InvalidReadyExpression = "InvalidReadyExpression"
     DependantsExist = "DependantsExist"
     TypesInUse = "TypesInUse"
     ForeignFinalizers = "ForeignFinalizers"
@@ -218,7 +219,7 @@ MEANINGS: dict[Reason | Cause, Meaning[State]] = {
     Cause.DependencyNotReady: Meaning(
         state=State.Pending,
         meaning="A Component listed in spec.dependencies does not exist, is not ready, or has not taken over the same "
-        "revision of the common source yet.",
+        "revision of the common source yet; or a readyExpr about it is not true.",
         check=(_SHOW, _WHY),
         fix=("Mend the Component that the message names.",),
     ),
@@ -230,6 +231,17 @@ MEANINGS: dict[Reason | Cause, Meaning[State]] = {
             "kubectl get components -A -o custom-columns=NS:.metadata.namespace,N:.metadata.name,D:.spec.dependencies",
         ),
         fix=(_CYCLE_FIX,),
+        only_you_can_mend_it=True,
+    ),
+    Cause.InvalidReadyExpression: Meaning(
+        state=State.Error,
+        meaning="A readyExpr in spec.dependencies cannot be understood. The message names line and column.",
+        causes=(
+            "It is no expression in CEL, or names something other than dep and self.",
+            "Its answer is something other than true or false.",
+        ),
+        check=("kubectl get comp NAME -n NAMESPACE -o jsonpath='{.spec.dependencies}'",),
+        fix=("Correct the expression.",),
         only_you_can_mend_it=True,
     ),
     Cause.DependantsExist: Meaning(

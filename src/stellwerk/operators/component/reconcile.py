@@ -25,6 +25,7 @@ from stellwerk.operators.component import (
     dependencies,
     digests,
     plan,
+    ready_expressions,
     references,
     reporting,
     sources,
@@ -79,6 +80,7 @@ class ComponentReconciler:
     artifacts: Artifacts
     targets: Targets
     deployer: Deployer
+    holds: ready_expressions.Holds
     lanes: Lanes
     reports: reporting.Reports
     settings: Settings
@@ -157,7 +159,7 @@ class ComponentReconciler:
         target = await self._target(component, resolved)
         component = await finalizer.add(self.client, component, FINALIZER)
         self._draft(component, plan.attempted(self._drafts[component.key], artifact))
-        dependencies.check(component, self._find, artifact)
+        await ready_expressions.check(dependencies.check(component, self._find, artifact), self.holds)
         files = await self.artifacts.files(component, source, artifact, resolved.login)
         progress = await self.deployer.apply(component, self._drafts[component.key], content, files, target)
         return self._progressed(component, progress, is_restart=content.is_restart)

@@ -149,7 +149,8 @@ def nothing_was_asked(old: Component, new: Component) -> bool:
 def _asked(component: Component) -> tuple[object, ...]:
     metadata = component.metadata
     finalizers = metadata.finalizers if metadata.is_terminating else ()
-    return metadata.generation, metadata.annotations, metadata.is_terminating, finalizers
+    labels = metadata.labels if dependencies.has_expressions(component) else {}
+    return metadata.generation, metadata.annotations, metadata.is_terminating, finalizers, labels
 
 
 def woken(delta: Delta[Component], components: Informer[Component]) -> Iterable[ObjectKey]:
@@ -164,6 +165,8 @@ def woken(delta: Delta[Component], components: Informer[Component]) -> Iterable[
         yield from dependencies.woken_by_rewiring(old, dependants)
     if new is not None and (old is None or _progress(old) != _progress(new)):
         yield from dependencies.woken_by_readiness(new, dependants)
+    elif new is not None:
+        yield from dependencies.woken_by_any_change(new, dependants)
 
 
 def _progress(component: Component) -> tuple[object, ...]:

@@ -90,6 +90,11 @@ DEPENDENCIES = Topic(
     text=(
         "A Component is applied when all that it lists in spec.dependencies are Ready. One that has the same source "
         "must have taken over the same revision, too, so that a change reaches them in order.",
+        "dependencies[].readyExpr says in CEL when a dependency counts as ready, and takes the place of these "
+        "conditions, as with Flux: dep.status.conditions.exists(c, c.type == 'Ready' && c.status == 'True'), or "
+        "dep.status.revision > 2. dep is the other Component, self this one; a key that may be missing is asked for by "
+        "has(dep.status.state) or dep.?status.?state. Of a dep in another namespace an expression sees names, labels "
+        "and status only. It is asked again on every change of either.",
         "Deletion goes the other way round: a Component stays as long as others list it. Readiness and departure "
         "arrive as events; nobody waits for an interval.",
         "A circle is named on each of its members, which are then in Error; deleting all of them works.",

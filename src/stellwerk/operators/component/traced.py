@@ -1,11 +1,11 @@
-"""Rendering, with a span around it."""
+"""Rendering and judging, each with a span around it."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 from stellwerk.operators.component.deployment import Renders
-from stellwerk.render.request import Lookup, Rendered, Request
+from stellwerk.render.request import Claim, Lookup, Rendered, Request
 from stellwerk.runtime import traces
 
 
@@ -21,3 +21,8 @@ class Traced:
             rendered = await self.renderer.render(request, lookup)
             span.tell(objects=len(rendered.objects))
             return rendered
+
+    async def holds(self, claim: Claim) -> bool:
+        """Whether an expression is true of its objects. Raises a `RenderError`."""
+        with traces.within("judge"):
+            return await self.renderer.holds(claim)
