@@ -118,6 +118,32 @@ async def test_what_somebody_else_makes_anew_while_we_wait_for_the_old_one_is_hi
         assert (await then.config(name)).data == {"whose": "another"}
 
 
+@pytest.mark.req("R-105")
+async def test_what_somebody_else_puts_in_the_place_of_ours_is_known_by_its_uid_and_never_deleted(
+    given: Given, running: Running, then: Then
+) -> None:
+    await given.source({"a.yaml": config("taken", "ours"), "b.yaml": config("left")})
+    await given.component(updatePolicy="Recreate")
+    await running.start()
+    ready = await then.ready()
+    ours = {name: (await then.config(name)).metadata.uid for name in ("taken", "left")}
+    assert {item.name: item.uid for item in ready.status.inventory} == ours
+
+    await running.stop()
+    for name in ours:
+        await given.client.delete(metadata_of(ConfigMap), name, given.namespace)
+        await given.config(name, whose="another")
+    theirs = {name: (await then.config(name)).metadata.uid for name in ours}
+    await given.source({"a.yaml": config("taken", "ours")}, revision="r2")
+    await running.start()
+    ready = await then.ready(revision="r2")
+    assert {item.name: item.uid for item in ready.status.inventory} == {"taken": theirs["taken"]}
+    taken, left = await then.config("taken"), await then.config("left")
+    assert {"taken": taken.metadata.uid, "left": left.metadata.uid} == theirs
+    assert taken.data == {"value": "ours", "whose": "another"}
+    assert left.data == {"whose": "another"}
+
+
 async def _made_anew(given: Given, name: str) -> None:
     """The object that is held goes, and somebody else makes one of its name."""
     released = MergePatch({"metadata": {"finalizers": None}})

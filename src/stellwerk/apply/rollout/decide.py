@@ -13,7 +13,8 @@ What others change is taken back only when an object's reapply interval has pass
 marks an object is lost to us. None of it more often than every `FIGHT_SECONDS` (R-110).
 
 With `Recreate`, an object is deleted and made anew for a changed manifest, and for a field that is proved to differ. It
-is not for a digest in another operator's spelling: an object that is taken over loses nothing.
+is not for a digest in another operator's spelling: an object that is taken over loses nothing. Nor is what
+somebody has put in the place of ours, under another uid and without our label.
 """
 
 from __future__ import annotations
@@ -152,6 +153,8 @@ def _update(
     found = scene.owner.digest_on(live.metadata)
     if found == one.digest == APPLIED_ONCE:
         return None if standing is Standing.OURS else _marked(one, live, last, _unmarked(found))
+    if standing is not Standing.OURS and entry.is_replaced_by(live.metadata.uid):
+        return _taken(one, live, last, scene)
     if standing is not Standing.OURS or found != one.digest:
         why = "its manifest has changed" if standing is Standing.OURS else _unmarked(found)
         return _changed(one, live, last, scene, found, why)
@@ -182,6 +185,16 @@ def _changed(one: Wanted, live: Live, last: Confirmation | None, scene: Scene, f
     if policy is UpdatePolicy.RECREATE and _is_alike(one, live, found, scene.owner):
         return _marked(one, live, last, why)
     return _update_of(one, live, scene, policy, why, _differences(one, live), restores=_is_remembered(one, last))
+
+
+def _taken(one: Wanted, live: Live, last: Confirmation | None, scene: Scene) -> Update:
+    """Somebody has put an object of his own in the place of ours, and it may become ours. It is written over as it is:
+    what others have made is not deleted to make it anew."""
+    policy = one.directive.update
+    if policy is UpdatePolicy.RECREATE:
+        policy = UpdatePolicy.SSA_MERGE
+    differences, restores = _differences(one, live), _is_remembered(one, last)
+    return _update_of(one, live, scene, policy, "somebody else has made it anew", differences, restores=restores)
 
 
 def _is_alike(one: Wanted, live: Live, found: str, owner: Owner) -> bool:

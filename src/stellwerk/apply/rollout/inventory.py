@@ -92,6 +92,8 @@ class Entry:
 
     gvk: GroupVersionKind
     key: ObjectKey
+    uid: str = ""
+    """Of the object that we wrote last; empty where it is not known: we have not written it yet."""
     adoption: AdoptionPolicy = AdoptionPolicy.IF_UNOWNED
     reconcile: ReconcilePolicy = ReconcilePolicy.ON_OBJECT_CHANGE
     update: UpdatePolicy = UpdatePolicy.REPLACE
@@ -119,6 +121,10 @@ class Entry:
     def is_wanted(self) -> bool:
         """Whether the manifest still has it."""
         return bool(self.digest)
+
+    def is_replaced_by(self, uid: str) -> bool:
+        """Whether an object of this uid has taken the place of the one that we wrote."""
+        return self.uid not in ("", uid)
 
     def now(self, phase: Phase, status: Status) -> Entry:
         """The entry further on; itself where it is there already."""

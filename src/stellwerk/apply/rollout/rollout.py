@@ -224,7 +224,8 @@ class _Pass:
             if each.done and not isinstance(each.action, LookUp):
                 self._carried.append(each)
             if each.confirmation is not None:
-                changes[identity] = replace(known[identity], last_applied_at=kubernetes_time(self._rollout.now))
+                uid, now = each.confirmation.uid, kubernetes_time(self._rollout.now)
+                changes[identity] = replace(known[identity], uid=uid, last_applied_at=now)
         return inventory.changed(changes)
 
     def _fight(self, each: Carried) -> Failure | None:

@@ -41,7 +41,13 @@ class Item(Record, frozen=True, kw_only=True):
     kind: Annotated[str, documented("Kind.", example="Deployment")]
     namespace: Annotated[str, documented("Namespace; absent for cluster-scoped kinds.")] = ""
     name: Annotated[str, documented("Name.")]
-    uid: Annotated[str, documented("Which object of that name it is; one made by somebody else is left alone.")] = ""
+    uid: Annotated[
+        str,
+        documented(
+            "Of the object as it was written last. One of another uid and without the owner's label was made by "
+            "somebody else; it is never deleted."
+        ),
+    ] = ""
     adoption_policy: Annotated[str, documented("Adoption policy in force.", example="IfUnowned")]
     reconcile_policy: Annotated[str, documented("Reconcile policy in force.", example="OnObjectChange")]
     update_policy: Annotated[str, documented("Update policy in force.", example="SsaOverride")]
@@ -97,6 +103,7 @@ def _entry(item: Item) -> Entry:
     return Entry(
         gvk=GroupVersionKind(item.group, item.version, item.kind),
         key=item.key,
+        uid=item.uid,
         adoption=_word(item.adoption_policy, AdoptionPolicy.IF_UNOWNED),
         reconcile=_word(item.reconcile_policy, ReconcilePolicy.ON_OBJECT_CHANGE),
         update=_word(item.update_policy, UpdatePolicy.SSA_OVERRIDE),
@@ -118,6 +125,7 @@ def _item(entry: Entry) -> Item:
         kind=entry.gvk.kind,
         namespace=entry.key.namespace,
         name=entry.key.name,
+        uid=entry.uid,
         adoption_policy=entry.adoption.value,
         reconcile_policy=entry.reconcile.value,
         update_policy=entry.update.value,

@@ -29,6 +29,7 @@ from stellwerk.apply.plan import Live, confirm
 from stellwerk.apply.rollout.actions import Create, Release, Remove, Update
 from stellwerk.apply.rollout.decide import Decision, decide, drifted
 from stellwerk.apply.rollout.inventory import Entry, Phase, Status
+from stellwerk.apply.rollout.owner import Owner
 from stellwerk.apply.rollout.policy import UpdatePolicy
 from stellwerk.apply.rollout.prepare import Wanted
 from stellwerk.apply.rollout.scene import Habits
@@ -290,6 +291,29 @@ def test_a_job_runs_again_for_a_changed_component_though_its_own_content_is_the_
     obj, world = one(text, set_digest="s2"), World()
     world.put(obj, with_digest(obj, one(text, set_digest="s1").digest))
     assert isinstance(decided(obj, world).action, Remove)
+
+
+@pytest.mark.parametrize("owner", [None, THEM])
+def test_what_somebody_has_put_in_the_place_of_ours_is_written_over_and_not_deleted(owner: Owner | None) -> None:
+    obj, world = one(config_map(update_policy="recreate", adoption_policy="always")), World()
+    theirs = unmarked(obj, data={"A": "theirs"}) if owner is None else with_digest(obj, "0" * 32, owner)
+    world.put(obj, theirs)
+    other, same = (decide(obj, replace(entry(obj), uid=uid), world.scene(registered([obj]))) for uid in ("u0", "u1"))
+    assert (update_of(other).update, update_of(other).why) == (UpdatePolicy.SSA_MERGE, "somebody else has made it anew")
+    assert isinstance(same.action, Remove), "an object of the same uid is ours, and its content was changed"
+
+
+def test_an_object_with_our_marks_is_ours_whatever_its_uid() -> None:
+    obj, world = one(config_map()), World()
+    world.put(obj, live(obj.desired))
+    found = decide(obj, replace(entry(obj), uid="before the restore"), world.scene(registered([obj])))
+    assert (found.action, found.waits) == (None, "")
+
+
+def test_what_somebody_has_put_in_the_place_of_ours_stays_his_where_nothing_of_nobody_may_be_taken() -> None:
+    obj, world = one(config_map(adoption_policy="never")), World()
+    world.put(obj, unmarked(obj))
+    assert decide(obj, replace(entry(obj), uid="u0"), world.scene(registered([obj]))).is_refused
 
 
 @pytest.mark.parametrize("digest", [THEIR_DIGEST, f"{THEIR_DIGEST}@{THEIR_DIGEST}", "__once__"])

@@ -16,6 +16,7 @@ ENTRIES = (
     Entry(
         gvk=GroupVersionKind("apps", "v1", "Deployment"),
         key=ObjectKey("shop", "web"),
+        uid="1c9a2b1e-0000-4000-8000-000000000001",
         adoption=AdoptionPolicy.ALWAYS,
         reconcile=ReconcilePolicy.ON_OBJECT_OR_COMPONENT_CHANGE,
         update=UpdatePolicy.SSA_MERGE,
@@ -39,6 +40,13 @@ ENTRIES = (
 
 def test_an_inventory_is_read_as_it_was_written() -> None:
     assert stored.read(stored.write(Inventory(ENTRIES))) == Inventory(ENTRIES)
+
+
+def test_the_uid_tells_one_object_from_another_of_its_name_and_an_entry_of_the_original_from_none() -> None:
+    ours, theirs = stored.read(stored.write(Inventory(ENTRIES)))
+    assert ours.is_replaced_by("whatever")
+    assert not ours.is_replaced_by(ENTRIES[0].uid)
+    assert not theirs.is_replaced_by("whatever")
 
 
 def test_words_are_those_of_the_original() -> None:
