@@ -26,9 +26,16 @@ const (
 	purgedBefore, purgedAfter = "-1", "201"
 )
 
+// What may become of hooks for the end of a release.
+const (
+	omitFarewells = "omit"
+	keepFarewells = "keep"
+)
+
 // hooks are the moments of a release for which an object is meant.
 type hooks struct {
 	preInstall, postInstall, preUpgrade, postUpgrade bool
+	farewells                                        []string // pre-delete, post-delete
 	weight                                           int
 	recreate, purge                                  bool
 }
@@ -44,11 +51,11 @@ func annotate(object objects.Object, req *wire.Request) (keep bool, err error) {
 	if !isHook {
 		return true, mapPolicy(object, annotations, prefix)
 	}
-	found, keep, err := hooksOf(object, annotations, names, req.WithoutFarewells)
+	found, keep, err := hooksOf(object, annotations, names, req.Farewells)
 	if err != nil || !keep {
 		return false, err
 	}
-	ours := found.policies(req.Release.Revision)
+	ours := found.annotations(req.Release.Revision)
 	if ours == nil {
 		return false, nil
 	}
@@ -93,7 +100,7 @@ func mapPolicy(object objects.Object, annotations map[string]any, prefix string)
 
 // hooksOf reads the annotations of a hook. Keep is false where no moment remains in which we would run it.
 func hooksOf(
-	object objects.Object, annotations map[string]any, names any, withoutFarewells bool,
+	object objects.Object, annotations map[string]any, names any, farewells string,
 ) (found hooks, keep bool, err error) {
 	for _, name := range words(names) {
 		switch name {
@@ -107,7 +114,11 @@ func hooksOf(
 			found.postUpgrade, keep = true, true
 		case "pre-rollback", "post-rollback", "test", "test-success":
 		case "pre-delete", "post-delete":
-			if !withoutFarewells {
+			switch farewells {
+			case keepFarewells:
+				found.farewells, keep = append(found.farewells, name), true
+			case omitFarewells:
+			default:
 				return found, false, unsupported(object, "helm hook type %s not supported", name)
 			}
 		default:
@@ -155,6 +166,22 @@ func (h *hooks) readDeletePolicy(object objects.Object, annotations map[string]a
 		}
 	}
 	return nil
+}
+
+// annotations are ours for a hook by their suffix; nil where it has no part in this revision.
+//
+// What is for the end alone says so: until then it is no object of the set.
+func (h *hooks) annotations(revision int) map[string]string {
+	ours := h.policies(revision)
+	if len(h.farewells) == 0 {
+		return ours
+	}
+	if ours == nil {
+		ours = map[string]string{"delete-hook-only": "true"}
+	}
+	ours["delete-hook"] = strings.Join(h.farewells, ",")
+	ours["delete-hook-weight"] = strconv.Itoa(h.weight)
+	return ours
 }
 
 // policies are our annotations for a hook by their suffix; nil where it has no part in this revision.

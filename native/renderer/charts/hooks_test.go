@@ -29,6 +29,7 @@ func policiesOf(found []objects.Object) string {
 	var all []string
 	for _, suffix := range []string{
 		"reconcile-policy", "apply-order", "purge-order", "update-policy", "delete-policy", "delete-order", "adoption-policy",
+		"delete-hook", "delete-hook-only", "delete-hook-weight",
 	} {
 		if value, isSet := annotations(found[0])[prefix+"/"+suffix]; isSet {
 			all = append(all, fmt.Sprint(suffix, "=", value))
@@ -134,10 +135,30 @@ func TestHooksForTheEndAreLeftOutWhereTheParentSaysSo(t *testing.T) {
 		"post-install,post-delete": "reconcile-policy=once apply-order=101 update-policy=recreate",
 	} {
 		req := request(job("helm.sh/hook: '"+hooks+"'", "helm.sh/hook-delete-policy: before-hook-creation"), "")
-		req.WithoutFarewells = true
+		req.Farewells = "omit"
 		if got := policiesOf(mustRender(t, req, nil)); got != want {
 			t.Errorf("%s: %s", hooks, got)
 		}
+	}
+}
+
+func TestHooksForTheEndAreMarkedWhereTheParentRunsThem(t *testing.T) {
+	for hooks, want := range map[string]string{
+		"pre-delete":              "delete-hook=pre-delete delete-hook-only=true delete-hook-weight=7",
+		"post-delete, pre-delete": "delete-hook=post-delete,pre-delete delete-hook-only=true delete-hook-weight=7",
+		"test":                    "skipped",
+	} {
+		req := request(job("helm.sh/hook: '"+hooks+"'", "helm.sh/hook-weight: '7'"), "")
+		req.Farewells = "keep"
+		if got := policiesOf(mustRender(t, req, nil)); got != want {
+			t.Errorf("%s: %s", hooks, got)
+		}
+	}
+	req := request(job("helm.sh/hook: 'post-install,post-delete'"), "")
+	req.Farewells = "keep"
+	got := annotations(mustRender(t, req, nil)[0])
+	if got[prefix+"/delete-hook"] != "post-delete" || got[prefix+"/apply-order"] != "101" || got[prefix+"/delete-hook-only"] != nil {
+		t.Error(got)
 	}
 }
 

@@ -19,9 +19,9 @@ type Request struct {
 	// "manifests" (every .yaml, .yml and .json file as it is).
 	Generator string `json:"generator"`
 	Prefix    string `json:"prefix"` // of labels and annotations: component-operator.cs.sap.com
-	// WithoutFarewells leaves a chart's hooks for the end of a release out: the parent has its own way to remove
-	// objects. Otherwise they are refused, because they would be forgotten.
-	WithoutFarewells bool `json:"withoutFarewells"`
+	// Farewells says what becomes of a chart's hooks for the end of a release: "omit" leaves them out, "keep" marks them
+	// for a parent that runs them when the time has come. Otherwise they are refused, because they would be forgotten.
+	Farewells string `json:"farewells"`
 
 	Values  map[string]any `json:"values"`  // merged; for charts laid over values.yaml
 	Release Release        `json:"release"` // where and as what

@@ -47,6 +47,15 @@ def with_annotations(body: JsonObject, annotations: Mapping[str, str]) -> JsonOb
     return merged(body, annotations, "metadata", "annotations") if annotations else body
 
 
+def without_annotations(body: JsonObject, prefix: str) -> JsonObject:
+    """The object without the annotations whose keys begin so."""
+    present = dig(body, "metadata", "annotations")
+    if not isinstance(present, dict) or not any(key.startswith(prefix) for key in present):
+        return body
+    kept = {key: value for key, value in present.items() if not key.startswith(prefix)}
+    return with_value(body, kept, "metadata", "annotations") if kept else without(body, "metadata", "annotations")
+
+
 def with_namespace(body: JsonObject, namespace: str) -> JsonObject:
     """The object in a namespace; in none where it is empty."""
     return with_value(body, namespace, "metadata", "namespace") if namespace else without(body, "metadata", "namespace")

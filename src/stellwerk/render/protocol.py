@@ -80,7 +80,7 @@ def body(request: Request, files: Mapping[str, bytes], path: str, values: bytes)
         "path": path,
         "generator": request.generator,
         "prefix": request.prefix,
-        "withoutFarewells": request.without_farewells,
+        "farewells": request.farewells,
         "values": msgspec.Raw(values),
         "release": {
             "name": request.release.name,

@@ -27,6 +27,9 @@ from stellwerk.render.files import NOTHING, Files
 Generator = Literal["auto", "helm", "kustomize", "manifests"]
 """`auto`: a chart where the path holds Chart.yaml, else a kustomization. `manifests`: YAML and JSON as they are."""
 
+Farewells = Literal["refuse", "omit", "keep"]
+"""Hooks for the end of a release are refused, left out, or marked by `<prefix>/delete-hook` and its fellows."""
+
 _json = msgspec.json.Encoder(order="sorted")
 
 
@@ -109,8 +112,8 @@ class Request:
     decryption: Mapping[str, bytes] = field(default_factory=dict)
     """Keys for files encrypted with SOPS: `*.agekey`, `*.asc`. None: nothing is decrypted."""
     post_build: PostBuild = PostBuild()
-    without_farewells: bool = False
-    """Leave a chart's hooks for the end of a release out; otherwise they are refused."""
+    farewells: Farewells = "refuse"
+    """What becomes of a chart's hooks for the end of a release."""
     limits: OutputLimits = OutputLimits()
     tenant: str = ""
     """On whose behalf: for a fair share, and for whom something decrypted may be kept."""

@@ -89,7 +89,7 @@ class Key(NamedTuple):
             path.encode(),
             request.generator.encode(),
             request.prefix.encode(),
-            b"%d" % request.without_farewells,
+            request.farewells.encode(),
             request.release.service.encode(),
             values,
             protocol.encoded([post.substitute, post.patches, post.images], "spec.postBuild"),

@@ -16,6 +16,8 @@
     decide      what one object needs                                        pure
     settling    is it ready, when it may have been written a moment ago      pure
     departures  what to take away next                                       pure
+    hooks       what is to be done when the set goes, and its keeping        pure
+    farewell    what to do next in a set that goes and has hooks             pure
     actions     what can be done to an object                                values
     carry       does it                                                      writes
     namespaces  makes the namespaces that nobody made                        writes

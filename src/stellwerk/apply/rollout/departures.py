@@ -29,6 +29,11 @@ def of_set(inventory: Inventory, scene: Scene) -> Stage:
     return _next(inventory, inventory.entries, scene, whole=True)
 
 
+def of_part(inventory: Inventory, part: Sequence[Entry], scene: Scene) -> Stage:
+    """What can be taken away now of a part of a set that goes whole."""
+    return _next(inventory, part, scene, whole=True)
+
+
 def of_unwanted(inventory: Inventory, scene: Scene) -> Stage:
     """What can be taken away now of what the manifest no longer has."""
     return _next(inventory, [entry for entry in inventory if not entry.is_wanted], scene, whole=False)

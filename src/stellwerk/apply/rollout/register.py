@@ -83,6 +83,16 @@ def register(
     return Registered(Inventory(tuple(ordered)), must_be_saved=bool(here - known.keys()))
 
 
+def joined(wanted: Sequence[Wanted], inventory: Inventory) -> Inventory:
+    """The inventory with some objects more, to be saved before they are touched. Whose they are, if they exist, is
+    looked at when they are met."""
+    known = inventory.by_identity()
+    here = {one.identity for one in wanted}
+    entries = [_refreshed(one, known.get(one.identity)) for one in wanted]
+    entries += [entry for entry in inventory if entry.identity not in here]
+    return Inventory(tuple(sorted(entries, key=lambda entry: order.delete_priority(entry.gvk))))
+
+
 def refusal(one: Wanted, live: Live | None, owner: Owner) -> str:
     """Why an object that exists must not become ours; empty where it may."""
     if live is None:

@@ -17,10 +17,12 @@ from datetime import datetime
 from stellwerk.apply.desired import Address
 from stellwerk.apply.errors import Failure, Obstacle
 from stellwerk.apply.rollout import departures, register, waves
+from stellwerk.apply.rollout import farewell as farewells
 from stellwerk.apply.rollout.actions import Action, LookUp, Release, Remove, Update
 from stellwerk.apply.rollout.carry import Carried, Carrier
 from stellwerk.apply.rollout.decide import drifted
 from stellwerk.apply.rollout.existing import Owned, existing
+from stellwerk.apply.rollout.farewell import Farewell
 from stellwerk.apply.rollout.inventory import Entry, Identity, Inventory
 from stellwerk.apply.rollout.memory import Memory as Memory
 from stellwerk.apply.rollout.memory import Sight
@@ -112,11 +114,17 @@ class Rollout:
         return replace(progress, drifted=drifted(wanted, pass_.scene()))
 
     async def delete(
-        self, inventory: Inventory, seen: Mapping[Identity, Seen], resources: Mapping[Identity, Resource]
+        self,
+        inventory: Inventory,
+        seen: Mapping[Identity, Seen],
+        resources: Mapping[Identity, Resource],
+        farewell: Farewell | None = None,
     ) -> Progress:
         """Take the whole set away, as far as it goes now. Whether it may go at all is `Usage.obstacle`'s to say."""
-        namespaces = Namespaces(self.client, self.owner.prefix, ())
-        return await _Pass(self, self._sight(seen, resources), resources, namespaces).run(inventory, departures.of_set)
+        pass_ = _Pass(self, self._sight(seen, resources), resources, Namespaces(self.client, self.owner.prefix, ()))
+        if farewell is None:
+            return await pass_.run(inventory, departures.of_set)
+        return await pass_.run(inventory, lambda inventory, scene: farewells.next_stage(farewell, inventory, scene))
 
     def _sight(self, seen: Mapping[Identity, Seen], resources: Mapping[Identity, Resource]) -> Sight:
         return Sight(seen, resources, self.memory, now=self.now, clock=self.clock)

@@ -30,15 +30,25 @@ from stellwerk.kube.names import GroupVersionKind
 
 def next_stage(wanted: Sequence[Wanted], inventory: Inventory, scene: Scene) -> Stage:
     """What can be done now. `inventory` has been registered with `wanted`."""
+    steps = _Steps(wanted, inventory, scene)
+    stage = _written(steps, wanted, inventory, scene)
+    return departures.of_unwanted(steps.inventory(), scene) if stage is None else stage
+
+
+def of_part(wanted: Sequence[Wanted], inventory: Inventory, scene: Scene) -> Stage | None:
+    """What can be done now for some objects of a set, all of which are purged; None where they have done their work."""
+    return _written(_Steps(wanted, inventory, scene), wanted, inventory, scene)
+
+
+def _written(steps: _Steps, wanted: Sequence[Wanted], inventory: Inventory, scene: Scene) -> Stage | None:
     completing = _completions(inventory, scene)
     if completing is not None:
         return completing
-    steps = _Steps(wanted, inventory, scene)
     for wave in _waves(wanted):
         stage = steps.through(wave)
         if stage is not None:
             return stage
-    return departures.of_unwanted(steps.inventory(), scene)
+    return None
 
 
 # ---- completion: what was only needed for a while

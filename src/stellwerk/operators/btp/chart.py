@@ -120,7 +120,7 @@ class Charts:
             files=files,
             generator="helm",
             prefix=HOOKS_PREFIX,
-            without_farewells=True,
+            farewells="omit",
             release=Installation(order.name, order.namespace),
             values=values.merge(layers),
             cluster=await facts_of(self._client),

@@ -233,6 +233,14 @@ class Dependency(Record, frozen=True, kw_only=True):
         return ObjectKey(self.namespace or default_namespace, self.name)
 
 
+class DeleteHooks(StrEnum):
+    """What becomes of a chart's hooks for the end of its release."""
+
+    Refuse = "Refuse"
+    Skip = "Skip"
+    Run = "Run"
+
+
 # ---- the spec
 
 DURATION_PATTERN = "^([0-9]+(\\.[0-9]+)?(ns|us|µs|ms|s|m|h))+$"
@@ -322,6 +330,16 @@ class ComponentSpec(Record, frozen=True, kw_only=True):
             otherwise="Delete",
             example="Orphan",
             values=DELETE_POLICIES,
+        ),
+    ] = ""
+    delete_hooks: Annotated[
+        str,
+        documented(
+            "A chart's hooks pre-delete and post-delete: Refuse fails where there are any, Skip leaves them out, Run "
+            "runs them when the Component is deleted.",
+            otherwise="Refuse",
+            example="Run",
+            values=tuple(DeleteHooks),
         ),
     ] = ""
     missing_namespaces_policy: Annotated[

@@ -14,7 +14,6 @@ from typing import Protocol
 import msgspec
 
 from stellwerk.apply import kinds
-from stellwerk.apply.manifests import Document, Origin
 from stellwerk.apply.rollout import allowed, stored
 from stellwerk.apply.rollout.inventory import Identity
 from stellwerk.apply.rollout.owner import Owner
@@ -29,7 +28,7 @@ from stellwerk.kube.client import Client
 from stellwerk.kube.errors import NotServed
 from stellwerk.kube.model import JsonObject, JsonValue, to_json_object
 from stellwerk.kube.names import ObjectKey, Resource
-from stellwerk.operators.component import digests, nesting, plan
+from stellwerk.operators.component import delete_hooks, digests, nesting, plan
 from stellwerk.operators.component.api import RECONCILER, Component
 from stellwerk.operators.component.api_status import Artifact, ComponentStatus, State
 from stellwerk.operators.component.lookups import Lookups
@@ -123,13 +122,14 @@ class Deployer:
         return await usage.obstacle(known, plan.policies_of_deletion(component.spec).managed_types)
 
     async def delete(self, component: Component, target: Target) -> Progress:
-        """Take the objects away, as far as it goes now. Raises ApiError, Unwatchable."""
-        known = stored.read(component.status.inventory)
+        """Take the objects away, as far as it goes now. Raises ApplyError, ApiError, Unwatchable."""
+        known, policies = stored.read(component.status.inventory), plan.policies_of_deletion(component.spec)
         owner = await self._owner(component)
-        resources = await resources_of((), known, target.client.mapper)
+        farewell = await delete_hooks.kept(component, known, target.client, owner, policies)
+        resources = await resources_of(farewell.hooks if farewell else (), known, target.client.mapper)
         await target.owned.cover(await _watched(resources, target.client))
-        rollout = self._rollout(component, owner, plan.policies_of_deletion(component.spec), target)
-        progress = await rollout.delete(known, target.owned.of(owner.label_value), resources)
+        rollout = self._rollout(component, owner, policies, target)
+        progress = await rollout.delete(known, target.owned.of(owner.label_value), resources, farewell)
         target.owned.expect(progress.carried)
         return progress
 
@@ -160,8 +160,8 @@ class Deployer:
         policies: Policies,
         target: Target,
     ) -> tuple[Wanted, ...]:
-        documents = documents_of(rendered)
-        served = await kinds.served(documents, target.client.mapper)
+        documents, hooks = delete_hooks.documents_of(component, rendered)
+        served = await kinds.served((*documents, *(hook.document for hook in hooks)), target.client.mapper)
         identity = (
             rendered.digest,
             content.digest,
@@ -172,6 +172,7 @@ class Deployer:
         )
         known = self._prepared.get(identity)
         if known is None:
+            delete_hooks.checked(hooks, served, component, owner, policies)
             known = self._prepared[identity] = prepared(
                 documents,
                 served,
@@ -219,7 +220,7 @@ class Deployer:
 def request_of(
     component: Component, status: ComponentStatus, content: Content, files: Files, cluster: Cluster
 ) -> Request:
-    """What the renderer is asked for (pure). Raises InvalidValues."""
+    """What the renderer is asked for (pure). Raises InvalidValues, InvalidSpec."""
     spec, key = component.spec, component.target
     layers = layers_of(component, content.resolved)
     return Request(
@@ -233,6 +234,7 @@ def request_of(
         cluster=cluster,
         decryption=content.resolved.decryption_keys,
         post_build=_post_build(component, content.resolved),
+        farewells=delete_hooks.asked(spec),
         tenant=component.metadata.namespace,
         secrets=lambda: values.secret_words(layers) | values.words_of(_foreign_variables(component, content.resolved)),
     )
@@ -263,12 +265,6 @@ def _post_build(component: Component, resolved: Resolved) -> PostBuild:
     patches: list[JsonObject] = [to_json_object(patch) for patch in asked.patches]
     images: list[JsonObject] = [to_json_object(image) for image in asked.images]
     return PostBuild(resolved.substitutes or None, patches, images)
-
-
-def documents_of(rendered: Rendered) -> tuple[Document, ...]:
-    """The rendered objects with where they were written."""
-    pairs = zip(rendered.objects, rendered.origins, strict=True)
-    return tuple(Document(body, Origin(file=origin)) for body, origin in pairs)
 
 
 async def _watched(resources: Mapping[Identity, Resource], client: Client) -> list[Place]:

@@ -27,12 +27,20 @@ from stellwerk.apply.rollout.prepare import Wanted, prepared
 from stellwerk.kube.client import Client
 from stellwerk.kube.errors import NotServed
 from stellwerk.kube.model import JsonValue, View, metadata_of
-from stellwerk.operators.component import blueprint_versions, credentials, digests, plan, references, sources
+from stellwerk.operators.component import (
+    blueprint_versions,
+    credentials,
+    delete_hooks,
+    digests,
+    plan,
+    references,
+    sources,
+)
 from stellwerk.operators.component.api import RECONCILER, Blueprint, Component
 from stellwerk.operators.component.api_spec import ReferenceKind
 from stellwerk.operators.component.api_status import Artifact, SourceStatus
 from stellwerk.operators.component.contents import NOT_FOUND, content_of
-from stellwerk.operators.component.deployment import Content, documents_of, request_of
+from stellwerk.operators.component.deployment import Content, request_of
 from stellwerk.operators.component.errors import SourceNotReady
 from stellwerk.operators.component.references import Found, Login, Reference, Resolved, Target, Unread
 from stellwerk.operators.component.sources import FLUX_KINDS, Source, SourceKind
@@ -98,7 +106,7 @@ class Desk:
     async def wanted(self, component: Component, content: Content, rendered: Rendered) -> tuple[Wanted, ...]:
         """The objects as they would be applied. Raises InvalidSet, ApiError."""
         assert self.client is not None
-        documents = documents_of(rendered)
+        documents, _ = delete_hooks.documents_of(component, rendered)
         home = await self.client.get(metadata_of(Namespace), "kube-system")
         return prepared(
             documents,

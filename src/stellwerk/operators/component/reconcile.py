@@ -293,6 +293,8 @@ class ComponentReconciler:
             raise writes_failed(progress.failures)
         message = reporting.departing(progress.waits)
         status = self._say(component, Saying(reason=Reason.DeletionProcessing, message=message))
+        if progress.must_be_saved:
+            return self.reports.noting(component, Next.now(status), progress)
         return self.reports.noting(component, Next.after(self._patience(component), status), progress)
 
     def _blocked(self, component: Component, why: str, cause: Cause) -> Answer:

@@ -178,6 +178,10 @@ DELETION = Topic(
         "on this one, while others have instances of kinds that it brings (its CustomResourceDefinitions, its "
         "APIServices, spec.additionalManagedTypes), and while somebody else has a finalizer on it: its controllers "
         "would be missing.",
+        "A chart's hooks pre-delete and post-delete are refused, unless spec.deleteHooks is Skip or Run. With Run they "
+        "are kept in the Secret NAME.delete-hooks beside the objects, and run by their weights before the first object "
+        "goes and after the last; they are removed when they have succeeded. One that fails holds the deletion back: "
+        "delete it to have it tried again, or set spec.deleteHooks to Skip. With deletePolicy Orphan none runs.",
         "An object that carries another owner's mark is never deleted. Namespaces that were created because objects "
         "needed them stay. spec.suspend, pins and sources that are not ready do not hold a deletion back.",
         "Objects in another cluster need the way there: without the kubeconfig, or while that cluster does not answer, "
