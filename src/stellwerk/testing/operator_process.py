@@ -20,6 +20,7 @@ from typing import BinaryIO
 
 import aiohttp
 
+import stellwerk
 from stellwerk.testing.eventually import StillUntrue, eventually
 from stellwerk.testing.nursery import Child, Nursery
 
@@ -251,7 +252,9 @@ class OperatorFailedEarly(Exception):
 
 
 def _bare_environment() -> dict[str, str]:
-    return {name: os.environ[name] for name in ("PATH", "HOME", "LANG", "TMPDIR") if name in os.environ}
+    """What a program needs, and our own source: another copy may be installed, and would be tested in its place."""
+    kept = {name: os.environ[name] for name in ("PATH", "HOME", "LANG", "TMPDIR") if name in os.environ}
+    return kept | {"PYTHONPATH": str(Path(stellwerk.__file__).parents[1])}
 
 
 def _members(groups: Sequence[int]) -> list[int]:
