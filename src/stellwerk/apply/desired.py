@@ -181,6 +181,8 @@ def _checked(
     one = _placed(document, resource, namespace)
     if resource.namespaced and not one.key.namespace:
         return [Problem(_what(document), "has no namespace and there is no default one")]
+    if resource.namespaced and (why := naming.of_namespace(one.key.namespace)):
+        return [Problem(_what(document), why)]
     return one
 
 

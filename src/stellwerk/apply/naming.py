@@ -18,10 +18,23 @@ MOST_ANNOTATIONS = 256 * 1024
 """How many bytes the annotations of one object may have together."""
 
 _PART = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
+_NAMESPACE = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 _DOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 _OWN_GROUPS = frozenset({"", "apps", "batch", "autoscaling", "policy"})
 _FREELY_NAMED = frozenset({"rbac.authorization.k8s.io"})
 _SHOWN = 60
+
+
+def is_namespace(text: str) -> bool:
+    """Whether a namespace can have this name."""
+    return _NAMESPACE.fullmatch(text) is not None
+
+
+def of_namespace(namespace: str) -> str:
+    """Why no namespace can have this name; empty where one can. A name with a `/` would lead a request elsewhere."""
+    if is_namespace(namespace):
+        return ""
+    return f"metadata.namespace {_cut(namespace)} must have at most {LONGEST_PART} lower-case letters, digits and '-'"
 
 
 def complaints(api_version: str, metadata: JsonObject) -> Iterator[str]:

@@ -10,6 +10,9 @@ from dataclasses import dataclass
 from typing import NamedTuple
 from urllib.parse import quote
 
+SYSTEM_NAMESPACES = ("kube-system", "kube-public", "kube-node-lease")
+"""Where the cluster's own parts lie: nothing that data asks for belongs there."""
+
 
 class GroupVersionKind(NamedTuple):
     """A kind as manifests spell it. The core group is the empty string."""

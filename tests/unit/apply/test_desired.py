@@ -63,6 +63,16 @@ def test_an_object_that_must_not_be_sent_is_named_with_its_place(text: str, why:
     assert "f.yaml, document 1" in found
 
 
+@pytest.mark.req("R-408")
+@pytest.mark.parametrize("namespace", ["..", "own/secrets/x", "own%2Fsecrets", "Own", "own.", "x" * 64])
+def test_a_namespace_that_would_lead_a_request_elsewhere_is_refused(namespace: str) -> None:
+    (named,) = complaints(f'{{apiVersion: v1, kind: ConfigMap, metadata: {{name: a, namespace: "{namespace}"}}}}')
+    (by_default,) = complaints("{apiVersion: v1, kind: ConfigMap, metadata: {name: a}}", namespace=namespace)
+
+    assert named == by_default
+    assert f"metadata.namespace '{namespace[:60]}" in named
+
+
 @pytest.mark.req("R-406")
 def test_all_problems_of_a_set_are_told_at_once() -> None:
     found = complaints(

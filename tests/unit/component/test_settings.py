@@ -11,11 +11,11 @@ import click
 import pytest
 from click.testing import CliRunner
 
+from stellwerk.kube.names import SYSTEM_NAMESPACES
 from stellwerk.operators.component import flags
 from stellwerk.operators.component.settings import (
     FLAGS,
     NO_CROSS_NAMESPACE_REFS,
-    SYSTEM_NAMESPACES,
     DependentEvents,
     DriftPolicy,
     Mode,

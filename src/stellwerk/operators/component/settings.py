@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Generic, TypeAlias, TypeVar
 from urllib.parse import urlsplit
 
 from stellwerk.kube import duration
+from stellwerk.kube.names import SYSTEM_NAMESPACES
 from stellwerk.runtime import reading
 
 if TYPE_CHECKING:
@@ -24,8 +25,6 @@ if TYPE_CHECKING:
 
 V = TypeVar("V")
 Network: TypeAlias = IPv4Network | IPv6Network
-
-SYSTEM_NAMESPACES = ("kube-system", "kube-public", "kube-node-lease")
 
 
 class Mode(StrEnum):
