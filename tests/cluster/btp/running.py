@@ -76,6 +76,13 @@ class Running:
                 return float(line.split()[1])
         raise AssertionError(f"there is no metric {name}")
 
+    @property
+    def is_busy(self) -> bool:
+        """Whether something is done, or about to be."""
+        assert self._btp is not None
+        queue = self._btp.controller.queue
+        return bool(len(queue) or queue.running)
+
     async def is_idle(self) -> None:
         """Return when the controller has nothing to do and waits for a change or the clock."""
         assert self._btp is not None

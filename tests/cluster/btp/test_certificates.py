@@ -215,6 +215,7 @@ async def test_junk_in_a_certificate_secret_is_replaced(running: Running, given:
         "be mended",
     )
     assert await pem(given, CA, "ca.crt") == old
+    await then.event("CertificatesRenewed", saying=["webhook-server-cert holds no readable certificate"])
 
 
 async def test_an_overwritten_ca_bundle_is_put_back_without_new_certificates(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from tests.cluster.btp.given import Given
 from tests.cluster.btp.running import Running
 from tests.cluster.btp.then import Then
@@ -113,6 +114,20 @@ async def test_the_force_label_deletes_everything(running: Running, given: Given
     await then.has_shown(("Warning", "ServiceInstancesAndBindingsNotCleaned"), ("Deleting", "HardDeleting"))
     await then.absent(CRD, INSTANCE_CRD)
     await then.absent(CRD, BINDING_CRD)
+
+
+@pytest.mark.req("R-505")
+async def test_an_event_says_what_of_users_was_deleted_and_by_which_label(
+    running: Running, given: Given, then: Then
+) -> None:
+    await ready(running, given, then)
+    await given.service_instance("db-of-a-user")
+    await given.labels_on(BtpOperator, "btpoperator", **{"force-delete": "true"})
+
+    await given.client.delete(BtpOperator, "btpoperator", "kyma-system")
+
+    await then.is_gone()
+    await then.event("ForcedDeletion", saying=["force-delete", "1 instance(s)", "default/db-of-a-user"])
 
 
 async def test_only_the_exact_value_true_forces(running: Running, given: Given, then: Then) -> None:

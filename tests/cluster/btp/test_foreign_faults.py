@@ -15,7 +15,7 @@ from tests.cluster.btp.then import Then
 from tests.cluster.btp.world import ACCOUNT
 
 from stellwerk.api.admission import ValidatingWebhookConfiguration
-from stellwerk.api.core import ConfigMap, Namespace, Service
+from stellwerk.api.core import ConfigMap, Namespace, Secret, Service
 from stellwerk.kube.client import Client
 from stellwerk.kube.errors import ApiError
 from stellwerk.kube.model import JsonObject, Unstructured, metadata_of, unstructured
@@ -214,3 +214,44 @@ def refused(audit: AuditLog, resource: str) -> int:
         lambda entry: entry.user == ACCOUNT and entry.resource == resource and entry.is_write and entry.status >= 400
     )
     return len(entries)
+
+
+OF_SECRETS = "GettingDefaultCredentialsSecretFailed"
+OF_CONFIG_MAPS = "GettingSapBtpServiceOperatorConfigMapFailed"
+
+
+@pytest.mark.req("R-206")
+@pytest.mark.parametrize(("resource", "reason"), [("secrets", OF_SECRETS), ("configmaps", OF_CONFIG_MAPS)])
+async def test_what_may_not_be_looked_at_is_not_taken_for_absent(
+    running: Running, given: Given, then: Then, resource: str, reason: str
+) -> None:
+    await ready(running, given, then)
+    await running.stop()
+    before = await given.client.get(unstructured(Secret.resource), "ca-server-cert", "kyma-system")
+
+    async with revoked(given.client, resource):
+        await running.start(**RETRY)
+        await then.shows("Error", reason, saying=["not permitted to list and watch", resource, "grant"], within=30)
+
+    await then.shows("Ready", "ReconcileSucceeded", within=40)
+    after = await given.client.get(unstructured(Secret.resource), "ca-server-cert", "kyma-system")
+    assert after.metadata.resource_version == before.metadata.resource_version
+
+
+@pytest.mark.req("R-206")
+async def test_a_module_of_which_a_part_may_not_be_looked_at_is_not_taken_for_removed(
+    running: Running, given: Given, then: Then
+) -> None:
+    await ready(running, given, then)
+    await running.stop()
+
+    async with revoked(given.client, "services"):
+        await running.start(**RETRY)
+        await given.client.delete(BtpOperator, "btpoperator", "kyma-system")
+        await then.shows(
+            "Error", "ResourceRemovalFailed", saying=["not permitted to list and watch", "services"], within=30
+        )
+        assert (await given.client.get(BtpOperator, "btpoperator", "kyma-system")).metadata.finalizers
+
+    await then.is_gone(within=40)
+    assert await given.client.find(metadata_of(Service), SERVICE, "kyma-system") is None

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 from tests.cluster.btp.given import Given
 from tests.cluster.btp.running import Running
 from tests.cluster.btp.then import Then
@@ -12,6 +14,8 @@ from stellwerk.api.core import ConfigMap, Secret, Service, ServiceAccount
 from stellwerk.api.networking import NetworkPolicy
 from stellwerk.kube.model import Kind, metadata_of, unstructured
 from stellwerk.kube.names import Resource
+from stellwerk.kube.patch import MergePatch
+from stellwerk.operators.btp.api import BtpOperator
 
 CRD = unstructured(
     Resource("apiextensions.k8s.io", "v1", "CustomResourceDefinition", "customresourcedefinitions", namespaced=False)
@@ -58,6 +62,23 @@ async def test_a_new_cr_becomes_ready_with_all_resources_and_labels(running: Run
         certificate = await given.client.get(Secret, name, "kyma-system")
         assert certificate.metadata.labels == {"app.kubernetes.io/managed-by": "btp-manager"}
     await then.exists(CLUSTER_ROLE, "sap-btp-operator-manager-role")
+
+
+async def test_a_ready_cr_says_which_spec_it_is_ready_for(running: Running, given: Given, then: Then) -> None:
+    await given.required_secret()
+    await running.start()
+    await given.btp_operator()
+    await then.shows("Ready", "ReconcileSucceeded")
+
+    changed = await given.client.patch(BtpOperator, "btpoperator", "kyma-system", MergePatch({"spec": {}}))
+    assert changed.metadata.generation == 2
+
+    await then.becomes(
+        unstructured(BtpOperator.resource),
+        "btpoperator",
+        lambda seen: '"observedGeneration": 2' in json.dumps(seen.body if seen else {}),
+        "be ready for its second spec",
+    )
 
 
 async def test_without_the_required_secret_the_cr_warns_and_goes_on_by_itself_when_it_appears(

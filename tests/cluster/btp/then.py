@@ -11,12 +11,14 @@ from tests.cluster.diary import Shown
 
 from stellwerk.api.btp import ServiceBinding, ServiceInstance
 from stellwerk.api.core import Pod
+from stellwerk.api.events import Event
 from stellwerk.kube.client import Client
 from stellwerk.kube.model import Kind, PartialObjectMetadata, Unstructured, View, metadata_of
 from stellwerk.kube.names import ObjectKey
 from stellwerk.kube.watch import Changed, Removed, Synced, Watcher
 from stellwerk.operators.btp.api import OPERAND_POD_SELECTOR, BtpOperator
 from stellwerk.runtime.clock import SystemClock
+from stellwerk.testing.eventually import eventually
 
 MODULE = "btpoperator"
 PATIENCE_SECONDS = 12.0
@@ -177,6 +179,15 @@ class Then:
         """The user's binding is there and nobody has asked for its end."""
         seen = await self.client.get(ServiceBinding, name, namespace)
         assert not seen.metadata.is_terminating
+
+    async def event(self, reason: str, *, saying: Sequence[str] = (), namespace: str = "kyma-system") -> None:
+        """An Event with this reason comes, whose note holds all of `saying`."""
+
+        async def came() -> bool:
+            events = (await self.client.list(Event, namespace)).items
+            return any(one.reason == reason and all(part in one.note for part in saying) for one in events)
+
+        await eventually(came, within=PATIENCE_SECONDS, describe=f"an Event {reason} saying {list(saying)}")
 
     async def operand_pods_are_others_than(self, before: set[str]) -> None:
         """None of the operand's former pods is left."""

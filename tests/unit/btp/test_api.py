@@ -7,7 +7,7 @@ import pytest
 from tests.unit import definitions
 
 from stellwerk.kube.model import JsonObject, dig, to_json_object, view
-from stellwerk.operators.btp.api import DEFINITION, BtpOperator, BtpOperatorStatus, State
+from stellwerk.operators.btp.api import DEFINITION, LEASE_NAME, BtpOperator, BtpOperatorStatus, State
 
 REFERENCE = definitions.SHARED / "api" / "btp" / "btpoperators.operator.kyma-project.io.json"
 
@@ -30,6 +30,23 @@ def test_the_definition_accepts_a_null_spec_and_requires_a_state() -> None:
 
     assert dig(properties, "spec", "nullable") is True
     assert dig(properties, "status", "required") == ["state"]
+
+
+def test_the_definition_has_the_names_under_which_people_and_lifecycle_manager_find_it() -> None:
+    body = DEFINITION.body()
+    names = dig(body, "spec", "names")
+    assert isinstance(names, dict)
+    categories = names["categories"]
+    assert isinstance(categories, list)
+
+    assert dig(body, "metadata", "name") == "btpoperators.operator.kyma-project.io"
+    assert (names["kind"], names["listKind"], names["singular"]) == ("BtpOperator", "BtpOperatorList", "btpoperator")
+    assert {"kyma-modules", "kyma-btp-operator"} <= {*categories}
+    assert dig(body, "spec", "scope") == "Namespaced"
+
+
+def test_the_lease_is_the_one_that_the_original_holds_so_that_both_never_act_at_once() -> None:
+    assert LEASE_NAME == "ec023d38.kyma-project.io"
 
 
 def test_every_field_of_the_definition_is_described() -> None:

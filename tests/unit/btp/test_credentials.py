@@ -59,6 +59,26 @@ def test_the_secret_may_name_another_namespace() -> None:
     assert good(credentials_namespace="elsewhere").namespace == "elsewhere"
 
 
+@pytest.mark.req("R-506")
+@pytest.mark.parametrize("namespace", ["kube-system", "kube-public", "kube-node-lease"])
+def test_credentials_are_not_put_where_the_clusters_own_parts_lie(namespace: str) -> None:
+    assert problem({**COMPLETE, "credentials_namespace": namespace}) == (
+        "value of credentials_namespace names a namespace of the cluster's own"
+    )
+    allowed = credentials.read(
+        encoded({**COMPLETE, "credentials_namespace": namespace}), {}, default_namespace=namespace
+    )
+    assert isinstance(allowed, Credentials), "the operator itself was told to work there"
+
+
+@pytest.mark.req("R-408")
+@pytest.mark.parametrize("namespace", ["..", "a/b", "Upper", "kyma-system\n", "x" * 64])
+def test_what_cannot_be_the_name_of_a_namespace_is_refused_and_not_repeated(namespace: str) -> None:
+    found = problem({**COMPLETE, "credentials_namespace": namespace})
+
+    assert found == "value of credentials_namespace cannot be the name of a namespace"
+
+
 def test_missing_keys_are_named_in_the_published_order() -> None:
     values = {key: value for key, value in COMPLETE.items() if key not in ("cluster_id", "clientsecret")}
 
@@ -168,7 +188,6 @@ def test_a_changed_namespace_is_remembered_and_cleaned_up_after() -> None:
         ObjectKey("kyma-system", "sap-btp-operator-clusterid"),
         ObjectKey("kyma-system", "sap-btp-service-operator"),
     )
-    assert changed.cleanup.restart_operand
 
 
 def test_a_changed_cluster_id_keeps_the_credentials_secret() -> None:
@@ -177,7 +196,6 @@ def test_a_changed_cluster_id_keeps_the_credentials_secret() -> None:
     assert changed.preparation.annotations == {PREVIOUS_ID: "cluster-one"}
     assert changed.preparation.stale_cluster_id_secret == ObjectKey("kyma-system", "sap-btp-operator-clusterid")
     assert changed.cleanup.secrets == (ObjectKey("kyma-system", "sap-btp-operator-clusterid"),)
-    assert changed.cleanup.restart_operand
 
 
 def test_a_stale_initial_cluster_id_is_deleted_before_the_apply() -> None:
@@ -185,6 +203,13 @@ def test_a_stale_initial_cluster_id_is_deleted_before_the_apply() -> None:
 
     assert stale.preparation.annotations == {PREVIOUS_ID: "former"}
     assert stale.preparation.stale_cluster_id_secret == ObjectKey("kyma-system", "sap-btp-operator-clusterid")
+
+
+@pytest.mark.parametrize(
+    ("config", "restarts"), [("cluster-one", True), ("cluster-two", False), (None, False)], ids=str
+)
+def test_pods_that_work_are_restarted_where_no_new_configuration_does_it(config: str | None, restarts: bool) -> None:
+    assert compared(initial="former", config=config).preparation.restart_operand is restarts
 
 
 def test_on_a_fresh_cluster_a_stale_initial_cluster_id_is_deleted_too() -> None:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from stellwerk.kube.meta import ObjectMeta
 from stellwerk.kube.names import ObjectKey
-from stellwerk.operators.btp import plan, reasons
+from stellwerk.operators.btp import credentials, plan, reasons
 from stellwerk.operators.btp.api import BtpOperator, BtpOperatorStatus, State
 from stellwerk.operators.btp.credentials import Comparison, Credentials, SecretProblem
 from stellwerk.operators.btp.plan import Blockers, Snapshot
@@ -120,12 +120,30 @@ def test_while_the_very_same_thing_is_wrong_with_the_secret_nothing_moves() -> N
     assert plan.next_step(seen(complaining, required_secret=MISSING, comparison=None)) == plan.Rest()
 
 
+def test_a_secret_that_could_not_be_read_is_read_again_though_nobody_changes_it() -> None:
+    unread = credentials.unreadable(ObjectKey("kyma-system", "sap-btp-manager"), "you may not get secrets")
+    complaining = operator(unread.reason, unread.message)
+
+    assert plan.next_step(seen(complaining, required_secret=unread, comparison=None)) == plan.Turn(Reason.Updated)
+
+
 def test_another_problem_of_the_secret_is_told_after_a_new_start() -> None:
     invalid = SecretProblem(Reason.InvalidSecret, "key(s) clientid not found")
 
     assert plan.next_step(
         seen(operator(MISSING.reason, MISSING.message), required_secret=invalid, comparison=None)
     ) == plan.Turn(Reason.Updated)
+
+
+def test_a_message_tells_what_is_waited_for_now_and_nothing_of_before() -> None:
+    moving = "credentials namespace changed from old to new"
+
+    first = plan.waiting_message(moving, "Deployment a/b", "no pod is ready")
+    second = plan.waiting_message(first, "Deployment a/b", "the image cannot be pulled. Look at it")
+
+    assert first == f"{moving}. Waiting for Deployment a/b: no pod is ready"
+    assert second == f"{moving}. Waiting for Deployment a/b: the image cannot be pulled. Look at it"
+    assert plan.waiting_message(second, "Deployment a/b", "no pod is ready") == first
 
 
 # ---- a module from a chart
@@ -303,6 +321,13 @@ def test_the_force_label_lifts_the_block() -> None:
     forced = operator(BLOCKED, deleted=True, labels={"force-delete": "true"})
 
     assert plan.next_step(seen(forced, blockers=USED)) == plan.Turn(Reason.HardDeleting, CLEARED)
+
+
+def test_what_is_forced_is_counted_named_and_led_back_to_the_label() -> None:
+    assert plan.forced_message(USED) == (
+        'The label force-delete="true" is on the BtpOperator, so 1 instance(s) and 1 binding(s) are deleted with the '
+        "module: ServiceInstance default/db, ServiceBinding default/db-binding"
+    )
 
 
 @pytest.mark.parametrize("value", ["True", "yes", "", "true "])

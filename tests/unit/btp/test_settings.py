@@ -190,6 +190,12 @@ def test_flags_of_the_original_operators_deployment_are_taken() -> None:
     assert parsed(*arguments) == Settings(chart_path="/chart", enable_limited_cache=False)
 
 
+def test_the_process_has_the_defaults_of_the_original() -> None:
+    assert ProcessSettings(metrics_bind_address=":8080", health_probe_bind_address=":8081", leader_elect=False) == (
+        ProcessSettings()
+    )
+
+
 def test_process_settings_are_read_from_flags() -> None:
     process = process_flags.from_flags(
         {"leader_elect": True, "zap_log_level": "3", "chart_path": "x", "kubeconfig": None}

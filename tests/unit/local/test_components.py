@@ -41,7 +41,9 @@ def test_no_component_but_the_api_server_has_a_port() -> None:
     assert "--secure-port=40123" in command(API_SERVER, Options())
     assert "--secure-port=0" in command(CONTROLLER_MANAGER, Options())
     assert "--secure-port=0" in command(SCHEDULER, Options())
-    assert all("unix://" in flag for flag in command(ETCD, Options()) if "-urls=" in flag)
+    urls = [flag for flag in command(ETCD, Options()) if "-urls=" in flag]
+    assert urls
+    assert all("unix://" in flag for flag in urls)
 
 
 def test_extra_flags_come_last_and_only_where_they_belong() -> None:

@@ -56,6 +56,9 @@ def test_a_leaf_is_none_and_names_its_authority() -> None:
     assert facts.key_fits
     assert facts.authority_key_id == certs.facts(AUTHORITY).subject_key_id
     certificate = x509.load_pem_x509_certificate(LEAF.certificate)
+    signing = certificate.extensions.get_extension_for_class(x509.KeyUsage).value
+    assert (signing.digital_signature, signing.key_cert_sign) == (True, False)
+    assert isinstance(certificate.signature_hash_algorithm, hashes.SHA256)
     usage = certificate.extensions.get_extension_for_class(x509.ExtendedKeyUsage).value
     assert {oid.dotted_string for oid in usage} == {"1.3.6.1.5.5.7.3.1", "1.3.6.1.5.5.7.3.2"}
 

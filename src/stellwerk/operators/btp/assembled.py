@@ -108,10 +108,8 @@ def install(
     woken.append(controller)
     manager.add_controller(controller)
     manager.add_controller(Foresight(webhooks))
-    if probing := ProbeSettings.of(environment, settings.probe_interval):
-        report = metrics.credential_probe
-        probe = Probe(manager.client, probing, clock=manager.clock, leader=observer.leader, report=report)
-        manager.add_controller(probe)
+    if probing := ProbeSettings.of(environment):
+        manager.add_controller(_probe(manager, probing, tunables, observer, metrics))
     return BtpManager(controller, tunables, seen, observer)
 
 
@@ -204,6 +202,19 @@ def _reconciler(
         status_writer=StatusWriter(client=client, clock=clock),
         settings=settings,
         clock=clock,
+    )
+
+
+def _probe(
+    manager: Manager, probing: ProbeSettings, tunables: Tunables, observer: Observer, metrics: BtpMetrics
+) -> Probe:
+    return Probe(
+        manager.client,
+        probing,
+        interval=lambda: tunables.settings.probe_interval,
+        clock=manager.clock,
+        leader=observer.leader,
+        report=metrics.credential_probe,
     )
 
 

@@ -16,7 +16,8 @@ import binascii
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from stellwerk.kube.names import ObjectKey
+from stellwerk.apply import naming
+from stellwerk.kube.names import SYSTEM_NAMESPACES, ObjectKey
 from stellwerk.operators.btp import api
 from stellwerk.operators.btp.reasons import Reason
 
@@ -56,6 +57,8 @@ class SecretProblem:
 
     reason: Reason
     message: str
+    may_pass: bool = False
+    """The Secret may be good: it was not the Secret that failed, so nobody's change of it will tell that it works."""
 
 
 def missing(key: ObjectKey) -> SecretProblem:
@@ -65,7 +68,7 @@ def missing(key: ObjectKey) -> SecretProblem:
 
 def unreadable(key: ObjectKey, cause: str) -> SecretProblem:
     """The Secret could not be read for another reason than that it is absent."""
-    return SecretProblem(Reason.InvalidSecret, f"Secret {key} could not be read: {cause}")
+    return SecretProblem(Reason.InvalidSecret, f"Secret {key} could not be read: {cause}", may_pass=True)
 
 
 def is_for_us(labels: Mapping[str, str]) -> bool:
@@ -77,7 +80,7 @@ def read(
     data: Mapping[str, str], annotations: Mapping[str, str], *, default_namespace: str
 ) -> Credentials | SecretProblem:
     """What a required Secret says, or what it lacks. `data` is base64 text by key, as the API carries it."""
-    if complaints := _complaints(data):
+    if complaints := _complaints(data, default_namespace):
         return SecretProblem(Reason.InvalidSecret, ", ".join(complaints))
     not_for_the_operand = (CLUSTER_ID_KEY, CREDENTIALS_NAMESPACE_KEY)
     return Credentials(
@@ -89,7 +92,7 @@ def read(
     )
 
 
-def _complaints(data: Mapping[str, str]) -> list[str]:
+def _complaints(data: Mapping[str, str], default_namespace: str) -> list[str]:
     """In the words of the original operator, which name keys and never values."""
     absent = [key for key in REQUIRED_KEYS if key not in data]
     empty = [key for key in REQUIRED_KEYS if data.get(key) == ""]
@@ -98,7 +101,18 @@ def _complaints(data: Mapping[str, str]) -> list[str]:
     complaints = [f"key(s) {', '.join(absent)} not found"] if absent else []
     complaints += [f"missing value(s) for {', '.join(empty)} key(s)"] if empty else []
     complaints += [f"value(s) of {', '.join(garbled)} key(s) not readable as text"] if garbled else []
+    namespace = _text(data.get(CREDENTIALS_NAMESPACE_KEY, ""))
+    if namespace and namespace != default_namespace:
+        complaints += [f"value of {CREDENTIALS_NAMESPACE_KEY} {why}" for why in _of_namespace(namespace)]
     return complaints
+
+
+def _of_namespace(namespace: str) -> Iterator[str]:
+    """Why the credentials may not lie there. We write where the Secret says, with rights that its author may lack."""
+    if namespace in SYSTEM_NAMESPACES:
+        yield "names a namespace of the cluster's own"
+    elif not naming.is_namespace(namespace):
+        yield "cannot be the name of a namespace"
 
 
 def _text(value: str) -> str | None:
@@ -140,6 +154,8 @@ class Preparation:
     """To be set on the required Secret; those that are set already are left out."""
     stale_cluster_id_secret: ObjectKey | None
     """To be deleted, and failing operand pods with it: they cannot start while it is there."""
+    restart_operand: bool
+    """Delete the operand's pods that work, too: nothing else will replace them, and they remember the stale id."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -147,11 +163,9 @@ class Cleanup:
     """What is to be deleted once the new values are applied and the module is ready."""
 
     secrets: tuple[ObjectKey, ...] = ()
-    restart_operand: bool = False
-    """Delete the operand's pods: they read the cluster id at start only."""
 
     def __bool__(self) -> bool:
-        return bool(self.secrets) or self.restart_operand
+        return bool(self.secrets)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -218,6 +232,7 @@ class Comparison:
         return Preparation(
             annotations={key: value for key, value in old.items() if value and value != known[key]},
             stale_cluster_id_secret=self._cluster_id_secret if self.initial_differs else None,
+            restart_operand=self.initial_differs and self.config_cluster_id == self.wanted.cluster_id,
         )
 
     @property
@@ -233,7 +248,7 @@ class Comparison:
         if not self.namespace_changed and not id_changed:
             return Cleanup()
         old_credentials = (ObjectKey(self.namespace, api.OPERAND_SECRET_NAME),) if self.namespace_changed else ()
-        return Cleanup(secrets=(self._cluster_id_secret, *old_credentials), restart_operand=True)
+        return Cleanup(secrets=(self._cluster_id_secret, *old_credentials))
 
     @property
     def _cluster_id_secret(self) -> ObjectKey:

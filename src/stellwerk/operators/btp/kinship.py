@@ -5,14 +5,20 @@ Several BtpOperators may exist and only one works, so an object's label leads to
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from stellwerk.api.core import Event
 from stellwerk.apply.together import together
-from stellwerk.kube.model import Unstructured
-from stellwerk.kube.names import Resource
+from stellwerk.kube.model import Unstructured, dig
+from stellwerk.kube.names import ObjectKey, Resource
 from stellwerk.operators.btp import api
 from stellwerk.operators.btp.api import BtpOperator
+from stellwerk.operators.btp.reasons import Reason
 from stellwerk.runtime.diagnosis import Reader
 from stellwerk.runtime.kinship import Fact, Manager, Member
+
+ASIDE = (Reason.OlderCRExists, Reason.WrongNamespaceOrName)
+"""What a BtpOperator says that does not work."""
 
 
 class BtpKinship:
@@ -40,13 +46,24 @@ class BtpKinship:
         return [("Module", f"{api.MODULE_NAME} {version}".rstrip())]
 
     async def _working(self, reader: Reader) -> Unstructured | None:
-        """The standard CR, else the oldest."""
-        found = await reader.list(BtpOperator.resource)
-        standard = next((one for one in found if one.key == api.STANDARD_KEY), None)
-        return standard or min(found, key=lambda one: str(one.metadata.creation_timestamp), default=None)
+        return working(await reader.list(BtpOperator.resource))
 
 
 kinship = BtpKinship()
+
+
+def working(operators: Iterable[Unstructured]) -> Unstructured | None:
+    """The one that does not say of itself that it stands aside; of several that say nothing yet, the oldest."""
+    return min((one for one in operators if not _stands_aside(one)), key=_age, default=None)
+
+
+def _stands_aside(operator: Unstructured) -> bool:
+    listed = operator.at("status", "conditions")
+    return any(dig(one, "reason") in ASIDE for one in (listed if isinstance(listed, list) else ()))
+
+
+def _age(operator: Unstructured) -> tuple[str, bool, ObjectKey]:
+    return str(operator.metadata.creation_timestamp), operator.key != api.STANDARD_KEY, operator.key
 
 
 def _kinds(served: list[Resource]) -> list[Resource]:

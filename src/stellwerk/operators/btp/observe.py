@@ -20,10 +20,12 @@ from stellwerk.kube.names import ObjectKey
 from stellwerk.operators.btp import api, credentials, plan
 from stellwerk.operators.btp.api import BtpOperator
 from stellwerk.operators.btp.credentials import Comparison, Credentials, OperandPod, SecretProblem
+from stellwerk.operators.btp.errors import Unread
 from stellwerk.operators.btp.plan import Blockers, Snapshot
+from stellwerk.operators.btp.reasons import Reason
 from stellwerk.operators.btp.release import comes_from_chart
 from stellwerk.operators.btp.settings import CrSelection, Settings
-from stellwerk.operators.btp.setup import Caches
+from stellwerk.operators.btp.setup import Caches, Sight, is_forbidden
 from stellwerk.runtime import logs
 from stellwerk.runtime.clock import Clock
 
@@ -73,15 +75,18 @@ class Observer:
     finished: set[str]
 
     async def snapshot(self, operator: BtpOperator) -> Snapshot:
-        """All that decides about one BtpOperator. Raises ApiError when a Secret cannot be read."""
+        """All that decides about one BtpOperator. Raises Unread."""
         settings = self.settings()
         for informer in [*self.caches.users.values()]:  # a kind may come to be served while we wait
             await informer.wait_settled()
-        required = await self.required_secret()
-        compared = await self.comparison(required) if isinstance(required, Credentials) else None
+        required, leader = await self.required_secret(), self.leader()
+        works = leader is not None and leader.metadata.uid == operator.metadata.uid
+        compared = None
+        if works and isinstance(required, Credentials) and not operator.metadata.is_terminating:
+            compared = await self.comparison(required)
         return Snapshot(
             operator=operator,
-            leader=self.leader(),
+            leader=leader,
             fixed=settings.cr_selection is CrSelection.FIXED,
             required_secret=required,
             comparison=compared,
@@ -113,17 +118,44 @@ class Observer:
         return credentials.read(secret.data, secret.metadata.annotations, default_namespace=settings.chart_namespace)
 
     async def comparison(self, wanted: Credentials) -> Comparison:
-        """What the required Secret asks for beside what the operand has."""
+        """What the required Secret asks for beside what the operand has. Raises Unread."""
         namespace = credentials.operand_namespace(self._operand_secret_namespaces(), wanted)
-        own = await self.secrets.read(
-            self.caches.cluster_id_secrets.store.get(ObjectKey(namespace, api.CLUSTER_ID_SECRET_NAME))
-        )
+        key = ObjectKey(namespace, api.CLUSTER_ID_SECRET_NAME)
+        try:
+            own = await self.secrets.read(self.caches.cluster_id_secrets.store.get(key))
+        except ApiError as error:
+            reason = Reason.GettingSapBtpServiceOperatorClusterIdSecretFailed
+            raise Unread(reason, f"Secret {key}", str(error)) from error
         return Comparison(
             wanted=wanted,
             namespace=namespace,
             config_cluster_id=self._configured_cluster_id(),
             initial_cluster_id=credentials.initial_cluster_id(own.data) if own else None,
         )
+
+    def check_sight(self) -> None:
+        """Raises Unread where we may not look at what decides: taken for absent, it would be made anew or moved."""
+        config = ObjectKey(self.settings().chart_namespace, api.OPERAND_CONFIG_NAME)
+        deciding: tuple[tuple[Sight, str, Reason], ...] = (
+            (self.caches.secrets, "Secrets", Reason.GettingDefaultCredentialsSecretFailed),
+            (
+                self.caches.resources[ConfigMap.resource],
+                f"ConfigMap {config}",
+                Reason.GettingSapBtpServiceOperatorConfigMapFailed,
+            ),
+            (
+                self.caches.cluster_id_secrets,
+                f"Secret {api.CLUSTER_ID_SECRET_NAME}",
+                Reason.GettingSapBtpServiceOperatorClusterIdSecretFailed,
+            ),
+        )
+        for informer, what, reason in deciding:
+            if is_forbidden(informer):
+                raise Unread(reason, what, _why_parked(informer))
+
+    def unseen(self) -> str:
+        """Which objects of the module we may not look at, in a sentence; empty where we may look at all."""
+        return next((_why_parked(informer) for informer in self.caches.of_module() if is_forbidden(informer)), "")
 
     def operand_pods(self) -> list[OperandPod]:
         """The pods that carry the operand's instance label."""
@@ -154,3 +186,8 @@ class Observer:
         config = self.caches.resources[ConfigMap.resource].store.get(key)
         value = config.at("data", "CLUSTER_ID") if config else None
         return value if isinstance(value, str) else None
+
+
+def _why_parked(informer: Sight) -> str:
+    why = informer.parked.why if informer.parked is not None else ""
+    return f"{why}; grant the operator's ServiceAccount these verbs"

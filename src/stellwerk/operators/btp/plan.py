@@ -32,6 +32,8 @@ from stellwerk.runtime import finalizer
 
 CHART_UPDATED = "Resource has been updated"
 """What `Updated` says where the module comes from a chart; alerts compare it."""
+WAITING = ". Waiting for "
+"""Between what a condition said by itself and what is waited for."""
 NAMED_BLOCKERS = 5
 """How many service instances and bindings a message names; the counts are always complete."""
 
@@ -257,15 +259,19 @@ def _with_secret(seen: Snapshot) -> Step:
 
 
 def _recovery(seen: Snapshot) -> Step:
-    """Start over, unless the very same thing is still wrong with the required Secret."""
+    """Start over, unless the very same thing is still wrong with what the required Secret says."""
     problem = seen.required_secret
-    if isinstance(problem, SecretProblem) and (seen.reason, seen.message) == (problem.reason, problem.message):
+    if isinstance(problem, SecretProblem) and not problem.may_pass and _is_shown(problem, seen):
         return Rest()
     if seen.state is State.Error and seen.update_unchecked:
         return Turn(Reason.UpdateCheck)
     if seen.reason == Reason.InconsistentChart:
         return Turn(Reason.Initialized)
     return Turn(Reason.Updated, CHART_UPDATED if seen.from_chart else "")
+
+
+def _is_shown(problem: SecretProblem, seen: Snapshot) -> bool:
+    return (seen.reason, seen.message) == (problem.reason, problem.message)
 
 
 def _deletion(seen: Snapshot) -> Step:
@@ -295,6 +301,19 @@ def blocked_message(blockers: Blockers) -> str:
         f"{len(blockers.instances)} instance(s) and {len(blockers.bindings)} binding(s). Still there: {blockers}. "
         f'Delete them, or label the BtpOperator {api.FORCE_DELETE_LABEL}="true" to have them deleted'
     )
+
+
+def forced_message(blockers: Blockers) -> str:
+    """What is deleted with the module, and whose wish that was."""
+    return (
+        f'The label {api.FORCE_DELETE_LABEL}="true" is on the BtpOperator, so {len(blockers.instances)} instance(s) '
+        f"and {len(blockers.bindings)} binding(s) are deleted with the module: {blockers}"
+    )
+
+
+def waiting_message(shown: str, what: str, why: str) -> str:
+    """What the condition says, with what is waited for; what was waited for until now is left out."""
+    return f"{shown.partition(WAITING)[0]}{WAITING}{what}: {why}"
 
 
 def hard_delete_start(operator: BtpOperator) -> datetime | None:

@@ -4,7 +4,8 @@ The answer is found by a Job with an image of its own, because only a pod sees w
 then, read what it wrote on the BtpOperator, and restart the operand when the bundle changed and is good again. A cycle
 that fails changes nothing that the next one does not find: the last hash that was acted on is remembered on the CR.
 
-Off unless PROBE_IMAGE is set and the interval is above zero.
+Off unless PROBE_IMAGE is set and the interval is above zero. The interval is read once, when we begin to lead: by then
+the ConfigMap with tunables has been read.
 """
 
 from __future__ import annotations
@@ -35,21 +36,18 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class ProbeSettings:
-    """From the environment: PROBE_IMAGE, PROBE_TOKENURL_OVERRIDE, PROBE_FORCE_HASH; and the interval."""
+    """From the environment: PROBE_IMAGE, PROBE_TOKENURL_OVERRIDE, PROBE_FORCE_HASH."""
 
     image: str
-    interval: timedelta
     token_url: str = ""
     force_hash: str = ""
 
     @classmethod
-    def of(cls, environment: Mapping[str, str], interval: timedelta) -> ProbeSettings | None:
-        """The settings; None where the probe is off."""
+    def of(cls, environment: Mapping[str, str]) -> ProbeSettings | None:
+        """The settings; None where no image is named, and so there is no probe."""
         image = environment.get("PROBE_IMAGE", "")
-        if not image or interval <= timedelta():
-            return None
         override, force = environment.get("PROBE_TOKENURL_OVERRIDE", ""), environment.get("PROBE_FORCE_HASH", "")
-        return cls(image, interval, override, force)
+        return cls(image, override, force) if image else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,33 +91,36 @@ class Probe:
         client: Client,
         settings: ProbeSettings,
         *,
+        interval: Callable[[], timedelta],
         clock: Clock,
         leader: Callable[[], BtpOperator | None],
         report: Callable[[bool], None],
     ) -> None:
         self._client = client
         self._settings = settings
+        self._interval = interval
         self._clock = clock
         self._leader = leader
         self._report = report
         self._stopping = asyncio.Event()
 
     async def run(self) -> None:
-        """Probe until stopped. A failed cycle is logged and the next one tries again."""
-        while not self._stopping.is_set():
+        """Probe until stopped, or not at all. A failed cycle is logged and the next one tries again."""
+        interval = self._interval()
+        while interval > timedelta() and not self._stopping.is_set():
             try:
                 await self.cycle()
             except (ApiError, TimeoutError) as error:
                 _log.warning("the CA-bundle probe failed: %s", error)
-            await self._pause()
+            await self._pause(interval.total_seconds())
 
     def stop(self) -> None:
         """Begin no further cycle."""
         self._stopping.set()
 
-    async def _pause(self) -> None:
+    async def _pause(self, seconds: float) -> None:
         waits = [
-            asyncio.ensure_future(self._clock.sleep(self._settings.interval.total_seconds())),
+            asyncio.ensure_future(self._clock.sleep(seconds)),
             asyncio.ensure_future(self._stopping.wait()),
         ]
         try:

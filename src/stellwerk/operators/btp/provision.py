@@ -70,6 +70,8 @@ class Progress:
     """When an object that others keep changing may be restored again, on the clock's seconds."""
     fights: tuple[str, ...] = ()
     """What others keep changing, and who; a sentence each."""
+    renewed: str = ""
+    """Why certificates were made anew, as a clause; empty where none were."""
 
 
 @dataclass(slots=True)
@@ -106,12 +108,21 @@ class Provisioner:
 
     async def bring_up(self, operator: BtpOperator, credentials: Credentials) -> Progress:
         """Write what is not as wanted. Raises ModuleFailed with the object and the cause."""
+        try:
+            return await self._bring_up(operator, credentials)
+        except ApiError as error:  # of something that was only to be read
+            raise ApplyFailed(str(error)) from error
+
+    async def _bring_up(self, operator: BtpOperator, credentials: Credentials) -> Progress:
         release = await self.source.current(operator, credentials)
         await self.history.foresee(release)
         await self._delete_outdated(release)
         early = await self.webhooks.are_due() and await self._apply_early(release, operator, credentials)
-        wanted = await self._wanted(release, operator, credentials, await self.webhooks.settled())
+        certificates = await self.webhooks.settled()
+        wanted = await self._wanted(release, operator, credentials, certificates)
         report = await self._apply(wanted)
+        if why := self.observer.unseen():
+            raise ApplyFailed(why)
         self.ledger.forget_all_but({one.address for one in wanted})
         policies = await self._drop_network_policies(operator)
         rest = self._plan(wanted)
@@ -121,6 +132,7 @@ class Provisioner:
             self._first_unready(wanted),
             held_until=rest.again_at,
             fights=tuple(_fight(action) for action in rest if isinstance(action, Held)),
+            renewed=certificates.renewed,
         )
 
     async def finish(self, release: Release) -> bool:

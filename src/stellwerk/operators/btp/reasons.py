@@ -183,8 +183,12 @@ MEANINGS: dict[Reason, Meaning[State]] = {
     # ---- Error: the system could not
     Reason.InvalidSecret: Meaning(
         state=State.Error,
-        meaning="The Secret with the SAP Service Manager credentials lacks keys or values.",
-        causes=("One of clientid, clientsecret, sm_url, tokenurl and cluster_id is absent or empty.",),
+        meaning="The Secret with the SAP Service Manager credentials lacks keys or values, or cannot be used as it is.",
+        causes=(
+            "One of clientid, clientsecret, sm_url, tokenurl and cluster_id is absent or empty.",
+            "credentials_namespace names a namespace of the cluster's own, or cannot be the name of one.",
+            "The API server did not let the operator read the Secret.",
+        ),
         check=(_KEYS,),
         fix=("Add the keys and values that the message names; samples/btp/30-secret.yaml shows a complete Secret.",),
         only_you_can_mend_it=True,

@@ -31,9 +31,10 @@ from stellwerk.operators.btp.observe import Observer
 from stellwerk.operators.btp.plan import Snapshot, Step
 from stellwerk.operators.btp.provision import Progress, Provisioner
 from stellwerk.operators.btp.reasons import Reason
+from stellwerk.operators.btp.release import comes_from_chart
 from stellwerk.operators.btp.removal import Removal
 from stellwerk.operators.btp.settings import Settings
-from stellwerk.runtime import finalizer
+from stellwerk.runtime import conditions, finalizer
 from stellwerk.runtime.clock import Clock
 from stellwerk.runtime.contract import Next, Notice, ReconcileError, Severity
 from stellwerk.runtime.status import StatusWriter
@@ -48,6 +49,14 @@ CHART_SUCCEEDED = "Reconcile succeeded"
 """What `ReconcileSucceeded` says where the module comes from a chart; alerts compare it."""
 CHANGED_BY_OTHERS = "ChangedByOthers"
 """The reason of Events about an object that somebody else keeps changing; the module is Ready all the same."""
+
+NOT_KEPT_UP = "ModuleNotKeptUp"
+"""The reason of Events about a module that fails while its removal waits for users."""
+
+RENEWED = "CertificatesRenewed"
+"""The reason of the Event that says why certificates of the webhooks were made anew."""
+FORCED = "ForcedDeletion"
+"""The reason of the Event that says what of users goes with the module, and why."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -73,17 +82,29 @@ class BtpReconciler:
         """Observe, decide, act. Raises StepFailed for failures that the user should read about."""
         if operator.metadata.uid in self.observer.finished:
             return Next.done()  # let go already; the cache is behind
-        done = await self._pass(operator)
+        done = await self._attempt(operator)
         return replace(done, status=actions.answered(operator, done.status))
 
-    async def _pass(self, operator: BtpOperator) -> Next[BtpOperatorStatus]:
-        seen = self._with_update_check(await self.observer.snapshot(operator))
+    async def _attempt(self, operator: BtpOperator) -> Next[BtpOperatorStatus]:
         try:
-            return await self._carry_out(plan.next_step(seen), seen)
+            return await self._pass(self._with_update_check(await self.observer.snapshot(operator)))
         except StepFailed as failure:
-            told = of_chart(failure, self.settings().chart_path, seen.state) if seen.from_chart else failure
+            told = self._in_own_words(failure, operator.status)
             told.retry_after_seconds = self._retry_seconds(operator.key)
             raise told from failure.__cause__
+
+    async def _pass(self, seen: Snapshot) -> Next[BtpOperatorStatus]:
+        step = plan.next_step(seen)
+        if isinstance(step, plan.Complain | plan.Provision | plan.KeepUp):
+            self.observer.check_sight()
+        return await self._carry_out(step, seen)
+
+    def _in_own_words(self, failure: StepFailed, shown: BtpOperatorStatus | None) -> StepFailed:
+        """The failure in the words of where the module comes from."""
+        settings = self.settings()
+        if not comes_from_chart(settings):
+            return failure
+        return of_chart(failure, settings.chart_path, shown.state if shown else None)
 
     def _with_update_check(self, seen: Snapshot) -> Snapshot:
         """The check is due after a start, and done as soon as the CR shows that something is under way."""
@@ -162,7 +183,7 @@ class BtpReconciler:
         progress = await self.provisioner.bring_up(seen.operator, wanted)
         if progress.written:
             self._waiting_since.pop(seen.operator.key, None)
-            return Next.now()
+            return _telling_of_certificates(progress)
         if progress.unready is not None:
             return await self._wait_for_module(seen, progress)
         self._waiting_since.pop(seen.operator.key, None)
@@ -176,9 +197,13 @@ class BtpReconciler:
         interval = self.settings().ready_state_requeue_interval.total_seconds()
         if progress.held_until is not None:
             interval = min(interval, max(0.0, progress.held_until - self.clock.monotonic()))
-        status = None if seen.state is State.Ready else self._success(seen, is_new)
+        status = self._still_ready(seen) if seen.state is State.Ready else self._success(seen, is_new)
         fights = (Notice(CHANGED_BY_OTHERS, fight, Severity.WARNING) for fight in progress.fights)
         return Next.after(interval, status).noting(*fights)
+
+    def _still_ready(self, seen: Snapshot) -> BtpOperatorStatus:
+        """What it shows, said of the spec as it is now; nothing is written where that is what it says already."""
+        return self._status(seen, Reason(seen.reason), seen.message)
 
     def _success(self, seen: Snapshot, is_new: bool) -> BtpOperatorStatus:
         if not seen.from_chart:
@@ -202,8 +227,7 @@ class BtpReconciler:
             raise NotReadyInTime(progress.unready.address.ref, why)
         if seen.state is State.Ready:
             return Next.after(timeout - waited)
-        own_words = reasons.MEANINGS[Reason(seen.reason)].message or seen.message
-        message = f"{own_words}. Waiting for {progress.unready.address}: {why}"
+        message = plan.waiting_message(seen.message, str(progress.unready.address), why)
         return Next.after(timeout - waited, self._status(seen, Reason(seen.reason), message))
 
     # Former credentials
@@ -214,8 +238,10 @@ class BtpReconciler:
         if preparation.annotations:
             await _told(self._annotate_required_secret({**preparation.annotations}), AnnotatingFailed)
         if preparation.stale_cluster_id_secret is not None:
+            # The pods first: once the Secret is gone, nothing tells that they are to go.
+            failing_only = not preparation.restart_operand
+            await _told(self._delete_pods(failing_only=failing_only), StaleClusterIdNotDeleted)
             await _told(self._delete_secret(preparation.stale_cluster_id_secret), StaleClusterIdNotDeleted)
-            await _told(self._delete_pods(failing_only=True), StaleClusterIdNotDeleted)
 
     async def _clean_up_move(self, found: Comparison) -> None:
         """Delete what belongs to the former values, the credentials last: while they are there, this is done again.
@@ -252,16 +278,23 @@ class BtpReconciler:
         if seen.reason != Reason.ServiceInstancesAndBindingsNotCleaned:
             return Next.now(status)
         if isinstance(seen.required_secret, Credentials):
-            await self.provisioner.bring_up(seen.operator, seen.required_secret)
+            try:
+                await self.provisioner.bring_up(seen.operator, seen.required_secret)
+            except StepFailed as failure:
+                # What blocks the deletion is what users must read; that the module does not work is second to it.
+                notice = Notice(NOT_KEPT_UP, conditions.truncated(str(failure)), Severity.WARNING)
+                return Next.after(self._retry_seconds(seen.operator.key), status).noting(notice)
+        self._failures.pop(seen.operator.key, None)
         return Next.after(self.settings().ready_state_requeue_interval.total_seconds(), status)
 
     async def _hard_delete(self, seen: Snapshot, remaining: timedelta) -> Next[BtpOperatorStatus]:
-        await self.removal.note_start(seen.operator)
+        begins = await self.removal.note_start(seen.operator)
+        notices = (Notice(FORCED, plan.forced_message(seen.blockers), Severity.WARNING),) if begins else ()
         try:
             await self.removal.sweep()
         except ApiError:
-            return Next.now(self._status(seen, Reason.SoftDeleting))
-        return Next.after(remaining.total_seconds())
+            return Next.now(self._status(seen, Reason.SoftDeleting)).noting(*notices)
+        return Next[BtpOperatorStatus].after(remaining.total_seconds()).noting(*notices)
 
     async def _remove_module(self, seen: Snapshot) -> Next[BtpOperatorStatus]:
         if self.removal.endangers_users() and not await self._users_have_nothing():
@@ -276,7 +309,7 @@ class BtpReconciler:
         if not await self._users_have_nothing():
             return Next.after(RESIST_SECONDS)
         self.provisioner.forget()
-        await self._hand_over(seen.operator)
+        await self._hand_over(seen)
         return Next.done()
 
     async def _users_have_nothing(self) -> bool:
@@ -290,10 +323,12 @@ class BtpReconciler:
             except StepFailed:
                 return  # the removal's own failure is the one to tell
 
-    async def _hand_over(self, operator: BtpOperator) -> None:
-        """Let the CR go, and the next one begin."""
-        await self._release(operator)
-        self.observer.finished.add(operator.metadata.uid)
+    async def _hand_over(self, seen: Snapshot) -> None:
+        """Let the CR go, and the next one begin; where only one place may lead, there is no next one."""
+        await self._release(seen.operator)
+        self.observer.finished.add(seen.operator.metadata.uid)
+        if seen.fixed:
+            return
         for other in self.observer.caches.operators.store.all():
             if other.metadata.uid not in self.observer.finished and not other.metadata.is_terminating:
                 await self._show_after_deprovisioning(other)
@@ -316,6 +351,16 @@ class BtpReconciler:
         failures = self._failures[key] = self._failures.get(key, 0) + 1
         longest = self.settings().processing_state_requeue_interval.total_seconds()
         return min(FIRST_RETRY_SECONDS * 2.0 ** (failures - 1), longest)
+
+
+def _telling_of_certificates(progress: Progress) -> Next[BtpOperatorStatus]:
+    if not progress.renewed:
+        return Next.now()
+    return (
+        Next[BtpOperatorStatus]
+        .now()
+        .noting(Notice(RENEWED, f"Certificates of the webhooks were made anew: {progress.renewed}"))
+    )
 
 
 async def _told(step: Awaitable[T], failure: Callable[[str], StepFailed]) -> T:

@@ -44,11 +44,15 @@ class Removal:
     _asked: set[tuple[Address, str]] = field(default_factory=set)
     """Objects, by uid, of which the API server has taken the deletion: a cache that is behind must not ask again."""
 
-    async def note_start(self, operator: BtpOperator) -> None:
-        """Remember on the CR when the sweep began, so that a restart does not restart the clock."""
+    async def note_start(self, operator: BtpOperator) -> bool:
+        """Remember on the CR when the sweep began, so that a restart does not restart the clock.
+
+        Returns whether it begins now.
+        """
         if api.HARD_DELETE_STARTED_ANNOTATION in operator.metadata.annotations:
-            return
+            return False
         await self._note(operator, self.clock.now().isoformat(timespec="seconds"))
+        return True
 
     async def forget_start(self, operator: BtpOperator) -> None:
         """The sweep was called off: one that begins later has its whole time again."""
@@ -107,6 +111,8 @@ class Removal:
 
     async def step(self) -> bool:
         """Delete what can go now of the module; True when nothing is left. Raises RemovalFailed."""
+        if why := self.observer.unseen():
+            raise RemovalFailed(why)
         await self._delete_cluster_id_secrets()
         if not self.observer.module():
             return True

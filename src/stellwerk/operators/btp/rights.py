@@ -37,12 +37,7 @@ GRANTS = (
     grant("", "secrets configmaps events", KEEP),
     grant("", "configmaps/status", "get update patch"),
     grant("", "services serviceaccounts", "get list watch create patch delete"),
-    grant(
-        "",
-        "pods",
-        "list watch delete",
-        delete="the operand cannot start with a former cluster id, or has to read a new CA bundle",
-    ),
+    grant("", "pods", "list watch delete"),
     grant("apps", "deployments", "get list watch create patch delete"),
     grant("apps", "replicasets", "list", list="the operand does not come up, and the condition shall say why"),
     grant("batch", "jobs", "get create delete"),

@@ -17,6 +17,7 @@ from datetime import timedelta
 from enum import StrEnum
 from typing import Generic, TypeAlias, TypeVar
 
+from stellwerk.apply import naming
 from stellwerk.kube import duration
 from stellwerk.operators.btp import api
 from stellwerk.runtime import reading
@@ -154,7 +155,7 @@ def _shown(text: str) -> str:
 
 
 def _namespace(text: str) -> str:
-    if not re.fullmatch(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?", text):
+    if not naming.is_namespace(text):
         raise ValueError("expected the name of a namespace: at most 63 lower-case letters, digits and '-'")
     return text
 

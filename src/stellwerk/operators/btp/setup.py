@@ -7,8 +7,9 @@ without their values: the cluster may hold thousands of foreign ones.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from stellwerk.api.admission import MutatingWebhookConfiguration, ValidatingWebhookConfiguration
 from stellwerk.api.apiextensions import CustomResourceDefinition
@@ -20,6 +21,7 @@ from stellwerk.api.rbac import ClusterRole, ClusterRoleBinding, Role, RoleBindin
 from stellwerk.apply.execute import Report
 from stellwerk.kube.model import Kind, PartialObjectMetadata, Unstructured, metadata_of, unstructured
 from stellwerk.kube.names import Resource
+from stellwerk.kube.watch import Parked
 from stellwerk.operators.btp import api
 from stellwerk.operators.btp.api import BtpOperator
 from stellwerk.operators.btp.settings import Settings
@@ -76,13 +78,31 @@ class Caches:
                 self.resources[resource] = self.informer(resource)
                 await self.resources[resource].wait_settled()
 
+    def of_module(self) -> Iterator[Sight]:
+        """Where everything of the module is looked up."""
+        yield self.secrets
+        yield from self.resources.values()
+
     def expect(self, report: Report) -> None:
-        """What was written must be seen before the next pass."""
+        """What was written must be seen before the next pass, where it can be."""
         for outcome in report.written:
             if outcome.live is not None:
                 resource, key = outcome.address.resource, outcome.address.key
                 informer = self.secrets if resource == Secret.resource else self.resources[resource]
-                informer.expect(key, outcome.live.metadata.resource_version)
+                if not is_forbidden(informer):
+                    informer.expect(key, outcome.live.metadata.resource_version)
+
+
+class Sight(Protocol):
+    """An informer, as far as it tells whether it sees anything."""
+
+    @property
+    def parked(self) -> Parked | None: ...
+
+
+def is_forbidden(informer: Sight) -> bool:
+    """Whether we may not look there: what such a cache does not hold may be there all the same."""
+    return informer.parked is not None and informer.parked.is_forbidden
 
 
 def caches(manager: Manager, *, wake: Callable[[], None], settings: Settings) -> Caches:

@@ -26,6 +26,7 @@ from stellwerk.operators.btp.certificates import (
     CA_PRIVATE_KEY_KEY,
     WEBHOOK_CERTIFICATE_KEY,
     WEBHOOK_PRIVATE_KEY_KEY,
+    Decision,
     Renewal,
 )
 from stellwerk.operators.btp.observe import Observer
@@ -41,6 +42,8 @@ class Certificates:
 
     authority: bytes
     documents: tuple[Document, ...]
+    renewed: str = ""
+    """Why some that were there were made anew, as a clause; empty where none were."""
 
 
 NO_CERTIFICATES = Certificates(b"", ())
@@ -64,17 +67,18 @@ class Webhooks:
 
     async def are_due(self) -> bool:
         """Whether new ones will be made, which begins their keys. Raises ApiError."""
-        renewal, _, _ = await self._seen()
-        if renewal is not Renewal.NOTHING:
+        decision, _, _ = await self._seen()
+        if decision.renewal is not Renewal.NOTHING:
             self.keys.fill(self.settings().rsa_key_bits)
-        return renewal is not Renewal.NOTHING
+        return decision.renewal is not Renewal.NOTHING
 
     async def settled(self) -> Certificates:
         """The certificates as they shall be; new ones where the present ones are of no use. Raises ApiError."""
         namespace = self.settings().chart_namespace
-        renewal, authority, webhook = await self._seen()
-        if renewal is not Renewal.NOTHING:
-            authority, webhook = await self._renewed(renewal, authority)
+        decision, authority, webhook = await self._seen()
+        renewed = decision.why if authority or webhook else ""
+        if decision.renewal is not Renewal.NOTHING:
+            authority, webhook = await self._renewed(decision.renewal, authority)
         assert authority is not None, "a missing authority is renewed"
         assert webhook is not None, "a missing certificate is renewed"
         return Certificates(
@@ -83,9 +87,10 @@ class Webhooks:
                 _secret(api.CA_SECRET_NAME, namespace, CA_CERTIFICATE_KEY, CA_PRIVATE_KEY_KEY, authority),
                 _secret(api.WEBHOOK_SECRET_NAME, namespace, WEBHOOK_CERTIFICATE_KEY, WEBHOOK_PRIVATE_KEY_KEY, webhook),
             ),
+            renewed,
         )
 
-    async def _seen(self) -> tuple[Renewal, certs.Pair | None, certs.Pair | None]:
+    async def _seen(self) -> tuple[Decision, certs.Pair | None, certs.Pair | None]:
         """What is there, and what has to be made anew of it."""
         authority = await self._read(api.CA_SECRET_NAME, CA_CERTIFICATE_KEY, CA_PRIVATE_KEY_KEY)
         webhook = await self._read(api.WEBHOOK_SECRET_NAME, WEBHOOK_CERTIFICATE_KEY, WEBHOOK_PRIVATE_KEY_KEY)
@@ -96,7 +101,7 @@ class Webhooks:
         secret = await self.observer.secrets.read(seen)
         return certs.Pair(_bytes(secret, certificate), _bytes(secret, key)) if secret is not None else None
 
-    def _decide(self, authority: certs.Pair | None, webhook: certs.Pair | None) -> Renewal:
+    def _decide(self, authority: certs.Pair | None, webhook: certs.Pair | None) -> Decision:
         holds = bool(authority and webhook) and certs.chain_holds(
             webhook.certificate if webhook else b"", authority.certificate if authority else b""
         )
@@ -106,7 +111,7 @@ class Webhooks:
             chain_holds=holds,
             now=self.clock.now(),
             boundary=self.settings().expiration_boundary,
-        ).renewal
+        )
 
     async def _renewed(self, renewal: Renewal, authority: certs.Pair | None) -> tuple[certs.Pair, certs.Pair]:
         """New ones. Signing with a key of 4096 bits takes long enough for a thread, too."""

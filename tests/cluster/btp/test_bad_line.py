@@ -1,0 +1,88 @@
+"""A line to the API server on which nearly a third of all calls fails: the BTP Manager gets where it would have got."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterator
+from contextlib import ExitStack, contextmanager
+
+import pytest
+from tests.cluster.btp import world
+from tests.cluster.btp.given import Given
+from tests.cluster.btp.modules import Module
+from tests.cluster.btp.process import end_state, same_end
+from tests.cluster.btp.running import Running
+from tests.cluster.btp.test_bad_input import RETRY
+from tests.cluster.btp.then import Then
+
+from stellwerk.local.cluster import LocalCluster
+from stellwerk.operators.btp.api import BtpOperator
+from stellwerk.testing.eventually import eventually
+from stellwerk.testing.faults import READS, WRITES, Answer, Cut, FaultProxy, Request, RequestFault, Rule, When, chance
+
+CONVERGED_SECONDS = 60.0
+FAULTS: tuple[tuple[When[Request], RequestFault], ...] = (
+    (WRITES, Answer(409)),
+    (READS | WRITES, Answer(429, retry_after_seconds=1)),
+    (READS | WRITES, Answer(500)),
+    (READS | WRITES, Answer(503)),
+    (READS | WRITES, Answer(504, after_forwarding=True)),
+    (READS | WRITES, Cut()),
+)
+EACH = 0.05
+
+
+@pytest.fixture
+async def proxy(btp_cluster: LocalCluster) -> AsyncIterator[FaultProxy]:
+    """The line to the API server."""
+    async with FaultProxy(world.operator_kubeconfig(btp_cluster)) as proxy:
+        yield proxy
+
+
+@pytest.fixture
+async def running(proxy: FaultProxy, given: Given, module: Module) -> AsyncIterator[Running]:
+    """The operator at its end."""
+    running = Running(proxy.kubeconfig, module)
+    yield running
+    await running.stop()
+
+
+@contextmanager
+def bad(proxy: FaultProxy, seed: int) -> Iterator[list[Rule[Request]]]:
+    """The line is bad; the same seed makes the same calls fail."""
+    with ExitStack() as rules:
+        yield [
+            rules.enter_context(proxy.on_requests(when, fault, chance(EACH, seed=seed * 100 + number), required=False))
+            for number, (when, fault) in enumerate(FAULTS)
+        ]
+
+
+def happened(rules: list[Rule[Request]]) -> int:
+    return sum(rule.fired for rule in rules)
+
+
+@pytest.mark.req("R-203")
+@pytest.mark.timeout(240)
+@pytest.mark.parametrize("seed", [1, 2])
+async def test_it_converges_within_a_minute_after_the_line_is_good_again(
+    running: Running, proxy: FaultProxy, btp_cluster: LocalCluster, given: Given, then: Then, seed: int
+) -> None:
+    await given.required_secret()
+    await running.start(**RETRY)
+    empty = await end_state(btp_cluster)
+    await given.btp_operator()
+    await then.shows("Ready", "ReconcileSucceeded")
+    ready = await end_state(btp_cluster)
+    await given.client.delete(BtpOperator, "btpoperator", "kyma-system")
+    await then.is_gone()
+
+    with bad(proxy, seed) as rules:
+        await given.btp_operator()
+        await eventually(lambda: happened(rules) >= 10, within=60, on=proxy.history.changed)
+    await then.shows("Ready", "ReconcileSucceeded", within=CONVERGED_SECONDS)
+    await eventually(lambda: same_end(btp_cluster, ready), within=CONVERGED_SECONDS, describe="as on a good line")
+
+    with bad(proxy, seed) as rules:
+        await given.client.delete(BtpOperator, "btpoperator", "kyma-system")
+        await eventually(lambda: happened(rules) >= 10, within=60, on=proxy.history.changed)
+    await then.is_gone(within=CONVERGED_SECONDS)
+    await eventually(lambda: same_end(btp_cluster, empty), within=CONVERGED_SECONDS, describe="nothing is left")

@@ -1,0 +1,102 @@
+"""A deletion that meets failures: it is never half done for long, and what blocks it stays what people read."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import pytest
+from tests.cluster.btp import world
+from tests.cluster.btp.given import Given
+from tests.cluster.btp.modules import Module
+from tests.cluster.btp.running import Running
+from tests.cluster.btp.test_bad_input import ready
+from tests.cluster.btp.then import Then
+
+from stellwerk.api.apps import Deployment
+from stellwerk.api.core import Service
+from stellwerk.kube.model import metadata_of, unstructured
+from stellwerk.local.cluster import LocalCluster
+from stellwerk.operators.btp.api import FINALIZER, BtpOperator
+from stellwerk.testing.faults import Answer, FaultProxy, always, requests
+
+OPERAND = "sap-btp-operator-controller-manager"
+BLOCKED = ("Warning", "ServiceInstancesAndBindingsNotCleaned")
+
+
+@pytest.fixture
+async def proxy(btp_cluster: LocalCluster) -> AsyncIterator[FaultProxy]:
+    """The bad line to the API server."""
+    async with FaultProxy(world.operator_kubeconfig(btp_cluster)) as proxy:
+        yield proxy
+
+
+@pytest.fixture
+async def running(proxy: FaultProxy, given: Given, module: Module) -> AsyncIterator[Running]:
+    """The operator behind it."""
+    running = Running(proxy.kubeconfig, module)
+    yield running
+    await running.stop()
+
+
+async def test_a_sweep_that_the_api_server_fails_becomes_soft_at_once(
+    running: Running, given: Given, then: Then, proxy: FaultProxy
+) -> None:
+    await ready(running, given, then)
+    await given.service_instance("db", "default", "example.com/held")
+    await given.service_binding("db-binding", "db", "default", "example.com/held")
+    await given.labels_on(BtpOperator, "btpoperator", **{"force-delete": "true"})
+    sweep = requests("deletecollection", "servicebindings.services.cloud.sap.com")
+
+    with proxy.on_requests(sweep, Answer(500), always):
+        await given.client.delete(BtpOperator, "btpoperator", "kyma-system")
+        await then.is_gone()
+
+    await then.has_shown(("Deleting", "HardDeleting"), ("Deleting", "SoftDeleting"))
+
+
+@pytest.mark.req("R-112")
+async def test_a_module_that_cannot_be_removed_is_brought_back_until_it_can(
+    running: Running, given: Given, then: Then, proxy: FaultProxy
+) -> None:
+    await ready(running, given, then)
+    removal = requests("delete", "services")
+
+    with proxy.on_requests(removal, Answer(403, message="not this one"), always):
+        await given.client.delete(BtpOperator, "btpoperator", "kyma-system")
+        await then.shows("Error", "ResourceRemovalFailed", saying=["Unable to remove installed resources", "Service"])
+        held = await given.client.get(BtpOperator, "btpoperator", "kyma-system")
+        assert FINALIZER in held.metadata.finalizers
+        await then.becomes(
+            unstructured(Deployment.resource),
+            OPERAND,
+            lambda seen: seen is not None and not seen.metadata.is_terminating,
+            "be there",
+        )
+
+    await then.is_gone(within=30)
+    assert await given.client.find(metadata_of(Deployment), OPERAND, "kyma-system") is None
+
+
+@pytest.mark.req("R-112")
+async def test_a_module_that_fails_while_users_block_its_removal_hides_not_what_blocks(
+    running: Running, given: Given, then: Then, module: Module
+) -> None:
+    await ready(running, given, then)
+    await given.service_instance("db")
+    await given.client.delete(BtpOperator, "btpoperator", "kyma-system")
+    await then.shows(*BLOCKED)
+    await running.is_idle()
+
+    module.write("extra.yml", "kind: [unclosed")
+    passes = running.passes
+    running.wake()
+    await then.event("ModuleNotKeptUp", saying=["extra.yml"])
+    await running.has_passed(passes + 2)
+    shown = [(one.state, one.reason) for one in then.diary.of()]
+    assert shown[shown.index(BLOCKED) :] == [BLOCKED]
+
+    module.write("extra.yml", "")
+    await given.client.delete(Service, "sap-btp-operator-webhook-service", "kyma-system")
+    await then.becomes(
+        unstructured(Service.resource), "sap-btp-operator-webhook-service", lambda seen: seen is not None, "come back"
+    )
