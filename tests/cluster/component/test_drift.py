@@ -25,7 +25,7 @@ async def test_a_changed_field_is_told_and_put_back_at_the_next_reapply(
         await given.written_by("other", name, a="changed")
     await then.event("DriftDetected", about="comp", saying="hourly")
     await given.annotated(poke="1")
-    await then.turned("Ready", times=2)
+    await then.counts(2)
     await running.rests()
     assert [(await then.config(name)).data for name in ("hourly", "often")] == [{"a": "changed"}] * 2
 
@@ -50,7 +50,7 @@ async def test_the_component_may_have_its_objects_put_back_more_often(
     await running.waits(minutes=11)
     await running.rests()
     assert (await then.config("one")).data == {"a": "changed"}
-    await running.waits(minutes=10)
+    await running.waits(minutes=11)
     await then.config_holds("one", {"a": "b"})
 
 
@@ -89,7 +89,7 @@ async def test_an_object_for_once_is_never_changed_again_but_made_again(
     await then.ready(revision="r2")
     await running.waits(hours=2)
     await given.annotated(poke="1")
-    await then.turned("Ready", times=3)
+    await then.counts(3)
     await running.rests()
     before = await then.config("one")
     assert before.data == {"a": "changed", "b": "added"}
