@@ -19,6 +19,7 @@ import asyncio
 import gc
 import json
 import logging
+import os
 import subprocess
 import sys
 import time
@@ -28,6 +29,7 @@ from pathlib import Path
 from typing import cast
 
 import uvloop
+from bench.measuring import resident_bytes, together
 
 from stellwerk.api.core import ConfigMap, Namespace
 from stellwerk.kube.client import Client
@@ -196,8 +198,7 @@ def percentiles(prefix: str, milliseconds: Sequence[float]) -> dict[str, float]:
 
 def resident_mb() -> float:
     """Resident memory of this process in MiB."""
-    (line,) = [line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith("VmRSS")]
-    return int(line.split()[1]) / 1024
+    return resident_bytes(os.getpid()) / 2**20
 
 
 def side(name: str, kubeconfig: Path, objects: int) -> None:
@@ -236,7 +237,7 @@ class Side:
     @classmethod
     async def start(cls, name: str, cluster: LocalCluster, objects: int) -> Side:
         process = await asyncio.create_subprocess_exec(
-            *(sys.executable, __file__, "--side", name, "--objects", str(objects)),
+            *(sys.executable, "-m", "bench.engine", "--side", name, "--objects", str(objects)),
             *("--kubeconfig", str(cluster.kubeconfig)),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -284,30 +285,19 @@ async def fill(client: Client, objects: int) -> None:
     """Make the objects, unless an earlier run has."""
     await client.apply(Namespace, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}})
     present = len((await client.list(metadata_of(ConfigMap), NAMESPACE)).items)
-    numbers = iter(range(objects if present != objects else 0))
-
-    async def worker() -> None:
-        for number in numbers:
-            await client.apply(ConfigMap, config_map(number))
-
-    async with asyncio.TaskGroup() as tasks:
-        for _ in range(32):
-            tasks.create_task(worker())
+    missing = range(objects if present != objects else 0)
+    await together(missing, lambda number: client.apply(ConfigMap, config_map(number)))
 
 
 async def change(client: Client, objects: int, rate: int, seconds: float) -> float:
     """Change `rate` objects a second, at most 32 at a time. Returns the rate that was reached."""
     began, total = time.perf_counter(), int(rate * seconds)
-    numbers = iter(range(total))
 
-    async def worker() -> None:
-        for number in numbers:
-            await asyncio.sleep(began + number / rate - time.perf_counter())
-            await _touch(client, number % objects)
+    async def touch(number: int) -> None:
+        await asyncio.sleep(began + number / rate - time.perf_counter())
+        await _touch(client, number % objects)
 
-    async with asyncio.TaskGroup() as tasks:
-        for _ in range(32):
-            tasks.create_task(worker())
+    await together(range(total), touch)
     return total / (time.perf_counter() - began)
 
 
