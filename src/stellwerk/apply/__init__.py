@@ -2,6 +2,7 @@
 
     manifests   text into documents                      pure, and the one reading of a folder
     edit        small changes to an object               pure
+    naming      what may be a name, a label or a key     pure
     desired     documents into the objects we want       pure
     kinds       which of the named kinds are served      asks the server once per kind
     compare     wanted against live                      pure
@@ -9,7 +10,9 @@
     order       what goes first                          pure
     plan        what has to be written, and why          pure; can be printed
     execute     the writes of one pass                   the only one that writes to a cluster
+    together    the members of a wave, at the same time  waits for them
     failures    what stood in the way of a write         pure
+    errors      what can go wrong with a set             pure
     readiness   is it ready (kstatus: the rules)         pure
     explain     why a Deployment is not                  pure
     leftovers   what an older version left behind        pure

@@ -1,4 +1,4 @@
-"""What the BTP Manager watches, which change wakes whom, and the rights that this takes.
+"""What the BTP Manager watches, and which change wakes whom.
 
 Everything a pass reads is watched: a module resource that is edited, a Secret that appears, a ServiceInstance that goes
 all arrive as events, so nothing is polled and a calm module costs nothing. Only labelled objects are cached, Secrets
