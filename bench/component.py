@@ -18,7 +18,7 @@ from dataclasses import dataclass
 
 import aiohttp
 import uvloop
-from bench.measuring import family, resident_bytes, seconds, together, until
+from bench.measuring import family, resident_bytes_together, seconds, together, until
 
 from stellwerk.api import flux
 from stellwerk.api.apiextensions import CustomResourceDefinition
@@ -67,7 +67,7 @@ async def run(cluster: LocalCluster, sizes: Sequence[int]) -> None:
             async with operator(cluster) as process:
                 await process.start()
                 figures = await stories(cluster, client, server, size)
-                memory = sum(map(resident_bytes, family(process.pid))) / 1e6
+                memory = resident_bytes_together(family(process.pid)) / 1e6
             for name, figure in figures.items():
                 print(
                     f"  {name:13} {figure.seconds:6.2f} s  {figure.seconds / limit:4.1f} x limit  "

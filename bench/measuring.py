@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import time
+from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TypeVar
@@ -59,6 +60,34 @@ def resident_bytes(process: int) -> int:
     """Resident memory of a process."""
     pages = int(Path(f"/proc/{process}/statm").read_text().split()[1])
     return pages * os.sysconf("SC_PAGE_SIZE")
+
+
+def resident_bytes_together(processes: Iterable[int]) -> int:
+    """Resident memory of several processes. A page of a file that more than one of them has mapped (the program of two
+    workers) lies in memory once, and is counted once."""
+    files: Counter[str] = Counter()
+    own = 0
+    for process in processes:
+        mapped: Counter[str] = Counter()
+        for path, resident, anonymous in _mappings(Path(f"/proc/{process}/smaps").read_text()):
+            own += anonymous if path else resident
+            mapped[path] += resident - anonymous if path else 0
+        files |= mapped  # the larger of the two, for each file
+    return own + files.total()
+
+
+def _mappings(text: str) -> Iterator[tuple[str, int, int]]:
+    """The file, resident bytes and private anonymous bytes of each mapping; no file for memory of its own."""
+    path, resident = "", 0
+    for line in text.splitlines():
+        word, *rest = line.split()
+        match word:
+            case "Rss:":
+                resident = int(rest[0]) << 10
+            case "Anonymous:":
+                yield path, resident, int(rest[0]) << 10
+            case _ if "-" in word and not word.endswith(":"):
+                path = rest[4] if len(rest) > 4 and rest[4].startswith("/") else ""
 
 
 def family(process: int) -> Iterator[int]:

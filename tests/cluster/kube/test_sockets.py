@@ -12,6 +12,7 @@ from stellwerk.api.core import ConfigMap, Pod, Secret
 from stellwerk.kube.client import Client
 from stellwerk.kube.config import ClusterConfig
 from stellwerk.kube.model import Kind
+from stellwerk.kube.transport import CALLS
 from stellwerk.local.cluster import LocalCluster
 from stellwerk.testing.eventually import eventually
 
@@ -52,3 +53,15 @@ async def test_a_client_that_is_closed_leaves_no_socket_behind(
 
 async def _run(work: Callable[[Client, type[Kind]], Awaitable[None]], client: Client, kind: type[Kind]) -> None:
     await work(client, kind)
+
+
+async def test_many_calls_at_once_share_a_few_connections_and_watches_have_their_own(cluster: LocalCluster) -> None:
+    before = open_sockets()
+    kinds = (ConfigMap, Pod, Secret) * 12
+    async with Client.connect(ClusterConfig.load(cluster.kubeconfig)) as client, asyncio.TaskGroup() as tasks:
+        watching = [tasks.create_task(_run(watch, client, kind)) for kind in kinds]
+        await eventually(lambda: len(open_sockets() - before) >= len(kinds), within=20, describe="all are watching")
+        await asyncio.gather(*(client.list(kind) for kind in kinds * 4))
+        assert len(open_sockets() - before) <= len(kinds) + CALLS
+        for task in watching:
+            task.cancel()
