@@ -11,7 +11,8 @@ from tests.cluster.component.running import Running
 from tests.cluster.component.then import Then, Writes
 
 from stellwerk.api.core import ConfigMap
-from stellwerk.kube.model import JsonObject, metadata_of
+from stellwerk.kube.model import JsonObject, metadata_of, unstructured
+from stellwerk.operators.component import why
 from stellwerk.operators.component.api import Component
 
 PATIENT = "10m"
@@ -195,6 +196,10 @@ async def test_an_expression_says_when_a_dependency_counts_as_ready(given: Given
     await given.component("b", "app", **judging(labelled))
     await then.shows("Pending", "Retrying", "b", saying="not ready: spec.dependencies[0].readyExpr is false")
     assert await then.exists(ConfigMap, "one"), "what is there stays"
+    subject = await given.client.get(unstructured(Component.resource), "b", given.namespace)
+    [finding] = (await why.diagnostician.diagnose(given.client, subject)).findings
+    assert "readyExpr is false" in finding.text
+    assert (finding.because, finding.is_root_cause) == ((), True), "the state of the other is not what is waited for"
     await given.labelled("a", done="yes")
     await then.shows("Pending", "Retrying", "b", saying="has no answer yet: no such key: labels")
     await given.labelled("b", wants="yes")

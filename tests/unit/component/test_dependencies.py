@@ -165,6 +165,13 @@ def test_who_has_an_expression_about_a_component_is_woken_by_any_change_of_it() 
     assert not dependencies.has_expressions(world["b"])
 
 
+def test_only_where_every_entry_has_an_expression_the_state_of_a_dependency_tells_nothing() -> None:
+    listed: list[JsonValue] = [{"name": "b", "readyExpr": "true"}, {"name": "c", "readyExpr": "true"}, {"name": "c"}]
+
+    assert dependencies.judged(component("a", spec={"dependencies": listed})) == {key("b")}
+    assert dependencies.judged(depending("a", "b")) == frozenset()
+
+
 def test_those_above_look_again_when_a_component_lists_others_than_before() -> None:
     world = World(depending("a", "b"), depending("b", "c"), depending("c", "a"), depending("d", "a"), depending("e"))
 

@@ -157,6 +157,12 @@ def woken_by_any_change(component: Component, dependants: Dependants) -> Iterabl
     return (one.key for one in dependants(component.key) if _has_expression_about(one, component.key))
 
 
+def judged(component: Component) -> frozenset[ObjectKey]:
+    """The Components of which an expression alone says whether they are ready: their state tells nothing."""
+    listed = [(one.key(component.metadata.namespace), one.ready_expr) for one in component.spec.dependencies]
+    return frozenset(key for key, _ in listed) - {key for key, expression in listed if not expression}
+
+
 def has_expressions(component: Component) -> bool:
     """Whether an expression of the Component may be about itself, labels included."""
     return any(one.ready_expr for one in component.spec.dependencies)

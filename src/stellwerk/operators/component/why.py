@@ -22,6 +22,7 @@ from stellwerk.kube.errors import NotServed
 from stellwerk.kube.model import Unstructured
 from stellwerk.kube.names import GroupVersionKind, ObjectKey, ObjectRef
 from stellwerk.operators import workloads
+from stellwerk.operators.component import dependencies as depending
 from stellwerk.operators.component import sources
 from stellwerk.operators.component.api import Component
 from stellwerk.operators.component.api_status import State
@@ -109,11 +110,12 @@ async def _dependencies(
     reader: Reader, component: Component, now: datetime, depth: int
 ) -> tuple[Graph | ObjectKey, ...]:
     found: list[Graph | ObjectKey] = []
+    judged = depending.judged(component)
     for key in component.dependencies if depth > 0 else ():
         live = await reader.find(Component.resource, key.name, key.namespace)
         if live is None:
             found.append(key)
-        elif not msgspec.convert(live.body, Component).is_ready and key != component.key:
+        elif key not in judged and not msgspec.convert(live.body, Component).is_ready and key != component.key:
             found.append(await observe(reader, live, now, depth - 1))
     return tuple(found)
 
