@@ -53,6 +53,11 @@ def _kept() -> dict[str, str]:
     }
 
 
+def narrow(text: str) -> str:
+    """What was printed without the blanks that make columns: how wide those are is no promise."""
+    return "\n".join(" ".join(line.split()) for line in text.splitlines())
+
+
 def parsed(text: str) -> JsonObject:
     """JSON that was printed."""
     value: JsonObject = json.loads(text)

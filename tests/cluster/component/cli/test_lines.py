@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from tests.cluster.component.cli.conftest import Stellwerk, parsed
+from tests.cluster.component.cli.conftest import Stellwerk, narrow, parsed
 from tests.cluster.component.given import Given, config_map
 from tests.cluster.component.manifests import gate, manifest
 from tests.cluster.component.running import Running
@@ -84,12 +84,13 @@ async def test_a_tree_goes_down_to_pods_and_into_inner_components_and_a_trace_ba
     up = await stellwerk("trace", f"pod/{pod}")
     assert up.returncode == 0, up
     way = [line for line in up.stdout.splitlines() if not line.startswith(" ")]
-    assert way[0] == f"Object:       ✔ Pod {space}/{pod}"
-    assert way[1].startswith(f"Owned by:     ✔ ReplicaSet {space}/web-")
-    assert way[2:] == [f"Owned by:     ✔ Deployment {space}/web", f"Managed by:   ◌ Component {space}/comp"]
-    assert f"  Source:     GitRepository {space}/source" in up.stdout
-    assert "  Revision:   main@sha1:abc" in up.stdout
-    assert "  Applied:    20" in up.stdout
+    assert narrow(way[0]) == f"Object: ✔ Pod {space}/{pod}"
+    assert narrow(way[1]).startswith(f"Owned by: ✔ ReplicaSet {space}/web-")
+    assert [*map(narrow, way[2:])] == [f"Owned by: ✔ Deployment {space}/web", f"Managed by: ◌ Component {space}/comp"]
+    facts = narrow(up.stdout)
+    assert f"Source: GitRepository {space}/source" in facts
+    assert "Revision: main@sha1:abc" in facts
+    assert "Applied: 20" in facts
 
     deep = parsed((await stellwerk("trace", "configmap/deep", "-o", "json")).stdout)["steps"]
     assert isinstance(deep, list)
@@ -114,7 +115,7 @@ async def test_an_object_of_nobody_leads_nowhere_and_one_of_another_cluster_says
     await given.client.apply(ConfigMap, body)  # type: ignore[arg-type]
     done = await stellwerk("trace", "configmap/remote")
     assert done.returncode == 0
-    assert "Managed by:   Component shop/web   (it lies in another cluster)" in done.stdout
+    assert "Managed by: Component shop/web (it lies in another cluster)" in narrow(done.stdout)
 
 
 async def test_a_component_whose_objects_lie_elsewhere_is_drawn_from_its_inventory(
