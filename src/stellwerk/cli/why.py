@@ -61,7 +61,7 @@ def _only_message(seen: Verdict) -> tuple[Finding, ...]:
 
 
 def drawn(findings: Sequence[Finding], style: Style) -> list[str]:
-    """The tree. Reasons stand below each other; a line without one is not padded, and one that is long pads no other."""
+    """The tree. Reasons stand below each other. A line without one is not padded, and a long one pads no other."""
     branches = list(_branches(findings, ""))
     width = max((len(stem) for stem, finding in branches if _remark(finding) and len(stem) <= _WIDEST), default=0)
     return [_line(style.drawn(stem), width, finding, style) for stem, finding in branches]
