@@ -19,6 +19,7 @@ from stellwerk.kube.config import ClusterConfig
 from stellwerk.local.cluster import LocalCluster
 from stellwerk.operators.btp import rehearsal
 from stellwerk.testing import cluster as clusters
+from stellwerk.testing.faults import FaultProxy
 from stellwerk.testing.nursery import Nursery
 
 
@@ -68,8 +69,21 @@ async def then(client: Client) -> AsyncIterator[Then]:
 
 
 @pytest.fixture
-async def running(btp_cluster: LocalCluster, client: Client, module: Module) -> AsyncIterator[Running]:
-    """The operator, with its own least rights, to be started by the test."""
-    running = Running(world.operator_kubeconfig(btp_cluster), module)
+async def proxy(btp_cluster: LocalCluster) -> AsyncIterator[FaultProxy]:
+    """A bad line to the API server, for modules whose `login` leads through it."""
+    async with FaultProxy(world.operator_kubeconfig(btp_cluster)) as proxy:
+        yield proxy
+
+
+@pytest.fixture
+def login(btp_cluster: LocalCluster) -> Path:
+    """The kubeconfig of the operator, with its own least rights."""
+    return world.operator_kubeconfig(btp_cluster)
+
+
+@pytest.fixture
+async def running(login: Path, client: Client, module: Module) -> AsyncIterator[Running]:
+    """The operator, to be started by the test."""
+    running = Running(login, module)
     yield running
     await running.stop()

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Sequence
 
 import pytest
+from tests.cluster.btp.beginnings import OPERATOR_ROLE, RETRY, ROLES, ready, without
 from tests.cluster.btp.given import CREDENTIALS, Given, base64_text
 from tests.cluster.btp.modules import Module
 from tests.cluster.btp.running import Running
@@ -14,16 +14,12 @@ from tests.cluster.btp.then import Then
 
 from stellwerk.api.apps import Deployment
 from stellwerk.api.core import ConfigMap, Namespace, Secret
-from stellwerk.api.rbac import ClusterRole
 from stellwerk.kube.errors import BadRequest, Invalid
-from stellwerk.kube.model import JsonObject, JsonValue, metadata_of, unstructured
+from stellwerk.kube.model import JsonObject, metadata_of, unstructured
 from stellwerk.kube.patch import MergePatch
 from stellwerk.local.cluster import LocalCluster
 from stellwerk.operators.btp.api import BtpOperator
 from stellwerk.testing.servers import Accept, AdmissionServer, Reject, Rule
-
-RETRY = {"ProcessingStateRequeueInterval": "1s"}
-"""Where nothing tells that the cause is gone, only the next try finds out: a second here, half a minute by default."""
 
 EXTRA = """
 apiVersion: v1
@@ -33,16 +29,6 @@ metadata:
 data:
   key: value
 """
-ROLES = unstructured(ClusterRole.resource)
-OPERATOR_ROLE = "btp-manager-manager-role"
-
-
-async def ready(running: Running, given: Given, then: Then, **tunables: str) -> None:
-    await given.required_secret()
-    await running.start(**{**RETRY, **tunables})
-    await given.btp_operator()
-    await then.shows("Ready", "ReconcileSucceeded")
-    await running.is_idle()
 
 
 async def secret_with(given: Given, key: str, value: str) -> None:
@@ -215,18 +201,6 @@ async def test_a_right_that_is_taken_away_is_named_and_the_rest_goes_on(
     finally:
         await given.client.patch(ROLES, OPERATOR_ROLE, "", MergePatch({"rules": rules}))
     await then.shows("Ready", "ReconcileSucceeded", within=40)
-
-
-def without(rules: Sequence[JsonValue], resource: str) -> list[JsonValue]:
-    """RBAC rules without a resource."""
-    kept: list[JsonValue] = []
-    for rule in rules:
-        assert isinstance(rule, dict)
-        named = rule.get("resources")
-        assert isinstance(named, list), "our role names resources only"
-        if resources := [one for one in named if one != resource]:
-            kept.append({**rule, "resources": resources})
-    return kept
 
 
 @pytest.mark.req("R-208")

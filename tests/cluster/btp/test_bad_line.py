@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from pathlib import Path
 
 import pytest
-from tests.cluster.btp import world
+from tests.cluster.btp.beginnings import RETRY
 from tests.cluster.btp.given import Given
-from tests.cluster.btp.modules import Module
 from tests.cluster.btp.process import end_state, same_end
 from tests.cluster.btp.running import Running
-from tests.cluster.btp.test_bad_input import RETRY
 from tests.cluster.btp.then import Then
 
 from stellwerk.local.cluster import LocalCluster
@@ -32,18 +31,9 @@ EACH = 0.05
 
 
 @pytest.fixture
-async def proxy(btp_cluster: LocalCluster) -> AsyncIterator[FaultProxy]:
-    """The line to the API server."""
-    async with FaultProxy(world.operator_kubeconfig(btp_cluster)) as proxy:
-        yield proxy
-
-
-@pytest.fixture
-async def running(proxy: FaultProxy, given: Given, module: Module) -> AsyncIterator[Running]:
-    """The operator at its end."""
-    running = Running(proxy.kubeconfig, module)
-    yield running
-    await running.stop()
+def login(proxy: FaultProxy) -> Path:
+    """The operator is at the end of a bad line."""
+    return proxy.kubeconfig
 
 
 @contextmanager

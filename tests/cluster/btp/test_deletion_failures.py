@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from pathlib import Path
 
 import pytest
-from tests.cluster.btp import world
+from tests.cluster.btp.beginnings import ready
 from tests.cluster.btp.given import Given
 from tests.cluster.btp.modules import Module
 from tests.cluster.btp.running import Running
-from tests.cluster.btp.test_bad_input import ready
 from tests.cluster.btp.then import Then
 
 from stellwerk.api.apps import Deployment
 from stellwerk.api.core import Service
 from stellwerk.kube.model import metadata_of, unstructured
-from stellwerk.local.cluster import LocalCluster
 from stellwerk.operators.btp.api import FINALIZER, BtpOperator
 from stellwerk.testing.faults import Answer, FaultProxy, always, requests
 
@@ -24,18 +22,9 @@ BLOCKED = ("Warning", "ServiceInstancesAndBindingsNotCleaned")
 
 
 @pytest.fixture
-async def proxy(btp_cluster: LocalCluster) -> AsyncIterator[FaultProxy]:
-    """The bad line to the API server."""
-    async with FaultProxy(world.operator_kubeconfig(btp_cluster)) as proxy:
-        yield proxy
-
-
-@pytest.fixture
-async def running(proxy: FaultProxy, given: Given, module: Module) -> AsyncIterator[Running]:
-    """The operator behind it."""
-    running = Running(proxy.kubeconfig, module)
-    yield running
-    await running.stop()
+def login(proxy: FaultProxy) -> Path:
+    """The operator is at the end of a bad line."""
+    return proxy.kubeconfig
 
 
 async def test_a_sweep_that_the_api_server_fails_becomes_soft_at_once(

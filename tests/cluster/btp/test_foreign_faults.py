@@ -8,9 +8,9 @@ from contextlib import asynccontextmanager
 
 import pytest
 from tests.cluster.btp import world
+from tests.cluster.btp.beginnings import OPERATOR_ROLE, RETRY, ROLES, ready, without
 from tests.cluster.btp.given import Given
 from tests.cluster.btp.running import Running
-from tests.cluster.btp.test_bad_input import OPERATOR_ROLE, RETRY, ROLES, ready, without
 from tests.cluster.btp.then import Then
 from tests.cluster.btp.world import ACCOUNT
 

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import Awaitable, Callable
+from pathlib import Path
 
 import pytest
-from tests.cluster.btp import world
+from tests.cluster.btp.beginnings import RETRY, ready
 from tests.cluster.btp.charts import ModuleChart
 from tests.cluster.btp.given import Given
 from tests.cluster.btp.modules import Module
 from tests.cluster.btp.running import Running
-from tests.cluster.btp.test_bad_input import RETRY, ready
 from tests.cluster.btp.then import Then
 
-from stellwerk.local.cluster import LocalCluster
 from stellwerk.testing.faults import Answer, FaultProxy, always, requests
 
 REFUSED = Answer(403, message="nobody may do this now")
@@ -22,18 +21,9 @@ CLUSTER_ID, CREDENTIALS, REQUIRED = "sap-btp-operator-clusterid", "sap-btp-servi
 
 
 @pytest.fixture
-async def proxy(btp_cluster: LocalCluster) -> AsyncIterator[FaultProxy]:
-    """The line to the API server."""
-    async with FaultProxy(world.operator_kubeconfig(btp_cluster)) as proxy:
-        yield proxy
-
-
-@pytest.fixture
-async def running(proxy: FaultProxy, given: Given, module: Module) -> AsyncIterator[Running]:
-    """The operator at its end."""
-    running = Running(proxy.kubeconfig, module)
-    yield running
-    await running.stop()
+def login(proxy: FaultProxy) -> Path:
+    """The operator is at the end of a bad line."""
+    return proxy.kubeconfig
 
 
 @pytest.mark.req("R-206")

@@ -1,0 +1,39 @@
+"""How tests begin that are about what comes after: with a module that is ready, and rights that can be taken away."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tests.cluster.btp.given import Given
+from tests.cluster.btp.running import Running
+from tests.cluster.btp.then import Then
+
+from stellwerk.api.rbac import ClusterRole
+from stellwerk.kube.model import JsonValue, unstructured
+
+RETRY = {"ProcessingStateRequeueInterval": "1s"}
+"""Where nothing tells that the cause is gone, only the next try finds out: a second here, half a minute by default."""
+
+ROLES = unstructured(ClusterRole.resource)
+OPERATOR_ROLE = "btp-manager-manager-role"
+
+
+async def ready(running: Running, given: Given, then: Then, **tunables: str) -> None:
+    """A module is ready, and its operator has nothing to do."""
+    await given.required_secret()
+    await running.start(**{**RETRY, **tunables})
+    await given.btp_operator()
+    await then.shows("Ready", "ReconcileSucceeded")
+    await running.is_idle()
+
+
+def without(rules: Sequence[JsonValue], resource: str) -> list[JsonValue]:
+    """RBAC rules without a resource."""
+    kept: list[JsonValue] = []
+    for rule in rules:
+        assert isinstance(rule, dict)
+        named = rule.get("resources")
+        assert isinstance(named, list), "our role names resources only"
+        if resources := [one for one in named if one != resource]:
+            kept.append({**rule, "resources": resources})
+    return kept
