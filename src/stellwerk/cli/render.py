@@ -41,6 +41,8 @@ def command(file: Path, folder: Path | None) -> None:
 async def _rendered(file: Path, folder: Path | None) -> list[JsonObject]:
     from dataclasses import replace
 
+    from stellwerk.apply.errors import ApplyError
+    from stellwerk.operators.component import delete_hooks
     from stellwerk.operators.component.errors import ComponentFailed
     from stellwerk.render.errors import RenderError
 
@@ -50,6 +52,7 @@ async def _rendered(file: Path, folder: Path | None) -> list[JsonObject]:
         try:
             offer, files = await desk.offered(component, tools.downloads)
             _, rendered = await desk.rendered(component, offer, files, tools.renderer)
-        except (ComponentFailed, RenderError) as error:
+            documents, _ = delete_hooks.documents_of(component, rendered)
+        except (ComponentFailed, RenderError, ApplyError) as error:
             raise previewing.failure(error, component) from None
-        return [*rendered.objects]
+        return [one.body for one in documents]

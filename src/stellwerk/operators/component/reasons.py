@@ -170,7 +170,10 @@ MEANINGS: dict[Reason | Cause, Meaning[State]] = {
         state=State.Deleting,
         message="Deleting dependent resources",
         meaning="The objects are being deleted, wave by wave.",
-        causes=("An object has a finalizer whose controller takes its time, or is gone.",),
+        causes=(
+            "An object has a finalizer whose controller takes its time, or is gone.",
+            "A hook that the chart wants to run at its end has not succeeded yet (spec.deleteHooks).",
+        ),
         check=(_WHY, _INVENTORY),
     ),
     # ---- what is missing or wrong

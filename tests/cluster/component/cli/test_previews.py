@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from tests.cluster.component.cli.conftest import Stellwerk, parsed
 from tests.cluster.component.given import Given, config_map
+from tests.cluster.component.manifests import job
 from tests.cluster.component.running import Running
 from tests.cluster.component.then import Then
 
@@ -84,6 +85,22 @@ async def test_diff_of_a_component_that_is_not_there_yet_takes_its_files_and_sec
     assert made.returncode == 0, made
     assert "who: canary" in made.stdout
     assert not await then.exists(ConfigMap, "shop")
+
+
+async def test_what_a_chart_wants_at_its_end_is_no_manifest_of_it(stellwerk: Stellwerk, tmp_path: Path) -> None:
+    chart = tmp_path / "chart"
+    (chart / "templates").mkdir(parents=True)
+    (chart / "Chart.yaml").write_text("apiVersion: v2\nname: shop\nversion: 1.0.0\n")
+    (chart / "templates" / "one.yaml").write_text(config_map("one"))
+    (chart / "templates" / "bye.yaml").write_text(job("bye", annotations={"helm.sh/hook": "post-delete"}))
+    spec = "spec: {sourceRef: {httpRepository: {url: https://example.com/a.tgz}}, deleteHooks: Run}\n"
+    file = tmp_path / "component.yaml"
+    file.write_text(f"apiVersion: core.cs.sap.com/v1alpha1\nkind: Component\nmetadata: {{name: shop}}\n{spec}")
+    told = await stellwerk("render", "-f", str(file), "--path", str(chart), "-o", "json")
+    assert told.returncode == 0, told
+    assert "ConfigMap" in told.stdout
+    assert "shop.delete-hooks" in told.stdout
+    assert "Job" not in told.stdout
 
 
 async def test_diff_asks_for_one_subject(stellwerk: Stellwerk, given: Given) -> None:
