@@ -28,6 +28,7 @@ from stellwerk.kube.names import GroupVersionKind, Resource
 from stellwerk.kube.patch import JsonPatch, MergePatch, add, remove, test
 from stellwerk.kube.transport import RequestFacts
 from stellwerk.local.cluster import LocalCluster
+from stellwerk.render.served import facts_of
 from stellwerk.testing.cluster import AuditLog
 
 UNKNOWN = Resource("nowhere.example.com", "v1", "Ghost", "ghosts", namespaced=True)
@@ -307,3 +308,26 @@ async def test_kinds_are_found_without_a_request_or_with_two(cluster: LocalClust
             ("get", "/apis"),
         }
         assert audit.count(agent="mapper-test") == 2
+
+
+async def test_templates_are_told_what_a_cluster_serves_under_the_names_that_go_gives_it(cluster: LocalCluster) -> None:
+    async with Client.connect(ClusterConfig.load(cluster.kubeconfig), user_agent="facts-test") as client:
+        found = await facts_of(client)
+    lists = {str(one["GroupVersion"]): one["APIResources"] for one in found.api_resources}
+    assert [*lists] == sorted(lists)
+    served = lists["apps/v1"]
+    assert isinstance(served, list)
+    (deployment,) = (one for one in served if isinstance(one, dict) and one["Name"] == "deployments")
+    verbs = deployment.pop("Verbs")
+    assert deployment == {
+        "Name": "deployments",
+        "SingularName": "deployment",
+        "Namespaced": True,
+        "Kind": "Deployment",
+        "ShortNames": ["deploy"],
+        "Categories": ["all"],
+    }
+    assert isinstance(verbs, list)
+    assert {"get", "list", "patch"} <= {*map(str, verbs)}
+    assert {"apps/v1", "apps/v1/Deployment", "v1/Pod"} <= {*found.api_versions}
+    assert found.version["gitVersion"]
