@@ -27,7 +27,7 @@ from stellwerk.operators.component import sources
 from stellwerk.operators.component.api import Component
 from stellwerk.operators.component.api_status import State
 from stellwerk.operators.component.errors import ComponentFailed
-from stellwerk.operators.component.reasons import CATALOGUE, Cause, Reason
+from stellwerk.operators.component.reasons import CATALOGUE, MEANINGS, Cause, Reason
 from stellwerk.operators.component.sources import FLUX_KINDS
 from stellwerk.operators.workloads import Workload
 from stellwerk.runtime import conditions
@@ -229,7 +229,18 @@ def _next_step(seen: Graph, finding: Finding) -> str:
         )
     deepest = next(root_causes((finding,)), finding)
     word = deepest.reason if deepest.reason in (*Cause.__members__, *Reason.__members__) else str(seen.cause or "")
-    return f"stellwerk explain {word}" if word else ""
+    return _advice(word, seen.component.key) if word else ""
+
+
+def _advice(word: str, key: ObjectKey) -> str:
+    """The first way to mend it, as its page has it, for this very Component."""
+    page = f"stellwerk explain {word}"
+    known = Cause.__members__.get(word) or Reason.__members__.get(word)
+    meaning = MEANINGS.get(known) if known is not None else None
+    if meaning is None or not meaning.fix:
+        return page
+    fix = meaning.fix[0].removesuffix(".").replace("NAMESPACE", key.namespace).replace("NAME", key.name)
+    return f"{fix[:1].lower()}{fix[1:]} ({page})"
 
 
 def _all_dependents(seen: Graph) -> list[Dependent]:

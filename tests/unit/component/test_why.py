@@ -1,0 +1,43 @@
+"""What a person is told to do about a Component that is not ready."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import msgspec
+
+from stellwerk.kube.model import JsonObject
+from stellwerk.operators.component import why
+from stellwerk.operators.component.api import Component
+
+
+def component(ready: str, cause: str, message: str) -> Component:
+    conditions: list[JsonObject] = [
+        {"type": "Ready", "status": "Unknown", "reason": ready, "message": message},
+        {"type": "Stalled", "status": "True", "reason": cause, "message": message},
+    ]
+    body = {
+        "metadata": {"name": "web", "namespace": "shop"},
+        "spec": {},
+        "status": {"observedGeneration": 0, "conditions": conditions},
+    }
+    return msgspec.convert(body, Component)
+
+
+def next_step(ready: str, cause: str) -> str:
+    seen = component(ready, cause, "something is in the way")
+    return why.explain(why.Graph(component=seen, now=datetime(2026, 1, 1, tzinfo=UTC))).next_step
+
+
+def test_the_next_step_is_the_first_way_to_mend_it_and_names_the_page() -> None:
+    assert next_step("DeletionRetrying", "DependantsExist") == (
+        "delete the Components that the message names, or remove their dependency (stellwerk explain DependantsExist)"
+    )
+
+
+def test_a_command_in_it_is_for_this_very_component() -> None:
+    assert next_step("Suspended", "Suspended").startswith("resume it: stellwerk resume comp/web -n shop (")
+
+
+def test_where_only_waiting_helps_the_page_alone_is_named() -> None:
+    assert next_step("Processing", "ObjectsNotReady") == "stellwerk explain ObjectsNotReady"
