@@ -184,12 +184,13 @@ def shown(steps: list[Step], style: Style) -> list[str]:
             mark = f"{style.painted(style.drawn(symbol), tone)} "
         note = f"   ({step.note})" if step.note else ""
         lines.append(f"{_label(step.relation or 'object')}{mark}{escaped(str(step.ref))}{note}")
-        lines += [f"  {_label(label)[:-2]}{escaped(text)}" for label, text in step.facts]
+        lines += [f"  {_label(label, 12)}{escaped(text)}" for label, text in step.facts]
     return lines
 
 
-def _label(word: str) -> str:
-    return f"{word[:1].upper()}{word[1:]}:".ljust(16)
+def _label(word: str, width: int = 14) -> str:
+    """A word before what it names; one that is too long still keeps its distance."""
+    return f"{word[:1].upper()}{word[1:]}:".ljust(width - 1) + " "
 
 
 def as_json(steps: list[Step]) -> JsonObject:
