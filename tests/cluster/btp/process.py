@@ -99,17 +99,17 @@ async def inputs(given: Given) -> None:
     await given.tunables(**FAST)
 
 
-async def end_state(cluster: LocalCluster, masks: Masks | None = None) -> Run:
+async def end_state(cluster: LocalCluster, *further: Selection, masks: Masks | None = None) -> Run:
     """All objects of the module and around it as they are now, masked; an administrator reads them."""
     found: list[JsonObject] = []
     async with Upstream(cluster.kubeconfig) as upstream:
-        for selection in SELECTIONS:
+        for selection in (*SELECTIONS, *further):
             found += await upstream.objects(selection.resource, selection.namespace, selection.labels)
     return Run((), (masks or Masks()).objects(found))
 
 
 async def same_end(cluster: LocalCluster, clean: Run, masks: Masks | None = None) -> bool:
     """Whether the cluster is as after a run without faults; AssertionError with the difference where it is not."""
-    found = difference(clean, await end_state(cluster, masks))
+    found = difference(clean, await end_state(cluster, masks=masks))
     assert not found, found
     return True

@@ -6,47 +6,51 @@ deletion goes all the way: hard, then soft, then the module.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 
 import pytest
 from tests.cluster.btp.given import CREDENTIALS, Given, base64_text
-from tests.cluster.btp.process import FAST, Operator, end_state, operator, same_end
+from tests.cluster.btp.process import FAST, end_state, operator
 from tests.cluster.btp.then import Then
 
 from stellwerk.api.core import Secret
 from stellwerk.kube.model import metadata_of
 from stellwerk.local.cluster import LocalCluster
 from stellwerk.operators.btp.api import BtpOperator
-from stellwerk.testing.eventually import StillUntrue, eventually
-from stellwerk.testing.faults import History, Kill, Request, Rule, nth
 from stellwerk.testing.nursery import Nursery
-from stellwerk.testing.recorder import LASTING_WRITES, Run
+from stellwerk.testing.sweep import MakeFault, Part, Sweep, each_once, killed_after, killed_before
 
 SHARES = 2
 OPERANDS_FINALIZER = "services.cloud.sap.com/sap-btp-finalizer"
 CONVERGED_SECONDS = 30.0
 
 
-@pytest.fixture
-async def behind_proxy(
-    btp_cluster: LocalCluster, given: Given, tmp_path: Path, nursery: Nursery
-) -> AsyncIterator[Operator]:
-    """The operator as a process, running; it waits a second only before the soft way."""
-    await given.required_secret()
-    await given.tunables(**FAST, HardDeleteTimeout="1s")
-    async with operator(btp_cluster, tmp_path, nursery=nursery) as running:
-        await running.process.start()
-        yield running
-
-
-async def forced(given: Given, then: Then) -> None:
+def life(given: Given, then: Then) -> tuple[Part, ...]:
     """Up, with users' objects, and asked to go with all of them."""
-    await given.btp_operator(labels={"force-delete": "true"})
-    await then.shows("Ready", "ReconcileSucceeded", within=CONVERGED_SECONDS)
-    await given.service_instance("db", "default", OPERANDS_FINALIZER)
-    await given.service_binding("db-binding", "db", "default", OPERANDS_FINALIZER, secret_name="db-credentials")
-    await secret(given, "db-credentials")
+
+    async def create() -> None:
+        await given.btp_operator(labels={"force-delete": "true"})
+
+    async def used() -> None:
+        await then.shows("Ready", "ReconcileSucceeded", within=CONVERGED_SECONDS)
+        await given.service_instance("db", "default", OPERANDS_FINALIZER)
+        await given.service_binding("db-binding", "db", "default", OPERANDS_FINALIZER, secret_name="db-credentials")
+        await secret(given, "db-credentials")
+
+    async def delete() -> None:
+        await given.client.delete(BtpOperator, "btpoperator", "kyma-system")
+
+    async def gone() -> None:
+        """The CR and the binding's Secret are gone, and nobody else's."""
+        await then.is_gone(within=CONVERGED_SECONDS)
+        assert await given.client.find(metadata_of(Secret), "db-credentials", "default") is None
+        assert await given.client.find(metadata_of(Secret), "bystander", "default") is not None
+
+    return (
+        Part("the creation", create, used, points=lambda _: (), least_points=0),
+        Part("the forced deletion", delete, gone, points=before_the_module, least_points=5),
+    )
 
 
 async def secret(given: Given, name: str) -> None:
@@ -62,52 +66,35 @@ async def secret(given: Given, name: str) -> None:
     )
 
 
-async def gone(cluster: LocalCluster, given: Given, then: Then, empty: Run) -> None:
-    """The CR, the module, the users' objects and the binding's Secret are gone, and nothing else."""
-    await then.is_gone(within=CONVERGED_SECONDS)
-    await eventually(lambda: same_end(cluster, empty), describe="nothing is left")
-    assert await given.client.find(metadata_of(Secret), "db-credentials", "default") is None
-    assert await given.client.find(metadata_of(Secret), "bystander", "default") is not None
+def before_the_module(writes: Sequence[str]) -> Sequence[str]:
+    """The writes up to the module's own removal, of which every one is tried without force."""
+    once = each_once(writes)
+    return once[: next(place for place, write in enumerate(once) if write.startswith("delete clusterroles"))]
+
+
+@pytest.fixture
+async def sweep(
+    btp_cluster: LocalCluster, given: Given, then: Then, tmp_path: Path, nursery: Nursery
+) -> AsyncIterator[Sweep]:
+    """The operator waits a second only before the soft way."""
+    await given.required_secret()
+    await given.tunables(**FAST, HardDeleteTimeout="1s")
+    await secret(given, "bystander")
+    async with operator(btp_cluster, tmp_path, nursery=nursery) as running:
+        await running.process.start()
+        yield Sweep(
+            process=running.process,
+            proxy=running.proxy,
+            parts=life(given, then),
+            end_state=lambda: end_state(btp_cluster),
+        )
 
 
 @pytest.mark.req("R-101")
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("share", range(SHARES))
-@pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
+@pytest.mark.parametrize("fault", [killed_before, killed_after])
 async def test_killed_at_any_write_of_a_forced_deletion_it_takes_all_it_was_told_to_and_no_more(
-    behind_proxy: Operator, btp_cluster: LocalCluster, given: Given, then: Then, after: bool, share: int
+    sweep: Sweep, fault: MakeFault, share: int
 ) -> None:
-    proxy, process = behind_proxy.proxy, behind_proxy.process
-    await secret(given, "bystander")
-    empty = await end_state(btp_cluster)
-    await forced(given, then)
-    await proxy.history.settled()
-    proxy.history.clear()
-    await given.client.delete(BtpOperator, "btpoperator", "kyma-system")
-    await gone(btp_cluster, given, then, empty)
-    await proxy.history.settled()
-
-    for number in range(1 + share, 1 + len(before_the_module(proxy.history)), SHARES):
-        await forced(given, then)
-        with proxy.on_requests(LASTING_WRITES, Kill(process, after_forwarding=after), nth(number)) as rule:
-            await given.client.delete(BtpOperator, "btpoperator", "kyma-system")
-            await killed(rule, proxy.history)
-            await process.wait()
-            await process.start()
-        await gone(btp_cluster, given, then, empty)
-    process.assert_clean_log()
-
-
-def before_the_module(history: History) -> list[str]:
-    """The writes up to the module's own removal, of which every one is tried without force."""
-    writes = [*dict.fromkeys(str(one.request) for one in history.writes(LASTING_WRITES))]
-    own = next(place for place, write in enumerate(writes) if write.startswith("delete clusterroles"))
-    assert own > 5, writes
-    return writes[:own]
-
-
-async def killed(rule: Rule[Request], history: History) -> None:
-    try:
-        await eventually(lambda: rule.fired, within=20, on=history.changed)
-    except StillUntrue:
-        raise AssertionError(f"{rule}\n{history}") from None
+    await sweep.run(fault, share=share, shares=SHARES)

@@ -133,7 +133,7 @@ async def test_a_walk_through_wishes_ends_where_a_fresh_module_begins(
     await then.becomes(SECRETS, "sap-btp-service-operator", says_last, "carry the last value", walk.namespace)
     await eventually(at_rest(running, then, expected=READY), within=20, describe="Ready at the end")
     await then.becomes(DEPLOYMENTS, OPERAND, has_rolled, "have rolled to its end")
-    walked = await end_state(btp_cluster, HISTORY)
+    walked = await end_state(btp_cluster, masks=HISTORY)
 
     present = await given.client.get(BtpOperator, "btpoperator", "kyma-system")
     await given.client.delete(BtpOperator, "btpoperator", "kyma-system")

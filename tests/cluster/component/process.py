@@ -24,7 +24,7 @@ from stellwerk.testing.faults.upstream import Upstream
 from stellwerk.testing.masks import Masks
 from stellwerk.testing.nursery import Nursery
 from stellwerk.testing.operator_process import OperatorProcess
-from stellwerk.testing.recorder import Run, difference
+from stellwerk.testing.recorder import Run
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,10 +87,3 @@ async def end_state(cluster: LocalCluster, namespace: str, *further: Resource) -
 def _is_of_the_cluster(body: JsonObject) -> bool:
     metadata = body["metadata"]
     return isinstance(metadata, dict) and metadata.get("name") == "kube-root-ca.crt"
-
-
-async def same_end(cluster: LocalCluster, namespace: str, clean: Run, *further: Resource) -> bool:
-    """Whether the namespace is as after a run without faults; AssertionError with the difference where it is not."""
-    found = difference(clean, await end_state(cluster, namespace, *further))
-    assert not found, found
-    return True

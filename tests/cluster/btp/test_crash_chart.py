@@ -1,0 +1,122 @@
+"""Killed at a write while the module comes from a chart, the manager still knows what it has applied.
+
+What other versions have left is found by a record in the cluster, which is written before an unusual kind and after a
+whole release: a crash in between must not make the manager forget an object, nor take one for its own that is not. So
+the first version brings a kind that nobody watches and an object more, the second no longer has either.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from tests.cluster.btp.charts import ModuleChart
+from tests.cluster.btp.given import Given
+from tests.cluster.btp.modules import Module
+from tests.cluster.btp.process import NAMESPACE, end_state, inputs, operator
+from tests.cluster.btp.test_chart import BUDGET, BUDGETS, EXTRA, RECORD, may_keep_budgets
+from tests.cluster.btp.then import Then
+
+from stellwerk.api.core import ConfigMap
+from stellwerk.kube.model import metadata_of
+from stellwerk.kube.patch import MergePatch
+from stellwerk.local.cluster import LocalCluster
+from stellwerk.operators.btp.api import BtpOperator
+from stellwerk.testing.eventually import eventually
+from stellwerk.testing.masks import Masks
+from stellwerk.testing.nursery import Nursery
+from stellwerk.testing.recorder import Selection
+from stellwerk.testing.sweep import Part, Sweep, each_once, killed_after, reply_cut
+
+SHARES = 4
+"""Of the points, every second one is for each of two faults. What the shipped manifests go through without a chart is
+tried there with every fault at every point."""
+CONVERGED_SECONDS = 30.0
+FIRST, SECOND = "v0.11.10", "v0.12.0"
+WORDS = Masks(paths=[("status", "conditions", "*", "reason"), ("status", "conditions", "*", "message")])
+"""Whoever starts anew shows that it looks for an update, so the condition's words depend on when it was killed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Life:
+    """A module from a chart, its next version, and its end."""
+
+    chart: ModuleChart
+    given: Given
+    then: Then
+
+    @property
+    def parts(self) -> tuple[Part, ...]:
+        """What is asked for, one after the other."""
+        return (
+            Part("the creation", self._create, lambda: self._ready(FIRST), points=each_once, least_points=20),
+            Part("the update", self._update, lambda: self._ready(SECOND), points=each_once, least_points=20),
+            Part("the deletion", self._delete, self._gone, points=each_once, least_points=20),
+        )
+
+    async def _create(self) -> None:
+        self.chart.write("extra.yaml", EXTRA.format(name="extra", value="1"))
+        self.chart.write("budget.yaml", BUDGET)
+        self.chart.set_version(FIRST)
+        await self.given.btp_operator()
+
+    async def _update(self) -> None:
+        self.chart.remove("extra.yaml")
+        self.chart.remove("budget.yaml")
+        self.chart.set_version(SECOND)
+        poke = MergePatch({"metadata": {"annotations": {"poke": SECOND}}})
+        await self.given.client.patch(metadata_of(BtpOperator), "btpoperator", NAMESPACE, poke)
+
+    async def _delete(self) -> None:
+        await self.given.client.delete(BtpOperator, "btpoperator", NAMESPACE)
+
+    async def _ready(self, version: str) -> None:
+        """A status that says Ready comes after the record."""
+        await eventually(lambda: self._is_recorded(version), within=CONVERGED_SECONDS, describe=f"{version} is there")
+        diary = self.then.diary
+        await diary.until(
+            lambda: [shown.state for shown in diary.of()[-1:]] == ["Ready"],
+            lambda: f"it should be Ready; it showed {diary.of()}",
+            CONVERGED_SECONDS,
+        )
+
+    async def _is_recorded(self, version: str) -> bool:
+        found = await self.given.client.find(ConfigMap, RECORD, NAMESPACE)
+        return found is not None and found.data.get("currentChartVersion") == version
+
+    async def _gone(self) -> None:
+        await self.then.is_gone(within=CONVERGED_SECONDS)
+
+
+@pytest.fixture
+async def sweep(
+    btp_cluster: LocalCluster, given: Given, then: Then, tmp_path: Path, nursery: Nursery
+) -> AsyncIterator[Sweep]:
+    await inputs(given)
+    await may_keep_budgets(given.client)
+    budgets = Selection(BUDGETS.resource, NAMESPACE)
+    async with operator(btp_cluster, tmp_path, "--module-source=chart", nursery=nursery) as running:
+        life = Life(ModuleChart.of(Module(tmp_path / "process-module")), given, then)
+        await running.process.start()
+        yield Sweep(
+            process=running.process,
+            proxy=running.proxy,
+            parts=life.parts,
+            end_state=lambda: end_state(btp_cluster, budgets, masks=WORDS),
+        )
+
+
+@pytest.mark.req("R-101")
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("share", range(0, SHARES, 2))
+async def test_killed_after_a_write_it_ends_as_if_nothing_had_happened(sweep: Sweep, share: int) -> None:
+    await sweep.run(killed_after, share=share, shares=SHARES)
+
+
+@pytest.mark.req("R-102")
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("share", range(1, SHARES, 2))
+async def test_when_the_reply_to_a_write_is_lost_it_ends_as_if_nothing_had_happened(sweep: Sweep, share: int) -> None:
+    await sweep.run(reply_cut, share=share, shares=SHARES)
