@@ -10,7 +10,7 @@ from typing import TypeVar
 
 from stellwerk.kube.client import Client
 from stellwerk.kube.errors import Conflict, NotFound
-from stellwerk.kube.model import HasMetadata, Kind
+from stellwerk.kube.model import HasMetadata, Kind, metadata_of
 from stellwerk.kube.patch import MergePatch
 from stellwerk.runtime.informer import wrote_own_object
 
@@ -68,6 +68,21 @@ async def remove(client: Client, obj: K, name: str) -> K | None:
             current = await _again(client, obj)
     patch = removing(current, name) if current is not None else None
     return current if current is None or patch is None else await _send(client, current, patch)
+
+
+async def is_of_the_present(client: Client, obj: Kind) -> bool:
+    """Whether this very object is still there. Raises ApiError where the server does not say.
+
+    A server may show an older view, in which an object lives or is leaving that is long gone; what it has left behind
+    under its name belongs to a successor. So it is asked by way of a write, which is always about the present: a change
+    that changes nothing and is only rehearsed.
+    """
+    itself = MergePatch({"metadata": {"uid": obj.metadata.uid}})
+    try:
+        await client.patch(metadata_of(obj.resource), obj.metadata.name, obj.metadata.namespace, itself, dry_run=True)
+    except (Conflict, NotFound):
+        return False
+    return True
 
 
 async def _again(client: Client, obj: K) -> K | None:

@@ -226,6 +226,24 @@ async def test_the_deletion_of_an_object_that_was_replaced_behind_our_cache_is_r
     assert (await place.body("ConfigMap", "config")).at("data") == {"mine": "1"}
 
 
+@pytest.mark.req("R-104", "R-105")
+async def test_an_object_that_its_own_set_has_made_anew_behind_our_cache_is_not_deleted_for_the_former_one(
+    place: Place,
+) -> None:
+    kept = place.new_set()
+    await kept.rolled_out(CONFIG)
+    resources = await kept.resources(())
+    stale = await kept.seen(resources)
+    place.kubectl("delete", "configmap", "config")
+    await kept.rolled_out(CONFIG)
+    made = (await place.body("ConfigMap", "config")).metadata.uid
+    progress = await (await kept.rollout()).delete(kept.inventory, stale, resources)
+    assert [failure.cause for failure in progress.failures] == ["it was made anew in the meantime"]
+    assert (await place.body("ConfigMap", "config")).metadata.uid == made
+    await kept.deleted()
+    assert await place.find("ConfigMap", "config") is None
+
+
 @pytest.mark.req("R-505")
 async def test_an_object_whose_label_was_taken_off_is_not_deleted(place: Place) -> None:
     kept = place.new_set()

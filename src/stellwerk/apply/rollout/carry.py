@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Awaitable
 from dataclasses import dataclass
 from dataclasses import replace as replaced
+from http import HTTPStatus
 
 from stellwerk.apply import edit, ownership
 from stellwerk.apply.desired import Address, Desired
@@ -21,6 +22,7 @@ from stellwerk.apply.errors import Failure, Obstacle
 from stellwerk.apply.failures import failure_of
 from stellwerk.apply.plan import Confirmation, Live, confirm, live_view
 from stellwerk.apply.rollout.actions import Action, Create, LookUp, Release, Remove, Update
+from stellwerk.apply.rollout.owner import mark
 from stellwerk.apply.rollout.policy import UpdatePolicy
 from stellwerk.apply.rollout.prepare import is_definition
 from stellwerk.kube.client import Client, Deletion
@@ -31,6 +33,7 @@ from stellwerk.kube.errors import (
     Invalid,
     NotFound,
     NotServed,
+    Status,
     StatusError,
     Unreachable,
 )
@@ -98,9 +101,16 @@ class Carrier:
             if not _is_elsewhere(action.address, error):
                 return failure_of(action.address, verb, error)
         try:
-            return Carried(action, await self._read(action.address), done=False)
+            found = await self._read(action.address)
         except ApiError as error:
             return failure_of(action.address, "get", error)
+        if isinstance(action, Remove) and found is not None and self._is_successor(found, action.uid):
+            return _made_anew(action)
+        return Carried(action, found, done=False)
+
+    def _is_successor(self, found: Live, uid: str) -> bool:
+        """Whether it is another object, and yet one of a set of ours."""
+        return found.metadata.uid != uid and mark(self.field_manager) in found.metadata.labels
 
     # Writing
 
@@ -243,6 +253,14 @@ class Carrier:
         restored_at = self.clock if action.restores else None
         memory = confirm(action.desired, answer, self.field_manager, restored_at=restored_at)
         return Carried(action, answer, confirmation=replaced(memory, written_at=self.clock))
+
+
+def _made_anew(action: Remove) -> Failure:
+    """What was to go is gone, and a set of ours has made another. Whether that is to go is decided when caches show it,
+    and with it who wants it: behind a stale cache it belongs to a later revision, or to a successor of the owner."""
+    cause = "it was made anew in the meantime"
+    error = Conflict(Status(message=cause, code=HTTPStatus.CONFLICT))
+    return Failure(action.address.ref, "delete", Obstacle.CHANGED, cause, "", error)
 
 
 class _NotAsSeen(Exception):

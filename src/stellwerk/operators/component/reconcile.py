@@ -65,6 +65,9 @@ SHORTEST_LOOK_SECONDS, LONGEST_LOOK_SECONDS = 1.0, 10.0
 ROOM_SECONDS = 60.0
 """When to look again for room on a busy cluster, if nobody who has left it wakes us."""
 
+OUTDATED_SECONDS = 10.0
+"""When to look again at a Component of the past, if no watch tells before that it is gone."""
+
 Answer = Next[ComponentStatus]
 
 _log = logging.getLogger(__name__)
@@ -89,6 +92,8 @@ class ComponentReconciler:
     """How far the status of a pass that failed had come."""
     _leaving_since: dict[ObjectKey, float] = field(default_factory=dict)
     """Since when a deletion has been waiting, on the clock's seconds."""
+    _met: dict[ObjectKey, str] = field(default_factory=dict)
+    """By uid, the Components that have answered to a write of this process, and are no shadows of the past."""
 
     async def reconcile(self, component: Component) -> Answer:
         """Bring one Component as far as it goes now. Raises ComponentFailed."""
@@ -129,6 +134,7 @@ class ComponentReconciler:
         """The Component is gone."""
         self._drafts.pop(key, None)
         self._leaving_since.pop(key, None)
+        self._met.pop(key, None)
         self.targets.forget(key)
         self.lanes.forget(key)
         self.deployer.forget(key)
@@ -157,7 +163,7 @@ class ComponentReconciler:
         artifact = content.artifact
         sources.check_pins(component.spec, artifact)
         target = await self._target(component, resolved)
-        component = await finalizer.add(self.client, component, FINALIZER)
+        component = await self._held(component)
         self._draft(component, plan.attempted(self._drafts[component.key], artifact))
         await ready_expressions.check(dependencies.check(component, self._find, artifact), self.holds)
         files = await self.artifacts.files(component, source, artifact, resolved.login)
@@ -178,11 +184,30 @@ class ComponentReconciler:
             return blocked
         if obstacle := await self.deployer.obstacle(component, target):
             return self._blocked(component, f"deletion blocked: {obstacle}", Cause.TypesInUse)
+        if not await self._is_of_the_present(component):
+            return Next.after(OUTDATED_SECONDS)
         progress = await self.deployer.delete(component, target)
         if progress.done:
             await finalizer.remove(self.client, component, FINALIZER)
             return self.reports.noting(component, Next.done(), progress)
         return self._leaving(component, progress)
+
+    async def _held(self, component: Component) -> Component:
+        """The Component with our finalizer on it."""
+        held = await finalizer.add(self.client, component, FINALIZER)
+        if held is not component:
+            self._met[held.key] = held.metadata.uid
+        return held
+
+    async def _is_of_the_present(self, component: Component) -> bool:
+        """Whether what is to be deleted is there at all. Objects are ours by the name of their Component, so one that
+        is only shown by an outdated view would take those of its successor with it."""
+        uid = component.metadata.uid
+        if self._met.get(component.key) != uid:
+            if not await finalizer.is_of_the_present(self.client, component):
+                return False
+            self._met[component.key] = uid
+        return True
 
     async def _out_of_reach(self, component: Component, failure: ComponentFailed) -> Answer:
         """Wait for a way into the other cluster, or give up what is in it where somebody has asked for that."""
