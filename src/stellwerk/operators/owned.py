@@ -122,6 +122,8 @@ class OwnedObjects:
             if not place.namespace or not _is_forbidden(informer):
                 raise Unwatchable(place.resource, informer.parked.why)
             self._narrow.add(place.resource)
+            # What it has seen before the right was taken away would pass for what is there.
+            self._watches.pop(Place(place.resource, ""), None)
         informer = await self._opened(place)
         if informer.parked is not None:
             raise Unwatchable(place.resource, informer.parked.why)

@@ -7,6 +7,7 @@ from typing import TypeVar, cast
 
 from stellwerk.kube.client import Client, Target, view_of
 from stellwerk.kube.model import HasMetadata, View
+from stellwerk.kube.watch import SILENCE_SECONDS
 from stellwerk.runtime.clock import Clock, SystemClock
 from stellwerk.runtime.informer import VERIFY_SECONDS, Informer
 from stellwerk.runtime.metrics import Metrics
@@ -27,9 +28,11 @@ class Cluster:
         clock: Clock | None = None,
         metrics: Metrics | None = None,
         verify_seconds: float = VERIFY_SECONDS,
+        silence_seconds: float = SILENCE_SECONDS,
         name: str = "",
     ) -> None:
         self._verify_seconds = verify_seconds
+        self._silence_seconds = silence_seconds
         self.client = client
         self._metrics = metrics or Metrics()
         self.name = name
@@ -52,6 +55,7 @@ class Cluster:
                 clock=self._clock,
                 metrics=self._metrics,
                 verify_seconds=self._verify_seconds,
+                silence_seconds=self._silence_seconds,
             )
             self._start(informer)
         return cast("Informer[T]", informer)

@@ -28,7 +28,7 @@ from stellwerk.kube.client import Client, Target, view_of
 from stellwerk.kube.errors import ApiError
 from stellwerk.kube.model import HasMetadata, metadata_of
 from stellwerk.kube.names import ObjectKey
-from stellwerk.kube.watch import Bookmark, Change, Changed, Parked, Removed, Synced, Watcher
+from stellwerk.kube.watch import SILENCE_SECONDS, Bookmark, Change, Changed, Parked, Removed, Synced, Watcher
 from stellwerk.runtime.clock import Clock, SystemClock
 from stellwerk.runtime.metrics import Metrics
 from stellwerk.runtime.progress import OwnWrite, Progress, version_number
@@ -82,6 +82,7 @@ class Informer(Generic[T]):
         clock: Clock | None = None,
         metrics: Metrics | None = None,
         verify_seconds: float = VERIFY_SECONDS,
+        silence_seconds: float = SILENCE_SECONDS,
         name: str = "",
     ) -> None:
         self.view = view_of(target)
@@ -99,6 +100,7 @@ class Informer(Generic[T]):
             labels=labels,
             fields=fields,
             clock=self._clock,
+            silence_seconds=silence_seconds,
             on_restart=lambda _: metrics.watch_restarted(self.name),
         )
         self._list_versions = partial(

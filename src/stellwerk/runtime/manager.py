@@ -22,6 +22,7 @@ from typing import Protocol, TypeVar
 
 from stellwerk.kube.client import Client, Target
 from stellwerk.kube.model import HasMetadata
+from stellwerk.kube.watch import SILENCE_SECONDS
 from stellwerk.runtime.clock import Clock, SystemClock
 from stellwerk.runtime.clusters import Cluster
 from stellwerk.runtime.controller import LeadershipLost
@@ -70,12 +71,20 @@ class Manager:
         grace_seconds: float = 6.0,
         metrics: Metrics | None = None,
         verify_seconds: float = VERIFY_SECONDS,
+        silence_seconds: float = SILENCE_SECONDS,
         clock: Clock | None = None,
     ) -> None:
         self.metrics = metrics or Metrics()
         self.clock = clock or SystemClock()
         self.client = client
-        self.home = Cluster(client, clock=self.clock, metrics=self.metrics, verify_seconds=verify_seconds, name="home")
+        self.home = Cluster(
+            client,
+            clock=self.clock,
+            metrics=self.metrics,
+            verify_seconds=verify_seconds,
+            silence_seconds=silence_seconds,
+            name="home",
+        )
         self._leadership = leadership
         self._grace_seconds = grace_seconds
         self._servers: list[tuple[str, Runnable]] = []

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import os
+import secrets
 from collections.abc import AsyncIterator, Iterator
 
 import pytest
 from tests.cluster.component import world
 from tests.cluster.component.given import Given
+from tests.cluster.component.rights import Rights
 from tests.cluster.component.running import Running
 from tests.cluster.component.then import Diary, Then, Writes
 
@@ -86,3 +88,11 @@ async def running(component_cluster: LocalCluster, admin: Client) -> AsyncIterat
     running = Running(component_cluster.kubeconfig_for(OPERATOR, ["system:masters"]))
     yield running
     await running.stop()
+
+
+@pytest.fixture
+async def may(admin: Client) -> AsyncIterator[Rights]:
+    """A user who may do what the test grants."""
+    may = Rights(admin, f"modest-{secrets.token_hex(4)}")
+    yield may
+    await may.end()

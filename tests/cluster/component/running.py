@@ -14,6 +14,7 @@ from tests.cluster.component.hurried import HurriedClock
 from stellwerk.kube.client import Client
 from stellwerk.kube.config import ClusterConfig
 from stellwerk.kube.transport import LARGEST_FOREIGN_ANSWER_BYTES
+from stellwerk.kube.watch import SILENCE_SECONDS
 from stellwerk.operators.component import assembled
 from stellwerk.operators.component.api import CONTROLLER, RECONCILER
 from stellwerk.operators.component.assembled import ComponentOperator
@@ -51,6 +52,8 @@ class Running:
     clock: HurriedClock = field(default_factory=HurriedClock)
     grace_seconds: float = 6.0
     """How long passes under way may take when it stops."""
+    silence_seconds: float = SILENCE_SECONDS
+    """After how much silence a watch is given up; of real time, as sockets know no other."""
     _task: asyncio.Task[None] | None = None
     _parts: tuple[Manager, ComponentOperator] | None = None
     _closing: list[Callable[[], object]] = field(default_factory=list)
@@ -59,7 +62,9 @@ class Running:
         """Start, and return when it leads and its caches are full."""
         chosen = replace(settings, **changes)  # type: ignore[arg-type]
         client = Client.connect(ClusterConfig.load(self.kubeconfig), field_manager=RECONCILER, user_agent=RECONCILER)
-        manager = Manager(client, clock=self.clock, grace_seconds=self.grace_seconds)
+        manager = Manager(
+            client, clock=self.clock, grace_seconds=self.grace_seconds, silence_seconds=self.silence_seconds
+        )
         recorder = Recorder(client, clock=manager.clock, component=RECONCILER, instance="test")
         manager.add_server("events", recorder)
         downloads = Downloads(shelf=assembled.shelf(chosen, manager.metrics))

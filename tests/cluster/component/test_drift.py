@@ -6,7 +6,7 @@ import pytest
 from tests.cluster.component.given import Given, config_map
 from tests.cluster.component.manifests import config_of
 from tests.cluster.component.running import Running
-from tests.cluster.component.then import Then
+from tests.cluster.component.then import Then, Writes
 
 from stellwerk.operators.component.settings import DriftPolicy
 
@@ -75,6 +75,32 @@ async def test_an_operator_that_repairs_puts_a_changed_field_back_at_once(
     await then.ready()
     await given.written_by("other", "one", a="changed")
     await then.config_holds("one", {"a": "b"})
+
+
+@pytest.mark.req("R-110")
+@pytest.mark.parametrize("deletes", [False, True], ids=["changed", "deleted"])
+async def test_who_does_it_again_and_again_is_named_and_resisted_every_ten_seconds_only(
+    given: Given, running: Running, then: Then, writes: Writes, deletes: bool
+) -> None:
+    async def spoiled() -> None:
+        await (given.config_deleted("one") if deletes else given.written_by("other", "one", a="changed"))
+
+    await given.source({"one.yaml": config_map("one")})
+    await running.start(drift_policy=DriftPolicy.REPAIR)
+    await given.component()
+    await then.ready()
+    await spoiled()
+    await then.config_holds("one", {"a": "b"})
+    await then.ready()
+    for restorations in (1, 2):
+        await spoiled()
+        words = "it is deleted again and again" if deletes else "other changes it again and again"
+        await then.shows("Processing", saying=f"{words}; restored every 10 s only")
+        await running.rests()
+        assert len(writes.to("configmaps")) == 1 + restorations
+        await running.waits(seconds=11)
+        await then.config_holds("one", {"a": "b"})
+        await then.ready()
 
 
 async def test_an_object_for_once_is_never_changed_again_but_made_again(

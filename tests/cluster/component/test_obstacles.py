@@ -4,21 +4,19 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import AsyncIterator
-from dataclasses import dataclass
 
 import pytest
 from tests.cluster.component.given import Given, config_map
 from tests.cluster.component.manifests import manifest
+from tests.cluster.component.rights import ALL, Rights
 from tests.cluster.component.running import Running
 from tests.cluster.component.then import Then
 
 from stellwerk.api.core import ConfigMap, Namespace, Service
-from stellwerk.api.rbac import ClusterRole, ClusterRoleBinding
 from stellwerk.kube.client import Client
-from stellwerk.kube.model import JsonObject, JsonValue, metadata_of, to_json_object, unstructured
+from stellwerk.kube.model import JsonObject, metadata_of, unstructured
 from stellwerk.kube.names import Resource
 from stellwerk.local.cluster import LocalCluster
-from stellwerk.operators.component import rights
 from stellwerk.testing.eventually import eventually
 from stellwerk.testing.servers import AdmissionServer, Reject, Rule
 
@@ -29,42 +27,12 @@ MANY_TRIES = 20
 """More than any back-off that doubles from 5 ms makes in the time of a test."""
 
 
-@dataclass(frozen=True, slots=True)
-class Rights:
-    """What an operator that is no administrator may do besides its own work."""
-
-    client: Client
-    user: str
-
-    async def are(self, *rules: tuple[str, list[str]]) -> None:
-        """These verbs on these resources of the core group, anywhere."""
-        asked = [{"apiGroups": [""], "resources": [resource], "verbs": verbs} for resource, verbs in rules]
-        own = [to_json_object(grant.rule) for grant in rights.GRANTS]
-        body: list[JsonValue] = [*own, *asked]  # type: ignore[list-item]  # lists of text are JSON
-        await self.client.apply(ClusterRole, {"metadata": {"name": self.user}, "rules": body}, force=True)
-        role: JsonObject = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": self.user}
-        subject: JsonObject = {"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": self.user}
-        binding: JsonObject = {"metadata": {"name": self.user}, "roleRef": role, "subjects": [subject]}
-        await self.client.apply(ClusterRoleBinding, binding)
-
-
-@pytest.fixture
-async def may(admin: Client) -> AsyncIterator[Rights]:
-    may = Rights(admin, f"modest-{secrets.token_hex(4)}")
-    yield may
-    await admin.delete(metadata_of(ClusterRoleBinding), may.user)
-    await admin.delete(metadata_of(ClusterRole), may.user)
-
-
 @pytest.fixture
 async def modest(component_cluster: LocalCluster, may: Rights) -> AsyncIterator[Running]:
     """The operator, as somebody who may do what he is granted."""
     running = Running(component_cluster.kubeconfig_for(may.user))
     yield running
     await running.stop()
-
-
-ALL = ["get", "list", "watch", "create", "patch", "update", "delete"]
 
 
 @pytest.mark.req("R-206")

@@ -1,0 +1,188 @@
+"""etcd and the API server go down, come back, forget, or wake up in the past: Components need no hand and lose nothing.
+
+The control plane is one of their own, because they break it. The operator speaks to it as to any other.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+
+import pytest
+from tests.cluster.component import world
+from tests.cluster.component.conftest import OPERATOR
+from tests.cluster.component.given import Given, config_map
+from tests.cluster.component.running import Running
+from tests.cluster.component.then import Diary, Then
+
+from stellwerk.api.core import ConfigMap
+from stellwerk.kube.client import Client
+from stellwerk.kube.config import ClusterConfig
+from stellwerk.kube.model import metadata_of
+from stellwerk.local.cluster import LocalCluster
+from stellwerk.local.components import API_SERVER, ETCD, Options
+from stellwerk.testing import cluster as clusters
+from stellwerk.testing.artifacts import ArtifactServer
+from stellwerk.testing.cluster import AuditLog, restore_data, save_data
+from stellwerk.testing.eventually import eventually
+from stellwerk.testing.faults import ANYTHING, Cut, FaultProxy
+
+FIRST = {"kept.yaml": config_map("kept", a="1"), "dropped.yaml": config_map("dropped")}
+SECOND = {"kept.yaml": config_map("kept", a="2"), "new.yaml": config_map("new")}
+FORGETFUL = {API_SERVER: ["--etcd-compaction-interval=1s"]}
+"""It has etcd forget what is older than a second or two; by default five minutes."""
+BACK_WITHIN_SECONDS = 20.0
+
+
+@pytest.fixture(scope="module")
+def frail() -> Iterator[LocalCluster]:
+    """A control plane that may be broken, with what an administrator installs."""
+    options = Options(controllers=False, pods=False, durable=False, extra_flags=FORGETFUL)
+    cluster = clusters.started(f"frail-{os.environ.get('PYTEST_XDIST_WORKER', 'alone')}", options)
+    asyncio.run(world.prepare(cluster))
+    yield cluster
+    cluster.down()
+
+
+@dataclass(frozen=True, slots=True)
+class Scene:
+    """A Component that is Ready on the frail cluster, and who looks after it."""
+
+    cluster: LocalCluster
+    client: Client
+    given: Given
+    then: Then
+    running: Running
+
+    async def uids(self) -> dict[str, str]:
+        """Each ConfigMap's identity."""
+        listed = await self.client.list(metadata_of(ConfigMap), self.given.namespace)
+        return {one.metadata.name: one.metadata.uid for one in listed.items}
+
+    def deletions(self, audit: AuditLog) -> list[str]:
+        """What the operator has deleted, and was not refused."""
+        entries = audit.entries(lambda entry: entry.user == OPERATOR and entry.verb.startswith("delete"))
+        return [entry.name for entry in entries if entry.namespace == self.given.namespace and entry.status < 300]
+
+    async def moves_on(self, revision: str, **data: str) -> None:
+        """A further revision is taken over."""
+        await self.given.source(
+            {"kept.yaml": config_map("kept", **data), "new.yaml": config_map("new")}, revision=revision
+        )
+        await self.then.ready(revision=revision, within=BACK_WITHIN_SECONDS)
+
+
+@pytest.fixture
+async def scene(frail: LocalCluster) -> AsyncIterator[Scene]:
+    async with played(frail, Running(frail.kubeconfig_for(OPERATOR, ["system:masters"]))) as scene:
+        yield scene
+
+
+@asynccontextmanager
+async def played(cluster: LocalCluster, running: Running) -> AsyncIterator[Scene]:
+    namespace = clusters.create_namespace(cluster)
+    config = ClusterConfig.load(cluster.kubeconfig)
+    async with (
+        Client.connect(config, field_manager="tests", user_agent="tests") as client,
+        ArtifactServer() as artifacts,
+        asyncio.TaskGroup() as tasks,
+    ):
+        diary = Diary(client, namespace=namespace)
+        writing = tasks.create_task(diary.run(), name="diary")
+        scene = Scene(cluster, client, Given(client, artifacts, namespace), Then(client, diary, namespace), running)
+        try:
+            await scene.given.source(FIRST, revision="r1")
+            await running.start()
+            await scene.given.component()
+            await scene.then.ready(revision="r1")
+            yield scene
+        finally:
+            await running.stop()
+            await world.clean(client)
+            writing.cancel()
+
+
+async def is_out_of_order(cluster: LocalCluster) -> bool:
+    answer = await asyncio.to_thread(cluster.wire().ask, "GET", "/readyz")
+    return answer is None or answer.status >= 500
+
+
+async def is_forgotten(scene: Scene, version: str) -> bool:
+    """Whether etcd was compacted beyond a version."""
+    query = f"resourceVersion={version}&resourceVersionMatch=Exact"
+    path = f"/api/v1/namespaces/{scene.given.namespace}/configmaps?{query}"
+    answer = await asyncio.to_thread(scene.cluster.wire().ask, "GET", path)
+    return answer is not None and answer.status == 410
+
+
+@pytest.mark.req("R-204")
+async def test_etcd_killed_and_started_again_costs_a_component_nothing(scene: Scene) -> None:
+    before, audit = await scene.uids(), AuditLog(scene.cluster)
+    scene.cluster.process(ETCD).kill()
+    await eventually(lambda: is_out_of_order(scene.cluster), within=BACK_WITHIN_SECONDS)
+    await scene.running.waits(minutes=61)
+    await asyncio.to_thread(scene.cluster.start, ETCD)
+    await asyncio.to_thread(scene.cluster.wait_until_ready)
+    await scene.moves_on("r2", a="2")
+    after = await scene.uids()
+    assert after["kept"] == before["kept"]
+    assert sorted(after) == ["kept", "new"]
+    assert scene.deletions(audit) == ["dropped"]
+
+
+@pytest.mark.req("R-204", "R-205")
+async def test_what_has_happened_while_the_line_was_down_and_is_forgotten_since_is_found_out(
+    frail: LocalCluster,
+) -> None:
+    async with (
+        FaultProxy(frail.kubeconfig_for(OPERATOR, ["system:masters"])) as proxy,
+        played(frail, Running(proxy.kubeconfig)) as scene,
+    ):
+        before, last = await scene.uids(), await scene.then.config("kept")
+        down = proxy.on_requests(ANYTHING, Cut())
+        frail.renew_serving_certificate()
+        await asyncio.to_thread(frail.restart, API_SERVER)
+        await scene.given.config_deleted("kept")
+        await scene.given.source(SECOND, revision="r2")
+        await eventually(lambda: is_forgotten(scene, last.metadata.resource_version), within=BACK_WITHIN_SECONDS)
+        await proxy.history.seen(3)
+        down.end()
+        await scene.then.ready(revision="r2", within=BACK_WITHIN_SECONDS)
+        after = await scene.uids()
+        assert sorted(after) == ["kept", "new"]
+        assert after["kept"] != before["kept"]
+
+
+@pytest.mark.req("R-205")
+async def test_a_restarted_api_server_with_another_certificate_needs_no_hand(scene: Scene) -> None:
+    before, audit = await scene.uids(), AuditLog(scene.cluster)
+    scene.cluster.renew_serving_certificate()
+    await asyncio.to_thread(scene.cluster.restart, API_SERVER)
+    await scene.moves_on("r2", a="2")
+    assert (await scene.uids())["kept"] == before["kept"]
+    assert scene.deletions(audit) == ["dropped"]
+
+
+@pytest.mark.req("R-204")
+async def test_a_cluster_that_wakes_up_in_the_past_is_taken_from_there_and_nothing_is_deleted(scene: Scene) -> None:
+    await scene.running.rests()
+    before = await scene.uids()
+    await asyncio.to_thread(save_data, scene.cluster, "backup")
+    await scene.moves_on("r2", a="2")
+    assert sorted(await scene.uids()) == ["kept", "new"]
+    await scene.running.rests()
+
+    audit = AuditLog(scene.cluster)
+    await asyncio.to_thread(restore_data, scene.cluster, "backup")
+    await scene.then.ready(revision="r1", within=BACK_WITHIN_SECONDS)
+    await scene.running.rests()
+    assert await scene.uids() == before
+    # Whoever has not heard of the past yet may make what only the future has, and takes it away again.
+    assert {*scene.deletions(audit)} <= {"new"}
+    await scene.moves_on("r3", a="3")
+    after = await scene.uids()
+    assert sorted(after) == ["kept", "new"]
+    assert after["kept"] == before["kept"]
