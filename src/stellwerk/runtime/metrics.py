@@ -10,6 +10,7 @@ they lack is prefixed `stellwerk_`. prometheus-client's `_created` series are sw
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterable, Iterator
 from typing import Literal, TypeAlias
 
@@ -309,6 +310,15 @@ class _Readings(Collector):
         yield _family(
             "stellwerk_certificate_expiry_seconds", "Seconds until a certificate expires", "name", self.certificates
         )
+        yield GaugeMetricFamily("stellwerk_tasks", "asyncio tasks that have not ended", value=_living_tasks())
+
+
+def _living_tasks() -> int:
+    """What Go's runtime counts as goroutines: a number that only grows is a leak. 0 outside of an event loop."""
+    try:
+        return len(asyncio.all_tasks())
+    except RuntimeError:
+        return 0
 
 
 def _family(name: str, help_text: str, label: str, readings: dict[str, Seconds]) -> GaugeMetricFamily:

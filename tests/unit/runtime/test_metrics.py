@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 from prometheus_client import Counter
 from prometheus_client.parser import text_string_to_metric_families
@@ -52,6 +54,7 @@ def busy() -> Metrics:
         ("rest_client_requests_total", {"code", "host", "method"}),
         ("leader_election_master_status", {"name"}),
         ("process_resident_memory_bytes", set[str]()),
+        ("stellwerk_tasks", set[str]()),
         ("python_info", {"implementation", "major", "minor", "patchlevel", "version"}),
     ],
 )
@@ -115,3 +118,18 @@ def test_the_series_of_a_cluster_that_is_gone_vanish() -> None:
     text = metrics.exposition().decode()
     assert "gone:443" not in text
     assert 'host="here:443"' in text
+
+
+async def test_tasks_are_counted_where_there_is_a_loop() -> None:
+    def counted() -> float:
+        return next(
+            family.samples[0].value
+            for family in text_string_to_metric_families(Metrics().exposition().decode())
+            if family.name == "stellwerk_tasks"
+        )
+
+    before = counted()
+    waiting = asyncio.create_task(asyncio.Event().wait())
+    assert counted() == before + 1
+    waiting.cancel()
+    assert await asyncio.to_thread(counted) == 0
