@@ -76,14 +76,16 @@ def decide(one: Wanted, entry: Entry, scene: Scene) -> Decision:
     update = _update(one, entry, live, last, scene, standing)
     if update is not None:
         return _updated(one, entry, live, update, last, scene)
-    return _assessed(one, _dated(entry, live), live, last, scene)
+    return _assessed(one, _recalled(entry, live), live, last, scene)
 
 
-def _dated(entry: Entry, live: Live) -> Entry:
-    """What a crash made us forget: an object that is as wanted was written at its creation, or later."""
-    if entry.last_applied_at is not None:
+def _recalled(entry: Entry, live: Live) -> Entry:
+    """What a crash made us forget: an object that is as wanted is the one that we wrote, at its creation or later. Of what
+    another operator wrote no uid is known, and none is noted before we write it: a calm object costs no write."""
+    if entry.last_applied_at is not None and entry.uid in ("", live.metadata.uid):
         return entry
-    return replace(entry, last_applied_at=live.metadata.creation_timestamp)
+    written = entry.last_applied_at or live.metadata.creation_timestamp
+    return replace(entry, uid=live.metadata.uid, last_applied_at=written)
 
 
 # ---- it does not exist, or not for long

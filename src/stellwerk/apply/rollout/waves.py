@@ -14,6 +14,7 @@ no state here but the inventory, and nothing is assumed about what was done befo
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from itertools import groupby
 
 from stellwerk.apply.desired import Address
@@ -64,7 +65,7 @@ def _completions(inventory: Inventory, scene: Scene) -> Stage | None:
     waits: list[Unready] = []
     for entry in completing:
         if _is_over(entry, scene):
-            changes[entry.identity] = entry.now(Phase.COMPLETED, Status.NONE)
+            changes[entry.identity] = replace(entry.now(Phase.COMPLETED, Status.NONE), uid="")
             continue
         changes[entry.identity] = entry.now(Phase.COMPLETING, Status.TERMINATING)
         waits.append(Unready(entry.ref, "has done its work and is being deleted"))

@@ -310,6 +310,19 @@ def test_an_object_with_our_marks_is_ours_whatever_its_uid() -> None:
     assert (found.action, found.waits) == (None, "")
 
 
+def test_which_object_it_is_is_found_out_again_after_a_crash_and_not_noted_of_what_others_wrote() -> None:
+    obj, world = one(config_map()), World()
+    world.put(obj, live(obj.desired))
+
+    def uid_of(known: str, *, applied: bool) -> str:
+        found = replace(entry(obj, applied=applied), uid=known)
+        return decide(obj, found, world.scene(registered([obj]))).entry.uid
+
+    assert uid_of("", applied=False) == "u1", "it was made, and the process died before it could say so"
+    assert uid_of("u0", applied=True) == "u1", "it was made anew, or came back from a backup"
+    assert uid_of("", applied=True) == "", "an original operator wrote it"
+
+
 def test_what_somebody_has_put_in_the_place_of_ours_stays_his_where_nothing_of_nobody_may_be_taken() -> None:
     obj, world = one(config_map(adoption_policy="never")), World()
     world.put(obj, unmarked(obj))
