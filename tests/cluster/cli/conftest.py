@@ -7,7 +7,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -67,6 +67,24 @@ class Given:
         while (listed := wire.ask("GET", path)) is None or listed.status != 200:
             assert time.monotonic() < deadline, f"{path} is not served"
 
+    def keep(self, namespace: str, name: str) -> None:
+        """A BtpOperator in the state of a deletion that waits for somebody."""
+        self._finalizers(namespace, name, ["tests.example.com/waits"])
+        self.gone(BTP, namespace, name)
+
+    def release(self, namespace: str, name: str) -> None:
+        """The end of that deletion."""
+        self._finalizers(namespace, name, [])
+
+    def _finalizers(self, namespace: str, name: str, names: list[str]) -> None:
+        live = self._ask("GET", BTP.path(namespace, name))
+        metadata = {**_dict(live["metadata"]), "finalizers": names}
+        self._ask("PUT", BTP.path(namespace, name), {**live, "metadata": metadata})
+
+    def no_operators(self, namespace: str) -> None:
+        """All BtpOperators of a namespace deleted."""
+        self._ask("DELETE", BTP.path(namespace))
+
     def gone(self, resource: Resource, namespace: str, name: str) -> None:
         """The object deleted."""
         self._ask("DELETE", resource.path(namespace, name), fine=(200, 202))
@@ -112,9 +130,11 @@ def given(command_line_cluster: LocalCluster) -> Given:
 
 
 @pytest.fixture
-def place(command_line_cluster: LocalCluster) -> str:
-    """A namespace of its own for the test."""
-    return clusters.create_namespace(command_line_cluster)
+def place(command_line_cluster: LocalCluster, given: Given) -> Iterator[str]:
+    """A namespace of its own for the test. Its BtpOperators go with the test: of all there are, the oldest counts."""
+    name = clusters.create_namespace(command_line_cluster)
+    yield name
+    given.no_operators(name)
 
 
 Ended = subprocess.CompletedProcess[str]

@@ -77,7 +77,7 @@ def test_an_object_is_found_without_its_namespace_when_it_is_the_only_one(
 def test_of_several_with_one_name_the_person_is_asked_which(stellwerk: Stellwerk, given: Given, place: str) -> None:
     for namespace in (f"{place}-a", f"{place}-b"):
         given.namespace(namespace)
-        given.operator(namespace, f"twin-{place}", "MissingSecret", "Warning", MESSAGE)
+        given.operator(namespace, f"twin-{place}", "OlderCRExists", "Warning", "another one is older")
     shown = stellwerk("get", "btp", f"twin-{place}")
     assert shown.returncode == 2
     assert f"{place}-a, {place}-b" in shown.stderr

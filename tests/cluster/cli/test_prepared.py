@@ -1,0 +1,72 @@
+"""`stellwerk install`, `check`, `export` and `unstick` against a real API server."""
+
+from __future__ import annotations
+
+import pytest
+import yaml
+from tests.cluster.cli.conftest import Given, Stellwerk, parsed
+
+from stellwerk import assembly
+from stellwerk.kube.model import Unstructured
+
+
+def test_what_is_installed_is_what_is_printed_and_is_then_found_complete(stellwerk: Stellwerk) -> None:
+    printed = list(yaml.safe_load_all(stellwerk("install", "component", "--print").stdout))
+    wanted = [Unstructured.of(body).ref for body in assembly.installation(["component"])]
+    assert [Unstructured.of(body).ref for body in printed] == wanted
+    done = stellwerk("install", "component")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("is applied") == len(printed)
+
+    checked = parsed(stellwerk("check", "component", "--pre", "-o", "json").stdout)
+    checks = checked["checks"]
+    assert isinstance(checks, list)
+    assert {one["verdict"] for one in checks if isinstance(one, dict)} == {"good"}
+
+
+def test_a_module_that_is_not_ready_and_has_no_leader_is_told_with_three(
+    given: Given, place: str, stellwerk: Stellwerk
+) -> None:
+    given.operator(place, "waits", "OlderCRExists", "Warning", "another one is older")
+    done = stellwerk("check", "btp")
+    assert done.returncode == 3, done
+    assert "btp: BtpOperator objects" in done.stdout
+    assert "Fix: stellwerk get btp -A --not-ready" in done.stdout
+
+
+def test_who_may_look_at_nothing_is_told_so(stellwerk: Stellwerk) -> None:
+    done = stellwerk("check", "btp", "--as", "jane")
+    assert done.returncode == 3
+    assert "you may not read" in done.stdout
+
+
+def test_an_export_can_be_applied_as_it_is(given: Given, place: str, stellwerk: Stellwerk) -> None:
+    given.operator(place, "one", "OlderCRExists", "Warning", "another one is older")
+    (body,) = yaml.safe_load_all(stellwerk("export", "btp", "-n", place).stdout)
+    assert body["metadata"] == {"name": "one", "namespace": place}
+    assert "status" not in body
+
+
+@pytest.mark.parametrize("more", [[], ["--force", "--yes"]])
+def test_only_a_deletion_that_waits_can_be_unstuck(
+    given: Given, place: str, stellwerk: Stellwerk, more: list[str]
+) -> None:
+    given.operator(place, "one", "OlderCRExists", "Warning", "another one is older")
+    done = stellwerk("unstick", "btp/one", "-n", place, *more)
+    assert done.returncode == 2
+    assert "is not being deleted" in done.stderr
+
+
+def test_force_names_its_price_first_and_is_then_taken(given: Given, place: str, stellwerk: Stellwerk) -> None:
+    given.operator(place, "one", "OlderCRExists", "Warning", "another one is older")
+    given.keep(place, "one")
+    told = stellwerk("unstick", "btp/one", "-n", place)
+    assert told.returncode == 0, told.stderr
+    assert "with the data that lies in the services" in told.stdout
+    refused = stellwerk("unstick", "btp/one", "-n", place, "--force")
+    assert refused.returncode == 2
+    done = stellwerk("unstick", "btp/one", "-n", place, "--force", "--yes")
+    assert done.returncode == 0, done.stderr
+    label = "jsonpath={.metadata.labels.force-delete}"
+    assert stellwerk("get", "btp/one", "-n", place, "-o", label).stdout == "true"
+    given.release(place, "one")
