@@ -80,8 +80,10 @@ def decide(one: Wanted, entry: Entry, scene: Scene) -> Decision:
 
 
 def _recalled(entry: Entry, live: Live) -> Entry:
-    """What a crash made us forget: an object that is as wanted is the one that we wrote, at its creation or later. Of what
-    another operator wrote no uid is known, and none is noted before we write it: a calm object costs no write."""
+    """What a crash made us forget: an object that is as wanted is the one that we wrote, at its creation or later.
+
+    Of what another operator wrote no uid is known, and none is noted before we write it: a calm object costs no write.
+    """
     if entry.last_applied_at is not None and entry.uid in ("", live.metadata.uid):
         return entry
     written = entry.last_applied_at or live.metadata.creation_timestamp
