@@ -139,7 +139,7 @@ async def test_a_line_that_has_gone_silent_is_given_up_and_readiness_tells_of_a_
     silent.release()
 
     dead = proxy.on_requests(ANYTHING, Cut())
-    await proxy.history.seen(10)
+    await eventually(lambda: dead.fired > 3, on=proxy.history.changed)
     await behind.clock.skip(seconds=181)
     assert "stale: nothing heard for" in (behind.manager.unready() or "")
     dead.end()
