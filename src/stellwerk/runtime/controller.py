@@ -190,7 +190,7 @@ class Controller(Generic[K, S]):
             self._metrics.surprised(self.name)
             self.queue.add_backed_off(key)
             return False
-        del self._uids[key]
+        self._write_status.forget(self._uids.pop(key))
         self._hurries.pop(key, None)
         self.queue.forget(key)
         return True
@@ -255,7 +255,7 @@ class Controller(Generic[K, S]):
     async def _tell(self, obj: K, verdict: Verdict[S]) -> None:
         """Write the status where it differs, and send the Events."""
         status = verdict.status
-        version = await self._write_status.write(obj, status) if status is not None else None
+        version = await self._write_status.write(obj, status, self._version_of(obj)) if status is not None else None
         if status is not None and version is not None:
             self.primary.expect(obj.key, version)
             transition = statuses.transition(obj, status, verdict.severity)
@@ -263,6 +263,14 @@ class Controller(Generic[K, S]):
                 self._announce(obj, transition)
         for notice in verdict.notices:
             self._announce(obj, notice)
+
+    def _version_of(self, obj: K) -> str:
+        """The resourceVersion of the object after what the pass itself has written to it; empty where it is gone."""
+        written = self.primary.expected(obj.key)
+        if written is not None:
+            return str(written.version)
+        current = self.primary.store.get(obj.key)
+        return current.metadata.resource_version if current and current.metadata.uid == obj.metadata.uid else ""
 
     def _announce(self, obj: K, notice: Notice) -> None:
         _log.info("%s: %s: %s", obj.ref, notice.reason, notice.message)

@@ -92,7 +92,8 @@ async def _again(client: Client, obj: K) -> K | None:
 
 
 async def _send(client: Client, obj: K, patch: MergePatch) -> K:
-    written = await client.patch(type(obj), obj.metadata.name, obj.metadata.namespace, patch)
+    # Unknown fields are not looked for: there is none in a list of names, and the looking costs the API server.
+    written = await client.patch(type(obj), obj.metadata.name, obj.metadata.namespace, patch, field_validation="Ignore")
     wrote_own_object(written)
     return written
 

@@ -165,11 +165,11 @@ async def test_a_hidden_deletion_is_found_out(
 async def test_a_status_whose_answer_is_lost_is_written_in_the_end(
     client: Client, namespace: str, proxy: FaultProxy, behind: Client, start: Start
 ) -> None:
-    lost = requests("patch", LAMPS, subresource="status")
+    lost = requests("update", LAMPS, subresource="status")
     proxy.on_requests(lost, Answer(504, after_forwarding=True), nth(1))
     proxy.on_requests(lost, Answer(503), nth(2))
     works = await start(Electrician(), client=behind)
     await client.create(Lamp, lamp("hall", namespace))
-    await eventually(lambda: [one.status for one in proxy.history.writes()] == [504, 503, 200])
+    await eventually(lambda: [one.status for one in proxy.history.writes()] == [504, 503, 409])
     await eventually(lambda: works.bell.heard)
     assert await shows(client, namespace, True)()

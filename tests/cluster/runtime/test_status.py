@@ -13,7 +13,7 @@ from stellwerk.kube.errors import Invalid, ServerFault, Status
 from stellwerk.kube.meta import Condition
 from stellwerk.kube.patch import MergePatch
 from stellwerk.runtime.contract import Severity
-from stellwerk.runtime.status import StatusWriter, differs, transition
+from stellwerk.runtime.status import Outdated, StatusWriter, differs, transition
 from stellwerk.testing.clock import FakeClock
 from stellwerk.testing.cluster import AuditLog
 
@@ -53,9 +53,32 @@ async def test_what_the_new_status_does_not_have_goes_away(client: Client, names
 
 
 async def test_a_change_by_others_during_the_pass_does_not_stand_in_the_way(client: Client, namespace: str) -> None:
+    writer = StatusWriter(client=client)
     made = await client.create(Lamp, lamp("hall", namespace))
+    await writer.write(made, ready())
+    seen = await client.get(Lamp, "hall", namespace)
     await client.patch(Lamp, "hall", namespace, MergePatch({"metadata": {"labels": {"room": "hall"}}}))
-    assert await StatusWriter(client=client).write(made, ready()) is not None
+    assert await writer.write(seen, ready("False")) is not None
+    assert (await client.get(Lamp, "hall", namespace)).status == ready("False")
+
+
+@pytest.mark.req("R-104")
+async def test_a_new_process_puts_nothing_in_the_place_of_what_it_has_not_seen(client: Client, namespace: str) -> None:
+    older = await client.create(Lamp, lamp("hall", namespace))
+    await StatusWriter(client=client).write(older, ready())
+    with pytest.raises(Outdated):
+        await StatusWriter(client=client).write(older, ready("False"))
+    assert (await client.get(Lamp, "hall", namespace)).status == ready()
+
+
+async def test_a_write_of_the_pass_itself_is_no_change_by_others(
+    client: Client, namespace: str, audit: AuditLog
+) -> None:
+    made = await client.create(Lamp, lamp("hall", namespace))
+    held = await client.patch(Lamp, "hall", namespace, MergePatch({"metadata": {"finalizers": ["example.org/hold"]}}))
+    audit.mark()
+    assert await StatusWriter(client=client).write(made, ready(), held.metadata.resource_version) is not None
+    assert len(audit.entries(lambda entry: entry.namespace == namespace)) == 1
 
 
 @pytest.mark.req("R-105")

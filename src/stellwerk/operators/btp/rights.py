@@ -31,7 +31,7 @@ GRANTS = (
         "get list watch patch",
         get="somebody changed the finalizers at the same time, or the probe of CA bundles has written its finding",
     ),
-    grant(api.GROUP, "btpoperators/status", "patch"),
+    grant(api.GROUP, "btpoperators/status", "update patch", patch="somebody changed the object during a pass"),
     grant(api.SERVICES_GROUP, "serviceinstances servicebindings", f"{KEEP} deletecollection"),
     grant(api.SERVICES_GROUP, "serviceinstances/status servicebindings/status", "get update patch"),
     grant("", "secrets configmaps events", KEEP),

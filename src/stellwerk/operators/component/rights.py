@@ -36,7 +36,7 @@ _CONFLICT = "somebody changed the finalizers at the same time, or the object was
 
 GRANTS = (
     grant(api.GROUP, "components", "get list watch patch", get=_CONFLICT),
-    grant(api.GROUP, "components/status", "patch"),
+    grant(api.GROUP, "components/status", "update patch", patch="somebody changed the object during a pass"),
     grant(api.GROUP, "blueprints", "get list watch patch", get=_CONFLICT),
     grant(
         api.GROUP,
