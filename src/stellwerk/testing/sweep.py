@@ -41,6 +41,20 @@ def each_once(writes: Sequence[str]) -> Sequence[str]:
     return [*dict.fromkeys(writes)]
 
 
+def odd(shares: int) -> range:
+    """The shares with the first, third, ... point; `shares` is even.
+
+    What is killed before a write leaves the same behind as what is killed after the one before it. So both, at every
+    odd write, meet every gap between two writes once.
+    """
+    return range(0, shares, 2)
+
+
+def even(shares: int) -> range:
+    """The shares with the points between those."""
+    return range(1, shares, 2)
+
+
 @dataclass(frozen=True, slots=True)
 class Part:
     """One thing that somebody asks for. `done` waits until it has come to pass, and raises AssertionError in time."""

@@ -18,8 +18,10 @@ from stellwerk.testing.sweep import (
     Part,
     Sweep,
     each_once,
+    even,
     killed_after,
     killed_before,
+    odd,
     reply_cut,
     timed_out,
 )
@@ -64,7 +66,7 @@ async def sweep(
 
 @pytest.mark.req("R-101")
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize("share", range(SHARES))
+@pytest.mark.parametrize("share", odd(SHARES))
 @pytest.mark.parametrize("fault", [killed_before, killed_after])
 async def test_killed_at_any_write_it_ends_as_if_nothing_had_happened(
     sweep: Sweep, fault: MakeFault, share: int
@@ -74,8 +76,10 @@ async def test_killed_at_any_write_it_ends_as_if_nothing_had_happened(
 
 @pytest.mark.req("R-102")
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize("share", range(SHARES))
-@pytest.mark.parametrize("fault", [reply_cut, timed_out])
+@pytest.mark.parametrize(
+    ("fault", "share"),
+    [*((reply_cut, share) for share in odd(SHARES)), *((timed_out, share) for share in even(SHARES))],
+)
 async def test_when_the_reply_to_any_write_is_lost_it_ends_as_if_nothing_had_happened(
     sweep: Sweep, fault: MakeFault, share: int
 ) -> None:

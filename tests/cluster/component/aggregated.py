@@ -30,6 +30,8 @@ class WidgetServer:
         self.is_up = False
         self.widgets: dict[tuple[str, str], Body] = {}
         self._version = 100
+        self._told: list[tuple[int, Body]] = []
+        """All events with their versions: a watch begins where its list has ended, however late it comes."""
         self._watchers: list[asyncio.Queue[Body | object]] = []
         self._server = TlsServer(self._handle)
         self._open = AsyncExitStack()
@@ -88,7 +90,9 @@ class WidgetServer:
         if key not in self.widgets:
             return _status(404, "NotFound")
         if request.method == "DELETE":
-            self._tell("DELETED", self.widgets.pop(key))
+            self._version += 1
+            gone = self.widgets.pop(key)
+            self._tell("DELETED", {**gone, "metadata": {**gone["metadata"], "resourceVersion": str(self._version)}})
             return web.json_response({"kind": "Status", "apiVersion": "v1", "status": "Success"})
         return web.json_response(self.widgets[key])
 
@@ -114,18 +118,24 @@ class WidgetServer:
 
     async def _watched(self, request: web.Request) -> web.StreamResponse:
         events: asyncio.Queue[Body | object] = asyncio.Queue()
+        since = int(request.query.get("resourceVersion") or 0)
+        for version, event in self._told:
+            if version > since:
+                events.put_nowait(event)
         self._watchers.append(events)
         response = web.StreamResponse(headers={"Content-Type": "application/json"})
         await response.prepare(request)
-        while (event := await events.get()) is not _GONE:
-            assert isinstance(event, dict)
-            if _matches(event["object"], request.query.get("labelSelector", "")):
-                await response.write(json.dumps(event).encode() + b"\n")
+        while (told := await events.get()) is not _GONE:
+            assert isinstance(told, dict)
+            if _matches(told["object"], request.query.get("labelSelector", "")):
+                await response.write(json.dumps(told).encode() + b"\n")
         return response
 
     def _tell(self, kind: str, widget: Body) -> None:
+        event: Body = {"type": kind, "object": widget}
+        self._told.append((self._version, event))
         for events in self._watchers:
-            events.put_nowait({"type": kind, "object": widget})
+            events.put_nowait(event)
 
     def _end_watches(self) -> None:
         for events in self._watchers:

@@ -17,7 +17,7 @@ from tests.cluster.component.then import Then
 from stellwerk.kube.names import Resource
 from stellwerk.local.cluster import LocalCluster
 from stellwerk.testing.nursery import Nursery
-from stellwerk.testing.sweep import MakeFault, Part, Sweep, killed_after, killed_before, reply_cut
+from stellwerk.testing.sweep import MakeFault, Part, Sweep, killed_after, killed_before, odd, reply_cut
 
 SHARES = 4
 """Into how many tests the points of a sweep are dealt, so that they can run side by side."""
@@ -125,7 +125,7 @@ async def sweep(
 
 @pytest.mark.req("R-101")
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize("share", range(SHARES))
+@pytest.mark.parametrize("share", odd(SHARES))
 @pytest.mark.parametrize("fault", [killed_before, killed_after])
 async def test_killed_at_any_write_it_ends_as_if_nothing_had_happened(
     sweep: Sweep, fault: MakeFault, share: int

@@ -31,7 +31,7 @@ def test_the_shipped_module_is_complete() -> None:
 def test_absolute_paths_are_taken_as_they_are(tmp_path: Path) -> None:
     settings = Settings(resources_path=str(tmp_path), chart_path="chart")
 
-    assert Places.of(settings, Path("/work")) == Places(tmp_path, Path("/work/manager-resources"), Path("/work/chart"))
+    assert Places.of(settings, Path("/here")) == Places(tmp_path, Path("/here/manager-resources"), Path("/here/chart"))
 
 
 def test_a_release_without_a_list_of_deletions_is_fine(places: Places) -> None:
