@@ -66,7 +66,7 @@ async def sweep(
 
 @pytest.mark.req("R-101")
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize("share", odd(SHARES))
+@pytest.mark.parametrize("share", range(SHARES))
 @pytest.mark.parametrize("fault", [killed_before, killed_after])
 async def test_killed_at_any_write_it_ends_as_if_nothing_had_happened(
     sweep: Sweep, fault: MakeFault, share: int
