@@ -20,6 +20,7 @@ from stellwerk.local.cluster import LocalCluster
 from stellwerk.testing import cluster as clusters
 from stellwerk.testing.artifacts import ArtifactServer
 from stellwerk.testing.cluster import AuditLog
+from stellwerk.testing.faults import FaultProxy
 
 OPERATOR = "component-operator"
 """The user that the operator is."""
@@ -96,3 +97,18 @@ async def may(admin: Client) -> AsyncIterator[Rights]:
     may = Rights(admin, f"modest-{secrets.token_hex(4)}")
     yield may
     await may.end()
+
+
+@pytest.fixture
+async def proxy(component_cluster: LocalCluster) -> AsyncIterator[FaultProxy]:
+    """A line to the control plane that can be made bad."""
+    async with FaultProxy(component_cluster.kubeconfig_for(OPERATOR, ["system:masters"])) as made:
+        yield made
+
+
+@pytest.fixture
+async def behind(proxy: FaultProxy, given: Given) -> AsyncIterator[Running]:
+    """The operator: all that it says and hears passes the proxy."""
+    behind = Running(proxy.kubeconfig)
+    yield behind
+    await behind.stop()

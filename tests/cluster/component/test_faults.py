@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
-from tests.cluster.component.conftest import OPERATOR
 from tests.cluster.component.given import Given, config_map
 from tests.cluster.component.lives import Lives
 from tests.cluster.component.running import Running
@@ -48,20 +47,6 @@ TIRELESS = 400
 SOURCES = flux.GitRepository.resource.group_resource
 KINDS = ("configmaps", "secrets", "services", "namespaces", SOURCES)
 """What is watched when the first Component needs it."""
-
-
-@pytest.fixture
-async def proxy(component_cluster: LocalCluster) -> AsyncIterator[FaultProxy]:
-    async with FaultProxy(component_cluster.kubeconfig_for(OPERATOR, ["system:masters"])) as made:
-        yield made
-
-
-@pytest.fixture
-async def behind(proxy: FaultProxy, given: Given) -> AsyncIterator[Running]:
-    """The operator: all that it says and hears passes the proxy."""
-    behind = Running(proxy.kubeconfig)
-    yield behind
-    await behind.stop()
 
 
 @pytest.fixture

@@ -28,16 +28,9 @@ SERVICE = {"service.yaml": manifest("Service", "front", PORTS)}
 
 @pytest.fixture
 async def proxy(component_cluster: LocalCluster, may: Rights) -> AsyncIterator[FaultProxy]:
+    """The line of somebody who may do what he is granted."""
     async with FaultProxy(component_cluster.kubeconfig_for(may.user)) as made:
         yield made
-
-
-@pytest.fixture
-async def modest(proxy: FaultProxy, given: Given) -> AsyncIterator[Running]:
-    """The operator, as somebody who may do what he is granted."""
-    modest = Running(proxy.kubeconfig)
-    yield modest
-    await modest.stop()
 
 
 async def services_are_asked_for_anew(proxy: FaultProxy, given: Given) -> None:
@@ -54,12 +47,12 @@ async def services_are_asked_for_anew(proxy: FaultProxy, given: Given) -> None:
 
 @pytest.mark.req("R-206")
 async def test_rights_taken_away_from_a_kind_in_use_are_named_and_their_return_is_noticed(
-    proxy: FaultProxy, modest: Running, given: Given, then: Then, may: Rights
+    proxy: FaultProxy, behind: Running, given: Given, then: Then, may: Rights
 ) -> None:
     await may.are(("configmaps", ALL), ("services", ALL))
     await given.source({**SERVICE, "one.yaml": config_map("one")}, "with-service", revision="r1")
     await given.source({"two.yaml": config_map("two")}, revision="r1")
-    await modest.start()
+    await behind.start()
     await given.component("blocked", "with-service")
     await given.component("fine")
     await then.ready("blocked")
@@ -72,21 +65,21 @@ async def test_rights_taken_away_from_a_kind_in_use_are_named_and_their_return_i
     where = f"services in namespace {then.namespace}"
     await then.shows("Error", "Error", "blocked", saying=f"not permitted to list and watch {where}")
     await then.ready("fine", revision="r2")
-    assert modest.manager.unready() is None
+    assert behind.manager.unready() is None
 
     await may.are(("configmaps", ALL), ("services", ALL))
-    await modest.waits(minutes=20)
+    await behind.waits(minutes=20)
     await then.ready("blocked", revision="r2")
     assert await then.exists(Service, "front")
 
 
 @pytest.mark.req("R-206")
 async def test_with_rights_in_its_namespace_only_it_works_as_before(
-    proxy: FaultProxy, modest: Running, given: Given, then: Then, may: Rights
+    proxy: FaultProxy, behind: Running, given: Given, then: Then, may: Rights
 ) -> None:
     await may.are(("configmaps", ALL), ("services", ALL))
     await given.source(SERVICE, revision="r1")
-    await modest.start()
+    await behind.start()
     await given.component()
     await then.ready()
     before = await given.client.get(metadata_of(Service), "front", given.namespace)

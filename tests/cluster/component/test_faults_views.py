@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-
 import pytest
-from tests.cluster.component.conftest import OPERATOR
 from tests.cluster.component.given import Given, config_map
 from tests.cluster.component.running import Running
 from tests.cluster.component.then import Then
@@ -13,7 +10,6 @@ from tests.cluster.component.then import Then
 from stellwerk.api.core import ConfigMap
 from stellwerk.kube.client import Client
 from stellwerk.kube.model import metadata_of
-from stellwerk.local.cluster import LocalCluster
 from stellwerk.operators.component.api import Component
 from stellwerk.testing.eventually import eventually
 from stellwerk.testing.faults import READS, WATCHES, FaultProxy, OlderView, requests
@@ -21,20 +17,6 @@ from stellwerk.testing.recorder import LASTING_WRITES
 
 FIRST = {"kept.yaml": config_map("kept", a="1"), "dropped.yaml": config_map("dropped")}
 SECOND = {"kept.yaml": config_map("kept", a="2"), "new.yaml": config_map("new")}
-
-
-@pytest.fixture
-async def proxy(component_cluster: LocalCluster) -> AsyncIterator[FaultProxy]:
-    async with FaultProxy(component_cluster.kubeconfig_for(OPERATOR, ["system:masters"])) as made:
-        yield made
-
-
-@pytest.fixture
-async def misled(proxy: FaultProxy, given: Given) -> AsyncIterator[Running]:
-    """The operator, whose view a test makes an older one."""
-    misled = Running(proxy.kubeconfig)
-    yield misled
-    await misled.stop()
 
 
 async def versions(client: Client, namespace: str) -> dict[str, tuple[str, str]]:
@@ -55,31 +37,31 @@ async def healed(proxy: FaultProxy, older: OlderView, running: Running) -> None:
 
 @pytest.mark.req("R-104")
 async def test_after_a_restart_onto_a_view_with_a_former_component_of_its_name_nothing_is_deleted(
-    proxy: FaultProxy, misled: Running, given: Given, then: Then
+    proxy: FaultProxy, behind: Running, given: Given, then: Then
 ) -> None:
     await given.source(FIRST, revision="r1")
-    await misled.start()
+    await behind.start()
     await given.component()
     await then.ready(revision="r1")
-    await misled.stop()
+    await behind.stop()
     await given.deleted()
     leaving = await given.client.get(Component, "comp", given.namespace)
-    await misled.start()
+    await behind.start()
     await then.gone()
     await given.source(SECOND, revision="r2")
     await given.component()
     await then.ready(revision="r2")
-    await misled.stop()
+    await behind.stop()
     before = await versions(given.client, given.namespace)
     proxy.history.clear()
 
     older = OlderView(leaving.metadata.resource_version)
     proxy.on_requests(READS | WATCHES, older)
-    await misled.start()
+    await behind.start()
     await proxy.history.seen(1, requests("patch", Component.resource.group_resource))
     await proxy.history.settled()
     assert proxy.history.writes(LASTING_WRITES) == []
-    await healed(proxy, older, misled)
+    await healed(proxy, older, behind)
     await then.ready(revision="r2")
     assert await versions(given.client, given.namespace) == before
     assert (await given.client.get(Component, "comp", given.namespace)).metadata.finalizers
