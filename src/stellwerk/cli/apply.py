@@ -59,7 +59,8 @@ async def _apply(
 async def _preview(cluster: Cluster, release: Release, wanted: Sequence[Wanted]) -> None:
     from stellwerk.cli import diff
 
-    lines = await diff.compared(cluster.client, wanted, release.owner.prefix)
-    lines += diff.leaving(release.inventory, wanted)
+    found = await diff.compared(cluster.client, wanted, release.owner.prefix)
+    found.warn()
+    lines = [*found.lines, *diff.leaving(release.inventory, wanted)]
     settings.show(diff.shown(lines, diff.unchanged(lines, wanted), cluster.settings.style())[:-1])
     settings.show([f"Release {release.key} would become revision {release.revision} (dry run)"])

@@ -39,6 +39,20 @@ class Line:
     changes: tuple[Change, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """What applying objects would change, and what the API server remarks about them."""
+
+    lines: list[Line]
+    remarks: list[str]
+    """Each with the object that it is about."""
+
+    def warn(self) -> None:
+        """Tell the remarks beside the result, as kubectl does."""
+        for remark in self.remarks:
+            settings.say(f"Warning: {escaped(remark)}")
+
+
 @click.command("diff")
 @click.argument("subject", metavar="[KIND/NAME]", type=SubjectType(), required=False, shell_complete=complete_subject)
 @click.option(
@@ -68,8 +82,9 @@ async def _diff(cluster: Cluster, subject: Subject | None, file: Path | None, fo
     from stellwerk.operators.component.api import RECONCILER
 
     component, wanted = await _wanted(cluster, subject, file, folder)
-    lines = await compared(cluster.client, wanted, RECONCILER)
-    lines += leaving(read(component.status.inventory), wanted)
+    found = await compared(cluster.client, wanted, RECONCILER)
+    found.warn()
+    lines = [*found.lines, *leaving(read(component.status.inventory), wanted)]
     same = unchanged(lines, wanted)
     if cluster.settings.output.is_table:
         settings.show(shown(lines, same, cluster.settings.style()))
@@ -107,12 +122,22 @@ async def _wanted(
             raise previewing.failure(error, component) from None
 
 
-async def compared(client: Client, wanted: Sequence[Wanted], prefix: str) -> list[Line]:
+async def compared(client: Client, wanted: Sequence[Wanted], prefix: str) -> Compared:
     """What applying these objects would change. `prefix` is our field manager, and begins our annotations."""
     from stellwerk.apply.together import together
 
-    found = await together(wanted, lambda one: _compared(client, one, prefix)) if wanted else []
-    return [line for line in found if line is not None]
+    found = await together(wanted, lambda one: _heard(client, one, prefix)) if wanted else []
+    lines = [line for line, _ in found if line is not None]
+    return Compared(lines, [remark for _, remarks in found for remark in remarks])
+
+
+async def _heard(client: Client, one: Wanted, prefix: str) -> tuple[Line | None, list[str]]:
+    from stellwerk.apply import remarked
+    from stellwerk.kube import remarks
+
+    with remarks.listening() as heard:
+        line = await _compared(client, one, prefix)
+    return line, [f"{one.address}: {said}" for said in remarked.shown(one.address, heard)]
 
 
 def unchanged(lines: Sequence[Line], wanted: Sequence[Wanted]) -> int:

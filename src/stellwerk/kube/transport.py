@@ -31,6 +31,7 @@ import aiohttp
 import msgspec
 from yarl import URL
 
+from stellwerk.kube import remarks
 from stellwerk.kube.config import ClusterConfig
 from stellwerk.kube.errors import (
     LoginFailed,
@@ -178,6 +179,8 @@ class Transport:
             async with await self._send(request, _CALL_TIMEOUT, CALLS) as response:
                 body = await _whole(request, response, self._largest)
                 code = response.status
+                if remarks.anybody_listens():
+                    remarks.note(response.headers.getall(remarks.HEADER, ()))
         except _NO_ANSWER as error:
             raise _unreachable(request, self.config, error) from error
         finally:

@@ -8,18 +8,22 @@ import secrets
 from collections.abc import AsyncIterator, Iterator
 
 import pytest
-from tests.cluster.component import world
+from tests.cluster.component import kinds, world
 from tests.cluster.component.given import Given
+from tests.cluster.component.manifests import RELIC, RELIC_REMARK
 from tests.cluster.component.rights import Rights
 from tests.cluster.component.running import Running
 from tests.cluster.component.then import Diary, Then, Writes
 
+from stellwerk.api.apiextensions import CustomResourceDefinition
 from stellwerk.kube.client import Client
 from stellwerk.kube.config import ClusterConfig
+from stellwerk.kube.model import dig
 from stellwerk.local.cluster import LocalCluster
 from stellwerk.testing import cluster as clusters
 from stellwerk.testing.artifacts import ArtifactServer
 from stellwerk.testing.cluster import AuditLog
+from stellwerk.testing.eventually import eventually
 from stellwerk.testing.faults import FaultProxy
 
 OPERATOR = "component-operator"
@@ -112,3 +116,18 @@ async def behind(proxy: FaultProxy, given: Given) -> AsyncIterator[Running]:
     behind = Running(proxy.kubeconfig)
     yield behind
     await behind.stop()
+
+
+@pytest.fixture
+async def relics(admin: Client) -> AsyncIterator[None]:
+    """A kind of which the API server says that it is deprecated."""
+    body = world.free_definition(RELIC)
+    versions = dig(body, "spec", "versions")
+    assert isinstance(versions, list)
+    (version,) = versions
+    assert isinstance(version, dict)
+    version |= {"deprecated": True, "deprecationWarning": RELIC_REMARK}
+    await admin.apply(CustomResourceDefinition, body)
+    await eventually(lambda: kinds.established(admin, RELIC.group_resource), within=30)
+    yield
+    await admin.delete(CustomResourceDefinition, RELIC.group_resource)

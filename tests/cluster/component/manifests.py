@@ -15,6 +15,11 @@ from stellwerk.operators.component.api import RECONCILER
 GATE = Resource("test.example.com", "v1", "Gate", "gates", namespaced=True)
 """Installed with the cluster; anything may stand in it."""
 
+RELIC = Resource("old.example.com", "v1", "Relic", "relics", namespaced=True)
+"""Deprecated, where a test asks for the fixture `relics`."""
+
+RELIC_REMARK = "old.example.com/v1 Relic is old; use something newer"
+
 FATE = "stellwerk.local/fate"
 """The annotation of a pod that says how it ends."""
 
@@ -62,6 +67,11 @@ def gate(name: str, **asked: str) -> str:
     """An object that is not ready before it is opened."""
     annotations = policies(**{"status_hint": "has-ready-condition", **asked})
     return manifest("Gate", name, api_version="test.example.com/v1", annotations=annotations)
+
+
+def relic(name: str, content: str = "") -> str:
+    """An object whose kind the API server calls deprecated at each write."""
+    return manifest("Relic", name, {"spec": {"content": content}}, api_version=RELIC.api_version)
 
 
 def job(name: str, *, fate: str = "", annotations: Mapping[str, str] | None = None, **asked: str) -> str:

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from dataclasses import replace as replaced
 from http import HTTPStatus
 
-from stellwerk.apply import edit, ownership
+from stellwerk.apply import edit, ownership, remarked
 from stellwerk.apply.desired import Address, Desired
 from stellwerk.apply.errors import Failure, Obstacle
 from stellwerk.apply.failures import failure_of
@@ -25,6 +25,7 @@ from stellwerk.apply.rollout.actions import Action, Create, LookUp, Release, Rem
 from stellwerk.apply.rollout.owner import mark
 from stellwerk.apply.rollout.policy import UpdatePolicy
 from stellwerk.apply.rollout.prepare import is_definition
+from stellwerk.kube import remarks
 from stellwerk.kube.client import Client, Deletion
 from stellwerk.kube.errors import (
     ApiError,
@@ -56,6 +57,8 @@ class Carried:
     confirmation: Confirmation | None = None
     stays: bool = False
     """Whether an object that we asked the server to delete is held for a while. It did not say what it looks like."""
+    remarks: tuple[str, ...] = ()
+    """What the server remarked about the object that it took."""
 
     @property
     def address(self) -> Address:
@@ -88,7 +91,9 @@ class Carrier:
 
     async def _try(self, action: Action, verb: str, attempt: Awaitable[Carried]) -> Carried | Failure:
         try:
-            return await attempt
+            with remarks.listening() as heard:
+                done = await attempt
+            return replaced(done, remarks=remarked.shown(action.address, heard)) if heard else done
         except NotServed as error:
             if isinstance(action, Remove | Release | LookUp):
                 return Carried(action, None)  # the kind is gone, and all its objects with it

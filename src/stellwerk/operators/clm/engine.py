@@ -7,7 +7,7 @@ decided is saved before the next one begins, so a run that is interrupted is con
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from stellwerk.api.core import Namespace
@@ -198,6 +198,7 @@ class _Run:
     finally_: State
     one_pass: Pass
     patience: Patience
+    _told: set[str] = field(default_factory=set)
 
     async def until_done(self) -> Release:
         clock = self.engine.clock
@@ -205,13 +206,22 @@ class _Run:
         while True:
             progress = await self.one_pass(self.release)
             await self._save(progress)
-            for sentence in self.patience.judge(progress.failures):
+            for sentence in (*self._remarks(progress), *self.patience.judge(progress.failures)):
                 self.engine.tell(sentence)
             if progress.done:
                 return self.release
             if not progress.must_be_saved:
                 passed, wrote = clock.monotonic() - began, bool(progress.carried)
                 await clock.sleep(self.patience.wait(self.release.key, passed, progress.waits, wrote=wrote))
+
+    def _remarks(self, progress: Progress) -> Iterator[str]:
+        """What the API server remarked about objects, each once in a run, in kubectl's form."""
+        for one in progress.carried:
+            for remark in one.remarks:
+                sentence = f"Warning: {one.address}: {remark}"
+                if sentence not in self._told:
+                    self._told.add(sentence)
+                    yield sentence
 
     async def _save(self, progress: Progress) -> None:
         """What the pass has decided, unless that is stored already."""

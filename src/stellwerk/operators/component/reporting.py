@@ -16,6 +16,7 @@ from stellwerk.kube.model import HasMetadata
 from stellwerk.kube.names import ObjectKey, ObjectRef
 from stellwerk.operators.component.api import DISABLE_EVENTS_ANNOTATION, Component
 from stellwerk.operators.component.api_status import ComponentStatus
+from stellwerk.operators.component.remarks import Remarks, remarked
 from stellwerk.operators.component.settings import DependentEvents
 from stellwerk.runtime.contract import Next, Notice, Severity
 from stellwerk.runtime.controller import EventSink
@@ -57,6 +58,7 @@ class Reports:
     watchers: tuple[Watcher, ...] = ()
     _drift: dict[ObjectKey, frozenset[str]] = field(default_factory=dict)
     """The drift that was told about already."""
+    _remarks: Remarks = field(default_factory=Remarks)
 
     def passed(self, component: Component, status: ComponentStatus | None) -> None:
         """A pass has ended well."""
@@ -71,6 +73,7 @@ class Reports:
     def forget(self, key: ObjectKey) -> None:
         """The Component is gone."""
         self._drift.pop(key, None)
+        self._remarks.forget(key)
         for watcher in self.watchers:
             watcher.forget(key)
 
@@ -81,6 +84,8 @@ class Reports:
         }
         for watcher in self.watchers:
             watcher.carried(component, counts[Create], counts[Update], counts[Remove])
+        if news := self._remarks.news(component.key, progress.carried):
+            self.recorder.send(component, remarked(listed(news)))
         if component.metadata.annotations.get(DISABLE_EVENTS_ANNOTATION) == "true":
             return
         for one in progress.carried:

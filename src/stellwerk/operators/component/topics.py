@@ -6,6 +6,7 @@ from stellwerk.kube import duration
 from stellwerk.operators.component import api, intervals, references
 from stellwerk.operators.component.api_status import READY, RECONCILING, STALLED, State
 from stellwerk.operators.component.errors import RETRY_SECONDS
+from stellwerk.operators.component.remarks import REMARKED
 from stellwerk.operators.component.settings import Settings
 from stellwerk.operators.component.sources import SourceKind
 from stellwerk.operators.requests import REQUESTED_AT_ANNOTATION
@@ -21,6 +22,8 @@ CONDITIONS = Topic(
         "Error, else Unknown; its reason is one of the original's eleven words, its message names objects and causes.",
         f"While a Component is not Ready, a second condition names the cause: {RECONCILING} where waiting may "
         f"help, {STALLED} where somebody has to change something. kstatus, flux, Helm and Argo CD read them.",
+        f"What the API server took and warns of (a deprecated version, an unknown field that it drops) changes no "
+        f"condition: an Event {REMARKED} names it when it comes up.",
     ),
     rows=(
         (State.Ready, "Everything is applied and ready, for the spec as it is now."),

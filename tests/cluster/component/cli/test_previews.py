@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from tests.cluster.component.cli.conftest import Stellwerk, parsed
 from tests.cluster.component.given import Given, config_map
-from tests.cluster.component.manifests import job
+from tests.cluster.component.manifests import RELIC_REMARK, job, relic
 from tests.cluster.component.running import Running
 from tests.cluster.component.then import Then
 
@@ -197,6 +197,16 @@ def component_file(name: str, namespace: str) -> str:
         "stringData": {"values.yaml": "who: canary"},
     }
     return "---\n".join(json.dumps(one) + "\n" for one in (component, secret))
+
+
+@pytest.mark.usefixtures("relics")
+async def test_diff_tells_what_the_api_server_warns_of_beside_the_result(given: Given, stellwerk: Stellwerk) -> None:
+    await given.source({"relic.yaml": relic("bone"), "one.yaml": config_map("one")})
+    await given.component()
+    told = await stellwerk("diff", "comp/comp")
+    assert told.returncode == 3, told
+    assert told.stderr == f"Warning: Relic {given.namespace}/bone: {RELIC_REMARK}\n"
+    assert RELIC_REMARK not in told.stdout
 
 
 async def test_diff_leaves_no_trace(given: Given, stellwerk: Stellwerk, then: Then) -> None:

@@ -9,7 +9,7 @@ import pytest
 import yaml
 from tests.cluster.component.cli.conftest import Stellwerk, narrow, parsed
 from tests.cluster.component.given import Given, config_map
-from tests.cluster.component.manifests import config, definition, gate
+from tests.cluster.component.manifests import RELIC_REMARK, config, definition, gate, relic
 from tests.cluster.component.then import Then
 
 from stellwerk.api.core import ConfigMap, Namespace
@@ -242,6 +242,19 @@ async def test_a_release_whose_kinds_others_use_is_not_deleted(
     assert (await stellwerk("delete", "user", "--yes", "--timeout", "30s")).returncode == 0
     done = await stellwerk("delete", "widgets", "--yes", "--timeout", "30s")
     assert done.returncode == 0, done
+
+
+@pytest.mark.usefixtures("relics")
+async def test_what_the_api_server_warns_of_is_told_as_kubectl_does(
+    given: Given, stellwerk: Stellwerk, tmp_path: Path
+) -> None:
+    manifest = tmp_path / "m.yaml"
+    manifest.write_text(relic("bone"))
+    for options in (["--dry-run"], []):
+        done = await stellwerk("apply", "old", str(manifest), *options)
+        assert done.returncode == 0, done
+        assert f"Warning: Relic {given.namespace}/bone: {RELIC_REMARK}\n" in done.stderr
+    assert (await stellwerk("delete", "old", "--yes")).returncode == 0
 
 
 async def test_objects_of_somebody_else_are_not_taken(

@@ -1,0 +1,58 @@
+"""What an API server remarks beside its answer, in `Warning` headers: a deprecated version, a field that it drops.
+
+Who wants to know listens around a call, and hears what is said to calls of his own task and to no others:
+
+    with remarks.listening() as heard:
+        await client.apply(...)
+
+A callback through every verb of the client was refused: few callers listen, and all would have to hand it on.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+
+HEADER = "Warning"
+MOST = 20
+"""How many are heard in one go; a webhook may say any number."""
+
+_SAID = re.compile(r'299 \S+ "((?:[^"\\]|\\.)*)"')
+"""RFC 7234, section 5.5. Kubernetes uses the one code, and several remarks may share a line."""
+_ESCAPED = re.compile(r"\\(.)")
+
+_heard: ContextVar[list[str] | None] = ContextVar("remarks", default=None)
+
+
+@contextmanager
+def listening() -> Iterator[list[str]]:
+    """Gathers what is remarked meanwhile, each remark once, in order."""
+    heard: list[str] = []
+    before = _heard.set(heard)
+    try:
+        yield heard
+    finally:
+        _heard.reset(before)
+
+
+def anybody_listens() -> bool:
+    """Whether it is worth looking for remarks."""
+    return _heard.get() is not None
+
+
+def note(lines: Iterable[str]) -> None:
+    """Tell who listens what stands in these lines of the header."""
+    heard = _heard.get()
+    if heard is None:
+        return
+    for remark in _read(lines):
+        if remark not in heard and len(heard) < MOST:
+            heard.append(remark)
+
+
+def _read(lines: Iterable[str]) -> Iterator[str]:
+    for line in lines:
+        for said in _SAID.findall(line):
+            yield _ESCAPED.sub(r"\1", said)

@@ -1,0 +1,77 @@
+"""A remark of an API server is told when it comes up, and not again as long as it stays."""
+
+from __future__ import annotations
+
+import pytest
+
+from stellwerk.apply.desired import Address, Desired, Origin
+from stellwerk.apply.rollout.actions import Create, Remove
+from stellwerk.apply.rollout.carry import Carried
+from stellwerk.apply.rollout.policy import UpdatePolicy
+from stellwerk.kube.names import ObjectKey, Resource
+from stellwerk.operators.component.remarks import MOST_OBJECTS, Remarks
+from stellwerk.runtime import logs
+
+SHOP = ObjectKey("home", "shop")
+CONFIG_MAPS = Resource("", "v1", "ConfigMap", "configmaps", namespaced=True)
+
+
+def address(name: str = "one") -> Address:
+    return Address(CONFIG_MAPS, ObjectKey("home", name))
+
+
+def written(*remarks: str, name: str = "one") -> Carried:
+    desired = Desired(address(name), {"kind": "ConfigMap"}, Origin())
+    return Carried(Create(desired, UpdatePolicy.SSA_OVERRIDE), None, remarks=remarks)
+
+
+def test_a_remark_is_told_once_as_long_as_each_write_brings_it() -> None:
+    remarks = Remarks()
+
+    assert remarks.news(SHOP, [written("old"), written("old", name="two")]) == [
+        "ConfigMap home/one: old",
+        "ConfigMap home/two: old",
+    ]
+    assert remarks.news(SHOP, [written("old")]) == []
+    assert remarks.news(SHOP, []) == []
+    assert remarks.news(SHOP, [written("old", "odd")]) == ["ConfigMap home/one: odd"]
+
+
+def test_a_remark_that_comes_back_is_told_again() -> None:
+    remarks = Remarks()
+    remarks.news(SHOP, [written("old")])
+
+    assert remarks.news(SHOP, [written()]) == []
+    assert remarks.news(SHOP, [written("old")]) == ["ConfigMap home/one: old"]
+
+
+def test_an_object_that_is_made_anew_is_no_news() -> None:
+    remarks = Remarks()
+    remarks.news(SHOP, [written("old")])
+
+    assert remarks.news(SHOP, [Carried(Remove(address(), "u", "1", "to make it anew"), None)]) == []
+    assert remarks.news(SHOP, [written("old")]) == []
+
+
+def test_each_component_has_its_own_and_one_that_is_gone_has_none() -> None:
+    remarks = Remarks()
+    remarks.news(SHOP, [written("old")])
+
+    assert remarks.news(ObjectKey("home", "other"), [written("old")]) == ["ConfigMap home/one: old"]
+    remarks.forget(SHOP)
+    assert remarks.news(SHOP, [written("old")]) == ["ConfigMap home/one: old"]
+
+
+def test_only_so_much_is_remembered() -> None:
+    remarks = Remarks()
+    remarks.news(SHOP, [written("old", name=f"n{number}") for number in range(MOST_OBJECTS + 1)])
+
+    assert remarks.news(SHOP, [written("old", name="n0")]) == ["ConfigMap home/n0: old"]
+    assert remarks.news(SHOP, [written("old", name=f"n{MOST_OBJECTS}")]) == []
+
+
+@pytest.mark.req("R-801")
+def test_what_is_known_to_stand_in_a_secret_is_masked() -> None:
+    logs.hide("canary-in-a-remark")
+
+    assert "canary" not in Remarks().news(SHOP, [written("env TOKEN is canary-in-a-remark, which is short")])[0]
