@@ -16,9 +16,10 @@ from tests.cluster.component.running import Running
 from tests.cluster.component.then import Diary, Then, Writes
 
 from stellwerk.api.apiextensions import CustomResourceDefinition
+from stellwerk.api.core import Namespace
 from stellwerk.kube.client import Client
 from stellwerk.kube.config import ClusterConfig
-from stellwerk.kube.model import dig
+from stellwerk.kube.model import dig, metadata_of
 from stellwerk.local.cluster import LocalCluster
 from stellwerk.testing import cluster as clusters
 from stellwerk.testing.artifacts import ArtifactServer
@@ -116,6 +117,21 @@ async def behind(proxy: FaultProxy, given: Given) -> AsyncIterator[Running]:
     behind = Running(proxy.kubeconfig)
     yield behind
     await behind.stop()
+
+
+@pytest.fixture
+async def remote(remote_cluster: LocalCluster, home: str) -> AsyncIterator[Client]:
+    """The other cluster's administrator; the namespace that the test makes there goes with the test."""
+    config = ClusterConfig.load(remote_cluster.kubeconfig)
+    async with Client.connect(config, field_manager="tests") as client:
+        yield client
+        await client.delete(metadata_of(Namespace), home)
+
+
+@pytest.fixture
+def login(remote_cluster: LocalCluster) -> str:
+    """A kubeconfig as it stands in a Secret."""
+    return remote_cluster.kubeconfig_for("component-operator-from-afar", ["system:masters"]).read_text()
 
 
 @pytest.fixture

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import Mapping
 
 import pytest
 from tests.cluster.component.given import Given, config_map
@@ -13,7 +13,6 @@ from yarl import URL
 
 from stellwerk.api.core import ConfigMap, Namespace
 from stellwerk.kube.client import Client
-from stellwerk.kube.config import ClusterConfig
 from stellwerk.kube.model import metadata_of
 from stellwerk.kube.transport import LARGEST_FOREIGN_ANSWER_BYTES
 from stellwerk.local.cluster import LocalCluster
@@ -26,21 +25,6 @@ from stellwerk.testing.faults import ANYTHING, Answer, Cut, Drop, FaultProxy, Re
 ONE = {"one.yaml": config_map("one")}
 THERE = {"secretRef": {"name": "there"}}
 NOTHING: Mapping[str, object] = {}
-
-
-@pytest.fixture
-async def remote(remote_cluster: LocalCluster, home: str) -> AsyncIterator[Client]:
-    """The other cluster's administrator; the namespace that the test makes there goes with the test."""
-    config = ClusterConfig.load(remote_cluster.kubeconfig)
-    async with Client.connect(config, field_manager="tests") as client:
-        yield client
-        await client.delete(metadata_of(Namespace), home)
-
-
-@pytest.fixture
-def login(remote_cluster: LocalCluster) -> str:
-    """A kubeconfig as it stands in a Secret."""
-    return remote_cluster.kubeconfig_for("component-operator-from-afar", ["system:masters"]).read_text()
 
 
 def changed(login: str, *, user: Mapping[str, object] = NOTHING, cluster: Mapping[str, object] = NOTHING) -> str:

@@ -184,7 +184,9 @@ DELETION = Topic(
         "A chart's hooks pre-delete and post-delete are refused, unless spec.deleteHooks is Skip or Run. With Run they "
         "are kept in the Secret NAME.delete-hooks beside the objects, and run by their weights before the first object "
         "goes and after the last; they are removed when they have succeeded. One that fails holds the deletion back: "
-        "delete it to have it tried again, or set spec.deleteHooks to Skip. With deletePolicy Orphan none runs.",
+        "delete it to have it tried again, or set spec.deleteHooks to Skip. With deletePolicy Orphan none runs. With "
+        "kubeConfig they lie and run in that cluster. With serviceAccountName that account keeps and runs them, and "
+        "needs the rights for it: on Secrets, and on what the hooks make.",
         "An object that carries another owner's mark is never deleted. Namespaces that were created because objects "
         "needed them stay. spec.suspend, pins and sources that are not ready do not hold a deletion back.",
         "Objects in another cluster need the way there: without the kubeconfig, or while that cluster does not answer, "
