@@ -8,7 +8,7 @@ decided is saved before the next one begins, so a run that is interrupted is con
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from stellwerk.api.core import Namespace
 from stellwerk.apply import kinds
@@ -29,6 +29,7 @@ from stellwerk.kube.client import Client
 from stellwerk.kube.errors import AlreadyExists, NotFound, NotServed
 from stellwerk.kube.model import JsonObject, metadata_of
 from stellwerk.kube.names import ObjectKey, Resource
+from stellwerk.operators.clm import takeover
 from stellwerk.operators.clm.errors import InUse, Leaving, NoSuchRelease, TooLate, WorkedOn
 from stellwerk.operators.clm.patience import Patience
 from stellwerk.operators.clm.release import RECONCILER, Release, State
@@ -80,7 +81,7 @@ class Engine:
         wanted = await self.wanted(release, documents)
         if self.creates_namespaces:
             await self._create_namespace(release.key.namespace)
-        release = await self.store.save(release)
+        release = await self.store.save(await self._taken_over(release, wanted))
 
         async def pass_(current: Release) -> Progress:
             objects = wanted if all(one.is_served for one in wanted) else await self.wanted(current, documents)
@@ -162,6 +163,19 @@ class Engine:
             update=UpdatePolicy.SSA_OVERRIDE,
             missing_namespaces=chosen.CREATE if self.creates_namespaces else chosen.DO_NOT_CREATE,
         )
+
+    async def _taken_over(self, release: Release, wanted: Sequence[Wanted]) -> Release:
+        """The release without what `clm` has done already and would not do again."""
+        done = takeover.done(wanted, release.inventory)
+        if not done:
+            return release
+        resources = await resources_of(wanted, release.inventory, self.client.mapper)
+        seen = await self._seen(release, resources)
+        inventory = takeover.settled(wanted, release.inventory, seen, release.owner)
+        if inventory is not release.inventory:
+            for one in done:
+                self.tell(f"{one.address} has done its work under clm, and is not made again: nothing else has changed")
+        return replace(release, inventory=inventory)
 
     # ---- reading
 

@@ -16,6 +16,8 @@ from stellwerk.api.core import ConfigMap, Namespace
 from stellwerk.apply.rollout.owner import hash_of
 from stellwerk.kube.model import JsonObject, metadata_of
 from stellwerk.kube.patch import MergePatch
+from stellwerk.local.cluster import LocalCluster
+from stellwerk.testing.cluster import AuditLog
 
 OWNER = "clm.cs.sap.com/owner-id"
 
@@ -122,10 +124,8 @@ async def test_a_release_is_applied_upgraded_with_pruning_shown_and_deleted(
     assert "Make one: stellwerk apply" in none.stderr
 
 
-@pytest.mark.req("R-306")
-async def test_a_release_of_the_original_is_taken_over_without_a_delete_or_a_write_to_what_is_right(
-    given: Given, then: Then, stellwerk: Stellwerk, tmp_path: Path
-) -> None:
+async def left_by_clm(given: Given, *done: str) -> None:
+    """The release `old.one` as clm leaves it: a ConfigMap `kept`, and others that are gone after their work."""
     owner = f"clm.cs.sap.com/{given.namespace}/old.one"
     marks: JsonObject = {OWNER: owner, "clm.cs.sap.com/digest": "0" * 64}
     metadata: JsonObject = {
@@ -152,6 +152,7 @@ async def test_a_release_of_the_original_is_taken_over_without_a_delete_or_a_wri
         "status": "Current",
         "lastAppliedAt": "2026-05-01T12:00:00Z",
     }
+    over = [{**item, "name": name, "phase": "Completed", "status": ""} for name in done]
     store: JsonObject = {
         "metadata": {
             "name": kept("old.one"),
@@ -164,11 +165,18 @@ async def test_a_release_of_the_original_is_taken_over_without_a_delete_or_a_wri
             "creationTimestamp": "2026-05-01T12:00:00Z",
             "updateTimestamp": "2026-05-01T12:00:00Z",
             "revision": "7",
-            "inventory": yaml.safe_dump([item]),
+            "inventory": yaml.safe_dump([item, *over]),
             "state": "Ready",
         },
     }
     await given.client.apply(ConfigMap, store)
+
+
+@pytest.mark.req("R-306")
+async def test_a_release_of_the_original_is_taken_over_without_a_delete_or_a_write_to_what_is_right(
+    given: Given, then: Then, stellwerk: Stellwerk, tmp_path: Path
+) -> None:
+    await left_by_clm(given)
     before = await then.config("kept")
     shown = parsed((await stellwerk("status", "old.one", "-o", "json")).stdout)
     assert (shown["name"], shown["revision"], shown["createdAt"]) == ("old.one", 7, "2026-05-01T12:00:00Z")
@@ -181,6 +189,35 @@ async def test_a_release_of_the_original_is_taken_over_without_a_delete_or_a_wri
     assert (after.metadata.uid, after.data) == (before.metadata.uid, {"a": "b"})
     assert (await then.config(kept("old.one"))).data["revision"] == "8"
     assert (await then.config(kept("old.one"))).data["creationTimestamp"] == "2026-05-01T12:00:00Z"
+
+
+@pytest.mark.req("R-306")
+async def test_what_was_purged_after_its_work_under_clm_is_not_made_again_before_something_changes(
+    given: Given, then: Then, stellwerk: Stellwerk, component_cluster: LocalCluster, tmp_path: Path
+) -> None:
+    await left_by_clm(given, "done")
+    audit = AuditLog(component_cluster)
+
+    def runs() -> int:
+        mine = audit.entries(lambda entry: entry.is_write and entry.namespace == given.namespace)
+        return sum(entry.name == "done" and entry.verb == "patch" for entry in mine)
+
+    manifest = tmp_path / "m.yaml"
+    done = config("done", purge_order="0").replace("component-operator.cs.sap.com", "clm.cs.sap.com")
+    manifest.write_text(f"{config_map('kept', a='b')}---\n{done}")
+    told = await stellwerk("apply", "old.one", str(manifest), "--timeout", "30s")
+    assert told.returncode == 0, told
+    assert f"ConfigMap {given.namespace}/done has done its work under clm" in told.stderr
+    items = yaml.safe_load((await then.config(kept("old.one"))).data["inventory"])
+    assert {item["name"]: item["phase"] for item in items} == {"kept": "Ready", "done": "Completed"}
+    told = await stellwerk("apply", "old.one", str(manifest), "--timeout", "30s")
+    assert (told.returncode, told.stderr) == (0, ""), told
+    assert runs() == 0
+
+    manifest.write_text(manifest.read_text().replace('"value": ""', '"value": "new"'))
+    assert (await stellwerk("apply", "old.one", str(manifest), "--timeout", "30s")).returncode == 0
+    assert runs() == 1
+    assert not await then.exists(ConfigMap, "done")
 
 
 async def test_a_release_that_takes_too_long_ends_with_four_and_is_continued_by_the_next_run(

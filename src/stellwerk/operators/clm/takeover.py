@@ -1,0 +1,62 @@
+"""What of a release that `clm` applied last need not be done again (pure).
+
+An object that was purged after its work is not there to be compared with, and its digest says what it was in other
+words than ours. What can be compared is the rest of the release: where all of that is as wanted, these are the same
+sources as before, and `clm`'s word that the work is done holds. Where anything differs this is a new content, and it is
+done again, as for any change: a migration that runs twice is a smaller harm than one that never does.
+
+What is meant for each revision (`on-object-or-component-change`, as upgrade hooks are) runs at each run, under `clm` as
+here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from stellwerk.apply.compare import compare
+from stellwerk.apply.rollout.inventory import APPLIED_ONCE, THEIR_SPELLING, Entry, Identity, Inventory, Phase
+from stellwerk.apply.rollout.owner import Owner, unmarked
+from stellwerk.apply.rollout.policy import ReconcilePolicy
+from stellwerk.apply.rollout.prepare import Wanted
+from stellwerk.apply.rollout.register import newcomers, taken_over
+from stellwerk.apply.rollout.scene import Seen
+from stellwerk.kube.model import Unstructured
+
+
+def done(wanted: Sequence[Wanted], inventory: Inventory) -> tuple[Wanted, ...]:
+    """The wanted objects that have done their work under `clm`, unless their content is another one now."""
+    known = inventory.by_identity()
+    return tuple(
+        one
+        for one in wanted
+        if one.directive.reconcile is ReconcilePolicy.ON_OBJECT_CHANGE and _is_done(known.get(one.identity))
+    )
+
+
+def settled(wanted: Sequence[Wanted], inventory: Inventory, seen: Mapping[Identity, Seen], owner: Owner) -> Inventory:
+    """The inventory to go on with. It is the same one where `clm`'s word about what is done does not hold."""
+    if not _is_same_content(wanted, inventory, seen, owner):
+        return inventory
+    return taken_over(done(wanted, inventory), inventory)
+
+
+def _is_done(entry: Entry | None) -> bool:
+    if entry is None or entry.phase is not Phase.COMPLETED:
+        return False
+    return THEIR_SPELLING.fullmatch(entry.digest) is not None
+
+
+def _is_same_content(
+    wanted: Sequence[Wanted], inventory: Inventory, seen: Mapping[Identity, Seen], owner: Owner
+) -> bool:
+    """Whether what is there speaks for it, and nothing against it. Of Secrets the content is not at hand."""
+    here = {one.identity for one in wanted}
+    if newcomers(wanted, inventory) or any(entry.identity not in here for entry in inventory if entry.is_wanted):
+        return False
+    there = [(one, seen[one.identity].live) for one in wanted if one.identity in seen and one.digest != APPLIED_ONCE]
+    compared = [
+        compare(unmarked(one.desired.body, owner.prefix), live.body).differences
+        for one, live in there
+        if isinstance(live, Unstructured)
+    ]
+    return bool(compared) and not any(compared)
