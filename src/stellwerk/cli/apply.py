@@ -44,11 +44,11 @@ async def _apply(
     timeout: float,
     dry_run: bool,
 ) -> None:
-    key = releasing.key_of(cluster, name)
+    key = releasing.key_of(cluster.namespace, name)
     with releasing.explained("apply", key):
         engine = releasing.engine(cluster, creates_namespaces=create_namespace)
         release = await engine.next_revision(key)
-        documents = await releasing.documents(cluster, release, sources, files)
+        documents = await releasing.documents(cluster.client, release, sources, files)
         if dry_run:
             await _preview(cluster, release, await engine.wanted(release, documents))
             return

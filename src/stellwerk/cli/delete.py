@@ -28,7 +28,7 @@ def command(name: str, timeout: float, yes: bool, dry_run: bool) -> None:
 
 
 async def _delete(cluster: Cluster, name: str, timeout: float, yes: bool, dry_run: bool) -> None:
-    key = releasing.key_of(cluster, name)
+    key = releasing.key_of(cluster.namespace, name)
     with releasing.explained("delete", key):
         engine = releasing.engine(cluster)
         release = await engine.deletable(key)

@@ -17,11 +17,13 @@ from stellwerk.cli.options import Duration
 if TYPE_CHECKING:
     from stellwerk.apply.manifests import Document
     from stellwerk.cli.cluster import Cluster
+    from stellwerk.kube.client import Client
     from stellwerk.kube.model import JsonObject
     from stellwerk.kube.names import ObjectKey
     from stellwerk.operators.clm.engine import Engine
     from stellwerk.operators.clm.release import Release
     from stellwerk.render.renderer import Renderer
+    from stellwerk.render.request import Cluster as Facts
 
 NAME = click.argument("name", metavar="NAME")
 SOURCES = click.argument("sources", metavar="SOURCE...", nargs=-1, required=True, type=click.Path(path_type=Path))
@@ -39,13 +41,13 @@ TIMEOUT = click.option(
 )
 
 
-def key_of(cluster: Cluster, name: str) -> ObjectKey:
+def key_of(namespace: str | None, name: str) -> ObjectKey:
     """The release that is meant. Raises Failure for what cannot be a release's name."""
     from stellwerk.kube.names import ObjectKey
 
     if "/" in name or not name:
         raise Failure(f"{name!r} is no name of a release", fix="name it without a slash", code=Exit.USAGE)
-    return ObjectKey(cluster.namespace or "default", name)
+    return ObjectKey(namespace or "default", name)
 
 
 def engine(cluster: Cluster, *, creates_namespaces: bool = False) -> Engine:
@@ -60,14 +62,14 @@ def engine(cluster: Cluster, *, creates_namespaces: bool = False) -> Engine:
 
 
 async def documents(
-    cluster: Cluster, release: Release, sources: Sequence[Path], files: Sequence[Path]
+    place: Client | Facts, release: Release, sources: Sequence[Path], files: Sequence[Path]
 ) -> tuple[Document, ...]:
-    """The objects of a revision. Raises RenderError, ReleaseError, ApiError."""
+    """The objects of a revision, in a cluster or in an assumed one. Raises RenderError, ReleaseError, ApiError."""
     from stellwerk.operators.clm import sources as origins
 
     found, layers = origins.read(sources), origins.layers(files)
     async with _renderer() as renderer:
-        return await origins.rendered(cluster.client, renderer, release, found, layers)
+        return await origins.rendered(place, renderer, release, found, layers)
 
 
 @asynccontextmanager

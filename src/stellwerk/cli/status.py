@@ -79,7 +79,7 @@ async def _show_release(cluster: Cluster, name: str) -> bool:
     from stellwerk.operators.clm.errors import NoSuchRelease
     from stellwerk.operators.clm.store import Store
 
-    key = releasing.key_of(cluster, name)
+    key = releasing.key_of(cluster.namespace, name)
     with releasing.explained("show", key):
         release = await Store(cluster.client).find(key)
         if release is None:

@@ -57,16 +57,20 @@ def layers(paths: Sequence[Path]) -> list[Layer]:
 
 
 async def rendered(
-    client: Client, renderer: Renderer, release: Release, sources: Sequence[Source], layers: Sequence[Layer]
+    place: Client | Cluster, renderer: Renderer, release: Release, sources: Sequence[Source], layers: Sequence[Layer]
 ) -> tuple[Document, ...]:
-    """The objects of all sources. Raises RenderError, ApiError."""
+    """The objects of all sources, for the cluster behind a client, or for an assumed one, where nothing exists.
+
+    Raises RenderError, ApiError.
+    """
+    client = place if isinstance(place, Client) else None
 
     async def look_up(query: Query) -> JsonValue | Missing:
-        if query.where == "kubeconfig":
+        if client is None or query.where == "kubeconfig":
             return [] if query.many else Missing.OBJECT
         return await answer(client, query)
 
-    cluster = await facts_of(client)
+    cluster = await facts_of(place) if isinstance(place, Client) else place
     documents: list[Document] = []
     for source in sources:
         made = await renderer.render(_request(release, source, layers, cluster), look_up)

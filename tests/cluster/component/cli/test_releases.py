@@ -344,6 +344,30 @@ async def test_templates_are_printed_without_a_trace_and_mistakes_name_their_fil
     assert "there is no file or folder" in absent.stderr
 
 
+async def test_a_template_may_be_printed_for_a_cluster_that_is_not_asked(stellwerk: Stellwerk, tmp_path: Path) -> None:
+    source, nowhere = chart(tmp_path / "chart", "one"), tmp_path / "no-kubeconfig"
+    seen = """{{ .Capabilities.KubeVersion.Version }} {{ .Capabilities.APIVersions.Has "example.com/v1/Thing" }} \
+{{ .Capabilities.APIVersions.Has "apps/v1" }} {{ lookup "v1" "Namespace" "" "default" | len }}"""
+    (source / "templates" / "two.yaml").write_text(config_map("two", seen=seen))
+    words = ["template", "shop", str(source), "--offline"]
+    done = await stellwerk(
+        *words, "--kube-version", "1.31", "--api-versions", "x/v1,example.com/v1/Thing", kubeconfig=nowhere
+    )
+    assert done.returncode == 0, done
+    (told,) = (one["data"] for one in yaml.safe_load_all(done.stdout) if one["metadata"]["name"] == "two")
+    assert told["seen"].split() == ["v1.31.0", "true", "true", "0"]
+    done = await stellwerk(*words, kubeconfig=nowhere)
+    (told,) = (one["data"] for one in yaml.safe_load_all(done.stdout) if one["metadata"]["name"] == "two")
+    assert told["seen"].split()[1:] == ["false", "true", "0"]
+
+    wrong = await stellwerk(*words, "--kube-version", "new", kubeconfig=nowhere)
+    assert wrong.returncode == 2
+    assert "'new' is no version of Kubernetes" in wrong.stderr
+    wrong = await stellwerk("template", "shop", str(source), "--kube-version", "1.31", kubeconfig=nowhere)
+    assert wrong.returncode == 2
+    assert "add --offline" in wrong.stderr
+
+
 async def test_the_version_comes_in_the_forms_of_clm(stellwerk: Stellwerk) -> None:
     short = (await stellwerk("version", "-o", "short")).stdout.strip()
     assert parsed((await stellwerk("version", "-o", "json")).stdout)["version"] == short
