@@ -43,8 +43,13 @@ def _btp() -> dict[Path, str]:
 
 def _component() -> dict[Path, str]:
     return {
+        **{
+            Path(f"deploy/chart/component-operator/crds/{one.name}.yaml"): HEADER + to_yaml(one.body())
+            for one in component_api.DEFINITIONS
+        },
         Path("deploy/rbac/component-operator.yaml"): HEADER + component_rights.as_yaml(),
         Path("deploy/rbac/component-operator-cluster-admin.yaml"): HEADER + component_rights.cluster_admin_as_yaml(),
+        Path("deploy/chart/component-operator/files/rights.yaml"): HEADER + component_rights.rules_as_yaml(),
         Path("docs/reference/reasons/component.md"): component_reasons.page(),
         Path("docs/reference/settings/component.md"): component_flags.page(),
         Path("docs/reference/topics/component.md"): page("About a Component", component_topics.TOPICS),

@@ -18,7 +18,7 @@ from __future__ import annotations
 import yaml
 
 from stellwerk.api import flux, rbac
-from stellwerk.kube.model import JsonObject
+from stellwerk.kube.model import JsonObject, to_json_object
 from stellwerk.operators import grants
 from stellwerk.operators.component import api
 from stellwerk.operators.grants import Account, added_to, cluster_role, grant, rule
@@ -83,6 +83,10 @@ BUILT_IN = (
 """The kinds that are watched as parts of Components without anybody's doing."""
 
 
+_BUILT_IN_RULES = tuple(rule(group, names, "list watch") for group, names in BUILT_IN)
+_VIEW = rule(api.GROUP, "components blueprints blueprintversions", "get list watch")
+
+
 def manifests(namespace: str = NAMESPACE) -> list[JsonObject]:
     """What an administrator installs: the account, its roles, and a role for those who only look."""
     account = Account(ACCOUNT, namespace)
@@ -97,12 +101,12 @@ def manifests(namespace: str = NAMESPACE) -> list[JsonObject]:
         account.is_given_everywhere(dependents, binding=dependents),
         cluster_role(
             f"{NAME}-built-in-dependents",
-            [rule(group, names, "list watch") for group, names in BUILT_IN],
+            _BUILT_IN_RULES,
             **{AGGREGATE: "true"},
         ),
         cluster_role(
             f"{NAME}-view",
-            [rule(api.GROUP, "components blueprints blueprintversions", "get list watch")],
+            [_VIEW],
             **{added_to("view"): "true"},
         ),
     ]
@@ -122,3 +126,15 @@ def as_yaml() -> str:
 def cluster_admin_as_yaml() -> str:
     """The binding to cluster-admin, as the file has it."""
     return str(yaml.safe_dump_all(cluster_admin(), sort_keys=False))
+
+
+def rules_as_yaml() -> str:
+    """The rules alone, for the chart, which names objects by itself."""
+    rules = {
+        "own": [one.rule for one in GRANTS],
+        "leases": [one.rule for one in LEASES],
+        "builtIn": _BUILT_IN_RULES,
+        "view": [_VIEW],
+    }
+    bodies = {part: [to_json_object(one) for one in some] for part, some in rules.items()}
+    return str(yaml.safe_dump(bodies, sort_keys=False))

@@ -1,0 +1,40 @@
+"""The chart of the operator makes objects that an API server takes, whatever is installed of it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from tests.cluster.component.given import Given
+
+from stellwerk.kube.client import Client
+from stellwerk.kube.model import JsonObject, unstructured
+from stellwerk.kube.names import GroupVersionKind
+from stellwerk.render import folder
+from stellwerk.render.binary import renderer_path
+from stellwerk.render.renderer import Renderer
+from stellwerk.render.request import Release, Request
+from stellwerk.render.served import facts_of
+
+CHART = Path(__file__).parents[3] / "deploy" / "chart" / "component-operator"
+IMAGE: JsonObject = {"repository": "example.com/stellwerk"}
+
+
+@pytest.mark.parametrize("values", [{}, {"rbac": {"clusterAdmin": False}, "replicaCount": 2}], ids=["as it is", "less"])
+async def test_every_object_of_the_chart_passes_the_strictest_look_of_a_server(
+    admin: Client, given: Given, values: JsonObject
+) -> None:
+    request = Request(
+        files=folder.read(CHART),
+        prefix="example.com",
+        release=Release("component-operator", given.namespace),
+        values={"image": IMAGE, **values},
+        cluster=await facts_of(admin),
+    )
+    async with Renderer(renderer_path) as renderer:
+        made = (await renderer.render(request)).objects
+    assert {"Deployment", "CustomResourceDefinition"} <= {str(one["kind"]) for one in made}
+    for body in made:
+        gvk = GroupVersionKind.parse(str(body["apiVersion"]), str(body["kind"]))
+        target = unstructured(await admin.mapper.resource(gvk))
+        await admin.apply(target, body, dry_run=True, field_validation="Strict")
