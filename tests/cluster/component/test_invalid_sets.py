@@ -9,7 +9,7 @@ import pytest
 from tests.cluster.component.given import Given
 from tests.cluster.component.manifests import config, definition, manifest, policies
 from tests.cluster.component.running import Running
-from tests.cluster.component.then import Then
+from tests.cluster.component.then import Then, Writes
 
 from stellwerk.api.core import ConfigMap
 from stellwerk.kube.model import JsonObject
@@ -131,3 +131,17 @@ def component(name: str) -> str:
     """A Component of the same source, in the folder of its name."""
     spec: JsonObject = {"sourceRef": {"fluxGitRepository": {"name": "source"}}, "path": name}
     return manifest("Component", name, {"spec": spec}, api_version="core.cs.sap.com/v1alpha1")
+
+
+@pytest.mark.req("R-209")
+@pytest.mark.req("R-406")
+async def test_a_set_that_its_own_inventory_has_no_room_for_is_refused_before_anything_is_written(
+    given: Given, running: Running, then: Then, writes: Writes
+) -> None:
+    await given.source({f"{number}.yaml": config(f"config-{number}") for number in range(4_500)}, revision="many")
+    await running.start()
+    await given.component()
+    await then.shows("Error", "Error", saying="divide them among several Components", within=60)
+    assert writes.to("configmaps") == []
+    await given.source({"one.yaml": config("one")}, revision="few")
+    await then.ready(revision="few")
