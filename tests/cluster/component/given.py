@@ -51,11 +51,13 @@ class Given:
         name: str = "source",
         *,
         kind: type[flux.Source] = flux.GitRepository,
+        version: str = "v1",
         ready: bool = True,
         digest: str = "",
     ) -> None:
         """A source of flux whose status names an artifact."""
-        view = View(kind.resource, kind)
+        (resource,) = (one for one in flux.resources(kind) if one.version == version)
+        view = View(resource, kind)
         body: JsonObject = {"metadata": {"name": name, "namespace": self.namespace}, "spec": {"url": artifact.url}}
         written = await self.client.apply(view, body)
         condition: JsonObject = {
@@ -73,7 +75,7 @@ class Given:
             "lastUpdateTime": datetime.now(UTC).isoformat(),
         }
         status: JsonObject = {"status": {"conditions": [condition], "artifact": found}}
-        await self.client.patch(metadata_of(kind), name, self.namespace, MergePatch(status), subresource="status")
+        await self.client.patch(metadata_of(resource), name, self.namespace, MergePatch(status), subresource="status")
 
     async def source_says(self, status: JsonObject, name: str = "source") -> None:
         """A GitRepository whose status is another one."""
