@@ -58,10 +58,16 @@ async def run_btp(process: ProcessSettings, settings: Settings, environment: Map
     lead by now.
     """
     from stellwerk.operators.btp import assembled as btp
+    from stellwerk.operators.btp.rights import RIGHTS
     from stellwerk.render.renderer import Renderer
 
     btp.require(environment)
-    identity = Identity(component=btp_api.OPERATOR_NAME, lease=btp_api.LEASE_NAME, namespace=settings.chart_namespace)
+    identity = Identity(
+        component=btp_api.OPERATOR_NAME,
+        lease=btp_api.LEASE_NAME,
+        namespace=settings.chart_namespace,
+        rights=RIGHTS,
+    )
     resolved = btp.in_force(settings, Path.cwd())
 
     def install(parts: Parts) -> None:
@@ -79,12 +85,13 @@ async def run_component(process: ProcessSettings, settings: ComponentSettings) -
     may lead by now.
     """
     from stellwerk.operators.component import assembled as component
+    from stellwerk.operators.component.rights import RIGHTS
     from stellwerk.render.binary import renderer_path
     from stellwerk.render.downloads import Downloads
     from stellwerk.render.renderer import Renderer
 
     renderer_path()
-    identity = Identity(component=component_api.RECONCILER, lease=component_api.LEASE_NAME)
+    identity = Identity(component=component_api.RECONCILER, lease=component_api.LEASE_NAME, rights=RIGHTS)
 
     def install(parts: Parts) -> None:
         downloads = Downloads(shelf=component.shelf(settings, parts.manager.metrics))

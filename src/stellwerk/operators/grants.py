@@ -1,7 +1,8 @@
 """What an operator may do in a cluster: its rights with their occasions, and the objects that give them to its account.
 
-A right that an ordinary life of the operator does not use says beside it on which occasion it is needed. So whoever
-reviews a role sees why it is there, and a test can compare the rest with the audit log of such a life.
+Each grant says what does not work without it, which is what an administrator reads where it is missing. A right that an
+ordinary life of the operator does not use says beside it on which occasion it is needed. So whoever reviews a role sees
+why it is there, and a test can compare the rest with the audit log of such a life.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from typing import TypeAlias
 from stellwerk.api import rbac
 from stellwerk.api.rbac import PolicyRule
 from stellwerk.kube.model import JsonObject, JsonValue, to_json_object
+from stellwerk.runtime.rights import Need
 
 _API_VERSION = f"{rbac.GROUP}/v1"
 
@@ -25,6 +27,8 @@ class Grant:
     """Verbs on resources. `seldom` says of a verb on which rare occasion it is needed."""
 
     rule: PolicyRule
+    purpose: str
+    """What does not work without it, as the end of a sentence that begins with "Without it"."""
     seldom: Mapping[str, str]
 
 
@@ -33,9 +37,25 @@ def rule(group: str, names: str, verbs: str) -> PolicyRule:
     return PolicyRule(api_groups=(group,), resources=tuple(names.split()), verbs=tuple(verbs.split()))
 
 
-def grant(group: str, names: str, verbs: str, **seldom: str) -> Grant:
-    """A rule, and the occasions of those of its verbs that are seldom used."""
-    return Grant(rule(group, names, verbs), seldom)
+def grant(group: str, names: str, verbs: str, purpose: str, **seldom: str) -> Grant:
+    """A rule, what does not work without it, and the occasions of those of its verbs that are seldom used."""
+    return Grant(rule(group, names, verbs), purpose, seldom)
+
+
+def needs(grants: Iterable[Grant], *, at_home: bool = False) -> tuple[Need, ...]:
+    """Each right of the grants, to be asked about; `at_home`: they are granted in the operator's own namespace."""
+    return tuple(
+        Need(group, resource, verb, _without(one, verb), at_home)
+        for one in grants
+        for group in one.rule.api_groups
+        for resource in one.rule.resources
+        for verb in one.rule.verbs
+    )
+
+
+def _without(grant: Grant, verb: str) -> str:
+    occasion = grant.seldom.get(verb)
+    return f"{grant.purpose}; needed when {occasion}" if occasion else grant.purpose
 
 
 def occasions(grants: Iterable[Grant]) -> dict[Right, str]:

@@ -12,11 +12,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import random
 import uuid
 from collections.abc import Callable, Iterable, Sequence
 from typing import Generic, Protocol, TypeVar
 
+from stellwerk.kube.errors import Forbidden
 from stellwerk.kube.meta import Record
 from stellwerk.kube.model import HasMetadata, Kind
 from stellwerk.kube.names import ObjectKey, ObjectRef
@@ -62,6 +64,10 @@ _VISIBLE_WITHIN_SECONDS = 120.0
 _HURRIES = 50
 _RECHECK_SECONDS = 600.0
 """How often a failure that only somebody's action can mend is looked at without a change: watches can miss things."""
+_FORBIDDEN_SECONDS = 60.0
+"""The longest back-off of a failure for want of a right."""
+_TRY_AGAIN_SECONDS = 1.0
+"""A moment for the caches that could not be filled either."""
 
 
 class EventSink(Protocol):
@@ -106,6 +112,7 @@ class Controller(Generic[K, S]):
         self._wired: list[Callable[[], None]] = []
         self._uids: dict[ObjectKey, str] = {}
         self._hurries: dict[ObjectKey, int] = {}
+        self._failing: set[ObjectKey] = set()
         self._landing: Background | None = None
 
     def watches(self, informer: Informer[T], wakes: Callable[[Delta[T]], Iterable[ObjectKey]]) -> None:
@@ -131,6 +138,11 @@ class Controller(Generic[K, S]):
             await self._run_workers()
         except* LeadershipLost as lost:
             raise first_of(lost) from None
+
+    def try_again(self) -> None:
+        """Look in a moment at every object whose last pass failed: what they failed for may be mended."""
+        for key in self._failing:
+            self.queue.add_after(key, _TRY_AGAIN_SECONDS, Priority.CHANGE)
 
     def stop(self) -> None:
         """Take no further key. `run` returns when the passes under way have ended."""
@@ -192,6 +204,7 @@ class Controller(Generic[K, S]):
             return False
         self._write_status.forget(self._uids.pop(key))
         self._hurries.pop(key, None)
+        self._failing.discard(key)
         self.queue.forget(key)
         return True
 
@@ -238,7 +251,7 @@ class Controller(Generic[K, S]):
                 return Verdict("requeue", BackedOff())
             case Unserved(error):
                 _log.warning("%s: %s waits: %s", self.name, obj.ref, error)
-                return Verdict("error", BackedOff(statuses.wanted_delay_seconds(error)))
+                return Verdict("error", BackedOff(statuses.wanted_delay_seconds(error), _longest_seconds(error)))
             case Broken(error):
                 _log.error("%s failed on %s: a bug of ours", self.name, obj.ref, exc_info=error)
                 self._metrics.surprised(self.name)
@@ -248,7 +261,7 @@ class Controller(Generic[K, S]):
         if failure.retry_after_seconds is not None:
             return After(failure.retry_after_seconds)
         if failure.retry is Retry.BACKOFF:
-            return BackedOff()
+            return BackedOff(at_most_seconds=_longest_seconds(failure))
         self._metrics.failed_for_good(self.name)
         return After(_RECHECK_SECONDS * (1.0 + 0.1 * random.random()))
 
@@ -278,9 +291,13 @@ class Controller(Generic[K, S]):
             self._recorder.send(obj, notice)
 
     def _schedule(self, key: ObjectKey, verdict: Verdict[S]) -> None:
+        if verdict.result == "error":
+            self._failing.add(key)
+        else:
+            self._failing.discard(key)
         match verdict.again:
-            case BackedOff(at_least_seconds):
-                self.queue.add_backed_off(key, at_least_seconds)
+            case BackedOff(at_least_seconds, at_most_seconds):
+                self.queue.add_backed_off(key, at_least_seconds, at_most_seconds)
             case After(seconds) if seconds > 0 or self._may_hurry(key):
                 self.queue.forget(key)
                 self.queue.add_after(key, seconds, Priority.RESYNC if seconds > 0 else Priority.CONTINUATION)
@@ -321,6 +338,15 @@ class Controller(Generic[K, S]):
             if any(ignores(old, new) for ignores in self._ignored):
                 return
         self.queue.add(delta.key, _priority(delta))
+
+
+def _longest_seconds(error: BaseException | None) -> float:
+    """For how long a failure may wait: where a right was missing no watch tells that it was granted."""
+    while error is not None:
+        if isinstance(error, Forbidden):
+            return _FORBIDDEN_SECONDS * (1.0 - 0.1 * random.random())
+        error = error.__cause__
+    return math.inf
 
 
 def only_status_changed(old: Kind, new: Kind) -> bool:

@@ -25,7 +25,7 @@ from stellwerk.kube.model import HasMetadata
 from stellwerk.kube.watch import SILENCE_SECONDS
 from stellwerk.runtime.clock import Clock, SystemClock
 from stellwerk.runtime.clusters import Cluster
-from stellwerk.runtime.controller import LeadershipLost
+from stellwerk.runtime.controller import Controller, LeadershipLost
 from stellwerk.runtime.informer import VERIFY_SECONDS, Informer
 from stellwerk.runtime.metrics import Metrics
 from stellwerk.runtime.tasks import background, first_of
@@ -112,6 +112,15 @@ class Manager:
     def unready(self) -> str | None:
         """Why this process should get no requests: caches that are not full, or stale (R-202). For `health.Health`."""
         return "; ".join(self.home.unready()) or None
+
+    def try_again(self) -> None:
+        """Something that no watch tells has changed for the better: look at what is parked, and at what has failed."""
+        for informer in self.home.informers:
+            if informer.parked is not None:
+                informer.wake()
+        for controller in self._controllers:
+            if isinstance(controller, Controller):
+                controller.try_again()
 
     def stop(self) -> None:
         """End in order. `run` returns when all has ended."""

@@ -128,6 +128,13 @@ class Metrics:
         """This process has, or has not, the lease of this name."""
         self._leading.labels(name).set(1 if is_leader else 0)
 
+    def right(self, group: str, resource: str, verb: str, *, missing: bool) -> None:
+        """A right that the operator needs is missing, or has come back: then its series goes."""
+        if missing:
+            self._missing_rights.labels(group, resource, verb).set(1)
+        else:
+            self._missing_rights.remove(group, resource, verb)
+
     def event_sent(self) -> None:
         """An Event arrived at the API server."""
         self._events.labels("sent").inc()
@@ -226,6 +233,11 @@ class Metrics:
         )
         self._leading = self._gauge(
             "leader_election_master_status", "Whether this process holds the lease: 1 yes, 0 no", "name"
+        )
+        self._missing_rights = self._gauge(
+            "stellwerk_missing_rights",
+            "1 for each right that the operator needs and does not have",
+            *("group", "resource", "verb"),
         )
         self._watch_restarts = self._counter("stellwerk_watch_restarts_total", "Watches that had to begin anew", "kind")
         self._events = self._counter("stellwerk_events_total", "Kubernetes Events by what became of them", "outcome")

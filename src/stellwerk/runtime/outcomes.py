@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Generic, TypeAlias, TypeVar
 
@@ -72,6 +73,7 @@ class BackedOff:
     """Look again after the key's next delay."""
 
     at_least_seconds: float = 0.0
+    at_most_seconds: float = math.inf
 
 
 @dataclass(frozen=True, slots=True)

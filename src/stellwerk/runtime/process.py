@@ -1,4 +1,4 @@
-"""A process around a manager: the login, the lease, Events, probes, numbers, traces and the watchdog, together once.
+"""A process around a manager: login, lease, rights, Events, probes, numbers, traces and watchdog, together once.
 
 Two clients, because two rules: what the operators write passes the leader's fence, and the Lease itself must not.
 """
@@ -10,7 +10,7 @@ import logging
 import os
 from collections.abc import Callable
 from contextlib import AsyncExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from stellwerk.kube.client import Client
@@ -26,19 +26,21 @@ from stellwerk.runtime.http import Address, Server
 from stellwerk.runtime.leader import Fence, LeaderElector, new_identity
 from stellwerk.runtime.manager import Manager, Runnable
 from stellwerk.runtime.metrics import Metrics
+from stellwerk.runtime.rights import Rights, RightsCheck
 from stellwerk.runtime.settings import ProcessSettings
 from stellwerk.runtime.tls import Certified, MountedCertificates, SelfSigned
 from stellwerk.runtime.watchdog import Watchdog
 
 ALIVE_SECONDS = 10.0
 """How long the event loop may be silent before the process counts as dead."""
+FORBIDDEN = 403
 
 _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Identity:
-    """Who an operator is to the cluster: its name in Events and user agents, and its Lease.
+    """Who an operator is to the cluster: its name in Events and user agents, its Lease, and what it must be allowed.
 
     Without a namespace the Lease lies where the login says: the pod's own, or the kubeconfig's.
     """
@@ -46,6 +48,11 @@ class Identity:
     component: str
     lease: str
     namespace: str = ""
+    rights: Rights = field(default_factory=Rights)
+
+    def home(self, config: ClusterConfig) -> str:
+        """The namespace that it has for its own."""
+        return self.namespace or config.namespace or "default"
 
 
 def cluster_config(kubeconfig: str) -> ClusterConfig:
@@ -83,6 +90,11 @@ async def run(process: ProcessSettings, identity: Identity, install: Callable[[P
         metrics.requested(facts.method, facts.host, facts.code)
         traces.requested(facts)
 
+    def counted_at_home(facts: RequestFacts) -> None:
+        counted(facts)
+        if facts.code == FORBIDDEN:
+            rights.doubt(facts.resource)
+
     async with AsyncExitStack() as stack:
         await stack.enter_async_context(traces.exported(identity.component, os.environ))
         own = await stack.enter_async_context(Client.connect(config, user_agent=identity.component, on_request=counted))
@@ -101,7 +113,7 @@ async def run(process: ProcessSettings, identity: Identity, install: Callable[[P
                 to,
                 field_manager=identity.component,
                 user_agent=identity.component,
-                on_request=counted,
+                on_request=counted_at_home if to is config else counted,
                 before_write=fence.check if fence else None,
                 largest_answer_bytes=LARGEST_ANSWER_BYTES if to is config else LARGEST_FOREIGN_ANSWER_BYTES,
             )
@@ -109,6 +121,10 @@ async def run(process: ProcessSettings, identity: Identity, install: Callable[[P
         client = await stack.enter_async_context(connect(config))
         manager = Manager(client, leadership=elector, metrics=metrics)
         manager.add_server("events", recorder)
+        rights = RightsCheck(
+            own, identity.rights, namespace=identity.home(config), metrics=metrics, regained=manager.try_again
+        )
+        manager.add_server("rights", rights)
         install(Parts(manager, recorder, connect))
         _serve(manager, process, own)
         _log.info("%s starts against %s", identity.component, config.server)
@@ -128,7 +144,7 @@ def _spare_what_stays() -> None:
 
 
 def _elector(client: Client, identity: Identity, metrics: Metrics, recorder: Recorder, fence: Fence) -> LeaderElector:
-    namespace = identity.namespace or client.config.namespace or "default"
+    namespace = identity.home(client.config)
     return LeaderElector(client, identity.lease, namespace, metrics=metrics, recorder=recorder, fence=fence)
 
 

@@ -25,6 +25,7 @@ from __future__ import annotations
 
 import asyncio
 import heapq
+import math
 import random
 from collections import OrderedDict, deque
 from collections.abc import Callable, Collection, Iterator
@@ -144,10 +145,10 @@ class WorkQueue:
         elif not self._closed and self._later.put(key, self._clock.monotonic() + seconds, priority):
             self._timers_changed.set()
 
-    def add_backed_off(self, key: ObjectKey, at_least_seconds: float = 0.0) -> float:
+    def add_backed_off(self, key: ObjectKey, at_least_seconds: float = 0.0, at_most_seconds: float = math.inf) -> float:
         """The key failed: add it after its next delay. Returns that delay in seconds."""
         failures = self._failures[key] = self._failures.get(key, 0) + 1
-        delay = max(self._backoff.delay_seconds(failures, self._chance()), at_least_seconds)
+        delay = max(min(self._backoff.delay_seconds(failures, self._chance()), at_most_seconds), at_least_seconds)
         if self._observer is not None:
             self._observer.retried()
         self.add_after(key, delay, Priority.CHANGE)

@@ -13,11 +13,11 @@ from tests.cluster.btp.running import Running
 from tests.cluster.btp.then import Then
 
 from stellwerk.api.batch import Job
-from stellwerk.api.core import Pod, ServiceAccount
+from stellwerk.api.core import Pod
 from stellwerk.kube.client import Client
 from stellwerk.kube.model import JsonObject, metadata_of, unstructured
 from stellwerk.operators.btp.api import BtpOperator
-from stellwerk.operators.btp.probe import JOB_NAME, SERVICE_ACCOUNT, STEP_SECONDS, Probe, ProbeSettings
+from stellwerk.operators.btp.probe import JOB_NAME, STEP_SECONDS, Probe, ProbeSettings
 from stellwerk.testing.clock import FakeClock
 from stellwerk.testing.eventually import eventually
 
@@ -26,14 +26,10 @@ OPERAND = "sap-btp-operator-of-a-test"
 
 
 @pytest.fixture(autouse=True)
-async def account(client: Client) -> AsyncIterator[None]:
-    """The account of the probe's Job, and nothing of the Job afterwards."""
-    metadata: JsonObject = {"name": SERVICE_ACCOUNT, "namespace": NAMESPACE}
-    await client.apply(ServiceAccount, {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": metadata})
+async def afterwards(client: Client) -> AsyncIterator[None]:
+    """No pod of ours afterwards; what the Job leaves is cleared away before each test."""
     yield
-    await client.delete(Job, JOB_NAME, NAMESPACE, propagation="Background")
     await client.delete(Pod, OPERAND, NAMESPACE)
-    await client.delete(ServiceAccount, SERVICE_ACCOUNT, NAMESPACE)
 
 
 async def operand_pod(client: Client) -> None:

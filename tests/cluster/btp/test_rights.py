@@ -4,13 +4,16 @@ One process lives a whole life under its own account: it leads, provisions, mend
 probes, is blocked, removes by force. The API server's audit log then says which verbs it has used on what. A right that
 is granted and was not used must be one that the operand needs, for nobody can grant what they do not hold, or one whose
 rare occasion `rights.py` names beside it. That nothing is missing needs no test of its own: without it the life fails.
+What is missing all the same, a process says when it starts.
 """
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager
 from pathlib import Path
 
+import aiohttp
 import msgspec
 import pytest
 import yaml
@@ -23,9 +26,11 @@ from tests.cluster.btp.then import Then
 from tests.cluster.btp.world import ACCOUNT
 
 from stellwerk.api.core import ConfigMap
-from stellwerk.api.rbac import PolicyRule
-from stellwerk.kube.model import metadata_of
+from stellwerk.api.rbac import ClusterRole, PolicyRule
+from stellwerk.kube.client import Client
+from stellwerk.kube.model import metadata_of, to_json_object
 from stellwerk.kube.names import GroupVersionKind, Resource
+from stellwerk.kube.patch import MergePatch
 from stellwerk.local.cluster import LocalCluster
 from stellwerk.operators.btp import api, rights
 from stellwerk.operators.btp.api import BtpOperator
@@ -47,8 +52,11 @@ async def process(btp_cluster: LocalCluster, given: Given, tmp_path: Path) -> As
         yield process
 
 
-AS_IT_FALLS = {("services.cloud.sap.com", "serviceinstances", "deletecollection")}
-"""Used where an instance outlives its bindings, which is for the cluster to say."""
+AS_IT_FALLS = {
+    ("services.cloud.sap.com", "serviceinstances", "deletecollection"),
+    ("operator.kyma-project.io", "btpoperators", "get"),
+}
+"""Used where an instance outlives its bindings, and where the probe's Job ends in time: for the cluster to say."""
 
 
 @pytest.mark.req("R-504")
@@ -71,6 +79,45 @@ async def test_every_right_is_used_or_its_rare_occasion_is_named(
     assert not surplus, f"granted and not used: {sorted(surplus)}"
     assert not set(rights.SELDOM) - granted(), "an occasion is named for a right that is not granted"
     assert not set(rights.SELDOM) & (used | the_operands()), "an occasion is called rare and is not"
+
+
+@pytest.mark.req("R-206")
+async def test_a_process_that_lacks_a_right_says_so_when_it_starts_and_works_with_what_it_has(
+    process: Operator, given: Given, then: Then
+) -> None:
+    await given.required_secret()
+    await given.tunables(**FAST)
+    async with without_right(given.client, "jobs"):
+        await process.process.start()
+        await given.btp_operator()
+        await then.shows("Ready", "ReconcileSucceeded", within=60)
+        await eventually(lambda: "missing right" in process.process.log_text(), within=10)
+        log = process.process.log_text()
+        for verb in ("get", "create", "delete"):
+            said = f"missing right: {verb} jobs.batch in all namespaces. Without it the probe of CA bundles cannot run"
+            assert said in log
+        assert log.count("missing right") == 3
+        assert "deploy/rbac/btp-manager.yaml" in log
+        async with aiohttp.request("GET", process.metrics_url) as response:
+            metrics = await response.text()
+        assert 'stellwerk_missing_rights{group="batch",resource="jobs",verb="create"} 1.0' in metrics
+
+
+@asynccontextmanager
+async def without_right(client: Client, resource: str) -> AsyncIterator[None]:
+    """The operator's role lacks the rule about this resource meanwhile."""
+    less = [rule for rule in rights.RULES if resource not in rule.resources]
+    await role_with(client, less)
+    try:
+        yield
+    finally:
+        await role_with(client, rights.RULES)
+
+
+async def role_with(client: Client, rules: Iterable[PolicyRule]) -> None:
+    """The operator's role with these rules."""
+    patch = MergePatch({"rules": [to_json_object(rule) for rule in rules]})
+    await client.patch(metadata_of(ClusterRole), f"{rights.NAME}-manager-role", "", patch)
 
 
 class Life:

@@ -8,6 +8,7 @@ import yaml
 from tests.cluster.btp.given import PRIORITY_CLASS, PRIORITY_CLASS_BODY
 
 from stellwerk.api.apiextensions import CustomResourceDefinition
+from stellwerk.api.batch import Job
 from stellwerk.api.btp import ServiceBinding, ServiceInstance
 from stellwerk.api.core import ConfigMap, Namespace, Pod, Secret
 from stellwerk.kube.client import Client
@@ -18,6 +19,7 @@ from stellwerk.kube.names import GroupVersionKind, Resource
 from stellwerk.kube.patch import MergePatch
 from stellwerk.local.cluster import LocalCluster
 from stellwerk.operators.btp.api import BtpOperator
+from stellwerk.operators.btp.probe import JOB_NAME
 from stellwerk.testing.eventually import eventually
 
 ROOT = Path(__file__).parents[3]
@@ -54,6 +56,7 @@ async def clean(client: Client) -> None:
     for resource in await _module_resources(client):
         for obj in (await client.list(metadata_of(resource), labels=OURS)).items:
             await client.delete(metadata_of(resource), obj.metadata.name, obj.metadata.namespace)
+    await client.delete(Job, JOB_NAME, "kyma-system", propagation="Background")
     await client.apply(PRIORITY_CLASS, PRIORITY_CLASS_BODY)
     await _until_gone(client)
 

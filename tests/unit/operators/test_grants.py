@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from stellwerk.api.rbac import PolicyRule
 from stellwerk.kube.model import dig
 from stellwerk.operators import grants
+from stellwerk.operators.btp import rights as btp
+from stellwerk.operators.component import rights as component
 from stellwerk.operators.grants import Account, grant
+from stellwerk.runtime.rights import Need
 
-LEASES = grant("coordination.k8s.io", "leases leases/status", "get patch", patch="it is renewed")
+LEASES = grant("coordination.k8s.io", "leases leases/status", "get patch", "nobody leads", patch="it is renewed")
 
 
 def test_an_occasion_is_known_for_each_resource_of_a_grant() -> None:
-    assert grants.occasions([LEASES, grant("", "pods", "list")]) == {
+    assert grants.occasions([LEASES, grant("", "pods", "list", "nothing is seen")]) == {
         ("coordination.k8s.io", "leases", "patch"): "it is renewed",
         ("coordination.k8s.io", "leases/status", "patch"): "it is renewed",
     }
@@ -31,3 +35,28 @@ def test_a_role_that_is_added_to_others_says_so_by_its_label() -> None:
     body = grants.cluster_role("seen", [LEASES.rule], **{grants.added_to("view"): "true"})
     assert dig(body, "metadata", "labels") == {"rbac.authorization.k8s.io/aggregate-to-view": "true"}
     assert "rules" not in grants.collecting_role("all", "example.com/part")
+
+
+def test_each_right_of_a_grant_can_be_asked_about_and_says_what_fails_without_it() -> None:
+    assert grants.needs([LEASES], at_home=True) == tuple(
+        Need("coordination.k8s.io", resource, verb, purpose, at_home=True)
+        for resource in ("leases", "leases/status")
+        for verb, purpose in (("get", "nobody leads"), ("patch", "nobody leads; needed when it is renewed"))
+    )
+
+
+def test_every_operator_asks_about_just_the_rights_that_its_role_grants() -> None:
+    for rules, rights in ((btp.RULES, btp.RIGHTS), (component_rules(), component.RIGHTS)):
+        granted = {
+            (group, name, verb)
+            for one in rules
+            for group in one.api_groups
+            for name in one.resources
+            for verb in one.verbs
+        }
+        assert {(need.group, need.resource, need.verb) for need in rights.needs} == granted
+        assert len(rights.needs) == len(granted), "none is asked about twice"
+
+
+def component_rules() -> list[PolicyRule]:
+    return [one.rule for one in (*component.GRANTS, *component.LEASES)]

@@ -353,3 +353,9 @@ class QueueModel(RuleBasedStateMachine):
 
 TestQueueModel = QueueModel.TestCase
 TestQueueModel.settings = settings(max_examples=100, stateful_step_count=40, deadline=None)
+
+
+async def test_a_failure_that_may_not_wait_for_long_does_not() -> None:
+    work = queue(FakeClock(), Backoff(first_seconds=10, limit_seconds=1_000, jitter=0))
+    assert [work.add_backed_off(A, at_most_seconds=60) for _ in range(5)] == [10, 20, 40, 60, 60]
+    assert work.add_backed_off(A, at_least_seconds=90, at_most_seconds=60) == 90, "what the server asks for counts"

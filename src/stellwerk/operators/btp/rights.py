@@ -15,8 +15,9 @@ import yaml
 from stellwerk.api.rbac import PolicyRule
 from stellwerk.kube.model import JsonObject
 from stellwerk.operators import grants
-from stellwerk.operators.btp import api
-from stellwerk.operators.grants import Account, added_to, cluster_role, grant, rule
+from stellwerk.operators.btp import api, probe
+from stellwerk.operators.grants import Account, added_to, cluster_role, grant, role, rule
+from stellwerk.runtime.rights import Rights
 
 NAME = "btp-manager"
 ACCOUNT = "btp-manager-controller-manager"
@@ -24,51 +25,110 @@ ACCOUNT = "btp-manager-controller-manager"
 KEEP = "get list watch create update patch delete"
 """What keeping objects as they shall be takes, and what the operand's roles grant on most of them."""
 
+_OPERAND = "the operand's roles cannot be applied, because nobody may grant what they do not hold"
+_SECURE = "metrics are secure, and somebody asks for them"
+
 GRANTS = (
     grant(
         api.GROUP,
         "btpoperators",
         "get list watch patch",
-        get="somebody changed the finalizers at the same time, or the probe of CA bundles has written its finding",
+        "no BtpOperator is seen, or none can be held until its module is removed",
     ),
-    grant(api.GROUP, "btpoperators/status", "update patch", patch="somebody changed the object during a pass"),
-    grant(api.SERVICES_GROUP, "serviceinstances servicebindings", f"{KEEP} deletecollection"),
-    grant(api.SERVICES_GROUP, "serviceinstances/status servicebindings/status", "get update patch"),
-    grant("", "secrets configmaps events", KEEP),
-    grant("", "configmaps/status", "get update patch"),
-    grant("", "services serviceaccounts", "get list watch create patch delete"),
-    grant("", "pods", "list watch delete"),
-    grant("apps", "deployments", "get list watch create patch delete"),
-    grant("apps", "replicasets", "list", list="the operand does not come up, and the condition shall say why"),
-    grant("batch", "jobs", "get create delete"),
-    grant("networking.k8s.io", "networkpolicies", "get list watch create patch delete"),
+    grant(
+        api.GROUP,
+        "btpoperators/status",
+        "update patch",
+        "no BtpOperator shows how its module is",
+        patch="somebody changed the object during a pass",
+    ),
+    grant(
+        api.SERVICES_GROUP,
+        "serviceinstances servicebindings",
+        f"{KEEP} deletecollection",
+        f"a deletion is neither held back by users' instances nor able to remove them, and {_OPERAND}",
+    ),
+    grant(api.SERVICES_GROUP, "serviceinstances/status servicebindings/status", "get update patch", _OPERAND),
+    grant("", "secrets configmaps", KEEP, f"credentials and settings do not reach the operand, and {_OPERAND}"),
+    grant("", "events", KEEP, _OPERAND),
+    grant("", "configmaps/status", "get update patch", _OPERAND),
+    grant(
+        "",
+        "services serviceaccounts",
+        "get list watch create patch delete",
+        "the operand has no account and its webhooks no address, or these stay behind when the module goes",
+    ),
+    grant("", "pods", "list watch delete", "an operand that cannot start is neither explained nor started anew"),
+    grant(
+        "apps",
+        "deployments",
+        "get list watch create patch delete",
+        "the operand is not started, or runs on when the module goes",
+    ),
+    grant(
+        "apps",
+        "replicasets",
+        "list",
+        "the condition does not name the cause",
+        list="the operand does not come up, and the condition shall say why",
+    ),
+    grant("batch", "jobs", "get create delete", "the probe of CA bundles cannot run its Job"),
+    grant(
+        "networking.k8s.io",
+        "networkpolicies",
+        "get list watch create patch delete",
+        "the operand is cut off where everything else is denied, or its policies stay behind when the module goes",
+    ),
     grant(
         "admissionregistration.k8s.io",
         "mutatingwebhookconfigurations validatingwebhookconfigurations",
         "get list watch create patch delete",
+        "service instances and bindings are not checked by the operand, or none can be written once it is gone",
     ),
-    grant("apiextensions.k8s.io", "customresourcedefinitions", "get list watch create patch delete"),
+    grant(
+        "apiextensions.k8s.io",
+        "customresourcedefinitions",
+        "get list watch create patch delete",
+        "the kinds of service instances and bindings are not there, or stay behind when the module goes",
+    ),
     grant(
         "rbac.authorization.k8s.io",
         "clusterroles clusterrolebindings roles rolebindings",
         "get list watch create patch delete",
+        "the operand has no rights, or its roles stay behind when the module goes",
     ),
-    grant("coordination.k8s.io", "leases", "get list create update patch"),
-    grant("events.k8s.io", "events", "create patch"),
-    grant("authentication.k8s.io", "tokenreviews", "create", create="metrics are secure, and somebody asks for them"),
+    grant(
+        "coordination.k8s.io",
+        "leases",
+        "get list create update patch",
+        f"replicas cannot agree on who acts, so that none does, and {_OPERAND}",
+    ),
+    grant("events.k8s.io", "events", "create patch", "nobody is told by Events"),
+    grant(
+        "authentication.k8s.io",
+        "tokenreviews",
+        "create",
+        "no scraper reads the metrics",
+        create=_SECURE,
+    ),
     grant(
         "authorization.k8s.io",
         "subjectaccessreviews",
         "create",
-        create="metrics are secure, and somebody asks for them",
+        "no scraper reads the metrics",
+        create=_SECURE,
     ),
 )
 RULES = tuple(one.rule for one in GRANTS)
 SELDOM = grants.occasions(GRANTS)
+RIGHTS = Rights(
+    grants.needs(GRANTS), f"apply deploy/rbac/{NAME}.yaml, or have the right in another role of the operator's account"
+)
+"""What the operator asks about when it starts."""
 
 
 def manifests(namespace: str = api.STANDARD_NAMESPACE) -> list[JsonObject]:
-    """What an administrator installs: the account and its role, the operand's priority class, roles for others."""
+    """What an administrator installs: accounts with their roles, the operand's priority class, roles for others."""
     account = Account(ACCOUNT, namespace)
     return [
         account.body(),
@@ -77,6 +137,7 @@ def manifests(namespace: str = api.STANDARD_NAMESPACE) -> list[JsonObject]:
         _priority_class(),
         _metrics_reader(),
         *_aggregated(),
+        *_probe(),
     ]
 
 
@@ -94,6 +155,30 @@ def _priority_class() -> JsonObject:
 def _metrics_reader() -> JsonObject:
     """For scrapers, where metrics are secure: bind it to their account."""
     return cluster_role(f"{NAME}-metrics-reader", [PolicyRule(non_resource_urls=("/metrics",), verbs=("get",))])
+
+
+PROBE = (
+    PolicyRule(api_groups=(api.GROUP,), resources=("btpoperators",), verbs=("get", "list", "patch")),
+    PolicyRule(
+        api_groups=("",),
+        resources=("secrets",),
+        verbs=("get",),
+        resource_names=(api.REQUIRED_SECRET_NAME, api.OPERAND_SECRET_NAME),
+    ),
+    PolicyRule(api_groups=("",), resources=("pods",), verbs=("get", "list")),
+)
+"""What the probe of CA bundles does in its namespace: it reads where tokens are given out, looks for the pod whose
+bundle it compares, and writes what it found on the CR."""
+
+
+def _probe() -> list[JsonObject]:
+    """The account of the probe's Job. The Job always runs in the standard place, wherever the operator does."""
+    account = Account(probe.SERVICE_ACCOUNT, api.STANDARD_NAMESPACE)
+    return [
+        account.body(),
+        role(probe.SERVICE_ACCOUNT, api.STANDARD_NAMESPACE, PROBE),
+        account.is_given_at_home(probe.SERVICE_ACCOUNT, binding=probe.SERVICE_ACCOUNT),
+    ]
 
 
 def _aggregated() -> list[JsonObject]:

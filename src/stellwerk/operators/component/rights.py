@@ -22,6 +22,7 @@ from stellwerk.kube.model import JsonObject, to_json_object
 from stellwerk.operators import grants
 from stellwerk.operators.component import api
 from stellwerk.operators.grants import Account, added_to, cluster_role, grant, rule
+from stellwerk.runtime.rights import Rights
 
 NAME = "component-operator"
 ACCOUNT = "component-operator"
@@ -35,30 +36,67 @@ _SECURE = "metrics are secure, and somebody asks for them"
 _CONFLICT = "somebody changed the finalizers at the same time, or the object was replaced during a pass"
 
 GRANTS = (
-    grant(api.GROUP, "components", "get list watch patch", get=_CONFLICT),
-    grant(api.GROUP, "components/status", "update patch", patch="somebody changed the object during a pass"),
-    grant(api.GROUP, "blueprints", "get list watch patch", get=_CONFLICT),
+    grant(api.GROUP, "components", "get list watch patch", "no Component is seen, or none can be held", get=_CONFLICT),
+    grant(
+        api.GROUP,
+        "components/status",
+        "update patch",
+        "no Component shows how it is, nor what it consists of",
+        patch="somebody changed the object during a pass",
+    ),
+    grant(
+        api.GROUP, "blueprints", "get list watch patch", "Components with a Blueprint have no content", get=_CONFLICT
+    ),
     grant(
         api.GROUP,
         "blueprintversions",
         "get list watch create patch delete",
+        "sticky Components have no content",
         get="a sticky Component goes on with a content that its Blueprint no longer has",
     ),
-    grant(flux.GROUP, " ".join(kind.resource.plural for kind in flux.KINDS), "list watch"),
-    grant("", "secrets configmaps", "get list watch"),
-    grant("", "namespaces", "get list watch"),
-    grant("", "serviceaccounts", "impersonate"),
-    grant("apiextensions.k8s.io", "customresourcedefinitions", "list watch"),
-    grant("events.k8s.io", "events", "create patch", patch="the same thing happens to an object again and again"),
-    grant("authentication.k8s.io", "tokenreviews", "create", create=_SECURE),
-    grant("authorization.k8s.io", "subjectaccessreviews", "create", create=_SECURE),
+    grant(
+        flux.GROUP,
+        " ".join(kind.resource.plural for kind in flux.KINDS),
+        "list watch",
+        "Components that name a source of Flux have no content",
+    ),
+    grant("", "secrets configmaps", "get list watch", "what Components refer to is not found"),
+    grant("", "namespaces", "get list watch", "whether a namespace is there, or on its way out, is not seen"),
+    grant("", "serviceaccounts", "impersonate", "Components that name a ServiceAccount are not applied"),
+    grant(
+        "apiextensions.k8s.io",
+        "customresourcedefinitions",
+        "list watch",
+        "objects of kinds that have just been defined wait longer than they must",
+    ),
+    grant(
+        "events.k8s.io",
+        "events",
+        "create patch",
+        "nobody is told by Events",
+        patch="the same thing happens to an object again and again",
+    ),
+    grant("authentication.k8s.io", "tokenreviews", "create", "no scraper reads the metrics", create=_SECURE),
+    grant("authorization.k8s.io", "subjectaccessreviews", "create", "no scraper reads the metrics", create=_SECURE),
 )
 """What the operator itself needs, in the whole cluster."""
 
-LEASES = (grant("coordination.k8s.io", "leases", "get create update patch"),)
+LEASES = (
+    grant(
+        "coordination.k8s.io",
+        "leases",
+        "get create update patch",
+        "replicas cannot agree on who acts, so that none does",
+    ),
+)
 """What it needs in its own namespace."""
 
 SELDOM = grants.occasions((*GRANTS, *LEASES))
+RIGHTS = Rights(
+    (*grants.needs(GRANTS), *grants.needs(LEASES, at_home=True)),
+    f"apply deploy/rbac/{NAME}.yaml, or have the right in another role of the operator's account",
+)
+"""What the operator asks about when it starts. Not the kinds of dependents: there less is a choice, not a lack."""
 
 BUILT_IN = (
     ("", "configmaps secrets services serviceaccounts pods persistentvolumeclaims persistentvolumes"),
