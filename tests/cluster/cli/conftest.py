@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import json
 import os
 import subprocess
@@ -132,9 +134,27 @@ def given(command_line_cluster: LocalCluster) -> Given:
 @pytest.fixture
 def place(command_line_cluster: LocalCluster, given: Given) -> Iterator[str]:
     """A namespace of its own for the test. Its BtpOperators go with the test: of all there are, the oldest counts."""
-    name = clusters.create_namespace(command_line_cluster)
-    yield name
-    given.no_operators(name)
+    with among_operators(fcntl.LOCK_SH):
+        name = clusters.create_namespace(command_line_cluster)
+        yield name
+        given.no_operators(name)
+
+
+@pytest.fixture
+def deserted_place(command_line_cluster: LocalCluster, given: Given) -> Iterator[str]:
+    """The same for a test that wants to know which of its BtpOperators is the oldest of all: the others wait."""
+    with among_operators(fcntl.LOCK_EX):
+        name = clusters.create_namespace(command_line_cluster)
+        yield name
+        given.no_operators(name)
+
+
+@contextlib.contextmanager
+def among_operators(how: int) -> Iterator[None]:
+    """Test processes share the cluster: they may have BtpOperators all at the same time, or one of them alone."""
+    with (clusters.session_folder() / "cli-operators.lock").open("w") as lock:
+        fcntl.flock(lock, how)
+        yield
 
 
 Ended = subprocess.CompletedProcess[str]
