@@ -56,10 +56,14 @@ class EgressRefused(SourceError):
 
 
 class Unavailable(SourceError):
-    """The server did not answer, or with something other than what was asked for. `status` 0: no answer at all."""
+    """The server did not answer, or with something other than what was asked for. `status` 0: no answer at all.
 
-    def __init__(self, message: str, *, status: int = 0) -> None:
+    `why` is what went wrong without saying where, for those whose address is nobody's business.
+    """
+
+    def __init__(self, message: str, *, status: int = 0, why: str = "") -> None:
         self.status = status
+        self.why = why
         super().__init__(message)
 
     @property

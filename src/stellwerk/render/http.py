@@ -1,4 +1,4 @@
-"""One HTTP exchange with a server that we do not trust: GET or HEAD, redirects followed by hand.
+"""One HTTP exchange with a server that we do not trust: GET, HEAD, or a form; redirects followed by hand.
 
 Each hop is checked against the rules before it is called, and each address where its socket is made. Credentials have
 an origin and are used nowhere else: neither the header nor the client certificate is shown to another server, and an
@@ -12,7 +12,7 @@ import base64
 import contextlib
 import socket
 import ssl
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
@@ -87,14 +87,20 @@ class Credentials:
 class Call:
     """What to ask, and how."""
 
-    method: Literal["GET", "HEAD"]
+    method: Literal["GET", "HEAD", "POST"]
     url: URL
     rules: EgressRules
     credentials: Credentials | None = None
+    form: Mapping[str, str] | None = field(default=None, repr=False)
+    """What a POST sends."""
 
     @classmethod
     def of(
-        cls, method: Literal["GET", "HEAD"], url: str, rules: EgressRules, credentials: Credentials | None = None
+        cls,
+        method: Literal["GET", "HEAD", "POST"],
+        url: str,
+        rules: EgressRules,
+        credentials: Credentials | None = None,
     ) -> Call:
         """A call for a URL as somebody wrote it; a login in it becomes credentials. Raises `EgressRefused`."""
         try:
@@ -157,7 +163,7 @@ class Client:
         tls = shown.tls.context() if shown is not None and shown.tls is not None else True  # True: as the session does
         with _translated(call):
             async with self._session(call.rules).request(
-                call.method, call.url, headers=headers, ssl=tls, allow_redirects=False
+                call.method, call.url, headers=headers, data=call.form, ssl=tls, allow_redirects=False
             ) as response:
                 yield response
 
@@ -250,13 +256,13 @@ def _translated(call: Call) -> Iterator[None]:
     except aiohttp.ClientConnectorError as error:
         if isinstance(error.os_error, AddressRefused):
             raise EgressRefused(f"{shown_url(call.url)} is not called: {error.os_error.strerror}") from error
-        raise Unavailable(f"{where}: no connection: {_cause(error)}") from error
+        raise Unavailable(f"{where}: no connection: {_cause(error)}", why=f"no connection: {_cause(error)}") from error
     except aiohttp.InvalidURL as error:
         raise EgressRefused(f"{shown_url(call.url)} is not called: its host is no name and no address") from error
     except TimeoutError as error:
-        raise Unavailable(f"{where}: no answer in time") from error
+        raise Unavailable(f"{where}: no answer in time", why="no answer in time") from error
     except (aiohttp.ClientError, OSError, ValueError, UnicodeError) as error:
-        raise Unavailable(f"{where}: {_cause(error)}") from error
+        raise Unavailable(f"{where}: {_cause(error)}", why=_cause(error)) from error
 
 
 def _cause(error: Exception) -> str:

@@ -127,6 +127,18 @@ class Given:
             },
         )
 
+    async def says(self, kind: type[Kind], name: str, message: str, namespace: str = "default") -> None:
+        """What the operand writes on a user's object that fails."""
+        condition: JsonObject = {
+            "type": "Succeeded",
+            "status": "False",
+            "reason": "DeleteFailed",
+            "message": message,
+            "lastTransitionTime": "2026-05-01T12:00:00Z",
+        }
+        patch = MergePatch({"status": {"conditions": [condition]}})
+        await self.client.patch(metadata_of(kind), name, namespace, patch, subresource="status")
+
     async def no_bindings(self) -> None:
         """Users delete all their bindings."""
         await self._delete_all(ServiceBinding)

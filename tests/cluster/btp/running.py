@@ -12,6 +12,7 @@ from stellwerk.kube.client import Client
 from stellwerk.kube.config import ClusterConfig
 from stellwerk.operators.btp import assembled, settings
 from stellwerk.operators.btp.assembled import BtpManager
+from stellwerk.operators.btp.credential_check import TokenServer
 from stellwerk.operators.btp.settings import Settings
 from stellwerk.render.renderer import Renderer, RenderFacts
 from stellwerk.runtime.events import Recorder
@@ -31,6 +32,8 @@ class Running:
     module: Module
     environment: dict[str, str] = field(default_factory=dict)
     keys: KeyStock = field(default_factory=KeyStock)
+    token_server: TokenServer | None = None
+    """Who says whether credentials are good, in the place of SAP's."""
     renderings: list[RenderFacts] = field(default_factory=list)
     """What was asked of the renderer so far."""
     _task: asyncio.Task[None] | None = None
@@ -49,7 +52,13 @@ class Running:
         renderer = Renderer(on_render=self.renderings.append)
         self._manager.add_server("renderer", Closing(renderer.close))
         self._btp = assembled.install(
-            self._manager, chosen, self.environment, renderer=renderer, recorder=recorder, keys=self.keys
+            self._manager,
+            chosen,
+            self.environment,
+            renderer=renderer,
+            recorder=recorder,
+            keys=self.keys,
+            token_server=self.token_server,
         )
         self._task = asyncio.create_task(self._manager.run(), name="operator")
 

@@ -8,6 +8,7 @@ from tests.cluster.btp.running import Running
 from tests.cluster.btp.then import Then
 
 from stellwerk.api.apps import Deployment
+from stellwerk.api.btp import ServiceBinding
 from stellwerk.api.core import ConfigMap, Namespace, Secret
 from stellwerk.kube.model import unstructured
 from stellwerk.kube.names import Resource
@@ -166,6 +167,7 @@ async def test_foreign_finalizers_are_cut_when_hard_deletion_takes_too_long(
     await ready(running, given, then, HardDeleteTimeout="1s")
     await given.service_instance("db", "default", "example.com/held")
     await given.service_binding("db-binding", "db", "default", "example.com/held")
+    await given.says(ServiceBinding, "db-binding", "the broker is on strike")
     await given.labels_on(BtpOperator, "btpoperator", **{"force-delete": "true"})
 
     await given.client.delete(BtpOperator, "btpoperator", "kyma-system")
@@ -173,6 +175,7 @@ async def test_foreign_finalizers_are_cut_when_hard_deletion_takes_too_long(
     await then.is_gone()
     await then.has_shown(("Deleting", "HardDeleting"), ("Deleting", "SoftDeleting"))
     await then.absent(CRD, INSTANCE_CRD)
+    await then.event("HardDeletionGivenUp", saying=["ServiceBinding default/db-binding: the broker is on strike"])
 
 
 async def test_soft_deletion_takes_the_secret_that_a_binding_wrote(running: Running, given: Given, then: Then) -> None:

@@ -67,6 +67,31 @@ async def test_a_module_that_cannot_be_removed_is_brought_back_until_it_can(
 
 
 @pytest.mark.req("R-112")
+async def test_a_soft_deletion_that_fails_again_and_again_brings_the_module_back_between_its_tries(
+    running: Running, given: Given, then: Then, proxy: FaultProxy
+) -> None:
+    await ready(running, given, then, HardDeleteTimeout="0")
+    await given.service_instance("db")
+    await given.service_binding("db-binding", "db", "default", "example.com/held")
+    await given.labels_on(BtpOperator, "btpoperator", **{"force-delete": "true"})
+    before = await given.client.get(metadata_of(Deployment), OPERAND, "kyma-system")
+    cut = requests("patch", "servicebindings.services.cloud.sap.com")
+
+    with proxy.on_requests(cut, Answer(403, message="not this one"), always):
+        await given.client.delete(BtpOperator, "btpoperator", "kyma-system")
+        await then.shows("Error", "ResourceRemovalFailed", saying=["not this one"])
+        await then.becomes(
+            unstructured(Deployment.resource),
+            OPERAND,
+            lambda seen: seen is not None and seen.metadata.uid != before.metadata.uid,
+            "be there anew",
+        )
+
+    await then.is_gone(within=30)
+    await then.absent(Deployment, OPERAND)
+
+
+@pytest.mark.req("R-112")
 async def test_a_module_that_fails_while_users_block_its_removal_hides_not_what_blocks(
     running: Running, given: Given, then: Then, module: Module
 ) -> None:

@@ -43,6 +43,7 @@ async def test_foreign_labels_are_removed(running: Running, given: Given, then: 
         lambda seen: seen is not None and "reconciler.kyma-project.io/by" not in seen.metadata.labels,
         "lose the foreign label",
     )
+    await then.event("Restored", saying=["Service kyma-system/sap-btp-operator-webhook-service"])
 
 
 async def test_a_scaled_deployment_is_scaled_back(running: Running, given: Given, then: Then) -> None:
@@ -122,6 +123,7 @@ async def test_objects_that_the_manifests_list_for_deletion_go(
     await running.start()
 
     await then.disappears(CONFIG_MAPS, "left-behind")
+    await then.event("OutdatedDeleted", saying=["ConfigMap kyma-system/left-behind"])
 
 
 async def test_a_new_version_with_renamed_objects_leaves_none_of_the_old(

@@ -55,6 +55,12 @@ async def test_a_value_that_cannot_be_read_keeps_the_former_one_and_is_reported(
 
     await then.becomes(CONFIG_MAPS, CONFIG, limited_cache("false"), "follow the good value")
     assert running.settings.ready_timeout.total_seconds() == 7 * 60
+    await then.event("TunablesRejected", saying=["ReadyTimeout: 'junk' has no effect: "])
+    assert running.metric("btpmanager_custom_config_rejected_keys") == 1
+
+    await given.client.delete(ConfigMap, "sap-btp-manager", "kyma-system")
+    await then.becomes(CONFIG_MAPS, CONFIG, limited_cache("true"), "go back to the default")
+    assert running.metric("btpmanager_custom_config_rejected_keys") == 0
 
 
 async def test_unknown_fields_in_the_cr_are_pruned_and_do_no_harm(running: Running, given: Given, then: Then) -> None:

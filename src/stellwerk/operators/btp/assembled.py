@@ -12,6 +12,7 @@ from stellwerk.kube.names import ObjectKey
 from stellwerk.operators.btp import api, release
 from stellwerk.operators.btp.api import BtpOperator, BtpOperatorStatus, State
 from stellwerk.operators.btp.chart import Charts
+from stellwerk.operators.btp.credential_check import Asked, CredentialCheck, TokenServer
 from stellwerk.operators.btp.diagnose import Diagnosis
 from stellwerk.operators.btp.history import History
 from stellwerk.operators.btp.observe import Observer, SecretReader
@@ -23,6 +24,7 @@ from stellwerk.operators.btp.removal import Removal
 from stellwerk.operators.btp.settings import ModuleSource, Settings
 from stellwerk.operators.btp.setup import Caches, caches
 from stellwerk.operators.btp.source import Source
+from stellwerk.operators.btp.token_request import Verdict
 from stellwerk.operators.btp.tunables import Tunables
 from stellwerk.operators.btp.webhooks import Foresight, Webhooks
 from stellwerk.render.renderer import Renderer
@@ -70,16 +72,18 @@ def install(
     recorder: EventSink | None = None,
     renderer: Renderer,
     keys: KeyStock | None = None,
+    token_server: Asked | None = None,
 ) -> BtpManager:
     """Give the BTP Manager to a manager. `environment` is read again at each pass, as the original does.
 
-    `renderer` is asked only while the module comes from a chart, and stays the caller's to close.
+    `renderer` is asked only while the module comes from a chart, and stays the caller's to close. `token_server` says
+    whether credentials are good; it is asked only where `CredentialCheckInterval` says so.
 
     Raises MissingImage where SAP_BTP_SERVICE_OPERATOR is not set at all.
     """
     require(environment)
     metrics = BtpMetrics(manager)
-    tunables = Tunables(settings, metrics.custom_config)
+    tunables = Tunables(settings, metrics.custom_config, recorder)
     woken: list[BtpOperatorController] = []
 
     def wake() -> None:
@@ -108,6 +112,9 @@ def install(
     woken.append(controller)
     manager.add_controller(controller)
     manager.add_controller(Foresight(webhooks))
+    manager.add_controller(
+        _credential_check(token_server or TokenServer(), manager, seen, tunables, observer, metrics, recorder)
+    )
     if probing := ProbeSettings.of(environment):
         manager.add_controller(_probe(manager, probing, tunables, observer, metrics))
     return BtpManager(controller, tunables, seen, observer)
@@ -128,23 +135,46 @@ class BtpMetrics:
         self._custom_config = Gauge(
             "btpmanager_custom_config_applied", "1 while the ConfigMap with tunables exists, else 0", registry=None
         )
+        self._rejected = Gauge(
+            "btpmanager_custom_config_rejected_keys", "Keys of the ConfigMap that have no effect", registry=None
+        )
         self._probe = Gauge(
             "btpmanager_credential_probe_status", "1 while the CA-bundle probe alerts, else 0", registry=None
         )
-        for collector in (self._regenerations, self._custom_config, self._probe):
+        self._refused = Gauge(
+            "btpmanager_credentials_refused",
+            "1 while SAP Service Manager's token server refuses the credentials, as far as it was asked, else 0",
+            registry=None,
+        )
+        self._checks = Counter(
+            "btpmanager_credential_checks",
+            "Questions to the token server whether the credentials are good, by what they came to",
+            ("result",),
+            registry=None,
+        )
+        own = (self._regenerations, self._custom_config, self._rejected, self._probe, self._refused, self._checks)
+        for collector in own:
             manager.metrics.register(collector)
 
     def regenerated(self) -> None:
         """Certificates were made anew."""
         self._regenerations.inc()
 
-    def custom_config(self, exists: bool) -> None:
-        """Whether the ConfigMap with tunables exists."""
+    def custom_config(self, exists: bool, rejected: int) -> None:
+        """Whether the ConfigMap with tunables exists, and how many of its keys have no effect."""
         self._custom_config.set(int(exists))
+        self._rejected.set(rejected)
 
     def credential_probe(self, alerts: bool) -> None:
         """What the CA-bundle probe found."""
         self._probe.set(int(alerts))
+
+    def credential_check(self, verdict: Verdict | None) -> None:
+        """What a question to the token server came to; None: none is asked. Silence says nothing new."""
+        if verdict is not None:
+            self._checks.labels(verdict.value).inc()
+        if verdict is not Verdict.UNANSWERED:
+            self._refused.set(int(verdict is Verdict.REFUSED))
 
 
 def in_force(settings: Settings, working_directory: Path) -> Settings:
@@ -216,6 +246,33 @@ def _probe(
         leader=observer.leader,
         report=metrics.credential_probe,
     )
+
+
+def _credential_check(
+    server: Asked,
+    manager: Manager,
+    seen: Caches,
+    tunables: Tunables,
+    observer: Observer,
+    metrics: BtpMetrics,
+    recorder: EventSink | None,
+) -> CredentialCheck:
+    def secret() -> str:
+        return str(ObjectKey(tunables.settings.chart_namespace, tunables.settings.secret_name))
+
+    check = CredentialCheck(
+        server,
+        interval=lambda: tunables.settings.credential_check_interval,
+        leader=observer.leader,
+        credentials=observer.required_secret,
+        secret=secret,
+        report=metrics.credential_check,
+        recorder=recorder,
+        clock=manager.clock,
+    )
+    for informer in (seen.tunables, seen.secrets, seen.operators):
+        informer.on_change(lambda _: check.wake())
+    return check
 
 
 def _wire(controller: BtpOperatorController, seen: Caches, tunables: Tunables, observer: Observer) -> None:

@@ -122,6 +122,11 @@ def _text(value: str) -> str | None:
         return None
 
 
+def text(data: Mapping[str, str], key: str) -> str:
+    """A value as text; empty where there is none, or it is no text. `data` is base64 text by key."""
+    return _text(data.get(key, "")) or ""
+
+
 def secret_texts(data: Mapping[str, str]) -> Iterator[str]:
     """The values that nobody may read in a log. `data` is base64 text by key."""
     for key, value in data.items():

@@ -24,7 +24,7 @@ from stellwerk.apply.readiness import Readiness, assess, by_conditions
 from stellwerk.kube.client import Client
 from stellwerk.kube.errors import ApiError
 from stellwerk.kube.model import Unstructured, metadata_of
-from stellwerk.kube.names import GroupVersionKind, ObjectKey, Resource
+from stellwerk.kube.names import GroupVersionKind, ObjectKey, ObjectRef, Resource
 from stellwerk.operators.btp import api, history, resources
 from stellwerk.operators.btp.api import BtpOperator
 from stellwerk.operators.btp.credentials import Credentials
@@ -72,6 +72,18 @@ class Progress:
     """What others keep changing, and who; a sentence each."""
     renewed: str = ""
     """Why certificates were made anew, as a clause; empty where none were."""
+    restored: tuple[ObjectRef, ...] = ()
+    """What somebody had changed or deleted, and was put back."""
+    outdated: tuple[ObjectRef, ...] = ()
+    """What former releases had, and was deleted by its name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finish:
+    """The end of an installation: whether another version was there before, and what was deleted of it."""
+
+    replaces: bool
+    outdated: tuple[ObjectRef, ...]
 
 
 @dataclass(slots=True)
@@ -116,11 +128,11 @@ class Provisioner:
     async def _bring_up(self, operator: BtpOperator, credentials: Credentials) -> Progress:
         release = await self.source.current(operator, credentials)
         await self.history.foresee(release)
-        await self._delete_outdated(release)
+        outdated = await self._delete_outdated(release)
         early = await self.webhooks.are_due() and await self._apply_early(release, operator, credentials)
         certificates = await self.webhooks.settled()
         wanted = await self._wanted(release, operator, credentials, certificates)
-        report = await self._apply(wanted)
+        report, restored = await self._apply(wanted)
         if why := self.observer.unseen():
             raise ApplyFailed(why)
         self.ledger.forget_all_but({one.address for one in wanted})
@@ -128,22 +140,24 @@ class Provisioner:
         rest = self._plan(wanted)
         return Progress(
             release,
-            bool(report.written) or policies or early,
+            bool(report.written or outdated) or policies or early,
             self._first_unready(wanted),
             held_until=rest.again_at,
             fights=tuple(_fight(action) for action in rest if isinstance(action, Held)),
             renewed=certificates.renewed,
+            restored=restored,
+            outdated=outdated,
         )
 
-    async def finish(self, release: Release) -> bool:
-        """The module is ready: delete what older versions left, and record its version. Returns whether it is new.
+    async def finish(self, release: Release) -> Finish:
+        """The module is ready: delete what older versions left, and record its version.
 
         In this order, so that a crash in between is followed by another look. Raises StepFailed.
         """
         stale = await self.history.leftovers(release, wanted=self.ledger.keys())
         if stale:
             await self._delete(stale)
-        return await self.history.applied(release)
+        return Finish(await self.history.applied(release), tuple(address.ref for address in stale))
 
     def forget(self) -> None:
         """The module is gone: what was confirmed says nothing about the next one."""
@@ -198,17 +212,20 @@ class Provisioner:
     async def _apply_early(self, release: Release, operator: BtpOperator, credentials: Credentials) -> bool:
         """Apply what has nothing to do with certificates, while their keys are made. Returns whether it wrote."""
         wanted = await self._wanted(release, operator, credentials, NO_CERTIFICATES)
-        report = await self._apply([one for one in wanted if one.resource.kind not in resources.NEED_CERTIFICATES])
+        report, _ = await self._apply([one for one in wanted if one.resource.kind not in resources.NEED_CERTIFICATES])
         return bool(report.written)
 
-    async def _apply(self, wanted: Sequence[Desired]) -> Report:
+    async def _apply(self, wanted: Sequence[Desired]) -> tuple[Report, tuple[ObjectRef, ...]]:
+        """Write what is not as wanted. Returns also what of it somebody else had changed."""
         await self.observer.caches.cover(one.resource for one in wanted)
-        report = await execute(self._plan(wanted), self.client, self.ledger, RULES, now=self.clock.monotonic())
+        planned = self._plan(wanted)
+        restored = tuple(action.desired.ref for action in planned if _restores(action))
+        report = await execute(planned, self.client, self.ledger, RULES, now=self.clock.monotonic())
         self.observer.caches.expect(report)
         self._keep_certificates(wanted, report)
         if report.failures:
             raise ApplyFailed(_chain(report.failures), report.failures[0].ref)
-        return report
+        return report, restored
 
     def _keep_certificates(self, wanted: Sequence[Desired], report: Report) -> None:
         """What was just written to the certificates' Secrets need not be read back."""
@@ -223,19 +240,24 @@ class Provisioner:
                 texts = {key: str(value) for key, value in data.items()}
                 self.observer.secrets.keep(outcome.address.key, Secret(metadata=outcome.live.metadata, data=texts))
 
-    async def _delete_outdated(self, release: Release) -> None:
-        """Delete by name what former releases had; each is looked for once and then left to the caches."""
-        failed = []
+    async def _delete_outdated(self, release: Release) -> tuple[ObjectRef, ...]:
+        """Delete by name what former releases had; each is looked for once and then left to the caches.
+
+        Returns what there was.
+        """
+        failed, deleted = [], []
         for document in resources.to_delete(release, self.settings()):
             address = await self._address(document)
             if address is None or self._is_known_absent(address):
                 continue
             try:
-                await self._delete_by_name(address)
+                if await self._delete_by_name(address):
+                    deleted.append(address.ref)
             except ApiError as error:
                 failed.append((address.ref, str(error)))
         if failed:
             raise OutdatedNotDeleted(failed)
+        return tuple(deleted)
 
     async def _address(self, document: Document) -> Address | None:
         """Where the object would be; None for a kind that is not served, of which nothing can be left."""
@@ -250,12 +272,14 @@ class Provisioner:
     def _is_known_absent(self, address: Address) -> bool:
         return (address.resource.gvk, address.key) in self._absent and address not in self.observer.module()
 
-    async def _delete_by_name(self, address: Address) -> None:
+    async def _delete_by_name(self, address: Address) -> bool:
         target, key = metadata_of(address.resource), address.key
         found = await self.client.find(target, key.name, key.namespace)
-        if found is not None and not found.metadata.is_terminating:
+        goes = found is not None and not found.metadata.is_terminating
+        if found is not None and goes:
             await self.client.delete(target, key.name, key.namespace, uid=found.metadata.uid, propagation="Background")
         self._absent.add((address.resource.gvk, key))
+        return goes
 
     async def _drop_network_policies(self, operator: BtpOperator) -> bool:
         """Where the user opted out, delete every network policy of ours. Returns whether there were any."""

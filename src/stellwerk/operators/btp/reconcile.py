@@ -13,7 +13,7 @@ from stellwerk.kube.errors import ApiError
 from stellwerk.kube.model import JsonObject, metadata_of
 from stellwerk.kube.names import ObjectKey
 from stellwerk.kube.patch import MergePatch
-from stellwerk.operators.btp import actions, api, credentials, plan, reasons
+from stellwerk.operators.btp import actions, api, credentials, plan, reasons, telling
 from stellwerk.operators.btp.api import BtpOperator, BtpOperatorStatus, State
 from stellwerk.operators.btp.credentials import Comparison, Credentials
 from stellwerk.operators.btp.diagnose import Diagnosis
@@ -29,14 +29,14 @@ from stellwerk.operators.btp.errors import (
 )
 from stellwerk.operators.btp.observe import Observer
 from stellwerk.operators.btp.plan import Snapshot, Step
-from stellwerk.operators.btp.provision import Progress, Provisioner
+from stellwerk.operators.btp.provision import Finish, Progress, Provisioner
 from stellwerk.operators.btp.reasons import Reason
 from stellwerk.operators.btp.release import comes_from_chart
 from stellwerk.operators.btp.removal import Removal
 from stellwerk.operators.btp.settings import Settings
-from stellwerk.runtime import conditions, finalizer
+from stellwerk.runtime import finalizer
 from stellwerk.runtime.clock import Clock
-from stellwerk.runtime.contract import Next, Notice, ReconcileError, Severity
+from stellwerk.runtime.contract import Next, ReconcileError
 from stellwerk.runtime.status import StatusWriter
 
 T = TypeVar("T")
@@ -47,16 +47,6 @@ EXPLAIN_AFTER_SECONDS = 5.0
 RESIST_SECONDS = 5.0
 CHART_SUCCEEDED = "Reconcile succeeded"
 """What `ReconcileSucceeded` says where the module comes from a chart; alerts compare it."""
-CHANGED_BY_OTHERS = "ChangedByOthers"
-"""The reason of Events about an object that somebody else keeps changing; the module is Ready all the same."""
-
-NOT_KEPT_UP = "ModuleNotKeptUp"
-"""The reason of Events about a module that fails while its removal waits for users."""
-
-RENEWED = "CertificatesRenewed"
-"""The reason of the Event that says why certificates of the webhooks were made anew."""
-FORCED = "ForcedDeletion"
-"""The reason of the Event that says what of users goes with the module, and why."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -134,6 +124,8 @@ class BtpReconciler:
                 return await self._stand_aside(seen, step)
             case plan.Adopt():
                 return await self._adopt(seen)
+            case plan.Turn(Reason.SoftDeleting):
+                return await self._give_up_hard_delete(seen)
             case plan.Turn(reason, message):
                 return Next.now(self._status(seen, reason, message))
             case plan.Complain(problem):
@@ -147,8 +139,7 @@ class BtpReconciler:
             case plan.HardDelete(remaining):
                 return await self._hard_delete(seen, remaining)
             case plan.SoftDelete():
-                await self.removal.cut_loose()
-                return Next.after(RESIST_SECONDS)
+                return await self._soft_delete(seen)
             case plan.RemoveModule():
                 return await self._remove_module(seen)
 
@@ -183,23 +174,23 @@ class BtpReconciler:
         progress = await self.provisioner.bring_up(seen.operator, wanted)
         if progress.written:
             self._waiting_since.pop(seen.operator.key, None)
-            return _telling_of_certificates(progress)
+            return Next[BtpOperatorStatus].now().noting(*telling.of_progress(progress))
         if progress.unready is not None:
             return await self._wait_for_module(seen, progress)
         self._waiting_since.pop(seen.operator.key, None)
         if seen.comparison is not None and seen.state is State.Processing:
             await self._clean_up_move(seen.comparison)
-        is_new = await self.provisioner.finish(progress.release)
+        finish = await self.provisioner.finish(progress.release)
         self._failures.pop(seen.operator.key, None)
-        return self._ready(seen, progress, is_new)
+        return self._ready(seen, progress, finish)
 
-    def _ready(self, seen: Snapshot, progress: Progress, is_new: bool) -> Next[BtpOperatorStatus]:
+    def _ready(self, seen: Snapshot, progress: Progress, finish: Finish) -> Next[BtpOperatorStatus]:
         interval = self.settings().ready_state_requeue_interval.total_seconds()
         if progress.held_until is not None:
             interval = min(interval, max(0.0, progress.held_until - self.clock.monotonic()))
-        status = self._still_ready(seen) if seen.state is State.Ready else self._success(seen, is_new)
-        fights = (Notice(CHANGED_BY_OTHERS, fight, Severity.WARNING) for fight in progress.fights)
-        return Next.after(interval, status).noting(*fights)
+        status = self._still_ready(seen) if seen.state is State.Ready else self._success(seen, finish.replaces)
+        notices = (*telling.of_progress(progress), *telling.of_outdated(finish.outdated))
+        return Next.after(interval, status).noting(*notices)
 
     def _still_ready(self, seen: Snapshot) -> BtpOperatorStatus:
         """What it shows, said of the spec as it is now; nothing is written where that is what it says already."""
@@ -282,19 +273,36 @@ class BtpReconciler:
                 await self.provisioner.bring_up(seen.operator, seen.required_secret)
             except StepFailed as failure:
                 # What blocks the deletion is what users must read; that the module does not work is second to it.
-                notice = Notice(NOT_KEPT_UP, conditions.truncated(str(failure)), Severity.WARNING)
-                return Next.after(self._retry_seconds(seen.operator.key), status).noting(notice)
+                return Next.after(self._retry_seconds(seen.operator.key), status).noting(telling.not_kept_up(failure))
         self._failures.pop(seen.operator.key, None)
         return Next.after(self.settings().ready_state_requeue_interval.total_seconds(), status)
 
     async def _hard_delete(self, seen: Snapshot, remaining: timedelta) -> Next[BtpOperatorStatus]:
         begins = await self.removal.note_start(seen.operator)
-        notices = (Notice(FORCED, plan.forced_message(seen.blockers), Severity.WARNING),) if begins else ()
+        notices = (telling.forced(seen.blockers),) if begins else ()
         try:
             await self.removal.sweep()
         except ApiError:
-            return Next.now(self._status(seen, Reason.SoftDeleting)).noting(*notices)
+            return (await self._give_up_hard_delete(seen)).noting(*notices)
         return Next[BtpOperatorStatus].after(remaining.total_seconds()).noting(*notices)
+
+    async def _give_up_hard_delete(self, seen: Snapshot) -> Next[BtpOperatorStatus]:
+        resisting = await self.removal.resisting()
+        return Next.now(self._status(seen, Reason.SoftDeleting)).noting(*telling.given_up(resisting))
+
+    async def _soft_delete(self, seen: Snapshot) -> Next[BtpOperatorStatus]:
+        """Cut what is left loose. What resists more than once may do so for long: the module is brought back meanwhile.
+
+        The operand may then still end instances and bindings as it should. A first failure is mostly a passing one,
+        and the next try, half a minute later, would take away again what has just come up.
+        """
+        try:
+            await self.removal.cut_loose()
+        except RemovalFailed:
+            if self._failures.get(seen.operator.key):
+                await self._restore(seen)
+            raise
+        return Next.after(RESIST_SECONDS)
 
     async def _remove_module(self, seen: Snapshot) -> Next[BtpOperatorStatus]:
         if self.removal.endangers_users() and not await self._users_have_nothing():
@@ -351,16 +359,6 @@ class BtpReconciler:
         failures = self._failures[key] = self._failures.get(key, 0) + 1
         longest = self.settings().processing_state_requeue_interval.total_seconds()
         return min(FIRST_RETRY_SECONDS * 2.0 ** (failures - 1), longest)
-
-
-def _telling_of_certificates(progress: Progress) -> Next[BtpOperatorStatus]:
-    if not progress.renewed:
-        return Next.now()
-    return (
-        Next[BtpOperatorStatus]
-        .now()
-        .noting(Notice(RENEWED, f"Certificates of the webhooks were made anew: {progress.renewed}"))
-    )
 
 
 async def _told(step: Awaitable[T], failure: Callable[[str], StepFailed]) -> T:

@@ -8,8 +8,9 @@ enough: the last look before their kinds go, and before the CR goes, is at the A
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 from stellwerk.api.btp import ServiceBinding, ServiceInstance
 from stellwerk.api.core import Secret
@@ -29,8 +30,11 @@ from stellwerk.operators.btp.provision import RULES
 from stellwerk.operators.btp.settings import Settings
 from stellwerk.runtime.clock import Clock
 
+User = TypeVar("User", ServiceBinding, ServiceInstance)
 SOFT_DELETED_FIRST = ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration", "Deployment", "NetworkPolicy")
 """What stands in the way of cutting finalizers: the operand would put them back, its webhooks would refuse the cut."""
+NAMED_RESISTING = 3
+"""How many bindings, and how many instances, are quoted when the hard way is given up."""
 
 
 @dataclass(slots=True)
@@ -81,6 +85,18 @@ class Removal:
                     await self.client.delete_collection(metadata_of(kind), namespace)
         except TimeoutError:
             return  # slow, not failed: what was not asked for yet is asked for in the next pass
+
+    async def resisting(self) -> Sequence[str]:
+        """What did not go the hard way, some of each kind, with what it says of itself: "Kind place/name: why"."""
+        return [*await self._quoted(ServiceBinding), *await self._quoted(ServiceInstance)]
+
+    async def _quoted(self, kind: type[User]) -> list[str]:
+        try:
+            async for page in self.client.pages(kind, limit=NAMED_RESISTING):
+                return [_in_its_own_words(one) for one in page.items]
+        except ApiError:
+            pass  # gone with its kind, or not to be read: then nobody can say why
+        return []
 
     async def cut_loose(self) -> None:
         """The soft way: the operand goes, then bindings lose their finalizers and Secrets, then instances theirs.
@@ -194,6 +210,11 @@ class Removal:
             )
         except ApiError as error:
             raise RemovalFailed(str(error)) from error
+
+
+def _in_its_own_words(user: ServiceBinding | ServiceInstance) -> str:
+    said = next((one.message for one in user.status.conditions if not one.is_true and one.message), "")
+    return f"{user.ref}: {said or 'it says nothing'}"
 
 
 def _is_credentials(name: str) -> bool:

@@ -74,6 +74,7 @@ class Settings:
     cr_selection: CrSelection = CrSelection.OLDEST
     module_source: ModuleSource = ModuleSource.RESOURCES
     image_pull_secrets: tuple[str, ...] = ()
+    credential_check_interval: timedelta = timedelta()
 
 
 Value: TypeAlias = str | bool | int | timedelta | tuple[str, ...]
@@ -184,6 +185,13 @@ def _not_negative(text: str) -> timedelta:
     return value
 
 
+def _at_least_a_minute(text: str) -> timedelta:
+    value = duration.parse(text)
+    if value < timedelta(minutes=1) and value != timedelta():
+        raise ValueError("expected a duration of at least 1m, or 0")
+    return value
+
+
 def _boundary(text: str) -> timedelta:
     value = duration.parse(text)
     if value > timedelta():
@@ -266,8 +274,13 @@ ALL: tuple[
         key="ImagePullSecrets", read=_names, write=",".join,
         help="Secrets with which the operand's image is pulled, separated by commas.",
     ),
+    _time(
+        "CredentialCheckInterval",
+        "Pause between two questions to the token server whether the credentials are good, at least 1m; 0: none.",
+        _at_least_a_minute,
+    ),
 )  # fmt: skip
-"""In the order in which people read them; the last three are ours, the others the original operator's."""
+"""In the order in which people read them; the last four are ours, the others the original operator's."""
 
 TUNABLES = {tunable.key: tunable for tunable in ALL}
 

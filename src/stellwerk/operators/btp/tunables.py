@@ -7,19 +7,29 @@ from collections.abc import Callable
 
 from stellwerk.api.core import ConfigMap
 from stellwerk.operators.btp.settings import Effective, Settings, with_tunables
+from stellwerk.runtime import conditions
+from stellwerk.runtime.contract import Notice, Severity
+from stellwerk.runtime.controller import EventSink
 from stellwerk.runtime.informer import Delta
+
+REJECTED = "TunablesRejected"
+"""The reason of the Event on the ConfigMap: what of it has no effect, and why."""
 
 _log = logging.getLogger(__name__)
 
 
 class Tunables:
-    """Holds the settings in force. `report` is told whether the ConfigMap exists."""
+    """Holds the settings in force. `report` is told whether the ConfigMap exists, and how much of it has no effect.
 
-    def __init__(self, base: Settings, report: Callable[[bool], None]) -> None:
+    What has no effect is also told by an Event on the ConfigMap, whose author may see neither our log nor our metrics.
+    """
+
+    def __init__(self, base: Settings, report: Callable[[bool, int], None], recorder: EventSink | None = None) -> None:
         self._base = base
         self._report = report
+        self._recorder = recorder
         self._effective = Effective(base)
-        report(False)
+        report(False, 0)
 
     @property
     def settings(self) -> Settings:
@@ -28,8 +38,14 @@ class Tunables:
 
     def take(self, delta: Delta[ConfigMap]) -> None:
         """Follow a change of the ConfigMap: keys that are gone fall back to their flags, junk changes nothing."""
-        data = delta.new.data if delta.new is not None else None
-        self._effective = with_tunables(self._base, self._effective.settings, data)
-        self._report(delta.new is not None)
-        for rejection in self._effective.rejections:
+        former, data = self._effective, delta.new.data if delta.new is not None else None
+        self._effective = with_tunables(self._base, former.settings, data)
+        rejections = self._effective.rejections
+        self._report(delta.new is not None, len(rejections))
+        if delta.new is None or not rejections or rejections == former.rejections:
+            return
+        for rejection in rejections:
             _log.warning("ConfigMap %s: %s", delta.key, rejection)
+        if self._recorder is not None:
+            told = conditions.truncated("; ".join(str(rejection) for rejection in rejections))
+            self._recorder.send(delta.new, Notice(REJECTED, told, Severity.WARNING, action="Read"))

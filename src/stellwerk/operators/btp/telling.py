@@ -1,0 +1,68 @@
+"""What is worth an Event on a BtpOperator besides the change of its condition, and in which words (pure)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from stellwerk.kube.names import ObjectRef
+from stellwerk.operators.btp import plan
+from stellwerk.operators.btp.plan import Blockers
+from stellwerk.operators.btp.provision import Progress
+from stellwerk.runtime import conditions
+from stellwerk.runtime.contract import Notice, ReconcileError, Severity
+
+CHANGED_BY_OTHERS = "ChangedByOthers"
+"""Somebody else keeps changing an object; the module is Ready all the same."""
+RESTORED = "Restored"
+"""Somebody else changed or deleted objects, and they were put back."""
+OUTDATED_DELETED = "OutdatedDeleted"
+"""What former versions of the module left was deleted."""
+NOT_KEPT_UP = "ModuleNotKeptUp"
+"""The module fails while its removal waits for users."""
+RENEWED = "CertificatesRenewed"
+"""Why certificates of the webhooks were made anew."""
+FORCED = "ForcedDeletion"
+"""What of users goes with the module, and why."""
+GIVEN_UP = "HardDeletionGivenUp"
+"""What of users did not go in time, and what it says of itself, before its finalizers are cut."""
+NAMED = 5
+"""How many objects an Event names."""
+
+
+def of_progress(progress: Progress) -> Iterator[Notice]:
+    """What a pass over the module did, or could not do."""
+    if progress.renewed:
+        yield Notice(RENEWED, f"Certificates of the webhooks were made anew: {progress.renewed}")
+    if progress.restored:
+        yield Notice(RESTORED, f"changed or deleted by others, and put back: {_named(progress.restored)}")
+    yield from of_outdated(progress.outdated)
+    for fight in progress.fights:
+        yield Notice(CHANGED_BY_OTHERS, fight, Severity.WARNING)
+
+
+def of_outdated(deleted: Sequence[ObjectRef]) -> Iterator[Notice]:
+    """What former versions left and is gone now."""
+    if deleted:
+        yield Notice(OUTDATED_DELETED, f"left by a former version, and deleted: {_named(deleted)}")
+
+
+def not_kept_up(failure: ReconcileError) -> Notice:
+    """What blocks a deletion is what users must read; that the module does not work is second to it."""
+    return Notice(NOT_KEPT_UP, conditions.truncated(str(failure)), Severity.WARNING)
+
+
+def forced(blockers: Blockers) -> Notice:
+    """What the force label takes from users."""
+    return Notice(FORCED, plan.forced_message(blockers), Severity.WARNING)
+
+
+def given_up(resisting: Sequence[str]) -> Iterator[Notice]:
+    """What did not go the hard way."""
+    if resisting:
+        text = f"not gone by themselves, so their finalizers are removed: {'; '.join(resisting)}"
+        yield Notice(GIVEN_UP, conditions.truncated(text), Severity.WARNING)
+
+
+def _named(objects: Sequence[ObjectRef]) -> str:
+    more = f" and {len(objects) - NAMED} more" if len(objects) > NAMED else ""
+    return f"{', '.join(str(one) for one in objects[:NAMED])}{more}"
