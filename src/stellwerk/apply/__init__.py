@@ -12,6 +12,7 @@
     execute     the writes of one pass                   the only one that writes to a cluster
     together    the members of a wave, at the same time  waits for them
     failures    what stood in the way of a write         pure
+    remarked    what the server remarked about a write   pure
     errors      what can go wrong with a set             pure
     readiness   is it ready (kstatus: the rules)         pure
     explain     why a Deployment is not                  pure

@@ -8,6 +8,7 @@
     values       several values into one, and which came from where                            pure
     request      what is asked of the renderer, and what it answers                            pure
     served       what a cluster serves, as templates see it                                    asks the server
+    assumed      what they see of a cluster that nobody asks                                    pure
     renderer     requests into objects (protocol, worker, pool, results: its parts)            starts processes
     binary       where the native program lies
     errors       what can go wrong
