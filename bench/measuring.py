@@ -13,7 +13,8 @@ from typing import TypeVar
 from stellwerk.kube.client import Client, Target
 from stellwerk.kube.model import HasMetadata
 from stellwerk.kube.names import ObjectKey
-from stellwerk.kube.watch import Changed, Removed, Synced, Watcher
+from stellwerk.kube.watch import Watcher
+from stellwerk.kube.watch_states import Changed, Removed, Synced
 
 X = TypeVar("X")
 T = TypeVar("T", bound=HasMetadata)

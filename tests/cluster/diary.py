@@ -10,7 +10,8 @@ from typing import Generic, TypeVar
 
 from stellwerk.kube.client import Client
 from stellwerk.kube.model import Kind
-from stellwerk.kube.watch import Changed, Removed, Synced, Watcher
+from stellwerk.kube.watch import Watcher
+from stellwerk.kube.watch_states import Changed, Removed, Synced
 from stellwerk.runtime.clock import SystemClock
 
 K = TypeVar("K", bound=Kind)

@@ -9,7 +9,7 @@ import inspect
 
 import pytest
 
-from stellwerk.kube import transport, watch
+from stellwerk.kube import transport, watch, watch_states
 from stellwerk.kube.yaml import DEFAULT_LIMITS
 from stellwerk.render import http as fetching
 from stellwerk.render.downloads import Budget
@@ -24,7 +24,7 @@ from stellwerk.runtime.manager import Manager
 
 @pytest.mark.req("R-202")
 def test_a_silent_watch_is_noticed_and_a_stale_cache_told_in_time() -> None:
-    assert watch.SILENCE_SECONDS + watch.LONGEST_PAUSE_SECONDS <= 75
+    assert watch.SILENCE_SECONDS + watch_states.LONGEST_PAUSE_SECONDS <= 75
     assert clusters.STALE_SECONDS == 180
 
 

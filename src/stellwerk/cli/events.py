@@ -168,7 +168,8 @@ def row(happened: Happening, now: datetime) -> list[str]:
 
 
 async def _follow(cluster: Cluster, regarding: ObjectRef | None, namespace: str) -> None:
-    from stellwerk.kube.watch import Changed, Synced, Watcher
+    from stellwerk.kube.watch import Watcher
+    from stellwerk.kube.watch_states import Changed, Synced
 
     printer = _Printer(cluster.settings.style())
     watcher = Watcher(cluster.client, unstructured(Event.resource), namespace, fields=selector(regarding))

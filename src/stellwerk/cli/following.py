@@ -13,7 +13,8 @@ from stellwerk.cli.health import Health
 from stellwerk.cli.text import escaped
 from stellwerk.cli.verdict import Verdict
 from stellwerk.kube.model import Unstructured, dig, unstructured
-from stellwerk.kube.watch import Changed, Removed, Synced, Watcher
+from stellwerk.kube.watch import Watcher
+from stellwerk.kube.watch_states import Changed, Removed, Synced
 
 if TYPE_CHECKING:
     from stellwerk.cli.cluster import Cluster

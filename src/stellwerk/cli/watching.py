@@ -12,7 +12,8 @@ from stellwerk.cli.cluster import Cluster
 from stellwerk.cli.health import Health
 from stellwerk.kube.model import Unstructured, unstructured
 from stellwerk.kube.names import ObjectKey, Resource
-from stellwerk.kube.watch import Changed, Parked, Removed, Synced, Watcher
+from stellwerk.kube.watch import Watcher
+from stellwerk.kube.watch_states import Changed, Parked, Removed, Synced
 
 
 @dataclass

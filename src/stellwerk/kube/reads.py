@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, AsyncIterator
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from typing import Literal, TypeAlias, TypedDict, Unpack
 from urllib.parse import urlencode
 
 from stellwerk.kube import errors
@@ -28,6 +28,16 @@ class WatchEvent:
     object: HasMetadata | errors.Status
 
 
+class Choice(TypedDict, total=False):
+    """Which objects a list has, and as of when. `limit` is how many there are on a page (0: all)."""
+
+    labels: str
+    fields: str
+    limit: int
+    resource_version: str | None
+    resource_version_match: VersionMatch | None
+
+
 class Reads(Calls):
     """What can be asked of an API server."""
 
@@ -46,53 +56,33 @@ class Reads(Calls):
         except NotFound:
             return None
 
-    async def list(
-        self,
-        target: Target[T],
-        namespace: str = "",
-        *,
-        labels: str = "",
-        fields: str = "",
-        limit: int = PAGE,
-        resource_version: str | None = None,
-        resource_version_match: VersionMatch | None = None,
-    ) -> Listing[T]:
+    async def list(self, target: Target[T], namespace: str = "", **chosen: Unpack[Choice]) -> Listing[T]:
         """All objects, all pages joined, as of one moment; begun anew once when that moment became too old.
 
         Without a resourceVersion the list is the most recent one; "0" takes whatever the server has at hand.
         """
         for last in (False, True):
-            pages = self.pages(
-                target,
-                namespace,
-                labels=labels,
-                fields=fields,
-                limit=limit,
-                resource_version=resource_version,
-                resource_version_match=resource_version_match,
-            )
             try:
-                return await _joined(pages)
+                return await _joined(self.pages(target, namespace, **chosen))
             except Gone:
                 if last:
                     raise
         raise AssertionError("the loop above returns")
 
     async def pages(
-        self,
-        target: Target[T],
-        namespace: str = "",
-        *,
-        labels: str = "",
-        fields: str = "",
-        limit: int = PAGE,
-        resource_version: str | None = None,
-        resource_version_match: VersionMatch | None = None,
+        self, target: Target[T], namespace: str = "", **chosen: Unpack[Choice]
     ) -> AsyncGenerator[Listing[T], None]:
-        """The list page by page, `limit` objects each. Raises Gone when the server forgot the moment it began at."""
+        """The list page by page. Raises Gone when the server forgot the moment it began at."""
         view = view_of(target)
-        scope = {"labelSelector": labels, "fieldSelector": fields, "limit": str(limit or "")}
-        moment = {"resourceVersion": resource_version or "", "resourceVersionMatch": resource_version_match or ""}
+        scope = {
+            "labelSelector": chosen.get("labels", ""),
+            "fieldSelector": chosen.get("fields", ""),
+            "limit": str(chosen.get("limit", PAGE) or ""),
+        }
+        moment = {
+            "resourceVersion": chosen.get("resource_version") or "",
+            "resourceVersionMatch": chosen.get("resource_version_match") or "",
+        }
         query = query_of(**scope, **moment)
         while True:
             page = await self._page(view, namespace, query)

@@ -28,7 +28,8 @@ from stellwerk.kube.client import Client, Target, view_of
 from stellwerk.kube.errors import ApiError
 from stellwerk.kube.model import HasMetadata, metadata_of
 from stellwerk.kube.names import ObjectKey
-from stellwerk.kube.watch import SILENCE_SECONDS, Bookmark, Change, Changed, Parked, Removed, Synced, Watcher
+from stellwerk.kube.watch import SILENCE_SECONDS, Watcher
+from stellwerk.kube.watch_states import Bookmark, Change, Changed, Parked, Removed, Synced
 from stellwerk.runtime.clock import Clock, SystemClock
 from stellwerk.runtime.metrics import Metrics
 from stellwerk.runtime.progress import OwnWrite, Progress, version_number

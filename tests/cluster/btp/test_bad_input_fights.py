@@ -18,7 +18,8 @@ from stellwerk.api.events import Event
 from stellwerk.kube.client import Client
 from stellwerk.kube.errors import NotFound
 from stellwerk.kube.model import JsonObject, unstructured
-from stellwerk.kube.watch import Changed, Synced, Watcher
+from stellwerk.kube.watch import Watcher
+from stellwerk.kube.watch_states import Changed, Synced
 from stellwerk.local.cluster import LocalCluster
 from stellwerk.runtime.clock import SystemClock
 from stellwerk.testing.cluster import AuditLog

@@ -15,7 +15,8 @@ from stellwerk.api.events import Event
 from stellwerk.kube.client import Client
 from stellwerk.kube.model import Kind, PartialObjectMetadata, Unstructured, View, metadata_of
 from stellwerk.kube.names import ObjectKey
-from stellwerk.kube.watch import Changed, Removed, Synced, Watcher
+from stellwerk.kube.watch import Watcher
+from stellwerk.kube.watch_states import Changed, Removed, Synced
 from stellwerk.operators.btp.api import OPERAND_POD_SELECTOR, BtpOperator
 from stellwerk.runtime.clock import SystemClock
 from stellwerk.testing.eventually import eventually

@@ -15,7 +15,8 @@ from stellwerk.kube.errors import Invalid
 from stellwerk.kube.model import JsonObject, Unstructured, dig, unstructured
 from stellwerk.kube.names import Resource
 from stellwerk.kube.patch import MergePatch
-from stellwerk.kube.watch import Changed, Synced, Watcher
+from stellwerk.kube.watch import Watcher
+from stellwerk.kube.watch_states import Changed, Synced
 from stellwerk.local.cluster import LocalCluster
 from stellwerk.operators.btp import api, operand
 from stellwerk.operators.btp.api import BtpOperator

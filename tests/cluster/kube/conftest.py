@@ -12,7 +12,8 @@ import pytest
 from stellwerk.kube.client import Client, Target
 from stellwerk.kube.config import ClusterConfig
 from stellwerk.kube.model import HasMetadata
-from stellwerk.kube.watch import Bookmark, Change, Changed, Parked, Removed, Synced, Watcher
+from stellwerk.kube.watch import Watcher
+from stellwerk.kube.watch_states import Bookmark, Change, Changed, Parked, Removed, Synced
 from stellwerk.local.cluster import LocalCluster
 from stellwerk.testing.eventually import Signal, eventually
 from stellwerk.testing.faults import FaultProxy

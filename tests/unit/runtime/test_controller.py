@@ -16,7 +16,7 @@ from stellwerk.kube.errors import Forbidden, Status
 from stellwerk.kube.meta import ObjectMeta, Record
 from stellwerk.kube.model import Kind
 from stellwerk.kube.names import ObjectKey, Resource
-from stellwerk.kube.watch import Changed, Synced
+from stellwerk.kube.watch_states import Changed, Synced
 from stellwerk.runtime.contract import Next, ReconcileError
 from stellwerk.runtime.controller import Controller
 from stellwerk.runtime.informer import Informer

@@ -14,7 +14,7 @@ from stellwerk.kube.config import ClusterConfig
 from stellwerk.kube.meta import ObjectMeta
 from stellwerk.kube.model import PartialObjectMetadata, metadata_of
 from stellwerk.kube.names import ObjectKey, Resource
-from stellwerk.kube.watch import Bookmark, Change, Changed, Parked, Removed, Synced
+from stellwerk.kube.watch_states import Bookmark, Change, Changed, Parked, Removed, Synced
 from stellwerk.runtime.informer import Delta, Informer, noting_own_writes
 from stellwerk.testing.clock import FakeClock
 

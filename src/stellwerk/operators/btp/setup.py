@@ -21,7 +21,7 @@ from stellwerk.api.rbac import ClusterRole, ClusterRoleBinding, Role, RoleBindin
 from stellwerk.apply.execute import Report
 from stellwerk.kube.model import Kind, PartialObjectMetadata, Unstructured, metadata_of, unstructured
 from stellwerk.kube.names import Resource
-from stellwerk.kube.watch import Parked
+from stellwerk.kube.watch_states import Parked
 from stellwerk.operators.btp import api
 from stellwerk.operators.btp.api import BtpOperator
 from stellwerk.operators.btp.settings import Settings

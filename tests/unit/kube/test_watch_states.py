@@ -19,7 +19,7 @@ from stellwerk.kube.errors import (
 from stellwerk.kube.meta import ObjectMeta
 from stellwerk.kube.model import Listing, PartialObjectMetadata, View
 from stellwerk.kube.names import Resource
-from stellwerk.kube.watch import (
+from stellwerk.kube.watch_states import (
     LONGEST_PARKED_SECONDS,
     LONGEST_PAUSE_SECONDS,
     Bookmark,
