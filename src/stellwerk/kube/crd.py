@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, TypedDict, Unpack
 
 import msgspec
 import yaml
@@ -48,6 +48,43 @@ class Rule:
 IMMUTABLE = Rule(rule="self == oldSelf", message="the field is immutable", reason="FieldValueForbidden")
 
 
+class Words(TypedDict, total=False):
+    """What the schema of a field may say beyond its type, under the names of OpenAPI and Kubernetes.
+
+    `values` is OpenAPI's enum; `free_form` keeps keys that the schema does not name.
+    """
+
+    pattern: str
+    format: str
+    minimum: int
+    maximum: int
+    min_length: int
+    max_length: int
+    min_items: int
+    max_items: int
+    values: Sequence[str]
+    nullable: bool
+    free_form: bool
+    list_type: Literal["atomic", "set", "map"]
+    list_map_keys: Sequence[str]
+    map_type: Literal["atomic", "granular"]
+    rules: Sequence[Rule]
+
+
+_SPELLED = {
+    "min_length": "minLength",
+    "max_length": "maxLength",
+    "min_items": "minItems",
+    "max_items": "maxItems",
+    "values": "enum",
+    "free_form": "x-kubernetes-preserve-unknown-fields",
+    "list_type": "x-kubernetes-list-type",
+    "list_map_keys": "x-kubernetes-list-map-keys",
+    "map_type": "x-kubernetes-map-type",
+    "rules": "x-kubernetes-validations",
+}
+
+
 def documented(
     text: str,
     *,
@@ -55,48 +92,17 @@ def documented(
     default: JsonValue | object = _UNSAID,
     otherwise: str = "",
     example: str = "",
-    pattern: str = "",
-    format: str = "",
-    minimum: int | None = None,
-    maximum: int | None = None,
-    min_length: int | None = None,
-    max_length: int | None = None,
-    min_items: int | None = None,
-    max_items: int | None = None,
-    values: Sequence[str] = (),
     required: bool | None = None,
-    nullable: bool = False,
-    free_form: bool = False,
-    list_type: Literal["", "atomic", "set", "map"] = "",
-    list_map_keys: Sequence[str] = (),
-    map_type: Literal["", "atomic", "granular"] = "",
-    rules: Sequence[Rule] = (),
     schema: Mapping[str, JsonValue] | None = None,
+    **words: Unpack[Words],
 ) -> msgspec.Meta:
     """What a field's CRD schema says beyond its type; use it in `Annotated`.
 
     `default` is set by the API server; `otherwise` only tells people what an absent value means. `required` overrides
-    what the struct says, for fields that decode leniently. `free_form` keeps keys that the schema does not name.
-    `schema` is merged in last, for words that have no parameter here; a word that is None there is left out.
+    what the struct says, for fields that decode leniently. `schema` is merged in last, for words that have no parameter
+    here; a word that is None there is left out.
     """
-    words: dict[str, object] = {
-        "pattern": pattern or None,
-        "format": format or None,
-        "minimum": minimum,
-        "maximum": maximum,
-        "minLength": min_length,
-        "maxLength": max_length,
-        "minItems": min_items,
-        "maxItems": max_items,
-        "enum": list(values) or None,
-        "nullable": nullable or None,
-        "x-kubernetes-preserve-unknown-fields": free_form or None,
-        "x-kubernetes-list-type": list_type or None,
-        "x-kubernetes-list-map-keys": list(list_map_keys) or None,
-        "x-kubernetes-map-type": map_type or None,
-        "x-kubernetes-validations": [rule.schema() for rule in rules] or None,
-    }
-    said = {word: value for word, value in words.items() if value is not None}
+    said = {_SPELLED.get(word, word): _written(value) for word, value in words.items()}
     if default is not _UNSAID:
         said["default"] = default
         otherwise = otherwise or _plain(default)
@@ -105,6 +111,12 @@ def documented(
         extra_json_schema={**said, **(schema or {})},
         extra={} if required is None else {"required": required},
     )
+
+
+def _written(value: object) -> object:
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return [item.schema() if isinstance(item, Rule) else item for item in value]
+    return value
 
 
 def _description(text: str, unit: str, otherwise: str, example: str) -> str:
