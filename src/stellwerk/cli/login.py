@@ -7,11 +7,10 @@ run in, and last what `stellwerk up` made on this machine. So a newcomer needs n
 from __future__ import annotations
 
 import os
-from pathlib import Path
 
 from stellwerk.cli.errors import Failure
 from stellwerk.cli.settings import Settings
-from stellwerk.kube.config import ClusterConfig
+from stellwerk.kube.config import ClusterConfig, usual_kubeconfig
 
 
 def configuration(settings: Settings) -> ClusterConfig:
@@ -32,5 +31,10 @@ def configuration(settings: Settings) -> ClusterConfig:
     return ClusterConfig.load(local, None)
 
 
+def chooses_local() -> bool:
+    """Whether a call that says nothing about it looks at what `stellwerk up` made."""
+    return not (_has_kubeconfig() or os.environ.get("KUBERNETES_SERVICE_HOST"))
+
+
 def _has_kubeconfig() -> bool:
-    return bool(os.environ.get("KUBECONFIG")) or (Path.home() / ".kube" / "config").is_file()
+    return bool(os.environ.get("KUBECONFIG")) or usual_kubeconfig().is_file()

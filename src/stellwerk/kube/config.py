@@ -5,7 +5,8 @@ file and read again by `auth` when it is used. The rules for finding and merging
 else the list in $KUBECONFIG of which the first to name something wins, else ~/.kube/config.
 
 A kubeconfig from a foreign hand (`from_kubeconfig_text`) can make its reader run programs and read files, so it is held
-to inline data unless the caller says otherwise.
+to inline data unless the caller says otherwise. A proxy of the environment is the choice of whoever runs us, and serves
+both (see `proxies`).
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from typing import TypeVar
 
 import yaml
 
+from stellwerk.kube import proxies
 from stellwerk.kube.auth import (
     NO_MATERIAL,
     Anonymous,
@@ -62,7 +64,8 @@ class ClusterConfig:
     """Where to look when nothing else is said; empty where the kubeconfig names none."""
     tls_server_name: str = ""
     insecure_skip_tls_verify: bool = False
-    proxy: str = ""
+    proxy: str = field(default="", repr=False)
+    """The URL of a proxy on the way, which may hold a password; empty: none."""
 
     def ssl_context(self) -> ssl.SSLContext | None:
         """How to know the server and be known, read anew at each call; None for http. Raises LoginFailed."""
@@ -91,8 +94,10 @@ class ClusterConfig:
                 "this is not a pod with a service account: KUBERNETES_SERVICE_HOST or the token file is absent"
             )
         namespace = folder / "namespace"
+        server = f"https://{f'[{host}]' if ':' in host else host}:{port}"
         return cls(
-            server=f"https://{f'[{host}]' if ':' in host else host}:{port}",
+            server=server,
+            proxy=_proxy(server),
             authority=Material(file=folder / "ca.crt"),
             credentials=Token(Material(file=folder / "token")),
             namespace=namespace.read_text().strip() if namespace.is_file() else "",
@@ -127,9 +132,23 @@ def _refuse_foreign_means(merged: _Merged, context: str | None, allow_exec: bool
             raise LoginFailed(f"the kubeconfig uses {what}, which is refused here; use inline data only")
 
 
+def _proxy(server: str, named: str = "") -> str:
+    """The proxy that is named, else that of the environment. Raises LoginFailed; its URL may hold a password."""
+    url = named or proxies.of_environment(server, os.environ)
+    if url and not url.startswith(("http://", "https://")):
+        place = "the kubeconfig" if named else "the environment"
+        raise LoginFailed(f"{place} names a proxy that is not http:// or https://; no other can be used")
+    return url
+
+
+def usual_kubeconfig() -> Path:
+    """~/.kube/config; a path that leads nowhere for a user without a home, as in many containers."""
+    return Path(os.path.expanduser("~/.kube/config"))
+
+
 def _default_paths() -> list[Path]:
     listed = [Path(part) for part in os.environ.get("KUBECONFIG", "").split(os.pathsep) if part]
-    return listed or [Path.home() / ".kube" / "config"]
+    return listed or [usual_kubeconfig()]
 
 
 def _read_file(path: Path) -> Mapping[str, object]:
@@ -203,7 +222,7 @@ class _Merged:
             namespace=namespace,
             tls_server_name=cluster.text("tls-server-name"),
             insecure_skip_tls_verify=cluster.flag("insecure-skip-tls-verify"),
-            proxy=cluster.text("proxy-url"),
+            proxy=cluster.proxy(),
         )
 
     def parts(self, context: str | None) -> tuple[_Part, _Part, str]:
@@ -251,6 +270,9 @@ class _Part:
         if not url.startswith(("https://", "http://")):
             raise LoginFailed(f"{self.name} of the kubeconfig has no server URL with https:// or http://")
         return url
+
+    def proxy(self) -> str:
+        return _proxy(self.server(), self.text("proxy-url"))
 
     def material(self, key: str) -> Material:
         """Inline data wins over the file, as with kubectl."""

@@ -171,6 +171,25 @@ def test_a_login_that_cannot_be_served_is_refused_when_it_is_read(tmp_path: Path
         ClusterConfig.load(written(tmp_path, kubeconfig(user)))
 
 
+def test_a_proxy_is_taken_from_the_kubeconfig_and_else_from_the_environment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HTTPS_PROXY", "http://of-the-environment.example")
+    monkeypatch.delenv("NO_PROXY", raising=False)
+    monkeypatch.delenv("no_proxy", raising=False)
+    own = ClusterConfig.load(written(tmp_path, kubeconfig({}, {"proxy-url": "https://own.example"})))
+    assert own.proxy == "https://own.example"
+    assert ClusterConfig.load(written(tmp_path, kubeconfig())).proxy == "http://of-the-environment.example"
+    foreign = ClusterConfig.from_kubeconfig_text(json.dumps(kubeconfig()))
+    assert foreign.proxy == "http://of-the-environment.example"
+
+
+def test_a_proxy_of_another_kind_is_refused_and_not_quoted(tmp_path: Path) -> None:
+    with pytest.raises(LoginFailed, match=r"not http:// or https://") as refused:
+        ClusterConfig.load(written(tmp_path, kubeconfig({}, {"proxy-url": "socks5://me:canary@proxy.example"})))
+    assert "canary" not in str(refused.value)
+
+
 @pytest.mark.req("R-503")
 @pytest.mark.parametrize(
     ("user", "cluster", "what"),
@@ -221,7 +240,8 @@ def test_no_repr_shows_a_secret(tmp_path: Path) -> None:
         "username": "u",
         "password": "canary-3",
     }
-    config = ClusterConfig.load(written(tmp_path, kubeconfig(user)))
+    proxy: JsonObject = {"proxy-url": "http://me:canary-4@proxy.example"}
+    config = ClusterConfig.load(written(tmp_path, kubeconfig(user, proxy)))
     assert "canary" not in repr(config)
     assert "canary" not in repr(Material(b"canary"))
 
