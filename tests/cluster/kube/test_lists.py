@@ -9,10 +9,11 @@ import pytest
 from stellwerk.api.core import ConfigMap
 from stellwerk.kube.client import Client
 from stellwerk.kube.errors import Gone
-from stellwerk.kube.model import JsonObject, metadata_of, unstructured
+from stellwerk.kube.model import JsonObject, JsonValue, encode_json, metadata_of, unstructured
 from stellwerk.testing.faults import Answer, FaultProxy, nth, requests
 
 MANY = 1_200
+WRITERS = 5_000
 
 
 async def fill(client: Client, namespace: str, count: int) -> None:
@@ -74,3 +75,26 @@ async def test_a_very_large_object_is_read_listed_and_watched(client: Client, na
     assert isinstance(event.object, ConfigMap)
     assert event.object.data["text"] == large
     assert listed.items[0].at("data", "text") == large
+
+
+@pytest.mark.req("R-209")
+async def test_an_object_with_thousands_of_writers_is_read_and_kept_without_them(
+    client: Client, namespace: str
+) -> None:
+    written: list[JsonValue] = [
+        {
+            "manager": f"writer-{number}",
+            "operation": "Apply",
+            "apiVersion": "v1",
+            "time": "2024-01-01T00:00:00Z",
+            "fieldsType": "FieldsV1",
+            "fieldsV1": {"f:data": {"f:text": {}}},
+        }
+        for number in range(WRITERS)
+    ]
+    metadata: JsonObject = {"name": "popular", "namespace": namespace, "managedFields": written}
+    await client.create(ConfigMap, {"metadata": metadata, "data": {"text": "x"}})
+    listed = await client.list(unstructured(ConfigMap.resource), namespace, fields="metadata.name=popular")
+    assert listed.items[0].at("data", "text") == "x"
+    assert listed.items[0].at("metadata", "managedFields") is None
+    assert len(encode_json(listed.items[0].body)) < 1_000
