@@ -5,6 +5,14 @@ UV := $(BIN)/uv
 # The environment stands when it was made from the lock as it is now.
 READY := .venv/.ready
 
+# What to say when that fails; what happened stands above it, in the words of the program that failed.
+define NO_ENVIRONMENT
+printf '%s\n' 'Error:   cannot make the environment in .venv' \
+  'Cause:   the lines above say it' \
+  'Fix:     see that $(PYTHON) has venv (Debian: apt install python3-venv) and that the package index can be' \
+  '         reached (PIP_INDEX_URL, UV_INDEX_URL, HTTPS_PROXY), then start again' >&2; exit 1
+endef
+
 # Where this is set (in many containers), every process compiles every module anew: six seconds each for the tests.
 unexport PYTHONDONTWRITEBYTECODE
 
@@ -14,7 +22,9 @@ unexport PYTHONDONTWRITEBYTECODE
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 16
 
-demo: control-plane ## the local system with operators and dashboard, from nothing
+# Whoever has a kubeconfig of their own must not be shown another cluster.
+demo: export KUBECONFIG = $(or $(STELLWERK_STATE),$(or $(XDG_STATE_HOME),$(HOME)/.local/state)/stellwerk)/local/kubeconfig
+demo: control-plane ## the local system with operators and samples, from nothing
 	$(BIN)/stellwerk up --samples
 	$(BIN)/stellwerk get -A
 	@$(BIN)/stellwerk why comp/reports -n stellwerk-sample || true
@@ -51,8 +61,10 @@ clean: ## remove the local system and everything made here
 	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis dist build
 
 $(READY): requirements.lock pyproject.toml
+	@command -v $(PYTHON) >/dev/null || { echo "Stellwerk needs Python 3.11 or newer, and there is no $(PYTHON): make PYTHON=/path/to/python3.11" >&2; exit 1; }
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Stellwerk needs Python 3.11 or newer: make PYTHON=python3.11")'
-	test -x $(UV) || { $(PYTHON) -m venv .venv && $(BIN)/pip install --quiet uv; }
-	$(UV) pip install --quiet --python $(BIN)/python --require-hashes -r requirements.lock
-	$(UV) pip install --quiet --python $(BIN)/python --no-deps --no-build-isolation -e .
+	@echo "making the environment in .venv (about half a minute the first time)" >&2
+	@test -x $(UV) || { $(PYTHON) -m venv .venv && $(BIN)/pip install --quiet uv; } || { $(NO_ENVIRONMENT); }
+	@$(UV) pip install --quiet --python $(BIN)/python --require-hashes -r requirements.lock || { $(NO_ENVIRONMENT); }
+	@$(UV) pip install --quiet --python $(BIN)/python --no-deps --no-build-isolation -e . || { $(NO_ENVIRONMENT); }
 	@touch $@

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import click
 
-from stellwerk.cli import confirm, settings
+from stellwerk.cli import confirm, options, settings
 
 
 @click.command("down")
-@click.option("--name", default="local", show_default=True, help="Which local system.")
+@options.local_name("Which local system.")
 @click.option("--keep-data", is_flag=True, help="Stop it only; the next `up` goes on where it ended.")
 @click.option("--yes", "-y", is_flag=True, help="Do not ask whether the data may go.")
 @settings.general

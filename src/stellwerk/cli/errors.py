@@ -11,6 +11,7 @@ that no verb catches an exception only to print it. Nothing heavy is imported be
 
 from __future__ import annotations
 
+import errno
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import TYPE_CHECKING
@@ -150,6 +151,11 @@ def _of_the_machine(error: BaseException) -> tuple[Report, Exit] | None:
             return Report(error.summary, error.cause, error.fix), Exit.FAILED
         case TimeoutError():
             return Report("it took too long", str(error), "try again, or allow more time"), Exit.TIMEOUT
+        case RuntimeError() if "home directory" in str(error):  # the only word that pathlib has for it
+            fix = "set HOME, or STELLWERK_STATE and STELLWERK_CACHE"
+            return Report("this user has no home folder to keep things in", str(error), fix), Exit.FAILED
+        case OSError() if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            return Report("the disk is full", str(error), "free some space, then run it again"), Exit.FAILED
         case OSError() if error.filename:
             fix = "check that the file exists and that you may use it"
             return Report(f"cannot use {error.filename}", error.strerror or str(error), fix), Exit.FAILED

@@ -3,33 +3,26 @@
 from __future__ import annotations
 
 import asyncio
-import os
-import sys
-import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
-from urllib.request import urlopen
 
-from stellwerk.cli.errors import Failure
+from stellwerk.cli import companions
+from stellwerk.cli.companions import Companion
 from stellwerk.cli.system import Done, Step
 
 if TYPE_CHECKING:
     from stellwerk.kube.client import Client
     from stellwerk.kube.model import JsonObject
     from stellwerk.local.cluster import LocalCluster
-    from stellwerk.local.processes import Process
 
 BTP_PROCESS = "operator-btp"
 COMPONENT_PROCESS = "operator-component"
 DEMO_IMAGE = "stellwerk.local/sap-btp-service-operator:demo"
 """Pods are played here, so nobody ever pulls it."""
-START_SECONDS = 30.0
 SAMPLES_SECONDS = 60.0
 SAMPLE_LABEL, WAITING = "stellwerk.local/sample", "waiting"
 """On a sample that shows how a missing dependency is explained, and so never becomes Ready."""
-_POLL_SECONDS = 0.05
 
 
 def definitions(name: str) -> Step:
@@ -52,9 +45,9 @@ def operators(name: str) -> Step:
     def run(say: Callable[[str], None]) -> Done:
         from stellwerk.local import renderer
 
-        renderer.ensure(say)  # the Component operator starts it; a checkout may not have built it yet
+        program = renderer.ensure(say)  # the Component operator starts it; a checkout may not have built it yet
         cluster = _cluster(name)
-        starting = [_start_btp(cluster), _start_component(cluster)]
+        starting = [companions.started(cluster, one, program) for one in _companions(cluster)]
         for one in starting:
             one.wait_ready()
         return Done(f"operators running ({len(starting)})", ", ".join(one.title for one in starting))
@@ -78,87 +71,28 @@ def _cluster(name: str) -> LocalCluster:
     return named(name)
 
 
-@dataclass(frozen=True, slots=True)
-class _Starting:
-    """An operator's process on its way to being ready; `process` None: it was running already."""
+def _companions(cluster: LocalCluster) -> list[Companion]:
+    from stellwerk.operators.btp import rehearsal
+    from stellwerk.operators.btp import rights as of_btp
+    from stellwerk.operators.component import rights as of_component
 
-    title: str
-    process: Process | None = None
-    port: int = 0
-
-    def wait_ready(self) -> None:
-        """Return when it is ready. Raises Failure with what it said last."""
-        deadline = time.monotonic() + START_SECONDS
-        while self.process is not None and not _answers(f"http://127.0.0.1:{self.port}/readyz"):
-            if self.process.exited_within(_POLL_SECONDS) or time.monotonic() > deadline:
-                raise Failure(
-                    f"the {self.title} did not start",
-                    cause=self.process.log_tail(3) or "it said nothing",
-                    fix=f"see {self.process.log}",
-                )
-
-
-def _start_btp(cluster: LocalCluster) -> _Starting:
-    from stellwerk.operators.btp import rehearsal, rights
-
-    account = f"system:serviceaccount:kyma-system:{rights.ACCOUNT}"
-    groups = ("system:serviceaccounts", "system:serviceaccounts:kyma-system")
-    environment = {"SAP_BTP_SERVICE_OPERATOR": DEMO_IMAGE}
-    return _started(
-        cluster,
-        "BTP Manager",
-        BTP_PROCESS,
-        ["btp", f"--kubeconfig={cluster.kubeconfig_for(account, groups)}"],
-        lambda: rehearsal.flags(rehearsal.copy_module(cluster.folder / "module")),
-        environment,
-    )
-
-
-def _start_component(cluster: LocalCluster) -> _Starting:
-    from stellwerk.operators.component import rights
-
-    account = f"system:serviceaccount:{rights.NAMESPACE}:{rights.ACCOUNT}"
-    groups = ("system:serviceaccounts", f"system:serviceaccounts:{rights.NAMESPACE}")
-    kubeconfig = cluster.kubeconfig_for(account, groups)
-    return _started(
-        cluster,
-        "Component operator",
-        COMPONENT_PROCESS,
-        ["component", f"--kubeconfig={kubeconfig}"],
-        lambda: ["--egress-allow-networks=127.0.0.0/8"],
-        {},
-    )
-
-
-def _started(
-    cluster: LocalCluster,
-    title: str,
-    process_name: str,
-    operator: Sequence[str],
-    flags: Callable[[], Sequence[str]],
-    environment: Mapping[str, str],
-) -> _Starting:
-    from stellwerk.local.ports import free_port
-
-    if cluster.process(process_name).is_running():
-        return _Starting(title)
-    port = free_port()
-    arguments = [
-        *(sys.executable, "-m", "stellwerk.cli.main", "run", *operator),
-        f"--health-probe-bind-address=127.0.0.1:{port}",
-        "--metrics-bind-address=127.0.0.1:0",
-        "--zap-encoder=console",
-        *flags(),
+    return [
+        Companion(
+            title="BTP Manager",
+            process=BTP_PROCESS,
+            operator="btp",
+            account=("kyma-system", of_btp.ACCOUNT),
+            flags=lambda: rehearsal.flags(rehearsal.copy_module(cluster.folder / "module")),
+            environment={"SAP_BTP_SERVICE_OPERATOR": DEMO_IMAGE},
+        ),
+        Companion(
+            title="Component operator",
+            process=COMPONENT_PROCESS,
+            operator="component",
+            account=(of_component.NAMESPACE, of_component.ACCOUNT),
+            flags=lambda: ["--egress-allow-networks=127.0.0.0/8"],
+        ),
     ]
-    return _Starting(title, cluster.start_companion(process_name, arguments, {**os.environ, **environment}), port)
-
-
-def _answers(url: str) -> bool:
-    try:
-        with urlopen(url, timeout=2) as answer:  # noqa: S310  # loopback, and the scheme is ours
-            return bool(answer.status == 200)
-    except OSError:
-        return False
 
 
 def _on(cluster: LocalCluster, work: Callable[[Client], Awaitable[list[str]]]) -> list[str]:
@@ -200,37 +134,21 @@ async def _apply_samples(client: Client) -> list[str]:
 
 async def _until_ready(client: Client, body: JsonObject) -> str:
     """Follow one object until it is Ready. Raises Failure with what it shows instead."""
-    from stellwerk.kube.model import Unstructured, unstructured
-    from stellwerk.kube.names import GroupVersionKind
-    from stellwerk.kube.watch import Changed, Synced, Watcher
+    from stellwerk.cli import following, health, settings
+    from stellwerk.cli.cluster import Cluster
+    from stellwerk.kube.model import Unstructured
 
     wanted = Unstructured.of(body)
-    resource = await client.mapper.resource(GroupVersionKind.parse(str(body["apiVersion"]), str(body["kind"])))
-    field = f"metadata.name={wanted.metadata.name}"
-    shown = ""
-    try:
-        async with asyncio.timeout(SAMPLES_SECONDS):
-            async for change in Watcher(
-                client, unstructured(resource), wanted.metadata.namespace, fields=field
-            ).changes():
-                seen = (
-                    change.objects
-                    if isinstance(change, Synced)
-                    else (change.obj,)
-                    if isinstance(change, Changed)
-                    else ()
-                )
-                for obj in seen:
-                    shown = str(obj.at("status", "state") or "")
-                    if shown == "Ready":
-                        return str(wanted.ref)
-    except TimeoutError:
-        pass
-    raise Failure(
-        f"{wanted.ref} is not Ready after {SAMPLES_SECONDS:.0f} s",
-        cause=f"it shows {shown or 'no state'}",
-        fix=f"stellwerk why {wanted.gvk.kind}/{wanted.metadata.name} -n {wanted.metadata.namespace}",
+    resource = await client.mapper.resource(wanted.gvk)
+    await following.until(
+        Cluster(client, settings.current()),
+        resource,
+        wanted,
+        lambda seen: seen is not None and health.of(seen).is_ready,
+        wanted="Ready",
+        timeout_seconds=SAMPLES_SECONDS,
     )
+    return str(wanted.ref)
 
 
 def samples_folder() -> Path:

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import click
 
+from stellwerk.cli.settings import C
 from stellwerk.kube import duration
+from stellwerk.local import names
 
 
 class Duration(click.ParamType[float]):
@@ -21,6 +25,24 @@ class Duration(click.ParamType[float]):
             return float(text) if text.isdecimal() else duration.parse(text).total_seconds()
         except duration.NotADuration as error:
             self.fail(f"{error}.", param, ctx)
+
+
+class SystemName(click.ParamType[str]):
+    """Reads the name of a local system."""
+
+    name = "text"
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """The name as it is."""
+        text = str(value)
+        if not names.is_name(text):
+            self.fail(f"{text!r} cannot be a name; it has {names.RULE}.", param, ctx)
+        return text
+
+
+def local_name(help: str) -> Callable[[C], C]:
+    """The option that says which local system is meant."""
+    return click.option("--name", type=SystemName(), default="local", show_default=True, help=help)
 
 
 TIMEOUT = click.option("--timeout", type=Duration(), default="5m", show_default=True, help="How long to wait at most.")

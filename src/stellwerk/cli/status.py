@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from stellwerk.cli import events, health, settings, text, verdict
+from stellwerk.cli import events, health, options, settings, text, verdict
 from stellwerk.cli.completion import complete_subject
 from stellwerk.cli.errors import NotReady
 from stellwerk.cli.events import Happening
@@ -51,7 +51,7 @@ class StatusOf(click.ParamType["Subject | str"]):
 @click.argument(
     "subject", metavar="[KIND/NAME|RELEASE]", type=StatusOf(), required=False, shell_complete=complete_subject
 )
-@click.option("--name", default="local", show_default=True, help="Which local system, when no object is named.")
+@options.local_name("Which local system, when no object is named.")
 @settings.all_of
 def command(subject: Subject | str | None, name: str) -> None:
     """Show how one object or release is doing, or the local system.

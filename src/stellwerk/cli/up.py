@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 import click
 
-from stellwerk.cli import operators, settings
+from stellwerk.cli import operators, options, settings
 from stellwerk.cli.system import Done, Step, carry_out
 
 
@@ -30,7 +30,7 @@ def control_plane(name: str, port: int) -> Step:
 
 
 @click.command("up")
-@click.option("--name", default="local", show_default=True, help="Which local system; several live side by side.")
+@options.local_name("Which local system; several live side by side.")
 @click.option(
     "--port",
     type=click.IntRange(1024, 65535),
@@ -48,4 +48,14 @@ def command(name: str, port: int | None, samples: bool, bare: bool) -> None:
         steps.append(operators.samples(name))
     carry_out(steps)
     if not bare:
-        settings.say(f"Try:  {'stellwerk get -A' if samples else 'stellwerk up --samples    stellwerk get -A'}")
+        settings.say(_hint(name, samples=samples))
+
+
+def _hint(name: str, *, samples: bool) -> str:
+    """What to type next. Where another cluster would be looked at by itself, it says how to mean this one."""
+    from stellwerk.cli.login import chooses_local
+    from stellwerk.local.cluster import DEFAULT, named
+
+    prefix = "" if name == DEFAULT and chooses_local() else f"export KUBECONFIG={named(name).kubeconfig}    "
+    more = "" if samples or name != DEFAULT else "stellwerk up --samples    "
+    return f"Try:  {more}{prefix}stellwerk get -A"

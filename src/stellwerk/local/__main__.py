@@ -19,9 +19,8 @@ def main() -> int:
     parser.add_argument("--bare", action="store_true", help="etcd and API server only")
     chosen = parser.parse_args()
     options = Options(port=chosen.port, controllers=not chosen.bare, pods=not chosen.bare)
-    target = cluster.named(chosen.name, options)
     try:
-        _carry_out(chosen.verb, target)
+        _carry_out(chosen.verb, cluster.named(chosen.name, options))
     except LocalError as error:
         sys.stderr.write(f"{error}\n")
         return 1

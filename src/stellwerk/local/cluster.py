@@ -11,20 +11,23 @@ import contextlib
 import errno
 import os
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from stellwerk.local import build, locks, ports, processes, startup
 from stellwerk.local.build import Binaries
 from stellwerk.local.components import API_SERVER, ETCD, Options
-from stellwerk.local.errors import PortTaken, StartFailed
+from stellwerk.local.errors import BadName, PortTaken, StartFailed
 from stellwerk.local.folder import ClusterFolder
+from stellwerk.local.names import is_name
 from stellwerk.local.ports import HOST
 from stellwerk.local.processes import Process
 from stellwerk.local.startup import Startup
 from stellwerk.local.wire import Wire
 
+DEFAULT = "local"
+"""The name of the cluster that is meant where none is said."""
 _TRIES_FOR_A_PORT = 3
 _GRACE_SECONDS = 10.0
 
@@ -66,14 +69,16 @@ def state_folder() -> Path:
     return Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local/state") / "stellwerk"
 
 
-def named(name: str = "local", options: Options | None = None) -> LocalCluster:
-    """The cluster of this name, running or not."""
+def named(name: str = DEFAULT, options: Options | None = None) -> LocalCluster:
+    """The cluster of this name, running or not. Raises BadName."""
+    if not is_name(name):
+        raise BadName(name)
     return LocalCluster(state_folder() / name, options or Options())
 
 
 def default_kubeconfig() -> Path | None:
     """The administrator's kubeconfig of the cluster that `stellwerk up` made, if there is one."""
-    file = state_folder() / "local" / "kubeconfig"
+    file = state_folder() / DEFAULT / "kubeconfig"
     return file if file.is_file() else None
 
 
@@ -172,21 +177,37 @@ class LocalCluster:
         self.start(name)
         self.wait_until_ready()
 
-    def start_companion(self, name: str, arguments: Sequence[str], environment: Mapping[str, str]) -> Process:
-        """Start a process that belongs to the cluster: shown by `status`, ended by `down`. Finds a running one."""
+    def start_companion(
+        self,
+        name: str,
+        command: Callable[[], Sequence[str]],
+        environment: Mapping[str, str],
+        *,
+        outdated_before: float = 0.0,
+    ) -> Process:
+        """Start a process that belongs to the cluster: shown by `status`, ended by `down`.
+
+        Finds a running one, unless it began before a moment (in seconds of the epoch): that one gives way. `command`
+        is asked only when there is something to start.
+        """
         process = self.process(name)
-        process.start(arguments, working_folder=self.folder, environment=environment)
+        with self._alone():
+            if process.began_before(outdated_before):
+                process.stop(grace_seconds=_GRACE_SECONDS)
+            if not process.is_running():
+                process.start(command(), working_folder=self.folder, environment=environment)
         return process
 
     # Credentials
 
     def kubeconfig_for(self, user: str, groups: Sequence[str] = ()) -> Path:
-        """A kubeconfig whose bearer is this user in these groups and may what RBAC grants them.
-
-        A service account is the user `system:serviceaccount:NAMESPACE:NAME` in the groups `system:serviceaccounts`
-        and `system:serviceaccounts:NAMESPACE`.
-        """
+        """A kubeconfig whose bearer is this user in these groups and may what RBAC grants them."""
         return self._inside.issue(user, groups, self.port)
+
+    def kubeconfig_of_account(self, namespace: str, name: str) -> Path:
+        """A kubeconfig whose bearer is this service account, whether or not the account exists."""
+        groups = ("system:serviceaccounts", f"system:serviceaccounts:{namespace}")
+        return self.kubeconfig_for(f"system:serviceaccount:{namespace}:{name}", groups)
 
     def renew_serving_certificate(self) -> None:
         """Give the API server a new certificate; it notices by itself within a minute, or at a restart."""

@@ -3,6 +3,7 @@
 LocalError
 ├── BuildFailed            a binary could not be built
 │   └── ToolchainMissing   there is no Go to build with
+├── BadName                what a cluster cannot be called
 ├── NoSpace                the disk is full, or nearly
 ├── PortTaken              the port asked for belongs to someone else
 ├── WrongBinary            what lies in the cache is not what was built
@@ -14,6 +15,8 @@ LocalError
 from __future__ import annotations
 
 from pathlib import Path
+
+from stellwerk.local.names import RULE
 
 _START_AFRESH = "`stellwerk down` removes the local cluster; then start it again"
 
@@ -37,6 +40,17 @@ class BuildFailed(LocalError):
 
 class ToolchainMissing(BuildFailed):
     """There is no Go toolchain, and none could be installed."""
+
+
+class BadName(LocalError):
+    """A cluster cannot have this name."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(
+            f"{name!r} cannot be the name of a local cluster",
+            cause="a name becomes that of a folder",
+            fix=f"choose another: {RULE}",
+        )
 
 
 class NoSpace(LocalError):

@@ -9,22 +9,36 @@ from __future__ import annotations
 import random
 import socket
 
+from stellwerk.local.errors import StartFailed
+
 HOST = "127.0.0.1"
 _RANGE = range(20_000, 30_000)
 
 
 def is_free(port: int) -> bool:
     """Whether one could listen on this port now."""
+    return _refusal(port) is None
+
+
+def free_port(among: range = _RANGE) -> int:
+    """A free port, chosen at random so that two who choose at once do not choose the same. Raises StartFailed."""
+    refusal: OSError | None = None
+    for port in random.sample(among, len(among)):
+        if (refusal := _refusal(port)) is None:
+            return port
+    raise StartFailed(
+        f"cannot listen on {HOST}",
+        cause=f"none of the ports {among.start} to {among.stop - 1} can be had: {refusal and refusal.strerror}",
+        fix=f"see that this machine has {HOST} (ip address show lo), and what listens there (ss -ltn)",
+    )
+
+
+def _refusal(port: int) -> OSError | None:
     with socket.socket() as listener:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             listener.bind((HOST, port))
             listener.listen(1)
-        except OSError:
-            return False
-    return True
-
-
-def free_port() -> int:
-    """A free port, chosen at random so that two who choose at once do not choose the same."""
-    return next(port for port in random.sample(_RANGE, len(_RANGE)) if is_free(port))
+        except OSError as error:
+            return error
+    return None

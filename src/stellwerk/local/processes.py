@@ -72,6 +72,20 @@ class Process:
         except OSError:
             return False
 
+    def arguments(self) -> list[str]:
+        """The words that the process was started with, its program first; none when it does not run."""
+        if (pid := self.pid) is None:
+            return []
+        try:
+            return Path(f"/proc/{pid}/cmdline").read_text(errors="replace").split("\0")[:-1]
+        except OSError:
+            return []
+
+    def began_before(self, moment: float) -> bool:
+        """Whether the process runs and was started before a moment, in seconds of the epoch."""
+        # The id file is written at the start and never again.
+        return self.is_running() and self._file.stat().st_mtime < moment
+
     def start(self, arguments: Sequence[str], *, working_folder: Path, environment: Mapping[str, str]) -> int:
         """Start the process unless it runs already, and return its id. `arguments[0]` is the path of the program."""
         descriptor = os.open(self._file, os.O_RDWR | os.O_CREAT, 0o600)

@@ -16,6 +16,9 @@ from stellwerk.local.cluster import LocalCluster
 from stellwerk.testing import cluster as clusters
 
 Type = Callable[..., subprocess.CompletedProcess[str]]
+PROGRAM = Path(sys.prefix) / "bin" / "stellwerk"
+NOBODY = "http://127.0.0.1:9"
+"""A proxy that does not answer."""
 
 
 @pytest.fixture
@@ -26,14 +29,19 @@ def name() -> Iterator[str]:
 
 
 @pytest.fixture
-def stellwerk(name: str) -> Type:
+def environment() -> dict[str, str]:
+    """That of somebody behind a company's proxy, which must not come between us and this machine."""
+    ours = {"STELLWERK_STATE": str(clusters.session_folder()), "LC_ALL": "C.UTF-8"}
+    return {**os.environ, **ours, "HTTP_PROXY": NOBODY, "HTTPS_PROXY": NOBODY, "NO_PROXY": ""}
+
+
+@pytest.fixture
+def stellwerk(name: str, environment: dict[str, str]) -> Type:
     """Types one verb about the system of this test."""
-    program = Path(sys.prefix) / "bin" / "stellwerk"
-    environment = {**os.environ, "STELLWERK_STATE": str(clusters.session_folder()), "LC_ALL": "C.UTF-8"}
 
     def run(*words: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
-            [program, *words, "--name", name], env=environment, capture_output=True, text=True, timeout=100, check=False
+            [PROGRAM, *words, "--name", name], env=environment, capture_output=True, text=True, timeout=100, check=False
         )
 
     return run
@@ -58,3 +66,21 @@ def test_up_says_where_it_runs_status_agrees_and_down_ends_it(stellwerk: Type) -
     assert stellwerk("down").returncode == 2, "nobody said yes"
     assert stellwerk("down", "--yes").returncode == 0
     assert stellwerk("status").returncode == 1
+
+
+@pytest.mark.req("R-901")
+def test_two_who_type_up_at_once_in_different_folders_get_one_system(
+    name: str, environment: dict[str, str], stellwerk: Type, tmp_path: Path
+) -> None:
+    command = [str(PROGRAM), "up", "--name", name]
+    both = [
+        subprocess.Popen(command, env=environment, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        for folder in (tmp_path, Path("/"))
+    ]
+    said = [one.communicate(timeout=100)[0].decode() for one in both]
+    assert [one.returncode for one in both] == [0, 0], said
+    before = stellwerk("status").stdout
+    assert stellwerk("up").returncode == 0
+    assert stellwerk("status").stdout == before
+    credentials = LocalCluster(clusters.session_folder() / name).folder / "credentials"
+    assert len(list(credentials.glob("system-serviceaccount-*"))) == 2, "one for each operator"

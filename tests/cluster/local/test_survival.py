@@ -66,7 +66,7 @@ def test_data_survives_a_stop_and_down_leaves_nothing(by_hand: ByHand) -> None:
     assert by_hand.pids() == {}
     assert by_hand.run("up").returncode == 0
     assert exists(by_hand.cluster, "precious")
-    companion = by_hand.cluster.start_companion("helper", ["/bin/sleep", "1000"], dict(os.environ))
+    companion = by_hand.cluster.start_companion("helper", lambda: ["/bin/sleep", "1000"], dict(os.environ))
     assert "helper" in {part.name for part in by_hand.cluster.status().components}
     port, folder = by_hand.cluster.port, by_hand.cluster.folder
     assert by_hand.run("down").returncode == 0

@@ -10,6 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from stellwerk.local import cluster
+from stellwerk.local.errors import BadName
+
 COMMAND = [sys.executable, "-m", "stellwerk.cli.main", "down", "--name", "asked"]
 
 
@@ -84,3 +87,13 @@ def test_a_person_is_asked(system: Path, answer: str, code: int, stays: bool) ->
     ended, shown = at_a_terminal(system, answer)
     assert "Remove the local system 'asked' with all its data? [y/N]" in shown
     assert (ended, system.exists()) == (code, stays)
+
+
+@pytest.mark.parametrize("name", ["..", "../..", ".", "", "a/b", "/tmp", "-x", "x" * 64])
+def test_a_name_never_leads_out_of_the_folder_of_local_systems(system: Path, name: str) -> None:
+    done = down(system, "--yes", f"--name={name}")
+    assert done.returncode == 2
+    assert "cannot be a name" in done.stderr
+    assert (system / "data").is_dir()
+    with pytest.raises(BadName):
+        cluster.named(name)

@@ -45,6 +45,8 @@ def test_a_message_of_the_cluster_cannot_steer_the_terminal() -> None:
         (BuildFailed("no compiler", cause="c", fix="f"), Exit.FAILED),
         (TimeoutError("5 s"), Exit.TIMEOUT),
         (FileNotFoundError(2, "No such file", "/nowhere"), Exit.FAILED),
+        (OSError(28, "No space left on device"), Exit.FAILED),
+        (RuntimeError("Could not determine home directory."), Exit.FAILED),
         (Failure("e", code=Exit.USAGE), Exit.USAGE),
         (ExceptionGroup("tasks", [refusal(Status(code=403))]), Exit.FORBIDDEN),
     ],
@@ -65,3 +67,9 @@ def test_a_refusal_names_what_was_attempted_and_the_servers_word() -> None:
 
 def test_a_fault_of_our_own_is_not_explained_away() -> None:
     assert errors.explained(KeyError("x")) is None
+
+
+def test_a_full_disk_is_not_told_as_a_file_that_is_missing() -> None:
+    known = errors.explained(OSError(28, "No space left on device", "/state/module"))
+    assert known is not None
+    assert "free some space" in known[0].fix

@@ -1,0 +1,16 @@
+"""What a local cluster may be called.
+
+A name becomes a folder that `down` removes with everything in it, so it must not lead out of where clusters lie.
+"""
+
+from __future__ import annotations
+
+import re
+
+RULE = "up to 63 letters, digits, - and _, beginning with a letter or digit"
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,62}")
+
+
+def is_name(text: str) -> bool:
+    """Whether a cluster may have this name."""
+    return bool(_NAME.fullmatch(text))

@@ -1,0 +1,79 @@
+"""The operators beside the local control plane: found again, replaced when they are old, waited for where they are."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from stellwerk.cli.companions import Starting
+from stellwerk.cli.errors import Failure
+from stellwerk.local.cluster import LocalCluster
+from stellwerk.local.ports import free_port
+
+SLEEP = ["/bin/sleep", "1000"]
+ANSWERS = """
+import http.server, sys
+class Ready(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        self.send_response(200)
+        self.end_headers()
+address = sys.argv[1].partition("=")[2].split(":")
+http.server.HTTPServer((address[0], int(address[1])), Ready).serve_forever()
+"""
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Iterator[LocalCluster]:
+    """The folder of a cluster of which no component runs."""
+    cluster = LocalCluster(tmp_path / "local")
+    for name in ("run", "log"):
+        (cluster.folder / name).mkdir(parents=True)
+    yield cluster
+    cluster.down()
+
+
+def test_a_companion_that_runs_is_found_and_nothing_is_prepared_for_another(place: LocalCluster) -> None:
+    first = place.start_companion("helper", lambda: SLEEP, dict(os.environ)).pid
+
+    def never() -> list[str]:
+        raise AssertionError("nothing is to be started")
+
+    assert place.start_companion("helper", never, dict(os.environ)).pid == first
+
+
+def test_a_companion_that_is_older_than_its_code_gives_way(place: LocalCluster) -> None:
+    began = time.time()
+    first = place.start_companion("helper", lambda: SLEEP, dict(os.environ)).pid
+    assert place.start_companion("helper", lambda: SLEEP, dict(os.environ), outdated_before=began - 60).pid == first
+    second = place.start_companion("helper", lambda: SLEEP, dict(os.environ), outdated_before=time.time() + 1)
+    assert second.pid not in (None, first)
+    assert second.arguments() == SLEEP
+
+
+def test_an_operator_is_waited_for_at_its_own_port_and_not_by_a_proxy(
+    place: LocalCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")
+    probes = f"--health-probe-bind-address=127.0.0.1:{free_port()}"
+    process = place.start_companion("helper", lambda: [sys.executable, "-c", ANSWERS, probes], dict(os.environ))
+    Starting("helper", process).wait_ready()
+    assert process.is_running()
+
+
+def test_an_operator_that_ends_is_told_with_its_last_words(place: LocalCluster) -> None:
+    process = place.start_companion("helper", lambda: ["/bin/sh", "-c", "echo no login; exit 1"], dict(os.environ))
+    with pytest.raises(Failure, match="the helper did not start") as failed:
+        Starting("helper", process).wait_ready()
+    assert failed.value.report.cause == "no login"
+    assert str(process.log) in failed.value.report.fix
+
+
+def test_an_operator_that_never_answers_is_told_after_a_while(place: LocalCluster) -> None:
+    starting = Starting("helper", place.start_companion("helper", lambda: SLEEP, dict(os.environ)))
+    with pytest.raises(Failure, match="did not start"):
+        starting.wait_ready(within_seconds=0.1)

@@ -1,0 +1,26 @@
+"""A port is found on loopback, or somebody is told why not."""
+
+from __future__ import annotations
+
+import socket
+
+import pytest
+
+from stellwerk.local import ports
+from stellwerk.local.errors import StartFailed
+
+
+def test_a_port_that_somebody_listens_on_is_not_free() -> None:
+    with socket.create_server((ports.HOST, 0)) as other:
+        assert not ports.is_free(other.getsockname()[1])
+    assert ports.is_free(ports.free_port())
+
+
+@pytest.mark.req("R-903")
+def test_a_machine_without_a_port_is_told_why() -> None:
+    with socket.create_server((ports.HOST, 0)) as other:
+        taken = other.getsockname()[1]
+        with pytest.raises(StartFailed, match=r"cannot listen on 127\.0\.0\.1") as failed:
+            ports.free_port(range(taken, taken + 1))
+    assert failed.value.cause == f"none of the ports {taken} to {taken} can be had: Address already in use"
+    assert "ss -ltn" in failed.value.fix
