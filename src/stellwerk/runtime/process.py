@@ -25,6 +25,7 @@ from stellwerk.runtime.health import Health, metrics_route
 from stellwerk.runtime.http import Address, Server
 from stellwerk.runtime.leader import Fence, LeaderElector, new_identity
 from stellwerk.runtime.manager import Manager, Runnable
+from stellwerk.runtime.memory import MemoryCheck
 from stellwerk.runtime.metrics import Metrics
 from stellwerk.runtime.rights import Rights, RightsCheck
 from stellwerk.runtime.settings import ProcessSettings
@@ -84,52 +85,70 @@ async def run(process: ProcessSettings, identity: Identity, install: Callable[[P
     Raises LoginFailed and CannotListen before anything is done; LeadershipLost when another process may lead by now.
     """
     metrics = Metrics()
-    config = cluster_config(process.kubeconfig)
-
-    def counted(facts: RequestFacts) -> None:
-        metrics.requested(facts.method, facts.host, facts.code)
-        traces.requested(facts)
-
-    def counted_at_home(facts: RequestFacts) -> None:
-        counted(facts)
-        if facts.code == FORBIDDEN:
-            rights.doubt(facts.resource)
-
+    fence = Fence(SystemClock()) if process.leader_elect else None
+    lines = _Lines(cluster_config(process.kubeconfig), identity.component, metrics, fence)
     async with AsyncExitStack() as stack:
         await stack.enter_async_context(traces.exported(identity.component, os.environ))
-        own = await stack.enter_async_context(Client.connect(config, user_agent=identity.component, on_request=counted))
-        fence = Fence(SystemClock()) if process.leader_elect else None
-        recorder = Recorder(
-            own,
-            component=identity.component,
-            instance=new_identity(),
-            metrics=metrics,
-            before_write=fence.check_not_lost if fence else None,
-        )
+        own = await stack.enter_async_context(lines.unfenced())
+        recorder = _recorder(own, identity, metrics, fence)
         elector = _elector(own, identity, metrics, recorder, fence) if fence else None
-
-        def connect(to: ClusterConfig) -> Client:
-            return Client.connect(
-                to,
-                field_manager=identity.component,
-                user_agent=identity.component,
-                on_request=counted_at_home if to is config else counted,
-                before_write=fence.check if fence else None,
-                largest_answer_bytes=LARGEST_ANSWER_BYTES if to is config else LARGEST_FOREIGN_ANSWER_BYTES,
-            )
-
-        client = await stack.enter_async_context(connect(config))
+        client = await stack.enter_async_context(lines.fenced(lines.home, lambda resource: rights.doubt(resource)))
         manager = Manager(client, leadership=elector, metrics=metrics)
         manager.add_server("events", recorder)
         rights = RightsCheck(
-            own, identity.rights, namespace=identity.home(config), metrics=metrics, regained=manager.try_again
+            own, identity.rights, namespace=identity.home(lines.home), metrics=metrics, regained=manager.try_again
         )
         manager.add_server("rights", rights)
-        install(Parts(manager, recorder, connect))
+        install(Parts(manager, recorder, lines.fenced))
         _serve(manager, process, own)
-        _log.info("%s starts against %s", identity.component, config.server)
+        _log.info("%s starts against %s", identity.component, lines.home.server)
         _spare_what_stays()
         await manager.run_until_signal()
+
+
+@dataclass(frozen=True, slots=True)
+class _Lines:
+    """Opens clients under the operator's name, whose requests are counted and traced."""
+
+    home: ClusterConfig
+    component: str
+    metrics: Metrics
+    fence: Fence | None
+
+    def unfenced(self) -> Client:
+        """One for what must not pass the fence: the Lease, and Events, which look at it themselves."""
+        return Client.connect(self.home, user_agent=self.component, on_request=self._counted)
+
+    def fenced(self, to: ClusterConfig, on_forbidden: Callable[[str], None] = lambda resource: None) -> Client:
+        """One whose writes pass the leader's fence. `on_forbidden` is told the resource of a request that was."""
+
+        def counted(facts: RequestFacts) -> None:
+            self._counted(facts)
+            if facts.code == FORBIDDEN:
+                on_forbidden(facts.resource)
+
+        return Client.connect(
+            to,
+            field_manager=self.component,
+            user_agent=self.component,
+            on_request=counted,
+            before_write=self.fence.check if self.fence else None,
+            largest_answer_bytes=LARGEST_ANSWER_BYTES if to is self.home else LARGEST_FOREIGN_ANSWER_BYTES,
+        )
+
+    def _counted(self, facts: RequestFacts) -> None:
+        self.metrics.requested(facts.method, facts.host, facts.code)
+        traces.requested(facts)
+
+
+def _recorder(own: Client, identity: Identity, metrics: Metrics, fence: Fence | None) -> Recorder:
+    return Recorder(
+        own,
+        component=identity.component,
+        instance=new_identity(),
+        metrics=metrics,
+        before_write=fence.check_not_lost if fence else None,
+    )
 
 
 def _spare_what_stays() -> None:
@@ -153,6 +172,7 @@ def _serve(manager: Manager, process: ProcessSettings, own: Client) -> None:
     watchdog, health = Watchdog(manager.metrics), Health()
     health.alive_when("event-loop", lambda: _silence(watchdog))
     health.ready_when("caches", manager.unready)
+    health.ready_when("memory", MemoryCheck().finding)
     manager.add_server("watchdog", watchdog)
     if address := Address.parse(process.health_probe_bind_address):
         manager.add_server("probes", Server("probes", address, health.routes(), metrics=manager.metrics))

@@ -63,6 +63,7 @@ async def warm(given: Given, running: Running, then: Then) -> None:
     await then.ready("first")
 
 
+@pytest.mark.req("R-A1")
 async def test_a_new_component_with_ten_objects_costs_at_most_seventeen_requests(
     given: Given, running: Running, then: Then, costs: Costs
 ) -> None:
