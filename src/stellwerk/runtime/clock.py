@@ -44,4 +44,15 @@ class SystemClock:
         await asyncio.sleep(seconds)
 
 
+async def happens_within(clock: Clock, seconds: float, event: asyncio.Event) -> bool:
+    """Wait for the event, at most so long. Whether it is set."""
+    waits = (asyncio.ensure_future(clock.sleep(seconds)), asyncio.ensure_future(event.wait()))
+    try:
+        await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for wait in waits:
+            wait.cancel()
+    return event.is_set()
+
+
 _STEADY = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)

@@ -13,7 +13,7 @@ import random
 from collections.abc import Awaitable, Callable
 
 from stellwerk.kube.errors import ApiError
-from stellwerk.runtime.clock import Clock
+from stellwerk.runtime.clock import Clock, happens_within
 from stellwerk.runtime.outcomes import LeadershipLost
 
 _log = logging.getLogger(__name__)
@@ -36,7 +36,7 @@ class Periodic:
 
     async def run(self) -> None:
         """Go on until stopped or cancelled. The first round comes after the first pause. Raises LeadershipLost."""
-        while not await self._stopped_within(self._interval_seconds * (1.0 + random.uniform(-JITTER, JITTER))):
+        while not await happens_within(self._clock, self._pause_seconds(), self._stopping):
             try:
                 await self._work()
             except LeadershipLost:
@@ -50,11 +50,5 @@ class Periodic:
         """Begin no further round."""
         self._stopping.set()
 
-    async def _stopped_within(self, seconds: float) -> bool:
-        waits = (asyncio.ensure_future(self._clock.sleep(seconds)), asyncio.ensure_future(self._stopping.wait()))
-        try:
-            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            for wait in waits:
-                wait.cancel()
-        return self._stopping.is_set()
+    def _pause_seconds(self) -> float:
+        return self._interval_seconds * (1.0 + random.uniform(-JITTER, JITTER))

@@ -24,7 +24,7 @@ from stellwerk.kube.model import JsonObject
 from stellwerk.kube.patch import MergePatch
 from stellwerk.operators.btp import api
 from stellwerk.operators.btp.api import BtpOperator
-from stellwerk.runtime.clock import Clock
+from stellwerk.runtime.clock import Clock, happens_within
 
 JOB_NAME = "btp-manager-ca-bundle-probe"
 SERVICE_ACCOUNT = "btp-manager-ca-bundle-probe"
@@ -112,22 +112,11 @@ class Probe:
                 await self.cycle()
             except (ApiError, TimeoutError) as error:
                 _log.warning("the CA-bundle probe failed: %s", error)
-            await self._pause(interval.total_seconds())
+            await happens_within(self._clock, interval.total_seconds(), self._stopping)
 
     def stop(self) -> None:
         """Begin no further cycle."""
         self._stopping.set()
-
-    async def _pause(self, seconds: float) -> None:
-        waits = [
-            asyncio.ensure_future(self._clock.sleep(seconds)),
-            asyncio.ensure_future(self._stopping.wait()),
-        ]
-        try:
-            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            for wait in waits:
-                wait.cancel()
 
     async def cycle(self) -> None:
         """One probe: a fresh Job, its finding, and what follows from it. Nothing happens without a leading CR."""
