@@ -6,9 +6,12 @@ The control plane is one of their own, because they break it. The operator speak
 from __future__ import annotations
 
 import asyncio
+import http.client
+import json
 import os
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager
+import socket
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, closing, contextmanager
 from dataclasses import dataclass
 
 import pytest
@@ -23,7 +26,7 @@ from stellwerk.kube.client import Client
 from stellwerk.kube.config import ClusterConfig
 from stellwerk.kube.model import metadata_of
 from stellwerk.local.cluster import LocalCluster
-from stellwerk.local.components import API_SERVER, ETCD, Options
+from stellwerk.local.components import API_SERVER, ETCD, ETCD_SOCKET, Options
 from stellwerk.testing import cluster as clusters
 from stellwerk.testing.artifacts import ArtifactServer
 from stellwerk.testing.cluster import AuditLog, restore_data, save_data
@@ -34,17 +37,34 @@ FIRST = {"kept.yaml": config_map("kept", a="1"), "dropped.yaml": config_map("dro
 SECOND = {"kept.yaml": config_map("kept", a="2"), "new.yaml": config_map("new")}
 FORGETFUL = {API_SERVER: ["--etcd-compaction-interval=1s"]}
 """It has etcd forget what is older than a second or two; by default five minutes."""
+SMALL = {ETCD: ["--quota-backend-bytes=33554432"]}
+"""It has room for our kinds and little else."""
 BACK_WITHIN_SECONDS = 20.0
 
 
 @pytest.fixture(scope="module")
 def frail() -> Iterator[LocalCluster]:
     """A control plane that may be broken, with what an administrator installs."""
-    options = Options(controllers=False, pods=False, durable=False, extra_flags=FORGETFUL)
-    cluster = clusters.started(f"frail-{os.environ.get('PYTEST_XDIST_WORKER', 'alone')}", options)
-    asyncio.run(world.prepare(cluster))
-    yield cluster
-    cluster.down()
+    with lone("frail", FORGETFUL) as cluster:
+        yield cluster
+
+
+@pytest.fixture(scope="module")
+def small() -> Iterator[LocalCluster]:
+    """A control plane whose database is soon full."""
+    with lone("small", SMALL) as cluster:
+        yield cluster
+
+
+@contextmanager
+def lone(name: str, flags: Mapping[str, Sequence[str]]) -> Iterator[LocalCluster]:
+    options = Options(controllers=False, pods=False, durable=False, extra_flags=flags)
+    cluster = clusters.started(f"{name}-{os.environ.get('PYTEST_XDIST_WORKER', 'alone')}", options)
+    try:
+        asyncio.run(world.prepare(cluster))
+        yield cluster
+    finally:
+        cluster.down()
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,3 +206,67 @@ async def test_a_cluster_that_wakes_up_in_the_past_is_taken_from_there_and_nothi
     after = await scene.uids()
     assert sorted(after) == ["kept", "new"]
     assert after["kept"] == before["kept"]
+
+
+def fill(cluster: LocalCluster) -> None:
+    """Write to the database until it takes no more."""
+    ballast = {"metadata": {"generateName": "ballast-"}, "data": {"weight": "x" * 900_000}}
+    for _ in range(100):
+        answer = cluster.wire().ask("POST", "/api/v1/namespaces/default/configmaps", ballast)
+        assert answer is not None
+        if answer.status >= 500:
+            assert b"database space exceeded" in answer.body
+            return
+    raise AssertionError("the database has no end")
+
+
+def make_room(cluster: LocalCluster) -> None:
+    """Do what an administrator does: a larger database, and the alarm taken back."""
+    LocalCluster(cluster.folder, Options(controllers=False, pods=False, durable=False)).restart(ETCD)
+    for alarm in told(cluster, {"action": "GET"}).get("alarms", []):
+        told(cluster, {"action": "DEACTIVATE", **alarm})
+
+
+def told(cluster: LocalCluster, about_alarms: Mapping[str, str]) -> dict[str, list[dict[str, str]]]:
+    """What etcd answers."""
+    with closing(http.client.HTTPConnection("etcd")) as connection:
+        connection.sock = etcd_socket(cluster)
+        connection.request("POST", "/v3/maintenance/alarm", json.dumps(about_alarms))
+        answer: dict[str, list[dict[str, str]]] = json.loads(connection.getresponse().read())
+        return answer
+
+
+def etcd_socket(cluster: LocalCluster) -> socket.socket:
+    here = os.open(cluster.folder, os.O_PATH)
+    try:
+        made = socket.socket(socket.AF_UNIX)
+        made.connect(f"/proc/self/fd/{here}/{ETCD_SOCKET}")  # a socket's path has at most 107 bytes
+    finally:
+        os.close(here)
+    return made
+
+
+@pytest.mark.req("R-204")
+async def test_a_full_database_is_waited_out_and_costs_a_component_nothing(small: LocalCluster) -> None:
+    async with played(small, Running(small.kubeconfig_for(OPERATOR, ["system:masters"]))) as scene:
+        before = await scene.uids()
+        await asyncio.to_thread(fill, small)
+        audit = AuditLog(small)
+        await scene.given.config_deleted("kept")
+
+        async def was_refused() -> bool:
+            found = await asyncio.to_thread(audit.entries, lambda entry: entry.user == OPERATOR and entry.is_write)
+            return any(entry.status >= 500 for entry in found)
+
+        await eventually(was_refused, within=BACK_WITHIN_SECONDS)
+        assert scene.deletions(audit) == []
+        await asyncio.to_thread(make_room, small)
+
+        async def is_back() -> bool:
+            await scene.running.waits(minutes=20)
+            return sorted(await scene.uids()) == sorted(before)
+
+        await eventually(is_back, within=BACK_WITHIN_SECONDS)
+        await scene.then.ready(revision="r1", within=BACK_WITHIN_SECONDS)
+        assert (await scene.uids())["dropped"] == before["dropped"]
+        await scene.moves_on("r2", a="2")
