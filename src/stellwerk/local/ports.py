@@ -28,8 +28,8 @@ def free_port(among: range = _RANGE) -> int:
             return port
     raise StartFailed(
         f"cannot listen on {HOST}",
-        cause=f"none of the ports {among.start} to {among.stop - 1} can be had: {refusal and refusal.strerror}",
-        fix=f"see that this machine has {HOST} (ip address show lo), and what listens there (ss -ltn)",
+        cause=f"none of the ports {among.start} to {among.stop - 1} can be had: {refusal}",
+        fix=f"see that this machine has {HOST} (ip link set lo up), and what listens there (ss -ltn)",
     )
 
 
@@ -39,6 +39,8 @@ def _refusal(port: int) -> OSError | None:
         try:
             listener.bind((HOST, port))
             listener.listen(1)
+            # Without a route to itself (a loopback interface that is down) a machine lets one listen all the same.
+            socket.create_connection(listener.getsockname(), timeout=1.0).close()
         except OSError as error:
             return error
     return None

@@ -67,6 +67,21 @@ def test_a_full_disk_is_named(by_hand: ByHand, tmp_path: Path) -> None:
 
 
 @pytest.mark.req("R-903")
+def test_a_machine_that_cannot_speak_to_itself_is_named(by_hand: ByHand) -> None:
+    answer = subprocess.run(
+        ["unshare", "--map-root-user", "--net", *by_hand.arguments("up")],
+        env=dict(by_hand.environment),
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    if "Error:" not in answer.stderr and "unshare" in answer.stderr:
+        pytest.skip(f"this machine lets nobody have a network of their own: {answer.stderr.strip()}")
+    assert_refused(answer, by_hand, because="unreachable", fix="ip link set lo up")
+
+
+@pytest.mark.req("R-903")
 def test_a_binary_of_another_version_is_named(by_hand: ByHand, tmp_path: Path) -> None:
     cache = cache_with_control_plane(tmp_path, lambda right: right.replace(b"v1.36.3", b"v1.35.9"))
     answer = by_hand.run("up", STELLWERK_CACHE=str(cache))
