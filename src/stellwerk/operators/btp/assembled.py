@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -85,29 +85,11 @@ def install(
     metrics = BtpMetrics(manager)
     tunables = Tunables(settings, metrics.custom_config, recorder)
     woken: list[BtpOperatorController] = []
-
-    def wake() -> None:
-        for controller in woken:
-            for key in _leading(observer):
-                controller.queue.add(key)
-
-    seen = caches(manager, wake=wake, settings=settings)
-    secrets = SecretReader(manager.client)
-    observer = Observer(seen, secrets, lambda: tunables.settings, manager.clock, set())
-    keys = keys or KeyStock()
-    manager.add_server("keys", Closing(keys.close))  # after the last pass: one that is under way may take a key
-    webhooks = Webhooks(observer, lambda: tunables.settings, manager.clock, metrics.regenerated, keys)
+    seen, observer = _observed(manager, settings, tunables, woken)
+    webhooks = _webhooks(manager, observer, tunables, metrics, keys or KeyStock())
     source = Source(lambda: tunables.settings, Charts(renderer, manager.client))
     reconciler = _reconciler(manager, observer, tunables, environment, webhooks, source)
-    controller = Controller(
-        CONTROLLER,
-        seen.operators,
-        reconciler,
-        write_status=reconciler.status_writer,
-        recorder=recorder,
-        metrics=manager.metrics,
-        clock=manager.clock,
-    )
+    controller = _controller(manager, seen, reconciler, recorder)
     _wire(controller, seen, tunables, observer)
     woken.append(controller)
     manager.add_controller(controller)
@@ -202,6 +184,43 @@ def _below(root: Path, settings: Settings) -> Settings:
         resources_path=str(root / settings.resources_path),
         manager_resources_path=str(root / settings.manager_resources_path),
         chart_path=str(root / settings.chart_path) if settings.chart_path else "",
+    )
+
+
+def _observed(
+    manager: Manager, settings: Settings, tunables: Tunables, woken: Sequence[BtpOperatorController]
+) -> tuple[Caches, Observer]:
+    """The caches and who reads them. What is found out beside a change of a cache wakes the leader's controllers."""
+
+    def wake() -> None:
+        for controller in woken:
+            for key in _leading(observer):
+                controller.queue.add(key)
+
+    seen = caches(manager, wake=wake, settings=settings)
+    secrets = SecretReader(manager.client)
+    observer = Observer(seen, secrets, lambda: tunables.settings, manager.clock, set())
+    return seen, observer
+
+
+def _webhooks(
+    manager: Manager, observer: Observer, tunables: Tunables, metrics: BtpMetrics, keys: KeyStock
+) -> Webhooks:
+    manager.add_server("keys", Closing(keys.close))  # after the last pass: one that is under way may take a key
+    return Webhooks(observer, lambda: tunables.settings, manager.clock, metrics.regenerated, keys)
+
+
+def _controller(
+    manager: Manager, seen: Caches, reconciler: BtpReconciler, recorder: EventSink | None
+) -> BtpOperatorController:
+    return Controller(
+        CONTROLLER,
+        seen.operators,
+        reconciler,
+        write_status=reconciler.status_writer,
+        recorder=recorder,
+        metrics=manager.metrics,
+        clock=manager.clock,
     )
 
 
