@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 
 START_SECONDS = 30.0
 _POLL_SECONDS = 0.05
-_PROBES = "--health-probe-bind-address=127.0.0.1:"
+_PROBES = "--health-probe-bind-address="
+_METRICS = "--metrics-bind-address="
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,13 +75,13 @@ def started(cluster: LocalCluster, one: Companion, renderer: Path) -> Starting:
 
 
 def _arguments(cluster: LocalCluster, one: Companion) -> list[str]:
-    from stellwerk.local.ports import free_port
+    from stellwerk.local.ports import HOST, free_port
 
     return [
         *(sys.executable, "-m", "stellwerk.cli.main", "run", one.operator),
         f"--kubeconfig={cluster.kubeconfig_of_account(*one.account)}",
-        f"{_PROBES}{free_port()}",
-        "--metrics-bind-address=127.0.0.1:0",
+        f"{_PROBES}{HOST}:{free_port()}",
+        f"{_METRICS}{HOST}:{free_port()}",
         "--zap-encoder=console",
         *one.flags(),
     ]
@@ -94,9 +95,30 @@ def _code_changed(renderer: Path) -> float:
     return max(file.stat().st_mtime for file in (*package.rglob("*.py"), renderer))
 
 
+@dataclass(frozen=True, slots=True)
+class Served:
+    """Where an operator that runs tells about itself: host and port each, empty where it does not."""
+
+    probes: str = ""
+    metrics: str = ""
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether it says now that it can do its work."""
+        return bool(self.probes) and _answers(f"http://{self.probes}/readyz")
+
+
+def served(arguments: Sequence[str]) -> Served | None:
+    """What a process serves that was started with these words; None where it is no operator."""
+    found = {
+        flag: word.removeprefix(flag) for word in arguments for flag in (_PROBES, _METRICS) if word.startswith(flag)
+    }
+    return Served(found.get(_PROBES, ""), found.get(_METRICS, "")) if found else None
+
+
 def _is_ready(process: Process) -> bool:
-    ports = [word.removeprefix(_PROBES) for word in process.arguments() if word.startswith(_PROBES)]
-    return bool(ports) and _answers(f"http://127.0.0.1:{ports[0]}/readyz")
+    operator = served(process.arguments())
+    return operator is not None and operator.is_ready
 
 
 def _answers(url: str) -> bool:

@@ -14,7 +14,7 @@ from stellwerk.cli import settings
 
 if TYPE_CHECKING:
     from stellwerk.cli.text import Style
-    from stellwerk.local.cluster import ClusterStatus
+    from stellwerk.local.cluster import ClusterStatus, ComponentStatus
 
 _TITLE_WIDTH = 33
 
@@ -68,16 +68,38 @@ def status(name: str) -> int:
     if not seen.folder.exists():
         settings.say("There is no local system. Start one: stellwerk up")
         return 1
-    click.echo("\n".join(status_lines(seen, settings.current().style())))
-    return 0 if seen.ready and seen.is_complete else 1
+    parts = [part_of(component) for component in seen.components]
+    click.echo("\n".join(status_lines(seen, parts, settings.current().style())))
+    return 0 if seen.ready and all(part.is_well for part in parts) else 1
 
 
-def status_lines(seen: ClusterStatus, style: Style) -> list[str]:
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One process of the local system as a person sees it."""
+
+    name: str
+    is_well: bool
+    detail: str
+
+
+def part_of(component: ComponentStatus) -> Part:
+    """How a process is doing. An operator is asked whether it is ready; where it runs that is all that is known."""
+    from stellwerk.cli import companions
+
+    if component.pid is None:
+        return Part(component.name, False, f"not running, see {component.log}")
+    operator = companions.served(component.arguments)
+    if operator is None:
+        return Part(component.name, True, f"process {component.pid}")
+    ports = f"probes on {operator.probes}, metrics on {operator.metrics}"
+    if operator.is_ready:
+        return Part(component.name, True, f"process {component.pid}, {ports}")
+    return Part(component.name, False, f"process {component.pid} is not ready, {ports}, see {component.log}")
+
+
+def status_lines(seen: ClusterStatus, parts: Sequence[Part], style: Style) -> list[str]:
     """The control plane and its processes, a line each."""
     title = "control plane ready" if seen.ready else "control plane not ready"
     version = f"API server {seen.version.removeprefix('v')} on {seen.address}" if seen.version else str(seen.folder)
     lines = [f"{mark(ok=seen.ready, style=style)} {title:{_TITLE_WIDTH}}{version}"]
-    for part in seen.components:
-        detail = f"process {part.pid}" if part.pid else f"not running, see {part.log}"
-        lines.append(f"{mark(ok=part.pid is not None, style=style)} {part.name:{_TITLE_WIDTH}}{detail}")
-    return lines
+    return lines + [f"{mark(ok=one.is_well, style=style)} {one.name:{_TITLE_WIDTH}}{one.detail}" for one in parts]

@@ -34,11 +34,12 @@ _GRACE_SECONDS = 10.0
 
 @dataclass(frozen=True, slots=True)
 class ComponentStatus:
-    """One process of the cluster. `pid` is None when it does not run."""
+    """One process of the cluster. `pid` is None when it does not run; `arguments` are what it was started with."""
 
     name: str
     pid: int | None
     log: Path
+    arguments: Sequence[str] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,11 +56,6 @@ class ClusterStatus:
     def address(self) -> str:
         """Host and port of the API server."""
         return self.url.removeprefix("https://")
-
-    @property
-    def is_complete(self) -> bool:
-        """Whether everything that belongs to the cluster runs."""
-        return all(component.pid for component in self.components)
 
 
 def state_folder() -> Path:
@@ -130,7 +126,7 @@ class LocalCluster:
         """What runs, and whether the API server is ready."""
         expected = [self.process(name) for name in self.options.components]
         known = {process.name: process for process in [*expected, *self._inside.processes()]}
-        parts = [ComponentStatus(name, process.pid, process.log) for name, process in known.items()]
+        parts = [ComponentStatus(name, one.pid, one.log, one.arguments()) for name, one in known.items()]
         version = startup.reported_version(self._inside, self.port)
         return ClusterStatus(self.folder, self.url, version, startup.is_ready(self._inside, self.port), parts)
 

@@ -62,6 +62,9 @@ def test_up_says_where_it_runs_status_agrees_and_down_ends_it(stellwerk: Type) -
     assert status.returncode == 0
     assert status.stdout.splitlines()[0].split()[-1] == first.split()[-1]
     assert "✗" not in status.stdout
+    assert re.search(
+        r"✔ operator-btp +process \d+, probes on 127\.0\.0\.1:\d+, metrics on 127\.0\.0\.1:\d+", status.stdout
+    )
 
     assert stellwerk("down").returncode == 2, "nobody said yes"
     assert stellwerk("down", "--yes").returncode == 0

@@ -9,10 +9,11 @@ import pytest
 from click.testing import CliRunner
 
 from stellwerk.cli import system, up
-from stellwerk.cli.system import Done, Step, done_line, status_lines
+from stellwerk.cli.system import Done, Step, done_line, part_of, status_lines
 from stellwerk.cli.text import Style
 from stellwerk.local.cluster import ClusterStatus, ComponentStatus
 from stellwerk.local.errors import PortTaken
+from stellwerk.local.ports import free_port
 
 LOGS = Path("/clusters/local/log")
 
@@ -55,7 +56,7 @@ def test_a_failed_step_is_named_and_nothing_follows_it() -> None:
 def test_the_status_of_a_ready_system_names_its_address_and_processes() -> None:
     parts = [ComponentStatus("etcd", 41, LOGS / "etcd.log"), ComponentStatus("kube-apiserver", 42, LOGS / "x.log")]
     seen = ClusterStatus(Path("/clusters/local"), "https://127.0.0.1:40123", "v1.36.3", True, parts)
-    assert status_lines(seen, Style()) == [
+    assert status_lines(seen, [part_of(part) for part in parts], Style()) == [
         "✔ control plane ready              API server 1.36.3 on 127.0.0.1:40123",
         "✔ etcd                             process 41",
         "✔ kube-apiserver                   process 42",
@@ -65,10 +66,19 @@ def test_the_status_of_a_ready_system_names_its_address_and_processes() -> None:
 def test_the_status_of_a_broken_system_says_where_to_look() -> None:
     parts = [ComponentStatus("etcd", None, LOGS / "etcd.log")]
     seen = ClusterStatus(Path("/clusters/local"), "https://127.0.0.1:40123", "", False, parts)
-    assert status_lines(seen, Style(symbols=False)) == [
+    assert status_lines(seen, [part_of(part) for part in parts], Style(symbols=False)) == [
         "x control plane not ready          /clusters/local",
         "x etcd                             not running, see /clusters/local/log/etcd.log",
     ]
+
+
+def test_an_operator_that_runs_and_does_not_answer_is_not_called_well() -> None:
+    probes = f"127.0.0.1:{free_port()}"
+    flags = [f"--health-probe-bind-address={probes}", "--metrics-bind-address=127.0.0.1:29999"]
+    seen = part_of(ComponentStatus("operator-btp", 43, LOGS / "operator-btp.log", ["stellwerk", "run", *flags]))
+    assert not seen.is_well
+    where = f"probes on {probes}, metrics on 127.0.0.1:29999"
+    assert seen.detail == f"process 43 is not ready, {where}, see /clusters/local/log/operator-btp.log"
 
 
 @pytest.mark.req("R-901")
