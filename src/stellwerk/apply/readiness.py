@@ -23,6 +23,7 @@ __all__ = [
     "Verdict",
     "assess",
     "by_conditions",
+    "hints_on",
     "parse_hints",
 ]
 
@@ -40,6 +41,8 @@ class Hints:
 
 
 NO_HINTS = Hints()
+HINT_SUFFIX = "status-hint"
+"""Of the annotation that carries them; before it stands the program that they are meant for."""
 
 AVAILABLE_DEPLOYMENT = Hints(conditions=("Available", "Progressing"))
 """BTP Manager's rule: a Deployment must also be Available and Progressing, and so not past its deadline."""
@@ -60,6 +63,18 @@ def assess(live: Unstructured | None, *, now: datetime, hints: Hints = NO_HINTS)
         if not status.holds(type_):
             return waiting(status.said(type_) or f"condition {type_} is not True")
     return verdict
+
+
+def hints_on(live: Unstructured) -> Hints:
+    """The hints that a live object carries, whichever program they are meant for: for those who look at what others
+    apply. One that means nothing is passed over."""
+    for key, text in live.metadata.annotations.items():
+        if key.endswith(f"/{HINT_SUFFIX}"):
+            try:
+                return parse_hints(text)
+            except ValueError:
+                return NO_HINTS
+    return NO_HINTS
 
 
 def by_conditions(live: Unstructured | None, types: Sequence[str]) -> Readiness:

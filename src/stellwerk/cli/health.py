@@ -90,7 +90,7 @@ def _of_foreign(seen: Unstructured) -> Health:
     main = main_condition(conditions(seen.body))
     since = main.last_transition_time if main else None
     try:
-        judged = readiness.assess(seen, now=datetime.now(UTC))
+        judged = readiness.assess(seen, now=datetime.now(UTC), hints=readiness.hints_on(seen))
     except UnreadableStatus as error:
         return Health("Unknown", _state(seen), "UnreadableStatus", str(error))
     reason = main.reason if main and not main.is_true and not judged.is_ready else ""

@@ -47,6 +47,14 @@ def test_a_deployment_that_lacks_replicas_is_not_ready() -> None:
     assert seen.message == "1 of 3 replicas available"
 
 
+def test_an_object_is_not_ready_before_it_shows_what_its_author_hints_at() -> None:
+    kind: JsonObject = {"apiVersion": "example.com/v1", "kind": "Thing"}
+    for hint, ready in (("has-ready-condition", "False"), ("nonsense", "True")):
+        annotations: JsonObject = {"component-operator.cs.sap.com/status-hint": hint}
+        seen = health.of(Unstructured.of({**kind, "metadata": {"name": "x", "annotations": annotations}}))
+        assert seen.ready == ready
+
+
 def test_a_change_that_the_operator_has_not_seen_makes_readiness_unknown() -> None:
     old = condition("Ready", "True", "ReconcileSucceeded", observedGeneration=1)
     body: JsonObject = {**BTP, "metadata": {"name": "x", "generation": 2}, "status": {"conditions": [old]}}

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 import msgspec
 
-from stellwerk.kube.model import JsonObject
+from stellwerk.kube.model import JsonObject, Unstructured
 from stellwerk.operators.component import why
 from stellwerk.operators.component.api import Component
 
@@ -41,3 +41,22 @@ def test_a_command_in_it_is_for_this_very_component() -> None:
 
 def test_where_only_waiting_helps_the_page_alone_is_named() -> None:
     assert next_step("Processing", "ObjectsNotReady") == "stellwerk explain ObjectsNotReady"
+
+
+def test_an_object_is_waited_for_until_it_shows_what_its_author_hints_at() -> None:
+    hint: JsonObject = {"annotations": {"component-operator.cs.sap.com/status-hint": "conditions=Synced"}}
+    thing: JsonObject = {"apiVersion": "example.com/v1", "kind": "Thing"}
+    odd: JsonObject = {**thing, "metadata": {"name": "odd"}, "status": {"conditions": "none"}}
+    hinted: JsonObject = {**thing, "metadata": {"name": "a", **hint}}
+    lives = [Unstructured.of(body) for body in (hinted, odd)]
+    seen = why.Graph(
+        component=component("Processing", "ObjectsNotReady", "Waiting"),
+        dependents=tuple(why.Dependent(live.ref, live) for live in lives),
+        now=datetime(2026, 1, 1, tzinfo=UTC),
+    )
+
+    (finding,) = why.explain(seen).findings
+    assert [(one.text, one.is_root_cause) for one in finding.because] == [
+        ("Thing a: condition Synced is not True", True),
+        ("Thing odd: status.conditions is not a list", True),
+    ]

@@ -14,7 +14,7 @@ from functools import cached_property
 from typing import TypeVar
 
 from stellwerk.apply.ownership import BEFORE_FIRST_APPLY, Claims
-from stellwerk.apply.readiness import NO_HINTS, Hints, parse_hints
+from stellwerk.apply.readiness import HINT_SUFFIX, NO_HINTS, Hints, parse_hints
 from stellwerk.kube import duration
 
 REAPPLY_SECONDS = 3600.0
@@ -173,7 +173,7 @@ def directive(annotations: Mapping[str, str], prefix: str, policies: Policies) -
         purge_order=reader.order("purge-order"),
         delete_order=reader.order("delete-order") or 0,
         reapply_seconds=reader.read("reapply-interval", _seconds, policies.reapply_seconds) or policies.reapply_seconds,
-        hints=reader.read("status-hint", parse_hints, NO_HINTS),
+        hints=reader.read(HINT_SUFFIX, parse_hints, NO_HINTS),
     )
     if reader.complaints:
         raise InvalidDirective(reader.complaints)

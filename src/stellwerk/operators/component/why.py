@@ -15,8 +15,11 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from stellwerk.api import flux
 from stellwerk.api.apps import Deployment
 from stellwerk.apply import readiness
+from stellwerk.apply.errors import UnreadableStatus
+from stellwerk.apply.kstatus import Readiness, waiting
 from stellwerk.apply.rollout.stored import Item
 from stellwerk.kube.errors import NotServed
 from stellwerk.kube.model import Unstructured
@@ -127,7 +130,11 @@ async def _source(reader: Reader, component: Component) -> Unstructured | None:
         return None
     if source.key is None or source.kind not in FLUX_KINDS:
         return None
-    return await reader.find(FLUX_KINDS[source.kind].resource, source.key.name, source.key.namespace)
+    for resource in flux.resources(FLUX_KINDS[source.kind]):
+        found = await reader.find(resource, source.key.name, source.key.namespace)
+        if found is not None:
+            return found
+    return None
 
 
 async def _dependents(reader: Reader, component: Component) -> tuple[Dependent, ...]:
@@ -213,7 +220,7 @@ def _of_dependent(one: Dependent, now: datetime) -> Finding:
         return Finding(f"{one.ref} does not exist", is_root_cause=True)
     if one.workload is not None and (found := workloads.findings(one.workload, now)):
         return found[0]
-    verdict = readiness.assess(one.live, now=now)
+    verdict = _judged(one.live, now)
     return Finding(f"{one.ref}: {verdict.why or verdict.verdict.value}", is_root_cause=not verdict.is_ready)
 
 
@@ -267,5 +274,13 @@ def _unready(seen: Graph) -> tuple[Child, ...]:
 def _lacks(one: Dependent, now: datetime) -> str:
     if one.live is None:
         return "is in the target cluster" if one.is_elsewhere else "does not exist"
-    verdict = readiness.assess(one.live, now=now)
+    verdict = _judged(one.live, now)
     return verdict.why or verdict.verdict.value
+
+
+def _judged(live: Unstructured, now: datetime) -> Readiness:
+    """As the operator judges it, with the hints of its author."""
+    try:
+        return readiness.assess(live, now=now, hints=readiness.hints_on(live))
+    except UnreadableStatus as error:
+        return waiting(str(error))
