@@ -34,15 +34,20 @@ def told(page: str) -> list[str]:
 def newcomer(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mapping[str, str]]:
     """The environment of somebody who has done `make demo`, and nothing else ever."""
     home = tmp_path_factory.mktemp("home")
-    state = home / ".local/state"
+    # It lies among the clusters of the session, so that it ends with it, and is called `local` by the newcomer alone.
+    place = clusters.session_folder() / f"newcomer-{os.environ.get('PYTEST_XDIST_WORKER', 'alone')}"
+    place.mkdir()
+    state = home / ".local/state/stellwerk"
     state.mkdir(parents=True)
-    (state / "stellwerk").symlink_to(clusters.session_folder())
+    (state / "local").symlink_to(place)
     bare = {name: value for name, value in os.environ.items() if name in ("PATH", "PYTHONPATH", "LANG", "TMPDIR")}
     environment = {**bare, "HOME": str(home), "STELLWERK_CACHE": str(cache_folder())}
-    up = typed(".venv/bin/stellwerk up --samples", environment)
-    assert up.returncode == 0, up.stderr
-    yield environment
-    LocalCluster(clusters.session_folder() / "local").down()
+    try:
+        up = typed(".venv/bin/stellwerk up --samples", environment)
+        assert up.returncode == 0, up.stderr
+        yield environment
+    finally:
+        LocalCluster(place).down()
 
 
 def typed(line: str, environment: Mapping[str, str]) -> subprocess.CompletedProcess[str]:

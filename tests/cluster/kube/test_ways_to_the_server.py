@@ -1,4 +1,4 @@
-"""The API server is reached by way of a proxy that a kubeconfig names."""
+"""The API server is reached by way of a proxy, and known by a name, that a kubeconfig gives."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ import pytest
 from stellwerk.api.core import Namespace
 from stellwerk.kube.client import Client
 from stellwerk.kube.config import ClusterConfig
+from stellwerk.kube.errors import LoginFailed
 from stellwerk.local.cluster import LocalCluster
 
 
@@ -65,6 +66,19 @@ async def test_a_client_goes_by_the_proxy_of_its_kubeconfig(
     async with Client.connect(ClusterConfig.load(config), field_manager="wire-test") as client:
         assert (await client.get(Namespace, "default")).metadata.name == "default"
     assert tunnel.asked == [f"127.0.0.1:{cluster.port}"]
+
+
+@pytest.mark.parametrize(("name", "is_known"), [("kubernetes.default", True), ("elsewhere.example", False)])
+async def test_a_server_is_known_by_the_name_that_its_kubeconfig_gives(
+    cluster: LocalCluster, tmp_path: Path, name: str, is_known: bool
+) -> None:
+    content = json.loads(cluster.kubeconfig.read_text())
+    content["clusters"][0]["cluster"]["tls-server-name"] = name
+    config = tmp_path / "config"
+    config.write_text(json.dumps(content))
+    async with Client.connect(ClusterConfig.load(config), field_manager="wire-test") as client:
+        with contextlib.nullcontext() if is_known else pytest.raises(LoginFailed, match="does not prove its identity"):
+            await client.get(Namespace, "default")
 
 
 async def test_what_runs_on_this_machine_is_reached_without_the_proxy_of_the_environment(
