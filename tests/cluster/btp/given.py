@@ -139,6 +139,10 @@ class Given:
         patch = MergePatch({"status": {"conditions": [condition]}})
         await self.client.patch(metadata_of(kind), name, namespace, patch, subresource="status")
 
+    async def without_finalizers(self, kind: type[Kind], name: str, namespace: str = "default") -> None:
+        """Whoever held the object lets it go."""
+        await self.client.patch(metadata_of(kind), name, namespace, MergePatch({"metadata": {"finalizers": None}}))
+
     async def no_bindings(self) -> None:
         """Users delete all their bindings."""
         await self._delete_all(ServiceBinding)

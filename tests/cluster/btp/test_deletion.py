@@ -8,10 +8,11 @@ from tests.cluster.btp.running import Running
 from tests.cluster.btp.then import Then
 
 from stellwerk.api.apps import Deployment
-from stellwerk.api.btp import ServiceBinding
-from stellwerk.api.core import ConfigMap, Namespace, Secret
-from stellwerk.kube.model import unstructured
+from stellwerk.api.btp import ServiceBinding, ServiceInstance
+from stellwerk.api.core import ConfigMap, Namespace, Secret, Service
+from stellwerk.kube.model import metadata_of, unstructured
 from stellwerk.kube.names import Resource
+from stellwerk.kube.patch import MergePatch
 from stellwerk.operators.btp.api import BtpOperator
 
 OPERAND = "sap-btp-operator-controller-manager"
@@ -176,6 +177,39 @@ async def test_foreign_finalizers_are_cut_when_hard_deletion_takes_too_long(
     await then.has_shown(("Deleting", "HardDeleting"), ("Deleting", "SoftDeleting"))
     await then.absent(CRD, INSTANCE_CRD)
     await then.event("HardDeletionGivenUp", saying=["ServiceBinding default/db-binding: the broker is on strike"])
+
+
+async def test_what_a_forced_deletion_waits_for_is_counted_and_named(
+    running: Running, given: Given, then: Then
+) -> None:
+    await ready(running, given, then)
+    await given.service_instance("db", "default", "example.com/held")
+    await given.service_binding("db-binding", "db", "default", "example.com/held")
+    await given.labels_on(BtpOperator, "btpoperator", **{"force-delete": "true"})
+
+    await given.client.delete(BtpOperator, "btpoperator", "kyma-system")
+
+    waits = "BtpOperator is to be deleted. Waiting for 1 instance(s) and {} binding(s) to go: "
+    await then.shows("Deleting", "HardDeleting", saying=[waits.format(1), "ServiceBinding default/db-binding"])
+    await given.without_finalizers(ServiceBinding, "db-binding")
+    await then.shows("Deleting", "HardDeleting", saying=[waits.format(0), "ServiceInstance default/db"])
+    await given.without_finalizers(ServiceInstance, "db")
+    await then.is_gone()
+
+
+async def test_what_a_removal_waits_for_is_counted_and_whoever_holds_it_is_named(
+    running: Running, given: Given, then: Then
+) -> None:
+    await ready(running, given, then)
+    held = MergePatch({"metadata": {"finalizers": ["example.com/held"]}})
+    await given.client.patch(metadata_of(Service), "sap-btp-operator-webhook-service", "kyma-system", held)
+
+    await given.client.delete(BtpOperator, "btpoperator", "kyma-system")
+
+    held_by = "; Service kyma-system/sap-btp-operator-webhook-service is held by example.com/held"
+    await then.shows("Deleting", "HardDeleting", saying=["Waiting for the module to go: ", ", 1 Service", held_by])
+    await given.without_finalizers(Service, "sap-btp-operator-webhook-service", "kyma-system")
+    await then.is_gone()
 
 
 async def test_soft_deletion_takes_the_secret_that_a_binding_wrote(running: Running, given: Given, then: Then) -> None:

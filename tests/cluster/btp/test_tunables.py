@@ -57,6 +57,8 @@ async def test_a_value_that_cannot_be_read_keeps_the_former_one_and_is_reported(
     assert running.settings.ready_timeout.total_seconds() == 7 * 60
     await then.event("TunablesRejected", saying=["ReadyTimeout: 'junk' has no effect: "])
     assert running.metric("btpmanager_custom_config_rejected_keys") == 1
+    assert running.metric('btpmanager_setting_info{key="ReadyTimeout",value="7m"}') == 1
+    assert running.metric('btpmanager_setting_info{key="EnableLimitedCache",value="false"}') == 1
 
     await given.client.delete(ConfigMap, "sap-btp-manager", "kyma-system")
     await then.becomes(CONFIG_MAPS, CONFIG, limited_cache("true"), "go back to the default")

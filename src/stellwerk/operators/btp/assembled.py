@@ -6,8 +6,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from prometheus_client import Counter, Gauge
-
 from stellwerk.kube.names import ObjectKey
 from stellwerk.operators.btp import api, release
 from stellwerk.operators.btp.api import BtpOperator, BtpOperatorStatus, State
@@ -15,16 +13,16 @@ from stellwerk.operators.btp.chart import Charts
 from stellwerk.operators.btp.credential_check import Asked, CredentialCheck, TokenServer
 from stellwerk.operators.btp.diagnose import Diagnosis
 from stellwerk.operators.btp.history import History
+from stellwerk.operators.btp.metrics import BtpMetrics
 from stellwerk.operators.btp.observe import Observer, SecretReader
 from stellwerk.operators.btp.probe import Probe, ProbeSettings
 from stellwerk.operators.btp.provision import Provisioner
 from stellwerk.operators.btp.reconcile import BtpReconciler
 from stellwerk.operators.btp.release import SHIPPED
 from stellwerk.operators.btp.removal import Removal
-from stellwerk.operators.btp.settings import ModuleSource, Settings
+from stellwerk.operators.btp.settings import ModuleSource, Settings, as_text
 from stellwerk.operators.btp.setup import Caches, caches
 from stellwerk.operators.btp.source import Source
-from stellwerk.operators.btp.token_request import Verdict
 from stellwerk.operators.btp.tunables import Tunables
 from stellwerk.operators.btp.webhooks import Foresight, Webhooks
 from stellwerk.render.renderer import Renderer
@@ -82,7 +80,7 @@ def install(
     Raises MissingImage where SAP_BTP_SERVICE_OPERATOR is not set at all.
     """
     require(environment)
-    metrics = BtpMetrics(manager)
+    metrics = BtpMetrics(manager.metrics)
     tunables = Tunables(settings, metrics.custom_config, recorder)
     woken: list[BtpOperatorController] = []
     seen, observer = _observed(manager, settings, tunables, woken)
@@ -90,6 +88,7 @@ def install(
     source = Source(lambda: tunables.settings, Charts(renderer, manager.client))
     reconciler = _reconciler(manager, observer, tunables, environment, webhooks, source)
     controller = _controller(manager, seen, reconciler, recorder)
+    metrics.show(lambda: as_text(tunables.settings))
     _wire(controller, seen, tunables, observer)
     woken.append(controller)
     manager.add_controller(controller)
@@ -103,60 +102,6 @@ def install(
 
 
 BtpOperatorController = Controller[BtpOperator, BtpOperatorStatus]
-
-
-class BtpMetrics:
-    """The original's own metrics, under its names."""
-
-    def __init__(self, manager: Manager) -> None:
-        self._regenerations = Counter(
-            "btpmanager_certs_regenerations",
-            "How often certificates of the operand's webhooks were made anew",
-            registry=None,
-        )
-        self._custom_config = Gauge(
-            "btpmanager_custom_config_applied", "1 while the ConfigMap with tunables exists, else 0", registry=None
-        )
-        self._rejected = Gauge(
-            "btpmanager_custom_config_rejected_keys", "Keys of the ConfigMap that have no effect", registry=None
-        )
-        self._probe = Gauge(
-            "btpmanager_credential_probe_status", "1 while the CA-bundle probe alerts, else 0", registry=None
-        )
-        self._refused = Gauge(
-            "btpmanager_credentials_refused",
-            "1 while SAP Service Manager's token server refuses the credentials, as far as it was asked, else 0",
-            registry=None,
-        )
-        self._checks = Counter(
-            "btpmanager_credential_checks",
-            "Questions to the token server whether the credentials are good, by what they came to",
-            ("result",),
-            registry=None,
-        )
-        own = (self._regenerations, self._custom_config, self._rejected, self._probe, self._refused, self._checks)
-        for collector in own:
-            manager.metrics.register(collector)
-
-    def regenerated(self) -> None:
-        """Certificates were made anew."""
-        self._regenerations.inc()
-
-    def custom_config(self, exists: bool, rejected: int) -> None:
-        """Whether the ConfigMap with tunables exists, and how many of its keys have no effect."""
-        self._custom_config.set(int(exists))
-        self._rejected.set(rejected)
-
-    def credential_probe(self, alerts: bool) -> None:
-        """What the CA-bundle probe found."""
-        self._probe.set(int(alerts))
-
-    def credential_check(self, verdict: Verdict | None) -> None:
-        """What a question to the token server came to; None: none is asked. Silence says nothing new."""
-        if verdict is not None:
-            self._checks.labels(verdict.value).inc()
-        if verdict is not Verdict.UNANSWERED:
-            self._refused.set(int(verdict is Verdict.REFUSED))
 
 
 def in_force(settings: Settings, working_directory: Path) -> Settings:

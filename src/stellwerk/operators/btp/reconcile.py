@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
+from math import inf
 from typing import TypeVar
 
 from stellwerk.api.core import Pod, Secret
@@ -28,7 +29,7 @@ from stellwerk.operators.btp.errors import (
     of_chart,
 )
 from stellwerk.operators.btp.observe import Observer
-from stellwerk.operators.btp.plan import Snapshot, Step
+from stellwerk.operators.btp.plan import Blockers, Snapshot, Step
 from stellwerk.operators.btp.provision import Finish, Progress, Provisioner
 from stellwerk.operators.btp.reasons import Reason
 from stellwerk.operators.btp.release import comes_from_chart
@@ -265,6 +266,7 @@ class BtpReconciler:
     async def _wait_for_users(self, seen: Snapshot, message: str) -> Next[BtpOperatorStatus]:
         """Say what blocks the deletion, and keep the module working so that users can delete what they have."""
         await self.removal.forget_start(seen.operator)
+        self._waiting_since.pop(seen.operator.key, None)
         status = self._status(seen, Reason.ServiceInstancesAndBindingsNotCleaned, message)
         if seen.reason != Reason.ServiceInstancesAndBindingsNotCleaned:
             return Next.now(status)
@@ -284,7 +286,21 @@ class BtpReconciler:
             await self.removal.sweep()
         except ApiError:
             return (await self._give_up_hard_delete(seen)).noting(*notices)
-        return Next[BtpOperatorStatus].after(remaining.total_seconds()).noting(*notices)
+        waiting = self._saying_what_is_left(
+            seen, _of_users(seen.blockers), str(seen.blockers), within=remaining.total_seconds()
+        )
+        return waiting.noting(*notices)
+
+    def _saying_what_is_left(
+        self, seen: Snapshot, what: str, why: str, *, within: float = inf
+    ) -> Next[BtpOperatorStatus]:
+        """What goes wakes us. What takes longer than usual is named, and named anew as it goes."""
+        now = self.clock.monotonic()
+        waited = now - self._waiting_since.setdefault(seen.operator.key, now)
+        if waited < EXPLAIN_AFTER_SECONDS:
+            return Next.after(min(EXPLAIN_AFTER_SECONDS - waited, within))
+        message = plan.waiting_message(seen.message, what, why)
+        return Next(self._status(seen, Reason(seen.reason), message), within if within < inf else None)
 
     async def _give_up_hard_delete(self, seen: Snapshot) -> Next[BtpOperatorStatus]:
         resisting = await self.removal.resisting()
@@ -310,7 +326,7 @@ class BtpReconciler:
         await self.provisioner.history.watch_all()
         try:
             if not await self.removal.step():
-                return Next.done()
+                return self._saying_what_is_left(seen, "the module to go", self.removal.left())
         except RemovalFailed:
             await self._restore(seen)
             raise
@@ -359,6 +375,10 @@ class BtpReconciler:
         failures = self._failures[key] = self._failures.get(key, 0) + 1
         longest = self.settings().processing_state_requeue_interval.total_seconds()
         return min(FIRST_RETRY_SECONDS * 2.0 ** (failures - 1), longest)
+
+
+def _of_users(blockers: Blockers) -> str:
+    return f"{len(blockers.instances)} instance(s) and {len(blockers.bindings)} binding(s) to go"
 
 
 async def _told(step: Awaitable[T], failure: Callable[[str], StepFailed]) -> T:

@@ -8,6 +8,7 @@ enough: the last look before their kinds go, and before the CR goes, is at the A
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
@@ -17,7 +18,7 @@ from stellwerk.api.core import Secret
 from stellwerk.apply import order, plan
 from stellwerk.apply.desired import Address
 from stellwerk.apply.execute import execute
-from stellwerk.apply.plan import Delete, Ledger, Plan
+from stellwerk.apply.plan import Delete, Ledger, Live, Plan
 from stellwerk.kube.client import Client
 from stellwerk.kube.errors import ApiError, NotFound, NotServed
 from stellwerk.kube.model import JsonObject, Kind, PartialObjectMetadata, metadata_of
@@ -111,6 +112,15 @@ class Removal:
                 await self._cut_instances()
         except ApiError as error:
             raise RemovalFailed(str(error)) from error
+
+    def left(self) -> str:
+        """What of the module is still there: how many of each kind, and what holds the first that is held."""
+        present = self.observer.module()
+        kinds = Counter(address.resource.kind for address in present)
+        held = next(
+            (f"; {address.ref} is held by {why}" for address, live in present.items() if (why := _held(live))), ""
+        )
+        return f"{', '.join(f'{number} {kind}' for kind, number in sorted(kinds.items()))}{held}"
 
     def endangers_users(self) -> bool:
         """Whether the next step takes something away while users' kinds are there. Once those go, that is decided."""
@@ -215,6 +225,10 @@ class Removal:
 def _in_its_own_words(user: ServiceBinding | ServiceInstance) -> str:
     said = next((one.message for one in user.status.conditions if not one.is_true and one.message), "")
     return f"{user.ref}: {said or 'it says nothing'}"
+
+
+def _held(live: Live) -> str:
+    return ", ".join(live.metadata.finalizers) if live.metadata.is_terminating else ""
 
 
 def _is_credentials(name: str) -> bool:
