@@ -44,7 +44,7 @@ async def until(
                     case _:
                         continue
                 if seen is not None:
-                    say(_progress(seen))
+                    say(progress(seen))
                 if holds(seen):
                     return seen
     except TimeoutError:
@@ -52,14 +52,15 @@ async def until(
     raise _too_late(obj, seen, wanted, timeout_seconds)
 
 
-def _progress(seen: Unstructured) -> str:
-    """What the object says now, and how far it is where it keeps an inventory."""
+def progress(seen: Unstructured) -> str:
+    """Which object it is, what it says now, and how far it is where it keeps an inventory."""
     says = health.of(seen)
     items = seen.at("status", "inventory")
     phases = [dig(item, "phase") for item in items] if isinstance(items, list) else []
     ready = sum(phase in ("Ready", "Completed") for phase in phases)
     far = f"({ready} of {len(phases)} objects ready)" if phases and not says.is_ready else ""
-    return escaped(" ".join(filter(None, (says.state, says.reason, says.message, far))))
+    words = dict.fromkeys((says.state, says.reason, says.message, far))  # a reason is often the state once more
+    return escaped(f"{seen.ref}: {' '.join(filter(None, words))}")
 
 
 def _too_late(obj: Unstructured, seen: Unstructured | None, wanted: str, seconds: float) -> Failure:
