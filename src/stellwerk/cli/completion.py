@@ -75,6 +75,14 @@ def complete_release(context: click.Context, parameter: click.Parameter, incompl
     return _items("", [name.removeprefix(prefix) for name in found if name.startswith(prefix)], incomplete)
 
 
+def complete_subject_or_release(
+    context: click.Context, parameter: click.Parameter, incomplete: str
+) -> list[CompletionItem]:
+    """KIND/ or a release, then KIND/NAME."""
+    found = complete_subject(context, parameter, incomplete)
+    return found if "/" in incomplete else [*found, *complete_release(context, parameter, incomplete)]
+
+
 def _names(context: click.Context, kind: str, prefix: str, incomplete: str) -> list[CompletionItem]:
     resource = kinds.by_word(kind)
     return _items(prefix, _found(resource, settings.of(context)) if resource else [], incomplete)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from stellwerk.cli import settings, text
+from stellwerk.cli.completion import complete_release
 from stellwerk.cli.errors import Exit, Failure
 from stellwerk.cli.options import Duration
 
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from stellwerk.render.renderer import Renderer
     from stellwerk.render.request import Cluster as Facts
 
-NAME = click.argument("name", metavar="NAME")
+NAME = click.argument("name", metavar="NAME", shell_complete=complete_release)
 SOURCES = click.argument("sources", metavar="SOURCE...", nargs=-1, required=True, type=click.Path(path_type=Path))
 VALUES = click.option(
     "-f",

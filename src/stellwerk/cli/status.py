@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from stellwerk.cli import events, health, options, settings, text, verdict
-from stellwerk.cli.completion import complete_subject
+from stellwerk.cli.completion import complete_subject_or_release
 from stellwerk.cli.errors import NotReady
 from stellwerk.cli.events import Happening
 from stellwerk.cli.subject import Subject, SubjectType
@@ -49,7 +49,11 @@ class StatusOf(click.ParamType["Subject | str"]):
 
 @click.command("status")
 @click.argument(
-    "subject", metavar="[KIND/NAME|RELEASE]", type=StatusOf(), required=False, shell_complete=complete_subject
+    "subject",
+    metavar="[KIND/NAME|RELEASE]",
+    type=StatusOf(),
+    required=False,
+    shell_complete=complete_subject_or_release,
 )
 @options.local_name("Which local system, when no object is named.")
 @settings.all_of

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -18,6 +22,7 @@ from stellwerk.kube.model import JsonObject, metadata_of
 from stellwerk.kube.patch import MergePatch
 from stellwerk.local.cluster import LocalCluster
 from stellwerk.testing.cluster import AuditLog
+from stellwerk.testing.eventually import eventually
 
 OWNER = "clm.cs.sap.com/owner-id"
 
@@ -218,6 +223,30 @@ async def test_what_was_purged_after_its_work_under_clm_is_not_made_again_before
     assert (await stellwerk("apply", "old.one", str(manifest), "--timeout", "30s")).returncode == 0
     assert runs() == 1
     assert not await then.exists(ConfigMap, "done")
+
+
+@pytest.mark.parametrize("verb", ["apply", "template", "delete", "status"])
+async def test_a_shell_completes_the_names_of_releases(
+    given: Given, component_cluster: LocalCluster, verb: str
+) -> None:
+    await left_by_clm(given)
+    words = ["stellwerk", verb, "--kubeconfig", str(component_cluster.kubeconfig), "-n", given.namespace, "old"]
+    asked = {"_STELLWERK_COMPLETE": "bash_complete", "COMP_WORDS": " ".join(words), "COMP_CWORD": str(len(words) - 1)}
+
+    async def is_completed() -> bool:
+        told = await asyncio.to_thread(
+            subprocess.run,
+            [sys.executable, "-m", "stellwerk.cli.main"],
+            capture_output=True,
+            encoding="utf-8",
+            env={**os.environ, **asked},
+            check=False,
+        )
+        assert "plain,old.one" in told.stdout, told
+        return True
+
+    # A busy machine may not answer in the fifth of a second that a shell waits.
+    await eventually(is_completed, within=30, describe="the name is completed")
 
 
 async def test_a_release_that_takes_too_long_ends_with_four_and_is_continued_by_the_next_run(
