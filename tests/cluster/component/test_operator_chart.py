@@ -7,9 +7,12 @@ from pathlib import Path
 import pytest
 from tests.cluster.component.given import Given
 
+from stellwerk.api.core import Namespace
+from stellwerk.kube import remarks
 from stellwerk.kube.client import Client
-from stellwerk.kube.model import JsonObject, unstructured
+from stellwerk.kube.model import JsonObject, metadata_of, unstructured
 from stellwerk.kube.names import GroupVersionKind
+from stellwerk.kube.patch import MergePatch
 from stellwerk.render import folder
 from stellwerk.render.binary import renderer_path
 from stellwerk.render.renderer import Renderer
@@ -20,21 +23,35 @@ CHART = Path(__file__).parents[3] / "deploy" / "chart" / "component-operator"
 IMAGE: JsonObject = {"repository": "example.com/stellwerk"}
 
 
-@pytest.mark.parametrize("values", [{}, {"rbac": {"clusterAdmin": False}, "replicaCount": 2}], ids=["as it is", "less"])
-async def test_every_object_of_the_chart_passes_the_strictest_look_of_a_server(
-    admin: Client, given: Given, values: JsonObject
-) -> None:
+async def remarks_on(admin: Client, namespace: str, values: JsonObject) -> list[str]:
+    """What a server remarks that looks closely at all that an installation makes. Raises where it refuses."""
+    label = MergePatch({"metadata": {"labels": {"pod-security.kubernetes.io/warn": "restricted"}}})
+    await admin.patch(metadata_of(Namespace), namespace, "", label)
     request = Request(
         files=folder.read(CHART),
         prefix="example.com",
-        release=Release("component-operator", given.namespace),
+        release=Release("component-operator", namespace),
         values={"image": IMAGE, **values},
         cluster=await facts_of(admin),
     )
     async with Renderer(renderer_path) as renderer:
         made = (await renderer.render(request)).objects
     assert {"Deployment", "CustomResourceDefinition"} <= {str(one["kind"]) for one in made}
-    for body in made:
-        gvk = GroupVersionKind.parse(str(body["apiVersion"]), str(body["kind"]))
-        target = unstructured(await admin.mapper.resource(gvk))
-        await admin.apply(target, body, dry_run=True, field_validation="Strict")
+    with remarks.listening() as heard:
+        for body in made:
+            gvk = GroupVersionKind.parse(str(body["apiVersion"]), str(body["kind"]))
+            target = unstructured(await admin.mapper.resource(gvk))
+            await admin.apply(target, body, dry_run=True, field_validation="Strict")
+    return heard
+
+
+@pytest.mark.parametrize("values", [{}, {"rbac": {"clusterAdmin": False}, "replicaCount": 2}], ids=["as it is", "less"])
+async def test_every_object_of_the_chart_passes_the_strictest_look_of_a_server(
+    admin: Client, given: Given, values: JsonObject
+) -> None:
+    assert await remarks_on(admin, given.namespace, values) == []
+
+
+async def test_a_pod_with_less_caution_would_not_be_restricted(admin: Client, given: Given) -> None:
+    (heard,) = await remarks_on(admin, given.namespace, {"securityContext": None})
+    assert "allowPrivilegeEscalation" in heard

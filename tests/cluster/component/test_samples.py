@@ -7,13 +7,16 @@ from pathlib import Path
 
 import pytest
 from tests.cluster.component.running import Running
+from tests.cluster.component.then import Writes
 
 from stellwerk.api.core import Namespace, Secret
 from stellwerk.apply.manifests import read_folder
 from stellwerk.kube.client import Client
-from stellwerk.kube.model import JsonObject, dig, unstructured
+from stellwerk.kube.model import JsonObject, dig, metadata_of, unstructured
 from stellwerk.kube.names import GroupVersionKind
+from stellwerk.local.cluster import LocalCluster
 from stellwerk.operators.component.api import Component
+from stellwerk.testing.cluster import AuditLog
 from stellwerk.testing.eventually import eventually
 
 SAMPLES = [document.body for document in read_folder(Path(__file__).parents[3] / "samples" / "component")]
@@ -50,6 +53,26 @@ async def test_the_samples_become_ready_in_their_order(sampled: Client, running:
     assert database is not None
     assert web is not None
     assert database <= web
+
+
+@pytest.mark.timeout(180)
+async def test_the_sample_with_a_hook_for_its_end_runs_it_when_it_is_deleted(
+    sampled: Client, running: Running, component_cluster: LocalCluster
+) -> None:
+    await running.start()
+    await eventually(lambda: _all_ready(sampled), within=60, describe="all sample Components are Ready")
+    writes = Writes(AuditLog(component_cluster), "component-operator", NAMESPACE)
+    await sampled.delete(metadata_of(Component), "console", NAMESPACE)
+
+    async def is_gone() -> bool:
+        return await sampled.find(metadata_of(Component), "console", NAMESPACE) is None
+
+    await eventually(is_gone, within=30, describe="the Component is gone")
+    assert writes.to("jobs", "deployments") == [
+        "create jobs/console-farewell",
+        "delete jobs/console-farewell",
+        "delete deployments/console",
+    ]
 
 
 async def _all_ready(client: Client) -> bool:
