@@ -41,12 +41,20 @@ class Choice(TypedDict, total=False):
 class Reads(Calls):
     """What can be asked of an API server."""
 
-    async def get(self, target: Target[T], name: str, namespace: str = "", *, resource_version: str | None = None) -> T:
-        """One object. Raises NotFound."""
+    async def get(
+        self,
+        target: Target[T],
+        name: str,
+        namespace: str = "",
+        *,
+        subresource: str = "",
+        resource_version: str | None = None,
+    ) -> T:
+        """One object, or one side of it (`scale`), which may be of another kind. Raises NotFound."""
         view = view_of(target)
         query = urlencode({"resourceVersion": resource_version}) if resource_version is not None else ""
         accept = ACCEPT_METADATA if view.metadata_only else ()
-        request = self._request(view, "GET", "get", namespace, name, query=query, headers=accept)
+        request = self._request(view, "GET", "get", namespace, name, subresource, query=query, headers=accept)
         return decoded(view, await self._send(view, request), request)
 
     async def find(self, target: Target[T], name: str, namespace: str = "") -> T | None:

@@ -54,17 +54,30 @@ class Writes(Calls):
         body: T | JsonObject,
         namespace: str = "",
         *,
+        subresource: str = "",
         dry_run: bool = False,
         field_validation: FieldValidation | None = None,
         field_manager: str | None = None,
     ) -> T:
-        """Make a new object. Raises AlreadyExists; Unreachable when it is unknown whether it was made."""
+        """Make a new object. Raises AlreadyExists; Unreachable when it is unknown whether it was made.
+
+        With a subresource (`eviction`, `token`) it is made of the object that has the body's name.
+        """
         view, document = view_of(target), _document(body)
         # A review (SelfSubjectAccessReview) has no name and needs no metadata.
         key = _key(document) if "metadata" in document else ObjectKey("", "")
         query = self._write_query(dry_run, field_validation, field_manager)
         return await self._write(
-            view, "POST", "create", namespace or key.namespace, key.name, document, query, repeatable=False, named=False
+            view,
+            "POST",
+            "create",
+            namespace or key.namespace,
+            key.name,
+            document,
+            query,
+            subresource,
+            repeatable=False,
+            named=bool(subresource),
         )
 
     async def apply(

@@ -8,6 +8,7 @@ import pytest
 from tests.cluster.kube.conftest import config_map
 
 from stellwerk.api.apiextensions import CustomResourceDefinition
+from stellwerk.api.apps import Deployment
 from stellwerk.api.authorization import SelfSubjectAccessReview
 from stellwerk.api.core import ConfigMap, Secret, ServiceAccount
 from stellwerk.kube.client import Client, Deletion
@@ -193,6 +194,26 @@ async def test_a_patch_whose_test_fails_changes_nothing(client: Client, namespac
 
 
 @pytest.mark.req("R-105")
+async def test_a_side_of_an_object_is_read_changed_and_made(client: Client, namespace: str) -> None:
+    deployments = unstructured(Deployment.resource)
+    labels: JsonObject = {"app": "sleeper"}
+    container: JsonObject = {"name": "main", "image": "example.com/main"}
+    template: JsonObject = {"metadata": {"labels": labels}, "spec": {"containers": [container]}}
+    metadata: JsonObject = {"name": "sleeper", "namespace": namespace}
+    spec: JsonObject = {"replicas": 1, "selector": {"matchLabels": labels}, "template": template}
+    await client.create(deployments, {"metadata": metadata, "spec": spec})
+    scale = await client.get(deployments, "sleeper", namespace, subresource="scale")
+    assert (scale.gvk.kind, scale.at("spec", "replicas")) == ("Scale", 1)
+    await client.patch(deployments, "sleeper", namespace, MergePatch({"spec": {"replicas": 2}}), subresource="scale")
+    assert (await client.get(deployments, "sleeper", namespace)).at("spec", "replicas") == 2
+
+    await client.create(ServiceAccount, ServiceAccount(metadata=ObjectMeta(name="worker", namespace=namespace)))
+    asked: JsonObject = {"metadata": {"name": "worker", "namespace": namespace}, "spec": {"expirationSeconds": 600}}
+    issued = await client.create(unstructured(ServiceAccount.resource), asked, subresource="token")
+    assert issued.gvk.kind == "TokenRequest"
+    assert issued.at("status", "token")
+
+
 async def test_a_delete_that_means_one_object_spares_its_successor(client: Client, namespace: str) -> None:
     old = await client.create(ConfigMap, body(namespace, "one"))
     await client.delete(ConfigMap, "one", namespace)
