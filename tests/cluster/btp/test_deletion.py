@@ -9,7 +9,7 @@ from tests.cluster.btp.then import Then
 
 from stellwerk.api.apps import Deployment
 from stellwerk.api.btp import ServiceBinding, ServiceInstance
-from stellwerk.api.core import ConfigMap, Namespace, Secret, Service
+from stellwerk.api.core import ConfigMap, Namespace, Secret, Service, ServiceAccount
 from stellwerk.kube.model import metadata_of, unstructured
 from stellwerk.kube.names import Resource
 from stellwerk.kube.patch import MergePatch
@@ -50,6 +50,8 @@ async def test_deletion_removes_the_module_and_leaves_what_is_not_its_own(
     await then.exists(Secret, "sap-btp-manager")
     await then.exists(ConfigMap, "sap-btp-manager")
     await then.exists(Namespace, "kyma-system", "")
+    for account in ("btp-manager-controller-manager", "btp-manager-ca-bundle-probe"):
+        await then.exists(ServiceAccount, account)
 
 
 async def test_instances_and_bindings_block_the_deletion_and_are_named(

@@ -8,10 +8,13 @@ from tests.cluster.btp.given import Given
 from tests.cluster.btp.running import Running
 from tests.cluster.btp.then import Then
 
+from stellwerk.api.apps import Deployment
 from stellwerk.api.core import ConfigMap
-from stellwerk.kube.model import JsonObject, Unstructured, unstructured
+from stellwerk.kube.model import JsonObject, Unstructured, dig, unstructured
 from stellwerk.operators.btp.api import BtpOperator
 
+DEPLOYMENTS = unstructured(Deployment.resource)
+OPERAND = "sap-btp-operator-controller-manager"
 CONFIG = "sap-btp-operator-config"
 CONFIG_MAPS = unstructured(ConfigMap.resource)
 
@@ -63,6 +66,25 @@ async def test_a_value_that_cannot_be_read_keeps_the_former_one_and_is_reported(
     await given.client.delete(ConfigMap, "sap-btp-manager", "kyma-system")
     await then.becomes(CONFIG_MAPS, CONFIG, limited_cache("true"), "go back to the default")
     assert running.metric("btpmanager_custom_config_rejected_keys") == 0
+
+
+async def test_authorities_reach_the_operand_and_go_with_the_setting(
+    running: Running, given: Given, then: Then
+) -> None:
+    await given.required_secret()
+    await running.start()
+    await given.btp_operator()
+    await then.shows("Ready", "ReconcileSucceeded")
+
+    def mounts(seen: Unstructured | None) -> set[object]:
+        volumes = seen.at("spec", "template", "spec", "volumes") if seen is not None else None
+        return {dig(volume, "name") for volume in volumes} if isinstance(volumes, list) else set()
+
+    await given.tunables(CustomCaCerts="our-cas", RsaKeyBits="2048")
+    await then.becomes(DEPLOYMENTS, OPERAND, lambda seen: mounts(seen) == {"cert", "custom-ca-certs"}, "mount them")
+    await given.tunables(RsaKeyBits="2048")
+    await then.becomes(DEPLOYMENTS, OPERAND, lambda seen: mounts(seen) == {"cert"}, "mount them no more")
+    await then.shows("Ready", "ReconcileSucceeded")
 
 
 async def test_unknown_fields_in_the_cr_are_pruned_and_do_no_harm(running: Running, given: Given, then: Then) -> None:

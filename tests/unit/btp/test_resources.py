@@ -133,6 +133,34 @@ def test_pull_secrets_are_set_when_there_are_some() -> None:
     assert dig(operand(), "spec", "template", "spec", "imagePullSecrets") is None
 
 
+def test_the_operand_trusts_further_authorities_where_some_are_named() -> None:
+    plain, trusting = operand(), operand(values(Settings(custom_ca_certs="our-cas")))
+    pod, container = dig(trusting, "spec", "template", "spec"), manager_of(trusting)
+
+    named: JsonObject = {"name": "our-cas", "optional": True}
+    volume: JsonObject = {
+        "name": "custom-ca-certs",
+        "projected": {"sources": [{"configMap": named}, {"secret": named}]},
+    }
+    mount: JsonObject = {"name": "custom-ca-certs", "mountPath": "/etc/ssl/custom-ca-certs", "readOnly": True}
+    assert dig(pod, "volumes") == [*listed(dig(plain, "spec", "template", "spec", "volumes")), volume]
+    assert container["volumeMounts"] == [*listed(manager_of(plain)["volumeMounts"]), mount]
+    folders: JsonObject = {"name": "SSL_CERT_DIR", "value": "/etc/ssl/certs:/etc/ssl/custom-ca-certs"}
+    assert container["env"] == [*listed(manager_of(plain)["env"]), folders]
+
+
+def manager_of(deployment: JsonObject) -> JsonObject:
+    """The operand's container."""
+    (container,) = listed(dig(deployment, "spec", "template", "spec", "containers"))
+    assert isinstance(container, dict)
+    return container
+
+
+def listed(value: JsonValue) -> list[JsonValue]:
+    assert isinstance(value, list)
+    return value
+
+
 def test_every_webhook_trusts_the_given_authority() -> None:
     found = prepared(values(ca_bundle=b"PEM"))
     for kind in ("Mutating", "Validating"):

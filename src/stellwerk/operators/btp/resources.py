@@ -12,7 +12,7 @@ nothing: until something changes, its Deployment only remembers beside the templ
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
 
@@ -26,10 +26,13 @@ from stellwerk.operators.btp.release import Release
 from stellwerk.operators.btp.settings import Settings
 
 POD_TEMPLATE = ("spec", "template")
+POD_SPEC = (*POD_TEMPLATE, "spec")
 POD_ANNOTATIONS = (*POD_TEMPLATE, "metadata", "annotations")
 POD_LABELS = (*POD_TEMPLATE, "metadata", "labels")
 
 
+_AUTHORITIES = "custom-ca-certs"
+AUTHORITIES_FOLDER = "/etc/ssl/custom-ca-certs"
 _WEBHOOKS = ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration")
 NEED_CERTIFICATES = ("Deployment", *_WEBHOOKS)
 """What mounts the certificates or trusts them: of no use before they are there."""
@@ -230,7 +233,9 @@ def _operand(body: JsonObject, values: Values, checksum: str) -> JsonObject:
     body = _with_image(body, values.image)
     if values.settings.image_pull_secrets:
         secrets: list[JsonValue] = [{"name": name} for name in values.settings.image_pull_secrets]
-        body = edit.with_value(body, secrets, *POD_TEMPLATE, "spec", "imagePullSecrets")
+        body = edit.with_value(body, secrets, *POD_SPEC, "imagePullSecrets")
+    if values.settings.custom_ca_certs:
+        body = _trusting(body, values.settings.custom_ca_certs)
     annotation = {api.CHECKSUM_ANNOTATION: checksum}
     if _runs_unmarked(values.running, checksum):
         return edit.with_annotations(body, annotation)
@@ -245,18 +250,43 @@ def _runs_unmarked(running: Running | None, checksum: str) -> bool:
 
 
 def _with_image(body: JsonObject, image: str) -> JsonObject:
-    containers = dig(body, *POD_TEMPLATE, "spec", "containers")
-    listed = containers if isinstance(containers, list) else []
-    if not any(dig(container, "name") == api.OPERAND_CONTAINER for container in listed):
+    return _with_manager(body, lambda manager: {**manager, "image": image})
+
+
+def _trusting(body: JsonObject, name: str) -> JsonObject:
+    """The operand with further authorities, from whichever there is of this name. It reads them when it starts."""
+    sources: list[JsonValue] = [{kind: {"name": name, "optional": True}} for kind in ("configMap", "secret")]
+    volume: JsonObject = {"name": _AUTHORITIES, "projected": {"sources": sources}}
+    mount: JsonObject = {"name": _AUTHORITIES, "mountPath": AUTHORITIES_FOLDER, "readOnly": True}
+    folders: JsonObject = {"name": "SSL_CERT_DIR", "value": f"/etc/ssl/certs:{AUTHORITIES_FOLDER}"}
+    body = edit.with_value(body, [*_listed(body, *POD_SPEC, "volumes"), volume], *POD_SPEC, "volumes")
+
+    def trusting(manager: JsonObject) -> JsonObject:
+        mounts, variables = _listed(manager, "volumeMounts"), _listed(manager, "env")
+        return {**manager, "volumeMounts": [*mounts, mount], "env": [*variables, folders]}
+
+    return _with_manager(body, trusting)
+
+
+def _with_manager(body: JsonObject, change: Callable[[JsonObject], JsonObject]) -> JsonObject:
+    """The Deployment with its operand's container changed. Raises ModuleUnreadable where there is none."""
+    containers = _listed(body, *POD_SPEC, "containers")
+    if not any(_is_manager(container) for container in containers):
         name = dig(body, "metadata", "name")
         raise ModuleUnreadable(f"Deployment {name}", f"has no container {api.OPERAND_CONTAINER!r}")
-    replaced: list[JsonValue] = [
-        {**container, "image": image}
-        if isinstance(container, dict) and container.get("name") == api.OPERAND_CONTAINER
-        else container
-        for container in listed
+    changed: list[JsonValue] = [
+        change(one) if isinstance(one, dict) and _is_manager(one) else one for one in containers
     ]
-    return edit.with_value(body, replaced, *POD_TEMPLATE, "spec", "containers")
+    return edit.with_value(body, changed, *POD_SPEC, "containers")
+
+
+def _is_manager(container: JsonValue) -> bool:
+    return dig(container, "name") == api.OPERAND_CONTAINER
+
+
+def _listed(body: JsonObject, *path: str) -> list[JsonValue]:
+    found = dig(body, *path)
+    return found if isinstance(found, list) else []
 
 
 def _webhooks(body: JsonObject, values: Values) -> JsonObject:

@@ -74,6 +74,7 @@ class Settings:
     cr_selection: CrSelection = CrSelection.OLDEST
     module_source: ModuleSource = ModuleSource.RESOURCES
     image_pull_secrets: tuple[str, ...] = ()
+    custom_ca_certs: str = ""
     credential_check_interval: timedelta = timedelta()
 
 
@@ -163,6 +164,10 @@ def _namespace(text: str) -> str:
 
 def _names(text: str) -> tuple[str, ...]:
     return tuple(reading.name(word) for word in reading.words(text))
+
+
+def _name_or_none(text: str) -> str:
+    return reading.name(text) if text.strip() else ""
 
 
 def _path(text: str) -> str:
@@ -274,13 +279,18 @@ ALL: tuple[
         key="ImagePullSecrets", read=_names, write=",".join,
         help="Secrets with which the operand's image is pulled, separated by commas.",
     ),
+    _text(
+        "CustomCaCerts",
+        "ConfigMap or Secret in ChartNamespace with PEM files of authorities that the operand trusts, too.",
+        _name_or_none,
+    ),
     _time(
         "CredentialCheckInterval",
         "Pause between two questions to the token server whether the credentials are good, at least 1m; 0: none.",
         _at_least_a_minute,
     ),
 )  # fmt: skip
-"""In the order in which people read them; the last four are ours, the others the original operator's."""
+"""In the order in which people read them; the last five are ours, the others the original operator's."""
 
 TUNABLES = {tunable.key: tunable for tunable in ALL}
 
