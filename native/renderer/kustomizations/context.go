@@ -21,7 +21,7 @@ type context struct {
 }
 
 func (c context) functions() template.FuncMap {
-	component := sync.OnceValue(c.component) // templates ask for it field by field
+	component := sync.OnceValues(c.component) // templates ask for it field by field
 	return template.FuncMap{
 		"namespace":         c.namespace,
 		"name":              c.name,
@@ -46,10 +46,11 @@ func (c context) name() string {
 	return c.request.Release.Name
 }
 
-func (c context) component() fields {
+func (c context) component() (fields, error) {
 	c.uses.Note("component")
-	component, _ := functions.Exact(c.request.Component).(map[string]any)
-	return named(component)
+	object, err := c.request.Component.Object()
+	component, _ := functions.Exact(object).(map[string]any)
+	return named(component), err
 }
 
 func (c context) componentDigest() string {
@@ -73,7 +74,7 @@ func (c context) kubernetesVersion() (version.Info, error) {
 	return info, json.Unmarshal(text, &info)
 }
 
-func (c context) apiResources() []map[string]any {
+func (c context) apiResources() ([]map[string]any, error) {
 	c.uses.Note("cluster")
-	return c.request.Cluster.APIResources
+	return c.request.Cluster.APIResources.Objects()
 }

@@ -22,17 +22,12 @@ func evaluate(t *testing.T, req *wire.Request, files tree, expression string) st
 	return text
 }
 
-func component() map[string]any {
-	var object map[string]any
-	err := json.Unmarshal([]byte(`{
+func component() wire.Later {
+	return wire.Later(`{
 		"apiVersion": "core.cs.sap.com/v1alpha1", "kind": "Component",
 		"metadata": {"name": "shop", "namespace": "prod", "uid": "u1", "labels": {"team": "blue"}, "annotations": {"a/b": "c"}, "generation": 7},
 		"spec": {"path": "deploy", "values": {"Upper": 1, "lower": 2}, "dependencies": [{"name": "db"}], "sourceRef": {"httpRepository": {"url": "https://x"}}},
-		"status": {"lastAttemptedRevision": "main@sha1:abc", "revision": 3}}`), &object)
-	if err != nil {
-		panic(err)
-	}
-	return object
+		"status": {"lastAttemptedRevision": "main@sha1:abc", "revision": 3}}`)
 }
 
 func TestAComponentAnswersToGoNamesAndToJSONNames(t *testing.T) {
@@ -74,7 +69,7 @@ func TestAComponentAnswersToGoNamesAndToJSONNames(t *testing.T) {
 
 func TestWhatAComponentLacksCanBeAskedForAllTheSame(t *testing.T) {
 	req := request("", "")
-	req.Component = map[string]any{"metadata": map[string]any{"name": "shop"}}
+	req.Component = wire.Later(`{"metadata": {"name": "shop"}}`)
 	for expression, want := range map[string]string{
 		"component.Labels.team":                            "",
 		"component.metadata.annotations.note":              "",
@@ -94,7 +89,7 @@ func TestTemplatesKnowTheRenderingAndTheCluster(t *testing.T) {
 	req := request("", "")
 	req.Cluster = wire.Cluster{
 		Version:      map[string]any{"major": "1", "minor": "36", "gitVersion": "v1.36.3", "gitCommit": "abc", "platform": "linux/amd64"},
-		APIResources: []map[string]any{{"GroupVersion": "v1", "APIResources": []any{map[string]any{"Name": "pods", "Kind": "Pod", "Namespaced": true, "Verbs": []any{"get", "list"}}}}},
+		APIResources: wire.Later(`[{"GroupVersion": "v1", "APIResources": [{"Name": "pods", "Kind": "Pod", "Namespaced": true, "Verbs": ["get", "list"]}]}]`),
 	}
 	for expression, want := range map[string]string{
 		"namespace": "prod", "name": "shop", "componentDigest": "d1", "componentRevision": "3", "add componentRevision 1": "4",

@@ -50,12 +50,8 @@ func render(req *wire.Request, ask host.Asker) (*wire.Result, error) {
 // settle fills in what a request leaves open: the folder, the generator, the numbers' types.
 func settle(req *wire.Request) error {
 	req.Path = strings.Trim(path.Clean("/"+req.Path), "/")
-	for _, part := range []map[string]any{req.Values, req.Component, req.Cluster.Version} {
-		wire.Integers(part)
-	}
-	for _, resources := range req.Cluster.APIResources {
-		wire.Integers(resources)
-	}
+	wire.Integers(req.Values)
+	wire.Integers(req.Cluster.Version)
 	if err := checkPath(req); err != nil {
 		return err
 	}

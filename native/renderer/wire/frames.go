@@ -105,3 +105,40 @@ func Unmarshal(text []byte, value *any) error {
 	*value = Integers(*value)
 	return nil
 }
+
+// Later is JSON that is decoded only where somebody asks for it: most renderings look at neither their Component nor at
+// what the cluster serves, and both together are larger than all else that they are given.
+type Later []byte
+
+// UnmarshalJSON keeps the text.
+func (l *Later) UnmarshalJSON(text []byte) error {
+	*l = append((*l)[:0], text...)
+	return nil
+}
+
+// Object is the JSON as an object, nil where there is none.
+func (l Later) Object() (map[string]any, error) {
+	var object map[string]any
+	err := l.decode(&object)
+	Integers(object)
+	return object, err
+}
+
+// Objects is the JSON as a list of objects, nil where there is none.
+func (l Later) Objects() ([]map[string]any, error) {
+	var list []map[string]any
+	err := l.decode(&list)
+	for _, object := range list {
+		Integers(object)
+	}
+	return list, err
+}
+
+func (l Later) decode(value any) error {
+	if len(l) == 0 {
+		return nil
+	}
+	decoder := json.NewDecoder(bytes.NewReader(l))
+	decoder.UseNumber()
+	return decoder.Decode(value)
+}

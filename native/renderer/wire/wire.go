@@ -26,8 +26,8 @@ type Request struct {
 	Values  map[string]any `json:"values"`  // merged; for charts laid over values.yaml
 	Release Release        `json:"release"` // where and as what
 	// Component is what templates of a kustomization see as `component`: the whole object as JSON, or null.
-	Component       map[string]any `json:"component"`
-	ComponentDigest string         `json:"componentDigest"`
+	Component       Later  `json:"component"`
+	ComponentDigest string `json:"componentDigest"`
 
 	Cluster    Cluster    `json:"cluster"`
 	Decryption Decryption `json:"decryption"`
@@ -54,9 +54,9 @@ type Release struct {
 
 // Cluster is what the API server serves.
 type Cluster struct {
-	Version      map[string]any   `json:"version"`      // the answer of /version
-	APIVersions  []string         `json:"apiVersions"`  // group/version and group/version/Kind
-	APIResources []map[string]any `json:"apiResources"` // {"GroupVersion":..., "APIResources":[{"Name","Kind","Namespaced","Verbs",...}]}, sorted
+	Version      map[string]any `json:"version"`      // the answer of /version
+	APIVersions  []string       `json:"apiVersions"`  // group/version and group/version/Kind
+	APIResources Later          `json:"apiResources"` // a list: {"GroupVersion":..., "APIResources":[{"Name","Kind","Namespaced","Verbs",...}]}, sorted
 }
 
 // Decryption has the keys for files encrypted with SOPS. No key: nothing is decrypted.

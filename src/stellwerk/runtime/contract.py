@@ -2,9 +2,10 @@
 
 A reconciler is given one object as the cache holds it, brings the world one step closer to what the object asks for,
 and answers with `Next`: which status to show and when to look again. It never writes its own status, never raises an
-Event, never sleeps: the engine does these once, on the way out of the pass. A failure that means something to the user
-is raised as a `ReconcileError`; the reconciler says in `explain` which status that makes. Any other exception is a bug
-of ours: it is counted, logged with its stack, and tried again with back-off.
+Event, never sleeps: the engine does these once, on the way out of the pass. What must be written down before the world
+is touched is saved on the way, at a checkpoint (`runtime.checkpoints`). A failure that means something to the user is
+raised as a `ReconcileError`; the reconciler says in `explain` which status that makes. Any other exception is a bug of
+ours: it is counted, logged with its stack, and tried again with back-off.
 
 Model: controller-runtime's Reconciler and Result. The difference is the status, which travels in the answer.
 """

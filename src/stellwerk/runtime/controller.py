@@ -24,6 +24,7 @@ from stellwerk.kube.model import HasMetadata, Kind
 from stellwerk.kube.names import ObjectKey, ObjectRef
 from stellwerk.runtime import logs, traces
 from stellwerk.runtime import status as statuses
+from stellwerk.runtime.checkpoints import Checkpoints
 from stellwerk.runtime.clock import Clock, SystemClock
 from stellwerk.runtime.contract import Next, Notice, ReconcileError, Reconciler, Retry, Severity
 from stellwerk.runtime.informer import Delta, Informer, noting_own_writes
@@ -88,6 +89,7 @@ class Controller(Generic[K, S]):
         reconciler: Reconciler[K, S],
         *,
         write_status: StatusWriter,
+        checkpoints: Checkpoints[K, S] | None = None,
         workers: int = 1,
         pass_timeout_seconds: float = 300.0,
         backoff: Backoff | None = None,
@@ -100,6 +102,7 @@ class Controller(Generic[K, S]):
         self.primary = primary
         self._reconciler = reconciler
         self._write_status = write_status
+        self.checkpoints: Checkpoints[K, S] = checkpoints or Checkpoints(primary, write_status)
         self._workers = workers
         self._pass_timeout_seconds = pass_timeout_seconds
         self._recorder = recorder
@@ -178,6 +181,7 @@ class Controller(Generic[K, S]):
             with noting_own_writes(self.primary) as writes:
                 await self._look_at(key)
         finally:
+            self.checkpoints.forget(key)
             self._metrics.busy_workers(self.name, -1)
         self._done_when_visible(key, writes)
 
@@ -267,7 +271,7 @@ class Controller(Generic[K, S]):
 
     async def _tell(self, obj: K, verdict: Verdict[S]) -> None:
         """Write the status where it differs, and send the Events."""
-        status = verdict.status
+        obj, status = self.checkpoints.shown(obj), verdict.status
         version = await self._write_status.write(obj, status, self._version_of(obj)) if status is not None else None
         if status is not None and version is not None:
             self.primary.expect(obj.key, version)

@@ -56,14 +56,14 @@ class StatusWriter:
     _written: set[str] = field(default_factory=set)
     """The uids of objects whose status this process has written."""
 
-    async def write(self, obj: Kind, status: Record, version: str = "") -> str | None:
+    async def write(self, obj: Kind, status: Record, version: str = "", *, in_place_only: bool = False) -> str | None:
         """Make this the status of this very object.
 
         `version` is the object's resourceVersion where that is known to be another one by now, because the pass itself
-        has written to the object. Returns the resourceVersion of the write; None when nothing was written, because the
-        status is equal, or the object is gone or was replaced. Raises ApiError: Invalid when the status breaks the
-        schema, Conflict when what was seen of the object may be out of date, or what the API server answered until
-        patience ran out.
+        has written to the object. With `in_place_only` nothing is written to an object that is not as it was seen.
+        Returns the resourceVersion of the write; None when nothing was written, because the status is equal, or the
+        object is gone or was replaced. Raises ApiError: Invalid when the status breaks the schema, Outdated when what
+        was seen of the object may be out of date, or what the API server answered until patience ran out.
         """
         if not differs(obj, status):
             return None
@@ -71,7 +71,8 @@ class StatusWriter:
         backoff, failures = Backoff(first_seconds=0.1, limit_seconds=2.0), 0
         while True:
             try:
-                return await self._send(obj, status, version or obj.metadata.resource_version)
+                seen = version or obj.metadata.resource_version
+                return await self._send(obj, status, seen, in_place_only=in_place_only)
             except Outdated:
                 raise  # the next pass sees what there is
             except _PASSING as error:
@@ -85,13 +86,13 @@ class StatusWriter:
         """The object is gone."""
         self._written.discard(uid)
 
-    async def _send(self, obj: Kind, status: Record, version: str) -> str | None:
+    async def _send(self, obj: Kind, status: Record, version: str, *, in_place_only: bool) -> str | None:
         try:
             return await self._replace(obj, status, version)
         except NotFound:
             return None
         except Conflict as conflict:
-            if obj.metadata.uid not in self._written:
+            if in_place_only or obj.metadata.uid not in self._written:
                 return await self._seen_anew(obj, status, conflict)
         return await self._patch(obj, status)
 
@@ -139,7 +140,7 @@ class StatusWriter:
 
 
 class Outdated(Conflict):
-    """The object is not as this process, which has never written to it, has seen it."""
+    """The object is not as a process has seen it that has never written to it, or a pass that is not at its end."""
 
 
 def differs(obj: Kind, status: Record) -> bool:

@@ -4,15 +4,16 @@ A stage is decided from what is seen, carried out, and its answers are added to 
 ready at once is through in one pass, and nothing is read to find that out. What takes its time arrives as a change of a
 cache, and the caller passes again.
 
-Two moments cannot be crossed within a pass: before an object is touched for the first time, and before one that has
-done its work is deleted, the inventory has to be saved.
+Before an object is touched for the first time, and before one that has done its work is deleted, the inventory has to
+be saved. The caller may save it on the way; where he does not, or cannot, the pass ends there.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from typing import TypeAlias
 
 from stellwerk.apply.desired import Address
 from stellwerk.apply.errors import Failure, Obstacle
@@ -43,6 +44,14 @@ _STAGES_PER_OBJECT = 10
 """More than any way through a set takes: a wave of its own, created, purged, completed."""
 _SURPRISES = 4
 """How often in one pass an object may be otherwise than it was just seen."""
+
+Save: TypeAlias = Callable[[Inventory], Awaitable[bool]]
+"""Saves the inventory in the middle of a pass; False where the pass has to end for that."""
+
+
+async def ends_the_pass(_: Inventory) -> bool:
+    """A `Save` that leaves it to the caller."""
+    return False
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,11 +96,12 @@ class Rollout:
         resources: Mapping[Identity, Resource],
         *,
         announces: bool = False,
+        save: Save = ends_the_pass,
     ) -> Progress:
         """Bring the set towards what is wanted, as far as it goes now.
 
         `seen` are the set's objects as caches show them; `resources` tells where the kinds of the inventory are served.
-        With `announces` the pass ends before the first write, if one is needed, for the caller to save what is to come.
+        With `announces` the inventory is saved before the first write, if one is needed, though it is no other one.
         Raises `InvalidSet` before anything is written, and ApiError where the cluster cannot be asked. An object that
         turns out to be somebody else's later is a failure.
         """
@@ -99,7 +109,9 @@ class Rollout:
         found = await existing(self.client, newcomers, self.namespace_exists, self.owned) if newcomers else {}
         registered = register.register(wanted, inventory, found, self.owner)
         if registered.must_be_saved:
-            return Progress(registered.inventory, must_be_saved=True)
+            if not await save(registered.inventory):
+                return Progress(registered.inventory, must_be_saved=True)
+            announces = False
         makes_namespaces = self.policies.missing_namespaces is MissingNamespacesPolicy.CREATE
         namespaces = Namespaces(self.client, self.owner.prefix, wanted if makes_namespaces else ())
         await namespaces.make_missing(self.namespace_exists)
@@ -107,7 +119,7 @@ class Rollout:
         progress = await pass_.run(
             registered.inventory,
             lambda inventory, scene: waves.next_stage(wanted, inventory, scene),
-            announces=announces,
+            announce=save if announces else None,
         )
         if not progress.done or self.habits.repairs_drift:
             return progress
@@ -168,15 +180,17 @@ class _Pass:
         )
 
     async def run(
-        self, inventory: Inventory, decide: Callable[[Inventory, Scene], Stage], *, announces: bool = False
+        self, inventory: Inventory, decide: Callable[[Inventory, Scene], Stage], *, announce: Save | None = None
     ) -> Progress:
         """Stage after stage. Raises ApiError where the cluster cannot be asked."""
         for _ in range(_STAGES_PER_OBJECT * (len(inventory) + 1)):
             stage = decide(inventory, self.scene())
             if await self._asks_for_usage(inventory, stage.actions):
                 continue
-            if announces and stage.groups:
-                return Progress(inventory, must_be_saved=True)
+            if announce is not None and stage.groups:
+                if not await announce(inventory):
+                    return Progress(inventory, must_be_saved=True)
+                announce = None
             self._sight.forget(inventory, stage.inventory)
             inventory = stage.inventory
             if stage.refused or stage.must_be_saved or stage.done or not (stage.groups or stage.again):

@@ -10,7 +10,8 @@ from stellwerk.api.core import Namespace
 from stellwerk.apply.rollout.scene import Habits
 from stellwerk.kube.model import metadata_of
 from stellwerk.operators.component import blueprints
-from stellwerk.operators.component.api import CONTROLLER, RECONCILER
+from stellwerk.operators.component.api import CONTROLLER, RECONCILER, Component
+from stellwerk.operators.component.api_status import ComponentStatus
 from stellwerk.operators.component.artifacts import Artifacts, Logins
 from stellwerk.operators.component.blueprints import BlueprintStore
 from stellwerk.operators.component.contents import Reader
@@ -29,6 +30,7 @@ from stellwerk.operators.component.traced import Traced
 from stellwerk.render.downloads import Downloads
 from stellwerk.render.shelf import Shelf
 from stellwerk.runtime import traces
+from stellwerk.runtime.checkpoints import Checkpoints
 from stellwerk.runtime.controller import Controller, EventSink
 from stellwerk.runtime.manager import Manager
 from stellwerk.runtime.metrics import Metrics
@@ -65,6 +67,8 @@ def install(
     contents = Reader(client, seen.contents)
     traced = Traced(renderer) if traces.are_on() else renderer
     targets, deployer = _deployment(manager, settings, seen, traced, connect, metrics)
+    writer = StatusWriter(client=client, clock=manager.clock)
+    checkpoints: Checkpoints[Component, ComponentStatus] = Checkpoints(seen.components, writer)
     reconciler = ComponentReconciler(
         client=client,
         components=seen.components,
@@ -79,6 +83,7 @@ def install(
             dependent_events=settings.dependent_events,
             watchers=(metrics, events, *_receivers(manager, settings), *watchers),
         ),
+        checkpoints=checkpoints,
         settings=settings,
         clock=manager.clock,
     )
@@ -170,7 +175,8 @@ def _controller(
         CONTROLLER,
         seen.components,
         reconciler,
-        write_status=StatusWriter(client=reconciler.client, clock=manager.clock),
+        write_status=reconciler.checkpoints.write_status,
+        checkpoints=reconciler.checkpoints,
         workers=settings.max_concurrent_reconciles,
         tenant_of=lambda key: key.namespace,
         recorder=events,

@@ -20,7 +20,7 @@ from stellwerk.apply.rollout.owner import Owner
 from stellwerk.apply.rollout.policy import Policies
 from stellwerk.apply.rollout.prepare import Wanted, prepared
 from stellwerk.apply.rollout.register import newcomers, taken_over
-from stellwerk.apply.rollout.rollout import Memory, Progress, Rollout
+from stellwerk.apply.rollout.rollout import Memory, Progress, Rollout, Save, ends_the_pass
 from stellwerk.apply.rollout.scene import Habits
 from stellwerk.apply.rollout.served import resources_of
 from stellwerk.apply.rollout.usage import Usage
@@ -85,7 +85,13 @@ class Deployer:
     _prepared: OrderedDict[tuple[object, ...], tuple[Wanted, ...]] = field(default_factory=OrderedDict)
 
     async def apply(
-        self, component: Component, status: ComponentStatus, content: Content, files: Files, target: Target
+        self,
+        component: Component,
+        status: ComponentStatus,
+        content: Content,
+        files: Files,
+        target: Target,
+        save: Save = ends_the_pass,
     ) -> Progress:
         """Bring the objects towards what is asked for. Raises RenderError, ApplyError, ApiError, Unwatchable.
 
@@ -103,15 +109,18 @@ class Deployer:
         if plan.is_applied(component, content.artifact):
             known = taken_over(wanted, known)
         new = newcomers(wanted, known)
-        if content.is_restart and not new and component.status.state is not State.Ready:
-            return Progress(known, must_be_saved=True)
+        announces = content.is_restart
+        if announces and not new and component.status.state is not State.Ready:
+            if not await save(known):
+                return Progress(known, must_be_saved=True)
+            announces = False
         if target.acts_as:
             await allowed.check(target.client, new, target.acts_as)
         resources = await resources_of(wanted, known, target.client.mapper)
         await target.owned.cover(await _watched(resources, target.client))
         rollout = self._rollout(component, owner, policies, target)
         seen = target.owned.of(owner.label_value)
-        progress = await rollout.apply(wanted, known, seen, resources, announces=content.is_restart)
+        progress = await rollout.apply(wanted, known, seen, resources, announces=announces, save=save)
         target.owned.expect(progress.carried)
         if progress.must_be_saved:
             room.check(component, progress.inventory)

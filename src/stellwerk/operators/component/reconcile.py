@@ -4,8 +4,8 @@
     delete   references -> nobody needs it -> nobody uses it -> objects -> finalizer
 
 Each step either comes to something for the next one, or fails with what is missing; nothing is remembered between
-passes but the status and what saves requests. A pass goes as far as it can. It ends early only where the status has to
-be saved before the cluster may be touched.
+passes but the status and what saves requests. A pass goes as far as it can. Where the status has to be saved before the
+cluster may be touched, it is saved on the way, at a checkpoint.
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from stellwerk.apply.errors import ApplyError
-from stellwerk.apply.rollout.rollout import Progress
+from stellwerk.apply.rollout.inventory import Inventory
+from stellwerk.apply.rollout.rollout import Progress, Save
 from stellwerk.kube.client import Client
 from stellwerk.kube.errors import ApiError
 from stellwerk.kube.names import ObjectKey
@@ -55,6 +56,7 @@ from stellwerk.operators.component.targets import Target, Targets
 from stellwerk.operators.owned import NoAnswer, Unwatchable
 from stellwerk.render.errors import RenderError
 from stellwerk.runtime import finalizer
+from stellwerk.runtime.checkpoints import Checkpoints
 from stellwerk.runtime.clock import Clock
 from stellwerk.runtime.contract import Next, ReconcileError
 from stellwerk.runtime.informer import Informer
@@ -86,6 +88,7 @@ class ComponentReconciler:
     holds: ready_expressions.Holds
     lanes: Lanes
     reports: reporting.Reports
+    checkpoints: Checkpoints[Component, ComponentStatus]
     settings: Settings
     clock: Clock
     _drafts: dict[ObjectKey, ComponentStatus] = field(default_factory=dict)
@@ -146,7 +149,12 @@ class ComponentReconciler:
         if component.metadata.is_terminating:
             return await self._delete(component)
         if component.status.observed_generation <= 0:
-            return Next.now(self._say(component, Saying(reason=Reason.FirstSeen))).quietly()
+            first = self._say(component, Saying(reason=Reason.FirstSeen))
+            seen = await self.checkpoints.save(component, first)
+            if seen is None:
+                return Next.now(first).quietly()
+            component = seen
+            self._draft(component, component.status)
         if component.spec.suspend:
             why = component.metadata.annotations.get(SUSPEND_REASON_ANNOTATION, "")
             message = f"suspended: {why}" if why else ""
@@ -167,8 +175,10 @@ class ComponentReconciler:
         self._draft(component, plan.attempted(self._drafts[component.key], artifact))
         await ready_expressions.check(dependencies.check(component, self._find, artifact), self.holds)
         files = await self.artifacts.files(component, source, artifact, resolved.login)
-        progress = await self.deployer.apply(component, self._drafts[component.key], content, files, target)
-        return self._progressed(component, progress, is_restart=content.is_restart)
+        reason = Reason.Restarting if content.is_restart else Reason.Processing
+        save = self._saving(component, reason)
+        progress = await self.deployer.apply(component, self._drafts[component.key], content, files, target, save)
+        return self._progressed(self.checkpoints.shown(component), progress, reason)
 
     async def _delete(self, component: Component) -> Answer:
         if not finalizer.present(component, FINALIZER):
@@ -264,18 +274,34 @@ class ComponentReconciler:
         self._draft(component, plan.bound_for(component, self._drafts[component.key], found, home))
         return target
 
+    def _saving(self, component: Component, reason: Reason) -> Save:
+        """Saves the inventory of a Component before its objects are touched."""
+
+        async def save(inventory: Inventory) -> bool:
+            self._draft(component, plan.with_inventory(self._drafts[component.key], inventory))
+            saved = await self.checkpoints.save(component, self._say(component, Saying(reason=reason)))
+            if saved is None:
+                return False
+            self._draft(component, saved.status)
+            return True
+
+        return save
+
     # ---- what came of it
 
-    def _progressed(self, component: Component, progress: Progress, *, is_restart: bool) -> Answer:
+    def _progressed(self, component: Component, progress: Progress, reason: Reason) -> Answer:
         self._draft(component, plan.with_inventory(self._drafts[component.key], progress.inventory))
         if progress.failures:
             self.reports.carried(component, progress)
             raise writes_failed(progress.failures)
         if progress.done:
             return self.reports.noting(component, self._ready(component), progress)
-        if progress.must_be_saved and is_restart:
-            return Next.now(self._say(component, Saying(reason=Reason.Restarting))).quietly()
-        return self.reports.noting(component, self._processing(component, progress), progress)
+        answer = self._saved_first(component, reason) if progress.must_be_saved else self._waiting(component, progress)
+        return self.reports.noting(component, answer, progress)
+
+    def _saved_first(self, component: Component, reason: Reason) -> Answer:
+        """Objects are about to be written. Of that no Event tells: the next one says what is waited for, or Ready."""
+        return Next.now(self._say(component, Saying(reason=reason))).quietly()
 
     def _ready(self, component: Component) -> Answer:
         now = self.clock.now()
@@ -286,9 +312,7 @@ class ComponentReconciler:
             return Next.now(status)  # what was new meanwhile was not looked at, and nothing else will tell of it
         return Next.after(spread(Intervals.of(component.spec).requeue, component.metadata.uid), status)
 
-    def _processing(self, component: Component, progress: Progress) -> Answer:
-        if progress.must_be_saved:
-            return Next.now(self._say(component, Saying(reason=Reason.Processing)))
+    def _waiting(self, component: Component, progress: Progress) -> Answer:
         now = self.clock.now()
         draft = plan.waiting(self._drafts[component.key], now)
         self._draft(component, draft)
@@ -298,8 +322,8 @@ class ComponentReconciler:
             message=reporting.unready(progress.waits, late=late),
             cause=Cause.ObjectsNotReady,
         )
-        delay = self._until(component, draft, progress, now)
-        return Next.after(delay, self._say(component, saying))
+        answer = Next.after(self._until(component, draft, progress, now), self._say(component, saying))
+        return answer.noting(*reporting.first_wait(component, saying))
 
     def _until(self, component: Component, draft: ComponentStatus, progress: Progress, now: datetime) -> float:
         """When to look again though nothing changes: when an object is due, when the time is over, or now and then."""

@@ -15,9 +15,11 @@ from stellwerk.kube.meta import ObjectMeta
 from stellwerk.kube.model import HasMetadata
 from stellwerk.kube.names import ObjectKey, ObjectRef
 from stellwerk.operators.component.api import DISABLE_EVENTS_ANNOTATION, Component
-from stellwerk.operators.component.api_status import ComponentStatus
+from stellwerk.operators.component.api_status import READY, ComponentStatus
 from stellwerk.operators.component.remarks import Remarks, remarked
+from stellwerk.operators.component.saying import Saying
 from stellwerk.operators.component.settings import DependentEvents
+from stellwerk.runtime import conditions
 from stellwerk.runtime.contract import Next, Notice, Severity
 from stellwerk.runtime.controller import EventSink
 
@@ -163,6 +165,13 @@ def unready(waits: Sequence[Unready], *, late: bool) -> str:
     """What is waited for, as the condition says it."""
     head = "Timed out waiting for dependent resources" if late else "Waiting for dependent resources"
     return f"{head}: {listed(waits)}" if waits else f"{head} to become ready"
+
+
+def first_wait(component: Component, saying: Saying) -> Iterator[Notice]:
+    """What is waited for, told once: that the Component is being worked on was shown before, and no Event told it."""
+    ready = conditions.find(component.status.conditions, READY)
+    if component.status.processing_since is None and ready is not None and ready.reason == saying.reason.value:
+        yield Notice(saying.reason.value, saying.text, saying.severity)
 
 
 def departing(waits: Sequence[Unready]) -> str:
