@@ -74,9 +74,10 @@ class _Same(NamedTuple):
 class _Series:
     """An Event that was sent, and how often it has happened since."""
 
-    name: str
-    namespace: str
-    body: JsonObject
+    key: ObjectKey
+    about: str
+    """The resourceVersion of the object that it is about."""
+    first: datetime
     last: datetime
     seen: float
     count: int = 1
@@ -196,9 +197,8 @@ class Recorder:
         # Two Events about one object in one tick need two names.
         self._last_number = max(self._last_number + 1, int(moment.timestamp() * 1_000_000) * 1_000)
         name = _event_name(same.ref.key.name, self._last_number)
-        namespace = same.ref.key.namespace or "default"
-        body = self._body(same, ObjectKey(namespace, name), moment, resource_version)
-        series = self._series[same] = _Series(name, namespace, body, moment, now)
+        key = ObjectKey(same.ref.key.namespace or "default", name)
+        series = self._series[same] = _Series(key, resource_version, moment, moment, now)
         self._series.move_to_end(same)
         _forget_oldest(self._series)
         self._enqueue(same, series)
@@ -239,7 +239,7 @@ class Recorder:
             if self._before_write is not None:
                 self._before_write()
             async with asyncio.timeout(_WRITE_SECONDS):
-                await (self._continue(series) if series.written else self._create(series))
+                await (self._continue(pending) if series.written else self._create(pending))
         except Exception as error:  # whatever it is: nobody's work depends on an Event
             _log.debug("Event %s about %s was not written: %s", pending.same.reason, pending.same.ref, error)
             self._series.pop(pending.same, None)
@@ -249,31 +249,32 @@ class Recorder:
         if self._metrics is not None:
             self._metrics.event_sent()
 
-    async def _create(self, series: _Series) -> None:
-        body = {**series.body, **_series_fields(series)} if series.count > 1 else series.body
+    async def _create(self, pending: _Pending) -> None:
+        key = pending.series.key
         try:
-            await self._client.create(_view, body, series.namespace)
+            await self._client.create(_view, self._body(pending.same, pending.series), key.namespace)
         except AlreadyExists:
-            _log.debug("Event %s was written by an earlier try", series.name)
+            _log.debug("Event %s was written by an earlier try", key.name)
 
-    async def _continue(self, series: _Series) -> None:
+    async def _continue(self, pending: _Pending) -> None:
+        key = pending.series.key
         try:
-            await self._client.patch(_view, series.name, series.namespace, MergePatch(_series_fields(series)))
+            await self._client.patch(_view, key.name, key.namespace, MergePatch(_series_fields(pending.series)))
         except NotFound:  # Events expire, and may be deleted: tell it anew
-            await self._create(series)
+            await self._create(pending)
 
-    def _body(self, same: _Same, key: ObjectKey, moment: datetime, resource_version: str) -> JsonObject:
-        metadata: JsonObject = {"name": key.name, "namespace": key.namespace}
+    def _body(self, same: _Same, series: _Series) -> JsonObject:
+        metadata: JsonObject = {"name": series.key.name, "namespace": series.key.namespace}
         if same.annotations:
             metadata["annotations"] = dict(same.annotations)
         body: JsonObject = {
             "apiVersion": Event.resource.api_version,
             "kind": "Event",
             "metadata": metadata,
-            "eventTime": micro_time(moment),
+            "eventTime": micro_time(series.first),
             "reportingController": self._component,
             "reportingInstance": self._instance,
-            "regarding": _reference(same.ref, same.uid, resource_version),
+            "regarding": _reference(same.ref, same.uid, series.about),
             "reason": same.reason,
             "action": same.action,
             "type": same.type,
@@ -281,7 +282,7 @@ class Recorder:
         }
         if same.related is not None:
             body["related"] = _reference(same.related, "", "")
-        return body
+        return {**body, **_series_fields(series)} if series.count > 1 else body
 
     def _dropped(self, why: Literal["full", "rate", "failed"]) -> None:
         if self._metrics is not None:
