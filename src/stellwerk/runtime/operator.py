@@ -23,6 +23,7 @@ from stellwerk.runtime.children import KEEPER_LABEL, Children, owners
 from stellwerk.runtime.contract import Next, ReconcileError
 from stellwerk.runtime.controller import Controller, EventSink
 from stellwerk.runtime.manager import Manager
+from stellwerk.runtime.rights import Rights
 from stellwerk.runtime.settings import ProcessSettings
 from stellwerk.runtime.status import StatusWriter
 
@@ -115,11 +116,13 @@ def run(
     owns: Iterable[type[Kind]] = (),
     workers: int = 1,
     settings: ProcessSettings = ON_A_DESK,
+    rights: Rights | None = None,
 ) -> None:
     """Run an operator until SIGTERM or SIGINT, on the cluster of the kubeconfig or of the pod.
 
-    `settings` open its metrics and probes and have it wait for a lease, named like the operator. Raises LoginFailed;
-    LeadershipLost when another process may lead by now.
+    `settings` open its metrics and probes and have it wait for a lease, named like the operator. `rights` are asked
+    about at the start, and those that are missing are told. Raises LoginFailed; LeadershipLost when another process may
+    lead by now.
     """
     name = operator.__name__.lower()
 
@@ -128,7 +131,8 @@ def run(
         made.install(parts.manager, recorder=parts.recorder, workers=workers)
 
     process.configure_logs(settings, tty=sys.stderr.isatty())
-    asyncio.run(process.run(settings, process.Identity(component=name, lease=name), install))
+    identity = process.Identity(component=name, lease=name, rights=rights or Rights())
+    asyncio.run(process.run(settings, identity, install))
 
 
 def _shown(obj: Kind) -> ReadyStatus:

@@ -251,6 +251,14 @@ async def test_a_server_whom_the_system_does_not_trust_gets_nothing() -> None:
     assert not double.asked
 
 
+async def test_a_server_that_never_answers_is_waited_for_so_long_and_no_longer() -> None:
+    double = Double(hangs=True)
+    async with TlsServer(double.answer) as listening:
+        tokens = TokenServer(rules=LOOPBACK, authority=listening.authority.encode(), patience_seconds=0.2)
+        assert await answer_of(listening.url, tokens) == Answer(Verdict.UNANSWERED, "no answer in time")
+        await tokens.close()
+
+
 async def test_a_certificate_is_shown_where_the_secret_has_one() -> None:
     double = Double()
     async with (listening := Asking(double.answer)):

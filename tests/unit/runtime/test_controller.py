@@ -20,6 +20,7 @@ from stellwerk.kube.watch_states import Changed, Synced
 from stellwerk.runtime.contract import Next, ReconcileError
 from stellwerk.runtime.controller import Controller
 from stellwerk.runtime.informer import Informer
+from stellwerk.runtime.manager import Manager
 from stellwerk.runtime.queue import Backoff
 from stellwerk.runtime.status import StatusWriter
 from stellwerk.testing.clock import FakeClock
@@ -134,13 +135,15 @@ async def test_what_fails_for_want_of_a_right_is_tried_again_after_a_minute_at_t
 @pytest.mark.req("R-206")
 async def test_what_has_failed_is_tried_again_in_a_moment_once_it_may_work() -> None:
     clock = FakeClock()
+    manager = Manager(nowhere(), clock=clock)
     async with refused(clock) as (reconciler, controller):
+        manager.add_controller(controller)
         reconciler.forbidden = False
-        controller.try_again()
+        manager.try_again()
         await clock.advance(1.1)
         assert reconciler.passes == 2
 
-        controller.try_again()
+        manager.try_again()
         await clock.advance(10)
         assert reconciler.passes == 2, "it works, so there is nothing to try"
 

@@ -50,7 +50,10 @@ _log = logging.getLogger(__name__)
 class TokenServer:
     """Asks for tokens. `authority` is trusted in the place of the system's; tests need that."""
 
-    def __init__(self, *, rules: EgressRules = RULES, authority: bytes = b"") -> None:
+    def __init__(
+        self, *, rules: EgressRules = RULES, authority: bytes = b"", patience_seconds: float = PATIENCE_SECONDS
+    ) -> None:
+        self._patience_seconds = patience_seconds
         self._rules = rules
         self._authority = authority
         tls = ssl.create_default_context(cadata=authority.decode()) if authority else None
@@ -63,7 +66,7 @@ class TokenServer:
     async def ask(self, request: TokenRequest) -> Answer:
         """Whether there is a token for these credentials. Never raises for what a server or a Secret may hold."""
         try:
-            async with asyncio.timeout(PATIENCE_SECONDS):
+            async with asyncio.timeout(self._patience_seconds):
                 return await self._ask(request)
         except TimeoutError:
             return Answer(Verdict.UNANSWERED, "no answer in time")
