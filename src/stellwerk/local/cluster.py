@@ -217,6 +217,11 @@ class LocalCluster:
         running = [process for name in self.options.components if (process := self.process(name)).is_running()]
         _stop_in_order([process for process in running if not any(process.runs(program) for program in programs)])
 
+    def _end_misled(self, port: int) -> None:
+        """Whoever looks for the API server at another port would not find it again: it is started anew, or ended."""
+        if self.port not in (0, port):
+            _stop_in_order([process for process in self._inside.processes() if process.name != ETCD])
+
     def _start_on_some_port(self, binaries: Binaries) -> None:
         for _ in range(_TRIES_FOR_A_PORT - 1):
             try:
@@ -231,6 +236,7 @@ class LocalCluster:
 
     def _start(self, binaries: Binaries) -> None:
         port = self._choose_port()
+        self._end_misled(port)
         with self._explained():
             self._inside.prepare(port)
             start = Startup(self._inside, self.options, binaries, port)

@@ -123,6 +123,23 @@ def test_who_gave_up_waiting_for_the_api_server_is_started_again() -> None:
         cluster.down()
 
 
+def test_who_knows_the_api_server_by_a_port_that_was_lost_is_told_the_new_one() -> None:
+    cluster = LocalCluster(session_folder() / "moved", Options(pods=False, durable=False))
+    try:
+        cluster.up()
+        lost, manager = cluster.port, cluster.process("kube-controller-manager")
+        misled = manager.pid
+        companion = cluster.start_companion("helper", lambda: ["/bin/sleep", "1000"], dict(os.environ))
+        cluster.process("kube-apiserver").kill()
+        with socket.create_server(("127.0.0.1", lost)):
+            cluster.up()
+        assert cluster.port != lost
+        assert manager.pid not in (None, misled)
+        assert not companion.is_running(), "whoever started it starts it again"
+    finally:
+        cluster.down()
+
+
 SESSION = """
 import os, sys
 from stellwerk.local.components import Options
