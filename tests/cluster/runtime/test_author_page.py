@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
+import asyncio
+import json
 import os
 import re
 import subprocess
@@ -11,12 +12,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.cluster.runtime.lamps import CRD, definition
 
 from stellwerk.api.core import ConfigMap
 from stellwerk.kube.client import Client
-from stellwerk.kube.errors import AlreadyExists, NotServed
-from stellwerk.kube.model import JsonObject, unstructured
+from stellwerk.kube.model import unstructured
 from stellwerk.kube.names import Resource
 from stellwerk.kube.patch import MergePatch
 from stellwerk.local.cluster import LocalCluster
@@ -36,13 +35,47 @@ def test_a_whole_operator_is_forty_lines_at_most() -> None:
     assert len(example().splitlines()) <= 40
 
 
+def typed(number: int, *without: str) -> str:
+    """What the page has its reader type at a terminal, but for some lines."""
+    block: str = re.findall(r"^```sh\n(.*?)^```", PAGE.read_text(), re.S | re.M)[number]
+    lines = block.splitlines()
+    assert set(without) <= {line.split("=")[0] for line in lines}
+    return "\n".join(line for line in lines if line.split("=")[0] not in without)
+
+
+def run(script: str, environment: dict[str, str], folder: Path) -> str:
+    """What a terminal answers."""
+    done = subprocess.run(
+        ["bash", "-euo", "pipefail", "-c", script],
+        env=environment,
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
 @pytest.fixture
-def greeter(cluster: LocalCluster, tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
-    """The example, running as a program."""
-    program = tmp_path / "greeter.py"
-    program.write_text(example())
-    environment = {**os.environ, "KUBECONFIG": str(cluster.kubeconfig)}
-    process = subprocess.Popen([sys.executable, str(program)], env=environment, stderr=subprocess.PIPE, text=True)
+def terminal(cluster: LocalCluster, namespace: str, tmp_path: Path) -> dict[str, str]:
+    """The environment of a reader, in whose cluster the test's namespace is the default."""
+    content = json.loads(cluster.kubeconfig.read_text())
+    content["contexts"][0]["context"]["namespace"] = namespace
+    kubeconfig = tmp_path / "kubeconfig"
+    kubeconfig.write_text(json.dumps(content))
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    return {**os.environ, "KUBECONFIG": str(kubeconfig), "PATH": path}
+
+
+@pytest.fixture
+def greeter(terminal: dict[str, str], tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
+    """The example, installed and running as the page says."""
+    (tmp_path / "greeter.py").write_text(example())
+    run(typed(0, ".venv/bin/stellwerk up", "export PATH", "python greeter.py"), terminal, tmp_path)
+    process = subprocess.Popen(
+        [sys.executable, "greeter.py"], env=terminal, cwd=tmp_path, stderr=subprocess.PIPE, text=True
+    )
     yield process
     process.terminate()
     _, errors = process.communicate(timeout=15)
@@ -50,28 +83,8 @@ def greeter(cluster: LocalCluster, tmp_path: Path) -> Iterator[subprocess.Popen[
     assert "Traceback" not in errors
 
 
-async def install(client: Client) -> None:
-    """Have the API server serve greetings."""
-    with contextlib.suppress(AlreadyExists):
-        await client.create(CRD, definition("greetings", "Greeting", "example.com"))
-
-    async def is_served() -> bool:
-        try:
-            await client.list(GREETINGS, "default", limit=1)
-        except NotServed:
-            return False
-        return True
-
-    await eventually(is_served, within=30)
-
-
-def greeting(namespace: str, to: str) -> JsonObject:
-    metadata: JsonObject = {"name": "world", "namespace": namespace}
-    return {"apiVersion": "example.com/v1", "kind": "Greeting", "metadata": metadata, "spec": {"to": to}}
-
-
 async def test_the_example_greets_mends_and_explains(
-    client: Client, namespace: str, greeter: subprocess.Popen[str]
+    client: Client, namespace: str, greeter: subprocess.Popen[str], terminal: dict[str, str], tmp_path: Path
 ) -> None:
     async def letter_says(text: str) -> bool:
         assert greeter.poll() is None
@@ -88,9 +101,10 @@ async def test_the_example_greets_mends_and_explains(
     async def is_puzzled() -> bool:
         return await reason() == "NobodyToGreet"
 
-    await install(client)
-    await client.create(GREETINGS, greeting(namespace, "World"))
+    first, second = typed(1).splitlines()
+    await asyncio.to_thread(run, first, terminal, tmp_path)
     await eventually(lambda: letter_says("Hello World"), within=30)
+    assert "Hello World" in await asyncio.to_thread(run, second, terminal, tmp_path)
     await eventually(is_greeted)
     await client.delete(ConfigMap, "world", namespace)
     await eventually(lambda: letter_says("Hello World"))
