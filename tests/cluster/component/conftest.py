@@ -26,6 +26,7 @@ from stellwerk.testing.artifacts import ArtifactServer
 from stellwerk.testing.cluster import AuditLog
 from stellwerk.testing.eventually import eventually
 from stellwerk.testing.faults import FaultProxy
+from stellwerk.testing.nursery import Nursery
 
 OPERATOR = "component-operator"
 """The user that the operator is."""
@@ -147,3 +148,10 @@ async def relics(admin: Client) -> AsyncIterator[None]:
     await eventually(lambda: kinds.established(admin, RELIC.group_resource), within=30)
     yield
     await admin.delete(CustomResourceDefinition, RELIC.group_resource)
+
+
+@pytest.fixture(scope="session")
+def nursery() -> Iterator[Nursery]:
+    """Where the operators of a sweep start in a moment."""
+    with Nursery(["stellwerk.assembly", "stellwerk.operators.component.assembled", "uvloop"]) as nursery:
+        yield nursery

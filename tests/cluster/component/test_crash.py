@@ -6,7 +6,7 @@ revision over, which no longer has one of the objects, and is taken away.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
@@ -99,13 +99,6 @@ def life(given: Given, then: Then) -> tuple[Part, ...]:
         Part("the update", update, lambda: ready("r2"), least_points=5),
         Part("the deletion", given.deleted, lambda: then.gone(within=CONVERGED_SECONDS), least_points=8),
     )
-
-
-@pytest.fixture(scope="session")
-def nursery() -> Iterator[Nursery]:
-    """Where the operators of a sweep start in a moment."""
-    with Nursery(["stellwerk.assembly", "stellwerk.operators.component.assembled", "uvloop"]) as nursery:
-        yield nursery
 
 
 @pytest.fixture

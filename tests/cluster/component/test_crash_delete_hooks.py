@@ -1,0 +1,89 @@
+"""The operator may die, or lose the answer to a write, while hooks for the end run: each has run once all the same."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+from tests.cluster.component.given import Given
+from tests.cluster.component.manifests import config, job
+from tests.cluster.component.process import end_state, operator
+from tests.cluster.component.then import Then, Writes
+
+from stellwerk.local.cluster import LocalCluster
+from stellwerk.testing.cluster import AuditLog
+from stellwerk.testing.nursery import Nursery
+from stellwerk.testing.sweep import MakeFault, Part, Sweep, killed_after, killed_before, odd, reply_cut
+
+SHARES = 4
+CONVERGED_SECONDS = 30.0
+CHART = {
+    "Chart.yaml": "apiVersion: v2\nname: app\nversion: 1.0.0\n",
+    "templates/app.yaml": config("app"),
+    "templates/before.yaml": job("before", annotations={"helm.sh/hook": "pre-delete"}),
+    "templates/after.yaml": job("after", annotations={"helm.sh/hook": "post-delete"}),
+}
+
+
+@dataclass
+class Farewell:
+    """A Component that comes and goes, and how often its hooks were made meanwhile."""
+
+    given: Given
+    then: Then
+    audit: AuditLog
+    writes: Writes = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.writes = Writes(self.audit, "component-operator", self.given.namespace)
+
+    async def comes(self) -> None:
+        await self.given.source(CHART, revision="r1")
+        await self.given.component(deleteHooks="Run")
+
+    async def is_there(self) -> None:
+        await self.then.ready(within=CONVERGED_SECONDS)
+
+    async def goes(self) -> None:
+        self.audit.mark()
+        await self.given.deleted()
+
+    async def is_gone(self) -> None:
+        await self.then.gone(within=CONVERGED_SECONDS)
+        made = [one for one in self.writes.to("jobs") if one.startswith("create")]
+        assert made == ["create jobs/before", "create jobs/after"]
+
+
+@pytest.fixture
+async def sweep(
+    component_cluster: LocalCluster, given: Given, then: Then, tmp_path: Path, nursery: Nursery
+) -> AsyncIterator[Sweep]:
+    farewell = Farewell(given, then, AuditLog(component_cluster))
+    async with operator(component_cluster, tmp_path, nursery=nursery) as running:
+        await running.process.start()
+        yield Sweep(
+            process=running.process,
+            proxy=running.proxy,
+            parts=(
+                Part("the creation", farewell.comes, farewell.is_there, least_points=3),
+                Part("the deletion", farewell.goes, farewell.is_gone, least_points=10),
+            ),
+            end_state=lambda: end_state(component_cluster, given.namespace),
+        )
+
+
+@pytest.mark.req("R-101")
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("share", odd(SHARES))
+@pytest.mark.parametrize("fault", [killed_before, killed_after])
+async def test_killed_at_any_write_hooks_have_run_once(sweep: Sweep, fault: MakeFault, share: int) -> None:
+    await sweep.run(fault, share=share, shares=SHARES)
+
+
+@pytest.mark.req("R-102")
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("share", range(SHARES))
+async def test_when_the_reply_to_any_write_is_cut_hooks_have_run_once(sweep: Sweep, share: int) -> None:
+    await sweep.run(reply_cut, share=share, shares=SHARES)
