@@ -70,6 +70,8 @@ def command(word: str) -> None:
         return
     pages = [topic_page(one, style) for one in subjects if one.name.lower() == word.lower()]
     pages += [page(entry, style) for entry in entries if entry.reason.lower() == word.lower()]
+    # The reason of an Event, or an annotation: its line stands on the page of a topic.
+    pages = pages or [topic_page(one, style) for one in subjects if word.lower() in _names_in(one.topic)]
     if not pages:
         raise _unknown(word, [*(one.name for one in subjects), *(entry.reason for entry in entries)])
     settings.show(["\n\n".join("\n".join(lines) for lines in pages)])
@@ -137,6 +139,10 @@ def page(entry: Entry, style: Style) -> list[str]:
     for title, told in meaning.advice:
         lines += ["", f"{title}:", *(f"  - {one}" for one in told)]
     return lines
+
+
+def _names_in(topic: Topic) -> set[str]:
+    return {name.lower() for name, _ in topic.rows}
 
 
 def _unknown(word: str, known: Sequence[str]) -> Failure:

@@ -62,6 +62,13 @@ def test_a_topic_tells_the_names_that_the_operator_uses(capsys: pytest.CaptureFi
         assert name in shown
 
 
+def test_the_reason_of_an_event_is_found_on_the_page_of_events(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["explain", "driftdetected"]) == 0
+    shown = capsys.readouterr().out
+    assert shown.startswith("events  (Component: ")
+    assert "DriftDetected" in shown
+
+
 def test_an_unknown_reason_is_answered_with_the_nearest(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["explain", "MisingSecret"]) == 2
     shown = capsys.readouterr().err.splitlines()

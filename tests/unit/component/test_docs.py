@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from stellwerk.cli import tree
-from stellwerk.operators.component import api, topics
+from stellwerk.operators.component import abandonment, api, blueprints, remarks, topics
 from stellwerk.operators.component.reasons import Cause, Reason
 from stellwerk.operators.component.settings import FLAGS, NO_CROSS_NAMESPACE_REFS
 from stellwerk.operators.component.sources import SourceKind
@@ -46,6 +46,15 @@ def test_every_source_and_annotation_has_its_line() -> None:
         if name.endswith("_ANNOTATION") and isinstance(value, str) and value.startswith(api.RECONCILER)
     }
     assert {row[0] for row in topics.ANNOTATIONS.rows} == suffixes - {"digest", "disable-events"}
+
+
+def test_every_reason_of_an_event_has_its_line() -> None:
+    sources = Path(topics.__file__).parent.glob("*.py")
+    said = {word for source in sources for word in re.findall(r'Notice\(\s*"(\w+)"', source.read_text())}
+    kept = {remarks.REMARKED, abandonment.REASON, blueprints.DELETION_BLOCKED, "UpdateError", "DeleteError"}
+
+    assert said >= {"Created", "DriftDetected"}
+    assert {row[0] for row in topics.EVENTS.rows} == said | kept
 
 
 def test_no_topic_is_named_like_a_reason() -> None:

@@ -6,7 +6,6 @@ from stellwerk.kube import duration
 from stellwerk.operators.component import api, intervals, references
 from stellwerk.operators.component.api_status import READY, RECONCILING, STALLED, State
 from stellwerk.operators.component.errors import RETRY_SECONDS
-from stellwerk.operators.component.remarks import REMARKED
 from stellwerk.operators.component.settings import Settings
 from stellwerk.operators.component.sources import SourceKind
 from stellwerk.operators.requests import REQUESTED_AT_ANNOTATION
@@ -22,8 +21,8 @@ CONDITIONS = Topic(
         "Error, else Unknown; its reason is one of the original's eleven words, its message names objects and causes.",
         f"While a Component is not Ready, a second condition names the cause: {RECONCILING} where waiting may "
         f"help, {STALLED} where somebody has to change something. kstatus, flux, Helm and Argo CD read them.",
-        f"What the API server took and warns of (a deprecated version, an unknown field that it drops) changes no "
-        f"condition: an Event {REMARKED} names it when it comes up.",
+        "What the API server took and warns of (a deprecated version, an unknown field that it drops) changes no "
+        "condition: an Event ApiServerWarning names it when it comes up.",
     ),
     rows=(
         (State.Ready, "Everything is applied and ready, for the spec as it is now."),
@@ -198,6 +197,34 @@ DELETION = Topic(
     commands=(_WHY,),
 )
 
+EVENTS = Topic(
+    about="what is told by Events, and when",
+    text=(
+        "An Event on a Component comes with each change of its state; its reason is that of the condition "
+        f"{READY}. What happens to objects is told on them: all of it, changes after the first rollout, or nothing "
+        "(--dependent-events). The same again becomes one Event with a count.",
+        f"The annotation {api.DISABLE_EVENTS_ANNOTATION}=true on a Component silences those on its objects.",
+    ),
+    rows=(
+        ("Created", "On an object: it was made."),
+        ("Updated", "On an object: it was changed."),
+        ("Deleted", "On an object: it was deleted."),
+        ("UpdateError", "On an object: it could not be made or changed. The Component says why as well."),
+        ("DeleteError", "On an object: it could not be deleted."),
+        ("DriftDetected", "On a Component: somebody has changed its objects; they are put back at the next reapply."),
+        (
+            "ApiServerWarning",
+            "On a Component: the API server took its objects and warns of something.",
+        ),
+        (
+            "ObjectsAbandoned",
+            "On a Component: its objects were given up with their cluster, as was asked for.",
+        ),
+        ("DeletionBlocked", "On a Blueprint: Components still use it."),
+    ),
+    commands=("stellwerk events --for comp/NAME -n NAMESPACE", "kubectl events -n NAMESPACE --for component/NAME"),
+)
+
 TOPICS = {
     "conditions": CONDITIONS,
     "sources": SOURCES,
@@ -208,4 +235,5 @@ TOPICS = {
     "intervals": INTERVALS,
     "tenancy": TENANCY,
     "deletion": DELETION,
+    "events": EVENTS,
 }
