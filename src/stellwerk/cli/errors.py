@@ -132,6 +132,8 @@ def _fix_of(error: StatusError) -> str:
             return "somebody else was faster: run it again"
         case kube.Invalid():
             return "correct what the cause names"
+        case kube.BadRequest() if error.status.reason:  # a web server that is no API server gives none
+            return "correct what the cause names"
         case kube.TooManyRequests() | kube.ServerFault():
             return "the API server is busy or unwell: try again later"
         case _:

@@ -7,6 +7,7 @@ frozen value, so a verb's own signature holds only what is its own.
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
@@ -128,6 +129,22 @@ class OutputType(click.ParamType[Output]):
             self.fail(f"the JSONPath cannot be read: {error}.", param, ctx)
 
 
+class NamespaceType(click.ParamType[str]):
+    """Reads `-n`: what cannot be the name of a namespace would be answered by the API server with a riddle."""
+
+    name = "namespace"
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """The name as it is; an empty one is none."""
+        text = str(value)
+        if text and not _NAMESPACE.fullmatch(text):
+            self.fail(f"{text!r} cannot be the name of a namespace: lower-case letters, digits and - only.", param, ctx)
+        return text
+
+
+_NAMESPACE = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
+
+
 def of(context: click.Context) -> Settings:
     """The settings that were read so far in this context."""
     return context.obj if isinstance(context.obj, Settings) else Settings()
@@ -170,7 +187,9 @@ def cluster(command: C) -> C:
 def scope(command: C) -> C:
     """Which namespaces."""
     command = _option("all_namespaces", "-A", "--all-namespaces", is_flag=True, help="Look in all namespaces.")(command)
-    return _option("namespace", "-n", "--namespace", metavar="NAME", help="Look in this namespace.")(command)
+    return _option(
+        "namespace", "-n", "--namespace", type=NamespaceType(), metavar="NAME", help="Look in this namespace."
+    )(command)
 
 
 def output(command: C) -> C:

@@ -73,3 +73,19 @@ def test_a_full_disk_is_not_told_as_a_file_that_is_missing() -> None:
     known = errors.explained(OSError(28, "No space left on device", "/state/module"))
     assert known is not None
     assert "free some space" in known[0].fix
+
+
+@pytest.mark.parametrize(
+    ("status", "fix"),
+    [
+        (Status(code=400, reason="BadRequest", message="Name parameter invalid"), "correct what the cause names"),
+        (
+            Status(code=400, message="Client sent an HTTP request to an HTTPS server."),
+            "with https where it serves that",
+        ),
+    ],
+)
+def test_a_request_that_an_api_server_refuses_is_told_from_one_to_another_web_site(status: Status, fix: str) -> None:
+    known = errors.explained(refusal(status))
+    assert known is not None
+    assert fix in known[0].fix

@@ -39,6 +39,8 @@ def test_a_mistyped_verb_is_refused_with_the_nearest(capsys: pytest.CaptureFixtu
         ["get", "-o", "xml"],
         ["get", "-o", "jsonpath={.a"],
         ["get", "--no-such-option"],
+        ["get", "-n", "../x"],
+        ["get", "-n", "Upper"],
         ["get", "btp", "a/b/c"],
         ["get", "btp/a/b/c"],
         ["why"],
