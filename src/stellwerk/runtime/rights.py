@@ -32,6 +32,8 @@ from stellwerk.runtime.periodic import JITTER
 
 RECHECK_SECONDS = 60.0
 """How long a right that was missing, or not answered about, waits for its next question."""
+CALM_SECONDS = 5.0
+"""The least pause between two rounds: refusals come in bursts, and may have other causes than a right."""
 ROUND_SECONDS = 30.0
 AT_ONCE = 4
 """How many questions are open at a time: at start, work is more urgent than they are."""
@@ -101,18 +103,29 @@ class RightsCheck:
 
     def doubt(self, resource: str) -> None:
         """The API server has refused something about this resource: were rights taken away?"""
-        if doubted := [need for need in self._rights.needs if need.resource.partition("/")[0] == resource]:
-            self._open.update(doubted)
+        about = {need for need in self._rights.needs if need.resource.partition("/")[0] == resource}
+        if doubted := about - self._missing:
+            self._open |= doubted
             self._doubted.set()
 
     async def run(self) -> None:
         """Ask until cancelled."""
         while True:
-            if not self._open:
-                await self._doubted.wait()
             self._doubted.clear()
             await self._round()
-            await self._clock.sleep(RECHECK_SECONDS * (1.0 + random.uniform(-JITTER, JITTER)))
+            await self._clock.sleep(CALM_SECONDS)
+            await self._until_worth_a_round()
+
+    async def _until_worth_a_round(self) -> None:
+        waits: list[asyncio.Future[object]] = [asyncio.ensure_future(self._doubted.wait())]
+        if self._open:
+            pause = RECHECK_SECONDS * (1.0 + random.uniform(-JITTER, JITTER))
+            waits.append(asyncio.ensure_future(self._clock.sleep(pause)))
+        try:
+            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for wait in waits:
+                wait.cancel()
 
     async def _round(self) -> None:
         asked, self._open = self._sorted(self._open), set()

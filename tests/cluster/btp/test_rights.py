@@ -25,6 +25,7 @@ from tests.cluster.btp.running import IMAGE
 from tests.cluster.btp.then import Then
 from tests.cluster.btp.world import ACCOUNT
 
+from stellwerk.api.apps import Deployment
 from stellwerk.api.core import ConfigMap
 from stellwerk.api.rbac import ClusterRole, PolicyRule
 from stellwerk.kube.client import Client
@@ -101,6 +102,28 @@ async def test_a_process_that_lacks_a_right_says_so_when_it_starts_and_works_wit
         async with aiohttp.request("GET", process.metrics_url) as response:
             metrics = await response.text()
         assert 'stellwerk_missing_rights{group="batch",resource="jobs",verb="create"} 1.0' in metrics
+
+
+@pytest.mark.req("R-206")
+async def test_a_right_that_is_taken_away_while_it_runs_is_told_at_the_first_refusal(
+    process: Operator, given: Given, then: Then
+) -> None:
+    await given.required_secret()
+    await given.tunables(**FAST)
+    await process.process.start()
+    await given.btp_operator()
+    await then.shows("Ready", "ReconcileSucceeded", within=60)
+    await process.proxy.history.settled()
+    assert "missing right" not in process.process.log_text()
+
+    async with without_right(given.client, "deployments"):
+        await given.client.delete(Deployment, "sap-btp-operator-controller-manager", "kyma-system")
+        await then.shows("Error", "ReconcileFailed", within=30)
+        said = (
+            "Without it the operand is not started, or runs on when the module goes. Grant it: apply deploy/rbac/btp-"
+        )
+        await eventually(lambda: said in process.process.log_text(), within=10, describe="the missing right is told")
+    await then.shows("Ready", "ReconcileSucceeded", within=30)
 
 
 @asynccontextmanager
