@@ -45,6 +45,7 @@ class Metrics:
         self._make_reconcile_metrics()
         self._make_queue_metrics()
         self._make_process_metrics()
+        self._make_server_metrics()
         self.registry.register(self._readings)
 
     def register(self, collector: Collector) -> None:
@@ -241,18 +242,6 @@ class Metrics:
         )
         self._watch_restarts = self._counter("stellwerk_watch_restarts_total", "Watches that had to begin anew", "kind")
         self._events = self._counter("stellwerk_events_total", "Kubernetes Events by what became of them", "outcome")
-        self._answers = self._counter(
-            "stellwerk_http_answers_total", "Requests answered by our servers", "server", "code"
-        )
-        self._admissions = self._counter(
-            "controller_runtime_webhook_requests_total", "Admission requests by webhook and code", "webhook", "code"
-        )
-        self._admission_seconds = Histogram(
-            "controller_runtime_webhook_latency_seconds",
-            "Length of time per admission request",
-            ("webhook",),
-            registry=self.registry,
-        )
         self._loop_stalls = self._counter(
             "stellwerk_event_loop_stalls_total", "Times the event loop stood still > 0.5 s"
         )
@@ -265,6 +254,20 @@ class Metrics:
         prometheus_client.ProcessCollector(registry=self.registry)
         prometheus_client.PlatformCollector(registry=self.registry)
         prometheus_client.GCCollector(registry=self.registry)
+
+    def _make_server_metrics(self) -> None:
+        self._answers = self._counter(
+            "stellwerk_http_answers_total", "Requests answered by our servers", "server", "code"
+        )
+        self._admissions = self._counter(
+            "controller_runtime_webhook_requests_total", "Admission requests by webhook and code", "webhook", "code"
+        )
+        self._admission_seconds = Histogram(
+            "controller_runtime_webhook_latency_seconds",
+            "Length of time per admission request",
+            ("webhook",),
+            registry=self.registry,
+        )
 
 
 class QueueMetrics:
