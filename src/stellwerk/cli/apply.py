@@ -50,7 +50,8 @@ async def _apply(
         release = await engine.next_revision(key)
         documents = await releasing.documents(cluster.client, release, sources, files)
         if dry_run:
-            await _preview(cluster, release, await engine.wanted(release, documents))
+            wanted = await engine.wanted(release, documents)
+            await _preview(cluster, await engine.taken_over(release, wanted), wanted)
             return
         await engine.apply(release, documents, timeout)
     settings.show([f"Release {key} successfully applied"])
@@ -59,7 +60,7 @@ async def _apply(
 async def _preview(cluster: Cluster, release: Release, wanted: Sequence[Wanted]) -> None:
     from stellwerk.cli import diff
 
-    found = await diff.compared(cluster.client, wanted, release.owner.prefix)
+    found = await diff.compared(cluster.client, wanted, release.owner.prefix, release.inventory)
     found.warn()
     lines = [*found.lines, *diff.leaving(release.inventory, wanted)]
     settings.show(diff.shown(lines, diff.unchanged(lines, wanted), cluster.settings.style())[:-1])

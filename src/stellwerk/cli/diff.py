@@ -82,9 +82,10 @@ async def _diff(cluster: Cluster, subject: Subject | None, file: Path | None, fo
     from stellwerk.operators.component.api import RECONCILER
 
     component, wanted = await _wanted(cluster, subject, file, folder)
-    found = await compared(cluster.client, wanted, RECONCILER)
+    known = read(component.status.inventory)
+    found = await compared(cluster.client, wanted, RECONCILER, known)
     found.warn()
-    lines = [*found.lines, *leaving(read(component.status.inventory), wanted)]
+    lines = [*found.lines, *leaving(known, wanted)]
     same = unchanged(lines, wanted)
     if cluster.settings.output.is_table:
         settings.show(shown(lines, same, cluster.settings.style()))
@@ -122,13 +123,22 @@ async def _wanted(
             raise previewing.failure(error, component) from None
 
 
-async def compared(client: Client, wanted: Sequence[Wanted], prefix: str) -> Compared:
+async def compared(client: Client, wanted: Sequence[Wanted], prefix: str, known: Inventory) -> Compared:
     """What applying these objects would change. `prefix` is our field manager, and begins our annotations."""
     from stellwerk.apply.together import together
 
-    found = await together(wanted, lambda one: _heard(client, one, prefix)) if wanted else []
+    asked = _to_be_made(wanted, known)
+    found = await together(asked, lambda one: _heard(client, one, prefix)) if asked else []
     lines = [line for line, _ in found if line is not None]
     return Compared(lines, [remark for _, remarks in found for remark in remarks])
+
+
+def _to_be_made(wanted: Sequence[Wanted], known: Inventory) -> list[Wanted]:
+    """Without what has done its work and is gone for that reason."""
+    from stellwerk.apply.rollout.inventory import Phase
+
+    done = {entry.identity: entry.digest for entry in known if entry.phase is Phase.COMPLETED}
+    return [one for one in wanted if done.get(one.identity) != one.digest]
 
 
 async def _heard(client: Client, one: Wanted, prefix: str) -> tuple[Line | None, list[str]]:

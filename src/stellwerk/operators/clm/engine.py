@@ -73,6 +73,19 @@ class Engine:
             set_digest=release.digest,
         )
 
+    async def taken_over(self, release: Release, wanted: Sequence[Wanted]) -> Release:
+        """The release without what `clm` has done already and would not do again. Raises ApiError."""
+        done = takeover.done(wanted, release.inventory)
+        if not done:
+            return release
+        resources = await resources_of(wanted, release.inventory, self.client.mapper)
+        seen = await self._seen(release, resources)
+        inventory = takeover.settled(wanted, release.inventory, seen, release.owner)
+        if inventory is not release.inventory:
+            for one in done:
+                self.tell(f"{one.address} has done its work under clm, and is not made again: nothing else has changed")
+        return replace(release, inventory=inventory)
+
     async def apply(self, release: Release, documents: Sequence[Document], timeout_seconds: float = 0) -> Release:
         """Bring the revision into the cluster; returns when all is ready. 0 seconds: for ever.
 
@@ -81,7 +94,7 @@ class Engine:
         wanted = await self.wanted(release, documents)
         if self.creates_namespaces:
             await self._create_namespace(release.key.namespace)
-        release = await self.store.save(await self._taken_over(release, wanted))
+        release = await self.store.save(await self.taken_over(release, wanted))
 
         async def pass_(current: Release) -> Progress:
             objects = wanted if all(one.is_served for one in wanted) else await self.wanted(current, documents)
@@ -163,19 +176,6 @@ class Engine:
             update=UpdatePolicy.SSA_OVERRIDE,
             missing_namespaces=chosen.CREATE if self.creates_namespaces else chosen.DO_NOT_CREATE,
         )
-
-    async def _taken_over(self, release: Release, wanted: Sequence[Wanted]) -> Release:
-        """The release without what `clm` has done already and would not do again."""
-        done = takeover.done(wanted, release.inventory)
-        if not done:
-            return release
-        resources = await resources_of(wanted, release.inventory, self.client.mapper)
-        seen = await self._seen(release, resources)
-        inventory = takeover.settled(wanted, release.inventory, seen, release.owner)
-        if inventory is not release.inventory:
-            for one in done:
-                self.tell(f"{one.address} has done its work under clm, and is not made again: nothing else has changed")
-        return replace(release, inventory=inventory)
 
     # ---- reading
 

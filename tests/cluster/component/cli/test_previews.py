@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from tests.cluster.component.cli.conftest import Stellwerk, parsed
 from tests.cluster.component.given import Given, config_map
-from tests.cluster.component.manifests import RELIC_REMARK, job, relic
+from tests.cluster.component.manifests import RELIC_REMARK, config, job, relic
 from tests.cluster.component.running import Running
 from tests.cluster.component.then import Then
 
@@ -101,6 +101,29 @@ async def test_what_a_chart_wants_at_its_end_is_no_manifest_of_it(stellwerk: Ste
     assert "ConfigMap" in told.stdout
     assert "shop.delete-hooks" in told.stdout
     assert "Job" not in told.stdout
+
+
+async def test_what_was_purged_after_its_work_is_no_difference_until_it_changes(
+    given: Given, running: Running, then: Then, stellwerk: Stellwerk, tmp_path: Path
+) -> None:
+    hook = job("prepare", annotations={"helm.sh/hook": "pre-install", "helm.sh/hook-delete-policy": "hook-succeeded"})
+    chart = {"Chart.yaml": "apiVersion: v2\nname: shop\nversion: 1.0.0\n", "templates/hook.yaml": hook}
+    await given.source({**chart, "templates/one.yaml": config_map("one")})
+    await running.start()
+    await given.component()
+    await then.phases({"prepare": "Completed", "one": "Ready"})
+    await then.ready()
+    same = await stellwerk("diff", "comp/comp")
+    assert (same.returncode, same.stdout) == (0, "nothing differs, 2 unchanged\n"), same
+
+    await given.source({"done.yaml": config("done", purge_order="0")}, "plain")
+    await given.component("plain", "plain")
+    await then.phases({"done": "Completed"}, "plain")
+    await then.ready("plain")
+    assert (await stellwerk("diff", "comp/plain")).returncode == 0
+    (tmp_path / "done.yaml").write_text(config("done", "new", purge_order="0"))
+    told = await stellwerk("diff", "comp/plain", "--path", str(tmp_path))
+    assert told.stdout.splitlines()[0] == f"+ ConfigMap {given.namespace}/done", told
 
 
 async def test_diff_asks_for_one_subject(stellwerk: Stellwerk, given: Given) -> None:

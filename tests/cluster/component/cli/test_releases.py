@@ -210,6 +210,9 @@ async def test_what_was_purged_after_its_work_under_clm_is_not_made_again_before
     manifest = tmp_path / "m.yaml"
     done = config("done", purge_order="0").replace("component-operator.cs.sap.com", "clm.cs.sap.com")
     manifest.write_text(f"{config_map('kept', a='b')}---\n{done}")
+    tried = await stellwerk("apply", "old.one", str(manifest), "--dry-run")
+    assert f"ConfigMap {given.namespace}/done has done its work under clm" in tried.stderr
+    assert f"+ ConfigMap {given.namespace}/done" not in tried.stdout
     told = await stellwerk("apply", "old.one", str(manifest), "--timeout", "30s")
     assert told.returncode == 0, told
     assert f"ConfigMap {given.namespace}/done has done its work under clm" in told.stderr
