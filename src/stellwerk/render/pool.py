@@ -4,7 +4,9 @@ Who waits is served tenant by tenant, each in the order of arrival, so that a te
 another by one of them at most. One whose last rendering was slow may not take the last free worker: the others then
 have one that is not his, and do not wait for the end of his budget.
 
-Workers are started when they are first needed, ended when they were idle for a while, and replaced when they grew.
+Workers are started when they are first needed, ended when they were idle for a while, and replaced when they grew. A
+further one is started only where somebody has waited for a moment: most renderings take milliseconds, and a worker has
+tens of megabytes.
 """
 
 from __future__ import annotations
@@ -28,8 +30,18 @@ class Shares:
     workers: int = 2
     slow_seconds: float = 1.0
     """A rendering that takes longer makes its tenant a slow one until he has a faster one."""
+    patience_seconds: float = 0.25
+    """How long somebody waits for a busy worker before another one is started."""
     idle_seconds: float = 300.0
     """After which a worker without work ends."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Wait:
+    """Somebody who waits for his turn."""
+
+    turn: asyncio.Future[None]
+    since: float
 
 
 class Pool:
@@ -39,12 +51,13 @@ class Pool:
         self._start = start
         self._shares = shares
         self._most_resident = resident_bytes
-        self._free = shares.workers
+        self._allowed = self._free = 1
         self._idle: list[Worker] = []
         self._all: set[Worker] = set()
-        self._waiting: OrderedDict[str, deque[asyncio.Future[None]]] = OrderedDict()
+        self._waiting: OrderedDict[str, deque[_Wait]] = OrderedDict()
         self._slow: OrderedDict[str, None] = OrderedDict()
         self._alarm: asyncio.TimerHandle | None = None
+        self._impatience: asyncio.TimerHandle | None = None
         self._ending: set[asyncio.Task[None]] = set()
         self._closed = False
         self.started = 0
@@ -78,11 +91,12 @@ class Pool:
     async def close(self) -> None:
         """End all workers. Who waits for one gets `RendererClosed`."""
         self._closed = True
-        if self._alarm is not None:
-            self._alarm.cancel()
-        for future in [future for queue in self._waiting.values() for future in queue]:
-            if not future.done():
-                future.set_exception(_closed())
+        for timer in (self._alarm, self._impatience):
+            if timer is not None:
+                timer.cancel()
+        for wait in [wait for queue in self._waiting.values() for wait in queue]:
+            if not wait.turn.done():
+                wait.turn.set_exception(_closed())
         for worker in list(self._all):
             self._end(worker)
         self._idle.clear()
@@ -96,14 +110,33 @@ class Pool:
         if not self._waiting and self._may_take(tenant):
             self._free -= 1
             return
-        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._waiting.setdefault(tenant, deque()).append(future)
+        loop = asyncio.get_running_loop()
+        wait = _Wait(loop.create_future(), loop.time())
+        self._waiting.setdefault(tenant, deque()).append(wait)
         self._serve()
+        self._be_patient()
         try:
-            await future
+            await wait.turn
         except BaseException:
-            self._give_up(tenant, future)
+            self._give_up(tenant, wait)
             raise
+
+    def _be_patient(self) -> None:
+        """Look again when the one who waits longest has waited for long enough."""
+        if self._impatience is not None or self._allowed >= self._shares.workers or not self._waiting:
+            return
+        longest = min(queue[0].since for queue in self._waiting.values())
+        loop = asyncio.get_running_loop()
+        self._impatience = loop.call_at(longest + self._shares.patience_seconds, self._lose_patience)
+
+    def _lose_patience(self) -> None:
+        self._impatience = None
+        until = asyncio.get_running_loop().time() - self._shares.patience_seconds
+        if any(queue[0].since <= until for queue in self._waiting.values()):
+            self._allowed += 1
+            self._free += 1
+            self._serve()
+        self._be_patient()
 
     def _may_take(self, tenant: str) -> bool:
         return self._free > (1 if tenant in self._slow and self._shares.workers > 1 else 0)
@@ -112,22 +145,23 @@ class Pool:
         """Give free workers to those who wait: one to each tenant in turn."""
         while (tenant := next((one for one in self._waiting if self._may_take(one)), None)) is not None:
             queue = self._waiting[tenant]
-            future = queue.popleft()
+            turn = queue.popleft().turn
             self._waiting.move_to_end(tenant)
             if not queue:
                 del self._waiting[tenant]
-            if not future.done():
+            if not turn.done():
                 self._free -= 1
-                future.set_result(None)
+                turn.set_result(None)
 
-    def _give_up(self, tenant: str, future: asyncio.Future[None]) -> None:
-        if future.done() and not future.cancelled() and future.exception() is None:
+    def _give_up(self, tenant: str, wait: _Wait) -> None:
+        turn = wait.turn
+        if turn.done() and not turn.cancelled() and turn.exception() is None:
             self._free += 1  # the turn came at the moment in which it was given up
             self._serve()
             return
         queue = self._waiting.get(tenant)
-        if queue is not None and future in queue:
-            queue.remove(future)
+        if queue is not None and wait in queue:
+            queue.remove(wait)
             if not queue:
                 del self._waiting[tenant]
 
@@ -170,6 +204,9 @@ class Pool:
         for worker in [worker for worker in self._idle if worker.pid in idle_before]:
             self._idle.remove(worker)
             self._end(worker)
+            if self._allowed > 1:
+                self._allowed -= 1
+                self._free -= 1
         if self._idle:
             idle = {worker.pid for worker in self._idle}
             self._alarm = asyncio.get_running_loop().call_later(self._shares.idle_seconds, self._thin_out, idle)

@@ -576,6 +576,23 @@ async def test_a_slow_tenant_leaves_a_worker_to_the_others(make: Make) -> None:
     await asyncio.gather(*flood, return_exceptions=True)
 
 
+async def test_quick_renderings_share_one_worker(make: Make) -> None:
+    renderer = make(shares=Shares(workers=2, patience_seconds=30))
+    await asyncio.gather(*(renderer.render(request({"n": n})) for n in range(20)))
+    assert renderer.workers_started == 1
+
+
+async def test_who_waits_behind_a_long_rendering_gets_a_worker_of_his_own(make: Make) -> None:
+    renderer = make(Bounds(seconds=30), Shares(workers=2, patience_seconds=0.01))
+    long = asyncio.create_task(renderer.render(request({"do": "spin"})))
+    await asyncio.sleep(0)
+    await renderer.render(request({"n": 1}))
+    assert not long.done()
+    assert renderer.workers_started == 2
+    long.cancel()
+    await asyncio.gather(long, return_exceptions=True)
+
+
 # ---- claims
 
 
