@@ -145,7 +145,7 @@ async def _heard(client: Client, one: Wanted, prefix: str) -> tuple[Line | None,
     from stellwerk.apply import remarked
     from stellwerk.kube import remarks
 
-    with remarks.listening() as heard:
+    with remarks.Listening() as heard:
         line = await _compared(client, one, prefix)
     return line, [f"{one.address}: {said}" for said in remarked.shown(one.address, heard)]
 

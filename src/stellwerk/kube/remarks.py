@@ -2,7 +2,7 @@
 
 Who wants to know listens around a call, and hears what is said to calls of his own task and to no others:
 
-    with remarks.listening() as heard:
+    with remarks.Listening() as heard:
         await client.apply(...)
 
 A callback through every verb of the client was refused: few callers listen, and all would have to hand it on.
@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
 from contextvars import ContextVar
 
 HEADER = "Warning"
@@ -26,15 +25,21 @@ _ESCAPED = re.compile(r"\\(.)")
 _heard: ContextVar[list[str] | None] = ContextVar("remarks", default=None)
 
 
-@contextmanager
-def listening() -> Iterator[list[str]]:
-    """Gathers what is remarked meanwhile, each remark once, in order."""
-    heard: list[str] = []
-    before = _heard.set(heard)
-    try:
-        yield heard
-    finally:
-        _heard.reset(before)
+class Listening:
+    """Gathers what is remarked meanwhile, each remark once, in order.
+
+    A class and no generator, because it stands around every write.
+    """
+
+    __slots__ = ("_before", "_heard")
+
+    def __enter__(self) -> list[str]:
+        self._heard: list[str] = []
+        self._before = _heard.set(self._heard)
+        return self._heard
+
+    def __exit__(self, *error: object) -> None:
+        _heard.reset(self._before)
 
 
 def anybody_listens() -> bool:

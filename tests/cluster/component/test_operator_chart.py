@@ -37,7 +37,7 @@ async def remarks_on(admin: Client, namespace: str, values: JsonObject) -> list[
     async with Renderer(renderer_path) as renderer:
         made = (await renderer.render(request)).objects
     assert {"Deployment", "CustomResourceDefinition"} <= {str(one["kind"]) for one in made}
-    with remarks.listening() as heard:
+    with remarks.Listening() as heard:
         for body in made:
             gvk = GroupVersionKind.parse(str(body["apiVersion"]), str(body["kind"]))
             target = unstructured(await admin.mapper.resource(gvk))

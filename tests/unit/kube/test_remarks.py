@@ -10,7 +10,7 @@ OLD = r'299 - "v1beta1 Gate is deprecated; use \"v1\""'
 
 
 def test_what_is_remarked_is_heard_once_and_unescaped() -> None:
-    with remarks.listening() as heard:
+    with remarks.Listening() as heard:
         remarks.note([OLD, OLD])
         remarks.note([OLD, '299 - "two" , 299 - "in one \\\\ line"'])
 
@@ -18,7 +18,7 @@ def test_what_is_remarked_is_heard_once_and_unescaped() -> None:
 
 
 def test_what_is_no_remark_is_passed_over() -> None:
-    with remarks.listening() as heard:
+    with remarks.Listening() as heard:
         remarks.note(["", "299", '199 - "other"', '299 - "never ends'])
 
     assert heard == []
@@ -27,14 +27,14 @@ def test_what_is_no_remark_is_passed_over() -> None:
 def test_without_a_listener_nothing_is_kept() -> None:
     assert not remarks.anybody_listens()
     remarks.note([OLD])
-    with remarks.listening() as heard:
+    with remarks.Listening() as heard:
         assert remarks.anybody_listens()
     remarks.note([OLD])
     assert heard == []
 
 
 def test_somebody_who_says_too_much_is_cut_short() -> None:
-    with remarks.listening() as heard:
+    with remarks.Listening() as heard:
         remarks.note(f'299 - "remark {number}"' for number in range(1_000))
 
     assert heard == [f"remark {number}" for number in range(remarks.MOST)]
@@ -42,7 +42,7 @@ def test_somebody_who_says_too_much_is_cut_short() -> None:
 
 async def test_of_two_tasks_each_hears_its_own() -> None:
     async def hear(said: str) -> list[str]:
-        with remarks.listening() as heard:
+        with remarks.Listening() as heard:
             await asyncio.sleep(0)
             remarks.note([f'299 - "{said}"'])
             await asyncio.sleep(0)

@@ -91,7 +91,7 @@ class Carrier:
 
     async def _try(self, action: Action, verb: str, attempt: Awaitable[Carried]) -> Carried | Failure:
         try:
-            with remarks.listening() as heard:
+            with remarks.Listening() as heard:
                 done = await attempt
             return replaced(done, remarks=remarked.shown(action.address, heard)) if heard else done
         except NotServed as error:
