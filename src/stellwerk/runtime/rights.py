@@ -33,10 +33,10 @@ from stellwerk.runtime.periodic import JITTER
 RECHECK_SECONDS = 60.0
 """How long a right that was missing, or not answered about, waits for its next question."""
 CALM_SECONDS = 5.0
-"""The least pause between two rounds: refusals come in bursts, and may have other causes than a right."""
+"""The least pause before a round: refusals come in bursts, and may have other causes than a right."""
 ROUND_SECONDS = 30.0
 AT_ONCE = 4
-"""How many questions are open at a time: at start, work is more urgent than they are."""
+"""How many questions are open at a time: work is more urgent than they are."""
 
 _log = logging.getLogger(__name__)
 
@@ -109,7 +109,8 @@ class RightsCheck:
             self._doubted.set()
 
     async def run(self) -> None:
-        """Ask until cancelled."""
+        """Ask until cancelled; not in the first seconds, in which a start has better things to ask."""
+        await self._clock.sleep(CALM_SECONDS)
         while True:
             self._doubted.clear()
             await self._round()

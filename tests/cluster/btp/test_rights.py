@@ -92,7 +92,7 @@ async def test_a_process_that_lacks_a_right_says_so_when_it_starts_and_works_wit
         await process.process.start()
         await given.btp_operator()
         await then.shows("Ready", "ReconcileSucceeded", within=60)
-        await eventually(lambda: "missing right" in process.process.log_text(), within=10)
+        await eventually(lambda: "missing right" in process.process.log_text(), within=20)
         log = process.process.log_text()
         for verb in ("get", "create", "delete"):
             said = f"missing right: {verb} jobs.batch in all namespaces. Without it the probe of CA bundles cannot run"
@@ -122,7 +122,7 @@ async def test_a_right_that_is_taken_away_while_it_runs_is_told_at_the_first_ref
         said = (
             "Without it the operand is not started, or runs on when the module goes. Grant it: apply deploy/rbac/btp-"
         )
-        await eventually(lambda: said in process.process.log_text(), within=10, describe="the missing right is told")
+        await eventually(lambda: said in process.process.log_text(), within=20, describe="the missing right is told")
     await then.shows("Ready", "ReconcileSucceeded", within=30)
 
 

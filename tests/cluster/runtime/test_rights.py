@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 
 import pytest
@@ -16,7 +16,7 @@ from stellwerk.kube.config import ClusterConfig
 from stellwerk.kube.model import JsonObject, JsonValue, metadata_of
 from stellwerk.local.cluster import LocalCluster
 from stellwerk.runtime.metrics import Metrics
-from stellwerk.runtime.rights import RECHECK_SECONDS, Need, Rights, RightsCheck
+from stellwerk.runtime.rights import CALM_SECONDS, RECHECK_SECONDS, Need, Rights, RightsCheck
 from stellwerk.testing.clock import FakeClock
 from stellwerk.testing.eventually import eventually
 from stellwerk.testing.faults import Answer, FaultProxy, requests
@@ -114,6 +114,8 @@ async def checking(client: Client, *needs: Need, namespace: str = "default") -> 
         clock=clock,
     )
     running = asyncio.create_task(check.run())
+    await clock.until_sleeping()
+    await clock.advance(CALM_SECONDS)
     try:
         yield Checking(check, metrics, clock, regained)
     finally:
@@ -210,9 +212,10 @@ async def test_a_question_without_an_answer_is_no_missing_right_and_is_asked_aga
     async with (
         FaultProxy(cluster.kubeconfig) as proxy,
         Client.connect(ClusterConfig.load(proxy.kubeconfig)) as client,
-        checking(client, *WORK) as work,
+        AsyncExitStack() as checks,
     ):
         with proxy.on_requests(reviews, Answer(400)):
+            work = await checks.enter_async_context(checking(client, *WORK))
             await work.asked()
         assert not work.check.missing
         assert not work.series
