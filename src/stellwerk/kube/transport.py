@@ -6,6 +6,8 @@ reads, applies, deletes with a precondition, updates with a resourceVersion. A c
 as `Unreachable`: only a fresh look tells whether it took place. aiohttp repeats PUT and DELETE on its own when a kept
 connection turns out dead; it is kept from that where a repetition may do harm.
 
+Calls go over `connections`. Watches, which last, and calls through a proxy go over aiohttp.
+
 Certificates may be renewed on disk at any time. Each call takes the context that fits the files as they are, and
 connections are pooled by context: new calls shake hands anew, calls under way end in peace.
 """
@@ -33,6 +35,7 @@ from yarl import URL
 
 from stellwerk.kube import remarks
 from stellwerk.kube.config import ClusterConfig
+from stellwerk.kube.connections import Answer, Connections, Message, NoAnswer, NotConnected, TooLarge, Unproved, head
 from stellwerk.kube.errors import (
     LoginFailed,
     ServerFault,
@@ -120,7 +123,18 @@ class Transport:
         """By how many connections they may have: calls share a few, each stream has its own."""
         self._sockets = _Sockets()
         self._tls = _Tls(config, renewal_seconds)
-        self._host = URL(config.server).authority
+        url = URL(config.server)
+        self._host = url.authority
+        self._root = url.raw_path.rstrip("/")
+        self._name = config.tls_server_name or url.raw_host or ""
+        self._headers = (("Host", url.host_port_subcomponent or ""), ("User-Agent", user_agent))
+        self._connections = Connections(
+            url.raw_host or "",
+            url.port or 443,
+            limit=CALLS,
+            connect_seconds=CONNECT_SECONDS,
+            sockets=self._sockets.make,
+        )
 
     async def __aenter__(self) -> Transport:
         return self
@@ -132,6 +146,7 @@ class Transport:
 
     async def close(self) -> None:
         """Close all connections. A further call opens new ones."""
+        self._connections.close()
         while self._sessions:
             _, session = self._sessions.popitem()
             await session.close()
@@ -165,38 +180,76 @@ class Transport:
             async with await self._send(request, timeout, _UNLIMITED) as response:
                 self._report(request, response.status, began)
                 if response.status >= 300:
-                    raise _refused(request, response, await _whole(request, response, self._largest))
+                    body = await _whole(response, self._largest)
+                    raise _refused(request, Answer(response.status, response.reason or "", _headers_of(response), body))
                 try:
                     yield response.content.iter_any()
                 finally:
                     _cut(response)
+        except TooLarge as error:
+            raise _too_large(request, self._largest) from error
         except _NO_ANSWER as error:
             raise _unreachable(request, self.config, error) from error
 
     async def _once(self, request: Request) -> bytes:
         began, code = perf_counter(), 0
         try:
-            async with await self._send(request, _CALL_TIMEOUT, CALLS) as response:
-                body = await _whole(request, response, self._largest)
-                code = response.status
-                if remarks.anybody_listens():
-                    remarks.note(response.headers.getall(remarks.HEADER, ()))
+            answer = await self._answer(request)
+            if answer.code == 401:
+                self._renew_login()
+                answer = await self._answer(request)
+            code = answer.code
+        except TooLarge as error:
+            raise _too_large(request, self._largest) from error
         except _NO_ANSWER as error:
             raise _unreachable(request, self.config, error) from error
         finally:
             self._report(request, code, began)
+        if remarks.anybody_listens():
+            remarks.note(answer.all(remarks.HEADER))
         if code >= 300:
-            raise _refused(request, response, body)
-        return body
+            raise _refused(request, answer)
+        return answer.body
+
+    async def _answer(self, request: Request) -> Answer:
+        if self.config.proxy:
+            return await self._proxied(request)
+        target = f"{self._root}{request.path}?{request.query}" if request.query else f"{self._root}{request.path}"
+        return await self._connections.exchange(
+            Message(head(request.method, target, await self._fields(request)), request.body),
+            tls=self._tls.context(),
+            name=self._name,
+            largest=self._largest,
+            seconds=CALL_SECONDS,
+            repeatable=request.repeatable,
+        )
+
+    async def _fields(self, request: Request) -> Headers:
+        """The head of a request, but for its first line."""
+        fields = (*self._headers, *request.headers, ("Accept-Encoding", "gzip"))
+        if not any(name == "Accept" for name, _ in request.headers):
+            fields = (*fields, ("Accept", "application/json"))
+        if authorization := await self.config.credentials.authorization():
+            fields = (*fields, ("Authorization", authorization))
+        return fields
+
+    async def _proxied(self, request: Request) -> Answer:
+        async with await self._send_once(request, _CALL_TIMEOUT, CALLS) as response:
+            body = await _whole(response, self._largest)
+            return Answer(response.status, response.reason or "", _headers_of(response), body)
+
+    def _renew_login(self) -> None:
+        """Credentials that were refused are made anew once."""
+        self.config.credentials.refresh()
+        self._tls.refresh()
 
     async def _send(self, request: Request, timeout: aiohttp.ClientTimeout, connections: int) -> aiohttp.ClientResponse:
-        """The response's head. Credentials that were refused are made anew once."""
+        """The response's head."""
         response = await self._send_once(request, timeout, connections)
         if response.status != 401:
             return response
         response.release()
-        self.config.credentials.refresh()
-        self._tls.refresh()
+        self._renew_login()
         return await self._send_once(request, timeout, connections)
 
     async def _send_once(
@@ -214,7 +267,7 @@ class Transport:
             headers=headers,
             timeout=timeout,
             allow_redirects=False,  # credentials belong to this server
-            ssl=self._tls.context(),
+            ssl=self._tls.context() or False,
             proxy=self.config.proxy or None,
             server_hostname=self.config.tls_server_name or None,
             middlewares=None if request.repeatable or request.method not in ("PUT", "DELETE") else (_only_once,),
@@ -270,12 +323,12 @@ class _Tls:
     def __init__(self, config: ClusterConfig, renewal_seconds: float) -> None:
         self._config = config
         self._renewal_seconds = renewal_seconds
-        self._context: ssl.SSLContext | bool = False
+        self._context: ssl.SSLContext | None = None
         self._stamp: object = None
         self._look_again_at = float("-inf")
 
-    def context(self) -> ssl.SSLContext | bool:
-        """The context, False for http. Raises LoginFailed where a certificate is unusable at the first call."""
+    def context(self) -> ssl.SSLContext | None:
+        """The context, None for http. Raises LoginFailed where a certificate is unusable at the first call."""
         now = perf_counter()
         if now >= self._look_again_at:
             self._renew()
@@ -293,7 +346,7 @@ class _Tls:
         if stamp == self._stamp:
             return
         try:
-            self._context = config.ssl_context() or False
+            self._context = config.ssl_context()
         except LoginFailed:
             # Certificate and key are two files: between their two writes they do not fit. The old pair still does.
             if self._stamp is None:
@@ -314,7 +367,7 @@ async def _only_once(request: aiohttp.ClientRequest, send: aiohttp.ClientHandler
 
 _LARGE_BYTES = 1 << 20
 _CALL_TIMEOUT = aiohttp.ClientTimeout(total=CALL_SECONDS, sock_connect=CONNECT_SECONDS)
-_NO_ANSWER = (aiohttp.ClientError, TimeoutError, ConnectionError)
+_NO_ANSWER = (NoAnswer, aiohttp.ClientError, TimeoutError, ConnectionError)
 
 
 def _payload(body: bytes | None) -> bytes | io.BytesIO | None:
@@ -322,25 +375,24 @@ def _payload(body: bytes | None) -> bytes | io.BytesIO | None:
     return body if body is None or len(body) <= _LARGE_BYTES else io.BytesIO(body)
 
 
-async def _whole(request: Request, response: aiohttp.ClientResponse, largest: int) -> bytes:
-    """The body, up to a size that only a broken or hostile server exceeds."""
-    length = response.content_length
-    if length is not None and length > largest:
-        raise _too_large(request, response, largest)
-    if length is not None and "Content-Encoding" not in response.headers:
-        return await response.read()
+async def _whole(response: aiohttp.ClientResponse, largest: int) -> bytes:
+    """The body, up to a size that only a broken or hostile server exceeds. Raises TooLarge."""
     chunks: list[bytes] = []
     size = 0
     async for chunk in response.content.iter_any():
         chunks.append(chunk)
         size += len(chunk)
         if size > largest:
-            raise _too_large(request, response, largest)
+            _cut(response)
+            raise TooLarge
     return b"".join(chunks)
 
 
-def _too_large(request: Request, response: aiohttp.ClientResponse, largest: int) -> Undecodable:
-    _cut(response)
+def _headers_of(response: aiohttp.ClientResponse) -> tuple[tuple[bytes, bytes], ...]:
+    return tuple((name.lower(), value) for name, value in response.raw_headers)
+
+
+def _too_large(request: Request, largest: int) -> Undecodable:
     return Undecodable(f"cannot {request.about}: the answer is larger than {largest >> 20} MiB")
 
 
@@ -377,20 +429,20 @@ def _may_repeat(error: StatusError | Unreachable, request: Request) -> bool:
             return False
 
 
-def _refused(request: Request, response: aiohttp.ClientResponse, body: bytes) -> StatusError:
+def _refused(request: Request, answer: Answer) -> StatusError:
     try:
-        status = _status.decode(body)
+        status = _status.decode(answer.body)
     except msgspec.DecodeError:
-        words = "" if request.hides_values else " ".join(body[:200].decode(errors="replace").split())
-        status = Status(code=response.status, reason=response.reason or "", message=words)
+        words = "" if request.hides_values else " ".join(answer.body[:200].decode(errors="replace").split())
+        status = Status(code=answer.code, reason=answer.reason, message=words)
     if not status.code:
-        status = msgspec.structs.replace(status, code=response.status)
+        status = msgspec.structs.replace(status, code=answer.code)
     if status.code == 500 and _MISTYPED.search(status.message):
         # The API server takes a value of the wrong type for a fault of its own. It is the sender's, and stays one.
         status = msgspec.structs.replace(status, code=422, reason="Invalid")
     if request.hides_values and status.code in (400, 422):
         status = _without_values(status)
-    wait = response.headers.get("Retry-After", "")
+    wait = answer.first("Retry-After")
     return refusal(status, request.about, float(wait) if wait.isdecimal() else None)
 
 
@@ -413,10 +465,10 @@ _UNKNOWN_FIELD = re.compile(r'unknown field "([\w.\[\]/-]+)"')
 
 
 def _unreachable(request: Request, config: ClusterConfig, error: BaseException) -> Unreachable | LoginFailed:
-    if isinstance(error, aiohttp.ClientConnectorCertificateError | aiohttp.ClientConnectorSSLError):
-        cause = _certificate_cause(error)
+    if isinstance(error, Unproved | aiohttp.ClientConnectorCertificateError | aiohttp.ClientConnectorSSLError):
+        cause = str(error) if isinstance(error, Unproved) else _certificate_cause(error)
         return LoginFailed(f"cannot {request.about}: {config.server} does not prove its identity: {cause}")
-    never_sent = isinstance(error, aiohttp.ClientConnectorError | aiohttp.ConnectionTimeoutError)
+    never_sent = isinstance(error, NotConnected | aiohttp.ClientConnectorError | aiohttp.ConnectionTimeoutError)
     cause = f"cannot {request.about}: {config.server} does not answer: {_cause(error)}"
     return Unreachable(cause, outcome_unknown=not never_sent)
 
@@ -424,6 +476,8 @@ def _unreachable(request: Request, config: ClusterConfig, error: BaseException) 
 def _cause(error: BaseException) -> str:
     """A few steady words: aiohttp's own hold addresses of Python objects."""
     match error:
+        case NoAnswer():
+            return str(error)
         case aiohttp.ConnectionTimeoutError():
             return f"no connection within {CONNECT_SECONDS:g} s"
         case aiohttp.ClientConnectorDNSError():

@@ -42,6 +42,8 @@ class Metrics:
         prometheus_client.disable_created_metrics()  # type: ignore[no-untyped-call]  # the library's own gap
         self.registry = registry or CollectorRegistry()
         self._readings = _Readings()
+        self._requests_of: dict[tuple[str, str, int], Counter] = {}
+        """Series by method, host and code: to look one up by its labels costs more than to count."""
         self._make_reconcile_metrics()
         self._make_queue_metrics()
         self._make_process_metrics()
@@ -111,7 +113,11 @@ class Metrics:
 
     def requested(self, method: str, host: str, code: int) -> None:
         """A request to an API server ended. Code 0 means no answer, which client-go writes as `<error>`."""
-        self._requests.labels(str(code) if code else "<error>", host, method).inc()
+        series = self._requests_of.get((method, host, code))
+        if series is None:
+            series = self._requests.labels(str(code) if code else "<error>", host, method)
+            self._requests_of[method, host, code] = series
+        series.inc()
 
     def requests_by_method(self) -> dict[str, float]:
         """How many requests to API servers have ended so far, by HTTP method."""
@@ -124,6 +130,8 @@ class Metrics:
     def forget_host(self, host: str) -> None:
         """A cluster is gone, and its series with it: hosts of remote clusters come and go without bound."""
         self._requests.remove_by_labels({"host": host})
+        for known in [known for known in self._requests_of if known[1] == host]:
+            del self._requests_of[known]
 
     def leading(self, name: str, is_leader: bool) -> None:
         """This process has, or has not, the lease of this name."""
