@@ -31,7 +31,7 @@ demo: control-plane ## the local system with operators and samples, from nothing
 
 test: control-plane ## all tests, on a real local Kubernetes
 	$(BIN)/python -m stellwerk.local check
-	$(BIN)/pytest -n 2
+	$(BIN)/pytest -n 2 --dist worksteal
 
 check: $(READY) ## format, lint, types, import contracts
 	$(BIN)/ruff format --check .

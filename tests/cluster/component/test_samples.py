@@ -29,17 +29,21 @@ async def apply(client: Client, body: JsonObject) -> None:
 
 
 @pytest.fixture
-async def sampled(admin: Client) -> AsyncIterator[Client]:
+async def sampled(admin: Client, running: Running) -> AsyncIterator[Client]:
     for body in SAMPLES:
         await apply(admin, body)
+    await running.start()
     yield admin
     await admin.delete(Namespace, NAMESPACE)
 
+    async def is_gone() -> bool:
+        return await admin.find(Namespace, NAMESPACE) is None
+
+    await eventually(is_gone, within=60, describe="the next test finds nothing of the samples")
+
 
 @pytest.mark.timeout(180)
-async def test_the_samples_become_ready_in_their_order(sampled: Client, running: Running) -> None:
-    await running.start()
-
+async def test_the_samples_become_ready_in_their_order(sampled: Client) -> None:
     await eventually(lambda: _all_ready(sampled), within=60, describe="all sample Components are Ready")
 
     password = (await sampled.get(Secret, "database", NAMESPACE)).text("password")
@@ -57,9 +61,8 @@ async def test_the_samples_become_ready_in_their_order(sampled: Client, running:
 
 @pytest.mark.timeout(180)
 async def test_the_sample_with_a_hook_for_its_end_runs_it_when_it_is_deleted(
-    sampled: Client, running: Running, component_cluster: LocalCluster
+    sampled: Client, component_cluster: LocalCluster
 ) -> None:
-    await running.start()
     await eventually(lambda: _all_ready(sampled), within=60, describe="all sample Components are Ready")
     writes = Writes(AuditLog(component_cluster), "component-operator", NAMESPACE)
     await sampled.delete(metadata_of(Component), "console", NAMESPACE)

@@ -133,6 +133,7 @@ async def test_a_passing_failure_is_tried_again_until_it_passes(client: Client, 
         return status is not None and status.shines is True
 
     await eventually(shines)
+    await settled(works, 5)
     assert [notice.reason for _, notice in works.bell.heard] == ["Flickering", "Switched"]
 
 

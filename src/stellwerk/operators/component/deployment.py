@@ -28,7 +28,7 @@ from stellwerk.kube.client import Client
 from stellwerk.kube.errors import NotServed
 from stellwerk.kube.model import JsonObject, JsonValue, to_json_object
 from stellwerk.kube.names import ObjectKey, Resource
-from stellwerk.operators.component import delete_hooks, digests, nesting, plan, room
+from stellwerk.operators.component import delete_hooks, digests, nesting, plan
 from stellwerk.operators.component.api import RECONCILER, Component
 from stellwerk.operators.component.api_status import Artifact, ComponentStatus, State
 from stellwerk.operators.component.lookups import Lookups
@@ -122,8 +122,6 @@ class Deployer:
         seen = target.owned.of(owner.label_value)
         progress = await rollout.apply(wanted, known, seen, resources, announces=announces, save=save)
         target.owned.expect(progress.carried)
-        if progress.must_be_saved:
-            room.check(component, progress.inventory)
         return progress
 
     async def obstacle(self, component: Component, target: Target) -> str:

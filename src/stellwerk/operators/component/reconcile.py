@@ -29,6 +29,7 @@ from stellwerk.operators.component import (
     ready_expressions,
     references,
     reporting,
+    room,
     sources,
     tenancy,
 )
@@ -278,6 +279,7 @@ class ComponentReconciler:
         """Saves the inventory of a Component before its objects are touched."""
 
         async def save(inventory: Inventory) -> bool:
+            room.check(component, inventory)
             self._draft(component, plan.with_inventory(self._drafts[component.key], inventory))
             saved = await self.checkpoints.save(component, self._say(component, Saying(reason=reason)))
             if saved is None:
