@@ -41,7 +41,7 @@ async def test_a_failed_job_is_never_ready_and_names_itself_until_it_is_replaced
     given: Given, running: Running, then: Then
 ) -> None:
     await given.source({"job.yaml": job("work", fate="fail"), "one.yaml": config("one")}, revision="r1")
-    await given.component(timeout="2s")
+    await given.component(timeout="10s")  # longer than a busy machine takes to let a Job fail
     await running.start()
     await then.shows("Processing", saying=f"Job {then.key('work')}: Failed")
     late = await then.shows("Error", "Timeout", saying=f"Job {then.key('work')}: Failed")

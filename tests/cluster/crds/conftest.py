@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import AsyncIterator, Iterator
 
 import pytest
@@ -16,7 +17,7 @@ from stellwerk.testing import cluster as clusters
 @pytest.fixture(scope="module")
 def bare_cluster() -> Iterator[LocalCluster]:
     """The API server alone."""
-    cluster = clusters.started("crds", Options(durable=False, controllers=False, pods=False))
+    cluster = clusters.started(f"crds-{secrets.token_hex(4)}", Options(durable=False, controllers=False, pods=False))
     yield cluster
     cluster.down()
 
