@@ -180,8 +180,7 @@ class Transport:
             async with await self._send(request, timeout, _UNLIMITED) as response:
                 self._report(request, response.status, began)
                 if response.status >= 300:
-                    body = await _whole(response, self._largest)
-                    raise _refused(request, Answer(response.status, response.reason or "", _headers_of(response), body))
+                    raise _refused(request, await _answer_of(response, self._largest))
                 try:
                     yield response.content.iter_any()
                 finally:
@@ -235,8 +234,7 @@ class Transport:
 
     async def _proxied(self, request: Request) -> Answer:
         async with await self._send_once(request, _CALL_TIMEOUT, CALLS) as response:
-            body = await _whole(response, self._largest)
-            return Answer(response.status, response.reason or "", _headers_of(response), body)
+            return await _answer_of(response, self._largest)
 
     def _renew_login(self) -> None:
         """Credentials that were refused are made anew once."""
@@ -388,8 +386,10 @@ async def _whole(response: aiohttp.ClientResponse, largest: int) -> bytes:
     return b"".join(chunks)
 
 
-def _headers_of(response: aiohttp.ClientResponse) -> tuple[tuple[bytes, bytes], ...]:
-    return tuple((name.lower(), value) for name, value in response.raw_headers)
+async def _answer_of(response: aiohttp.ClientResponse, largest: int) -> Answer:
+    """A response of aiohttp's as an answer of ours. Raises TooLarge."""
+    headers = tuple((name.lower(), value) for name, value in response.raw_headers)
+    return Answer(response.status, response.reason or "", headers, await _whole(response, largest))
 
 
 def _too_large(request: Request, largest: int) -> Undecodable:

@@ -26,7 +26,7 @@ from stellwerk.api.authorization import ResourceAttributes, SelfSubjectAccessRev
 from stellwerk.kube.client import Client
 from stellwerk.kube.errors import ApiError
 from stellwerk.kube.model import JsonObject, to_json_object
-from stellwerk.runtime.clock import Clock, SystemClock
+from stellwerk.runtime.clock import Clock, SystemClock, happens_within
 from stellwerk.runtime.metrics import Metrics
 from stellwerk.runtime.periodic import JITTER
 
@@ -118,15 +118,11 @@ class RightsCheck:
             await self._until_worth_a_round()
 
     async def _until_worth_a_round(self) -> None:
-        waits: list[asyncio.Future[object]] = [asyncio.ensure_future(self._doubted.wait())]
-        if self._open:
-            pause = RECHECK_SECONDS * (1.0 + random.uniform(-JITTER, JITTER))
-            waits.append(asyncio.ensure_future(self._clock.sleep(pause)))
-        try:
-            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            for wait in waits:
-                wait.cancel()
+        if not self._open:
+            await self._doubted.wait()
+            return
+        pause = RECHECK_SECONDS * (1.0 + random.uniform(-JITTER, JITTER))
+        await happens_within(self._clock, pause, self._doubted)
 
     async def _round(self) -> None:
         asked, self._open = self._sorted(self._open), set()

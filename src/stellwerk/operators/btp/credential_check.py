@@ -30,7 +30,7 @@ from stellwerk.operators.btp.token_request import Answer, TokenRequest, Verdict,
 from stellwerk.render import http
 from stellwerk.render.egress import EgressRules
 from stellwerk.render.errors import EgressRefused, SourceError, Unavailable
-from stellwerk.runtime.clock import Clock
+from stellwerk.runtime.clock import Clock, happens_within
 from stellwerk.runtime.contract import Notice, Severity
 from stellwerk.runtime.controller import EventSink
 from stellwerk.runtime.periodic import JITTER
@@ -212,12 +212,7 @@ class CredentialCheck:
         return (min(interval, RETRY_SECONDS) if silent else interval) * (1.0 + random.uniform(-JITTER, JITTER))
 
     async def _until_due(self) -> None:
-        waits: set[asyncio.Future[object]] = {asyncio.ensure_future(self._woken.wait())}
-        if self._due is not None:
-            pause = max(0.0, self._due - self._clock.monotonic())
-            waits.add(asyncio.ensure_future(self._clock.sleep(pause)))
-        try:
-            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            for wait in waits:
-                wait.cancel()
+        if self._due is None:
+            await self._woken.wait()
+        else:
+            await happens_within(self._clock, max(0.0, self._due - self._clock.monotonic()), self._woken)
