@@ -74,12 +74,13 @@ class Process:
 
     def arguments(self) -> list[str]:
         """The words that the process was started with, its program first; none when it does not run."""
-        if (pid := self.pid) is None:
-            return []
-        try:
-            return Path(f"/proc/{pid}/cmdline").read_text(errors="replace").split("\0")[:-1]
-        except OSError:
-            return []
+        while (pid := self.pid) is not None:
+            words = _command_line(pid)
+            # For a moment it is the shell that becomes it, and in the midst of becoming it has no words at all.
+            if words and _RECORD_AND_BECOME not in words:
+                return words
+            select.select([], [], [], 0.001)
+        return []
 
     def began_before(self, moment: float) -> bool:
         """Whether the process runs and was started before a moment, in seconds of the epoch."""
@@ -187,6 +188,13 @@ def _read(file: Path) -> str:
         return file.read_text()
     except FileNotFoundError:
         return ""
+
+
+def _command_line(pid: int) -> list[str]:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_text(errors="replace").split("\0")[:-1]
+    except OSError:
+        return []
 
 
 def _ended_within(pid: int, seconds: float) -> bool:
