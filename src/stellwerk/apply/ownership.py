@@ -10,13 +10,17 @@ That also takes over what an earlier operator wrote with plain POST and PUT unde
 `Update` entry is a different writer, and to us a stranger.
 
 Entries of subresources (status, scale) are not touched. Writers of the control plane are tolerated: they add what
-Kubernetes itself needs (bound volumes, load balancers) and would add it again.
+Kubernetes itself needs (bound volumes, load balancers) and would add it again. And who claims the fields of everybody
+leaves them their finalizers and owner references: a finalizer is a promise that its owner will do something before the
+object goes, and to take it away breaks the promise while it repairs nothing.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Sequence
-from typing import TypeAlias
+from dataclasses import dataclass
+
+import msgspec
 
 from stellwerk.kube.meta import FieldManager
 from stellwerk.kube.model import JsonObject, JsonValue
@@ -29,13 +33,20 @@ BEFORE_FIRST_APPLY = "before-first-apply"
 """The name the server gives to the owner of all fields of an object that had no managedFields when it was applied."""
 
 
-Claims: TypeAlias = Callable[[str], bool]
-"""Whether the fields of a manager become ours."""
+_HOLDS = ("f:finalizers", "f:ownerReferences")
+
+
+@dataclass(frozen=True, slots=True)
+class Claims:
+    """Whose fields become ours. Holds are finalizers and owner references."""
+
+    managers: Callable[[str], bool]
+    holds: bool = True
 
 
 def all_but(tolerated: Collection[str]) -> Claims:
-    """Claims on the fields of everybody who is not tolerated."""
-    return lambda manager: manager not in tolerated
+    """Claims on the fields of everybody who is not tolerated, holds excepted."""
+    return Claims(lambda manager: manager not in tolerated, holds=False)
 
 
 def strangers(managers: Iterable[FieldManager], ours: str, tolerated: Collection[str] = CONTROL_PLANE) -> list[str]:
@@ -70,23 +81,41 @@ def reclaimed(entries: JsonValue | Sequence[JsonValue], ours: str, claims: Claim
 
     `entries` are as the server sent them, field lists included.
     """
-    listed = [entry for entry in entries if isinstance(entry, dict)] if isinstance(entries, list) else []
     claims = claims or all_but(CONTROL_PLANE)
     mine: JsonObject | None = None
     kept: list[JsonObject] = []
-    for entry in listed:
-        who = FieldManager(
-            manager=str(entry.get("manager") or ""),
-            operation=str(entry.get("operation") or ""),
-            subresource=str(entry.get("subresource") or ""),
-        )
-        if not _is_foreign(who, ours, claims) and not _is_ours(who, ours):
-            kept.append(entry)
-        elif mine is None or _is_ours(who, ours):
-            mine = _joined(entry, mine, ours)
-        else:
-            mine = _joined(mine, entry, ours)
+    for entry in entries if isinstance(entries, list) else ():
+        if not isinstance(entry, dict):
+            continue
+        who = msgspec.convert(entry, FieldManager)
+        taken, left = _divided(entry, who, ours, claims)
+        if left is not None:
+            kept.append(left)
+        if taken is not None:
+            first, second = (taken, mine) if mine is None or _is_ours(who, ours) else (mine, taken)
+            mine = _joined(first, second, ours)
     return kept if mine is None else [mine, *kept]
+
+
+def _divided(
+    entry: JsonObject, who: FieldManager, ours: str, claims: Claims
+) -> tuple[JsonObject | None, JsonObject | None]:
+    """What becomes ours of an entry, and what stays as it is."""
+    if _is_ours(who, ours):
+        return entry, None
+    if not _is_foreign(who, ours, claims):
+        return None, entry
+    fields = entry.get("fieldsV1")
+    metadata = fields.get("f:metadata") if isinstance(fields, dict) else None
+    if claims.holds or not isinstance(fields, dict) or not isinstance(metadata, dict):
+        return entry, None
+    holds = {key: value for key, value in metadata.items() if key in _HOLDS}
+    if not holds:
+        return entry, None
+    rest = {key: value for key, value in metadata.items() if key not in holds}
+    # An empty set of fields would not be none: it would be metadata itself.
+    others = {key: value for key, value in {**fields, "f:metadata": rest}.items() if value or key != "f:metadata"}
+    return {**entry, "fieldsV1": others}, {**entry, "fieldsV1": {"f:metadata": holds}}
 
 
 def _is_ours(entry: FieldManager, ours: str) -> bool:
@@ -94,7 +123,9 @@ def _is_ours(entry: FieldManager, ours: str) -> bool:
 
 
 def _is_foreign(entry: FieldManager, ours: str, claims: Claims) -> bool:
-    return not entry.subresource and not _is_ours(entry, ours) and claims(entry.manager)
+    if entry.subresource or _is_ours(entry, ours) or not claims.managers(entry.manager):
+        return False
+    return claims.holds or not entry.only_holds
 
 
 def _joined(base: JsonObject, other: JsonObject | None, ours: str) -> JsonObject:

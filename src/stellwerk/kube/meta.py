@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 import msgspec
+from msgspec.structs import force_setattr
 
 LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 
@@ -24,12 +25,45 @@ class OwnerReference(Record, frozen=True, kw_only=True):
     block_owner_deletion: bool | None = None
 
 
+class _Told(msgspec.Struct, frozen=True):
+    """A set of fields of which nothing but its being there is read."""
+
+
+class _Below(msgspec.Struct, frozen=True):
+    """What a field set can hold below one key; the names are those of metadata."""
+
+    finalizers: _Told | None = msgspec.field(name="f:finalizers", default=None)
+    owner_references: _Told | None = msgspec.field(name="f:ownerReferences", default=None)
+    labels: _Told | None = msgspec.field(name="f:labels", default=None)
+    annotations: _Told | None = msgspec.field(name="f:annotations", default=None)
+    generate_name: _Told | None = msgspec.field(name="f:generateName", default=None)
+
+    @property
+    def is_only_holds(self) -> bool:
+        """Whether nothing of it says what the object is."""
+        return self.labels is None and self.annotations is None and self.generate_name is None
+
+
 class FieldManager(Record, frozen=True, kw_only=True):
-    """One entry of managedFields without the field list: who has written to the object, and how (KEP-555)."""
+    """One entry of managedFields without the field list: who has written to the object, and how (KEP-555).
+
+    `only_holds`: it owns nothing but finalizers and owner references, which say how long the object stays and not what
+    it is. That is all that is kept of `fields`, which only decoding fills.
+    """
 
     manager: str = ""
     operation: str = ""
     subresource: str = ""
+    only_holds: bool = False
+    fields: dict[str, _Below] | None = msgspec.field(name="fieldsV1", default=None)
+
+    def __post_init__(self) -> None:
+        if self.fields is None:
+            return
+        metadata = self.fields.pop("f:metadata", None)
+        if metadata is not None and metadata.is_only_holds and not self.fields:
+            force_setattr(self, "only_holds", True)
+        force_setattr(self, "fields", None)
 
 
 class ObjectMeta(Record, frozen=True, kw_only=True):

@@ -203,10 +203,8 @@ async def test_what_a_removal_waits_for_is_counted_and_whoever_holds_it_is_named
     running: Running, given: Given, then: Then
 ) -> None:
     await ready(running, given, then)
-    # What the control plane writes stays; a finalizer of anybody else would be put back before the deletion begins.
-    cloud = given.client.with_field_manager("cloud-controller-manager")
     held = MergePatch({"metadata": {"finalizers": ["example.com/held"]}})
-    await cloud.patch(metadata_of(Service), "sap-btp-operator-webhook-service", "kyma-system", held)
+    await given.client.patch(metadata_of(Service), "sap-btp-operator-webhook-service", "kyma-system", held)
 
     await given.client.delete(BtpOperator, "btpoperator", "kyma-system")
 

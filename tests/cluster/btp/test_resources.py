@@ -13,10 +13,11 @@ from stellwerk.api.admission import ValidatingWebhookConfiguration
 from stellwerk.api.apps import Deployment
 from stellwerk.api.core import ConfigMap, Service
 from stellwerk.api.networking import NetworkPolicy
-from stellwerk.kube.model import Unstructured, unstructured
+from stellwerk.kube.model import JsonObject, Unstructured, unstructured
 from stellwerk.kube.patch import MergePatch
 from stellwerk.operators.btp.api import BtpOperator
 
+WEBHOOK_SERVICE = "sap-btp-operator-webhook-service"
 OPERAND = "sap-btp-operator-controller-manager"
 DEPLOYMENTS = unstructured(Deployment.resource)
 SERVICES = unstructured(Service.resource)
@@ -35,15 +36,44 @@ async def ready(running: Running, given: Given, then: Then, **tunables: str) -> 
 async def test_foreign_labels_are_removed(running: Running, given: Given, then: Then) -> None:
     await ready(running, given, then)
 
-    await given.labels_on(Service, "sap-btp-operator-webhook-service", **{"reconciler.kyma-project.io/by": "x"})
+    await given.labels_on(Service, WEBHOOK_SERVICE, **{"reconciler.kyma-project.io/by": "x"})
 
     await then.becomes(
         SERVICES,
-        "sap-btp-operator-webhook-service",
+        WEBHOOK_SERVICE,
         lambda seen: seen is not None and "reconciler.kyma-project.io/by" not in seen.metadata.labels,
         "lose the foreign label",
     )
     await then.event("Restored", saying=["Service kyma-system/sap-btp-operator-webhook-service"])
+
+
+async def test_a_foreign_finalizer_is_left_where_it_is(running: Running, given: Given, then: Then) -> None:
+    await ready(running, given, then)
+    metadata: JsonObject = {"finalizers": ["example.com/held"], "labels": {"example.com/by": "x"}}
+
+    await given.client.patch(SERVICES, WEBHOOK_SERVICE, "kyma-system", MergePatch({"metadata": metadata}))
+    await then.becomes(
+        SERVICES,
+        WEBHOOK_SERVICE,
+        lambda seen: seen is not None and "example.com/by" not in seen.metadata.labels,
+        "lose the foreign label",
+    )
+    await given.client.patch(
+        SERVICES,
+        WEBHOOK_SERVICE,
+        "kyma-system",
+        MergePatch({"metadata": {"finalizers": ["example.com/held", "b.c/d"]}}),
+    )
+    await given.labels_on(Service, WEBHOOK_SERVICE, **{"example.com/by": "y"})
+    seen = await then.becomes(
+        SERVICES,
+        WEBHOOK_SERVICE,
+        lambda seen: seen is not None and "example.com/by" not in seen.metadata.labels,
+        "lose the foreign label again",
+    )
+    assert seen is not None
+    assert seen.metadata.finalizers == ("example.com/held", "b.c/d")
+    await given.without_finalizers(Service, WEBHOOK_SERVICE, "kyma-system")
 
 
 async def test_a_scaled_deployment_is_scaled_back(running: Running, given: Given, then: Then) -> None:
@@ -72,13 +102,13 @@ async def test_a_deleted_service_is_made_again_without_waiting_for_a_full_pass(
     running: Running, given: Given, then: Then
 ) -> None:
     await ready(running, given, then)
-    old = await given.client.get(SERVICES, "sap-btp-operator-webhook-service", "kyma-system")
+    old = await given.client.get(SERVICES, WEBHOOK_SERVICE, "kyma-system")
 
-    await given.client.delete(SERVICES, "sap-btp-operator-webhook-service", "kyma-system")
+    await given.client.delete(SERVICES, WEBHOOK_SERVICE, "kyma-system")
 
     await then.becomes(
         SERVICES,
-        "sap-btp-operator-webhook-service",
+        WEBHOOK_SERVICE,
         lambda seen: seen is not None and seen.metadata.uid != old.metadata.uid,
         "be made again",
     )

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
-from stellwerk.apply.ownership import applied_by, reclaimed, strangers
+from stellwerk.apply.ownership import applied_by, claimed, reclaimed, strangers
+from stellwerk.apply.rollout.policy import UpdatePolicy
 from stellwerk.kube.meta import FieldManager
 from stellwerk.kube.model import JsonObject
 
@@ -12,6 +14,18 @@ from stellwerk.kube.model import JsonObject
 def entry(manager: str, operation: str = "Update", subresource: str = "", **fields: JsonObject) -> JsonObject:
     base: JsonObject = {"manager": manager, "operation": operation, "apiVersion": "v1", "fieldsType": "FieldsV1"}
     return {**base, "fieldsV1": dict(fields), **({"subresource": subresource} if subresource else {})}
+
+
+def owning(manager: str, *metadata: str, operation: str = "Update", **fields: JsonObject) -> JsonObject:
+    """An entry that owns these fields of metadata, besides others."""
+    inside: JsonObject = {field: {".": {}} for field in metadata}
+    own: dict[str, JsonObject] = {"f:metadata": inside, **fields}
+    return entry(manager, operation, "", **own)
+
+
+def read(entries: list[JsonObject]) -> list[FieldManager]:
+    """As the caches keep them."""
+    return msgspec.convert(entries, list[FieldManager])
 
 
 def who(manager: str, operation: str = "Update", subresource: str = "") -> FieldManager:
@@ -74,6 +88,46 @@ def test_entries_of_subresources_and_of_the_control_plane_stay_as_they_are() -> 
 def test_reclaiming_twice_changes_nothing() -> None:
     once = reclaimed([entry("a", x={"f:y": {}}), entry("us", "Apply", z={}), entry("b", "Update", "status")], "us")
     assert reclaimed(once, "us") == once
+
+
+def test_strangers_keep_their_finalizers_and_owner_references_and_nothing_else() -> None:
+    theirs = owning("them", "f:finalizers", "f:labels", spec={"f:b": {}})
+    owner = owning("owner", "f:ownerReferences")
+    divided = reclaimed([theirs, owner, entry("us", "Apply", spec={"f:c": {}})], "us")
+    ours = owning("us", "f:labels", operation="Apply", spec={"f:b": {}, "f:c": {}})
+    assert divided == [ours, owning("them", "f:finalizers"), owner]
+    assert strangers(read(divided), "us") == []
+
+
+def test_an_entry_of_which_only_the_finalizers_stay_does_not_make_metadata_ours() -> None:
+    theirs = owning("them", "f:finalizers", spec={"f:b": {}})
+    assert reclaimed([theirs], "us")[0] == entry("us", "Apply", spec={"f:b": {}})
+
+
+def test_who_is_claimed_by_name_leaves_nothing_behind() -> None:
+    held = owning("helm", "f:finalizers")
+    claims = UpdatePolicy.SSA_OVERRIDE.claims("us", ("helm",))
+    assert claimed(read([held]), "us", claims) == ["helm"]
+    assert reclaimed([held], "us", claims) == [owning("us", "f:finalizers", operation="Apply")]
+
+
+@pytest.mark.parametrize(
+    ("owns", "only_holds"),
+    [
+        (owning("them", "f:finalizers"), True),
+        (owning("them", "f:finalizers", "f:ownerReferences"), True),
+        (owning("them", "f:finalizers", "f:labels"), False),
+        (owning("them", "f:finalizers", "f:annotations"), False),
+        (owning("them", "f:generateName"), False),
+        (owning("them", "f:finalizers", data={"f:a": {}}), False),
+        (entry("them", data={}), False),
+        (entry("them"), False),
+    ],
+)
+def test_a_field_manager_knows_whether_it_only_holds(owns: JsonObject, only_holds: bool) -> None:
+    (found,) = read([owns])
+    assert found.only_holds is only_holds
+    assert found.fields is None
 
 
 def test_nothing_is_made_of_nothing() -> None:

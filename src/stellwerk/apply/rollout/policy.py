@@ -55,11 +55,11 @@ class UpdatePolicy(Enum):
         tools wrote, and what is recorded in nobody's name."""
         match self:
             case UpdatePolicy.SSA_OVERRIDE:
-                return lambda manager: manager in (ours, BEFORE_FIRST_APPLY) or manager.startswith(prefixes)
+                return Claims(lambda manager: manager in (ours, BEFORE_FIRST_APPLY) or manager.startswith(prefixes))
             case UpdatePolicy.SSA_MERGE:
-                return lambda manager: manager == ours
+                return Claims(lambda manager: manager == ours)
             case _:
-                return lambda manager: False
+                return Claims(lambda manager: False)
 
 
 class DeletePolicy(Enum):

@@ -222,4 +222,4 @@ def test_a_pattern_is_shown_as_it_was_written(pattern: TypePattern, text: str) -
 def test_only_what_a_policy_says_is_taken_from_others(policy: UpdatePolicy, claimed: list[str]) -> None:
     claims = policy.claims(R, ("kubectl", "helm"))
     everybody = [R, "kubectl", "kubectl-edit", "helm", "before-first-apply", "other", "my-kubectl", ""]
-    assert [name for name in everybody if claims(name)] == claimed
+    assert [name for name in everybody if claims.managers(name)] == claimed
