@@ -39,7 +39,7 @@ class Checkpoints(Generic[K, S]):
         if not differs(obj, status):
             return obj
         try:
-            version = await self.write_status.write(obj, status, in_place_only=True)
+            version = await self.write_status.write_in_place(obj, status)
         except Outdated:
             return None
         if version is None:

@@ -17,6 +17,7 @@ object, of which only the resourceVersion is new.
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import cast
 
@@ -56,23 +57,34 @@ class StatusWriter:
     _written: set[str] = field(default_factory=set)
     """The uids of objects whose status this process has written."""
 
-    async def write(self, obj: Kind, status: Record, version: str = "", *, in_place_only: bool = False) -> str | None:
+    async def write(self, obj: Kind, status: Record, version: str = "") -> str | None:
         """Make this the status of this very object.
 
         `version` is the object's resourceVersion where that is known to be another one by now, because the pass itself
-        has written to the object. With `in_place_only` nothing is written to an object that is not as it was seen.
-        Returns the resourceVersion of the write; None when nothing was written, because the status is equal, or the
-        object is gone or was replaced. Raises ApiError: Invalid when the status breaks the schema, Outdated when what
-        was seen of the object may be out of date, or what the API server answered until patience ran out.
+        has written to the object. Returns the resourceVersion of the write; None when nothing was written, because the
+        status is equal, or the object is gone or was replaced. Raises ApiError: Invalid when the status breaks the
+        schema, Outdated when what was seen of the object may be out of date, or what the API server answered until
+        patience ran out.
         """
         if not differs(obj, status):
             return None
+        return await self._patiently(lambda: self._send(obj, status, version or obj.metadata.resource_version))
+
+    async def write_in_place(self, obj: Kind, status: Record) -> str | None:
+        """Make this another status of this object as it was seen, and of nothing else.
+
+        Whoever asks has compared, for here None says only that the object is gone or was replaced. Raises ApiError as
+        `write` does: Outdated whenever the object has changed.
+        """
+        return await self._patiently(lambda: self._send_in_place(obj, status))
+
+    async def _patiently(self, send: Callable[[], Awaitable[str | None]]) -> str | None:
+        """Send, again after a passing failure."""
         deadline = self.clock.monotonic() + self.patience_seconds
         backoff, failures = Backoff(first_seconds=0.1, limit_seconds=2.0), 0
         while True:
             try:
-                seen = version or obj.metadata.resource_version
-                return await self._send(obj, status, seen, in_place_only=in_place_only)
+                return await send()
             except Outdated:
                 raise  # the next pass sees what there is
             except _PASSING as error:
@@ -86,15 +98,23 @@ class StatusWriter:
         """The object is gone."""
         self._written.discard(uid)
 
-    async def _send(self, obj: Kind, status: Record, version: str, *, in_place_only: bool) -> str | None:
+    async def _send(self, obj: Kind, status: Record, version: str) -> str | None:
         try:
             return await self._replace(obj, status, version)
         except NotFound:
             return None
         except Conflict as conflict:
-            if in_place_only or obj.metadata.uid not in self._written:
+            if obj.metadata.uid not in self._written:
                 return await self._seen_anew(obj, status, conflict)
         return await self._patch(obj, status)
+
+    async def _send_in_place(self, obj: Kind, status: Record) -> str | None:
+        try:
+            return await self._replace(obj, status, obj.metadata.resource_version)
+        except NotFound:
+            return None
+        except Conflict as conflict:
+            return await self._seen_anew(obj, status, conflict)
 
     async def _seen_anew(self, obj: Kind, status: Record, conflict: Conflict) -> str | None:
         """The version of the object where it has this status: from an attempt whose answer was lost."""
