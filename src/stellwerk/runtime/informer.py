@@ -6,9 +6,7 @@ indexed store and a stream of deltas. Four decisions:
 - A delta carries both sides. An object that was deleted and made again under its name is two deltas, so nothing that
   is remembered about the old one is taken for the new one.
 - After a re-list only what differs is told, marked as a replay: handlers may treat it as less urgent.
-- Now and then the cache is compared with the server, by metadata alone. A watch that lost an event on the way never
-  finds out by itself; client-go lives with that. What differs at two comparisons in a row in the same way was missed,
-  and everything is listed again. (At one comparison it may just be on its way.)
+- Now and then the cache is compared with the server; `comparison` says how. What was missed is listed again.
 - Own writes are waited for; `progress` says how.
 """
 
@@ -31,6 +29,7 @@ from stellwerk.kube.names import ObjectKey
 from stellwerk.kube.watch import SILENCE_SECONDS, Watcher
 from stellwerk.kube.watch_states import Bookmark, Change, Changed, Parked, Removed, Synced
 from stellwerk.runtime.clock import Clock, SystemClock
+from stellwerk.runtime.comparison import Comparison
 from stellwerk.runtime.metrics import Metrics
 from stellwerk.runtime.progress import OwnWrite, Progress, version_number
 from stellwerk.runtime.store import Store
@@ -104,18 +103,15 @@ class Informer(Generic[T]):
             silence_seconds=silence_seconds,
             on_restart=lambda _: metrics.watch_restarted(self.name),
         )
-        self._list_versions = partial(
-            client.list, metadata_of(self.view.resource), namespace, labels=labels, fields=fields
-        )
+        versions = metadata_of(self.view.resource)
+        self._comparison = Comparison(partial(client.list, versions, namespace, labels=labels, fields=fields))
         self._verify_seconds = verify_seconds
-        self._suspects: Mapping[ObjectKey, _Suspicion] = {}
         self._handlers: list[Handler[T]] = []
         self._parked: Parked | None = None
         self._synced = False
         self._settled = asyncio.Event()
         self._full = asyncio.Event()
         self._progress = Progress()
-        self._expected: dict[ObjectKey, int] = {}
 
     def on_change(self, handler: Handler[T]) -> None:
         """Call the handler for each change from now on, and at once for each object that is here.
@@ -141,19 +137,16 @@ class Informer(Generic[T]):
     async def _until_something_was_missed(self) -> None:
         while True:
             await self._clock.sleep(self._verify_seconds * random.uniform(0.75, 1.25))
-            if self.has_synced and (missed := await self.verify()):
+            if self.has_synced and (missed := await self._missed()):
                 _log.warning("the watch of %s has missed changes of %s", self.name, ", ".join(map(str, missed[:3])))
                 return
 
-    async def verify(self) -> Sequence[ObjectKey]:
-        """Compare the cache with the server. Returns the keys of which something was missed, at the second time."""
+    async def _missed(self) -> Sequence[ObjectKey]:
         try:
-            listing = await self._list_versions()
+            return await self._comparison.missed(self.store.all)
         except ApiError as error:
             _log.debug("the cache of %s cannot be compared: %s", self.name, error)
             return ()
-        before, self._suspects = self._suspects, _suspects(self.store, listing.items)
-        return [key for key, seen in self._suspects.items() if before.get(key) == seen]
 
     def take(self, change: Change[T]) -> None:
         """Bring the store up to one change and tell the handlers: the synchronous heart of `run`."""
@@ -200,23 +193,14 @@ class Informer(Generic[T]):
 
         Inside a pass the note also holds back the key of that pass, whatever object was written.
         """
-        version = version_number(resource_version)
-        if self._progress.has_reached(version):
-            return
-        self._expected[key] = max(version, self._expected.get(key, 0))
+        write = self._progress.expect(key, version_number(resource_version))
         notes = _notes.get()
-        if notes is not None:
-            notes.writes.append(OwnWrite(self._progress, version))
+        if write is not None and notes is not None:
+            notes.writes.append(write)
 
     def expected(self, key: ObjectKey) -> OwnWrite | None:
         """The write to this key that the cache does not show yet, or None."""
-        version = self._expected.get(key)
-        if version is None:
-            return None
-        if self._progress.has_reached(version):
-            del self._expected[key]
-            return None
-        return OwnWrite(self._progress, version)
+        return self._progress.expected(key)
 
     async def wait_for(self, key: ObjectKey, resource_version: str, timeout: float) -> None:
         """Return when the cache shows at least this version. Raises TimeoutError after `timeout` seconds."""
@@ -229,8 +213,7 @@ class Informer(Generic[T]):
     def _replace(self, objects: Mapping[ObjectKey, T], version: str) -> None:
         self._parked = None
         before = self.store.replace(objects.values())
-        if self._progress.restart(version_number(version)):
-            self._expected.clear()
+        self._progress.restart(version_number(version))
         self._synced = True
         for delta in _differences(before, objects):
             self._tell(delta)
@@ -303,18 +286,6 @@ class _Notes:
 
 
 _notes: ContextVar[_Notes | None] = ContextVar("own writes of the current pass", default=None)
-
-
-_Suspicion: TypeAlias = tuple[str, str]
-"""The version that the cache has of an object, and the one that the server has; empty where there is none."""
-
-
-def _suspects(store: Store[T], listed: Sequence[HasMetadata]) -> Mapping[ObjectKey, _Suspicion]:
-    """What the cache may have missed."""
-    there = {obj.key: obj.metadata.resource_version for obj in listed}
-    here = {obj.key: obj.metadata.resource_version for obj in store.all()}
-    seen = {key: (here.get(key, ""), there.get(key, "")) for key in here.keys() | there.keys()}
-    return {key: versions for key, versions in seen.items() if versions[0] != versions[1]}
 
 
 def _differences(before: Mapping[ObjectKey, T], after: Mapping[ObjectKey, T]) -> Iterator[Delta[T]]:

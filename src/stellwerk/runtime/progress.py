@@ -2,7 +2,8 @@
 
 Versions of one resource are ordered integers (KEP-5504) and a watch delivers in that order, so a write is visible when
 the cache has reached the version that the server answered to it; also when the written object itself is not selected by
-the watch and never shows. When the order runs backwards (etcd was restored from a backup) all waiting ends.
+the watch and never shows. When the order runs backwards (etcd was restored from a backup) all waiting ends, and nothing
+is expected any more.
 """
 
 from __future__ import annotations
@@ -12,14 +13,17 @@ import heapq
 import itertools
 from dataclasses import dataclass
 
+from stellwerk.kube.names import ObjectKey
+
 
 class Progress:
-    """How far a cache has come, as a number, and who waits for it to come further."""
+    """How far a cache has come, as a number, what is expected of it, and who waits for it to come further."""
 
     def __init__(self) -> None:
         self._reached = 0
         self._waiting: list[tuple[int, int, asyncio.Future[None]]] = []
         self._order = itertools.count()
+        self._expected: dict[ObjectKey, int] = {}
 
     def has_reached(self, version: int) -> bool:
         """Whether the cache shows everything up to this version."""
@@ -32,19 +36,33 @@ class Progress:
             while self._waiting and self._waiting[0][0] <= version:
                 _finish(heapq.heappop(self._waiting)[2])
 
-    def restart(self, version: int) -> bool:
-        """The cache was filled anew at this version.
-
-        Returns whether that is an older one than was seen before: then what was waited for may never come.
-        """
+    def restart(self, version: int) -> None:
+        """The cache was filled anew at this version. At an older one, what was waited for may never come."""
         if version >= self._reached:
             self.advance(version)
-            return False
+            return
         for _, _, waiter in self._waiting:
             _finish(waiter)
         self._waiting.clear()
+        self._expected.clear()
         self._reached = version
-        return True
+
+    def expect(self, key: ObjectKey, version: int) -> OwnWrite | None:
+        """Note a write to this key; None where the cache shows it already."""
+        if self.has_reached(version):
+            return None
+        self._expected[key] = max(version, self._expected.get(key, 0))
+        return OwnWrite(self, version)
+
+    def expected(self, key: ObjectKey) -> OwnWrite | None:
+        """The write to this key that the cache does not show yet, or None."""
+        version = self._expected.get(key)
+        if version is None:
+            return None
+        if self.has_reached(version):
+            del self._expected[key]
+            return None
+        return OwnWrite(self, version)
 
     async def reach(self, version: int) -> None:
         """Return when the version is reached, or when history was rewritten."""
