@@ -6,6 +6,7 @@ from base64 import b64decode
 from collections.abc import Callable
 
 import pytest
+from tests.cluster.btp.beginnings import provisioned
 from tests.cluster.btp.given import Given
 from tests.cluster.btp.running import Running
 from tests.cluster.btp.then import Then
@@ -69,10 +70,7 @@ async def test_a_credentials_namespace_that_does_not_exist_is_named(running: Run
 async def test_a_changed_client_id_reaches_the_operand_without_leaving_ready(
     running: Running, given: Given, then: Then
 ) -> None:
-    await given.required_secret()
-    await running.start()
-    await given.btp_operator()
-    await then.shows("Ready", "ReconcileSucceeded")
+    await provisioned(running, given, then)
 
     await given.required_secret(clientid="client-two")
 
@@ -84,10 +82,7 @@ async def test_a_changed_cluster_id_and_namespace_move_everything_and_clean_up(
     running: Running, given: Given, then: Then
 ) -> None:
     namespace = await given.a_namespace("btp-credentials")
-    await given.required_secret()
-    await running.start()
-    await given.btp_operator()
-    await then.shows("Ready", "ReconcileSucceeded")
+    await provisioned(running, given, then)
     await given.operand_cluster_id("cluster-one")
     before = {pod.metadata.uid for pod in (await given.operand_pods())}
 
@@ -109,10 +104,7 @@ async def test_a_changed_cluster_id_and_namespace_move_everything_and_clean_up(
 
 
 async def test_a_changed_cluster_id_alone_keeps_the_credentials(running: Running, given: Given, then: Then) -> None:
-    await given.required_secret()
-    await running.start()
-    await given.btp_operator()
-    await then.shows("Ready", "ReconcileSucceeded")
+    await provisioned(running, given, then)
     await given.operand_cluster_id("cluster-one")
     credentials = await given.client.get(Secret, CREDENTIALS, "kyma-system")
     before = {pod.metadata.uid for pod in (await given.operand_pods())}
@@ -139,10 +131,7 @@ async def test_a_wrong_initial_cluster_id_is_removed_while_provisioning(
 
 async def test_a_move_that_was_interrupted_is_finished(running: Running, given: Given, then: Then) -> None:
     namespace = await given.a_namespace("btp-credentials")
-    await given.required_secret()
-    await running.start()
-    await given.btp_operator()
-    await then.shows("Ready", "ReconcileSucceeded")
+    await provisioned(running, given, then)
     await running.stop()
     # Both Secrets exist and the annotation remembers the old place: the manager stopped half way.
     old = await given.client.get(SECRETS, CREDENTIALS, "kyma-system")
@@ -164,10 +153,7 @@ async def test_a_move_that_was_interrupted_is_finished(running: Running, given: 
 async def test_a_deleted_required_secret_warns_and_its_return_leads_back_to_ready(
     running: Running, given: Given, then: Then
 ) -> None:
-    await given.required_secret()
-    await running.start()
-    await given.btp_operator()
-    await then.shows("Ready", "ReconcileSucceeded")
+    await provisioned(running, given, then)
 
     await given.client.delete(Secret, "sap-btp-manager", "kyma-system")
     await then.shows("Warning", "MissingSecret")
@@ -177,10 +163,7 @@ async def test_a_deleted_required_secret_warns_and_its_return_leads_back_to_read
 
 
 async def test_an_edited_cluster_id_of_the_operand_is_put_back(running: Running, given: Given, then: Then) -> None:
-    await given.required_secret()
-    await running.start()
-    await given.btp_operator()
-    await then.shows("Ready", "ReconcileSucceeded")
+    await provisioned(running, given, then)
 
     await given.data_on(ConfigMap, CONFIG, CLUSTER_ID="somebody-elses")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from tests.cluster.btp.beginnings import provisioned
 from tests.cluster.btp.given import Given
 from tests.cluster.btp.running import Running
 from tests.cluster.btp.then import Then
@@ -31,10 +32,7 @@ def limited_cache(value: str) -> Callable[[Unstructured | None], bool]:
 async def test_the_limited_cache_setting_reaches_the_operand_and_goes_back_with_the_config_map(
     running: Running, given: Given, then: Then
 ) -> None:
-    await given.required_secret()
-    await running.start()
-    await given.btp_operator()
-    await then.shows("Ready", "ReconcileSucceeded")
+    await provisioned(running, given, then)
     await then.becomes(CONFIG_MAPS, CONFIG, limited_cache("true"), "start with the default")
 
     await given.tunables(EnableLimitedCache="false", RsaKeyBits="2048")
@@ -49,10 +47,7 @@ async def test_the_limited_cache_setting_reaches_the_operand_and_goes_back_with_
 async def test_a_value_that_cannot_be_read_keeps_the_former_one_and_is_reported(
     running: Running, given: Given, then: Then
 ) -> None:
-    await given.required_secret()
-    await running.start(ReadyTimeout="7m")
-    await given.btp_operator()
-    await then.shows("Ready", "ReconcileSucceeded")
+    await provisioned(running, given, then, ReadyTimeout="7m")
 
     await given.tunables(ReadyTimeout="junk", EnableLimitedCache="false", RsaKeyBits="2048")
 
@@ -71,10 +66,7 @@ async def test_a_value_that_cannot_be_read_keeps_the_former_one_and_is_reported(
 async def test_authorities_reach_the_operand_and_go_with_the_setting(
     running: Running, given: Given, then: Then
 ) -> None:
-    await given.required_secret()
-    await running.start()
-    await given.btp_operator()
-    await then.shows("Ready", "ReconcileSucceeded")
+    await provisioned(running, given, then)
 
     def mounts(seen: Unstructured | None) -> set[object]:
         volumes = seen.at("spec", "template", "spec", "volumes") if seen is not None else None
