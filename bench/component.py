@@ -3,8 +3,9 @@
 Three stories, each timed from the first request of the user until the last Component shows its end: all Components are
 created and become Ready; their common source gets a new revision with the same content; all are deleted. The limit
 is a bare aiohttp loop that creates as many ConfigMaps with the same data, by server-side apply, on the same server in
-the same run: once before the stories and once after them, because the speed of a machine changes within minutes. The
-operator is a process of its own, the renderer a child of it; both are in the figure for memory.
+the same run: once before the stories and once after them, because the speed of a machine changes within minutes. How
+long it takes to delete them again is told, too. The operator is a process of its own, the renderer a child of it; both
+are in the figure for memory.
 
 Seconds depend on the machine, the multiples of the limit hardly. The targets in seconds were set where the limit for
 500 Components is 2.6 s; the multiples beside them are theirs.
@@ -60,6 +61,14 @@ class Figure:
     requests: int
 
 
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """Seconds of a bare client."""
+
+    applies: float
+    deletes: float
+
+
 async def run(cluster: LocalCluster, sizes: Sequence[int]) -> None:
     """Measure every size, and print the figures."""
     config = ClusterConfig.load(cluster.kubeconfig)
@@ -72,10 +81,11 @@ async def run(cluster: LocalCluster, sizes: Sequence[int]) -> None:
                 figures = await stories(cluster, client, server, size)
                 memory = resident_bytes_together(family(process.pid)) / 1e6
             after = await bare(config, client, size * OBJECTS)
-            limit = (before + after) / 2
+            limit = (before.applies + after.applies) / 2
+            deletes = (before.deletes + after.deletes) / 2
             print(
                 f"{size} Components x {OBJECTS} ConfigMaps; limit: {limit:.2f} s for {size * OBJECTS} applies "
-                f"({before:.2f} s before, {after:.2f} s after)"
+                f"({before.applies:.2f} s before, {after.applies:.2f} s after), {deletes:.2f} s for as many deletes"
             )
             for name, figure in figures.items():
                 print(
@@ -182,8 +192,8 @@ async def measured(cluster: LocalCluster, story: Callable[[], Awaitable[None]]) 
 # ---- the limit
 
 
-async def bare(config: ClusterConfig, client: Client, count: int) -> float:
-    """Seconds for as many new ConfigMaps as the Components have."""
+async def bare(config: ClusterConfig, client: Client, count: int) -> Limit:
+    """As many ConfigMaps as the Components have, made and deleted."""
     await client.apply(Namespace, {"metadata": {"name": "bare"}})
     root = f"{config.server}/api/v1/namespaces/bare/configmaps"
     headers = {"Content-Type": "application/apply-patch+yaml", "Accept": "application/json"}
@@ -202,10 +212,13 @@ async def bare(config: ClusterConfig, client: Client, count: int) -> float:
                 await response.read()
                 assert response.status < 300, response.status
 
-        taken = await seconds(lambda: together(range(count), apply))
-        async with session.delete(root, headers={"Accept": "application/json"}) as response:
-            await response.read()
-    return taken
+        async def delete(number: int) -> None:
+            async with session.delete(f"{root}/small-{number}", headers={"Accept": "application/json"}) as response:
+                await response.read()
+                assert response.status < 300, response.status
+
+        applies = await seconds(lambda: together(range(count), apply))
+        return Limit(applies, await seconds(lambda: together(range(count), delete)))
 
 
 # ---- the operator
