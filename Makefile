@@ -16,7 +16,7 @@ endef
 # Where this is set (in many containers), every process compiles every module anew: six seconds each for the tests.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo test check requirements generate bench lock control-plane clean
+.PHONY: help demo test unit check requirements generate bench lock control-plane clean
 .DELETE_ON_ERROR:
 
 help: ## this list
@@ -32,6 +32,9 @@ demo: control-plane ## the local system with operators and samples, from nothing
 test: control-plane ## all tests, on a real local Kubernetes
 	$(BIN)/python -m stellwerk.local check
 	$(BIN)/pytest -n 2 --dist worksteal
+
+unit: control-plane ## the tests that need no cluster, in a minute
+	$(BIN)/pytest -n 2 tests/unit
 
 check: $(READY) ## format, lint, types, import contracts
 	$(BIN)/ruff format --check .

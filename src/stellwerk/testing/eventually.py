@@ -63,7 +63,7 @@ async def eventually(
 async def eventually(
     check: Callable[[], T | Awaitable[T]],
     *,
-    within: float = 10.0,
+    within: float = 30.0,
     describe: str = "",
     on: Signal | None = None,
 ) -> T:

@@ -126,7 +126,7 @@ class Running:
 
     async def has_passed(self, count: int) -> None:
         """Return when there were so many passes, and nothing is under way."""
-        await eventually(lambda: self.passes >= count, within=10, describe=f"{count} passes")
+        await eventually(lambda: self.passes >= count, describe=f"{count} passes")
         await self.is_idle()
 
     def _settings(self, tunables: dict[str, str]) -> Settings:

@@ -75,7 +75,7 @@ async def test_a_fight_over_an_object_is_throttled_and_the_other_one_is_named(
     audit = AuditLog(btp_cluster)
 
     async with stranger(given.client) as changes:
-        await eventually(lambda: len(changes) >= 2, within=10, describe="the stranger insists")
+        await eventually(lambda: len(changes) >= 2, describe="the stranger insists")
         await running.is_idle()
         # To take fields back from another manager takes a further write, which leaves the content as it is.
         restored = audit.entries(lambda one: one.user == ACCOUNT and one.name == OPERAND and "force=true" in one.path)

@@ -22,7 +22,7 @@ from stellwerk.runtime.clock import SystemClock
 from stellwerk.testing.eventually import eventually
 
 MODULE = "btpoperator"
-PATIENCE_SECONDS = 12.0
+PATIENCE_SECONDS = 40.0
 
 
 @dataclass

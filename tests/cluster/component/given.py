@@ -103,7 +103,7 @@ class Given:
         condition: JsonObject = {"type": "Ready", "status": str(is_open), "reason": "Test"}
         status = MergePatch({"status": {"conditions": [condition]}})
         for name in names:
-            await eventually(lambda name=name: self._has_gate(name), within=15, describe=f"gate {name} exists")  # type: ignore[misc]
+            await eventually(lambda name=name: self._has_gate(name), describe=f"gate {name} exists")  # type: ignore[misc]
             await self.client.patch(metadata_of(GATE), name, self.namespace, status, subresource="status")
 
     async def _has_gate(self, name: str) -> bool:

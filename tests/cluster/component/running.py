@@ -124,7 +124,7 @@ class Running:
             if sample.name == "controller_runtime_reconcile_total" and sample.labels["controller"] == CONTROLLER
         )
 
-    async def passed(self, before: float, within: float = 10.0) -> None:
+    async def passed(self, before: float, within: float = 30.0) -> None:
         """Return after at least one more pass than `before`."""
         await eventually(lambda: self.passes > before, within=within, describe=f"a pass after the {before:g}th")
 

@@ -98,7 +98,7 @@ async def test_versions_that_nobody_uses_are_taken_away(given: Given, running: R
         await drawn(given, **{"one.yaml": config("one", str(number))})
         await then.ready(revision=f"generation:{number}")
     await running.clock.skip(minutes=20)
-    await eventually(lambda: _are(given, {"generation:3"}), within=15)
+    await eventually(lambda: _are(given, {"generation:3"}))
 
 
 async def _are(given: Given, wanted: set[str]) -> bool:

@@ -26,7 +26,7 @@ THING = Resource("sub.managed.example.com", "v1", "Thing", "things", namespaced=
 async def thing(given: Given) -> str:
     """Somebody's instance of the kind."""
     await given.client.apply(unstructured(CustomResourceDefinition.resource), free_definition(THING))
-    await eventually(lambda: _made(given, "mine"), within=15)
+    await eventually(lambda: _made(given, "mine"))
     return "mine"
 
 

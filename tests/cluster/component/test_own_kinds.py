@@ -196,6 +196,6 @@ async def pods_are_ready(given: Given, app: str) -> None:
     async def found() -> list[Pod]:
         return list((await given.client.list(Pod, given.namespace, labels=f"app={app}")).items)
 
-    for pod in await eventually(found, within=15, describe=f"pods of {app}"):
+    for pod in await eventually(found, describe=f"pods of {app}"):
         lifted = MergePatch({"metadata": {"annotations": {FATE: None}}})
         await given.client.patch(metadata_of(Pod), pod.metadata.name, given.namespace, lifted)

@@ -42,7 +42,7 @@ class Costs:
             before, seen = seen, len(self.all())
             return before == seen
 
-        await eventually(is_quiet, within=10, describe="no further request")
+        await eventually(is_quiet, describe="no further request")
         return self.all()
 
 

@@ -153,7 +153,7 @@ async def test_a_component_of_the_original_is_taken_over_without_touching_a_pod(
     audit = AuditLog(component_cluster)
 
     await running.start()
-    await eventually(lambda: _is_ours(admin, given.namespace), within=15, describe="the Component is taken over")
+    await eventually(lambda: _is_ours(admin, given.namespace), describe="the Component is taken over")
     await running.rests()
 
     taken = await then.ready()
@@ -198,12 +198,12 @@ async def test_a_job_that_ran_under_the_original_runs_again_for_the_next_change_
         return sum(entry.is_write and entry.name == "done" and entry.verb != "delete" for entry in mine)
 
     await running.start()
-    await eventually(lambda: _is_ours(admin, given.namespace), within=15, describe="the Component is taken over")
+    await eventually(lambda: _is_ours(admin, given.namespace), describe="the Component is taken over")
     await running.rests()
     taken = await then.ready()
     assert [(item.name, item.phase) for item in taken.status.inventory] == [("done", "Completed")]
     assert runs() == 0
 
     await given.annotated(poke="1")
-    await eventually(lambda: runs() > 0, within=15, describe="it runs again")
+    await eventually(lambda: runs() > 0, describe="it runs again")
     await then.phases({"done": "Completed"})

@@ -56,7 +56,7 @@ async def test_passes_come_with_their_requests_and_renderings_and_without_values
             await given.component(valuesFrom=[{"name": "values"}])
             await then.ready()
             words = (b"reconcile Component", b"render", b"apply configmaps", b"patch components", b"get secrets")
-            await eventually(lambda: came(bodies, words), within=15, describe="all spans come")
+            await eventually(lambda: came(bodies, words), describe="all spans come")
     assert (await then.config("one")).data == {"value": CANARY}
     assert CANARY.encode() not in b"".join(bodies)
 

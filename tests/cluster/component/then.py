@@ -19,7 +19,7 @@ from stellwerk.runtime import conditions
 from stellwerk.testing.cluster import AuditLog
 from stellwerk.testing.eventually import eventually
 
-PATIENCE_SECONDS = 15.0
+PATIENCE_SECONDS = 40.0
 
 
 @dataclass

@@ -78,11 +78,11 @@ class Reader(Generic[T]):
         """Why there was no watch, in order."""
         return [change.why for change in self.told if isinstance(change, Parked)]
 
-    async def until(self, holds: Callable[[], bool], *, within: float = 10.0) -> None:
+    async def until(self, holds: Callable[[], bool], *, within: float = 30.0) -> None:
         """Wait until what was told makes this true."""
         await eventually(lambda: holds() or None, within=within, describe=f"told {self.told}", on=self._rung)
 
-    async def shows(self, *names: str, within: float = 10.0) -> None:
+    async def shows(self, *names: str, within: float = 30.0) -> None:
         """Wait until exactly these objects are present."""
         await self.until(lambda: set(self.present) == set(names), within=within)
 

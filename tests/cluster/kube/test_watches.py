@@ -79,7 +79,7 @@ async def test_a_watch_that_is_cut_inside_a_frame_loses_and_doubles_nothing(
     await config_map(client, ConfigMap, namespace, "one")
     await reader.shows("one")
     await config_map(client, ConfigMap, namespace, "two")
-    await reader.shows("one", "two", within=5)
+    await reader.shows("one", "two")
     assert reader.lists == 1
     assert reader.watcher.restarts == 1
     assert sum("two" in str(change) for change in reader.told) == 1
@@ -94,7 +94,7 @@ async def test_a_version_that_was_forgotten_leads_to_a_new_list(
     reader = read(Watcher(behind, ConfigMap, namespace, labels=OURS, on_restart=reasons.append))
     await reader.until(lambda: reader.lists == 1)
     await config_map(client, ConfigMap, namespace, "two")
-    await reader.shows("two", within=5)
+    await reader.shows("two")
     assert (reader.lists, reasons) == (2, ["gone"])
 
 
@@ -109,7 +109,7 @@ async def test_a_dead_server_is_found_again_soon_after_it_heals(
     await proxy.history.seen(8)
     dead.end()
     await config_map(client, ConfigMap, namespace, "two")
-    await reader.shows("one", "two", within=5)
+    await reader.shows("one", "two")
     assert reader.lists == 1
 
 
@@ -124,7 +124,7 @@ async def test_a_silent_connection_is_given_up_and_nothing_is_missed(
     await config_map(client, ConfigMap, namespace, "unheard")
     await hold.caught()
     rule.end()
-    await reader.shows("unheard", within=6)
+    await reader.shows("unheard", within=25)
     assert reader.watcher.restarts >= 1
     assert reader.lists == 1
     hold.release()

@@ -58,7 +58,7 @@ async def seen_status(client: Client, name: str, namespace: str) -> LampStatus:
     return status
 
 
-async def settled(works: Works, passes: int, within: float = 10) -> None:
+async def settled(works: Works, passes: int, within: float = 30) -> None:
     """So many passes have ended, and the queue has nothing to do."""
 
     def calm() -> bool:

@@ -168,7 +168,7 @@ async def test_a_right_that_is_granted_is_noticed_within_a_minute_and_what_faile
         await may(client, account.namespace, *WORK, HOME)
 
         await work.a_minute_passes()
-        await eventually(lambda: not work.check.missing, within=10, describe="nothing is missing")
+        await eventually(lambda: not work.check.missing, describe="nothing is missing")
 
         assert not work.series
         assert work.regained == [None]
@@ -183,7 +183,7 @@ async def may(client: Client, namespace: str, *needs: Need) -> None:
             await work.asked()
             return not work.check.missing
 
-    await eventually(allowed, within=10, describe="the API server knows of the rights")
+    await eventually(allowed, describe="the API server knows of the rights")
 
 
 async def test_who_has_all_rights_asks_once_until_something_is_refused(cluster: LocalCluster) -> None:

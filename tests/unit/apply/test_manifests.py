@@ -201,10 +201,10 @@ def test_aliases_may_unfold_to_ten_times_the_text_and_no_more() -> None:
 def test_aliases_that_multiply_are_refused_at_once() -> None:
     lines = ["a0: &a0 [x, x, x, x, x, x, x, x, x]"]
     lines += [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]" for n in range(1, 30)]
-    started = time.perf_counter()
+    started = time.process_time()  # others on the machine do not count
     with pytest.raises(UnreadableManifest, match="more than 10 times"):
         read_value("\n".join(lines))
-    assert time.perf_counter() - started < 0.5
+    assert time.process_time() - started < 0.5
 
 
 @pytest.mark.req("R-402")
@@ -222,7 +222,7 @@ def test_the_longest_text_that_is_accepted_takes_less_than_two_seconds_and_64_me
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert int(done.stdout) < 64 * 2**10, "kibibytes; a process of its own, because tracing takes five seconds"
-    started = time.process_time()  # others on the machine do not count
+    started = time.process_time()
     with pytest.raises(UnreadableManifest, match="more than 250000 values"):
         read_value(b"a: [" + b"1," * 250_010 + b"]")
     assert time.process_time() - started < 2, "a text that is longer still"

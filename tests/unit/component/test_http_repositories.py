@@ -81,7 +81,7 @@ async def round_() -> AsyncIterator[Round]:
         running = asyncio.create_task(poller.run())
         yield found
         poller.stop()
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(20):
             with contextlib.suppress(asyncio.CancelledError):
                 await running
 

@@ -117,7 +117,7 @@ async def refused(clock: FakeClock) -> AsyncIterator[tuple[Refused, Controller[S
         "stones", stones, reconciler, write_status=StatusWriter(client=client), backoff=backoff, clock=clock
     )
     running = asyncio.create_task(controller.run())
-    await eventually(lambda: reconciler.passes == 1, within=5)
+    await eventually(lambda: reconciler.passes == 1, within=20)
     yield reconciler, controller
     controller.stop()
     await running

@@ -62,7 +62,7 @@ class Raw:
 
     async def answer(self) -> tuple[int, str]:
         """Status and error of the next answer."""
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(20):
             head = (await self.reader.readuntil(b"\r\n\r\n")).decode()
             length = next(
                 int(line.split(":")[1]) for line in head.split("\r\n") if line.lower().startswith("content-length")
@@ -72,7 +72,7 @@ class Raw:
         return int(head.split()[1]), body.get("error", "")
 
     async def is_closed(self) -> bool:
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(20):
             return await self.reader.read() == b""
 
 
@@ -225,7 +225,7 @@ async def test_500_slow_clients_do_not_keep_others_from_being_served(begin: byte
         for _ in range(500):
             raw = await stack.enter_async_context(connected(server))
             await raw.send(begin)
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(20):
             assert (await asked(server, "POST", "/echo", b"ok")).status == 200
 
 

@@ -127,7 +127,7 @@ async def test_it_is_synced_once_the_list_is_there() -> None:
     await asyncio.sleep(0)
     assert not waiter.done()
     things.take(Synced((), "1"))
-    await asyncio.wait_for(waiter, 1)
+    await asyncio.wait_for(waiter, 20)
     assert things.has_synced
 
 
@@ -135,7 +135,7 @@ async def test_it_is_synced_once_the_list_is_there() -> None:
 async def test_a_parked_kind_holds_up_nobody_and_resumes() -> None:
     things = informer()
     things.take(Parked("there is no such kind"))
-    await asyncio.wait_for(things.wait_settled(), 1)
+    await asyncio.wait_for(things.wait_settled(), 20)
     assert (things.has_synced, things.parked) == (False, Parked("there is no such kind"))
     things.take(Synced((thing("a", 1),), "1"))
     assert (things.has_synced, things.parked) == (True, None)
@@ -161,7 +161,7 @@ async def test_a_write_is_waited_for_until_the_watch_shows_it() -> None:
     await asyncio.sleep(0)
     assert not waiter.done()
     things.take(Changed(thing("a", 8)))
-    await asyncio.wait_for(waiter, 1)
+    await asyncio.wait_for(waiter, 20)
     assert things.expected(A) is None
 
 
@@ -180,7 +180,7 @@ async def test_a_write_is_also_visible_once_the_watch_is_past_it() -> None:
         assert things.expected(A) is not None
         things.take(proof)
         assert things.expected(A) is None
-        await asyncio.wait_for(things.wait_for(A, version, timeout=1), 1)
+        await asyncio.wait_for(things.wait_for(A, version, timeout=1), 20)
 
 
 async def test_waiting_for_a_write_ends_with_a_message() -> None:
@@ -200,7 +200,7 @@ async def test_nobody_waits_for_a_version_that_a_restored_database_may_never_rea
     waiter = asyncio.create_task(unseen.visible())
     await asyncio.sleep(0)
     things.take(Synced((thing("a", 40),), "50"))
-    await asyncio.wait_for(waiter, 1)
+    await asyncio.wait_for(waiter, 20)
     assert things.expected(A) is None
     assert things.store.get(A) == thing("a", 40), "a list is the truth, also an older one"
 

@@ -36,7 +36,7 @@ async def test_a_key_that_is_ready_is_taken_before_one_that_is_not(stock: KeySto
     stock.fill(0)
     await eventually(lambda: stock.ready == 2)
     taken = stock.take(0)
-    assert isinstance(await asyncio.wait_for(taken, 1), ec.EllipticCurvePrivateKey)
+    assert isinstance(await asyncio.wait_for(taken, 20), ec.EllipticCurvePrivateKey)
 
 
 async def test_keys_of_another_size_are_let_go(stock: KeyStock) -> None:

@@ -28,7 +28,7 @@ class Rounds:
 
 async def ended(periodic: Periodic, running: asyncio.Task[None]) -> None:
     periodic.stop()
-    async with asyncio.timeout(1):
+    async with asyncio.timeout(20):
         await running
 
 

@@ -65,7 +65,7 @@ async def test_a_watch_ends_upstream_when_its_reader_goes(
 ) -> None:
     async with watching(operator):
         pass
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(20):
         while not proxy.history.all()[0].is_over:
             await proxy.history.changed.after(proxy.history.changed.count)
 
