@@ -10,8 +10,7 @@ from stellwerk.api.core import Namespace
 from stellwerk.apply.rollout.scene import Habits
 from stellwerk.kube.model import metadata_of
 from stellwerk.operators.component import blueprints
-from stellwerk.operators.component.api import CONTROLLER, RECONCILER, Component
-from stellwerk.operators.component.api_status import ComponentStatus
+from stellwerk.operators.component.api import CONTROLLER, RECONCILER
 from stellwerk.operators.component.artifacts import Artifacts, Logins
 from stellwerk.operators.component.blueprints import BlueprintStore
 from stellwerk.operators.component.contents import Reader
@@ -67,8 +66,6 @@ def install(
     contents = Reader(client, seen.contents)
     traced = Traced(renderer) if traces.are_on() else renderer
     targets, deployer = _deployment(manager, settings, seen, traced, connect, metrics)
-    writer = StatusWriter(client=client, clock=manager.clock)
-    checkpoints: Checkpoints[Component, ComponentStatus] = Checkpoints(seen.components, writer)
     reconciler = ComponentReconciler(
         client=client,
         components=seen.components,
@@ -78,12 +75,8 @@ def install(
         deployer=deployer,
         holds=traced.holds,
         lanes=Lanes(workers=settings.max_concurrent_reconciles, wake=seen.wake),
-        reports=Reports(
-            recorder=events,
-            dependent_events=settings.dependent_events,
-            watchers=(metrics, events, *_receivers(manager, settings), *watchers),
-        ),
-        checkpoints=checkpoints,
+        reports=_reports(manager, settings, metrics, events, watchers),
+        checkpoints=Checkpoints(seen.components, StatusWriter(client=client, clock=manager.clock)),
         settings=settings,
         clock=manager.clock,
     )
@@ -191,6 +184,18 @@ def shelf(settings: Settings, metrics: Metrics) -> Shelf | None:
         return None
     most = settings.artifact_cache_mib * 2**20
     return Shelf(Path(settings.artifact_cache_dir), most_bytes=most, tell=artifact_cache(metrics))
+
+
+def _reports(
+    manager: Manager,
+    settings: Settings,
+    metrics: ComponentMetrics,
+    events: AnnotatedSink,
+    watchers: tuple[Watcher, ...],
+) -> Reports:
+    """What is told of passes, and to whom."""
+    told: tuple[Watcher, ...] = (metrics, events, *_receivers(manager, settings), *watchers)
+    return Reports(recorder=events, dependent_events=settings.dependent_events, watchers=told)
 
 
 def _receivers(manager: Manager, settings: Settings) -> tuple[Watcher, ...]:

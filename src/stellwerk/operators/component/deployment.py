@@ -7,7 +7,7 @@ nothing new costs a few look-ups. What is remembered of a set (`Memory`) saves r
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -15,7 +15,7 @@ import msgspec
 
 from stellwerk.apply import kinds
 from stellwerk.apply.rollout import allowed, stored
-from stellwerk.apply.rollout.inventory import Identity
+from stellwerk.apply.rollout.inventory import Identity, Inventory
 from stellwerk.apply.rollout.owner import Owner
 from stellwerk.apply.rollout.policy import Policies
 from stellwerk.apply.rollout.prepare import Wanted, prepared
@@ -100,14 +100,11 @@ class Deployer:
         as Ready as the one before.
         """
         rendered = await self.render(component, status, content, files, target)
-        owner = await self._owner(component)
-        policies = plan.policies(component.spec)
+        owner, policies = await self._owner(component), plan.policies(component.spec)
         wanted = await self._wanted(component, rendered, content, owner, policies, target)
         if not target.is_remote:
             nesting.check(component, [one.identity for one in wanted], self.find, await self.cluster_uid())
-        known = stored.read(component.status.inventory)
-        if plan.is_applied(component, content.artifact):
-            known = taken_over(wanted, known)
+        known = _known(component, content, wanted)
         new = newcomers(wanted, known)
         announces = content.is_restart
         if announces and not new and component.status.state is not State.Ready:
@@ -116,8 +113,7 @@ class Deployer:
             announces = False
         if target.acts_as:
             await allowed.check(target.client, new, target.acts_as)
-        resources = await resources_of(wanted, known, target.client.mapper)
-        await target.owned.cover(await _watched(resources, target.client))
+        resources = await _covered(wanted, known, target)
         rollout = self._rollout(component, owner, policies, target)
         seen = target.owned.of(owner.label_value)
         progress = await rollout.apply(wanted, known, seen, resources, announces=announces, save=save)
@@ -135,8 +131,7 @@ class Deployer:
         known, policies = stored.read(component.status.inventory), plan.policies_of_deletion(component.spec)
         owner = await self._owner(component)
         farewell = await delete_hooks.kept(component, known, target.client, owner, policies)
-        resources = await resources_of(farewell.hooks if farewell else (), known, target.client.mapper)
-        await target.owned.cover(await _watched(resources, target.client))
+        resources = await _covered(farewell.hooks if farewell else (), known, target)
         rollout = self._rollout(component, owner, policies, target)
         progress = await rollout.delete(known, target.owned.of(owner.label_value), resources, farewell)
         target.owned.expect(progress.carried)
@@ -274,6 +269,19 @@ def _post_build(component: Component, resolved: Resolved) -> PostBuild:
     patches: list[JsonObject] = [to_json_object(patch) for patch in asked.patches]
     images: list[JsonObject] = [to_json_object(image) for image in asked.images]
     return PostBuild(resolved.substitutes or None, patches, images)
+
+
+def _known(component: Component, content: Content, wanted: Sequence[Wanted]) -> Inventory:
+    """What the set holds; what an original was done with, and is wanted just so, is done (pure)."""
+    known = stored.read(component.status.inventory)
+    return taken_over(wanted, known) if plan.is_applied(component, content.artifact) else known
+
+
+async def _covered(wanted: Sequence[Wanted], known: Inventory, target: Target) -> Mapping[Identity, Resource]:
+    """Where the kinds of a set are served, which are watched from now on. Raises ApiError, Unwatchable."""
+    resources = await resources_of(wanted, known, target.client.mapper)
+    await target.owned.cover(await _watched(resources, target.client))
+    return resources
 
 
 async def _watched(resources: Mapping[Identity, Resource], client: Client) -> list[Place]:
