@@ -15,37 +15,23 @@ connections are pooled by context: new calls shake hands anew, calls under way e
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import io
 import random
-import re
-import socket
-import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from time import perf_counter
 from types import TracebackType
-from typing import TypeAlias
-from weakref import WeakSet
+from typing import TypeAlias, TypeVar
 
 import aiohttp
-import msgspec
 from yarl import URL
 
-from stellwerk.kube import remarks
+from stellwerk.kube import failures, remarks
 from stellwerk.kube.config import ClusterConfig
-from stellwerk.kube.connections import Answer, Connections, Message, NoAnswer, NotConnected, TooLarge, Unproved, head
-from stellwerk.kube.errors import (
-    LoginFailed,
-    ServerFault,
-    Status,
-    StatusError,
-    TooManyRequests,
-    Undecodable,
-    Unreachable,
-    refusal,
-)
+from stellwerk.kube.connections import Answer, Connections, Message, TooLarge, head
+from stellwerk.kube.errors import LoginFailed, ServerFault, StatusError, TooManyRequests, Undecodable, Unreachable
+from stellwerk.kube.sockets import Sockets, Tls
 
 ATTEMPTS = 5
 FIRST_PAUSE_SECONDS = 0.1
@@ -64,11 +50,7 @@ LARGEST_FOREIGN_ANSWER_BYTES = 64 << 20
 
 Headers: TypeAlias = tuple[tuple[str, str], ...]
 """Names may repeat: a group of an impersonated user has a header of its own."""
-
-_TURNS_TO_CLOSE = 200
-"""Of the event loop: TLS, the transport and the socket close one after the other, a turn or two each."""
-
-_status = msgspec.json.Decoder(Status)
+Sent = TypeVar("Sent", bound=Answer | aiohttp.ClientResponse)
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,8 +103,8 @@ class Transport:
         self._largest = largest_answer_bytes
         self._sessions: dict[int, aiohttp.ClientSession] = {}
         """By how many connections they may have: calls share a few, each stream has its own."""
-        self._sockets = _Sockets()
-        self._tls = _Tls(config, renewal_seconds)
+        self._sockets = Sockets()
+        self._tls = Tls(config, renewal_seconds)
         url = URL(config.server)
         self._host = url.authority
         self._root = url.raw_path.rstrip("/")
@@ -177,37 +159,36 @@ class Transport:
         timeout = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_SECONDS, sock_read=silence_seconds)
         began = perf_counter()
         try:
-            async with await self._send(request, timeout, _UNLIMITED) as response:
+            begun = await self._with_login(lambda: self._begin(request, timeout))
+            if isinstance(begun, Answer):
+                self._report(request, begun.code, began)
+                raise failures.refused(begun, request.about, hides_values=request.hides_values)
+            async with begun as response:
                 self._report(request, response.status, began)
-                if response.status >= 300:
-                    raise _refused(request, await _answer_of(response, self._largest))
                 try:
                     yield response.content.iter_any()
                 finally:
                     _cut(response)
         except TooLarge as error:
             raise _too_large(request, self._largest) from error
-        except _NO_ANSWER as error:
-            raise _unreachable(request, self.config, error) from error
+        except failures.NO_ANSWER as error:
+            raise self._unreachable(request, error) from error
 
     async def _once(self, request: Request) -> bytes:
         began, code = perf_counter(), 0
         try:
-            answer = await self._answer(request)
-            if answer.code == 401:
-                self._renew_login()
-                answer = await self._answer(request)
+            answer = await self._with_login(lambda: self._answer(request))
             code = answer.code
         except TooLarge as error:
             raise _too_large(request, self._largest) from error
-        except _NO_ANSWER as error:
-            raise _unreachable(request, self.config, error) from error
+        except failures.NO_ANSWER as error:
+            raise self._unreachable(request, error) from error
         finally:
             self._report(request, code, began)
         if remarks.anybody_listens():
             remarks.note(answer.all(remarks.HEADER))
         if code >= 300:
-            raise _refused(request, answer)
+            raise failures.refused(answer, request.about, hides_values=request.hides_values)
         return answer.body
 
     async def _answer(self, request: Request) -> Answer:
@@ -236,19 +217,22 @@ class Transport:
         async with await self._send_once(request, _CALL_TIMEOUT, CALLS) as response:
             return await _answer_of(response, self._largest)
 
-    def _renew_login(self) -> None:
-        """Credentials that were refused are made anew once."""
+    async def _begin(self, request: Request, timeout: aiohttp.ClientTimeout) -> aiohttp.ClientResponse | Answer:
+        """The head of a stream, or the whole of a refusal."""
+        response = await self._send_once(request, timeout, _UNLIMITED)
+        if response.status < 300:
+            return response
+        async with response:
+            return await _answer_of(response, self._largest)
+
+    async def _with_login(self, send: Callable[[], Awaitable[Sent]]) -> Sent:
+        """What `send` brings. Credentials that are refused are made anew once."""
+        sent = await send()
+        if not isinstance(sent, Answer) or sent.code != 401:
+            return sent
         self.config.credentials.refresh()
         self._tls.refresh()
-
-    async def _send(self, request: Request, timeout: aiohttp.ClientTimeout, connections: int) -> aiohttp.ClientResponse:
-        """The response's head."""
-        response = await self._send_once(request, timeout, connections)
-        if response.status != 401:
-            return response
-        response.release()
-        self._renew_login()
-        return await self._send_once(request, timeout, connections)
+        return await send()
 
     async def _send_once(
         self, request: Request, timeout: aiohttp.ClientTimeout, connections: int
@@ -282,75 +266,13 @@ class Transport:
         )
         return session
 
+    def _unreachable(self, request: Request, error: BaseException) -> Unreachable | LoginFailed:
+        return failures.unreachable(error, request.about, self.config.server, connect_seconds=CONNECT_SECONDS)
+
     def _report(self, request: Request, code: int, began: float) -> None:
         if self._on_request is not None:
             seconds = perf_counter() - began
             self._on_request(RequestFacts(request.method, self._host, code, seconds, request.verb, request.resource))
-
-
-class _Sockets:
-    """Every socket of a transport, so that none outlives it.
-
-    A call that is cancelled leaves its connection in the middle of a TLS farewell; asyncio waits half a minute for it.
-    """
-
-    def __init__(self) -> None:
-        self._made: WeakSet[socket.socket] = WeakSet()
-
-    def make(self, address: aiohttp.AddrInfoType) -> socket.socket:
-        """A socket for aiohttp's connector."""
-        family, kind, protocol, _, _ = address
-        made = socket.socket(family, kind, protocol)
-        self._made.add(made)
-        return made
-
-    async def hang_up(self) -> None:
-        """Shut what is still open, and let the loop see it: it closes a connection whose other side is gone."""
-        for one in [one for one in self._made if one.fileno() >= 0]:
-            with contextlib.suppress(OSError):  # not connected yet, or not any more
-                one.shutdown(socket.SHUT_RDWR)
-        for _ in range(_TURNS_TO_CLOSE):
-            if all(one.fileno() < 0 for one in self._made):
-                return
-            await asyncio.sleep(0)
-
-
-class _Tls:
-    """The TLS context that fits the files of the login as they are; looked at every few seconds."""
-
-    def __init__(self, config: ClusterConfig, renewal_seconds: float) -> None:
-        self._config = config
-        self._renewal_seconds = renewal_seconds
-        self._context: ssl.SSLContext | None = None
-        self._stamp: object = None
-        self._look_again_at = float("-inf")
-
-    def context(self) -> ssl.SSLContext | None:
-        """The context, None for http. Raises LoginFailed where a certificate is unusable at the first call."""
-        now = perf_counter()
-        if now >= self._look_again_at:
-            self._renew()
-            self._look_again_at = now + self._renewal_seconds
-        return self._context
-
-    def refresh(self) -> None:
-        """Look at the next call."""
-        self._look_again_at = float("-inf")
-
-    def _renew(self) -> None:
-        config = self._config
-        files = (config.authority, config.client_certificate, config.client_key)
-        stamp = tuple(material.stamp() for material in files)
-        if stamp == self._stamp:
-            return
-        try:
-            self._context = config.ssl_context()
-        except LoginFailed:
-            # Certificate and key are two files: between their two writes they do not fit. The old pair still does.
-            if self._stamp is None:
-                raise
-            return
-        self._stamp = stamp
 
 
 async def _only_once(request: aiohttp.ClientRequest, send: aiohttp.ClientHandlerType) -> aiohttp.ClientResponse:
@@ -365,7 +287,6 @@ async def _only_once(request: aiohttp.ClientRequest, send: aiohttp.ClientHandler
 
 _LARGE_BYTES = 1 << 20
 _CALL_TIMEOUT = aiohttp.ClientTimeout(total=CALL_SECONDS, sock_connect=CONNECT_SECONDS)
-_NO_ANSWER = (NoAnswer, aiohttp.ClientError, TimeoutError, ConnectionError)
 
 
 def _payload(body: bytes | None) -> bytes | io.BytesIO | None:
@@ -427,73 +348,3 @@ def _may_repeat(error: StatusError | Unreachable, request: Request) -> bool:
             return request.repeatable or not error.outcome_unknown
         case _:
             return False
-
-
-def _refused(request: Request, answer: Answer) -> StatusError:
-    try:
-        status = _status.decode(answer.body)
-    except msgspec.DecodeError:
-        words = "" if request.hides_values else " ".join(answer.body[:200].decode(errors="replace").split())
-        status = Status(code=answer.code, reason=answer.reason, message=words)
-    if not status.code:
-        status = msgspec.structs.replace(status, code=answer.code)
-    if status.code == 500 and _MISTYPED.search(status.message):
-        # The API server takes a value of the wrong type for a fault of its own. It is the sender's, and stays one.
-        status = msgspec.structs.replace(status, code=422, reason="Invalid")
-    if request.hides_values and status.code in (400, 422):
-        status = _without_values(status)
-    wait = answer.first("Retry-After")
-    return refusal(status, request.about, float(wait) if wait.isdecimal() else None)
-
-
-def _without_values(status: Status) -> Status:
-    """A refusal that says which fields are wrong, and not what is in them."""
-    fields = ", ".join(dict.fromkeys(cause.field for cause in status.details.causes if cause.field))
-    unknown = ", ".join(dict.fromkeys(_UNKNOWN_FIELD.findall(status.message)))
-    mistyped = ", ".join(dict.fromkeys(f".{path}: {why}" for path, why in _MISTYPED_FIELD.findall(status.message)))
-    if mistyped:
-        return msgspec.structs.replace(status, message=f"failed to create typed patch object: {mistyped}")
-    what = f"see {fields}" if fields else f"unknown field {unknown}" if unknown else "see its content"
-    causes = tuple(msgspec.structs.replace(cause, message="") for cause in status.details.causes)
-    details = msgspec.structs.replace(status.details, causes=causes)
-    return msgspec.structs.replace(status, message=f"the Secret is invalid: {what}", details=details)
-
-
-_MISTYPED = re.compile(r"failed to create typed patch object|unable to convert unstructured object")
-_MISTYPED_FIELD = re.compile(r"\.((?:\[[^\]]*\]|[^\s:\[])+): (field not declared in schema|expected \w+)")
-_UNKNOWN_FIELD = re.compile(r'unknown field "([\w.\[\]/-]+)"')
-
-
-def _unreachable(request: Request, config: ClusterConfig, error: BaseException) -> Unreachable | LoginFailed:
-    if isinstance(error, Unproved | aiohttp.ClientConnectorCertificateError | aiohttp.ClientConnectorSSLError):
-        cause = str(error) if isinstance(error, Unproved) else _certificate_cause(error)
-        return LoginFailed(f"cannot {request.about}: {config.server} does not prove its identity: {cause}")
-    never_sent = isinstance(error, NotConnected | aiohttp.ClientConnectorError | aiohttp.ConnectionTimeoutError)
-    cause = f"cannot {request.about}: {config.server} does not answer: {_cause(error)}"
-    return Unreachable(cause, outcome_unknown=not never_sent)
-
-
-def _cause(error: BaseException) -> str:
-    """A few steady words: aiohttp's own hold addresses of Python objects."""
-    match error:
-        case NoAnswer():
-            return str(error)
-        case aiohttp.ConnectionTimeoutError():
-            return f"no connection within {CONNECT_SECONDS:g} s"
-        case aiohttp.ClientConnectorDNSError():
-            return "its name is not known"
-        case aiohttp.ClientConnectorError(os_error=ConnectionRefusedError()):
-            return "the connection was refused"
-        case aiohttp.ClientConnectorError():
-            return error.os_error.strerror or "no connection came about"
-        case TimeoutError():
-            return "no answer in time"
-        case aiohttp.ClientPayloadError():
-            return "the answer was cut"
-        case _:
-            return "the connection was cut"
-
-
-def _certificate_cause(error: BaseException) -> str:
-    inner = getattr(error, "certificate_error", None) or getattr(error, "os_error", None)
-    return getattr(inner, "verify_message", "") or getattr(inner, "reason", "") or "the TLS handshake failed"

@@ -1,0 +1,87 @@
+"""What connections are made of: sockets that are remembered until they are closed, and the TLS that fits the login.
+
+Both roads to an API server, `connections` and aiohttp, take theirs from here, so that a renewed certificate and the end
+of a client hold for both.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+import ssl
+from time import perf_counter
+from weakref import WeakSet
+
+import aiohappyeyeballs
+
+from stellwerk.kube.config import ClusterConfig
+from stellwerk.kube.errors import LoginFailed
+
+_TURNS_TO_CLOSE = 200
+"""Of the event loop: TLS, the transport and the socket close one after the other, a turn or two each."""
+
+
+class Sockets:
+    """Every socket of a transport, so that none outlives it.
+
+    A call that is cancelled leaves its connection in the middle of a TLS farewell; asyncio waits half a minute for it.
+    """
+
+    def __init__(self) -> None:
+        self._made: WeakSet[socket.socket] = WeakSet()
+
+    def make(self, address: aiohappyeyeballs.AddrInfoType) -> socket.socket:
+        """A socket for an address that was looked up."""
+        family, kind, protocol, _, _ = address
+        made = socket.socket(family, kind, protocol)
+        self._made.add(made)
+        return made
+
+    async def hang_up(self) -> None:
+        """Shut what is still open, and let the loop see it: it closes a connection whose other side is gone."""
+        for one in [one for one in self._made if one.fileno() >= 0]:
+            with contextlib.suppress(OSError):  # not connected yet, or not any more
+                one.shutdown(socket.SHUT_RDWR)
+        for _ in range(_TURNS_TO_CLOSE):
+            if all(one.fileno() < 0 for one in self._made):
+                return
+            await asyncio.sleep(0)
+
+
+class Tls:
+    """The TLS context that fits the files of the login as they are; looked at every few seconds."""
+
+    def __init__(self, config: ClusterConfig, renewal_seconds: float) -> None:
+        self._config = config
+        self._renewal_seconds = renewal_seconds
+        self._context: ssl.SSLContext | None = None
+        self._stamp: object = None
+        self._look_again_at = float("-inf")
+
+    def context(self) -> ssl.SSLContext | None:
+        """The context, None for http. Raises LoginFailed where a certificate is unusable at the first call."""
+        now = perf_counter()
+        if now >= self._look_again_at:
+            self._renew()
+            self._look_again_at = now + self._renewal_seconds
+        return self._context
+
+    def refresh(self) -> None:
+        """Look at the next call."""
+        self._look_again_at = float("-inf")
+
+    def _renew(self) -> None:
+        config = self._config
+        files = (config.authority, config.client_certificate, config.client_key)
+        stamp = tuple(material.stamp() for material in files)
+        if stamp == self._stamp:
+            return
+        try:
+            self._context = config.ssl_context()
+        except LoginFailed:
+            # Certificate and key are two files: between their two writes they do not fit. The old pair still does.
+            if self._stamp is None:
+                raise
+            return
+        self._stamp = stamp
