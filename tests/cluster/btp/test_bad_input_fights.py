@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import pytest
+from tests.cluster.btp.beginnings import provisioned
 from tests.cluster.btp.given import Given
 from tests.cluster.btp.running import Running
 from tests.cluster.btp.then import Then
@@ -67,10 +68,7 @@ def _two_replicas() -> JsonObject:
 async def test_a_fight_over_an_object_is_throttled_and_the_other_one_is_named(
     running: Running, given: Given, then: Then, btp_cluster: LocalCluster
 ) -> None:
-    await given.required_secret()
-    await running.start()
-    await given.btp_operator()
-    await then.shows("Ready", "ReconcileSucceeded")
+    await provisioned(running, given, then)
     await running.is_idle()
     audit = AuditLog(btp_cluster)
 

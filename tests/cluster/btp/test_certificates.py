@@ -7,6 +7,7 @@ from base64 import b64decode, b64encode
 
 import pytest
 from cryptography import x509
+from tests.cluster.btp.beginnings import provisioned
 from tests.cluster.btp.given import Given
 from tests.cluster.btp.running import Running
 from tests.cluster.btp.then import Then
@@ -29,13 +30,6 @@ CONFIGURATIONS = {
 CA, WEBHOOK = "ca-server-cert", "webhook-server-cert"
 
 
-async def ready(running: Running, given: Given, then: Then, **tunables: str) -> None:
-    await given.required_secret()
-    await running.start(**tunables)
-    await given.btp_operator()
-    await then.shows("Ready", "ReconcileSucceeded")
-
-
 async def pem(given: Given, name: str, key: str) -> bytes:
     secret = await given.client.get(SECRETS, name, "kyma-system")
     return b64decode(str(secret.at("data", key)))
@@ -55,7 +49,7 @@ async def bundles_become(then: Then, authority: bytes) -> None:
 async def test_both_certificates_are_made_and_trusted_by_both_configurations(
     running: Running, given: Given, then: Then
 ) -> None:
-    await ready(running, given, then)
+    await provisioned(running, given, then)
 
     authority = await pem(given, CA, "ca.crt")
     leaf = x509.load_pem_x509_certificate(await pem(given, WEBHOOK, "tls.crt"))
@@ -130,7 +124,7 @@ async def test_keys_are_made_before_there_is_anything_to_install(running: Runnin
 async def test_an_operator_that_finds_good_certificates_makes_no_key(
     running: Running, given: Given, then: Then
 ) -> None:
-    await ready(running, given, then)
+    await provisioned(running, given, then)
     await running.stop()
     running.keys = KeyStock()
 
@@ -143,7 +137,7 @@ async def test_an_operator_that_finds_good_certificates_makes_no_key(
 async def test_a_deleted_webhook_certificate_is_made_again_by_the_same_authority(
     running: Running, given: Given, then: Then
 ) -> None:
-    await ready(running, given, then)
+    await provisioned(running, given, then)
     authority = await pem(given, CA, "ca.crt")
 
     await given.client.delete(Secret, WEBHOOK, "kyma-system")
@@ -155,7 +149,7 @@ async def test_a_deleted_webhook_certificate_is_made_again_by_the_same_authority
 async def test_a_deleted_authority_is_made_again_and_trusted_everywhere(
     running: Running, given: Given, then: Then
 ) -> None:
-    await ready(running, given, then)
+    await provisioned(running, given, then)
     old = await pem(given, CA, "ca.crt")
 
     await given.client.delete(Secret, CA, "kyma-system")
@@ -169,7 +163,7 @@ async def test_a_deleted_authority_is_made_again_and_trusted_everywhere(
 async def test_a_foreign_authority_is_replaced_together_with_the_certificate(
     running: Running, given: Given, then: Then
 ) -> None:
-    await ready(running, given, then)
+    await provisioned(running, given, then)
     foreign = await given.another_authority()
     leaf = await pem(given, WEBHOOK, "tls.crt")
 
@@ -190,7 +184,7 @@ async def test_a_foreign_authority_is_replaced_together_with_the_certificate(
 async def test_a_webhook_certificate_of_a_foreign_authority_renews_both(
     running: Running, given: Given, then: Then
 ) -> None:
-    await ready(running, given, then)
+    await provisioned(running, given, then)
     old = await pem(given, CA, "ca.crt")
     foreign = await given.another_authority()
 
@@ -203,7 +197,7 @@ async def test_a_webhook_certificate_of_a_foreign_authority_renews_both(
 
 
 async def test_junk_in_a_certificate_secret_is_replaced(running: Running, given: Given, then: Then) -> None:
-    await ready(running, given, then)
+    await provisioned(running, given, then)
     old = await pem(given, CA, "ca.crt")
 
     await given.secret_data(WEBHOOK, {"tls.crt": b"junk", "tls.key": b"junk"})
@@ -221,7 +215,7 @@ async def test_junk_in_a_certificate_secret_is_replaced(running: Running, given:
 async def test_an_overwritten_ca_bundle_is_put_back_without_new_certificates(
     running: Running, given: Given, then: Then
 ) -> None:
-    await ready(running, given, then)
+    await provisioned(running, given, then)
     authority = await pem(given, CA, "ca.crt")
     foreign = await given.another_authority()
     name, view = next(iter(CONFIGURATIONS.items()))
@@ -234,7 +228,7 @@ async def test_an_overwritten_ca_bundle_is_put_back_without_new_certificates(
 
 
 async def test_a_certificate_near_its_end_is_renewed_alone(running: Running, given: Given, then: Then) -> None:
-    await ready(running, given, then, WebhookCertificateExpiration="2h", ExpirationBoundary="-1h")
+    await provisioned(running, given, then, WebhookCertificateExpiration="2h", ExpirationBoundary="-1h")
     authority, leaf = await pem(given, CA, "ca.crt"), await pem(given, WEBHOOK, "tls.crt")
 
     await given.tunables(ExpirationBoundary="-3h", WebhookCertificateExpiration="8760h", RsaKeyBits="2048")
@@ -249,7 +243,7 @@ async def test_a_certificate_near_its_end_is_renewed_alone(running: Running, giv
 
 
 async def test_an_authority_near_its_end_renews_both(running: Running, given: Given, then: Then) -> None:
-    await ready(running, given, then, CaCertificateExpiration="2h", ExpirationBoundary="-1h")
+    await provisioned(running, given, then, CaCertificateExpiration="2h", ExpirationBoundary="-1h")
     old = await pem(given, CA, "ca.crt")
 
     await given.tunables(ExpirationBoundary="-3h", CaCertificateExpiration="87600h", RsaKeyBits="2048")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from tests.cluster.btp.beginnings import provisioned
 from tests.cluster.btp.given import Given
 from tests.cluster.btp.running import Running
 from tests.cluster.btp.then import Then
@@ -24,17 +25,10 @@ INSTANCE_CRD = "serviceinstances.services.cloud.sap.com"
 BINDING_CRD = "servicebindings.services.cloud.sap.com"
 
 
-async def ready(running: Running, given: Given, then: Then, **tunables: str) -> None:
-    await given.required_secret()
-    await running.start(**tunables)
-    await given.btp_operator()
-    await then.shows("Ready", "ReconcileSucceeded")
-
-
 async def test_deletion_removes_the_module_and_leaves_what_is_not_its_own(
     running: Running, given: Given, then: Then
 ) -> None:
-    await ready(running, given, then)
+    await provisioned(running, given, then)
     await given.tunables(RsaKeyBits="2048")
 
     await given.client.delete(BtpOperator, "btpoperator", "kyma-system")
@@ -57,7 +51,7 @@ async def test_deletion_removes_the_module_and_leaves_what_is_not_its_own(
 async def test_instances_and_bindings_block_the_deletion_and_are_named(
     running: Running, given: Given, then: Then
 ) -> None:
-    await ready(running, given, then)
+    await provisioned(running, given, then)
     await given.service_instance("db")
     await given.service_binding("db-binding", "db")
 
@@ -73,7 +67,7 @@ async def test_instances_and_bindings_block_the_deletion_and_are_named(
 
 
 async def test_while_blocked_a_deleted_deployment_comes_back(running: Running, given: Given, then: Then) -> None:
-    await ready(running, given, then)
+    await provisioned(running, given, then)
     await given.service_instance("db")
     await given.client.delete(BtpOperator, "btpoperator", "kyma-system")
     await then.shows("Warning", "ServiceInstancesAndBindingsNotCleaned")
@@ -89,7 +83,7 @@ async def test_while_blocked_a_deleted_deployment_comes_back(running: Running, g
 async def test_when_the_last_instance_and_binding_go_the_deletion_goes_on_at_once(
     running: Running, given: Given, then: Then
 ) -> None:
-    await ready(running, given, then)
+    await provisioned(running, given, then)
     await given.service_instance("db")
     await given.service_binding("db-binding", "db")
     await given.client.delete(BtpOperator, "btpoperator", "kyma-system")
@@ -106,7 +100,7 @@ async def test_when_the_last_instance_and_binding_go_the_deletion_goes_on_at_onc
 
 
 async def test_the_force_label_deletes_everything(running: Running, given: Given, then: Then) -> None:
-    await ready(running, given, then)
+    await provisioned(running, given, then)
     await given.service_instance("db")
     await given.service_binding("db-binding", "db")
     await given.client.delete(BtpOperator, "btpoperator", "kyma-system")
@@ -124,7 +118,7 @@ async def test_the_force_label_deletes_everything(running: Running, given: Given
 async def test_an_event_says_what_of_users_was_deleted_and_by_which_label(
     running: Running, given: Given, then: Then
 ) -> None:
-    await ready(running, given, then)
+    await provisioned(running, given, then)
     await given.service_instance("db-of-a-user")
     await given.labels_on(BtpOperator, "btpoperator", **{"force-delete": "true"})
 
@@ -135,7 +129,7 @@ async def test_an_event_says_what_of_users_was_deleted_and_by_which_label(
 
 
 async def test_only_the_exact_value_true_forces(running: Running, given: Given, then: Then) -> None:
-    await ready(running, given, then)
+    await provisioned(running, given, then)
     await given.service_instance("db")
     await given.labels_on(BtpOperator, "btpoperator", **{"force-delete": "True"})
 
@@ -146,7 +140,7 @@ async def test_only_the_exact_value_true_forces(running: Running, given: Given, 
 
 
 async def test_a_sweep_that_is_called_off_leaves_no_clock_running(running: Running, given: Given, then: Then) -> None:
-    await ready(running, given, then)
+    await provisioned(running, given, then)
     await given.service_instance("db", "default", "example.com/held")
     await given.labels_on(BtpOperator, "btpoperator", **{"force-delete": "true"})
     await given.client.delete(BtpOperator, "btpoperator", "kyma-system")
@@ -167,7 +161,7 @@ async def test_a_sweep_that_is_called_off_leaves_no_clock_running(running: Runni
 async def test_foreign_finalizers_are_cut_when_hard_deletion_takes_too_long(
     running: Running, given: Given, then: Then
 ) -> None:
-    await ready(running, given, then, HardDeleteTimeout="1s")
+    await provisioned(running, given, then, HardDeleteTimeout="1s")
     await given.service_instance("db", "default", "example.com/held")
     await given.service_binding("db-binding", "db", "default", "example.com/held")
     await given.says(ServiceBinding, "db-binding", "the broker is on strike")
@@ -184,7 +178,7 @@ async def test_foreign_finalizers_are_cut_when_hard_deletion_takes_too_long(
 async def test_what_a_forced_deletion_waits_for_is_counted_and_named(
     running: Running, given: Given, then: Then
 ) -> None:
-    await ready(running, given, then)
+    await provisioned(running, given, then)
     await given.service_instance("db", "default", "example.com/held")
     await given.service_binding("db-binding", "db", "default", "example.com/held")
     await given.labels_on(BtpOperator, "btpoperator", **{"force-delete": "true"})
@@ -202,7 +196,7 @@ async def test_what_a_forced_deletion_waits_for_is_counted_and_named(
 async def test_what_a_removal_waits_for_is_counted_and_whoever_holds_it_is_named(
     running: Running, given: Given, then: Then
 ) -> None:
-    await ready(running, given, then)
+    await provisioned(running, given, then)
     held = MergePatch({"metadata": {"finalizers": ["example.com/held"]}})
     await given.client.patch(metadata_of(Service), "sap-btp-operator-webhook-service", "kyma-system", held)
 
@@ -216,7 +210,7 @@ async def test_what_a_removal_waits_for_is_counted_and_whoever_holds_it_is_named
 
 
 async def test_soft_deletion_takes_the_secret_that_a_binding_wrote(running: Running, given: Given, then: Then) -> None:
-    await ready(running, given, then, HardDeleteTimeout="1s")
+    await provisioned(running, given, then, HardDeleteTimeout="1s")
     await given.replace(
         Secret, {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "db-credentials", "namespace": "default"}}
     )
@@ -231,7 +225,7 @@ async def test_soft_deletion_takes_the_secret_that_a_binding_wrote(running: Runn
 
 
 async def test_deletion_succeeds_without_the_required_secret(running: Running, given: Given, then: Then) -> None:
-    await ready(running, given, then)
+    await provisioned(running, given, then)
     await given.client.delete(Secret, "sap-btp-manager", "kyma-system")
     await then.shows("Warning", "MissingSecret")
 

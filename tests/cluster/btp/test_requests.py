@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import Counter
 
 import pytest
+from tests.cluster.btp.beginnings import provisioned
 from tests.cluster.btp.given import Given
 from tests.cluster.btp.running import Running
 from tests.cluster.btp.then import Then
@@ -59,10 +60,7 @@ async def test_a_new_cr_becomes_ready_with_few_requests(
 async def test_a_pass_over_a_ready_module_sends_nothing(
     running: Running, given: Given, then: Then, btp_cluster: LocalCluster
 ) -> None:
-    await given.required_secret()
-    await running.start()
-    await given.btp_operator()
-    await then.shows("Ready", "ReconcileSucceeded")
+    await provisioned(running, given, then)
     await running.is_idle()
     audit = AuditLog(btp_cluster)
     passes = running.passes
@@ -77,10 +75,7 @@ async def test_a_pass_over_a_ready_module_sends_nothing(
 async def test_a_module_is_removed_with_few_requests(
     running: Running, given: Given, then: Then, btp_cluster: LocalCluster
 ) -> None:
-    await given.required_secret()
-    await running.start()
-    await given.btp_operator()
-    await then.shows("Ready", "ReconcileSucceeded")
+    await provisioned(running, given, then)
     await running.is_idle()
     audit = AuditLog(btp_cluster)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from tests.cluster.btp.beginnings import provisioned
 from tests.cluster.btp.given import Given
 from tests.cluster.btp.modules import Module
 from tests.cluster.btp.running import Running
@@ -26,15 +27,8 @@ CONFIG_MAPS = unstructured(ConfigMap.resource)
 OPT_OUT = "operator.kyma-project.io/btp-operator-disable-network-policies"
 
 
-async def ready(running: Running, given: Given, then: Then, **tunables: str) -> None:
-    await given.required_secret()
-    await running.start(**tunables)
-    await given.btp_operator()
-    await then.shows("Ready", "ReconcileSucceeded")
-
-
 async def test_foreign_labels_are_removed(running: Running, given: Given, then: Then) -> None:
-    await ready(running, given, then)
+    await provisioned(running, given, then)
 
     await given.labels_on(Service, WEBHOOK_SERVICE, **{"reconciler.kyma-project.io/by": "x"})
 
@@ -48,7 +42,7 @@ async def test_foreign_labels_are_removed(running: Running, given: Given, then: 
 
 
 async def test_a_foreign_finalizer_is_left_where_it_is(running: Running, given: Given, then: Then) -> None:
-    await ready(running, given, then)
+    await provisioned(running, given, then)
     metadata: JsonObject = {"finalizers": ["example.com/held"], "labels": {"example.com/by": "x"}}
 
     await given.client.patch(SERVICES, WEBHOOK_SERVICE, "kyma-system", MergePatch({"metadata": metadata}))
@@ -77,7 +71,7 @@ async def test_a_foreign_finalizer_is_left_where_it_is(running: Running, given: 
 
 
 async def test_a_scaled_deployment_is_scaled_back(running: Running, given: Given, then: Then) -> None:
-    await ready(running, given, then)
+    await provisioned(running, given, then)
 
     await given.client.patch(DEPLOYMENTS, OPERAND, "kyma-system", MergePatch({"spec": {"replicas": 3}}))
 
@@ -87,7 +81,7 @@ async def test_a_scaled_deployment_is_scaled_back(running: Running, given: Given
 
 
 async def test_a_deleted_deployment_is_made_again_at_once(running: Running, given: Given, then: Then) -> None:
-    await ready(running, given, then)
+    await provisioned(running, given, then)
     old = await given.client.get(DEPLOYMENTS, OPERAND, "kyma-system")
 
     await given.client.delete(DEPLOYMENTS, OPERAND, "kyma-system")
@@ -101,7 +95,7 @@ async def test_a_deleted_deployment_is_made_again_at_once(running: Running, give
 async def test_a_deleted_service_is_made_again_without_waiting_for_a_full_pass(
     running: Running, given: Given, then: Then
 ) -> None:
-    await ready(running, given, then)
+    await provisioned(running, given, then)
     old = await given.client.get(SERVICES, WEBHOOK_SERVICE, "kyma-system")
 
     await given.client.delete(SERVICES, WEBHOOK_SERVICE, "kyma-system")
@@ -142,7 +136,7 @@ async def test_a_stuck_deployment_is_explained_while_it_is_waited_for(
 async def test_objects_that_the_manifests_list_for_deletion_go(
     running: Running, given: Given, then: Then, module: Module
 ) -> None:
-    await ready(running, given, then)
+    await provisioned(running, given, then)
     await running.stop()
     module.list_for_deletion("v1", "ConfigMap", "left-behind")
     await given.replace(
@@ -159,7 +153,7 @@ async def test_objects_that_the_manifests_list_for_deletion_go(
 async def test_a_new_version_with_renamed_objects_leaves_none_of_the_old(
     running: Running, given: Given, then: Then, module: Module
 ) -> None:
-    await ready(running, given, then)
+    await provisioned(running, given, then)
     await running.stop()
     module.rename(
         Service.resource, "sap-btp-operator-controller-manager-metrics-service", into="sap-btp-operator-metrics"
@@ -197,7 +191,7 @@ async def test_manifests_that_lack_a_required_resource_are_named(
 
 
 async def test_network_policies_can_be_switched_off_and_on(running: Running, given: Given, then: Then) -> None:
-    await ready(running, given, then)
+    await provisioned(running, given, then)
     policy = "kyma-project.io--btp-operator-to-dns"
     await given.replace(
         NetworkPolicy,
@@ -232,7 +226,7 @@ async def test_the_network_policy_of_a_former_version_is_removed(running: Runnin
             "spec": {"podSelector": {}},
         },
     )
-    await ready(running, given, then)
+    await provisioned(running, given, then)
 
     await then.disappears(POLICIES, "kyma-project.io--btp-operator-allow-to-webhook")
 
@@ -240,7 +234,7 @@ async def test_the_network_policy_of_a_former_version_is_removed(running: Runnin
 async def test_a_module_upgrade_reaches_the_operand_while_the_deletion_is_blocked(
     running: Running, given: Given, then: Then, module: Module
 ) -> None:
-    await ready(running, given, then)
+    await provisioned(running, given, then)
     await given.service_instance("db")
     await given.client.delete(BtpOperator, "btpoperator", "kyma-system")
     await then.shows("Warning", "ServiceInstancesAndBindingsNotCleaned")
@@ -261,7 +255,7 @@ async def test_a_module_upgrade_reaches_the_operand_while_the_deletion_is_blocke
 async def test_an_operator_that_starts_again_on_a_ready_module_writes_nothing_to_it(
     running: Running, given: Given, then: Then
 ) -> None:
-    await ready(running, given, then)
+    await provisioned(running, given, then)
     webhook = await given.client.get(
         unstructured(ValidatingWebhookConfiguration.resource), "sap-btp-operator-validating-webhook-configuration"
     )
