@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 
+import msgspec
+from tests.cluster import permissions
 from tests.cluster.btp.given import Given
 from tests.cluster.btp.running import Running
 from tests.cluster.btp.then import Then
+from tests.cluster.btp.world import ACCOUNT
 
-from stellwerk.api.rbac import ClusterRole
-from stellwerk.kube.model import JsonValue, unstructured
+from stellwerk.api.rbac import ClusterRole, PolicyRule
+from stellwerk.kube.client import Client
+from stellwerk.kube.model import JsonObject, JsonValue, unstructured
+from stellwerk.kube.patch import MergePatch
 
 RETRY = {"ProcessingStateRequeueInterval": "1s"}
 """Where nothing tells that the cause is gone, only the next try finds out: a second here, half a minute by default."""
@@ -32,8 +38,29 @@ async def ready(running: Running, given: Given, then: Then, **tunables: str) -> 
     await running.is_idle()
 
 
-def without(rules: Sequence[JsonValue], resource: str) -> list[JsonValue]:
-    """RBAC rules without a resource."""
+@asynccontextmanager
+async def revoked(client: Client, resource: str) -> AsyncIterator[None]:
+    """The operator's role without any right on a resource, in this context."""
+    rules = (await client.get(ROLES, OPERATOR_ROLE)).at("rules")
+    assert isinstance(rules, list)
+    right = _first_right(rules, resource)
+    await client.patch(ROLES, OPERATOR_ROLE, "", MergePatch({"rules": _without(rules, resource)}))
+    try:
+        await permissions.count(client, ACCOUNT, right, granted=False)
+        yield
+    finally:
+        await client.patch(ROLES, OPERATOR_ROLE, "", MergePatch({"rules": rules}))
+        await permissions.count(client, ACCOUNT, right)
+
+
+def _first_right(rules: Sequence[JsonValue], resource: str) -> JsonObject:
+    for rule in msgspec.convert(rules, list[PolicyRule]):
+        if resource in rule.resources:
+            return permissions.on(resource, rule.verbs[0], group=rule.api_groups[0])
+    raise AssertionError(f"our role grants nothing on {resource}")
+
+
+def _without(rules: Sequence[JsonValue], resource: str) -> list[JsonValue]:
     kept: list[JsonValue] = []
     for rule in rules:
         assert isinstance(rule, dict)

@@ -6,7 +6,7 @@ import os
 import re
 
 import pytest
-from tests.cluster.btp.beginnings import OPERATOR_ROLE, RETRY, ROLES, ready, without
+from tests.cluster.btp.beginnings import RETRY, ready, revoked
 from tests.cluster.btp.given import CREDENTIALS, Given, base64_text
 from tests.cluster.btp.modules import Module
 from tests.cluster.btp.running import Running
@@ -187,19 +187,13 @@ async def test_a_broken_file_of_the_module_is_named_before_anything_is_written(
 async def test_a_right_that_is_taken_away_is_named_and_the_rest_goes_on(
     running: Running, given: Given, then: Then, btp_cluster: LocalCluster
 ) -> None:
-    role = await given.client.get(ROLES, OPERATOR_ROLE)
-    rules = role.at("rules")
-    assert isinstance(rules, list)
     await given.required_secret()
-    await given.client.patch(ROLES, OPERATOR_ROLE, "", MergePatch({"rules": without(rules, "services")}))
-    try:
+    async with revoked(given.client, "services"):
         await running.start(**RETRY)
         await given.btp_operator()
         shown = await then.shows("Error", "ProvisioningFailed", saying=["services", "kyma-system", "grant"], within=30)
         assert re.search(r"may not \w+", shown.message), shown.message
         await then.exists(ConfigMap, "sap-btp-operator-config")
-    finally:
-        await given.client.patch(ROLES, OPERATOR_ROLE, "", MergePatch({"rules": rules}))
     await then.shows("Ready", "ReconcileSucceeded", within=40)
 
 

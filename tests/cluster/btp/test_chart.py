@@ -6,6 +6,7 @@ import shutil
 from pathlib import Path
 
 import pytest
+from tests.cluster import permissions
 from tests.cluster.btp.charts import ModuleChart
 from tests.cluster.btp.given import Given
 from tests.cluster.btp.modules import Module
@@ -210,6 +211,7 @@ async def may_keep_budgets(client: Client) -> None:
             body["roleRef"] = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "budgets"}
             body["subjects"] = [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": ACCOUNT}]
         await client.apply(view, body)
+    await permissions.count(client, ACCOUNT, permissions.on("poddisruptionbudgets", "patch", group="policy"))
 
 
 async def test_a_version_that_arrives_while_the_operator_runs_is_an_update_too(

@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 from tests.cluster.btp import world
-from tests.cluster.btp.beginnings import OPERATOR_ROLE, RETRY, ROLES, ready, without
+from tests.cluster.btp.beginnings import RETRY, ready, revoked
 from tests.cluster.btp.given import Given
 from tests.cluster.btp.running import Running
 from tests.cluster.btp.then import Then
@@ -21,7 +21,6 @@ from stellwerk.kube.client import Client
 from stellwerk.kube.errors import ApiError
 from stellwerk.kube.model import JsonObject, Unstructured, metadata_of, unstructured
 from stellwerk.kube.names import Resource
-from stellwerk.kube.patch import MergePatch
 from stellwerk.kube.transport import ATTEMPTS
 from stellwerk.local.cluster import LocalCluster
 from stellwerk.operators.btp.api import BtpOperator
@@ -34,18 +33,6 @@ SERVICES_OF_MODULE, TRIES_MEANWHILE = 2, 3
 """A module in trouble is tried again after a second here; a loop without pause would have made hundreds of tries."""
 HOOKS = unstructured(ValidatingWebhookConfiguration.resource)
 QUOTAS = unstructured(Resource("", "v1", "ResourceQuota", "resourcequotas", namespaced=True))
-
-
-@asynccontextmanager
-async def revoked(client: Client, resource: str) -> AsyncIterator[None]:
-    """The operator's role without any right on a resource."""
-    rules = (await client.get(ROLES, OPERATOR_ROLE)).at("rules")
-    assert isinstance(rules, list)
-    await client.patch(ROLES, OPERATOR_ROLE, "", MergePatch({"rules": without(rules, resource)}))
-    try:
-        yield
-    finally:
-        await client.patch(ROLES, OPERATOR_ROLE, "", MergePatch({"rules": rules}))
 
 
 @pytest.mark.req("R-206")

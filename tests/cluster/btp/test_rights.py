@@ -10,7 +10,6 @@ What is missing all the same, a process says when it starts.
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterable
-from contextlib import asynccontextmanager
 from pathlib import Path
 
 import aiohttp
@@ -18,6 +17,7 @@ import msgspec
 import pytest
 import yaml
 from tests.cluster import rights as audited
+from tests.cluster.btp.beginnings import revoked
 from tests.cluster.btp.given import Given
 from tests.cluster.btp.modules import Module
 from tests.cluster.btp.process import FAST, Operator, operator
@@ -27,11 +27,9 @@ from tests.cluster.btp.world import ACCOUNT
 
 from stellwerk.api.apps import Deployment
 from stellwerk.api.core import ConfigMap
-from stellwerk.api.rbac import ClusterRole, PolicyRule
-from stellwerk.kube.client import Client
-from stellwerk.kube.model import metadata_of, to_json_object
+from stellwerk.api.rbac import PolicyRule
+from stellwerk.kube.model import metadata_of
 from stellwerk.kube.names import GroupVersionKind, Resource
-from stellwerk.kube.patch import MergePatch
 from stellwerk.local.cluster import LocalCluster
 from stellwerk.operators.btp import api, rights
 from stellwerk.operators.btp.api import BtpOperator
@@ -88,7 +86,7 @@ async def test_a_process_that_lacks_a_right_says_so_when_it_starts_and_works_wit
 ) -> None:
     await given.required_secret()
     await given.tunables(**FAST)
-    async with without_right(given.client, "jobs"):
+    async with revoked(given.client, "jobs"):
         await process.process.start()
         await given.btp_operator()
         await then.shows("Ready", "ReconcileSucceeded", within=60)
@@ -116,7 +114,7 @@ async def test_a_right_that_is_taken_away_while_it_runs_is_told_at_the_first_ref
     await process.proxy.history.settled()
     assert "missing right" not in process.process.log_text()
 
-    async with without_right(given.client, "deployments"):
+    async with revoked(given.client, "deployments"):
         await given.client.delete(Deployment, "sap-btp-operator-controller-manager", "kyma-system")
         await then.shows("Error", "ReconcileFailed", within=30)
         said = (
@@ -124,23 +122,6 @@ async def test_a_right_that_is_taken_away_while_it_runs_is_told_at_the_first_ref
         )
         await eventually(lambda: said in process.process.log_text(), within=20, describe="the missing right is told")
     await then.shows("Ready", "ReconcileSucceeded", within=30)
-
-
-@asynccontextmanager
-async def without_right(client: Client, resource: str) -> AsyncIterator[None]:
-    """The operator's role lacks the rule about this resource meanwhile."""
-    less = [rule for rule in rights.RULES if resource not in rule.resources]
-    await role_with(client, less)
-    try:
-        yield
-    finally:
-        await role_with(client, rights.RULES)
-
-
-async def role_with(client: Client, rules: Iterable[PolicyRule]) -> None:
-    """The operator's role with these rules."""
-    patch = MergePatch({"rules": [to_json_object(rule) for rule in rules]})
-    await client.patch(metadata_of(ClusterRole), f"{rights.NAME}-manager-role", "", patch)
 
 
 class Life:

@@ -7,6 +7,7 @@ from pathlib import Path
 import aiohttp
 import msgspec
 import pytest
+from tests.cluster import permissions
 from tests.cluster.btp.process import operator
 
 from stellwerk.kube.client import Client
@@ -52,6 +53,7 @@ async def may_read_metrics(client: Client) -> None:
         "name": "btp-manager-metrics-reader",
     }
     await client.apply(BINDINGS, {"metadata": {"name": "scraper"}, "subjects": [account], "roleRef": role})
+    await permissions.count(client, permissions.account("default", "default"), permissions.at("/metrics"))
 
 
 async def scraped(url: str, token: str = "") -> tuple[int, str]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
+from tests.cluster import permissions
 from tests.cluster.component.manifests import GATE
 
 from stellwerk.api import flux
@@ -110,13 +111,15 @@ class Given:
         return await self.client.find(metadata_of(GATE), name, self.namespace) is not None
 
     async def account(self, name: str, role: str) -> None:
-        """A ServiceAccount that may do in the test's namespace what a ClusterRole says."""
+        """A ServiceAccount that may do in the test's namespace what a ClusterRole says, as `edit` and `admin`."""
         metadata: JsonObject = {"name": name, "namespace": self.namespace}
         await self.client.apply(ServiceAccount, {"metadata": metadata})
         reference: JsonObject = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": role}
         subject: JsonObject = {"kind": "ServiceAccount", **metadata}
         body: JsonObject = {"metadata": metadata, "roleRef": reference, "subjects": [subject]}
         await self.client.apply(RoleBinding, body)
+        user = permissions.account(name, self.namespace)
+        await permissions.count(self.client, user, permissions.on("configmaps", "update", self.namespace))
 
     async def secret(self, name: str, **values: str) -> None:
         """A Secret."""

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from tests.cluster import permissions
+
 from stellwerk.api.rbac import ClusterRole, ClusterRoleBinding, Role, RoleBinding
 from stellwerk.kube.client import Client
 from stellwerk.kube.model import JsonObject, JsonValue, metadata_of, to_json_object
@@ -23,15 +25,20 @@ class Rights:
         """These verbs on these resources of the core group, anywhere, and no others."""
         own: list[JsonValue] = [to_json_object(grant.rule) for grant in rights.GRANTS]
         asked: list[JsonValue] = [_rule(resource, verbs) for resource, verbs in rules]
-        await self.client.apply(ClusterRole, {"metadata": {"name": self.user}, "rules": [*own, *asked]}, force=True)
+        mark, marked = permissions.mark()
+        role: JsonObject = {"metadata": {"name": self.user}, "rules": [*own, *asked, mark]}
+        await self.client.apply(ClusterRole, role, force=True)
         await self.client.apply(ClusterRoleBinding, {"metadata": {"name": self.user}, **self._bound_to("ClusterRole")})
+        await permissions.count(self.client, self.user, marked)
 
     async def are_in(self, namespace: str, *rules: tuple[str, list[str]]) -> None:
         """These verbs on these resources of the core group in one namespace, and no others there."""
         named: JsonObject = {"name": self.user, "namespace": namespace}
         asked: list[JsonValue] = [_rule(resource, verbs) for resource, verbs in rules]
-        await self.client.apply(Role, {"metadata": named, "rules": asked}, force=True)
+        mark, marked = permissions.mark()
+        await self.client.apply(Role, {"metadata": named, "rules": [*asked, mark]}, force=True)
         await self.client.apply(RoleBinding, {"metadata": named, **self._bound_to("Role")})
+        await permissions.count(self.client, self.user, permissions.within(marked, namespace))
 
     async def end(self) -> None:
         """None, anywhere in the whole cluster."""

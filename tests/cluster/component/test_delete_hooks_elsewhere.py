@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import pytest
+from tests.cluster import permissions
 from tests.cluster.component.given import Given
 from tests.cluster.component.manifests import config, job, manifest
 from tests.cluster.component.rights import ALL
@@ -37,10 +38,13 @@ class Tenant:
         metadata: JsonObject = {"name": TENANT, "namespace": self.namespace}
         await self.client.apply(ServiceAccount, {"metadata": metadata})
         rules = [self._rule(*resource.rpartition("/")) for resource in resources]
-        await self.client.apply(Role, {"metadata": metadata, "rules": [*rules]}, force=True)
+        mark, marked = permissions.mark()
+        await self.client.apply(Role, {"metadata": metadata, "rules": [*rules, mark]}, force=True)
         reference: JsonObject = {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": TENANT}
         subject: JsonObject = {"kind": "ServiceAccount", **metadata}
         await self.client.apply(RoleBinding, {"metadata": metadata, "roleRef": reference, "subjects": [subject]})
+        user = permissions.account(TENANT, self.namespace)
+        await permissions.count(self.client, user, permissions.within(marked, self.namespace))
 
     def _rule(self, group: str, _: str, resource: str) -> JsonObject:
         return {"apiGroups": [group], "resources": [resource], "verbs": [*ALL]}

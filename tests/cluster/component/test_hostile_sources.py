@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from tests.cluster import permissions
 from tests.cluster.component.given import Given
 from tests.cluster.component.manifests import config, manifest
 from tests.cluster.component.running import Running
@@ -170,6 +171,8 @@ async def _tenant(given: Given) -> None:
     reference: JsonObject = {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "tenant"}
     subjects: JsonObject = {"kind": "ServiceAccount", "name": "tenant", "namespace": given.namespace}
     await given.client.apply(RoleBinding, {"metadata": metadata, "roleRef": reference, "subjects": [subjects]})
+    user = permissions.account("tenant", given.namespace)
+    await permissions.count(given.client, user, permissions.on("configmaps", "update", given.namespace))
 
 
 INVALID: dict[str, tuple[dict[str, Any], str]] = {

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import pytest
+from tests.cluster import permissions
 from tests.cluster.component.given import Given, config_map
 from tests.cluster.component.running import Running
 from tests.cluster.component.then import Then
@@ -37,6 +38,8 @@ class Accounts:
         role: JsonObject = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "admin"}
         metadata: JsonObject = {"name": f"{name}-edits", "namespace": self.namespace}
         await self.client.apply(RoleBinding, {"metadata": metadata, "roleRef": role, "subjects": [subject]})
+        user = permissions.account(name, self.namespace)
+        await permissions.count(self.client, user, permissions.on("configmaps", "update", self.namespace))
 
 
 @pytest.fixture

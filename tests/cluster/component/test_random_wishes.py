@@ -9,6 +9,7 @@ import os
 import random
 
 import pytest
+from tests.cluster import permissions
 from tests.cluster.component.given import Given
 from tests.cluster.component.manifests import config
 from tests.cluster.component.running import Running
@@ -42,6 +43,8 @@ async def world(given: Given) -> str:
         "subjects": [{"kind": "ServiceAccount", "name": ACCOUNT, "namespace": given.namespace}],
     }
     await given.client.apply(RoleBinding, body)
+    user = permissions.account(ACCOUNT, given.namespace)
+    await permissions.count(given.client, user, permissions.on("configmaps", "update", there))
     return there
 
 

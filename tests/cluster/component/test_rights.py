@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 
 import pytest
+from tests.cluster import permissions
 from tests.cluster import rights as audited
 from tests.cluster.component.given import Given, config_map
 from tests.cluster.component.running import LOOPBACK, Running
@@ -21,7 +22,7 @@ from stellwerk.kube.model import JsonObject, unstructured
 from stellwerk.kube.names import GroupVersionKind
 from stellwerk.local.cluster import LocalCluster
 from stellwerk.operators.component import rights
-from stellwerk.operators.component.api import Blueprint
+from stellwerk.operators.component.api import Blueprint, Component
 from stellwerk.operators.component.settings import Mode
 from stellwerk.testing.cluster import AuditLog
 from stellwerk.testing.eventually import eventually
@@ -37,6 +38,12 @@ async def bound(component_cluster: LocalCluster, admin: Client) -> AsyncIterator
     for body in rights.manifests():
         gvk = GroupVersionKind.parse(str(body["apiVersion"]), str(body["kind"]))
         await admin.apply(unstructured(await admin.mapper.resource(gvk)), body)
+    await permissions.count(
+        admin,
+        USER,
+        permissions.on("components", "list", group=Component.resource.group),
+        permissions.on("leases", "create", rights.NAMESPACE, group="coordination.k8s.io"),
+    )
     running = Running(component_cluster.kubeconfig_for(USER, GROUPS))
     yield running
     await running.stop()
@@ -51,6 +58,8 @@ async def deployer(admin: Client, namespace: str) -> None:
         "subjects": [{"kind": "ServiceAccount", "name": "deployer", "namespace": namespace}],
     }
     await admin.apply(RoleBinding, body)
+    user = permissions.account("deployer", namespace)
+    await permissions.count(admin, user, permissions.on("configmaps", "update", namespace))
 
 
 @pytest.mark.req("R-504")

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import aiohttp
 import msgspec
 import pytest
+from tests.cluster import permissions
 
 from stellwerk.kube.client import Client
 from stellwerk.kube.config import ClusterConfig
@@ -74,6 +75,8 @@ async def permitted(guarded: Guarded, namespace: str) -> AsyncIterator[str]:
     rules: JsonObject = {"nonResourceURLs": ["/metrics"], "verbs": ["get"]}
     await guarded.client.create(ROLES, {"metadata": {"name": name}, "rules": [rules]})
     await guarded.client.create(BINDINGS, {"metadata": {"name": name}, "subjects": [account], "roleRef": role})
+    user = permissions.account("default", namespace)
+    await permissions.count(guarded.client, user, permissions.at("/metrics"))
     yield await guarded.token(namespace)
     await guarded.client.delete(BINDINGS, name)
     await guarded.client.delete(ROLES, name)
