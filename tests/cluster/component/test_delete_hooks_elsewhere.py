@@ -77,6 +77,7 @@ async def test_hooks_run_in_the_cluster_that_the_objects_are_in(
     assert not await then.exists(Secret, "comp.delete-hooks")
 
     await given.secret_deleted("there")
+    await then.shows("Pending", "Retrying", saying="there: not found")
     await given.deleted()
     await then.shows("DeletionPending", "DeletionRetrying", saying="there: not found")
     assert await remote.find(metadata_of(ConfigMap), "app", then.namespace) is not None

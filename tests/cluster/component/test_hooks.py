@@ -73,8 +73,10 @@ async def test_install_hooks_run_once_before_all_else_and_upgrade_hooks_for_each
 async def test_a_failing_hook_holds_the_rest_back(given: Given, running: Running, then: Then) -> None:
     failing = job("install", fate="fail", annotations={"helm.sh/hook": "pre-install"})
     await given.source(CHART | {"templates/install.yaml": failing, "templates/settings.yaml": SETTINGS})
-    await given.component(values={"note": "x"}, timeout="2s")
+    await given.component(values={"note": "x"}, timeout="10m")
     await running.start()
+    await then.shows("Processing", saying=f"Job {then.key('install')}: Failed")
+    await running.waits(minutes=11)
     await then.shows("Error", "Timeout", saying=f"Job {then.key('install')}: Failed")
     assert not await then.exists(ConfigMap, "settings")
     await given.deleted()

@@ -41,9 +41,10 @@ async def test_a_failed_job_is_never_ready_and_names_itself_until_it_is_replaced
     given: Given, running: Running, then: Then
 ) -> None:
     await given.source({"job.yaml": job("work", fate="fail"), "one.yaml": config("one")}, revision="r1")
-    await given.component(timeout="10s")  # longer than a busy machine takes to let a Job fail
+    await given.component(timeout="10m")
     await running.start()
     await then.shows("Processing", saying=f"Job {then.key('work')}: Failed")
+    await running.waits(minutes=11)
     late = await then.shows("Error", "Timeout", saying=f"Job {then.key('work')}: Failed")
     assert {item.name: item.status for item in late.status.inventory} == {"work": "Failed", "one": "Current"}
     await running.rests()

@@ -54,6 +54,7 @@ async def test_objects_go_to_the_other_cluster_and_come_back_from_it(
     await eventually(lambda: is_another(remote, found), describe="it is made again")
 
     await given.secret_deleted("there")
+    await then.shows("Pending", "Retrying", saying=f"error loading secret {then.namespace}/there")
     await given.deleted()
     await then.shows(
         "DeletionPending", "DeletionRetrying", saying=f"error loading secret {then.namespace}/there: not found"
@@ -211,6 +212,7 @@ async def test_what_is_in_a_lost_cluster_is_given_up_when_that_is_asked_for_and_
     await given.component(kubeConfig=THERE)
     ready = await then.ready()
     await given.secret_deleted("there")
+    await then.shows("Pending", "Retrying", saying=f"error loading secret {then.namespace}/there")
     await given.deleted()
     asked = f"{ABANDON_ANNOTATION}={ready.metadata.uid}"
     await then.shows("DeletionPending", "DeletionRetrying", saying=f"annotate the component with {asked}")

@@ -40,10 +40,11 @@ async def test_a_version_that_never_becomes_ready_keeps_a_newer_one_out_until_it
     given: Given, running: Running, then: Then
 ) -> None:
     await given.source(files("1"), revision="r1")
-    await given.component(sticky=True, timeout="2s")
+    await given.component(sticky=True, timeout="10m")
     await running.start()
     await then.shows("Processing", saying="gate-1")
     await given.source({"config.yaml": config("one", "2")}, revision="r2")
+    await running.waits(minutes=11)
     ready = await then.ready(revision="r2")
     assert ready.status.revision == 2
     assert (await then.config("one")).data == {"value": "2"}

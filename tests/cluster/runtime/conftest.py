@@ -92,7 +92,7 @@ class Start:
 
 async def _end(manager: Manager, task: asyncio.Task[None]) -> None:
     manager.stop()
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(30):
         with contextlib.suppress(Exception):  # the test has looked at what it expected
             await task
 

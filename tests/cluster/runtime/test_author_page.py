@@ -78,7 +78,7 @@ def greeter(terminal: dict[str, str], tmp_path: Path) -> Iterator[subprocess.Pop
     )
     yield process
     process.terminate()
-    _, errors = process.communicate(timeout=15)
+    _, errors = process.communicate(timeout=60)
     assert process.returncode == 0
     assert "Traceback" not in errors
 

@@ -289,7 +289,7 @@ async def _made(client: Client, resource: Resource, body: JsonObject) -> None:
 
 
 async def test_two_managers_share_the_work_one_after_the_other(client: Client, namespace: str) -> None:
-    terms = Terms(lease_duration_seconds=2, renew_deadline_seconds=1, retry_seconds=0.1)
+    terms = Terms(lease_duration_seconds=30, renew_deadline_seconds=20, retry_seconds=0.1)
     diary: list[str] = []
 
     def candidate(name: str) -> tuple[Manager, Shift]:
@@ -349,7 +349,7 @@ async def test_a_terminated_process_ends_quietly_and_soon(
 
         await eventually(lit, within=20)
         process.send_signal(signal.SIGTERM)
-        _, errors = await asyncio.to_thread(process.communicate, timeout=10)
+        _, errors = await asyncio.to_thread(process.communicate, timeout=PATIENCE_SECONDS)
     finally:
         process.kill()
         process.wait()
