@@ -11,8 +11,8 @@ import re
 import aiohttp
 import msgspec
 
-from stellwerk.kube.connections import Answer, NoAnswer, NotConnected, Unproved
 from stellwerk.kube.errors import LoginFailed, Status, StatusError, Unreachable, refusal
+from stellwerk.kube.messages import Answer, Distrusted, NoAnswer, NotConnected, Unproved
 
 NO_ANSWER = (NoAnswer, aiohttp.ClientError, TimeoutError, ConnectionError)
 """What the roads raise when there is no answer."""
@@ -56,6 +56,8 @@ def _without_values(status: Status) -> Status:
 
 def unreachable(error: BaseException, about: str, server: str, *, connect_seconds: float) -> Unreachable | LoginFailed:
     """One of `NO_ANSWER` in our words. What never left us has no unknown outcome."""
+    if isinstance(error, Distrusted):
+        return LoginFailed(f"cannot {about}: {server} does not accept our certificate: {error}")
     if isinstance(error, Unproved | aiohttp.ClientConnectorCertificateError | aiohttp.ClientConnectorSSLError):
         cause = str(error) if isinstance(error, Unproved) else _certificate_cause(error)
         return LoginFailed(f"cannot {about}: {server} does not prove its identity: {cause}")

@@ -21,6 +21,21 @@ from stellwerk.kube.errors import LoginFailed
 _TURNS_TO_CLOSE = 200
 """Of the event loop: TLS, the transport and the socket close one after the other, a turn or two each."""
 
+_ASK_AFTER_SECONDS = 15
+_DEAD_AFTER_SECONDS = 30
+"""A machine that vanished says nothing. A call would wait for it to its end, and so would the next one on each
+connection that is kept; the kernel knows better, and long before."""
+_OF_TCP = [
+    (getattr(socket, name), value)
+    for name, value in (
+        ("TCP_KEEPIDLE", _ASK_AFTER_SECONDS),
+        ("TCP_KEEPINTVL", _ASK_AFTER_SECONDS),
+        ("TCP_KEEPCNT", 2),
+        ("TCP_USER_TIMEOUT", _DEAD_AFTER_SECONDS * 1_000),
+    )
+    if hasattr(socket, name)  # not every kernel has all of them
+]
+
 
 class Sockets:
     """Every socket of a transport, so that none outlives it.
@@ -36,6 +51,9 @@ class Sockets:
         family, kind, protocol, _, _ = address
         made = socket.socket(family, kind, protocol)
         self._made.add(made)
+        made.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        for option, value in _OF_TCP:
+            made.setsockopt(socket.IPPROTO_TCP, option, value)
         return made
 
     async def hang_up(self) -> None:

@@ -29,8 +29,9 @@ from yarl import URL
 
 from stellwerk.kube import failures, remarks
 from stellwerk.kube.config import ClusterConfig
-from stellwerk.kube.connections import Answer, Connections, Message, TooLarge, head
+from stellwerk.kube.connections import Connections
 from stellwerk.kube.errors import LoginFailed, ServerFault, StatusError, TooManyRequests, Undecodable, Unreachable
+from stellwerk.kube.messages import Answer, Message, TooLarge, head
 from stellwerk.kube.sockets import Sockets, Tls
 
 ATTEMPTS = 5

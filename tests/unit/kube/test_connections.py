@@ -6,92 +6,14 @@ import asyncio
 import gzip
 import socket
 import zlib
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.unit.kube.scripted import OK, ask, connected_to, serving
 
-from stellwerk.kube.connections import Answer, Connections, Cut, Message, NotConnected, TooLarge, head
-
-OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
-MOST = 1 << 20
-Words = Callable[[int, bytes], bytes | None]
-
-
-@dataclass
-class Server:
-    """Answers each request with bytes; None: says nothing, and keeps the connection."""
-
-    words: Words
-    portion: int = 0
-    """Answers in pieces of so many bytes; 0: at once."""
-    hangs_up: bool = False
-    """Whether it closes the connection behind an answer without saying so."""
-    asked: list[bytes] = field(default_factory=list)
-    came: asyncio.Event = field(default_factory=asyncio.Event)
-    connections: int = 0
-    port: int = 0
-
-    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self.connections += 1
-        try:
-            while head := await reader.readuntil(b"\r\n\r\n"):
-                size = next((int(one[15:]) for one in head.split(b"\r\n") if one.startswith(b"Content-Length:")), 0)
-                self.asked.append(head + await reader.readexactly(size))
-                self.came.set()
-                said = self.words(len(self.asked), self.asked[-1])
-                if said is None:
-                    continue
-                for begin in range(0, len(said), self.portion or len(said)):
-                    writer.write(said[begin : begin + (self.portion or len(said))])
-                    await writer.drain()
-                if self.hangs_up:
-                    return
-        except (asyncio.IncompleteReadError, ConnectionError):
-            pass
-        finally:
-            writer.close()
-
-
-@asynccontextmanager
-async def serving(
-    words: Words | bytes, *, limit: int = 2, **kwargs: object
-) -> AsyncIterator[tuple[Server, Connections]]:
-    fixed = words
-    server = Server((lambda number, request: fixed) if isinstance(fixed, bytes) else fixed, **kwargs)  # type: ignore[arg-type]
-    listening = await asyncio.start_server(server.serve, "127.0.0.1", 0)
-    server.port = listening.sockets[0].getsockname()[1]
-    connections = connected_to(server.port, limit)
-    async with listening:
-        try:
-            yield server, connections
-        finally:
-            connections.close()
-
-
-def connected_to(port: int, limit: int = 2) -> Connections:
-    return Connections(
-        "127.0.0.1", port, limit=limit, connect_seconds=5, sockets=lambda info: socket.socket(info[0], info[1], info[2])
-    )
-
-
-async def ask(
-    connections: Connections,
-    path: str = "/",
-    body: bytes | None = None,
-    *,
-    seconds: float = 10,
-    largest: int = MOST,
-    repeatable: bool = True,
-) -> Answer:
-    message = Message(head("PATCH", path, [("Host", "here")]), body)
-    return await connections.exchange(
-        message, tls=None, name="here", largest=largest, seconds=seconds, repeatable=repeatable
-    )
-
+from stellwerk.kube.connections import Connections
+from stellwerk.kube.messages import Answer, Cut, Message, NotConnected, TooLarge, head
 
 # ---- what arrives
 
@@ -291,7 +213,7 @@ async def test_waiting_for_a_connection_counts_as_waiting() -> None:
     async with serving(lambda number, request: None, limit=1) as (server, connections):
         first = asyncio.create_task(ask(connections, seconds=30))
         await server.came.wait()
-        with pytest.raises(TimeoutError):
+        with pytest.raises(NotConnected, match="no connection was free"):
             await ask(connections, seconds=0.05)
         first.cancel()
         await asyncio.gather(first, return_exceptions=True)

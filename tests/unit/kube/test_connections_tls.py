@@ -1,0 +1,148 @@
+"""Calls over TLS: both sides prove who they are, and no moment is a bad one for giving up."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import socket
+import ssl
+from collections.abc import Callable
+
+import pytest
+import uvloop
+from tests.unit.kube.identities import client_side, server_side
+from tests.unit.kube.scripted import OK, ask, connected_to, serving
+
+from stellwerk.kube.messages import NotConnected, Unproved
+
+NewLoop = Callable[[], asyncio.AbstractEventLoop]
+on_both_loops = pytest.mark.parametrize("new_loop", [asyncio.new_event_loop, uvloop.new_event_loop])
+TURNS = 60
+"""More than a call over a new connection takes."""
+
+
+def open_sockets() -> set[str]:
+    links = [f"/proc/self/fd/{name}" for name in os.listdir("/proc/self/fd")]
+    return {target for link in links if os.path.lexists(link) and (target := os.readlink(link)).startswith("socket:")}
+
+
+@on_both_loops
+def test_a_renewed_login_is_a_new_connection(new_loop: NewLoop) -> None:
+    async def calls() -> int:
+        old, new = client_side("old"), client_side("new")
+        async with serving(OK, tls=server_side()) as (server, connections):
+            for tls in (old, old, new, new):
+                assert (await ask(connections, tls=tls)).body == b"ok"
+        return server.connections
+
+    with asyncio.Runner(loop_factory=new_loop) as runner:
+        assert runner.run(calls()) == 2
+
+
+def refuse(listening: socket.socket) -> None:
+    """Shake hands with somebody who has no certificate, and say what is wrong with that."""
+    connection, _ = listening.accept()
+    with connection, contextlib.suppress(ssl.SSLError):
+        server_side(asks_for_certificates=True).wrap_socket(connection, server_side=True)
+        raise AssertionError("it was accepted")
+    listening.close()
+
+
+@on_both_loops
+@pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
+def test_a_server_that_does_not_accept_our_certificate_was_sent_nothing(
+    new_loop: NewLoop, version: ssl.TLSVersion
+) -> None:
+    async def call() -> None:
+        tls = client_side()
+        tls.maximum_version = version
+        listening = socket.create_server(("127.0.0.1", 0))
+        connections = connected_to(listening.getsockname()[1])
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(asyncio.to_thread(refuse, listening))
+            with pytest.raises(NotConnected, match="ALERT"):
+                await ask(connections, tls=tls, repeatable=False)
+
+    with asyncio.Runner(loop_factory=new_loop) as runner:
+        runner.run(call())
+
+
+@on_both_loops
+def test_a_server_that_does_not_prove_itself_is_told_nothing(new_loop: NewLoop) -> None:
+    async def call() -> None:
+        async with serving(OK, tls=server_side()) as (server, connections):
+            with pytest.raises(Unproved, match=r"self-signed|issuer"):
+                await ask(connections, tls=ssl.create_default_context())
+            with pytest.raises(Unproved, match="not valid for"):
+                await ask(connections, tls=client_side(), name="other.example")
+        assert server.asked == []
+
+    with asyncio.Runner(loop_factory=new_loop) as runner:
+        runner.run(call())
+
+
+@on_both_loops
+@pytest.mark.parametrize("name", [".example", "", "x" * 70 + ".example"])
+def test_a_name_that_no_certificate_can_have_is_named_as_that(new_loop: NewLoop, name: str) -> None:
+    async def call() -> None:
+        async with serving(OK, tls=server_side()) as (_, connections):
+            with pytest.raises(NotConnected, match="no certificate can have its name"):
+                await ask(connections, tls=client_side(), name=name)
+
+    with asyncio.Runner(loop_factory=new_loop) as runner:
+        runner.run(call())
+
+
+@on_both_loops
+def test_a_server_that_never_shakes_hands_was_sent_nothing(new_loop: NewLoop) -> None:
+    async def call() -> None:
+        async with serving(lambda number, request: None) as (_, connections):
+            with pytest.raises(NotConnected, match="no TLS handshake"):
+                await ask(connections, tls=client_side(), seconds=0.05)
+
+    with asyncio.Runner(loop_factory=new_loop) as runner:
+        runner.run(call())
+
+
+@on_both_loops
+def test_a_server_that_hangs_up_on_the_handshake_was_sent_nothing(new_loop: NewLoop) -> None:
+    async def call() -> None:
+        listening = await asyncio.start_server(lambda reader, writer: writer.close(), "127.0.0.1", 0)
+        async with listening:
+            for _ in range(20):
+                connections = connected_to(listening.sockets[0].getsockname()[1])
+                with pytest.raises(NotConnected):
+                    await ask(connections, tls=client_side(), repeatable=False)
+
+    with asyncio.Runner(loop_factory=new_loop) as runner:
+        runner.run(call())
+
+
+@on_both_loops
+@pytest.mark.parametrize("encrypted", [False, True])
+def test_a_call_may_be_given_up_at_any_moment(new_loop: NewLoop, encrypted: bool) -> None:
+    """Whichever turn of the event loop it is: no socket stays open, and the next call has an answer of its own."""
+
+    async def is_given_up_after(turns: int, tls: ssl.SSLContext | None) -> bool:
+        async with asyncio.timeout(10), serving(OK, tls=server_side() if encrypted else None) as (server, connections):
+            task = asyncio.create_task(ask(connections, tls=tls))
+            await server.dialled.wait()
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            task.cancel()
+            await asyncio.wait([task])
+            assert task.cancelled() or task.result().body == b"ok"
+            assert (await ask(connections, tls=tls)).body == b"ok"
+        return task.cancelled()
+
+    async def all_turns() -> None:
+        before = open_sockets()
+        tls = client_side() if encrypted else None
+        assert {await is_given_up_after(turns, tls) for turns in range(TURNS)} == {True, False}
+        for _ in range(TURNS):
+            await asyncio.sleep(0)
+        assert open_sockets() - before == set()
+
+    with asyncio.Runner(loop_factory=new_loop) as runner:
+        runner.run(all_turns())
