@@ -16,7 +16,7 @@ from stellwerk.kube.config import ClusterConfig
 from stellwerk.kube.transport import LARGEST_FOREIGN_ANSWER_BYTES
 from stellwerk.kube.watch import SILENCE_SECONDS
 from stellwerk.operators.component import assembled
-from stellwerk.operators.component.api import CONTROLLER, RECONCILER
+from stellwerk.operators.component.api import CONTROLLER, RECONCILER, Component
 from stellwerk.operators.component.assembled import ComponentOperator
 from stellwerk.operators.component.settings import Settings
 from stellwerk.render.binary import renderer_path
@@ -108,6 +108,12 @@ class Running:
         """Return when there is nothing to do until a change or the clock."""
         queue = self.operator.controller.queue
         await eventually(lambda: not len(queue) and not queue.running, within=30, describe="the controller rests")
+
+    async def has_seen(self, *components: Component) -> None:
+        """Return when its cache shows these Components, or later ones: whom they concern has been woken."""
+        cache = self.operator.watches.components
+        for one in components:
+            await cache.wait_for(one.key, one.metadata.resource_version, 30)
 
     async def waits(self, **duration: float) -> None:
         """Let time pass, as `waits(minutes=5)`. Only when the controller rests: no pass measures a span across it."""

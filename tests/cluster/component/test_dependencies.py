@@ -118,9 +118,12 @@ async def test_a_circle_is_named_on_its_members_and_goes_away_when_it_is_cut(
     await given.component("c", path="c", **after("b"))
     await running.start()
     a, b, c = (then.key(name) for name in "abc")
-    await then.shows("Error", "Error", "a", saying=f"in a circle: {a} -> {c} -> {b} -> {a}")
-    await then.shows("Error", "Error", "b", saying=f"in a circle: {b} -> {a} -> {c} -> {b}")
-    await then.shows("Error", "Error", "c", saying=f"in a circle: {c} -> {b} -> {a} -> {c}")
+    told = (
+        await then.shows("Error", "Error", "a", saying=f"in a circle: {a} -> {c} -> {b} -> {a}"),
+        await then.shows("Error", "Error", "b", saying=f"in a circle: {b} -> {a} -> {c} -> {b}"),
+        await then.shows("Error", "Error", "c", saying=f"in a circle: {c} -> {b} -> {a} -> {c}"),
+    )
+    await running.has_seen(*told)
     assert not await then.exists(ConfigMap, "a")
     await running.rests()
     passes = running.passes

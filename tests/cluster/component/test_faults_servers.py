@@ -39,7 +39,7 @@ FORGETFUL = {API_SERVER: ["--etcd-compaction-interval=1s"]}
 """It has etcd forget what is older than a second or two; by default five minutes."""
 SMALL = {ETCD: ["--quota-backend-bytes=33554432"]}
 """It has room for our kinds and little else."""
-BACK_WITHIN_SECONDS = 20.0
+BACK_WITHIN_SECONDS = 40.0
 
 
 @pytest.fixture(scope="module")
