@@ -72,7 +72,7 @@ async def test_a_whole_set_goes_wave_by_wave(ground: Ground) -> None:
         (await ground.delete(live)).raise_for_failures()
         return not live
 
-    await eventually(is_gone, within=30, describe="the set to be gone")
+    await eventually(is_gone, describe="the set to be gone")
     for kinds in left:
         assert "Thing" not in kinds or "CustomResourceDefinition" in kinds
         assert "CustomResourceDefinition" not in kinds or "Deployment" in kinds

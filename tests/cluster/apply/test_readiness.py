@@ -80,7 +80,7 @@ async def test_a_deployment_that_cannot_start_is_explained_and_mended(
     async def is_ready() -> bool:
         return assess(await ground.body(mended[0]), now=CLOCK.now()).is_ready
 
-    await eventually(is_ready, within=20, describe="the mended Deployment to be ready")
+    await eventually(is_ready, describe="the mended Deployment to be ready")
 
     async def has_no_cause() -> bool:  # for a moment it also tells of the replica set that is being scaled down
         return await cause(ground, mended[0]) == ""

@@ -164,12 +164,12 @@ async def test_a_definition_that_somebody_deletes_is_made_anew_with_its_instance
         found = await place.find("CustomResourceDefinition", name, namespace="")
         return found is not None and found.metadata.uid != before
 
-    await eventually(is_made_anew, within=30, describe="a new definition")
+    await eventually(is_made_anew, describe="a new definition")
 
     async def is_done() -> bool:
         return (await kept.apply(text)).done
 
-    await eventually(is_done, within=30, describe="the set to be whole again")
+    await eventually(is_done, describe="the set to be whole again")
     assert await place.find("Thing", "one") is not None
 
 

@@ -98,7 +98,6 @@ class Running:
         queue = self._btp.controller.queue
         await eventually(
             lambda: not len(queue) and not queue.running and bool(queue.delayed),
-            within=30,
             describe="the controller rests until a change or the clock",
         )
 
@@ -107,7 +106,7 @@ class Running:
         manager = self._manager
         assert manager is not None
         await eventually(
-            lambda: manager.leads and manager.unready() is None, within=30, describe="the operator leads, with caches"
+            lambda: manager.leads and manager.unready() is None, describe="the operator leads, with caches"
         )
 
     @property

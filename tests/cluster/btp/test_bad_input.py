@@ -117,7 +117,7 @@ async def test_a_value_as_large_as_the_api_server_takes_is_passed_on(
     await running.start()
     await given.btp_operator()
 
-    shown = await then.shows("Ready", "ReconcileSucceeded", within=20)
+    shown = await then.shows("Ready", "ReconcileSucceeded")
 
     found = await given.client.get(unstructured(kind.resource), name, "kyma-system")
     assert len(str(found.at("data", carried))) >= len(large)
@@ -176,7 +176,7 @@ async def test_a_broken_file_of_the_module_is_named_before_anything_is_written(
     await then.absent(ConfigMap, "sap-btp-operator-config")
 
     module.write("extra.yml", EXTRA)
-    await then.shows("Ready", "ReconcileSucceeded", within=20)
+    await then.shows("Ready", "ReconcileSucceeded")
     await then.exists(ConfigMap, "extra")
 
 
@@ -191,10 +191,10 @@ async def test_a_right_that_is_taken_away_is_named_and_the_rest_goes_on(
     async with revoked(given.client, "services"):
         await running.start(**RETRY)
         await given.btp_operator()
-        shown = await then.shows("Error", "ProvisioningFailed", saying=["services", "kyma-system", "grant"], within=30)
+        shown = await then.shows("Error", "ProvisioningFailed", saying=["services", "kyma-system", "grant"])
         assert re.search(r"may not \w+", shown.message), shown.message
         await then.exists(ConfigMap, "sap-btp-operator-config")
-    await then.shows("Ready", "ReconcileSucceeded", within=40)
+    await then.shows("Ready", "ReconcileSucceeded")
 
 
 @pytest.mark.req("R-208")
@@ -215,7 +215,7 @@ async def test_a_credentials_namespace_under_deletion_is_named(running: Running,
         await then.shows("Error", "ProvisioningFailed", saying=["btp-ending", "sap-btp-service-operator"])
 
         await given.required_secret()
-        await then.shows("Ready", "ReconcileSucceeded", within=20)
+        await then.shows("Ready", "ReconcileSucceeded")
     finally:
         patch = MergePatch({"metadata": {"finalizers": None}})
         await given.client.patch(metadata_of(ConfigMap), "holder", "btp-ending", patch)
@@ -236,6 +236,6 @@ async def test_a_webhook_of_others_that_refuses_is_quoted_and_asked_again_withou
             await then.exists(ConfigMap, "sap-btp-operator-config")
 
             server.behaviour = Accept()
-            await then.shows("Ready", "ReconcileSucceeded", within=20)
+            await then.shows("Ready", "ReconcileSucceeded")
             refused = [shown for shown in then.diary.of() if shown.state == "Error"]
             assert len(server.reviewed) <= 2 * (len(refused) + 2), "each try asks once for each of two Services"

@@ -89,5 +89,4 @@ async def test_a_fight_over_an_object_is_throttled_and_the_other_one_is_named(
         OPERAND,
         lambda seen: seen is not None and seen.at("spec", "replicas") == 1,
         "be restored",
-        within=20,
     )

@@ -118,7 +118,7 @@ async def test_a_pass_that_waits_for_keys_when_the_operator_is_asked_to_end_stil
 
 async def test_keys_are_made_before_there_is_anything_to_install(running: Running) -> None:
     await running.start()
-    await eventually(lambda: running.keys.ready == 2, within=30)
+    await eventually(lambda: running.keys.ready == 2)
 
 
 async def test_an_operator_that_finds_good_certificates_makes_no_key(

@@ -204,7 +204,7 @@ async def test_what_a_removal_waits_for_is_counted_and_whoever_holds_it_is_named
 
     held_by = "; Service kyma-system/sap-btp-operator-webhook-service is held by example.com/held"
     saying = ["Waiting for the module to go: ", ", 1 Service", held_by]
-    await then.shows("Deleting", "HardDeleting", saying=saying, within=40)
+    await then.shows("Deleting", "HardDeleting", saying=saying)
     await given.without_finalizers(Service, "sap-btp-operator-webhook-service", "kyma-system")
     await then.is_gone()
 

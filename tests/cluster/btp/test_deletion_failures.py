@@ -62,7 +62,7 @@ async def test_a_module_that_cannot_be_removed_is_brought_back_until_it_can(
             "be there",
         )
 
-    await then.is_gone(within=30)
+    await then.is_gone()
     assert await given.client.find(metadata_of(Deployment), OPERAND, "kyma-system") is None
 
 
@@ -87,7 +87,7 @@ async def test_a_soft_deletion_that_fails_again_and_again_brings_the_module_back
             "be there anew",
         )
 
-    await then.is_gone(within=30)
+    await then.is_gone()
     await then.absent(Deployment, OPERAND)
 
 

@@ -156,4 +156,4 @@ async def test_the_interval_of_the_config_map_outranks_the_flag(running: Running
     async def is_probed() -> bool:
         return await given.client.find(Job, JOB_NAME, NAMESPACE) is not None
 
-    await eventually(is_probed, within=30, describe="the probe's Job is there")
+    await eventually(is_probed, describe="the probe's Job is there")

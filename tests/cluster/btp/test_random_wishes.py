@@ -125,13 +125,11 @@ async def test_a_walk_through_wishes_ends_where_a_fresh_module_begins(
     for number in range(STEPS):
         await walk.step()
         expected = READY if walk.is_good else INVALID
-        await eventually(
-            at_rest(running, then, expected=expected), within=20, describe=f"{expected} after step {number}"
-        )
+        await eventually(at_rest(running, then, expected=expected), describe=f"{expected} after step {number}")
     await given.client.patch(OPERATORS, "btpoperator", "kyma-system", MergePatch({"spec": None}))
     await walk.mended(extra="last")
     await then.becomes(SECRETS, "sap-btp-service-operator", says_last, "carry the last value", walk.namespace)
-    await eventually(at_rest(running, then, expected=READY), within=20, describe="Ready at the end")
+    await eventually(at_rest(running, then, expected=READY), describe="Ready at the end")
     await then.becomes(DEPLOYMENTS, OPERAND, has_rolled, "have rolled to its end")
     walked = await end_state(btp_cluster, masks=HISTORY)
 
@@ -139,4 +137,4 @@ async def test_a_walk_through_wishes_ends_where_a_fresh_module_begins(
     await given.client.delete(BtpOperator, "btpoperator", "kyma-system")
     await then.is_gone()
     await given.btp_operator(annotations=present.metadata.annotations)
-    await eventually(lambda: same_end(btp_cluster, walked, HISTORY), within=20, describe="a fresh module is the same")
+    await eventually(lambda: same_end(btp_cluster, walked, HISTORY), describe="a fresh module is the same")

@@ -46,7 +46,7 @@ async def test_a_secret_that_may_not_be_read_is_named_and_read_again(
         await running.start(**RETRY)
         await then.shows("Error", reason, saying=[name])
 
-    await then.shows("Ready", "ReconcileSucceeded", within=20)
+    await then.shows("Ready", "ReconcileSucceeded")
 
 
 async def other_cluster(given: Given) -> None:
@@ -85,7 +85,7 @@ async def test_a_move_of_credentials_that_is_refused_says_at_which_step(
         await change(given)
         await then.shows("Error", reason, saying=[name])
 
-    await then.shows("Ready", "ReconcileSucceeded", within=20)
+    await then.shows("Ready", "ReconcileSucceeded")
 
 
 async def test_a_record_of_versions_that_may_not_be_read_stops_a_chart(
@@ -99,7 +99,7 @@ async def test_a_record_of_versions_that_may_not_be_read_stops_a_chart(
         await given.btp_operator()
         await then.shows("Error", "GettingConfigMapFailed", saying=["Getting config map failed", RECORD])
 
-    await then.shows("Ready", "ReconcileSucceeded", within=20)
+    await then.shows("Ready", "ReconcileSucceeded")
 
 
 async def test_pods_that_work_with_a_stale_cluster_id_are_replaced_with_the_secret_that_holds_it(

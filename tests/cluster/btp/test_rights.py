@@ -90,7 +90,7 @@ async def test_a_process_that_lacks_a_right_says_so_when_it_starts_and_works_wit
         await process.process.start()
         await given.btp_operator()
         await then.shows("Ready", "ReconcileSucceeded", within=60)
-        await eventually(lambda: "missing right" in process.process.log_text(), within=20)
+        await eventually(lambda: "missing right" in process.process.log_text())
         log = process.process.log_text()
         for verb in ("get", "create", "delete"):
             said = f"missing right: {verb} jobs.batch in all namespaces. Without it the probe of CA bundles cannot run"
@@ -116,12 +116,12 @@ async def test_a_right_that_is_taken_away_while_it_runs_is_told_at_the_first_ref
 
     async with revoked(given.client, "deployments"):
         await given.client.delete(Deployment, "sap-btp-operator-controller-manager", "kyma-system")
-        await then.shows("Error", "ReconcileFailed", within=30)
+        await then.shows("Error", "ReconcileFailed")
         said = (
             "Without it the operand is not started, or runs on when the module goes. Grant it: apply deploy/rbac/btp-"
         )
-        await eventually(lambda: said in process.process.log_text(), within=20, describe="the missing right is told")
-    await then.shows("Ready", "ReconcileSucceeded", within=30)
+        await eventually(lambda: said in process.process.log_text(), describe="the missing right is told")
+    await then.shows("Ready", "ReconcileSucceeded")
 
 
 class Life:
@@ -154,7 +154,7 @@ class Life:
                     found = await self.client.find(metadata_of(resource), name, "kyma-system")
                     return found is not None and "edited" not in found.metadata.labels
 
-                await eventually(mended, within=30, describe=f"{resource.kind} {obj.metadata.name} is mended")
+                await eventually(mended, describe=f"{resource.kind} {obj.metadata.name} is mended")
         await self.ready()
 
     async def other_credentials(self) -> None:
@@ -175,7 +175,7 @@ class Life:
         left: dict[str, object] = {"name": "left-behind", "namespace": "kyma-system"}
         await self.client.apply(ConfigMap, {"metadata": left})  # type: ignore[dict-item]
         await self.operator.process.restart()
-        await eventually(self.left_is_gone, within=30)
+        await eventually(self.left_is_gone)
         await self.ready()
 
     async def left_is_gone(self) -> bool:

@@ -54,7 +54,7 @@ async def test_no_value_shows_while_the_module_comes_fails_and_goes(
         canary.assert_unseen(await in_the_open(btp_cluster, running), [running.process.log])
 
         await required_secret(given, values)
-        await then.shows("Ready", "ReconcileSucceeded", within=20)
+        await then.shows("Ready", "ReconcileSucceeded")
         for name, key in GENERATED.items():
             pair = await given.client.get(Secret, name, "kyma-system")
             canary.mark(f"{name} {key}", base64.b64decode(pair.data[key]))
@@ -98,5 +98,5 @@ async def refusing(running: Operator, then: Then, given: Given, values: Mapping[
     applies = requests("apply", "secrets", name="sap-btp-service-operator")
     with running.proxy.on_requests(applies, Answer(status, message=quoted)):
         await required_secret(given, {**values, "clientid": f"{values['clientid']}-{status}"})
-        await then.shows("Error", "ReconcileFailed", within=20)
-    await then.shows("Ready", "ReconcileSucceeded", within=20)
+        await then.shows("Error", "ReconcileFailed")
+    await then.shows("Ready", "ReconcileSucceeded")

@@ -112,4 +112,4 @@ async def _until_gone(client: Client) -> None:
     async def none_left() -> bool:
         return not await left()
 
-    await eventually(none_left, within=30, describe="the former test's CRDs and pods are gone")
+    await eventually(none_left, describe="the former test's CRDs and pods are gone")

@@ -145,7 +145,7 @@ async def relics(admin: Client) -> AsyncIterator[None]:
     assert isinstance(version, dict)
     version |= {"deprecated": True, "deprecationWarning": RELIC_REMARK}
     await admin.apply(CustomResourceDefinition, body)
-    await eventually(lambda: kinds.established(admin, RELIC.group_resource), within=30)
+    await eventually(lambda: kinds.established(admin, RELIC.group_resource))
     yield
     await admin.delete(CustomResourceDefinition, RELIC.group_resource)
 

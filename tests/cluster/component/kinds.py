@@ -18,7 +18,7 @@ async def serve(client: Client, *definitions: Definition) -> None:
     target = unstructured(CustomResourceDefinition.resource)
     await asyncio.gather(*(client.apply(target, one.body(), field_validation="Strict") for one in wanted))
     for one in wanted:
-        await eventually(lambda name=one.name: established(client, name), within=30)  # type: ignore[misc]
+        await eventually(lambda name=one.name: established(client, name))  # type: ignore[misc]
 
 
 async def established(client: Client, name: str) -> bool:

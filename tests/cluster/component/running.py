@@ -80,7 +80,7 @@ class Running:
         )
         self._parts = (manager, operator)
         self._task = asyncio.create_task(manager.run(), name="operator")
-        await eventually(self._leads, within=30, describe="the operator leads, with full caches")
+        await eventually(self._leads, describe="the operator leads, with full caches")
 
     async def stop(self) -> None:
         """Stop in order; raises what the operator raised."""
@@ -107,7 +107,7 @@ class Running:
     async def rests(self) -> None:
         """Return when there is nothing to do until a change or the clock."""
         queue = self.operator.controller.queue
-        await eventually(lambda: not len(queue) and not queue.running, within=30, describe="the controller rests")
+        await eventually(lambda: not len(queue) and not queue.running, describe="the controller rests")
 
     async def has_seen(self, *components: Component) -> None:
         """Return when its cache shows these Components, or later ones: whom they concern has been woken."""

@@ -29,9 +29,7 @@ async def healed(proxy: FaultProxy, older: OlderView, running: Running) -> None:
     """The view is the present one, and the operator has had time to make of it what it will."""
     older.heal()
     watches = requests("watch", Component.resource.group_resource)
-    await eventually(
-        lambda: any(one.arrived for one in proxy.history.all(watches)), on=proxy.history.changed, within=20
-    )
+    await eventually(lambda: any(one.arrived for one in proxy.history.all(watches)), on=proxy.history.changed)
     await running.rests()
 
 

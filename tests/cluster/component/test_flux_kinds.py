@@ -68,12 +68,12 @@ async def _removed(client: Client, resource: Resource) -> None:
         return await client.find(CustomResourceDefinition, resource.group_resource) is None
 
     await client.delete(CustomResourceDefinition, resource.group_resource)
-    await eventually(is_gone, within=30, describe=f"{resource.group_resource} is gone")
+    await eventually(is_gone, describe=f"{resource.group_resource} is gone")
 
 
 async def _served(client: Client, resource: Resource) -> None:
     await client.apply(CustomResourceDefinition, free_definition(resource))
-    await eventually(lambda: established(client, resource.group_resource), within=30)
+    await eventually(lambda: established(client, resource.group_resource))
 
 
 @pytest.mark.req("R-207")

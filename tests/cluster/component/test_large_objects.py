@@ -23,7 +23,7 @@ async def test_a_very_large_object_is_made_changed_and_taken_away(given: Given, 
     await given.component()
     for letter in "ab":
         await given.source({"large.yaml": large(900, letter), "one.yaml": config("one")}, revision=letter)
-        await then.ready(revision=letter, within=30)
+        await then.ready(revision=letter)
         assert (await then.config("large")).data["text"][:1] == letter
     await given.deleted()
     await then.gone()
@@ -37,8 +37,8 @@ async def test_an_object_that_is_too_large_is_named_and_its_words_are_not(
     await given.source({"large.yaml": large(1_200, "x"), "one.yaml": config("one")}, revision="large")
     await running.start()
     await given.component()
-    failed = await then.shows("Error", "Error", saying=f"ConfigMap {then.namespace}/large", within=30)
+    failed = await then.shows("Error", "Error", saying=f"ConfigMap {then.namespace}/large")
     assert "xxx" not in failed.status.conditions[0].message
     assert await then.exists(ConfigMap, "one")
     await given.source({"large.yaml": large(100, "x"), "one.yaml": config("one")}, revision="smaller")
-    await then.ready(revision="smaller", within=30)
+    await then.ready(revision="smaller")

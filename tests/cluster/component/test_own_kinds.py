@@ -98,7 +98,7 @@ async def test_a_chart_sees_the_kinds_that_another_component_has_just_brought(
         await given.annotated("user", poke=secrets.token_hex(4))
         return (await given.client.get(ConfigMap, "seen", then.namespace)).data == {"has": "true"}
 
-    await eventually(is_seen, within=20, describe="the chart sees the kind")
+    await eventually(is_seen, describe="the chart sees the kind")
 
 
 @pytest.mark.req("R-112")
@@ -176,7 +176,7 @@ async def test_an_api_service_comes_after_what_is_plain_and_its_instances_when_i
     assert not widgets.widgets
     widgets.is_up = True
     await given.client.patch(API_SERVICES, name, "", MergePatch({"metadata": {"annotations": {"tests/look": "again"}}}))
-    await then.ready(within=40)
+    await then.ready()
     assert [*widgets.widgets] == [(then.namespace, "mine")]
 
     widgets.widgets[then.namespace, "theirs"] = {"metadata": {"name": "theirs", "namespace": then.namespace}}

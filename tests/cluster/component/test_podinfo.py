@@ -36,7 +36,7 @@ async def test_its_kustomization_becomes_ready_and_goes_again(given: Given, runn
     image = {"name": "ghcr.io/stefanprodan/podinfo", "newTag": "9.9.9"}
     await given.component(postBuild={"images": [image]})
     await running.start()
-    ready = await then.ready(revision="6.x", within=30)
+    ready = await then.ready(revision="6.x")
     assert {item.kind for item in ready.status.inventory} == {"Deployment", "Service", "HorizontalPodAutoscaler"}
     assert await available(then, "podinfo") >= 1
     await given.deleted()
@@ -51,17 +51,17 @@ async def test_its_chart_becomes_ready_is_upgraded_and_goes_again(given: Given, 
     values: dict[str, Any] = {"replicaCount": 2, "redis": {"enabled": True}, "hooks": {"preInstall": {"job": hook}}}
     await given.component("web", path="podinfo", values=values)
     await running.start()
-    ready = await then.ready("web", within=30)
+    ready = await then.ready("web")
     names = {(item.kind, item.name) for item in ready.status.inventory}
     assert {("Deployment", "web-podinfo"), ("Deployment", "web-podinfo-redis"), ("Service", "web-podinfo")} <= names
     assert {item.phase for item in ready.status.inventory if item.kind == "Job"} == {"Completed"}
     assert await available(then, "web-podinfo") == 2
 
     await given.component("web", path="podinfo", values={"replicaCount": 3, "ui": {"message": "new"}})
-    ready = await then.ready("web", within=30)
+    ready = await then.ready("web")
     assert ready.status.revision == 2
     assert await available(then, "web-podinfo") == 3
     await then.absent(Deployment, "web-podinfo-redis")
     await given.deleted("web")
-    await then.gone("web", within=30)
+    await then.gone("web")
     await then.absent(Deployment, "web-podinfo")

@@ -68,7 +68,7 @@ async def settled(given: Given, running: Running, name: str) -> Component:
             return None
         return one if ready.reason not in UNDER_WAY else None
 
-    component = await eventually(found, within=30, describe=f"Component {name} comes to rest")
+    component = await eventually(found, describe=f"Component {name} comes to rest")
     assert component is not None
     return component
 

@@ -70,7 +70,7 @@ async def test_the_sample_with_a_hook_for_its_end_runs_it_when_it_is_deleted(
     async def is_gone() -> bool:
         return await sampled.find(metadata_of(Component), "console", NAMESPACE) is None
 
-    await eventually(is_gone, within=30, describe="the Component is gone")
+    await eventually(is_gone, describe="the Component is gone")
     assert writes.to("jobs", "deployments") == [
         "create jobs/console-farewell",
         "delete jobs/console-farewell",

@@ -148,7 +148,7 @@ async def test_a_component_of_the_original_is_taken_over_without_touching_a_pod(
         found = await admin.get(Deployment, "web", given.namespace)
         return found.status.available_replicas == 1
 
-    await eventually(is_up, within=30, describe="the Deployment of the original is up")
+    await eventually(is_up, describe="the Deployment of the original is up")
     before = await identities(admin, given.namespace)
     audit = AuditLog(component_cluster)
 

@@ -33,7 +33,7 @@ async def prepare(cluster: LocalCluster) -> None:
         resources = [GATE, *(kind.resource for kind in FLUX)]
         await asyncio.gather(*(client.apply(target, free_definition(resource)) for resource in resources))
         for resource in resources:
-            await eventually(lambda name=resource.group_resource: established(client, name), within=30)  # type: ignore[misc]
+            await eventually(lambda name=resource.group_resource: established(client, name))  # type: ignore[misc]
 
 
 def free_definition(resource: Resource) -> JsonObject:

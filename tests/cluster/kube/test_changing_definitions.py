@@ -67,7 +67,7 @@ class Coats:
                 return False
             return True
 
-        await eventually(made, within=20)
+        await eventually(made)
 
     async def is_unreadable(self, resource: Resource) -> bool:
         """Whether the server has taken over a conversion that fails."""
@@ -100,7 +100,7 @@ async def test_a_watch_outlives_another_stored_version(
     await reader.shows("one")
     await coats.define(stored="v2")
     await coats.make(coats.second, "two")
-    await reader.shows("one", "two", within=30)
+    await reader.shows("one", "two")
     assert {obj.gvk.version for obj in reader.present.values()} == {"v1"}
 
 
@@ -110,13 +110,13 @@ async def test_what_cannot_be_converted_is_asked_for_again_until_it_can_and_othe
 ) -> None:
     await coats.make(coats.first, "one")
     await coats.define(stored="v1", conversion=NOBODY)
-    await eventually(lambda: coats.is_unreadable(coats.second), within=20)
+    await eventually(lambda: coats.is_unreadable(coats.second))
     reader = read(Watcher(behind, unstructured(coats.second), namespace))
     neighbour = read(Watcher(behind, ConfigMap, namespace, labels="made-by=wire-test"))
     lists = requests("list", coats.second.group_resource).holds
-    await eventually(lambda: proxy.history.count(lists) >= 2, on=proxy.history.changed, within=20)
+    await eventually(lambda: proxy.history.count(lists) >= 2, on=proxy.history.changed)
     await config_map(client, ConfigMap, namespace, "neighbour")
     await neighbour.shows("neighbour")
     assert reader.lists == 0
     await coats.define(stored="v1")
-    await reader.shows("one", within=30)
+    await reader.shows("one")

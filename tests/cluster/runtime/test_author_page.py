@@ -103,7 +103,7 @@ async def test_the_example_greets_mends_and_explains(
 
     first, second = typed(1).splitlines()
     await asyncio.to_thread(run, first, terminal, tmp_path)
-    await eventually(lambda: letter_says("Hello World"), within=30)
+    await eventually(lambda: letter_says("Hello World"))
     assert "Hello World" in await asyncio.to_thread(run, second, terminal, tmp_path)
     await eventually(is_greeted)
     await client.delete(ConfigMap, "world", namespace)

@@ -266,13 +266,13 @@ async def test_a_kind_that_is_not_served_yet_holds_up_nobody_and_resumes(
             informer.wake()
             return informer.has_synced
 
-        await eventually(resumed, within=20)
+        await eventually(resumed)
         torch = {**lamp("one", namespace), "kind": torches.kind}
         await _made(client, torches, torch)
         await eventually(lambda: len(informer.store) == 1)
     finally:
         await client.delete(CRD, f"{plural}.{GROUP}")
-    await eventually(lambda: (bool(informer.parked), len(informer.store)) == (True, 0), within=20)
+    await eventually(lambda: (bool(informer.parked), len(informer.store)) == (True, 0))
 
 
 async def _made(client: Client, resource: Resource, body: JsonObject) -> None:
@@ -347,7 +347,7 @@ async def test_a_terminated_process_ends_quietly_and_soon(
             assert process.poll() is None, process.communicate()[1]
             return (await client.get(Lamp, "hall", namespace)).status is not None
 
-        await eventually(lit, within=20)
+        await eventually(lit)
         process.send_signal(signal.SIGTERM)
         _, errors = await asyncio.to_thread(process.communicate, timeout=PATIENCE_SECONDS)
     finally:

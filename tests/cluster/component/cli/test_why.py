@@ -38,7 +38,7 @@ async def test_why_goes_through_a_dependency_and_its_deployment_down_to_the_imag
         assert "ErrImagePull" in told.stdout, told
         return told
 
-    told = await eventually(goes_to_the_image, within=30, describe="the pod has said what it lacks")
+    told = await eventually(goes_to_the_image, describe="the pod has said what it lacks")
     said = lines(told.stdout)
     assert said[0].startswith(f"◌ Component {then.namespace}/front is not known to be ready (for ")
     assert f"waits for Component {then.namespace}/database: Processing" in said
