@@ -6,7 +6,8 @@ be left out, that 1 is 1.0 and that `1000m` of CPU is `1`. What it does not know
 that the server rewrites) shows as a difference right after our own write, and the plan remembers it as settled.
 
 `extras` are live fields that nobody asked for. Alone they prove nothing: defaults look the same as leftovers of an
-older manifest.
+older manifest. Finalizers and owner references are none of them: they say how long an object stays, and are others' to
+put there and to take away (see `ownership`).
 """
 
 from __future__ import annotations
@@ -16,9 +17,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 
-from stellwerk.apply.desired import SERVER_OWNED, digest_of
+from stellwerk.apply.desired import HOLDS, SERVER_OWNED, digest_of
 from stellwerk.kube.model import JsonObject, JsonValue
 
+_NOT_OURS = frozenset({*SERVER_OWNED, *HOLDS})
 _MAX_EXTRAS = 20
 """More extras than this say nothing new."""
 
@@ -55,14 +57,15 @@ class Comparison:
 def compare(wanted: JsonObject, live: JsonObject) -> Comparison:
     """What lies between an object as wanted and as live. Status and the server's own metadata are left out."""
     walk = _Walk()
-    walk.mapping({key: value for key, value in wanted.items() if key != "status"}, _content(live), "")
+    walk.mapping({key: value for key, value in wanted.items() if key != "status"}, _content(live, wanted), "")
     return Comparison(tuple(walk.differences), tuple(walk.extras))
 
 
-def _content(live: JsonObject) -> JsonObject:
-    metadata = live.get("metadata")
+def _content(live: JsonObject, wanted: JsonObject) -> JsonObject:
+    metadata, asked = live.get("metadata"), wanted.get("metadata")
     kept = metadata if isinstance(metadata, dict) else {}
-    lean: JsonObject = {key: value for key, value in kept.items() if key not in SERVER_OWNED}
+    others = _NOT_OURS - asked.keys() if isinstance(asked, dict) else _NOT_OURS
+    lean: JsonObject = {key: value for key, value in kept.items() if key not in others}
     return {**{key: value for key, value in live.items() if key != "status"}, "metadata": lean}
 
 

@@ -48,6 +48,9 @@ SERVER_OWNED = (
 )
 """The keys of metadata that only the API server writes (API conventions, metadata)."""
 
+HOLDS = ("finalizers", "ownerReferences")
+"""The keys of metadata that say how long an object stays; everybody may add to them."""
+
 MAX_OBJECTS = 5_000
 
 _encode = msgspec.json.Encoder(order="deterministic").encode

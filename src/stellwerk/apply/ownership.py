@@ -22,6 +22,7 @@ from dataclasses import dataclass
 
 import msgspec
 
+from stellwerk.apply.desired import HOLDS
 from stellwerk.kube.meta import FieldManager
 from stellwerk.kube.model import JsonObject, JsonValue
 
@@ -33,7 +34,7 @@ BEFORE_FIRST_APPLY = "before-first-apply"
 """The name the server gives to the owner of all fields of an object that had no managedFields when it was applied."""
 
 
-_HOLDS = ("f:finalizers", "f:ownerReferences")
+_HOLDS = tuple(f"f:{key}" for key in HOLDS)
 
 
 @dataclass(frozen=True, slots=True)

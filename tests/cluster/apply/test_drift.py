@@ -6,7 +6,7 @@ import pytest
 from tests.cluster.apply.ground import Ground
 from tests.cluster.apply.sets import CONFIG, DEPLOYMENT, MODULE, SECRET
 
-from stellwerk.apply.plan import FIGHT_SECONDS, Apply, Held, Reclaim
+from stellwerk.apply.plan import FIGHT_SECONDS, Apply, Held, Reclaim, Unchanged
 from stellwerk.kube.model import JsonValue
 
 
@@ -28,7 +28,6 @@ from stellwerk.kube.model import JsonValue
             '[{"op":"add","path":"/spec/template/spec/containers/-","value":{"name":"extra","image":"extra"}}]',
         ],
         ["rollout", "restart", "deployment", "manager"],
-        ["patch", "deployment", "manager", "--type=merge", "-p", '{"metadata":{"finalizers":["example.org/hold"]}}'],
     ],
     ids=" ".join,
 )
@@ -45,7 +44,25 @@ async def test_a_change_of_a_deployment_is_taken_back(ground: Ground, meddling: 
     assert after.metadata.annotations.keys() - before.metadata.annotations.keys() <= {
         "deployment.kubernetes.io/revision"
     }
-    assert after.metadata.finalizers == ()
+    assert (await ground.plan(desired)).is_calm
+
+
+async def test_what_others_hold_an_object_for_stays(ground: Ground) -> None:
+    desired = await ground.wanted(MODULE)
+    await ground.kept(desired)
+    held = '{"metadata":{"finalizers":["example.org/hold"]}}'
+    for one in desired:
+        ground.kubectl("patch", one.resource.group_resource, one.key.name, "--type=merge", "-p", held)
+    found = [str(action) for action in await ground.plan(desired) if not isinstance(action, Unchanged)]
+    assert found == [f"apply Secret {ground.namespace}/secret: it was changed"], "of a Secret nothing else is known"
+    ground.kubectl("label", "deployment", "manager", "managed-by=others")
+    await ground.kept(desired)
+    for one in desired:
+        assert (await ground.body(one)).metadata.finalizers == ("example.org/hold",)
+    for one in desired:
+        free = '{"metadata":{"finalizers":null}}'
+        ground.kubectl("patch", one.resource.group_resource, one.key.name, "--type=merge", "-p", free)
+    await ground.kept(desired)
     assert (await ground.plan(desired)).is_calm
 
 

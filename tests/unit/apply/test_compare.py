@@ -31,6 +31,11 @@ EQUAL: list[Case] = [
     (spec({"a": [{"name": "x"}]}), spec({"a": [{"name": "x"}]})),
     ({"metadata": {"name": "a"}}, {"metadata": {"name": "a", "uid": "1", "resourceVersion": "3", "generation": 2}}),
     ({"metadata": {"name": "a"}}, {"metadata": {"name": "a", "creationTimestamp": "x", "managedFields": [1]}}),
+    (
+        {"metadata": {"name": "a"}},
+        {"metadata": {"name": "a", "finalizers": ["x/y"], "ownerReferences": [{"uid": "1"}]}},
+    ),
+    ({"metadata": {"finalizers": ["x/y"]}}, {"metadata": {"finalizers": ["x/y"]}}),
     ({}, {"status": {"phase": "Active"}}),
     ({"status": {"wanted": 1}}, {"status": {"live": 2}}),
     (spec({"resources": {"limits": {"cpu": "1000m"}}}), spec({"resources": {"limits": {"cpu": "1"}}})),
@@ -84,8 +89,6 @@ def test_these_differ_and_the_field_is_named(wanted: JsonObject, live: JsonObjec
 REMAINDER: list[tuple[JsonObject, JsonObject, str]] = [
     (spec({}), spec({"a": 1}), "spec.a"),
     ({"metadata": {"labels": {"a": "1"}}}, {"metadata": {"labels": {"a": "1", "b": "2"}}}, "metadata.labels.b"),
-    ({"metadata": {}}, {"metadata": {"finalizers": ["x"]}}, "metadata.finalizers"),
-    ({"metadata": {}}, {"metadata": {"ownerReferences": [{"uid": "1"}]}}, "metadata.ownerReferences"),
     (spec({"a": [{"name": "x"}]}), spec({"a": [{"name": "x"}, {"name": "y"}]}), "spec.a[y]"),
     (spec({"a": [{"b": 1}]}), spec({"a": [{"b": 1, "c": 2}]}), "spec.a[0].c"),
 ]
