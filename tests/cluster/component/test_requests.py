@@ -63,6 +63,16 @@ async def warm(given: Given, running: Running, then: Then) -> None:
     await then.ready("first")
 
 
+async def deployed(given: Given, running: Running, then: Then, costs: Costs) -> None:
+    """A Component with ten objects is Ready, and what comes from now on is counted."""
+    await warm(given, running, then)
+    await given.source(TEN)
+    await given.component()
+    await then.ready()
+    await costs.settled(running)
+    costs.mark()
+
+
 @pytest.mark.req("R-A1")
 async def test_a_new_component_with_ten_objects_costs_at_most_seventeen_requests(
     given: Given, running: Running, then: Then, costs: Costs
@@ -80,14 +90,8 @@ async def test_a_new_component_with_ten_objects_costs_at_most_seventeen_requests
 async def test_a_new_revision_with_the_same_content_costs_at_most_three_requests(
     given: Given, running: Running, then: Then, costs: Costs
 ) -> None:
-    await warm(given, running, then)
-    artifact = await given.source(TEN, revision="r1")
-    await given.component()
-    await then.ready(revision="r1")
-    await costs.settled(running)
-    costs.mark()
+    await deployed(given, running, then, costs)
     await given.source(TEN, revision="r2")
-    assert artifact.digest
     await then.ready(revision="r2")
     asked = await costs.settled(running)
     assert len(asked) <= 3, shown(asked)
@@ -97,12 +101,7 @@ async def test_a_new_revision_with_the_same_content_costs_at_most_three_requests
 async def test_a_ready_component_that_is_looked_at_again_costs_nothing(
     given: Given, running: Running, then: Then, costs: Costs
 ) -> None:
-    await warm(given, running, then)
-    await given.source(TEN)
-    await given.component()
-    await then.ready()
-    await costs.settled(running)
-    costs.mark()
+    await deployed(given, running, then, costs)
     running.operator.controller.queue.add(then.key())
     asked = await costs.settled(running)
     assert asked == [], shown(asked)
@@ -111,12 +110,7 @@ async def test_a_ready_component_that_is_looked_at_again_costs_nothing(
 async def test_the_end_of_a_component_with_ten_objects_costs_at_most_fifteen_requests(
     given: Given, running: Running, then: Then, costs: Costs
 ) -> None:
-    await warm(given, running, then)
-    await given.source(TEN)
-    await given.component()
-    await then.ready()
-    await costs.settled(running)
-    costs.mark()
+    await deployed(given, running, then, costs)
     await given.deleted()
     await then.gone()
     asked = await costs.settled(running)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from http import HTTPStatus
 
 from tests.cluster.component.given import Given, config_map
 from tests.cluster.component.manifests import config_of
@@ -25,10 +26,14 @@ def sources(content: str) -> dict[str, str]:
 
 
 def asked(audit: AuditLog, namespace: str) -> dict[str, list[str]]:
-    """How the operator wrote each ConfigMap: the verb, and of a patch whether it was forced."""
+    """How the operator wrote each ConfigMap: the verb, and of a patch whether it was forced.
+
+    A write that met one of somebody else's, which it did not know of yet, is made again and counts once.
+    """
     found: dict[str, list[str]] = {}
     for entry in audit.entries():
-        if entry.is_write and entry.resource == "configmaps" and entry.namespace == namespace:
+        is_done = entry.is_write and entry.status < HTTPStatus.BAD_REQUEST
+        if is_done and entry.resource == "configmaps" and entry.namespace == namespace:
             name = entry.name or "(new)"
             forced = " forced" if "force=true" in entry.path else ""
             found.setdefault(name, []).append(f"{entry.verb}{forced}")
