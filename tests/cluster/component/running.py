@@ -134,6 +134,19 @@ class Running:
         """Return after at least one more pass than `before`."""
         await eventually(lambda: self.passes > before, within=within, describe=f"a pass after the {before:g}th")
 
+    async def looks_again(self, *, not_within: float, within: float) -> None:
+        """There is no pass in the one number of seconds from now, and there is one in the other.
+
+        Real time passes besides what is skipped: between the two lies as much as a busy machine may lose.
+        """
+        await self.rests()
+        before = self.passes
+        await self.waits(seconds=not_within)
+        await self.rests()
+        assert self.passes == before, "it was looked at too early"
+        await self.waits(seconds=within - not_within)
+        await self.passed(before)
+
     def _leads(self) -> bool:
         if self._task is not None and self._task.done():
             self._task.result()

@@ -19,13 +19,7 @@ async def test_a_source_that_is_absent_is_looked_for_every_ten_seconds_and_taken
     await running.start()
     await given.component()
     await then.shows("Pending", "Retrying", saying=f"GitRepository {then.namespace}/source not found")
-    await running.rests()
-    before = running.passes
-    await running.waits(seconds=9)
-    await running.rests()
-    assert running.passes == before
-    await running.waits(seconds=1.6)
-    await running.passed(before)
+    await running.looks_again(not_within=4, within=10.6)
     await given.source({"one.yaml": config_map("one")}, ready=False)
     await running.waits(seconds=11)
     await then.shows("Pending", "Retrying", saying="is not Ready: cannot clone")
