@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
+from tests.cluster.local.conftest import wait_until
 from tests.kubectl import kubectl, tried
 
 from stellwerk.local.cluster import LocalCluster
@@ -43,5 +44,10 @@ def test_an_issued_kubeconfig_gains_what_is_granted(cluster: LocalCluster, names
     granted = cluster.wire().ask("POST", rights, binding)
     assert granted is not None
     assert granted.status == 201, granted.body
-    seen = kubectl(issued, "get", "configmaps", "-n", namespace, "-o", "name")
-    assert seen.strip() == "configmap/kube-root-ca.crt"
+
+    def sees_what_every_namespace_has() -> bool:
+        """The API server takes up the right, and a controller makes the ConfigMap, in a moment of their own."""
+        seen = tried(issued, "get", "configmaps", "-n", namespace, "-o", "name")
+        return seen.stdout.strip() == "configmap/kube-root-ca.crt"
+
+    wait_until(sees_what_every_namespace_has)

@@ -36,7 +36,7 @@ class Workloads:
         template = {"metadata": {"annotations": annotations}, "spec": pod}
         return self.create(f"{self.batch}/jobs", name, {"backoffLimit": 0, "template": template})
 
-    def wait(self, path: str, reached: Callable[[Mapping[str, object]], bool], within_seconds: int = 10) -> None:
+    def wait(self, path: str, reached: Callable[[Mapping[str, object]], bool], within_seconds: int = 40) -> None:
         """Follow one object's status by a watch until it is as wished."""
         collection, _, name = path.rpartition("/")
         seen: Mapping[str, object] = {}
