@@ -42,7 +42,7 @@ class Running:
     _btp: BtpManager | None = None
 
     async def start(self, image: str = IMAGE, **tunables: str) -> None:
-        """Start, and return when it leads and its caches are full."""
+        """Start, and return at once: whoever wants it to lead with full caches waits until it `is_quiet`."""
         self._client = Client.connect(ClusterConfig.load(self.kubeconfig), user_agent="btp-manager")
         self._manager = Manager(self._client)
         recorder = Recorder(self._client, clock=self._manager.clock, component="btp-manager", instance="test")
