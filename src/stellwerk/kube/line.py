@@ -85,8 +85,8 @@ class Line(asyncio.Protocol):
 
     async def _send(self, request: Message, waiting: asyncio.Future[Answer]) -> None:
         for portion in request.portions():
-            if self._transport is None:
-                return  # `waiting` knows why
+            if self._transport is None or self._transport.is_closing():
+                return  # `waiting` knows why, or soon will; to write now would be a RuntimeError of uvloop's
             self._transport.write(portion)
             if not self._writable.is_set():
                 await self._writable.wait()

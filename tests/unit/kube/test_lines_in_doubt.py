@@ -110,6 +110,18 @@ async def test_a_call_under_way_leaves_no_connection_behind_when_all_are_closed(
     assert server.connections == 3
 
 
+@pytest.mark.parametrize("patience_ends", [False, True])
+async def test_a_call_that_is_given_up_ends_its_connection_at_once(patience_ends: bool) -> None:
+    async with serving(lambda number, request: None) as (server, connections):
+        task = asyncio.create_task(ask(connections, seconds=0.05 if patience_ends else 30))
+        await server.came.wait()
+        if not patience_ends:
+            task.cancel()
+        await asyncio.wait([task])
+        async with asyncio.timeout(10):
+            await server.ended()
+
+
 # ---- a connection that was given up as we sent
 
 
