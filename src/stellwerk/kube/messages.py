@@ -83,6 +83,11 @@ class Message:
             yield self.body[begin : begin + _PORTION_BYTES]
 
 
+def fits(value: str) -> bool:
+    """Whether a header may have this value."""
+    return not _UNFIT.search(value)
+
+
 def head(method: str, target: str, headers: Iterable[tuple[str, str]]) -> bytes:
     """The head of a request, without its end. Raises ValueError for what does not fit into one line of it."""
     lines = [f"{method} {target} HTTP/1.1", *(f"{name}: {value}" for name, value in headers)]

@@ -31,7 +31,7 @@ from stellwerk.kube import failures, remarks
 from stellwerk.kube.config import ClusterConfig
 from stellwerk.kube.connections import Connections
 from stellwerk.kube.errors import LoginFailed, ServerFault, StatusError, TooManyRequests, Undecodable, Unreachable
-from stellwerk.kube.messages import Answer, Message, TooLarge, head
+from stellwerk.kube.messages import Answer, Message, TooLarge, fits, head
 from stellwerk.kube.sockets import Sockets, Tls
 
 ATTEMPTS = 5
@@ -196,8 +196,13 @@ class Transport:
         if self.config.proxy:
             return await self._proxied(request)
         target = f"{self._root}{request.path}?{request.query}" if request.query else f"{self._root}{request.path}"
+        fields = await self._fields(request)
+        try:
+            start = head(request.method, target, fields)
+        except ValueError as error:
+            raise _unfit(request) from error
         return await self._connections.exchange(
-            Message(head(request.method, target, await self._fields(request)), request.body),
+            Message(start, request.body),
             tls=self._tls.context(),
             name=self._name,
             largest=self._largest,
@@ -242,6 +247,8 @@ class Transport:
         headers = request.headers
         if authorization := await self.config.credentials.authorization():
             headers = (*headers, ("Authorization", authorization))
+        if not all(fits(value) for _, value in headers):
+            raise _unfit(request)
         query = f"?{request.query}" if request.query else ""
         return await session.request(
             request.method,
@@ -312,6 +319,13 @@ async def _answer_of(response: aiohttp.ClientResponse, largest: int) -> Answer:
     """A response of aiohttp's as an answer of ours. Raises TooLarge."""
     headers = tuple((name.lower(), value) for name, value in response.raw_headers)
     return Answer(response.status, response.reason or "", headers, await _whole(response, largest))
+
+
+def _unfit(request: Request) -> LoginFailed:
+    return LoginFailed(
+        f"cannot {request.about}: the token, or whom to act as, has a character that no header may have: "
+        "look for a line break in it"
+    )
 
 
 def _too_large(request: Request, largest: int) -> Undecodable:

@@ -1,0 +1,79 @@
+"""A login that is refused is renewed once, by calls and streams alike; one that cannot be sent is named as that."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+
+import pytest
+from tests.unit.kube.scripted import OK, Server, serving
+
+from stellwerk.kube.config import ClusterConfig
+from stellwerk.kube.errors import LoginFailed, Unauthorized
+from stellwerk.kube.transport import Request, Transport
+
+REFUSED = b"HTTP/1.1 401 Unauthorized\r\nContent-Length: 2\r\n\r\n{}"
+Way = Callable[[Transport], Awaitable[bytes]]
+
+
+@dataclass
+class Tokens:
+    """Hands out one after the other, the next one when one was refused."""
+
+    tokens: list[str] = field(default_factory=lambda: ["old", "new", "never"])
+
+    async def authorization(self) -> str:
+        return f"Bearer {self.tokens[0]}"
+
+    def refresh(self) -> None:
+        del self.tokens[0]
+
+
+async def by_call(transport: Transport) -> bytes:
+    return await transport.call(Request("GET", "/", about="look"))
+
+
+async def by_stream(transport: Transport) -> bytes:
+    async with transport.stream(Request("GET", "/", about="look"), silence_seconds=10) as chunks:
+        return b"".join([chunk async for chunk in chunks])
+
+
+both_ways = pytest.mark.parametrize("way", [by_call, by_stream])
+
+
+@asynccontextmanager
+async def speaking(words: Callable[[int, bytes], bytes], tokens: Tokens) -> AsyncIterator[tuple[Server, Transport]]:
+    async with serving(words) as (server, _):
+        config = ClusterConfig(server=f"http://127.0.0.1:{server.port}", credentials=tokens)
+        async with Transport(config, user_agent="test") as transport:
+            yield server, transport
+
+
+@both_ways
+async def test_a_login_that_is_refused_is_renewed(way: Way) -> None:
+    async with speaking(lambda number, request: OK if b"Bearer new" in request else REFUSED, Tokens()) as (
+        server,
+        transport,
+    ):
+        assert await way(transport) == b"ok"
+    assert len(server.asked) == 2
+
+
+@both_ways
+async def test_it_is_renewed_once_and_not_for_ever(way: Way) -> None:
+    async with speaking(lambda number, request: REFUSED, Tokens()) as (server, transport):
+        with pytest.raises(Unauthorized):
+            await way(transport)
+    assert len(server.asked) == 2
+
+
+@both_ways
+async def test_a_token_with_a_line_break_is_not_sent_and_not_told(
+    way: Way,
+) -> None:
+    async with speaking(lambda number, request: OK, Tokens(["hush\nX-Other: hush"])) as (server, transport):
+        with pytest.raises(LoginFailed, match=r"cannot look: the token.* line break") as told:
+            await way(transport)
+    assert server.asked == []
+    assert "hush" not in str(told.value)
