@@ -124,7 +124,7 @@ class Tearing:
         try:
             while await self._treat(reader, writer):
                 pass
-        except (asyncio.IncompleteReadError, ConnectionError, RuntimeError):
+        except (asyncio.IncompleteReadError, OSError, RuntimeError):
             pass  # the client is gone; uvloop says so by a RuntimeError
         finally:
             writer.close()
@@ -142,8 +142,9 @@ class Tearing:
             await writer.drain()
             for _ in range(3):
                 await asyncio.sleep(0)
-        if conduct.end == "reset":
-            writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET)
+        one = writer.get_extra_info("socket")
+        if conduct.end == "reset" and one is not None:  # None where the client has hung up already
+            one.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET)
         if conduct.end != "keep":
             return False
         if conduct.hasty:
