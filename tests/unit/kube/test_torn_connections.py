@@ -142,9 +142,10 @@ class Tearing:
             await writer.drain()
             for _ in range(3):
                 await asyncio.sleep(0)
-        one = writer.get_extra_info("socket")
-        if conduct.end == "reset" and one is not None:  # None where the client has hung up already
-            one.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET)
+        if writer.is_closing():
+            return False  # the client has hung up already
+        if conduct.end == "reset":
+            writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET)
         if conduct.end != "keep":
             return False
         if conduct.hasty:
