@@ -125,8 +125,11 @@ async def operator_figures(
 
 
 def asked(audit: AuditLog) -> int:
-    """The operator's requests; Leases are renewed by the clock and left out."""
-    return len(audit.entries(lambda entry: entry.user == ACCOUNT and entry.resource != "leases"))
+    """The operator's requests for the object: not for its Lease, its own rights and its open watches."""
+    of_itself = ("leases", "selfsubjectaccessreviews")
+    return len(
+        audit.entries(lambda entry: entry.user == ACCOUNT and entry.verb != "watch" and entry.resource not in of_itself)
+    )
 
 
 async def becomes_ready(client: Client) -> None:
