@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from ipaddress import ip_network
@@ -119,6 +119,19 @@ class Running:
         """Let time pass, as `waits(minutes=5)`. Only when the controller rests: no pass measures a span across it."""
         await self.rests()
         await self.clock.skip(**duration)
+
+    async def tries_until(self, outcome: Callable[[], Awaitable[object]], **duration: float) -> None:
+        """Let time pass, and pass again, until a try has this outcome (one that is not there is an AssertionError).
+
+        Parts of the API server hear of a change a moment after it was answered; one try could come before them.
+        """
+
+        async def came() -> bool:
+            await self.waits(**duration)
+            await outcome()
+            return True
+
+        await eventually(came, within=60, describe="a later try has the outcome")
 
     @property
     def passes(self) -> float:

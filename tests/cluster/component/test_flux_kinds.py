@@ -93,10 +93,4 @@ async def test_a_kind_that_is_not_there_is_waited_for_and_taken_in_the_version_i
     await _served(admin, resource)
     artifact = given.server.publish(f"{given.namespace}/other.tar.gz", PLAIN, revision="r1")
     await given.offers(artifact, "other", kind=flux.Bucket, version=version)
-
-    async def is_found() -> bool:
-        await running.waits(minutes=2)
-        return bool(await then.ready(revision="r1", within=3))
-
-    # A definition that is established is told by the discovery of the API server some time later.
-    await eventually(is_found, within=60, describe="the source is found in a later look")
+    await running.tries_until(lambda: then.ready(revision="r1", within=3), minutes=2)

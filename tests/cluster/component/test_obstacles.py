@@ -102,8 +102,7 @@ async def test_a_quota_that_is_used_up_is_named_and_the_rest_of_the_wave_is_writ
     assert await then.exists(ConfigMap, "one", there)
     assert running.passes < MANY_TRIES
     await given.client.delete(QUOTAS, "small", there)
-    await running.waits(minutes=20)
-    await then.ready()
+    await running.tries_until(lambda: then.ready(within=3), minutes=20)
 
 
 @pytest.mark.req("R-208")
@@ -126,8 +125,7 @@ async def test_a_webhook_that_refuses_or_is_down_is_named(
         async with server.registered(component_cluster.kubeconfig, guard, then.namespace):
             await given.source({"one.yaml": config_map("one", a="changed")}, revision="r2")
             await then.shows("Error", "Error", saying="does not answer")
-    await running.waits(minutes=20)
-    await then.ready(revision="r2")
+    await running.tries_until(lambda: then.ready(revision="r2", within=3), minutes=20)
 
 
 async def is_counted(client: Client, namespace: str) -> bool:

@@ -46,6 +46,7 @@ class Watches:
     """The one controller, as soon as there is one."""
     _contents: dict[ReferenceKind, Informer[PartialObjectMetadata]] = field(default_factory=dict)
     _sources: dict[SourceKind, Informer[flux.Source]] = field(default_factory=dict)
+    _heard: set[View[flux.Source]] = field(default_factory=set)
 
     def contents(self, kind: ReferenceKind) -> Informer[PartialObjectMetadata]:
         """The metadata of all Secrets, or of all ConfigMaps."""
@@ -56,11 +57,22 @@ class Watches:
         return self._contents[kind]
 
     async def sources(self, kind: SourceKind) -> Informer[flux.Source]:
-        """The objects of a kind of flux, in the version that the cluster serves; parked where it serves none."""
-        if kind not in self._sources:
-            cache = self._sources[kind] = self.manager.informer(await self._view(kind))
+        """The objects of a kind of flux, in the version that the cluster serves; parked where it serves none.
+
+        Whoever asks while it is parked has the versions looked at again: discovery tells of one some time after its
+        definition is there, and nothing announces that.
+        """
+        cache = self._sources.get(kind)
+        if cache is None or cache.parked is not None:
+            cache = self._sources[kind] = self._followed(kind, await self._view(kind))
+        return cache
+
+    def _followed(self, kind: SourceKind, view: View[flux.Source]) -> Informer[flux.Source]:
+        cache = self.manager.informer(view)
+        if view not in self._heard:
+            self._heard.add(view)
             cache.on_change(lambda delta: self._on_source(kind, delta))
-        return self._sources[kind]
+        return cache
 
     def wake(self, keys: Iterable[ObjectKey]) -> None:
         """Have these Components looked at."""
@@ -102,13 +114,13 @@ class Watches:
         if delta.old is None or delta.new is None:
             self.manager.client.mapper.forget()
         for kind, cache in [*self._sources.items()]:
-            if cache.parked is not None and cache.view.resource.group_resource == delta.key.name:
+            if not cache.has_synced and cache.view.resource.group_resource == delta.key.name:
                 self._reopen(kind)
 
     def _reopen(self, kind: SourceKind) -> None:
-        """The kind may be served in another version than the one that was looked for."""
+        """The kind may be served now, perhaps in another version than the one that was looked for."""
+        self.manager.client.mapper.doubt()
         self._sources[kind].wake()
-        del self._sources[kind]
         self.wake([component.key for component in self.components.store.all() if _names(component, kind)])
 
 
