@@ -88,11 +88,11 @@ async def test_with_rights_in_its_namespace_only_it_works_as_before(
     await may.are_in(given.namespace, ("services", ALL))
     await services_are_asked_for_anew(proxy, given)
     await given.source({**SERVICE, "back.yaml": manifest("Service", "back", PORTS)}, revision="r2")
-    await then.ready(revision="r2")
+    await then.ready(revision="r2", within=8)
     await given.client.delete(metadata_of(Service), "front", given.namespace)
 
     async def is_another() -> bool:
         found = await given.client.find(metadata_of(Service), "front", given.namespace)
         return found is not None and found.metadata.uid != before.metadata.uid
 
-    await eventually(is_another, describe="the Service is made again")
+    await eventually(is_another, within=8, describe="the Service is made again")

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import time
+
 from tests.cluster.component.given import Given
 from tests.cluster.component.manifests import config
 from tests.cluster.component.running import Running
 from tests.cluster.component.then import Then
 
 TEMPLATE = config("one", "{{ .value }} ${NAME}")
+SOON_SECONDS = 5.0
 
 
 async def test_edited_values_and_variables_are_rolled_out_at_once(given: Given, running: Running, then: Then) -> None:
@@ -22,10 +25,12 @@ async def test_edited_values_and_variables_are_rolled_out_at_once(given: Given, 
     await running.start()
     first = await then.ready()
     await then.config_holds("one", {"value": "a anna"})
+    began = time.monotonic()
     await given.secret("values", values="value: b")
     await then.config_holds("one", {"value": "b anna"})
     await given.config("names", NAME="berta")
     await then.config_holds("one", {"value": "b berta"})
+    assert time.monotonic() - began < 2 * SOON_SECONDS
     last = await then.ready()
     assert last.status.revision == first.status.revision + 2
     assert "Restarting" in then.reasons()

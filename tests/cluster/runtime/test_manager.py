@@ -163,7 +163,7 @@ async def test_a_stop_before_leading_ends_at_once(client: Client) -> None:
     running = asyncio.create_task(manager.run())
     await part.started.wait()
     manager.stop()
-    await asyncio.wait_for(running, PATIENCE_SECONDS)
+    await asyncio.wait_for(running, 2)
 
 
 @pytest.mark.req("R-303")
@@ -202,7 +202,7 @@ async def test_a_pass_that_does_not_finish_is_cancelled_after_the_grace(
     began = time.monotonic()
     works.manager.stop()
     await asyncio.wait_for(works.task, PATIENCE_SECONDS)
-    assert time.monotonic() - began > 1.5
+    assert 1.5 < time.monotonic() - began < 4
 
 
 async def test_the_same_question_has_one_watch(client: Client, namespace: str) -> None:
@@ -348,6 +348,7 @@ async def test_a_terminated_process_ends_quietly_and_soon(
             return (await client.get(Lamp, "hall", namespace)).status is not None
 
         await eventually(lit)
+        began = time.monotonic()
         process.send_signal(signal.SIGTERM)
         _, errors = await asyncio.to_thread(process.communicate, timeout=PATIENCE_SECONDS)
     finally:
@@ -355,3 +356,4 @@ async def test_a_terminated_process_ends_quietly_and_soon(
         process.wait()
     assert process.returncode == 0
     assert "Traceback" not in errors
+    assert time.monotonic() - began < 3
