@@ -15,11 +15,12 @@ from __future__ import annotations
 import errno
 import fnmatch
 import socket
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 from typing import TypeAlias
 
+from aiohappyeyeballs import AddrInfoType
 from yarl import URL
 
 from stellwerk.render.errors import EgressRefused, shown
@@ -81,14 +82,11 @@ class AddressRefused(OSError):
         super().__init__(errno.EACCES, "none of its addresses may be called")
 
 
-def guarded(
-    rules: EgressRules, info: tuple[int, int, int, str, tuple[str, int] | tuple[str, int, int, int] | tuple[int, bytes]]
-) -> socket.socket:
+def guarded(rules: EgressRules, make: Callable[[AddrInfoType], socket.socket], info: AddrInfoType) -> socket.socket:
     """A socket for an address that may be called. Raises `AddressRefused`; nothing was sent then."""
-    family, kind, protocol, _, address = info
-    if not rules.allows(str(address[0])):
+    if not rules.allows(str(info[4][0])):
         raise AddressRefused
-    return socket.socket(family, kind, protocol)
+    return make(info)
 
 
 def shown_url(url: URL | str) -> str:

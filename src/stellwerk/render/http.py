@@ -23,6 +23,7 @@ from aiohttp.abc import AbstractResolver, ResolveResult
 from yarl import URL
 
 from stellwerk.kube.auth import Material, tls_context
+from stellwerk.kube.sockets import Sockets
 from stellwerk.render.egress import AddressRefused, EgressRules, guarded, shown_url, without_login
 from stellwerk.render.errors import EgressRefused, IncompleteAnswer, Unavailable
 from stellwerk.render.threads import beside
@@ -145,12 +146,14 @@ class Client:
             total=None, connect=connect_seconds, sock_connect=connect_seconds, sock_read=silence_seconds
         )
         self._sessions: dict[EgressRules, aiohttp.ClientSession] = {}
+        self._sockets = Sockets()
 
     async def close(self) -> None:
         """Close all connections."""
         sessions, self._sessions = list(self._sessions.values()), {}
         for session in sessions:
             await session.close()
+        await self._sockets.hang_up()
 
     @asynccontextmanager
     async def hop(self, call: Call) -> AsyncIterator[aiohttp.ClientResponse]:
@@ -175,7 +178,7 @@ class Client:
             limit_per_host=0,
             ssl=self._tls or _verifying(),
             resolver=_Resolver(),
-            socket_factory=partial(guarded, rules),
+            socket_factory=partial(guarded, rules, self._sockets.make),
             ttl_dns_cache=10,
         )
         session = self._sessions[rules] = aiohttp.ClientSession(

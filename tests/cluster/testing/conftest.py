@@ -13,6 +13,7 @@ import aiohttp
 import pytest
 
 from stellwerk.kube.model import JsonObject
+from stellwerk.kube.sockets import Sockets
 from stellwerk.local.cluster import LocalCluster
 from stellwerk.testing.faults import FaultProxy
 from stellwerk.testing.operator_process import OperatorProcess
@@ -56,13 +57,21 @@ class Api:
         content = json.loads(kubeconfig.read_text())
         cluster = content["clusters"][0]["cluster"]
         authority = base64.b64decode(cluster["certificate-authority-data"]).decode()
+        self._sockets = Sockets()
         self.session = aiohttp.ClientSession(
             base_url=cluster["server"],
             headers={"Authorization": f"Bearer {content['users'][0]['user']['token']}"},
-            connector=aiohttp.TCPConnector(ssl=ssl.create_default_context(cadata=authority)),
+            connector=aiohttp.TCPConnector(
+                ssl=ssl.create_default_context(cadata=authority), socket_factory=self._sockets.make
+            ),
             timeout=aiohttp.ClientTimeout(total=30),
             read_bufsize=2**20,
         )
+
+    async def end(self) -> None:
+        """Leave no connection."""
+        await self.session.close()
+        await self._sockets.hang_up()
 
     async def ask(
         self, method: str, path: str, body: JsonObject | None = None, **headers: str
@@ -88,7 +97,7 @@ async def api(proxy: FaultProxy) -> AsyncIterator[Api]:
     """Calls through the proxy."""
     made = Api(proxy.kubeconfig)
     yield made
-    await made.session.close()
+    await made.end()
 
 
 @pytest.fixture

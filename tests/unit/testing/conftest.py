@@ -16,6 +16,7 @@ import yaml
 from aiohttp import web
 from yarl import URL
 
+from stellwerk.kube.sockets import Sockets
 from stellwerk.testing.faults import FaultProxy
 from stellwerk.testing.tls_server import TlsServer
 
@@ -95,11 +96,19 @@ class Operator:
             "User-Agent": "operator/1",
         }
         self.url = cluster["server"]
+        self._sockets = Sockets()
         self.session = aiohttp.ClientSession(
             base_url=cluster["server"],
             headers=self.headers,
-            connector=aiohttp.TCPConnector(ssl=ssl.create_default_context(cadata=authority)),
+            connector=aiohttp.TCPConnector(
+                ssl=ssl.create_default_context(cadata=authority), socket_factory=self._sockets.make
+            ),
         )
+
+    async def end(self) -> None:
+        """Leave no connection."""
+        await self.session.close()
+        await self._sockets.hang_up()
 
     async def ask(self, method: str, path: str, body: str = "", **headers: str) -> tuple[int, str]:
         """One request; status and body."""
@@ -129,4 +138,4 @@ async def operator(proxy: FaultProxy) -> AsyncIterator[Operator]:
     """An operator that speaks through the proxy."""
     made = Operator(proxy.kubeconfig)
     yield made
-    await made.session.close()
+    await made.end()

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import gc
 import os
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -32,6 +35,7 @@ from stellwerk.testing.faults import (
     nth,
     requests,
 )
+from stellwerk.testing.faults.upstream import Upstream
 
 MAPS = "/api/v1/namespaces/here/configmaps"
 CREATE = "POST /api/v1/namespaces/here/configmaps"
@@ -298,3 +302,33 @@ async def test_the_operator_dies_before_or_after_its_third_write_reaches_the_ser
     assert behind.lines == [CREATE] * reached
     assert (third.status, third.reached_server) == (None, after)
     assert len(proxy.history.writes()) == 3
+
+
+async def test_a_request_that_is_given_up_leaves_no_connection_behind_the_proxy(behind: Behind, tmp_path: Path) -> None:
+    reached, never = asyncio.Event(), asyncio.Event()
+
+    async def hold(_: web.Request) -> web.StreamResponse:
+        reached.set()
+        await never.wait()
+        raise AssertionError
+
+    behind.answer = hold
+    async with Upstream(behind.write_kubeconfig(tmp_path / "kubeconfig")) as upstream:
+        asking = asyncio.create_task(upstream.call("GET", MAPS))
+        await reached.wait()
+        asking.cancel()
+        await asyncio.gather(asking, return_exceptions=True)
+    assert open_towards(behind.server.port) == []
+
+
+def open_towards(port: int) -> list[socket.socket]:
+    """This process's open sockets with that port at the other end."""
+    made = [one for one in gc.get_objects() if isinstance(one, socket.socket)]
+    return [one for one in made if one.fileno() >= 0 and one.family == socket.AF_INET and peer_of(one) == port]
+
+
+def peer_of(one: socket.socket) -> int:
+    """The other side's port; 0 where it has none."""
+    with contextlib.suppress(OSError):
+        return int(one.getpeername()[1])
+    return 0

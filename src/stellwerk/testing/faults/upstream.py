@@ -19,6 +19,7 @@ from yarl import URL
 
 from stellwerk.kube.model import JsonObject
 from stellwerk.kube.names import Resource
+from stellwerk.kube.sockets import Sockets
 from stellwerk.testing.faults.reply import ConnectionCut, Reply
 
 HOP_BY_HOP = ("Connection", "Keep-Alive", "Transfer-Encoding", "Content-Length", "Upgrade", "Host", "TE", "Trailer")
@@ -85,20 +86,31 @@ class Upstream:
         self._anonymous: aiohttp.ClientSession | None = None
         self._streams: set[aiohttp.ClientResponse] = set()
         """Answers that are being handed on. A fault may leave one that nobody ever reads: it is ended with us."""
+        self._sockets = Sockets()
 
     async def __aenter__(self) -> Upstream:
-        self._session = _session(_trust(self.login, with_identity=True))
-        self._anonymous = _session(_trust(self.login, with_identity=False))
+        self._session = self._opened(_trust(self.login, with_identity=True))
+        self._anonymous = self._opened(_trust(self.login, with_identity=False))
         return self
 
     async def __aexit__(self, *_: object) -> None:
         for response in [*self._streams]:
             _end(response)
         for session in (self._session, self._anonymous):
-            if session is not None and session.connector is not None:
-                # At once: a polite end of TLS would wait for a server that may be frozen or gone.
-                await session.connector.close(abort_ssl=True)
+            if session is not None:
                 await session.close()
+        # A request that was given up is in the middle of a polite end of TLS; the server may be frozen or gone.
+        await self._sockets.hang_up()
+
+    def _opened(self, trust: ssl.SSLContext) -> aiohttp.ClientSession:
+        return aiohttp.ClientSession(
+            connector=aiohttp.TCPConnector(ssl=trust, limit=0, socket_factory=self._sockets.make),
+            timeout=aiohttp.ClientTimeout(total=None, connect=10),
+            auto_decompress=False,
+            skip_auto_headers=("User-Agent", "Accept", "Accept-Encoding", "Content-Type"),
+            cookie_jar=aiohttp.DummyCookieJar(),
+            max_field_size=256 * 1024,
+        )
 
     async def call(
         self,
@@ -184,17 +196,6 @@ def _trust(login: Login, *, with_identity: bool) -> ssl.SSLContext:
             file.flush()
             context.load_cert_chain(file.name)
     return context
-
-
-def _session(trust: ssl.SSLContext) -> aiohttp.ClientSession:
-    return aiohttp.ClientSession(
-        connector=aiohttp.TCPConnector(ssl=trust, limit=0),
-        timeout=aiohttp.ClientTimeout(total=None, connect=10),
-        auto_decompress=False,
-        skip_auto_headers=("User-Agent", "Accept", "Accept-Encoding", "Content-Type"),
-        cookie_jar=aiohttp.DummyCookieJar(),
-        max_field_size=256 * 1024,
-    )
 
 
 def _end(response: aiohttp.ClientResponse) -> None:
