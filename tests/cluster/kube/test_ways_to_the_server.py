@@ -23,6 +23,7 @@ class Tunnel:
     def __init__(self) -> None:
         self.asked: list[str] = []
         self.url = ""
+        self._leading: set[asyncio.Task[None]] = set()
 
     @contextlib.asynccontextmanager
     async def running(self) -> AsyncIterator[Tunnel]:
@@ -30,8 +31,12 @@ class Tunnel:
         self.url = f"http://me:secret@127.0.0.1:{server.sockets[0].getsockname()[1]}"
         async with server:
             yield self
+            await asyncio.gather(*self._leading)  # while there is a loop that closes their sockets
 
     async def _lead(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        self._leading.add(task)
         head = (await reader.readuntil(b"\r\n\r\n")).decode()
         verb, target, _ = head.split(" ", 2)
         assert verb == "CONNECT"
@@ -48,6 +53,8 @@ async def _pumped(source: asyncio.StreamReader, target: asyncio.StreamWriter) ->
             target.write(data)
             await target.drain()
     target.close()
+    with contextlib.suppress(ConnectionError):
+        await target.wait_closed()
 
 
 @pytest.fixture

@@ -38,6 +38,7 @@ async def shown_by(server: Server) -> x509.Certificate:
     _, writer = await asyncio.open_connection("127.0.0.1", server.port, ssl=careless)
     der = writer.get_extra_info("ssl_object").getpeercert(binary_form=True)
     writer.close()
+    await writer.wait_closed()
     return x509.load_der_x509_certificate(der)
 
 

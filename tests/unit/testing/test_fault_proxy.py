@@ -304,18 +304,22 @@ async def test_the_operator_dies_before_or_after_its_third_write_reaches_the_ser
     assert len(proxy.history.writes()) == 3
 
 
-async def test_a_request_that_is_given_up_leaves_no_connection_behind_the_proxy(behind: Behind, tmp_path: Path) -> None:
-    reached, never = asyncio.Event(), asyncio.Event()
+@pytest.mark.parametrize("turns", range(0, 60, 3))
+async def test_a_request_may_be_given_up_at_any_moment_and_leaves_no_connection(
+    behind: Behind, tmp_path: Path, turns: int
+) -> None:
+    """Also before the handshake has begun and in the middle of a polite end of TLS: aiohttp forgets both."""
+    never = asyncio.Event()
 
     async def hold(_: web.Request) -> web.StreamResponse:
-        reached.set()
         await never.wait()
         raise AssertionError
 
     behind.answer = hold
     async with Upstream(behind.write_kubeconfig(tmp_path / "kubeconfig")) as upstream:
         asking = asyncio.create_task(upstream.call("GET", MAPS))
-        await reached.wait()
+        for _ in range(turns):
+            await asyncio.sleep(0)
         asking.cancel()
         await asyncio.gather(asking, return_exceptions=True)
     assert open_towards(behind.server.port) == []
