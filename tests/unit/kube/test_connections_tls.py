@@ -4,27 +4,25 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import os
 import socket
 import ssl
 from collections.abc import Callable
 
 import pytest
 import uvloop
-from tests.unit.kube.identities import client_side, server_side
+from tests.unit.kube.identities import authority, client_side, server_side
 from tests.unit.kube.scripted import OK, ask, connected_to, serving
+from tests.unit.sockets import open_sockets, open_towards
 
+from stellwerk.kube.auth import Material
+from stellwerk.kube.config import ClusterConfig
 from stellwerk.kube.messages import NotConnected, Unproved
+from stellwerk.kube.transport import Request, Transport
 
 NewLoop = Callable[[], asyncio.AbstractEventLoop]
 on_both_loops = pytest.mark.parametrize("new_loop", [asyncio.new_event_loop, uvloop.new_event_loop])
 TURNS = 60
 """More than a call over a new connection takes."""
-
-
-def open_sockets() -> set[str]:
-    links = [f"/proc/self/fd/{name}" for name in os.listdir("/proc/self/fd")]
-    return {target for link in links if os.path.lexists(link) and (target := os.readlink(link)).startswith("socket:")}
 
 
 @on_both_loops
@@ -148,3 +146,32 @@ def test_a_call_may_be_given_up_at_any_moment(new_loop: NewLoop, encrypted: bool
 
     with asyncio.Runner(loop_factory=new_loop) as runner:
         runner.run(all_turns())
+
+
+@on_both_loops
+def test_a_stream_may_be_given_up_at_any_moment_and_leaves_no_socket(new_loop: NewLoop) -> None:
+    """Also before the handshake has begun and in the middle of a polite end of TLS: aiohttp forgets both."""
+
+    async def is_given_up_after(turns: int) -> None:
+        async with serving(lambda number, request: None, tls=server_side()) as (server, _):
+            address, trusted = f"https://127.0.0.1:{server.port}", Material(authority().pem)
+            async with Transport(ClusterConfig(server=address, authority=trusted), user_agent="test") as transport:
+                task = asyncio.create_task(_read(transport))
+                for _ in range(turns):
+                    await asyncio.sleep(0)
+                task.cancel()
+                await asyncio.wait([task])
+            assert open_towards(server.port) == set()
+
+    async def all_turns() -> None:
+        for turns in range(TURNS):
+            await is_given_up_after(turns)
+
+    with asyncio.Runner(loop_factory=new_loop) as runner:
+        runner.run(all_turns())
+
+
+async def _read(transport: Transport) -> None:
+    async with transport.stream(Request("GET", "/", about="look"), silence_seconds=10) as chunks:
+        async for _ in chunks:
+            pass

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import gc
 import os
 import signal
-import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -16,6 +13,7 @@ from pathlib import Path
 import aiohttp
 import pytest
 from aiohttp import web
+from tests.unit.sockets import open_towards
 from tests.unit.testing.conftest import TOKEN, Behind, Operator
 
 from stellwerk.testing.clock import FakeClock
@@ -322,17 +320,4 @@ async def test_a_request_may_be_given_up_at_any_moment_and_leaves_no_connection(
             await asyncio.sleep(0)
         asking.cancel()
         await asyncio.gather(asking, return_exceptions=True)
-    assert open_towards(behind.server.port) == []
-
-
-def open_towards(port: int) -> list[socket.socket]:
-    """This process's open sockets with that port at the other end."""
-    made = [one for one in gc.get_objects() if isinstance(one, socket.socket)]
-    return [one for one in made if one.fileno() >= 0 and one.family == socket.AF_INET and peer_of(one) == port]
-
-
-def peer_of(one: socket.socket) -> int:
-    """The other side's port; 0 where it has none."""
-    with contextlib.suppress(OSError):
-        return int(one.getpeername()[1])
-    return 0
+    assert open_towards(behind.server.port) == set()
