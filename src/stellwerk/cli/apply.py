@@ -58,10 +58,10 @@ async def _apply(
 
 
 async def _preview(cluster: Cluster, release: Release, wanted: Sequence[Wanted]) -> None:
-    from stellwerk.cli import diff
+    from stellwerk.cli import dry_run
 
-    found = await diff.compared(cluster.client, wanted, release.owner.prefix, release.inventory)
+    found = await dry_run.of_set(cluster.client, wanted, release.owner.prefix, release.inventory)
     found.warn()
-    lines = [*found.lines, *diff.leaving(release.inventory, wanted)]
-    settings.show(diff.shown(lines, diff.unchanged(lines, wanted), cluster.settings.style())[:-1])
+    same = dry_run.unchanged(found.lines, wanted)
+    settings.show(dry_run.shown(found.lines, same, cluster.settings.style())[:-1])
     settings.show([f"Release {release.key} would become revision {release.revision} (dry run)"])

@@ -20,6 +20,7 @@ BTP_PROCESS = "operator-btp"
 COMPONENT_PROCESS = "operator-component"
 DEMO_IMAGE = "stellwerk.local/sap-btp-service-operator:demo"
 """Pods are played here, so nobody ever pulls it."""
+_MODULE_FOLDER = "module"
 SAMPLES_SECONDS = 60.0
 SAMPLE_LABEL, WAITING = "stellwerk.local/sample", "waiting"
 """On a sample that shows how a missing dependency is explained, and so never becomes Ready."""
@@ -65,6 +66,18 @@ def samples(name: str) -> Step:
     return Step("samples", run)
 
 
+def played_module(server: str) -> Path | None:
+    """The folder with the module that the local system's BTP Manager has, where `server` is its API server."""
+    from stellwerk.kube.config import ClusterConfig
+    from stellwerk.local.cluster import default_kubeconfig
+
+    kubeconfig = default_kubeconfig()
+    if kubeconfig is None or ClusterConfig.load(kubeconfig).server != server:
+        return None
+    folder = kubeconfig.parent / _MODULE_FOLDER
+    return folder if folder.is_dir() else None
+
+
 def _cluster(name: str) -> LocalCluster:
     from stellwerk.local.cluster import named
 
@@ -82,7 +95,7 @@ def _companions(cluster: LocalCluster) -> list[Companion]:
             process=BTP_PROCESS,
             operator="btp",
             account=("kyma-system", of_btp.ACCOUNT),
-            flags=lambda: rehearsal.flags(rehearsal.copy_module(cluster.folder / "module")),
+            flags=lambda: rehearsal.flags(rehearsal.copy_module(cluster.folder / _MODULE_FOLDER)),
             environment={"SAP_BTP_SERVICE_OPERATOR": DEMO_IMAGE},
         ),
         Companion(

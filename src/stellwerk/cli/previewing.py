@@ -6,18 +6,22 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from stellwerk.cli.errors import Exit, Failure
 
 if TYPE_CHECKING:
+    from stellwerk.apply.manifests import Document
     from stellwerk.cli.cluster import Cluster
     from stellwerk.cli.subject import Subject
+    from stellwerk.kube.model import Kind
     from stellwerk.operators.component.api import Component
     from stellwerk.operators.component.preview import Desk
     from stellwerk.render.downloads import Downloads
     from stellwerk.render.files import Files
     from stellwerk.render.renderer import Renderer
+
+K = TypeVar("K", bound="Kind")
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,48 +45,66 @@ async def tools() -> AsyncIterator[Tools]:
 
 async def component_of(cluster: Cluster, subject: Subject) -> Component:
     """The Component of the cluster that is meant."""
-    import msgspec
-
     from stellwerk.operators.component.api import Component
 
+    return await one_of(cluster, subject, Component)
+
+
+async def one_of(cluster: Cluster, subject: Subject, *kinds: type[K]) -> K:
+    """The object of the cluster that is meant, which must be of one of these kinds."""
+    import msgspec
+
     obj = await cluster.object(subject)
-    if obj.gvk[::2] != Component.resource.gvk[::2]:
-        raise Failure(
-            f"{obj.ref} is no Component",
-            cause="this verb works out what a Component renders to; other kinds have nothing to render",
-            fix="name one: comp/NAME",
-            subject=str(obj.ref),
-            code=Exit.USAGE,
-        )
-    return msgspec.convert(obj.body, Component)
+    for kind in kinds:
+        if obj.gvk[::2] == kind.resource.gvk[::2]:
+            return msgspec.convert(obj.body, kind)
+    names = " or ".join(kind.resource.kind for kind in kinds)
+    raise Failure(
+        f"{obj.ref} is no {names}",
+        cause=f"this verb works out what a {names} comes to; other kinds come to nothing",
+        fix="name one: comp/NAME",
+        subject=str(obj.ref),
+        code=Exit.USAGE,
+    )
 
 
 def component_in(file: Path, namespace: str) -> tuple[Component, Desk]:
     """The Component in a file, and the Secrets and ConfigMaps that lie beside it there."""
+    from stellwerk.operators.component.api import Component
+    from stellwerk.operators.component.preview import Desk
+
+    component, others = one_in(file, namespace, Component)
+    return component, Desk(client=None, documents=others)
+
+
+def one_in(file: Path, namespace: str, *kinds: type[K]) -> tuple[K, tuple[Document, ...]]:
+    """The one object of these kinds in a file, and what lies beside it there. `namespace`: where it names none."""
     import msgspec
 
     from stellwerk.apply.errors import UnreadableManifest
     from stellwerk.apply.manifests import read_text
-    from stellwerk.operators.component.api import Component
-    from stellwerk.operators.component.preview import Desk
 
     try:
         documents = read_text(file.read_bytes(), file=file.name)
     except UnreadableManifest as error:
         raise Failure(f"cannot read {file}", cause=str(error), fix="correct the file") from None
-    found = [document for document in documents if document.body.get("kind") == Component.resource.kind]
+    named = {kind.resource.kind: kind for kind in kinds}
+    found = [document for document in documents if document.body.get("kind") in named]
     if len(found) != 1:
-        cause = f"it holds {len(found)} objects of kind Component"
-        raise Failure(f"cannot use {file}", cause=cause, fix="put exactly one Component into it", code=Exit.USAGE)
+        names = " or ".join(named)
+        cause = f"it holds {len(found)} objects of kind {names}"
+        raise Failure(f"cannot use {file}", cause=cause, fix=f"put exactly one {names} into it", code=Exit.USAGE)
+    kind = named[str(found[0].body["kind"])]
     try:
-        component = msgspec.convert(found[0].body, Component)
+        one = msgspec.convert(found[0].body, kind)
     except msgspec.ValidationError as error:
-        raise Failure(f"cannot use {file}", cause=f"the Component is not valid: {error}", fix="correct it") from None
-    metadata = component.metadata
+        cause = f"the {kind.resource.kind} is not valid: {error}"
+        raise Failure(f"cannot use {file}", cause=cause, fix="correct it") from None
+    metadata = one.metadata
     if not metadata.namespace:
         metadata = msgspec.structs.replace(metadata, namespace=namespace)
     others = tuple(document for document in documents if document is not found[0])
-    return msgspec.structs.replace(component, metadata=metadata), Desk(client=None, documents=others)
+    return msgspec.structs.replace(one, metadata=metadata), others
 
 
 def folder_of(path: Path | None) -> Files | None:
@@ -98,11 +120,6 @@ def folder_of(path: Path | None) -> Files | None:
         raise Failure(f"cannot use {path}", cause=str(error), fix="name another folder with --path") from None
 
 
-def failure(error: Exception, component: Component) -> Failure:
+def failure(error: Exception, one: Kind, *, fix: str = "correct what the cause names") -> Failure:
     """What a person can do about a preview that did not come to an end."""
-    return Failure(
-        f"cannot work out {component.ref}",
-        cause=str(error),
-        fix="correct what the cause names",
-        subject=str(component.ref),
-    )
+    return Failure(f"cannot work out {one.ref}", cause=str(error), fix=fix, subject=str(one.ref))

@@ -7,9 +7,9 @@ from textwrap import dedent
 
 import pytest
 
-from stellwerk.cli import diff
-from stellwerk.cli.diff import Line
+from stellwerk.cli import dry_run
 from stellwerk.cli.differences import Change, changes
+from stellwerk.cli.dry_run import Line
 from stellwerk.cli.text import Style
 from stellwerk.kube.model import JsonObject
 
@@ -161,7 +161,7 @@ LINES = [
 
 
 def test_the_page_of_differences() -> None:
-    assert diff.shown(LINES, 11, Style()) == look(
+    assert dry_run.shown(LINES, 11, Style()) == look(
         """
         ~ Deployment infra/ingress
             spec.replicas: 2 -> 3                                (live value set by kubectl-edit)
@@ -174,20 +174,21 @@ def test_the_page_of_differences() -> None:
 
 
 def test_a_page_without_differences_says_so() -> None:
-    assert diff.shown([], 4, Style()) == ["nothing differs, 4 unchanged"]
+    assert dry_run.shown([], 4, Style()) == ["nothing differs, 4 unchanged"]
     assert (
-        diff.shown([Line("+", "ConfigMap a/b")], 0, Style())[-1] == f"{'1 object differs, 0 unchanged':<57}exit code 3"
+        dry_run.shown([Line("+", "ConfigMap a/b")], 0, Style())[-1]
+        == f"{'1 object differs, 0 unchanged':<57}exit code 3"
     )
 
 
 def test_marks_are_coloured_and_texts_escaped() -> None:
-    assert diff.shown([Line("+", "ConfigMap a/\x1b[2J")], 0, Style(colour=True))[0] == (
+    assert dry_run.shown([Line("+", "ConfigMap a/\x1b[2J")], 0, Style(colour=True))[0] == (
         "\x1b[32m+\x1b[0m ConfigMap a/\\x1b[2J"
     )
 
 
 def test_differences_for_programs() -> None:
-    told = diff.as_json(LINES, 11)
+    told = dry_run.as_json(LINES, 11)
     assert told["unchanged"] == 11
     assert told["objects"] == [
         {

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from stellwerk.cli import checkup, diff, graph, releasing, status, trace, values
+from stellwerk.cli import checkup, dry_run, graph, releasing, status, trace, values
 from stellwerk.cli.differences import Change
 from stellwerk.cli.events import Happening
 from stellwerk.cli.health import Health
@@ -35,7 +35,7 @@ SHOWN: dict[str, JsonValue] = {
     "status": status.as_json(SHEET),
     "tree": graph.as_json(graph.Node(REF, Health("True"), (graph.Node(REF, Health("True")),))),
     "trace": trace.as_json([trace.Step("owned by", REF, Health("True"))]),
-    "diff": diff.as_json([diff.Line("~", "x", changes=(Change("a", "b", "c"),))], 1),
+    "diff": dry_run.as_json([dry_run.Line("~", "x", changes=(Change("a", "b", "c"),))], 1),
     "values": values.as_json(origins([Layer("s", {"a": 1})])),
     "check": checkup.as_json([checkup.Found("s", "good")]),
     "list": releasing.as_json(Release(key=ObjectKey("a", "b"))),

@@ -92,6 +92,12 @@ def prepared(release: Release, values: Values) -> tuple[Document, ...]:
     return tuple(_changed(document, _finished(document.body, values, checksum)) for document in configured)
 
 
+def operand_image(body: JsonObject) -> str:
+    """The operand's image in its Deployment; empty in any other object."""
+    containers = _listed(body, *POD_SPEC, "containers") if body.get("kind") == "Deployment" else []
+    return next((str(dig(one, "image") or "") for one in containers if _is_manager(one)), "")
+
+
 def network_policies_wanted(annotations: Mapping[str, str]) -> bool:
     """Whether the CR leaves network policies on; off is `true` in any case."""
     return annotations.get(api.DISABLE_NETWORK_POLICIES_ANNOTATION, "").lower() != "true"

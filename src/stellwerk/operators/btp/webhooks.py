@@ -14,7 +14,7 @@ import base64
 import binascii
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from functools import lru_cache
 
 from stellwerk.api.core import Secret
@@ -81,37 +81,18 @@ class Webhooks:
             authority, webhook = await self._renewed(decision.renewal, authority)
         assert authority is not None, "a missing authority is renewed"
         assert webhook is not None, "a missing certificate is renewed"
-        return Certificates(
-            authority.certificate,
-            (
-                _secret(api.CA_SECRET_NAME, namespace, CA_CERTIFICATE_KEY, CA_PRIVATE_KEY_KEY, authority),
-                _secret(api.WEBHOOK_SECRET_NAME, namespace, WEBHOOK_CERTIFICATE_KEY, WEBHOOK_PRIVATE_KEY_KEY, webhook),
-            ),
-            renewed,
-        )
+        return Certificates(authority.certificate, documents_of(authority, webhook, namespace), renewed)
 
     async def _seen(self) -> tuple[Decision, certs.Pair | None, certs.Pair | None]:
         """What is there, and what has to be made anew of it."""
-        authority = await self._read(api.CA_SECRET_NAME, CA_CERTIFICATE_KEY, CA_PRIVATE_KEY_KEY)
-        webhook = await self._read(api.WEBHOOK_SECRET_NAME, WEBHOOK_CERTIFICATE_KEY, WEBHOOK_PRIVATE_KEY_KEY)
-        return self._decide(authority, webhook), authority, webhook
+        authority = authority_in(await self._read(api.CA_SECRET_NAME))
+        webhook = webhook_in(await self._read(api.WEBHOOK_SECRET_NAME))
+        decision = judged(authority, webhook, now=self.clock.now(), boundary=self.settings().expiration_boundary)
+        return decision, authority, webhook
 
-    async def _read(self, name: str, certificate: str, key: str) -> certs.Pair | None:
-        seen = self.observer.caches.secrets.store.get(ObjectKey(self.settings().chart_namespace, name))
-        secret = await self.observer.secrets.read(seen)
-        return certs.Pair(_bytes(secret, certificate), _bytes(secret, key)) if secret is not None else None
-
-    def _decide(self, authority: certs.Pair | None, webhook: certs.Pair | None) -> Decision:
-        holds = bool(authority and webhook) and certs.chain_holds(
-            webhook.certificate if webhook else b"", authority.certificate if authority else b""
-        )
-        return certificates.decide(
-            _facts(authority),
-            _facts(webhook),
-            chain_holds=holds,
-            now=self.clock.now(),
-            boundary=self.settings().expiration_boundary,
-        )
+    async def _read(self, name: str) -> Secret | None:
+        key = ObjectKey(self.settings().chart_namespace, name)
+        return await self.observer.secrets.read(self.observer.caches.secrets.store.get(key))
 
     async def _renewed(self, renewal: Renewal, authority: certs.Pair | None) -> tuple[certs.Pair, certs.Pair]:
         """New ones. Signing with a key of 4096 bits takes long enough for a thread, too."""
@@ -152,6 +133,36 @@ class Foresight:
 
     def stop(self) -> None:
         """There is nothing to stop."""
+
+
+def authority_in(secret: Secret | None) -> certs.Pair | None:
+    """The authority's certificate and key in its Secret; None where there is no Secret."""
+    return _pair_in(secret, CA_CERTIFICATE_KEY, CA_PRIVATE_KEY_KEY)
+
+
+def webhook_in(secret: Secret | None) -> certs.Pair | None:
+    """The webhooks' certificate and key in their Secret; None where there is no Secret."""
+    return _pair_in(secret, WEBHOOK_CERTIFICATE_KEY, WEBHOOK_PRIVATE_KEY_KEY)
+
+
+def _pair_in(secret: Secret | None, certificate: str, key: str) -> certs.Pair | None:
+    return certs.Pair(_bytes(secret, certificate), _bytes(secret, key)) if secret is not None else None
+
+
+def judged(authority: certs.Pair | None, webhook: certs.Pair | None, *, now: datetime, boundary: timedelta) -> Decision:
+    """What has to be made anew of what is there. `boundary` is negative: how long before its end one is expired."""
+    holds = bool(authority and webhook) and certs.chain_holds(
+        webhook.certificate if webhook else b"", authority.certificate if authority else b""
+    )
+    return certificates.decide(_facts(authority), _facts(webhook), chain_holds=holds, now=now, boundary=boundary)
+
+
+def documents_of(authority: certs.Pair, webhook: certs.Pair, namespace: str) -> tuple[Document, ...]:
+    """The two Secrets as they shall be."""
+    return (
+        _secret(api.CA_SECRET_NAME, namespace, CA_CERTIFICATE_KEY, CA_PRIVATE_KEY_KEY, authority),
+        _secret(api.WEBHOOK_SECRET_NAME, namespace, WEBHOOK_CERTIFICATE_KEY, WEBHOOK_PRIVATE_KEY_KEY, webhook),
+    )
 
 
 @lru_cache(maxsize=4)

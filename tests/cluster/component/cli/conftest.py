@@ -4,21 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
-import subprocess
-import sys
 from collections.abc import Callable, Coroutine
 from pathlib import Path
 
 import pytest
+from tests.cluster import program
+from tests.cluster.program import Ended
 
 from stellwerk.kube.model import JsonObject
 from stellwerk.local.cluster import LocalCluster
 
-Ended = subprocess.CompletedProcess[str]
 Stellwerk = Callable[..., Coroutine[None, None, Ended]]
-
-_ENVIRONMENT = {"PATH": os.environ["PATH"], "PYTHONUTF8": "1"}
 
 
 @pytest.fixture
@@ -28,29 +24,9 @@ def stellwerk(component_cluster: LocalCluster, home: str) -> Stellwerk:
     async def run(*arguments: str, namespace: str = home, kubeconfig: Path | None = None) -> Ended:
         login = kubeconfig or component_cluster.kubeconfig
         options = ["--kubeconfig", str(login), *(["-n", namespace] if namespace else [])]
-        return await asyncio.to_thread(_run, [*arguments, *options])
+        return await asyncio.to_thread(program.run, [*arguments, *options])
 
     return run
-
-
-def _run(arguments: list[str]) -> Ended:
-    return subprocess.run(
-        [sys.executable, "-m", "stellwerk.cli.main", *arguments],
-        capture_output=True,
-        encoding="utf-8",
-        env={**_ENVIRONMENT, **_kept()},
-        stdin=subprocess.DEVNULL,
-        timeout=60,
-        check=False,
-    )
-
-
-def _kept() -> dict[str, str]:
-    return {
-        name: os.environ[name]
-        for name in ("HOME", "XDG_CACHE_HOME", "PYTHONPATH", "COVERAGE_PROCESS_START")
-        if name in os.environ
-    }
 
 
 def narrow(text: str) -> str:

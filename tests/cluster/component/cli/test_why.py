@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from tests.cluster.component.cli.conftest import Ended, Stellwerk
+from tests.cluster.component.cli.conftest import Stellwerk
 from tests.cluster.component.given import Given, config_map
 from tests.cluster.component.manifests import deployment, gate, job
 from tests.cluster.component.running import Running
 from tests.cluster.component.then import Then
+from tests.cluster.program import Ended
 
 from stellwerk.testing.eventually import eventually
 

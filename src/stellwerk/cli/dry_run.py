@@ -1,0 +1,188 @@
+"""What applying objects would change: the API server's own answer, and how it is told.
+
+Each object is applied as a dry run and compared with what is there, so defaults, admission and what others own are in
+it. Nothing is written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence, Sized
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from stellwerk.cli import settings
+from stellwerk.cli.errors import Exit
+from stellwerk.cli.text import Style, Tone, escaped
+
+if TYPE_CHECKING:
+    from stellwerk.apply.desired import Desired
+    from stellwerk.apply.rollout.inventory import Entry, Inventory
+    from stellwerk.apply.rollout.prepare import Wanted
+    from stellwerk.cli.differences import Change
+    from stellwerk.kube.client import Client
+    from stellwerk.kube.model import JsonObject
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One object that differs."""
+
+    mark: str
+    ref: str
+    note: str = ""
+    changes: tuple[Change, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """What applying objects would change, and what the API server remarks about them."""
+
+    lines: list[Line]
+    remarks: list[str]
+    """Each with the object that it is about."""
+
+    def warn(self) -> None:
+        """Tell the remarks beside the result, as kubectl does."""
+        for remark in self.remarks:
+            settings.say(f"Warning: {escaped(remark)}")
+
+
+async def compared(client: Client, desired: Sequence[Desired], manager: str) -> Compared:
+    """What applying these objects would change. `manager` is our field manager, and begins our annotations."""
+    from stellwerk.apply.together import together
+
+    found = await together(desired, lambda one: _heard(client, one, manager)) if desired else []
+    lines = [line for line, _ in found if line is not None]
+    return Compared(lines, [remark for _, remarks in found for remark in remarks])
+
+
+async def of_set(client: Client, wanted: Sequence[Wanted], prefix: str, known: Inventory) -> Compared:
+    """What rolling out a set would change, whose inventory is `known`."""
+    found = await compared(client, [one.desired for one in _to_be_made(wanted, known)], prefix)
+    return replace(found, lines=[*found.lines, *_leaving(known, wanted)])
+
+
+def _to_be_made(wanted: Sequence[Wanted], known: Inventory) -> list[Wanted]:
+    """Without what has done its work and is gone for that reason."""
+    from stellwerk.apply.rollout.inventory import Phase
+
+    done = {entry.identity: entry.digest for entry in known if entry.phase is Phase.COMPLETED}
+    return [one for one in wanted if done.get(one.identity) != one.digest]
+
+
+async def _heard(client: Client, one: Desired, prefix: str) -> tuple[Line | None, list[str]]:
+    from stellwerk.apply import remarked
+    from stellwerk.kube import remarks
+
+    with remarks.Listening() as heard:
+        line = await _compared(client, one, prefix)
+    return line, [f"{one.address}: {said}" for said in remarked.shown(one.address, heard)]
+
+
+def unchanged(lines: Sequence[Line], wanted: Sized) -> int:
+    """How many of the wanted objects are as they shall be."""
+    return len(wanted) - sum(line.mark in "~+!" for line in lines)
+
+
+async def _compared(client: Client, one: Desired, prefix: str) -> Line | None:
+    from stellwerk.apply.failures import failure_of
+    from stellwerk.cli import differences
+    from stellwerk.kube.errors import ApiError, NotFound, NotServed
+
+    address, ref = one.address, str(one.address.ref)
+    if not address.resource.plural:  # what is applied with it will bring the kind
+        return Line("+", ref)
+    live = await _live(client, one)
+    try:
+        after = await _applied(client, one, prefix)
+    except ApiError as error:
+        if live is None and isinstance(error, NotFound | NotServed):
+            return Line("+", ref)  # its namespace or kind is yet to come, with it or before it
+        # Not the server's own words: they quote values, which may have come from a Secret.
+        return Line("!", ref, f"would be refused: {failure_of(address, 'apply', error).cause}")
+    if live is None:
+        return Line("+", ref)
+    hidden = (f"{prefix}/digest", f"{prefix}/owner-id")
+    found = differences.changes(live, after, secret=address.is_secret, ours=prefix, hidden=hidden)
+    return Line("~", ref, changes=tuple(found)) if found else None
+
+
+async def _live(client: Client, one: Desired) -> JsonObject | None:
+    """The object as it is, with who owns what; None where there is none."""
+    from stellwerk.kube.errors import NotFound
+
+    key = one.address.key
+    try:
+        return await client.document(one.address.resource.path(key.namespace, key.name))
+    except NotFound:
+        return None
+
+
+async def _applied(client: Client, one: Desired, prefix: str) -> JsonObject:
+    """The object as it would be. Nothing is written."""
+    from stellwerk.kube.model import unstructured
+
+    target = unstructured(one.address.resource)
+    return (await client.apply(target, one.body, field_manager=prefix, dry_run=True)).body
+
+
+def _leaving(inventory: Inventory, wanted: Sequence[Wanted]) -> list[Line]:
+    """What the set has and is no longer wanted."""
+    here = {one.identity for one in wanted}
+    return [Line("-", str(entry.ref), _fate(entry)) for entry in inventory if entry.identity not in here]
+
+
+def _fate(entry: Entry) -> str:
+    return f"will {'stay' if entry.delete.orphans_on_apply else 'be deleted'}: delete policy {entry.delete.value}"
+
+
+_TONES: dict[str, Tone] = {"+": "good", "-": "bad", "~": "busy", "!": "bad"}
+
+_NOTES_AT, _GAP = 57, 3
+"""Notes stand below each other, as far to the left as the widest line that has one allows."""
+
+
+def shown(lines: Sequence[Line], unchanged: int, style: Style) -> list[str]:
+    """The lines for people."""
+    objects = "1 object differs" if len(lines) == 1 else f"{len(lines)} objects differ"
+    last = f"{objects}, {unchanged} unchanged" if lines else f"nothing differs, {unchanged} unchanged"
+    rows = [*_rows(lines), ("", last, f"exit code {Exit.DIFFERENT:d}" if lines else "")]
+    widest = max((len(mark) + len(text) for mark, text, note in rows if note), default=0)
+    return [_row(row, max(_NOTES_AT, widest + _GAP), style) for row in rows]
+
+
+def _rows(lines: Sequence[Line]) -> Iterator[tuple[str, str, str]]:
+    """Mark, text and note of each row."""
+    for line in lines:
+        yield line.mark, f" {escaped(line.ref)}", f"({escaped(line.note)})" if line.note else ""
+        for change in line.changes:
+            note = f"(live value set by {escaped(change.owner)})" if change.owner else ""
+            yield "", f"    {escaped(str(change))}", note
+
+
+def _row(row: tuple[str, str, str], notes_at: int, style: Style) -> str:
+    mark, text, note = row
+    padding = " " * (notes_at - len(mark) - len(text)) if note else ""
+    return f"{style.painted(mark, _TONES[mark]) if mark else ''}{text}{padding}{note}"
+
+
+_WORDS = {"+": "create", "-": "remove", "~": "change", "!": "refused"}
+
+
+def as_json(lines: Sequence[Line], unchanged: int) -> JsonObject:
+    """The same for programs."""
+    return {
+        "objects": [
+            {
+                "object": line.ref,
+                "action": _WORDS[line.mark],
+                "note": line.note,
+                "changes": [
+                    {"path": change.path, "before": change.before, "after": change.after, "owner": change.owner}
+                    for change in line.changes
+                ],
+            }
+            for line in lines
+        ],
+        "unchanged": unchanged,
+    }

@@ -1,0 +1,278 @@
+"""What a BtpOperator comes to, worked out for a person: without the operator, and with the person's own rights.
+
+The pure steps are the operator's own; only the reading differs, because a person asks once and has no caches. Two
+things are known to the operator's process alone. Its flags: the defaults stand for them, under the tunables ConfigMap.
+The operand's image: the one that runs stands for it, or else the manifest's, unless the person names another.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from contextlib import aclosing
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+from stellwerk.api.apps import Deployment
+from stellwerk.api.btp import ServiceBinding, ServiceInstance
+from stellwerk.api.core import ConfigMap, Secret
+from stellwerk.apply import kinds, leftovers
+from stellwerk.apply.desired import Address, Desired, Document, desired_set
+from stellwerk.apply.plan import Live
+from stellwerk.apply.together import together
+from stellwerk.kube.client import Client
+from stellwerk.kube.model import Unstructured, metadata_of, unstructured
+from stellwerk.kube.names import GroupVersionKind, ObjectKey, ObjectRef, Resource
+from stellwerk.operators.btp import api, credentials, history, plan, resources, versions, webhooks
+from stellwerk.operators.btp.api import BtpOperator
+from stellwerk.operators.btp.assembled import in_force
+from stellwerk.operators.btp.certificates import Renewal
+from stellwerk.operators.btp.chart import Charts
+from stellwerk.operators.btp.credentials import Comparison, Credentials
+from stellwerk.operators.btp.errors import ModuleUnreadable, SecretUnusable
+from stellwerk.operators.btp.release import CHART_FILE, SHIPPED, Release
+from stellwerk.operators.btp.resources import Running, Values
+from stellwerk.operators.btp.settings import CrSelection, ModuleSource, Settings, with_tunables
+from stellwerk.operators.btp.setup import MODULE_KINDS
+from stellwerk.operators.btp.source import Source
+from stellwerk.operators.btp.versions import Record
+from stellwerk.render.renderer import Renderer
+from stellwerk.runtime import certs
+
+_PLACES = ("ChartPath", "ManagerResourcesPath", "ResourcesPath")
+"""Tunables that name folders of the operator's machine."""
+_NOT_MADE_YET = certs.Pair(b"", b"")
+
+
+class NothingToDo(Exception):
+    """The BTP Manager changes nothing for this BtpOperator; says why."""
+
+
+class ImageUnknown(Exception):
+    """No operand runs whose image could be taken."""
+
+    def __init__(self) -> None:
+        super().__init__("the operand does not run yet, and only the operator's environment says which image it gets")
+
+
+@dataclass(frozen=True, slots=True)
+class Preview:
+    """What the next reconcile would bring about."""
+
+    desired: tuple[Desired, ...]
+    """The objects as they shall be. A certificate that is to be made anew is in here as it is."""
+    renewed: Mapping[ObjectRef, str]
+    """Secrets whose certificates would be made anew, and why."""
+    leaving: Mapping[ObjectRef, str]
+    """What would be deleted, and why."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Desk:
+    """What a person has at hand. The module is the one that comes with us, where no `folder` is named."""
+
+    client: Client
+    renderer: Renderer
+    folder: Path | None = None
+    """A module laid out as in the operator's image, or a chart."""
+    image: str = ""
+    """The operand's."""
+
+    async def preview(self, operator: BtpOperator) -> Preview:
+        """Work it out for a CR that is in the cluster, or is not yet. Nothing is written.
+
+        Raises NothingToDo, ImageUnknown, StepFailed with what the CR would show, InvalidSet, and ApiError.
+        """
+        settings = await self._settings()
+        await self._check_leads(operator, settings)
+        wanted = await self._credentials(settings)
+        release = await Source(lambda: settings, Charts(self.renderer, self.client)).current(operator, wanted)
+        record = await self._record(settings)
+        after = versions.after_apply(record, release.version, release.kinds)
+        module = await self._module(after)
+        authority, webhook = await self._certificates(settings)
+        values = Values(
+            settings=settings,
+            credentials=wanted,
+            image=self.image or await self._image(release, settings),
+            network_policies=resources.network_policies_wanted(operator.metadata.annotations),
+            ca_bundle=(authority or _NOT_MADE_YET).certificate,
+            running=await self._running(wanted, settings),
+        )
+        documents = (
+            *resources.prepared(release, values),
+            *webhooks.documents_of(authority or _NOT_MADE_YET, webhook or _NOT_MADE_YET, settings.chart_namespace),
+            Document(versions.config_map(after, settings.chart_namespace)),
+        )
+        served = await kinds.served(documents, self.client.mapper)
+        desired = desired_set(documents, served, namespace=settings.chart_namespace)
+        return Preview(
+            desired,
+            _renewed(authority, webhook, settings),
+            {
+                **await self._outdated(release, settings),
+                **await self._stale(module, desired, release.version),
+                **_opted_out(module, settings, values.network_policies),
+                **await self._former_credentials(module, wanted, settings),
+            },
+        )
+
+    # ---- what decides
+
+    async def _settings(self) -> Settings:
+        base = self._base()
+        found = await self.client.find(ConfigMap, base.config_name, base.chart_namespace)
+        if found is None:
+            return base
+        data = {key: value for key, value in found.data.items() if key not in _PLACES}
+        settings = with_tunables(base, base, data).settings
+        # A folder that somebody names is what it is, whatever the operator's own is.
+        return settings if self.folder is None else replace(settings, module_source=base.module_source)
+
+    def _base(self) -> Settings:
+        if self.folder is None:
+            return in_force(Settings(), SHIPPED)
+        if (self.folder / CHART_FILE).is_file():
+            found = in_force(Settings(module_source=ModuleSource.CHART), self.folder)
+            return replace(found, chart_path=str(self.folder))
+        here = Settings()
+        for source, path in ((ModuleSource.RESOURCES, here.resources_path), (ModuleSource.CHART, here.chart_path)):
+            if (self.folder / path).is_dir():
+                return in_force(Settings(module_source=source), self.folder)
+        raise ModuleUnreadable(str(self.folder), f"holds neither {here.resources_path}, {here.chart_path} nor a chart")
+
+    async def _check_leads(self, operator: BtpOperator, settings: Settings) -> None:
+        if operator.metadata.is_terminating:
+            raise NothingToDo("it is being deleted")
+        fixed = settings.cr_selection is CrSelection.FIXED
+        leader = plan.leader([*(await self.client.list(BtpOperator)).items] or [operator], fixed=fixed)
+        if leader is None:
+            raise NothingToDo(f"the module belongs to {api.BtpOperator.resource.kind} {api.STANDARD_KEY} alone")
+        if leader.key != operator.key:
+            raise NothingToDo(f"the module belongs to {leader.ref}, which was there before")
+
+    async def _credentials(self, settings: Settings) -> Credentials:
+        key = ObjectKey(settings.chart_namespace, settings.secret_name)
+        secret = await self.client.find(Secret, key.name, key.namespace)
+        if secret is None or not credentials.is_for_us(secret.metadata.labels):
+            raise SecretUnusable(credentials.missing(key))
+        found = credentials.read(secret.data, secret.metadata.annotations, default_namespace=key.namespace)
+        if not isinstance(found, Credentials):
+            raise SecretUnusable(found)
+        return found
+
+    async def _record(self, settings: Settings) -> Record | None:
+        found = await self.client.find(ConfigMap, api.VERSIONS_NAME, settings.chart_namespace)
+        return versions.parse(found.data) if found is not None else None
+
+    # ---- what is there
+
+    async def _live(self, kind: Resource, name: str, namespace: str) -> Unstructured | None:
+        return await self.client.find(unstructured(kind), name, namespace)
+
+    async def _image(self, release: Release, settings: Settings) -> str:
+        running = await self._live(Deployment.resource, settings.deployment_name, settings.chart_namespace)
+        if running is not None and (image := resources.operand_image(running.body)):
+            return image
+        for document in release.documents:
+            if image := resources.operand_image(document.body):
+                return image
+        raise ImageUnknown
+
+    async def _running(self, wanted: Credentials, settings: Settings) -> Running | None:
+        namespace = settings.chart_namespace
+        deployment = await self._live(Deployment.resource, settings.deployment_name, namespace)
+        if deployment is None:
+            return None
+        config = await self.client.find(ConfigMap, api.OPERAND_CONFIG_NAME, namespace)
+        secret = await self.client.find(Secret, api.OPERAND_SECRET_NAME, wanted.namespace)
+        return Running.of(deployment.body, config.data if config else {}, secret.data if secret else {})
+
+    async def _certificates(self, settings: Settings) -> tuple[certs.Pair | None, certs.Pair | None]:
+        authority = await self.client.find(Secret, api.CA_SECRET_NAME, settings.chart_namespace)
+        webhook = await self.client.find(Secret, api.WEBHOOK_SECRET_NAME, settings.chart_namespace)
+        return webhooks.authority_in(authority), webhooks.webhook_in(webhook)
+
+    async def _module(self, record: Record) -> dict[Address, Live]:
+        """Everything that carries our label, of every kind that any version had; as metadata."""
+        usual = [kind.resource for kind in (*MODULE_KINDS, Secret)]
+        served = await history.served(self.client, {*record.kinds} - {resource.gvk for resource in usual})
+        found = await together([*usual, *served.values()], self._listed)
+        return {address: live for listed in found for address, live in listed.items()}
+
+    async def _listed(self, resource: Resource) -> dict[Address, Live]:
+        listed = await self.client.list(metadata_of(resource), labels=api.MANAGED_SELECTOR)
+        return {Address(resource, one.key): one for one in listed.items}
+
+    # ---- what goes
+
+    async def _outdated(self, release: Release, settings: Settings) -> dict[ObjectRef, str]:
+        documents = resources.to_delete(release, settings)
+        served = await kinds.served(documents, self.client.mapper)
+        here = [one for one in documents if _gvk(one) in served]
+        addresses = [one.address for one in desired_set(here, served, namespace=settings.chart_namespace)]
+        there = await together(addresses, self._is_there) if addresses else []
+        return {one.ref: "an older version had it" for one, is_there in zip(addresses, there, strict=True) if is_there}
+
+    async def _is_there(self, address: Address) -> bool:
+        found = await self.client.find(metadata_of(address.resource), address.key.name, address.key.namespace)
+        return found is not None and not found.metadata.is_terminating
+
+    async def _stale(
+        self, module: Mapping[Address, Live], desired: Iterable[Desired], version: str
+    ) -> dict[ObjectRef, str]:
+        stale = leftovers.stale(
+            module,
+            [one.address for one in desired],
+            versions.marks(version),
+            spared=versions.spared(has_users_objects=await self._has_users_objects()),
+        )
+        return {one.ref: f"version {version} does not have it" for one in stale}
+
+    async def _has_users_objects(self) -> bool:
+        served = await history.served(self.client, [kind.resource.gvk for kind in (ServiceInstance, ServiceBinding)])
+        for resource in served.values():
+            async with aclosing(self.client.pages(metadata_of(resource), limit=1)) as pages:
+                if (await anext(pages)).items:
+                    return True
+        return False
+
+    async def _former_credentials(
+        self, module: Collection[Address], wanted: Credentials, settings: Settings
+    ) -> dict[ObjectRef, str]:
+        places = [one.key.namespace for one in module if one.is_secret and one.key.name == api.OPERAND_SECRET_NAME]
+        namespace = credentials.operand_namespace(places, wanted)
+        config = await self.client.find(ConfigMap, api.OPERAND_CONFIG_NAME, settings.chart_namespace)
+        own = await self.client.find(Secret, api.CLUSTER_ID_SECRET_NAME, namespace)
+        compared = Comparison(
+            wanted=wanted,
+            namespace=namespace,
+            config_cluster_id=config.data.get("CLUSTER_ID") if config else None,
+            initial_cluster_id=credentials.initial_cluster_id(own.data) if own else None,
+        )
+        gone = [Address(Secret.resource, key) for key in compared.cleanup.secrets]
+        return {one.ref: "it belongs to the former credentials" for one in gone if await self._is_there(one)}
+
+
+def _gvk(document: Document) -> GroupVersionKind:
+    return GroupVersionKind.parse(str(document.body.get("apiVersion")), str(document.body.get("kind")))
+
+
+def _renewed(authority: certs.Pair | None, webhook: certs.Pair | None, settings: Settings) -> dict[ObjectRef, str]:
+    boundary = settings.expiration_boundary
+    decision = webhooks.judged(authority, webhook, now=datetime.now(UTC), boundary=boundary)
+    names = {
+        Renewal.NOTHING: (),
+        Renewal.WEBHOOK: (api.WEBHOOK_SECRET_NAME,),
+        Renewal.BOTH: (api.CA_SECRET_NAME, api.WEBHOOK_SECRET_NAME),
+    }[decision.renewal]
+    keys = [ObjectKey(settings.chart_namespace, name) for name in names]
+    return {Address(Secret.resource, key).ref: decision.why for key in keys}
+
+
+def _opted_out(module: Iterable[Address], settings: Settings, policies_wanted: bool) -> dict[ObjectRef, str]:
+    if policies_wanted:
+        return {}
+    here = settings.chart_namespace
+    found = [one for one in module if one.resource.kind == "NetworkPolicy" and one.key.namespace == here]
+    return {one.ref: f"annotation {api.DISABLE_NETWORK_POLICIES_ANNOTATION}" for one in found}
