@@ -17,6 +17,7 @@ from stellwerk.kube.model import JsonObject, JsonValue, dig
 
 MASK = "***"
 _MOST = 120
+_FEW = 2
 _BARE = re.compile(r"[A-Za-z0-9_-]+")
 _SCALAR = re.compile(r"null|true|false|[-+]?[0-9.]+(e[-+]?[0-9]+)?|[\s\"'\[{].*|.*\s")
 """Texts that would pass for something else."""
@@ -69,6 +70,9 @@ def _walk(before: object, after: object, path: Path) -> Iterator[tuple[Path, obj
         for key in dict.fromkeys([*before, *after]):
             yield from _walk(before.get(key, _NOTHING), after.get(key, _NOTHING), (*path, key))
     elif isinstance(before, list) and isinstance(after, list):
+        if _is_rewritten(before, after):
+            yield path, before, after
+            return
         one, other = _items(before), _items(after)
         for name in dict.fromkeys([*one, *other]):
             yield from _walk(one.get(name, _NOTHING), other.get(name, _NOTHING), (*path, name))
@@ -76,6 +80,14 @@ def _walk(before: object, after: object, path: Path) -> Iterator[tuple[Path, obj
         return
     else:
         yield path, before, after
+
+
+def _is_rewritten(before: list[JsonValue], after: list[JsonValue]) -> bool:
+    """Whether two lists of words are told better as a whole: most of a list of verbs moves when one is put in front."""
+    if any(isinstance(value, dict | list) for value in (*before, *after)):
+        return False
+    moved = sum(one != other for one, other in zip(before, after, strict=False))
+    return moved > 1 and (len(before) != len(after) or moved > _FEW or set(before) == set(after))
 
 
 def _is_nothing(value: object) -> bool:

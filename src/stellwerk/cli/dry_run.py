@@ -6,6 +6,7 @@ it. Nothing is written.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence, Sized
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
@@ -138,6 +139,10 @@ def _fate(entry: Entry) -> str:
 
 _TONES: dict[str, Tone] = {"+": "good", "-": "bad", "~": "busy", "!": "bad"}
 
+_DESCRIPTION = re.compile(r"\.openAPIV3Schema\b.*\.description$")
+_FEW = 2
+"""So many descriptions of fields are shown; more would hide what else changes in the definition of a kind."""
+
 _NOTES_AT, _GAP = 57, 3
 """Notes stand below each other, as far to the left as the widest line that has one allows."""
 
@@ -154,8 +159,12 @@ def shown(lines: Sequence[Line], unchanged: int, style: Style) -> list[str]:
 def _rows(lines: Sequence[Line]) -> Iterator[tuple[str, str, str]]:
     """Mark, text and note of each row."""
     for line in lines:
-        yield line.mark, f" {escaped(line.ref)}", f"({escaped(line.note)})" if line.note else ""
-        for change in line.changes:
+        texts = [change for change in line.changes if _DESCRIPTION.search(change.path)]
+        told = line.changes if len(texts) <= _FEW else [change for change in line.changes if change not in texts]
+        notes = [line.note, f"{len(texts)} descriptions in its schema differ" if len(texts) > _FEW else ""]
+        note = "; ".join(escaped(one) for one in notes if one)
+        yield line.mark, f" {escaped(line.ref)}", f"({note})" if note else ""
+        for change in told:
             note = f"(live value set by {escaped(change.owner)})" if change.owner else ""
             yield "", f"    {escaped(str(change))}", note
 

@@ -61,7 +61,7 @@ async def one_of(cluster: Cluster, subject: Subject, *kinds: type[K]) -> K:
     names = " or ".join(kind.resource.kind for kind in kinds)
     raise Failure(
         f"{obj.ref} is no {names}",
-        cause=f"this verb works out what a {names} comes to; other kinds come to nothing",
+        cause=f"this verb works out what a {names} renders to; other kinds have nothing to render",
         fix="name one: comp/NAME",
         subject=str(obj.ref),
         code=Exit.USAGE,

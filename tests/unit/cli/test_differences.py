@@ -58,6 +58,19 @@ def test_items_without_names_are_told_by_position() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("before", "after", "expected"),
+    [
+        (["get", "list"], ["list", "get"], ['spec.verbs: ["get", "list"] -> ["list", "get"]']),
+        (["get", "list"], ["create", "get", "list"], ['spec.verbs: ["get", "list"] -> ["create", "get", "list"]']),
+        (["a", "b", "c"], ["x", "y", "z"], ['spec.verbs: ["a", "b", "c"] -> ["x", "y", "z"]']),
+        (["--a=1", "--b=1"], ["--a=2", "--b=2"], ["spec.verbs[0]: --a=1 -> --a=2", "spec.verbs[1]: --b=1 -> --b=2"]),
+    ],
+)
+def test_a_list_of_words_that_moved_is_told_whole(before: list[str], after: list[str], expected: list[str]) -> None:
+    assert told({"spec": {"verbs": [*before]}}, {"spec": {"verbs": [*after]}}) == expected
+
+
 def test_items_with_one_name_twice_are_told_by_position() -> None:
     ports: list[JsonObject] = [{"name": "dns", "protocol": "TCP"}, {"name": "dns", "protocol": "UDP"}]
     swapped: list[JsonObject] = [{"name": "dns", "protocol": "TCP"}, {"name": "dns", "protocol": "SCTP"}]
@@ -171,6 +184,17 @@ def test_the_page_of_differences() -> None:
         3 objects differ, 11 unchanged                           exit code 3
         """
     )
+
+
+def test_what_describes_the_fields_of_a_kind_is_only_counted() -> None:
+    schema = "spec.versions[name=v1].schema.openAPIV3Schema"
+    texts = [Change(f"{schema}.properties.{name}.description", "old", "new") for name in "abc"]
+    named = Change(f"{schema}.properties.description.type", "string", "integer")
+    kind = "CustomResourceDefinition a.b"
+    page = dry_run.shown([Line("~", kind, changes=(*texts, named))], 0, Style())
+    assert page[:2] == [f"{f'~ {kind}':<57}(3 descriptions in its schema differ)", f"    {named}"]
+    few = dry_run.shown([Line("~", kind, changes=(*texts[:2], named))], 0, Style())
+    assert few[:4] == [f"~ {kind}", f"    {texts[0]}", f"    {texts[1]}", f"    {named}"]
 
 
 def test_a_page_without_differences_says_so() -> None:
