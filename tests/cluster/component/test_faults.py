@@ -85,7 +85,7 @@ async def test_watches_that_break_at_every_fifth_event_lead_to_the_same_end(
 ) -> None:
     with proxy.on_events(events(), fault, chance(0.2, seed=1)) as rule:
         await lives.led_as(clean)
-    assert rule.fired > 10
+    assert rule.fired >= 4, "a new list tells of many objects at once, so there are no more than some fifty events"
     assert relists(proxy) <= (rule.fired if forgets else 0), proxy.history
 
 
