@@ -17,12 +17,12 @@ from stellwerk.api.apps import Deployment
 from stellwerk.api.btp import ServiceBinding, ServiceInstance
 from stellwerk.api.core import ConfigMap, Secret
 from stellwerk.apply import kinds, leftovers
-from stellwerk.apply.desired import Address, Desired, Document, desired_set
+from stellwerk.apply.desired import Address, Desired, Document, desired_set, kinds_of
 from stellwerk.apply.plan import Live
 from stellwerk.apply.together import together
 from stellwerk.kube.client import Client
 from stellwerk.kube.model import Unstructured, metadata_of, unstructured
-from stellwerk.kube.names import GroupVersionKind, ObjectKey, ObjectRef, Resource
+from stellwerk.kube.names import ObjectKey, ObjectRef, Resource
 from stellwerk.operators.btp import api, credentials, history, plan, resources, versions, webhooks
 from stellwerk.operators.btp.api import BtpOperator
 from stellwerk.operators.btp.assembled import in_force
@@ -41,6 +41,7 @@ from stellwerk.runtime import certs
 
 _PLACES = ("ChartPath", "ManagerResourcesPath", "ResourcesPath")
 """Tunables that name folders of the operator's machine."""
+_DEPLOYMENTS = unstructured(Deployment.resource)
 _NOT_MADE_YET = certs.Pair(b"", b"")
 
 
@@ -91,13 +92,15 @@ class Desk:
         after = versions.after_apply(record, release.version, release.kinds)
         module = await self._module(after)
         authority, webhook = await self._certificates(settings)
+        operand = await self.client.find(_DEPLOYMENTS, settings.deployment_name, settings.chart_namespace)
+        config = await self.client.find(ConfigMap, api.OPERAND_CONFIG_NAME, settings.chart_namespace)
         values = Values(
             settings=settings,
             credentials=wanted,
-            image=self.image or await self._image(release, settings),
+            image=self.image or _image(release, operand),
             network_policies=resources.network_policies_wanted(operator.metadata.annotations),
             ca_bundle=(authority or _NOT_MADE_YET).certificate,
-            running=await self._running(wanted, settings),
+            running=await self._running(operand, config, wanted),
         )
         documents = (
             *resources.prepared(release, values),
@@ -113,7 +116,7 @@ class Desk:
                 **await self._outdated(release, settings),
                 **await self._stale(module, desired, release.version),
                 **_opted_out(module, settings, values.network_policies),
-                **await self._former_credentials(module, wanted, settings),
+                **await self._former_credentials(module, wanted, config),
             },
         )
 
@@ -147,7 +150,7 @@ class Desk:
         fixed = settings.cr_selection is CrSelection.FIXED
         leader = plan.leader([*(await self.client.list(BtpOperator)).items] or [operator], fixed=fixed)
         if leader is None:
-            raise NothingToDo(f"the module belongs to {api.BtpOperator.resource.kind} {api.STANDARD_KEY} alone")
+            raise NothingToDo(f"the module belongs to BtpOperator {api.STANDARD_KEY} alone")
         if leader.key != operator.key:
             raise NothingToDo(f"the module belongs to {leader.ref}, which was there before")
 
@@ -167,26 +170,13 @@ class Desk:
 
     # ---- what is there
 
-    async def _live(self, kind: Resource, name: str, namespace: str) -> Unstructured | None:
-        return await self.client.find(unstructured(kind), name, namespace)
-
-    async def _image(self, release: Release, settings: Settings) -> str:
-        running = await self._live(Deployment.resource, settings.deployment_name, settings.chart_namespace)
-        if running is not None and (image := resources.operand_image(running.body)):
-            return image
-        for document in release.documents:
-            if image := resources.operand_image(document.body):
-                return image
-        raise ImageUnknown
-
-    async def _running(self, wanted: Credentials, settings: Settings) -> Running | None:
-        namespace = settings.chart_namespace
-        deployment = await self._live(Deployment.resource, settings.deployment_name, namespace)
-        if deployment is None:
+    async def _running(
+        self, operand: Unstructured | None, config: ConfigMap | None, wanted: Credentials
+    ) -> Running | None:
+        if operand is None:
             return None
-        config = await self.client.find(ConfigMap, api.OPERAND_CONFIG_NAME, namespace)
         secret = await self.client.find(Secret, api.OPERAND_SECRET_NAME, wanted.namespace)
-        return Running.of(deployment.body, config.data if config else {}, secret.data if secret else {})
+        return Running.of(operand.body, config.data if config else {}, secret.data if secret else {})
 
     async def _certificates(self, settings: Settings) -> tuple[certs.Pair | None, certs.Pair | None]:
         authority = await self.client.find(Secret, api.CA_SECRET_NAME, settings.chart_namespace)
@@ -209,7 +199,7 @@ class Desk:
     async def _outdated(self, release: Release, settings: Settings) -> dict[ObjectRef, str]:
         documents = resources.to_delete(release, settings)
         served = await kinds.served(documents, self.client.mapper)
-        here = [one for one in documents if _gvk(one) in served]
+        here = [one for one in documents if served.keys() >= {*kinds_of([one])}]
         addresses = [one.address for one in desired_set(here, served, namespace=settings.chart_namespace)]
         there = await together(addresses, self._is_there) if addresses else []
         return {one.ref: "an older version had it" for one, is_there in zip(addresses, there, strict=True) if is_there}
@@ -238,11 +228,10 @@ class Desk:
         return False
 
     async def _former_credentials(
-        self, module: Collection[Address], wanted: Credentials, settings: Settings
+        self, module: Collection[Address], wanted: Credentials, config: ConfigMap | None
     ) -> dict[ObjectRef, str]:
         places = [one.key.namespace for one in module if one.is_secret and one.key.name == api.OPERAND_SECRET_NAME]
         namespace = credentials.operand_namespace(places, wanted)
-        config = await self.client.find(ConfigMap, api.OPERAND_CONFIG_NAME, settings.chart_namespace)
         own = await self.client.find(Secret, api.CLUSTER_ID_SECRET_NAME, namespace)
         compared = Comparison(
             wanted=wanted,
@@ -254,8 +243,13 @@ class Desk:
         return {one.ref: "it belongs to the former credentials" for one in gone if await self._is_there(one)}
 
 
-def _gvk(document: Document) -> GroupVersionKind:
-    return GroupVersionKind.parse(str(document.body.get("apiVersion")), str(document.body.get("kind")))
+def _image(release: Release, operand: Unstructured | None) -> str:
+    """The image that runs, else the manifest's. Raises ImageUnknown."""
+    bodies = [*([operand.body] if operand else []), *(document.body for document in release.documents)]
+    for body in bodies:
+        if image := resources.operand_image(body):
+            return image
+    raise ImageUnknown
 
 
 def _renewed(authority: certs.Pair | None, webhook: certs.Pair | None, settings: Settings) -> dict[ObjectRef, str]:
