@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TypeVar
 
 from stellwerk.kube.client import Client
-from stellwerk.kube.errors import Conflict, NotFound
+from stellwerk.kube.errors import Conflict, Invalid, NotFound
 from stellwerk.kube.model import HasMetadata, Kind, metadata_of
 from stellwerk.kube.patch import MergePatch
 from stellwerk.runtime.informer import wrote_own_object
@@ -82,6 +82,11 @@ async def is_of_the_present(client: Client, obj: Kind) -> bool:
         await client.patch(metadata_of(obj.resource), obj.metadata.name, obj.metadata.namespace, itself, dry_run=True)
     except (Conflict, NotFound):
         return False
+    except Invalid as refused:
+        # Identities cannot be changed: to the server it is an invalid change where another object has the name by now.
+        if any(cause.field == "metadata.uid" for cause in refused.status.details.causes):
+            return False
+        raise
     return True
 
 

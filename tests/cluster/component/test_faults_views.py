@@ -58,6 +58,7 @@ async def test_after_a_restart_onto_a_view_with_a_former_component_of_its_name_n
     await behind.start()
     await proxy.history.seen(1, requests("patch", Component.resource.group_resource))
     await proxy.history.settled()
+    await behind.rests()
     assert proxy.history.writes(LASTING_WRITES) == []
     await healed(proxy, older, behind)
     await then.ready(revision="r2")

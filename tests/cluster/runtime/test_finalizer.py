@@ -80,3 +80,17 @@ async def test_an_object_that_is_gone_or_replaced_is_left_alone(client: Client, 
         await finalizer.add(client, old, "engine.test/late")
     assert (await client.get(Lamp, "hall", namespace)).metadata.finalizers == (OURS,)
     await free(client, namespace)
+
+
+@pytest.mark.req("R-105")
+async def test_an_object_is_of_the_present_until_it_is_gone_or_replaced(client: Client, namespace: str) -> None:
+    old = await hold(client, namespace, OURS)
+    assert await finalizer.is_of_the_present(client, old)
+    await client.delete(Lamp, "hall", namespace)
+    assert await finalizer.is_of_the_present(client, old), "it is leaving, and still there"
+    await free(client, namespace)
+    assert not await finalizer.is_of_the_present(client, old)
+    successor = await hold(client, namespace)
+    assert not await finalizer.is_of_the_present(client, old)
+    assert await finalizer.is_of_the_present(client, successor)
+    assert (await client.get(Lamp, "hall", namespace)).metadata.resource_version == successor.metadata.resource_version
