@@ -77,6 +77,9 @@ async def test_diff_of_a_component_that_is_not_there_yet_takes_its_files_and_sec
     (chart / "templates" / "c.yaml").write_text(config_map("shop").replace("'b'", "b") + '  who: "{{ .Values.who }}"\n')
     cr = tmp_path / "cr.yaml"
     cr.write_text(component_file("new", given.namespace))
+    other = await stellwerk("diff", "-f", str(cr), "--path", str(chart), "--image", "shop:2")
+    assert (other.returncode, other.stdout) == (2, ""), "an image that would be passed over in silence misleads"
+    assert "--image is for BtpOperators" in other.stderr
     told = await stellwerk("diff", "-f", str(cr), "--path", str(chart))
     assert told.returncode == 3, told
     assert told.stdout.splitlines()[0] == f"+ ConfigMap {given.namespace}/shop"
