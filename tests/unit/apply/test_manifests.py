@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.kubectl import PROGRAM
+from tests.unit.promptly import promptly
 
 from stellwerk.apply.errors import UnreadableManifest
 from stellwerk.apply.manifests import Limits, Origin, read_folder, read_text, read_value
@@ -229,8 +230,9 @@ def test_the_longest_text_that_is_accepted_takes_less_than_two_seconds_and_64_me
 
 
 @pytest.mark.req("R-401")
-@settings(max_examples=300, deadline=2000)
+@settings(max_examples=300)
 @given(st.one_of(st.binary(max_size=300), st.text(max_size=300), st.text("{}[]:-,&*<>!|'\"#%@? \na0.", max_size=120)))
+@promptly
 def test_any_text_is_read_or_refused(text: str | bytes) -> None:
     try:
         documents = read_text(text)

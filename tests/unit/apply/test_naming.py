@@ -7,6 +7,7 @@ import re
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.unit.promptly import promptly
 
 from stellwerk.apply import naming
 from stellwerk.kube.model import JsonObject
@@ -90,5 +91,6 @@ json_values = st.recursive(
         st.sampled_from(["name", "labels", "annotations"]), json_values | st.dictionaries(st.text(), json_values)
     )
 )
+@promptly
 def test_any_metadata_gets_an_answer(metadata: JsonObject) -> None:
     assert isinstance(told(metadata), str)

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as some
+from tests.unit.promptly import promptly
 
 from stellwerk.kube.auth import Material
 from stellwerk.kube.config import ClusterConfig
@@ -260,6 +261,7 @@ def test_no_repr_shows_a_secret(tmp_path: Path) -> None:
         max_leaves=20,
     ).map(json.dumps)
 )
+@promptly
 def test_any_text_is_a_config_or_a_failed_login(content: str) -> None:
     with contextlib.suppress(LoginFailed):  # any other exception fails the test
         assert ClusterConfig.from_kubeconfig_text(content).server.startswith("https://")

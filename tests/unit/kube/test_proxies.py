@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as some
+from tests.unit.promptly import promptly
 
 from stellwerk.kube import proxies
 
@@ -62,6 +63,7 @@ def test_what_it_does_not_list_is_not(others: str) -> None:
 
 @pytest.mark.req("R-401")
 @given(some.text(), some.text())
+@promptly
 def test_any_text_has_an_answer(server: str, listed: str) -> None:
     assert proxies.of_environment(server, {"HTTPS_PROXY": PROXY, "HTTP_PROXY": PROXY, "NO_PROXY": listed}) in (
         "",

@@ -7,16 +7,11 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 
 import pytest
-from hypothesis import settings
 from tests.unit.render.given import fake_program
 
 from stellwerk.render.pool import Shares
 from stellwerk.render.renderer import Renderer
 from stellwerk.render.worker import Bounds
-
-# A busy machine is no reason to fail; what hangs is seen at two seconds.
-settings.register_profile("busy", deadline=2_000)
-settings.load_profile("busy")
 
 
 @pytest.fixture

@@ -16,6 +16,7 @@ from collections.abc import Mapping
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.unit.promptly import promptly
 from tests.unit.render.archives import PACKERS, TREE, Member, files, tar, tar_gz, tar_of, zip_with_mode, zipped
 
 from stellwerk.render.archive import unpack
@@ -420,6 +421,7 @@ TYPES = st.sampled_from([tarfile.REGTYPE, tarfile.DIRTYPE, SYMLINK, HARD, tarfil
 @pytest.mark.req("R-401")
 @settings(max_examples=300)
 @given(st.lists(st.tuples(NAMES, st.binary(max_size=3), TYPES, NAMES), max_size=6))
+@promptly
 def test_any_entries_are_a_clean_tree_or_refused(rows: list[tuple[str, bytes, bytes, str]]) -> None:
     members = [Member(name, b"" if type_ != tarfile.REGTYPE else body, type_, to) for name, body, type_, to in rows]
     try:
@@ -433,6 +435,7 @@ def test_any_entries_are_a_clean_tree_or_refused(rows: list[tuple[str, bytes, by
 @pytest.mark.req("R-401")
 @settings(max_examples=300)
 @given(st.data())
+@promptly
 def test_any_damage_to_an_archive_is_noticed_or_harmless(data: st.DataObject) -> None:
     form = data.draw(st.sampled_from(sorted(PACKERS)))
     raw = bytearray(PACKERS[form](TREE))
@@ -452,6 +455,7 @@ def test_any_damage_to_an_archive_is_noticed_or_harmless(data: st.DataObject) ->
     st.binary(max_size=2_000),
     st.sampled_from(["", "x.yaml", "\ud800.yaml", "a/b.yaml"]),
 )
+@promptly
 def test_any_bytes_are_files_or_refused(start: bytes, rest: bytes, name: str) -> None:
     assert verdict(start + rest, name).isprintable()
 
@@ -459,6 +463,7 @@ def test_any_bytes_are_files_or_refused(start: bytes, rest: bytes, name: str) ->
 @pytest.mark.req("R-401")
 @settings(max_examples=200)
 @given(st.binary(max_size=600))
+@promptly
 def test_any_bytes_inside_a_packed_stream_are_files_or_refused(content: bytes) -> None:
     for layer in (gzip.compress(content), bz2.compress(content), gzip.compress(header(b"a", b"5\0") + content)):
         assert verdict(layer).isprintable()

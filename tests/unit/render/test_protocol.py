@@ -10,6 +10,7 @@ import tracemalloc
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.unit.promptly import promptly
 from tests.unit.render.given import request
 
 from stellwerk.kube.model import JsonObject
@@ -99,6 +100,7 @@ async def heard(content: bytes, most: int = 1_000) -> bytes:
 @pytest.mark.req("R-401")
 @settings(max_examples=300)
 @given(st.binary(max_size=64))
+@promptly
 def test_any_bytes_are_a_message_or_an_error(content: bytes) -> None:
     for attempt in (content, len(content).to_bytes(4, "big") + content, b"\0\0\0\x20" + content):
         try:
@@ -127,6 +129,7 @@ MESSAGES = st.fixed_dictionaries(
 @pytest.mark.req("R-401")
 @settings(max_examples=300)
 @given(MESSAGES)
+@promptly
 def test_any_message_is_understood_or_refused(message: JsonObject) -> None:
     try:
         found = protocol.read_message(json.dumps(message).encode())

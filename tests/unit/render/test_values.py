@@ -8,6 +8,7 @@ import json
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.unit.promptly import promptly
 
 from stellwerk.kube.model import JsonObject, JsonValue
 from stellwerk.render.errors import InvalidValues
@@ -128,6 +129,7 @@ def test_values_of_a_spec_may_be_100_levels_deep() -> None:
 @pytest.mark.req("R-401")
 @settings(max_examples=200)
 @given(st.one_of(st.binary(max_size=200), st.text("{}[]:-,&*<>!|'\"#%@? \na0.", max_size=80)))
+@promptly
 def test_any_text_is_values_or_refused(text: str | bytes) -> None:
     try:
         assert isinstance(read(text, SOURCE), dict)

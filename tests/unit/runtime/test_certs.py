@@ -20,6 +20,7 @@ from cryptography.hazmat.primitives.serialization import (
 from cryptography.x509.verification import PolicyBuilder, Store
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.unit.promptly import promptly
 
 from stellwerk.runtime import certs
 from stellwerk.runtime.certs import Pair, Wish
@@ -203,6 +204,7 @@ def test_what_is_no_certificate_is_a_fact_and_not_an_exception(data: bytes) -> N
 
 @pytest.mark.req("R-401")
 @given(st.binary(max_size=200), st.integers(0, 2000), st.integers(0, 50))
+@promptly
 def test_any_bytes_have_an_answer(noise: bytes, at: int, cut: int) -> None:
     der = base64.b64decode(b"".join(LEAF.certificate.splitlines()[1:-1]))
     changed = der[:at] + noise + der[at + cut :]
