@@ -44,9 +44,15 @@ class HurriedClock:
     async def skip(self, **duration: float) -> None:
         """Set the clock forward (`minutes=5`); whoever has waited long enough now wakes.
 
-        Who is about to lie down, with a delay that he has worked out already, does so first.
+        Who is about to lie down, with a delay that he has worked out already, does so first; and who wakes has begun
+        to do what he waited to do, so that a controller whose time has come does not look as if it rested.
         """
-        for _ in range(_TURNS):
-            await asyncio.sleep(0)
+        await _let_others_run()
         self._ahead_seconds += timedelta(**duration).total_seconds()
         self._set.ring()
+        await _let_others_run()
+
+
+async def _let_others_run() -> None:
+    for _ in range(_TURNS):
+        await asyncio.sleep(0)
