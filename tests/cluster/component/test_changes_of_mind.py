@@ -106,5 +106,6 @@ async def test_a_component_that_is_deleted_while_it_is_made_leaves_nothing(
         await given.deleted(f"brief-{number}")
     for number in range(5):
         await then.gone(f"brief-{number}")
+    await running.has_seen(await given.component("last", suspend=True))
     await running.rests()
     assert await owned(given.client, then.namespace) == []

@@ -157,7 +157,8 @@ class Then:
         return self.diary.latest[name]
 
     async def gone(self, name: str = "comp", within: float = PATIENCE_SECONDS) -> None:
-        """The Component is gone."""
+        """The Component is gone. The diary alone does not say so: it may not have heard of it yet."""
+        await self.absent(Component, name, within=within)
         await self.diary.until(
             lambda: name not in self.diary.latest, lambda: f"{name} is still there:\n{self.told(name)}", within
         )
@@ -216,14 +217,16 @@ class Then:
         found = await self.client.find(metadata_of(kind), name, self.namespace if namespace is None else namespace)
         return found is not None and not found.metadata.is_terminating
 
-    async def absent(self, kind: type[Kind], name: str, namespace: str | None = None) -> None:
+    async def absent(
+        self, kind: type[Kind], name: str, namespace: str | None = None, *, within: float = PATIENCE_SECONDS
+    ) -> None:
         """An object goes."""
         place = self.namespace if namespace is None else namespace
 
         async def is_absent() -> bool:
             return await self.client.find(metadata_of(kind), name, place) is None
 
-        await eventually(is_absent, within=PATIENCE_SECONDS, describe=f"{kind.__name__} {place}/{name} is gone")
+        await eventually(is_absent, within=within, describe=f"{kind.__name__} {place}/{name} is gone")
 
     async def free_form(self, view: View[Unstructured], name: str) -> Unstructured:
         """An object of any kind."""
