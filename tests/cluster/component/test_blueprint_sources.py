@@ -52,6 +52,7 @@ async def test_components_follow_an_edited_blueprint_and_versions_last_as_long_a
     await running.stop()
     await running.start()
     await then.shows("Processing", name="slow", saying="gate")
+    await running.rests()
     assert await versions(given) == {"generation:1", "generation:2"}
     await given.opened("gate")
     await then.ready("slow", revision="generation:2")
@@ -68,7 +69,7 @@ async def test_a_blueprint_in_use_is_not_deleted_before_its_last_user(
     await given.client.delete(metadata_of(Blueprint), "print", given.namespace)
     await then.event("DeletionBlocked", about="print")
     await given.annotated(poked="yes")
-    await then.ready()
+    await then.counts(2)
     found = await given.client.get(Blueprint, "print", given.namespace)
     assert found.metadata.is_terminating
     await given.deleted()
