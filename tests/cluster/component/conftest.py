@@ -147,7 +147,7 @@ async def relics(admin: Client) -> AsyncIterator[None]:
     await admin.apply(CustomResourceDefinition, body)
     await eventually(lambda: kinds.established(admin, RELIC.group_resource))
     yield
-    await admin.delete(CustomResourceDefinition, RELIC.group_resource)
+    await kinds.removed(admin, RELIC.group_resource)
 
 
 @pytest.fixture(scope="session")

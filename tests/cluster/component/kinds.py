@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterator
 
 from stellwerk.api.apiextensions import CustomResourceDefinition
 from stellwerk.kube.client import Client
 from stellwerk.kube.crd import Definition
-from stellwerk.kube.model import unstructured
+from stellwerk.kube.errors import NotServed
+from stellwerk.kube.model import metadata_of, unstructured
+from stellwerk.kube.names import Resource
 from stellwerk.operators.component import api
 from stellwerk.testing.eventually import eventually
 
@@ -22,5 +25,33 @@ async def serve(client: Client, *definitions: Definition) -> None:
 
 
 async def established(client: Client, name: str) -> bool:
-    """Whether objects of a kind can be written."""
-    return (await client.get(CustomResourceDefinition, name)).is_established
+    """Whether objects of a kind can be written: the API server serves it a moment after it has said that it would."""
+    found = await client.get(CustomResourceDefinition, name)
+    return found.is_established and all([await _is_served(client, resource) for resource in _resources(found)])
+
+
+async def removed(client: Client, name: str) -> None:
+    """Take a definition away, and return when its end cannot meet one that is made anew."""
+
+    async def is_gone() -> bool:
+        return await client.find(CustomResourceDefinition, name) is None
+
+    await client.delete(CustomResourceDefinition, name)
+    await eventually(is_gone, describe=f"{name} is gone")
+
+
+def _resources(definition: CustomResourceDefinition) -> Iterator[Resource]:
+    spec = definition.spec
+    for version in spec.versions:
+        if version.served:
+            yield Resource(
+                spec.group, version.name, spec.names.kind, spec.names.plural, namespaced=spec.scope == "Namespaced"
+            )
+
+
+async def _is_served(client: Client, resource: Resource) -> bool:
+    try:
+        await client.find(metadata_of(resource), "nobody", "default" if resource.namespaced else "")
+    except NotServed:
+        return False
+    return True

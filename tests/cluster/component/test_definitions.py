@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 from tests.cluster.component.kinds import serve
-from tests.kubectl import kubectl
+from tests.kubectl import kubectl, tried
 
 from stellwerk.api.apiextensions import CustomResourceDefinition
 from stellwerk.kube.client import Client
@@ -18,6 +18,7 @@ from stellwerk.kube.patch import MergePatch
 from stellwerk.local.cluster import LocalCluster
 from stellwerk.operators.component import api
 from stellwerk.operators.component.api import Blueprint, BlueprintVersion, Component
+from stellwerk.testing.eventually import eventually
 
 COMPONENTS = unstructured(Component.resource)
 SIX = "'blueprint' or 'httpRepository' or 'fluxGitRepository' or 'fluxOciRepository' or 'fluxBucket' or 'fluxHelmChart'"
@@ -161,6 +162,7 @@ async def test_people_see_state_reason_and_revision(client: Client, cluster: Loc
     }  # fmt: skip
     await client.patch(COMPONENTS, made.metadata.name, namespace, MergePatch({"status": status}), subresource="status")
 
+    await eventually(lambda: _is_explained(cluster))
     table = kubectl(cluster.kubeconfig, "get", "comp", "-n", namespace).splitlines()
     assert [line.split()[:5] for line in table] == [
         ["NAME", "READY", "STATE", "REASON", "REVISION"],
@@ -171,3 +173,8 @@ async def test_people_see_state_reason_and_revision(client: Client, cluster: Loc
     assert "1 of 2 ready" in wide
     assert "Example: 1h30m" in kubectl(cluster.kubeconfig, "explain", "component.spec.requeueInterval")
     assert made.metadata.name in kubectl(cluster.kubeconfig, "get", "sap", "-n", namespace)
+
+
+def _is_explained(cluster: LocalCluster) -> bool:
+    """Whether the API server describes the kind; it begins to some time after the kind can be written."""
+    return tried(cluster.kubeconfig, "explain", "component").returncode == 0

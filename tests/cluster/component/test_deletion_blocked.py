@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from tests.cluster.component.given import Given
+from tests.cluster.component.kinds import established
 from tests.cluster.component.manifests import config
 from tests.cluster.component.running import Running
 from tests.cluster.component.then import Then
@@ -11,7 +12,7 @@ from tests.cluster.component.world import free_definition
 
 from stellwerk.api.apiextensions import CustomResourceDefinition
 from stellwerk.api.core import ConfigMap
-from stellwerk.kube.errors import NotServed
+from stellwerk.kube.client import Client
 from stellwerk.kube.model import JsonObject, metadata_of, unstructured
 from stellwerk.kube.names import Resource
 from stellwerk.kube.patch import MergePatch
@@ -26,17 +27,17 @@ THING = Resource("sub.managed.example.com", "v1", "Thing", "things", namespaced=
 async def thing(given: Given) -> str:
     """Somebody's instance of the kind."""
     await given.client.apply(unstructured(CustomResourceDefinition.resource), free_definition(THING))
-    await eventually(lambda: _made(given, "mine"))
+    await eventually(lambda: established(given.client, THING.group_resource))
+    await eventually(lambda: _is_told_of(given.client))
+    body: JsonObject = {"metadata": {"name": "mine", "namespace": given.namespace}}
+    await given.client.apply(unstructured(THING), body)
     return "mine"
 
 
-async def _made(given: Given, name: str) -> bool:
-    """Whether there is an instance; the kind is served a moment after its definition is there."""
-    body: JsonObject = {"metadata": {"name": name, "namespace": given.namespace}}
-    try:
-        return bool(await given.client.apply(unstructured(THING), body))
-    except NotServed:
-        return False
+async def _is_told_of(client: Client) -> bool:
+    """Whether discovery lists the kind, which it does a moment after it is served: an operator finds kinds there."""
+    client.mapper.doubt()
+    return THING in await client.mapper.all()
 
 
 @pytest.mark.req("R-112")

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 from tests.cluster.component.given import Given, config_map
-from tests.cluster.component.kinds import established
+from tests.cluster.component.kinds import established, removed
 from tests.cluster.component.running import Running
 from tests.cluster.component.then import Then
 from tests.cluster.component.world import free_definition
@@ -57,18 +57,10 @@ async def test_an_artifact_of_every_kind_is_deployed_and_followed(
 async def without_buckets(admin: Client) -> AsyncIterator[None]:
     """A cluster that does not know one of the kinds; afterwards it does again."""
     bucket = flux.Bucket.resource
-    await _removed(admin, bucket)
+    await removed(admin, bucket.group_resource)
     yield
-    await _removed(admin, bucket)
+    await removed(admin, bucket.group_resource)
     await _served(admin, bucket)
-
-
-async def _removed(client: Client, resource: Resource) -> None:
-    async def is_gone() -> bool:
-        return await client.find(CustomResourceDefinition, resource.group_resource) is None
-
-    await client.delete(CustomResourceDefinition, resource.group_resource)
-    await eventually(is_gone, describe=f"{resource.group_resource} is gone")
 
 
 async def _served(client: Client, resource: Resource) -> None:
