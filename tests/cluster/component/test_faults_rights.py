@@ -34,14 +34,15 @@ async def proxy(component_cluster: LocalCluster, may: Rights) -> AsyncIterator[F
 
 
 async def services_are_asked_for_anew(proxy: FaultProxy, given: Given) -> None:
-    """The watch of Services breaks at the next thing that it has to tell."""
-    before = proxy.history.count(requests(("watch", "list"), "services"))
+    """The watch of Services breaks at its next event, and the operator is told whether it may have another."""
+    asks = requests(("watch", "list"), "services")
+    before = proxy.history.count(asks)
     with proxy.on_events(ANY_FRAME & of_watch(requests("watch", "services")), CutFrame()) as cut:
         label = MergePatch({"metadata": {"labels": {"poked": secrets.token_hex(4)}}})
         await given.client.patch(metadata_of(Service), "front", given.namespace, label)
         await eventually(lambda: bool(cut.fired), on=proxy.history.changed)
     await eventually(
-        lambda: proxy.history.count(requests(("watch", "list"), "services")) > before, on=proxy.history.changed
+        lambda: any(one.status is not None for one in proxy.history.all(asks)[before:]), on=proxy.history.changed
     )
 
 

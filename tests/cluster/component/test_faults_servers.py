@@ -198,8 +198,12 @@ async def test_a_cluster_that_wakes_up_in_the_past_is_taken_from_there_and_nothi
     audit = AuditLog(scene.cluster)
     await asyncio.to_thread(restore_data, scene.cluster, "backup")
     await scene.then.ready(revision="r1", within=BACK_WITHIN_SECONDS)
-    await scene.running.rests()
-    assert await scene.uids() == before
+
+    async def is_as_before() -> bool:
+        await scene.running.rests()
+        return await scene.uids() == before
+
+    await eventually(is_as_before, within=BACK_WITHIN_SECONDS)
     # Whoever has not heard of the past yet may make what only the future has, and takes it away again.
     assert {*scene.deletions(audit)} <= {"new"}
     await scene.moves_on("r3", a="3")

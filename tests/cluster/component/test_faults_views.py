@@ -11,7 +11,6 @@ from stellwerk.api.core import ConfigMap
 from stellwerk.kube.client import Client
 from stellwerk.kube.model import metadata_of
 from stellwerk.operators.component.api import Component
-from stellwerk.testing.eventually import eventually
 from stellwerk.testing.faults import READS, WATCHES, FaultProxy, OlderView, requests
 from stellwerk.testing.recorder import LASTING_WRITES
 
@@ -25,11 +24,10 @@ async def versions(client: Client, namespace: str) -> dict[str, tuple[str, str]]
     return {one.metadata.name: (one.metadata.uid, one.metadata.resource_version) for one in listed.items}
 
 
-async def healed(proxy: FaultProxy, older: OlderView, running: Running) -> None:
-    """The view is the present one, and the operator has had time to make of it what it will."""
+async def healed(older: OlderView, running: Running, component: Component) -> None:
+    """The view is the present one with this Component, and the operator has made of it what it will."""
     older.heal()
-    watches = requests("watch", Component.resource.group_resource)
-    await eventually(lambda: any(one.arrived for one in proxy.history.all(watches)), on=proxy.history.changed)
+    await running.has_seen(component)
     await running.rests()
 
 
@@ -60,7 +58,7 @@ async def test_after_a_restart_onto_a_view_with_a_former_component_of_its_name_n
     await proxy.history.settled()
     await behind.rests()
     assert proxy.history.writes(LASTING_WRITES) == []
-    await healed(proxy, older, behind)
+    await healed(older, behind, await given.client.get(Component, "comp", given.namespace))
     await then.ready(revision="r2")
     assert await versions(given.client, given.namespace) == before
     assert (await given.client.get(Component, "comp", given.namespace)).metadata.finalizers
