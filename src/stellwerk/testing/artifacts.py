@@ -210,7 +210,7 @@ class ArtifactServer:
         """How many requests for a path came."""
         return sum(seen.path == f"/{path}" and seen.method == method for seen in self.seen)
 
-    async def asked(self, path: str, count: int = 1, *, method: str = "GET", within: float = 10.0) -> None:
+    async def asked(self, path: str, count: int = 1, *, method: str = "GET", within: float = 30.0) -> None:
         """Wait until so many requests for a path have come. Raises StillUntrue."""
         describe = f"{method} {path}, {count} times"
         await eventually(lambda: self.count(path, method) >= count, within=within, on=self.changed, describe=describe)

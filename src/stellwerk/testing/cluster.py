@@ -116,7 +116,7 @@ def create_namespace(cluster: LocalCluster, prefix: str = "test") -> str:
     assert answer.status == 201, answer.body
     if cluster.options.controllers:
         # Until the default service account is made, pods are refused. The watch ends at its first event.
-        next(wire.follow(f"/api/v1/namespaces/{name}/serviceaccounts?watch=1&timeoutSeconds=10"))
+        next(wire.follow(f"/api/v1/namespaces/{name}/serviceaccounts?watch=1&timeoutSeconds=50"))
     return name
 
 

@@ -32,7 +32,7 @@ _FAULTS_IN_LOGS = (
     "ResourceWarning",
 )
 _TAIL_LINES = 40
-_CHILDREN_SECONDS = 2.0
+_CHILDREN_SECONDS = 15.0
 # Asks the kernel for a SIGKILL at the parent's death (prctl 1), checks that it has not died yet, becomes the program.
 _BECOME = (
     "import ctypes, os, sys; ctypes.CDLL(None).prctl(1, 9, 0, 0, 0); "
@@ -208,7 +208,7 @@ class OperatorProcess:
         """All that it has written, in all runs."""
         return self.log.read_text(errors="replace") if self.log.exists() else ""
 
-    async def logged(self, pattern: str, *, within: float = 10.0) -> re.Match[str]:
+    async def logged(self, pattern: str, *, within: float = 30.0) -> re.Match[str]:
         """Wait until the log has this regular expression; returns its first match. Raises OperatorFailed."""
         try:
             found = await eventually(lambda: re.search(pattern, self.log_text(), re.MULTILINE), within=within)

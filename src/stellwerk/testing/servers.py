@@ -117,7 +117,7 @@ class AdmissionServer:
         self.changed.ring()
         return await self.behaviour.answer(review)
 
-    async def asked(self, count: int = 1, *, within: float = 10.0) -> JsonObject:
+    async def asked(self, count: int = 1, *, within: float = 30.0) -> JsonObject:
         """Wait for the review with this number; returns its request. Raises StillUntrue."""
         await eventually(
             lambda: len(self.reviewed) >= count, within=within, on=self.changed, describe=f"review {count}"

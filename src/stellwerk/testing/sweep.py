@@ -25,8 +25,8 @@ from stellwerk.testing.faults.traffic import Request
 from stellwerk.testing.operator_process import OperatorProcess
 from stellwerk.testing.recorder import LASTING_WRITES, Run, difference
 
-FAULT_WITHIN_SECONDS = 20.0
-SAME_END_WITHIN_SECONDS = 10.0
+FAULT_WITHIN_SECONDS = 60.0
+SAME_END_WITHIN_SECONDS = 30.0
 
 MakeFault = Callable[[OperatorProcess], RequestFault]
 

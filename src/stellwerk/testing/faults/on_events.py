@@ -193,7 +193,7 @@ class Hold:
         """The events that were caught, in order; those behind them on the same stream are not counted."""
         return self._held
 
-    async def caught(self, count: int = 1, *, within: float = 10.0) -> None:
+    async def caught(self, count: int = 1, *, within: float = 30.0) -> None:
         """Wait until so many streams are held. Raises StillUntrue."""
         await eventually(
             lambda: len(self._held) >= count, within=within, describe=f"{count} event(s) held", on=self.changed

@@ -132,19 +132,19 @@ class History:
         self._exchanges.clear()
 
     async def seen(
-        self, count: int = 1, keep: Callable[[Request], bool] = lambda request: True, *, within: float = 10.0
+        self, count: int = 1, keep: Callable[[Request], bool] = lambda request: True, *, within: float = 30.0
     ) -> Exchange:
         """Wait until `count` matching requests have come; returns the last of these. Raises StillUntrue."""
         return await self._until(lambda: self.all(keep), count, "request", keep, within)
 
     async def write_seen(
-        self, count: int = 1, keep: Callable[[Request], bool] = lambda request: True, *, within: float = 10.0
+        self, count: int = 1, keep: Callable[[Request], bool] = lambda request: True, *, within: float = 30.0
     ) -> Exchange:
         """Wait until `count` matching writes have come and are answered or cut; returns the last of these."""
         over = self._over_writes(keep)
         return await self._until(over, count, "write", keep, within)
 
-    async def settled(self, *, within: float = 10.0) -> None:
+    async def settled(self, *, within: float = 30.0) -> None:
         """Wait until nothing but watches is under way."""
 
         def under_way() -> list[str]:
