@@ -37,6 +37,8 @@ class Diary(ABC, Generic[K]):
     kind: type[K]
     namespace: str = ""
     turned: asyncio.Condition = field(default_factory=asyncio.Condition)
+    is_open: asyncio.Event = field(default_factory=asyncio.Event)
+    """What is shown from now on is written down; before, a state that is over soon could be missed."""
 
     async def run(self) -> None:
         """Write the diary until cancelled."""
@@ -45,6 +47,7 @@ class Diary(ABC, Generic[K]):
                 case Synced(objects=objects):
                     for obj in objects:
                         self.write(obj)
+                    self.is_open.set()
                 case Changed(obj=obj):
                     self.write(obj)
                 case Removed(obj=obj):

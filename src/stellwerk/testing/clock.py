@@ -64,7 +64,7 @@ class FakeClock:
         """Seconds until the first sleeper wakes, or None when nobody sleeps."""
         return min((due - self._steady for due, _, waiter in self._sleepers if not waiter.done()), default=None)
 
-    async def until_sleeping(self, count: int = 1, *, within: float = 5.0) -> None:
+    async def until_sleeping(self, count: int = 1, *, within: float = 30.0) -> None:
         """Wait until at least `count` tasks sleep, so that `advance` finds them. `within` is real seconds."""
         try:
             async with asyncio.timeout(within):

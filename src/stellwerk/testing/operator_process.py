@@ -117,7 +117,7 @@ class OperatorProcess:
         assert self._process is not None, "the operator has not been started"
         return self._process
 
-    async def start(self, *, ready_within: float = 30.0) -> None:
+    async def start(self, *, ready_within: float = 60.0) -> None:
         """Start it and wait until it is ready; without a health URL it counts as ready at once.
 
         Raises OperatorFailed when it ends before, or is not ready in time.
@@ -143,7 +143,7 @@ class OperatorProcess:
             start_new_session=True,
         )
 
-    async def wait_until_ready(self, *, within: float = 30.0) -> None:
+    async def wait_until_ready(self, *, within: float = 60.0) -> None:
         """Wait for 200 from the health URL. Raises OperatorFailed."""
         last = "nothing"
         timeout = aiohttp.ClientTimeout(total=1.0)
@@ -179,7 +179,7 @@ class OperatorProcess:
         self._signal(signal.SIGTERM)
         return await self.wait(within=within)
 
-    async def restart(self, *, ready_within: float = 30.0) -> None:
+    async def restart(self, *, ready_within: float = 60.0) -> None:
         """End it in order if it runs, and start it."""
         if self.is_running:
             await self.terminate()

@@ -64,6 +64,7 @@ async def then(client: Client) -> AsyncIterator[Then]:
     diary = Diary(client)
     async with asyncio.TaskGroup() as tasks:
         writing = tasks.create_task(diary.run(), name="diary")
+        await diary.is_open.wait()
         yield Then(client, diary)
         writing.cancel()
 

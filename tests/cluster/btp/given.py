@@ -11,11 +11,13 @@ from datetime import UTC, datetime, timedelta
 from stellwerk.api.btp import ServiceBinding, ServiceInstance
 from stellwerk.api.core import ConfigMap, Namespace, Pod, Secret
 from stellwerk.kube.client import Client
+from stellwerk.kube.errors import Forbidden
 from stellwerk.kube.model import JsonObject, Kind, metadata_of, unstructured
 from stellwerk.kube.names import Resource
 from stellwerk.kube.patch import MergePatch
 from stellwerk.operators.btp.api import OPERAND_POD_SELECTOR, BtpOperator
 from stellwerk.runtime import certs
+from stellwerk.testing.eventually import eventually
 
 CREDENTIALS: Mapping[str, str] = {
     "clientid": "client-one",
@@ -26,10 +28,11 @@ CREDENTIALS: Mapping[str, str] = {
 }
 
 PRIORITY_CLASS = unstructured(Resource("scheduling.k8s.io", "v1", "PriorityClass", "priorityclasses", False))
+PRIORITY_CLASS_NAME = "btp-manager-kyma-priority"
 PRIORITY_CLASS_BODY: JsonObject = {
     "apiVersion": "scheduling.k8s.io/v1",
     "kind": "PriorityClass",
-    "metadata": {"name": "btp-manager-kyma-priority"},
+    "metadata": {"name": PRIORITY_CLASS_NAME},
     "value": 2100000,
 }
 
@@ -204,8 +207,22 @@ class Given:
         return (await self.client.list(Pod, self.namespace, labels=OPERAND_POD_SELECTOR)).items
 
     async def no_priority_class(self) -> None:
-        """The class that the operand's pods name does not exist."""
-        await self.client.delete(PRIORITY_CLASS, "btp-manager-kyma-priority")
+        """The class that the operand's pods name does not exist, and the API server refuses such pods.
+
+        It knows the classes from a watch of its own, so it goes on for a moment as if nothing had happened.
+        """
+        await self.client.delete(PRIORITY_CLASS, PRIORITY_CLASS_NAME)
+        spec: JsonObject = {"containers": [{"name": "c", "image": "i"}], "priorityClassName": PRIORITY_CLASS_NAME}
+        pod: JsonObject = {"metadata": {"name": "probe", "namespace": self.namespace}, "spec": spec}
+
+        async def is_refused() -> bool:
+            try:
+                await self.client.create(Pod, {"apiVersion": "v1", "kind": "Pod", **pod}, dry_run=True)
+            except Forbidden as error:
+                return PRIORITY_CLASS_NAME in str(error)
+            return False
+
+        await eventually(is_refused, describe="the API server misses the priority class")
 
     async def priority_class(self) -> None:
         """The class that the operand's pods name exists."""

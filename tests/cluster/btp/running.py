@@ -8,20 +8,26 @@ from pathlib import Path
 
 from tests.cluster.btp.modules import Module
 
+from stellwerk.api.core import ConfigMap
 from stellwerk.kube.client import Client
 from stellwerk.kube.config import ClusterConfig
+from stellwerk.kube.model import PartialObjectMetadata, metadata_of
 from stellwerk.operators.btp import assembled, settings
+from stellwerk.operators.btp.api import STANDARD_KEY, BtpOperator
 from stellwerk.operators.btp.assembled import BtpManager
 from stellwerk.operators.btp.credential_check import TokenServer
 from stellwerk.operators.btp.settings import Settings
 from stellwerk.render.renderer import Renderer, RenderFacts
 from stellwerk.runtime.events import Recorder
+from stellwerk.runtime.informer import Informer
 from stellwerk.runtime.keys import KeyStock
 from stellwerk.runtime.manager import Manager
 from stellwerk.runtime.tasks import Closing
 from stellwerk.testing.eventually import eventually
 
 IMAGE = "registry.example.com/sap-btp-service-operator:test"
+GRACE_SECONDS = 30.0
+"""What a pass that is under way may still need on a busy machine, which is longer than what it has in a pod."""
 
 
 @dataclass
@@ -40,12 +46,15 @@ class Running:
     _manager: Manager | None = None
     _client: Client | None = None
     _btp: BtpManager | None = None
+    _recorder: Recorder | None = None
 
     async def start(self, image: str = IMAGE, **tunables: str) -> None:
         """Start, and return at once: whoever wants it to lead with full caches waits until it `is_quiet`."""
         self._client = Client.connect(ClusterConfig.load(self.kubeconfig), user_agent="btp-manager")
-        self._manager = Manager(self._client)
-        recorder = Recorder(self._client, clock=self._manager.clock, component="btp-manager", instance="test")
+        self._manager = Manager(self._client, grace_seconds=GRACE_SECONDS)
+        recorder = self._recorder = Recorder(
+            self._client, clock=self._manager.clock, component="btp-manager", instance="test"
+        )
         self._manager.add_server("events", recorder)
         self.environment[assembled.IMAGE_VARIABLE] = image
         chosen = self._settings(tunables)
@@ -93,11 +102,12 @@ class Running:
         return bool(len(queue) or queue.running)
 
     async def is_idle(self) -> None:
-        """Return when the controller has nothing to do and waits for a change or the clock."""
+        """Return when the controller has nothing to do and waits for a change or the clock, and all Events are sent."""
         assert self._btp is not None
-        queue = self._btp.controller.queue
+        assert self._recorder is not None
+        queue, recorder = self._btp.controller.queue, self._recorder
         await eventually(
-            lambda: not len(queue) and not queue.running and bool(queue.delayed),
+            lambda: not len(queue) and not queue.running and bool(queue.delayed) and not recorder.waiting,
             describe="the controller rests until a change or the clock",
         )
 
@@ -116,6 +126,25 @@ class Running:
         lines = self._manager.metrics.exposition().decode().splitlines()
         counted = [line for line in lines if line.startswith("controller_runtime_reconcile_total{")]
         return int(sum(float(line.rsplit(" ", 1)[1]) for line in counted))
+
+    async def has_seen_wishes(self, client: Client) -> None:
+        """Return when its caches show the CR, the required Secret and the tunables as they are now.
+
+        Whom they concern has been woken then; before, it may only seem to rest.
+        """
+        assert self._btp is not None
+        caches = self._btp.caches
+        wishes: tuple[
+            tuple[Informer[BtpOperator] | Informer[PartialObjectMetadata] | Informer[ConfigMap], str], ...
+        ] = (
+            (caches.operators, STANDARD_KEY.name),
+            (caches.secrets, self.settings.secret_name),
+            (caches.tunables, self.settings.config_name),
+        )
+        for informer, name in wishes:
+            found = await client.find(metadata_of(informer.view.resource), name, STANDARD_KEY.namespace)
+            if found is not None:
+                await informer.wait_for(found.key, found.metadata.resource_version, 30)
 
     def wake(self) -> None:
         """Have the CR looked at, as any change would."""

@@ -28,7 +28,7 @@ from stellwerk.testing.sweep import (
 
 SHARES = 4
 """Into how many tests the points of a sweep are dealt, so that they can run side by side."""
-CONVERGED_SECONDS = 30.0
+CONVERGED_SECONDS = 60.0
 
 
 def life(given: Given, then: Then) -> tuple[Part, ...]:

@@ -33,7 +33,7 @@ from stellwerk.testing.sweep import Part, Sweep, each_once, killed_after, reply_
 SHARES = 4
 """Of the points, every second one is for each of two faults. What the shipped manifests go through without a chart is
 tried there with every fault at every point."""
-CONVERGED_SECONDS = 30.0
+CONVERGED_SECONDS = 60.0
 FIRST, SECOND = "v0.11.10", "v0.12.0"
 WORDS = Masks(paths=[("status", "conditions", "*", "reason"), ("status", "conditions", "*", "message")])
 """Whoever starts anew shows that it looks for an update, so the condition's words depend on when it was killed."""

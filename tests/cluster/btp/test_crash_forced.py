@@ -23,7 +23,7 @@ from stellwerk.testing.sweep import MakeFault, Part, Sweep, each_once, killed_af
 
 SHARES = 2
 OPERANDS_FINALIZER = "services.cloud.sap.com/sap-btp-finalizer"
-CONVERGED_SECONDS = 30.0
+CONVERGED_SECONDS = 60.0
 
 
 def life(given: Given, then: Then) -> tuple[Part, ...]:

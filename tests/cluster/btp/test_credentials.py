@@ -75,7 +75,8 @@ async def test_a_changed_client_id_reaches_the_operand_without_leaving_ready(
     await given.required_secret(clientid="client-two")
 
     await then.becomes(SECRETS, CREDENTIALS, holds("clientid", "client-two"), "hold the new client id")
-    assert [shown.state for shown in then.diary.of()] == ["Processing", "Ready"]
+    await running.is_idle()
+    assert then.diary.states() == [("Processing", "Initialized"), ("Ready", "ReconcileSucceeded")]
 
 
 async def test_a_changed_cluster_id_and_namespace_move_everything_and_clean_up(

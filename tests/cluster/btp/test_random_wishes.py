@@ -12,24 +12,19 @@ from dataclasses import dataclass, field
 
 import pytest
 from tests.cluster.btp.given import CREDENTIALS, Given, base64_text
-from tests.cluster.btp.process import end_state, same_end
+from tests.cluster.btp.process import HISTORY, end_state, same_end
 from tests.cluster.btp.running import Running
 from tests.cluster.btp.then import Then
 
-from stellwerk.api.apps import Deployment
 from stellwerk.api.core import Secret
 from stellwerk.kube.model import Unstructured, unstructured
 from stellwerk.kube.patch import MergePatch
 from stellwerk.local.cluster import LocalCluster
 from stellwerk.operators.btp.api import DISABLE_NETWORK_POLICIES_ANNOTATION, BtpOperator
 from stellwerk.testing.eventually import eventually
-from stellwerk.testing.masks import Masks
 
 STEPS = 8
 OPERATORS, SECRETS = unstructured(BtpOperator.resource), unstructured(Secret.resource)
-DEPLOYMENTS, OPERAND = unstructured(Deployment.resource), "sap-btp-operator-controller-manager"
-HISTORY = Masks(paths=[("metadata", "annotations", "deployment.kubernetes.io/revision")])
-"""How often the Deployment rolled, which is what a walk makes it do."""
 READY, INVALID = ("Ready", "ReconcileSucceeded"), ("Error", "InvalidSecret")
 
 
@@ -98,10 +93,6 @@ def says_last(seen: Unstructured | None) -> bool:
     return seen is not None and seen.at("data", "extra") == base64_text("last")
 
 
-def has_rolled(seen: Unstructured | None) -> bool:
-    return seen is not None and seen.at("status", "replicas") == 1 and "NewReplicaSetAvailable" in str(seen.body)
-
-
 def at_rest(running: Running, then: Then, *, expected: tuple[str, str]) -> Callable[[], bool]:
     """Whether the CR shows this, and nothing more is done about it."""
 
@@ -124,17 +115,20 @@ async def test_a_walk_through_wishes_ends_where_a_fresh_module_begins(
     await given.btp_operator()
     for number in range(STEPS):
         await walk.step()
+        await running.has_seen_wishes(given.client)
         expected = READY if walk.is_good else INVALID
-        await eventually(at_rest(running, then, expected=expected), describe=f"{expected} after step {number}")
+        await eventually(
+            at_rest(running, then, expected=expected), within=60, describe=f"{expected} after step {number}"
+        )
     await given.client.patch(OPERATORS, "btpoperator", "kyma-system", MergePatch({"spec": None}))
     await walk.mended(extra="last")
     await then.becomes(SECRETS, "sap-btp-service-operator", says_last, "carry the last value", walk.namespace)
-    await eventually(at_rest(running, then, expected=READY), describe="Ready at the end")
-    await then.becomes(DEPLOYMENTS, OPERAND, has_rolled, "have rolled to its end")
+    await eventually(at_rest(running, then, expected=READY), within=60, describe="Ready at the end")
+    await then.operand_has_rolled()
     walked = await end_state(btp_cluster, masks=HISTORY)
 
     present = await given.client.get(BtpOperator, "btpoperator", "kyma-system")
     await given.client.delete(BtpOperator, "btpoperator", "kyma-system")
     await then.is_gone()
     await given.btp_operator(annotations=present.metadata.annotations)
-    await eventually(lambda: same_end(btp_cluster, walked, HISTORY), describe="a fresh module is the same")
+    await eventually(lambda: same_end(btp_cluster, walked, HISTORY), within=60, describe="a fresh module is the same")

@@ -5,15 +5,17 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from itertools import groupby
 
 from tests.cluster import diary
 from tests.cluster.diary import Shown
 
+from stellwerk.api.apps import Deployment
 from stellwerk.api.btp import ServiceBinding, ServiceInstance
 from stellwerk.api.core import Pod
 from stellwerk.api.events import Event
 from stellwerk.kube.client import Client
-from stellwerk.kube.model import Kind, PartialObjectMetadata, Unstructured, View, metadata_of
+from stellwerk.kube.model import Kind, PartialObjectMetadata, Unstructured, View, metadata_of, unstructured
 from stellwerk.kube.names import ObjectKey
 from stellwerk.kube.watch import Watcher
 from stellwerk.kube.watch_states import Changed, Removed, Synced
@@ -22,6 +24,7 @@ from stellwerk.runtime.clock import SystemClock
 from stellwerk.testing.eventually import eventually
 
 MODULE = "btpoperator"
+DEPLOYMENTS, OPERAND_NAME = unstructured(Deployment.resource), "sap-btp-operator-controller-manager"
 PATIENCE_SECONDS = 40.0
 
 
@@ -32,16 +35,25 @@ class Diary(diary.Diary[BtpOperator]):
     kind: type[BtpOperator] = BtpOperator
     pages: dict[ObjectKey, list[Shown]] = field(default_factory=dict)
     present: set[ObjectKey] = field(default_factory=set)
+    uids: dict[ObjectKey, str] = field(default_factory=dict)
+    """Whose pages they are."""
 
     def of(self, name: str = MODULE, namespace: str = "kyma-system") -> list[Shown]:
-        """All that this CR has shown so far."""
+        """All that this CR has shown so far; one that is made again begins anew."""
         return self.pages.get(ObjectKey(namespace, name), [])
+
+    def states(self, name: str = MODULE, namespace: str = "kyma-system") -> list[tuple[str, str]]:
+        """Through which states and reasons it went; that the message told more and more meanwhile does not matter."""
+        return [turn for turn, _ in groupby((shown.state, shown.reason) for shown in self.of(name, namespace))]
 
     def has(self, name: str = MODULE, namespace: str = "kyma-system") -> bool:
         """Whether the CR exists."""
         return ObjectKey(namespace, name) in self.present
 
     def write(self, obj: BtpOperator) -> None:
+        if self.uids.get(obj.key) != obj.metadata.uid:
+            self.uids[obj.key] = obj.metadata.uid
+            self.pages.pop(obj.key, None)
         self.present.add(obj.key)
         if obj.status is None:
             return
@@ -74,7 +86,7 @@ class Then:
 
         def latest() -> Shown | None:
             page = self.diary.of(name, namespace)
-            return page[-1] if page else None
+            return page[-1] if page and self.diary.has(name, namespace) else None
 
         def holds() -> bool:
             seen = latest()
@@ -189,6 +201,19 @@ class Then:
             return any(one.reason == reason and all(part in one.note for part in saying) for one in events)
 
         await eventually(came, within=PATIENCE_SECONDS, describe=f"an Event {reason} saying {list(saying)}")
+
+    async def operand_has_rolled(self) -> Unstructured:
+        """The Deployment is as its last change wants it, and Kubernetes has nothing more to say about it."""
+
+        def has_rolled(seen: Unstructured | None) -> bool:
+            if seen is None or seen.at("status", "observedGeneration") != seen.metadata.generation:
+                return False  # what its status says is of a former change
+            counts = {seen.at("status", key) for key in ("replicas", "updatedReplicas", "availableReplicas")}
+            return counts == {1} and "NewReplicaSetAvailable" in str(seen.at("status", "conditions"))
+
+        rolled = await self.becomes(DEPLOYMENTS, OPERAND_NAME, has_rolled, "have rolled to its end")
+        assert rolled is not None
+        return rolled
 
     async def operand_pods_are_others_than(self, before: set[str]) -> None:
         """None of the operand's former pods is left."""

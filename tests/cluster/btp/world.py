@@ -10,7 +10,8 @@ from tests.cluster.btp.given import PRIORITY_CLASS, PRIORITY_CLASS_BODY
 from stellwerk.api.apiextensions import CustomResourceDefinition
 from stellwerk.api.batch import Job
 from stellwerk.api.btp import ServiceBinding, ServiceInstance
-from stellwerk.api.core import ConfigMap, Namespace, Pod, Secret
+from stellwerk.api.core import ConfigMap, Namespace, Pod, Secret, ServiceAccount
+from stellwerk.api.events import Event
 from stellwerk.kube.client import Client
 from stellwerk.kube.config import ClusterConfig
 from stellwerk.kube.errors import NotFound, NotServed
@@ -18,7 +19,7 @@ from stellwerk.kube.model import JsonObject, Unstructured, View, metadata_of, un
 from stellwerk.kube.names import GroupVersionKind, Resource
 from stellwerk.kube.patch import MergePatch
 from stellwerk.local.cluster import LocalCluster
-from stellwerk.operators.btp.api import BtpOperator
+from stellwerk.operators.btp.api import CLUSTER_ID_SECRET_NAME, BtpOperator
 from stellwerk.operators.btp.probe import JOB_NAME
 from stellwerk.testing.eventually import eventually
 
@@ -35,6 +36,17 @@ async def prepare(cluster: LocalCluster) -> None:
         for file in sorted([*(ROOT / "deploy/crds").glob("*.yaml"), *(ROOT / "deploy/rbac").glob("btp-*.yaml")]):
             for document in yaml.load_all(file.read_text(), Loader=yaml.CSafeLoader):
                 await client.apply(await _view(client, document), document)
+        await _until_kubernetes_has_furnished(client)
+
+
+async def _until_kubernetes_has_furnished(client: Client) -> None:
+    """Its controllers put something into every namespace: without it pods are refused, and later it would look new."""
+
+    async def furnished() -> bool:
+        account = await client.find(metadata_of(ServiceAccount), "default", "kyma-system")
+        return bool(account and await client.find(metadata_of(ConfigMap), "kube-root-ca.crt", "kyma-system"))
+
+    await eventually(furnished, within=60, describe="the namespace kyma-system has what every namespace has")
 
 
 async def _view(client: Client, document: JsonObject) -> View[Unstructured]:
@@ -51,7 +63,8 @@ async def clean(client: Client) -> None:
     """Remove every trace of a former test; returns when it is gone."""
     await _release_all(client)
     await client.delete(Secret, "sap-btp-manager", "kyma-system")
-    await client.delete(Secret, "sap-btp-operator-clusterid", "kyma-system")
+    for written in (await client.list(metadata_of(Secret), fields=f"metadata.name={CLUSTER_ID_SECRET_NAME}")).items:
+        await client.delete(metadata_of(Secret), written.metadata.name, written.metadata.namespace)
     await client.delete(ConfigMap, "sap-btp-manager", "kyma-system")
     for resource in await _module_resources(client):
         for obj in (await client.list(metadata_of(resource), labels=OURS)).items:
@@ -59,6 +72,8 @@ async def clean(client: Client) -> None:
     await client.delete(Job, JOB_NAME, "kyma-system", propagation="Background")
     await client.apply(PRIORITY_CLASS, PRIORITY_CLASS_BODY)
     await _until_gone(client)
+    # What a former test was told is no news to this one.
+    await client.delete_collection(metadata_of(Event), "kyma-system")
 
 
 async def _release_all(client: Client) -> None:
@@ -112,4 +127,4 @@ async def _until_gone(client: Client) -> None:
     async def none_left() -> bool:
         return not await left()
 
-    await eventually(none_left, describe="the former test's CRDs and pods are gone")
+    await eventually(none_left, within=60, describe="the former test's CRDs and pods are gone")

@@ -79,6 +79,7 @@ async def then(admin: Client, home: str) -> AsyncIterator[Then]:
     diary = Diary(admin, namespace=home)
     async with asyncio.TaskGroup() as tasks:
         writing = tasks.create_task(diary.run(), name="diary")
+        await diary.is_open.wait()
         yield Then(admin, diary, home)
         writing.cancel()
 
