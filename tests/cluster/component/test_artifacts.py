@@ -126,6 +126,6 @@ async def test_a_server_that_fails_is_asked_again(given: Given, running: Running
     await then.shows("Error", "Error", saying="503")
     await given.server.asked(path, 3)
     given.server.behave(path, Refuse(200))
-    await then.shows("Error", "Error")
+    await then.shows("Error", "Error", saying="promised")
     await given.source({"one.yaml": config("one")})
     await then.ready()
