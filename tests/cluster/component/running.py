@@ -13,6 +13,7 @@ from tests.cluster.component.hurried import HurriedClock
 
 from stellwerk.kube.client import Client
 from stellwerk.kube.config import ClusterConfig
+from stellwerk.kube.model import HasMetadata, metadata_of
 from stellwerk.kube.transport import LARGEST_FOREIGN_ANSWER_BYTES
 from stellwerk.kube.watch import SILENCE_SECONDS
 from stellwerk.operators.component import assembled
@@ -24,6 +25,7 @@ from stellwerk.render.downloads import Downloads
 from stellwerk.render.renderer import Renderer
 from stellwerk.render.worker import Bounds
 from stellwerk.runtime.events import Recorder
+from stellwerk.runtime.informer import Informer
 from stellwerk.runtime.manager import Manager
 from stellwerk.runtime.metrics import Metrics
 from stellwerk.testing.eventually import eventually
@@ -56,6 +58,7 @@ class Running:
     """After how much silence a watch is given up; of real time, as sockets know no other."""
     _task: asyncio.Task[None] | None = None
     _parts: tuple[Manager, ComponentOperator] | None = None
+    _recorder: Recorder | None = None
     _closing: list[Callable[[], object]] = field(default_factory=list)
 
     async def start(self, settings: Settings = LOOPBACK, **changes: object) -> None:
@@ -65,7 +68,7 @@ class Running:
         manager = Manager(
             client, clock=self.clock, grace_seconds=self.grace_seconds, silence_seconds=self.silence_seconds
         )
-        recorder = Recorder(client, clock=manager.clock, component=RECONCILER, instance="test")
+        self._recorder = recorder = Recorder(client, clock=manager.clock, component=RECONCILER, instance="test")
         manager.add_server("events", recorder)
         downloads = Downloads(shelf=assembled.shelf(chosen, manager.metrics))
         renderer = Renderer(renderer_path, bounds=self.bounds)
@@ -108,6 +111,23 @@ class Running:
         """Return when there is nothing to do until a change or the clock."""
         queue = self.operator.controller.queue
         await eventually(lambda: not len(queue) and not queue.running, describe="the controller rests")
+
+    async def has_told(self) -> None:
+        """Return when every Event of it has been written."""
+        recorder = self._recorder
+        assert recorder is not None
+        await eventually(lambda: not recorder.waiting, describe="all Events are written")
+
+    async def has_seen_all(self, client: Client) -> None:
+        """Return when its caches show each object as the API server does, and there is nothing to do about that.
+
+        Only then does it mean something that nothing came of a change. An object that is new to a cache is not waited
+        for.
+        """
+        for cache in self.manager.home.informers:
+            if cache.has_synced:
+                await eventually(lambda cache=cache: _shows_what_is_there(cache, client))  # type: ignore[misc]
+        await self.rests()
 
     async def has_seen(self, *components: Component) -> None:
         """Return when its cache shows these Components, or later ones: whom they concern has been woken."""
@@ -164,3 +184,11 @@ class Running:
         if self._task is not None and self._task.done():
             self._task.result()
         return self.manager.leads and self.manager.unready() is None
+
+
+async def _shows_what_is_there(cache: Informer[HasMetadata], client: Client) -> bool:
+    listed = (await client.list(metadata_of(cache.view.resource))).items
+    there = {one.key: one.metadata.resource_version for one in listed}
+    late = {one.key for one in cache.store.all() if there.get(one.key) != one.metadata.resource_version}
+    assert not late, f"the cache of {cache.name} is late with {late}"
+    return True

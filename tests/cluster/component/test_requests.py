@@ -35,6 +35,7 @@ class Costs:
     async def settled(self, running: Running) -> list[AuditEntry]:
         """What was asked until the operator, its Events included, had no more to say."""
         await running.rests()
+        await running.has_told()
         seen = -1
 
         def is_quiet() -> bool:
