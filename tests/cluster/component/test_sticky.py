@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from tests.cluster.component.given import Given
-from tests.cluster.component.manifests import config, gate
+from tests.cluster.component.manifests import GATE, config, gate
 from tests.cluster.component.running import Running
 from tests.cluster.component.then import Then
 
-from stellwerk.api.core import ConfigMap
+from stellwerk.kube.model import metadata_of
 
 
 def files(version: str) -> dict[str, str]:
@@ -24,7 +24,7 @@ async def test_of_two_quick_changes_the_first_is_finished_and_then_the_last_is_t
     await then.shows("Processing", saying="gate-1")
     await given.source(files("2"), revision="r2")
     await given.source(files("3"), revision="r3")
-    await running.rests()
+    await running.has_seen_all(given.client)
     await then.shows("Processing", saying="gate-1")
     assert (await then.config("one")).data == {"value": "1"}
     await given.opened("gate-1")
@@ -57,4 +57,4 @@ async def test_without_stickiness_the_newest_is_taken_at_once(given: Given, runn
     await then.shows("Processing", saying="gate-1")
     await given.source({"config.yaml": config("one", "2")}, revision="r2")
     await then.ready(revision="r2")
-    assert not await then.exists(ConfigMap, "gate-1")
+    assert await given.client.find(metadata_of(GATE), "gate-1", given.namespace) is None

@@ -24,7 +24,7 @@ async def test_suspended_nothing_is_written_and_afterwards_what_was_missed_is_ma
     written = writes.to("configmaps")
     await given.source({"one.yaml": config("one", "2")}, revision="r2")
     await given.client.delete(ConfigMap, "one", given.namespace)
-    await running.rests()
+    await running.has_seen_all(given.client)
     assert writes.to("configmaps") == written
     assert not await then.exists(ConfigMap, "one")
     await given.component()
