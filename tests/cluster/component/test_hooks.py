@@ -9,7 +9,6 @@ from tests.cluster.component.then import Then, Writes
 
 from stellwerk.api.batch import Job
 from stellwerk.api.core import ConfigMap
-from stellwerk.testing.eventually import eventually
 
 CHART = {"Chart.yaml": "apiVersion: v2\nname: app\nversion: 1.0.0\n"}
 SETTINGS = """\
@@ -62,11 +61,9 @@ async def test_install_hooks_run_once_before_all_else_and_upgrade_hooks_for_each
     written = writes.to("jobs", "configmaps")
     assert (written[7:10], {*written[10:]}) == (applied, purged)
     await given.annotated(poked="yes")
-    await eventually(lambda: len(writes.to("jobs", "configmaps")) >= 17)
-    ready = await then.ready()
+    await then.counts(3)
     written = writes.to("jobs", "configmaps")
     assert (written[12:15], {*written[15:]}) == (applied, purged)
-    assert ready.status.revision == 3
     assert (await then.config("settings")).data == {"revision": "3", "install": "false", "note": "two"}
 
 
