@@ -101,7 +101,7 @@ def series(running: Running, name: str) -> list[str]:
 
 async def test_flux_is_told_of_each_change_once(given: Given, running: Running, then: Then, ear: Ear) -> None:
     await running.start(events_address=ear.url)
-    await given.component()
+    await given.component(retryInterval="1h")
     await then.shows("Pending", "Retrying")
     await given.source({"one.yaml": config_map("one")}, revision="r1")
     await then.ready()

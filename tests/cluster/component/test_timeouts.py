@@ -15,13 +15,13 @@ async def test_objects_that_take_too_long_are_named_and_may_become_ready_later(
 ) -> None:
     await given.source(SLOW)
     await running.start()
-    await given.component(timeout="1m")
+    await given.component(timeout="10m")
     waiting = await then.shows("Processing", "Processing", saying="slow: InProgress: condition Ready is missing")
     assert waiting.status.processing_since is not None
-    await running.waits(seconds=50)
+    await running.waits(minutes=9)
     await running.rests()
     assert then.reasons() == ["FirstSeen", "Processing"]
-    await running.waits(seconds=11)
+    await running.waits(seconds=61)
     late = await then.shows("Error", "Timeout", saying="slow")
     assert {item.name: (item.phase, item.status) for item in late.status.inventory} == {
         "slow": ("Creating", "InProgress"),
@@ -34,7 +34,7 @@ async def test_objects_that_take_too_long_are_named_and_may_become_ready_later(
 
 async def test_time_spent_waiting_for_others_does_not_count(given: Given, running: Running, then: Then) -> None:
     await running.start()
-    await given.component(timeout="1m")
+    await given.component(timeout="10m")
     await then.shows("Pending", "Retrying")
     await running.waits(minutes=30)
     await given.source(SLOW)
@@ -45,16 +45,16 @@ async def test_time_spent_waiting_for_others_does_not_count(given: Given, runnin
 async def test_an_edit_and_a_new_revision_begin_the_time_anew(given: Given, running: Running, then: Then) -> None:
     await given.source(SLOW, revision="r1")
     await running.start()
-    await given.component(timeout="1m")
+    await given.component(timeout="10m")
     await then.shows("Processing", "Processing", saying="slow")
-    await running.waits(seconds=61)
+    await running.waits(minutes=10, seconds=1)
     await then.shows("Error", "Timeout")
-    await given.component(timeout="1m", values={"edited": True})
+    await given.component(timeout="10m", values={"edited": True})
     await then.shows("Processing", "Processing", saying="slow")
-    await running.waits(seconds=50)
+    await running.waits(minutes=9)
     await running.rests()
     assert then.reasons()[-3:] == ["Timeout", "Restarting", "Processing"]
-    await running.waits(seconds=11)
+    await running.waits(seconds=61)
     await then.turned("Timeout", times=2)
     await given.source({**SLOW, "two.yaml": config_map("two")}, revision="r2")
     await then.shows("Processing", "Processing", saying="slow")
