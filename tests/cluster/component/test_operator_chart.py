@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 from tests.cluster.component.given import Given
 
-from stellwerk.api.core import Namespace
+from stellwerk.api.core import Namespace, Pod
 from stellwerk.kube import remarks
 from stellwerk.kube.client import Client
-from stellwerk.kube.model import JsonObject, metadata_of, unstructured
+from stellwerk.kube.model import JsonObject, JsonValue, metadata_of, unstructured
 from stellwerk.kube.names import GroupVersionKind
 from stellwerk.kube.patch import MergePatch
 from stellwerk.render import folder
@@ -18,15 +18,26 @@ from stellwerk.render.binary import renderer_path
 from stellwerk.render.renderer import Renderer
 from stellwerk.render.request import Release, Request
 from stellwerk.render.served import facts_of
+from stellwerk.testing.eventually import eventually
 
 CHART = Path(__file__).parents[3] / "deploy" / "chart" / "component-operator"
 IMAGE: JsonObject = {"repository": "example.com/stellwerk"}
+
+
+async def looks_closely(admin: Client, namespace: str) -> bool:
+    """Whether the server knows already that it shall: it hears of a label a moment after it has taken it."""
+    containers: JsonValue = [{"name": "main", "image": "example.com/main:1", "securityContext": {"privileged": True}}]
+    metadata: JsonObject = {"name": "careless", "namespace": namespace}
+    with remarks.Listening() as heard:
+        await admin.apply(metadata_of(Pod), {"metadata": metadata, "spec": {"containers": containers}}, dry_run=True)
+    return bool(heard)
 
 
 async def remarks_on(admin: Client, namespace: str, values: JsonObject) -> list[str]:
     """What a server remarks that looks closely at all that an installation makes. Raises where it refuses."""
     label = MergePatch({"metadata": {"labels": {"pod-security.kubernetes.io/warn": "restricted"}}})
     await admin.patch(metadata_of(Namespace), namespace, "", label)
+    await eventually(lambda: looks_closely(admin, namespace), describe="the server remarks on a pod with all rights")
     request = Request(
         files=folder.read(CHART),
         prefix="example.com",
