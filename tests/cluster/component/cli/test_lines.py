@@ -44,7 +44,8 @@ async def test_a_tree_goes_down_to_pods_and_into_inner_components_and_a_trace_ba
     await given.source(files, revision="main@sha1:abc")
     await running.start()
     await given.component()
-    await then.shows("Processing", name="inner")
+    await then.phases({"deep": "Ready", "g": "Creating"}, "inner")
+    await then.phases({"one": "Ready", "web": "Ready", "inner": "Creating"})
     space = given.namespace
     pods = (await given.client.list(Pod, space)).items
     assert len(pods) == 1
