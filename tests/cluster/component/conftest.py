@@ -147,6 +147,7 @@ async def relics(admin: Client) -> AsyncIterator[None]:
     version |= {"deprecated": True, "deprecationWarning": RELIC_REMARK}
     await admin.apply(CustomResourceDefinition, body)
     await eventually(lambda: kinds.established(admin, RELIC.group_resource))
+    await eventually(lambda: kinds.is_listed(admin, RELIC))
     yield
     await kinds.removed(admin, RELIC.group_resource)
 

@@ -30,6 +30,13 @@ async def established(client: Client, name: str) -> bool:
     return found.is_established and all([await _is_served(client, resource) for resource in _resources(found)])
 
 
+async def is_listed(client: Client, resource: Resource) -> bool:
+    """Whether discovery lists a kind, which it does a moment after it is served: operators and the program find kinds
+    there."""
+    client.mapper.doubt()
+    return resource in await client.mapper.all()
+
+
 async def removed(client: Client, name: str) -> None:
     """Take a definition away, and return when its end cannot meet one that is made anew."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from tests.cluster.component.given import Given
-from tests.cluster.component.kinds import established
+from tests.cluster.component.kinds import established, is_listed
 from tests.cluster.component.manifests import config
 from tests.cluster.component.running import Running
 from tests.cluster.component.then import Then
@@ -12,7 +12,6 @@ from tests.cluster.component.world import free_definition
 
 from stellwerk.api.apiextensions import CustomResourceDefinition
 from stellwerk.api.core import ConfigMap
-from stellwerk.kube.client import Client
 from stellwerk.kube.model import JsonObject, metadata_of, unstructured
 from stellwerk.kube.names import Resource
 from stellwerk.kube.patch import MergePatch
@@ -28,16 +27,10 @@ async def thing(given: Given) -> str:
     """Somebody's instance of the kind."""
     await given.client.apply(unstructured(CustomResourceDefinition.resource), free_definition(THING))
     await eventually(lambda: established(given.client, THING.group_resource))
-    await eventually(lambda: _is_told_of(given.client))
+    await eventually(lambda: is_listed(given.client, THING))
     body: JsonObject = {"metadata": {"name": "mine", "namespace": given.namespace}}
     await given.client.apply(unstructured(THING), body)
     return "mine"
-
-
-async def _is_told_of(client: Client) -> bool:
-    """Whether discovery lists the kind, which it does a moment after it is served: an operator finds kinds there."""
-    client.mapper.doubt()
-    return THING in await client.mapper.all()
 
 
 @pytest.mark.req("R-112")

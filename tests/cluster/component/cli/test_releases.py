@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from tests.cluster.component import kinds
 from tests.cluster.component.cli.conftest import Stellwerk, narrow, parsed
 from tests.cluster.component.given import Given, config_map
 from tests.cluster.component.manifests import RELIC_REMARK, config, definition, gate, relic
@@ -19,6 +20,7 @@ from tests.cluster.component.then import Then
 from stellwerk.api.core import ConfigMap, Namespace
 from stellwerk.apply.rollout.owner import hash_of
 from stellwerk.kube.model import JsonObject, metadata_of
+from stellwerk.kube.names import Resource
 from stellwerk.kube.patch import MergePatch
 from stellwerk.local.cluster import LocalCluster
 from stellwerk.testing.cluster import AuditLog
@@ -299,7 +301,9 @@ async def test_a_release_whose_kinds_others_use_is_not_deleted(
     manifest = tmp_path / "m.yaml"
     manifest.write_text(definition("clm.example.com", "Widget"))
     assert (await stellwerk("apply", "widgets", str(manifest), "--timeout", "30s")).returncode == 0
-    await stellwerk("get", "widgets.clm.example.com")
+    widgets = Resource("clm.example.com", "v1", "Widget", "widgets", namespaced=True)
+    await eventually(lambda: kinds.established(given.client, widgets.group_resource))
+    await eventually(lambda: kinds.is_listed(given.client, widgets))
     other = tmp_path / "w.yaml"
     other.write_text(json.dumps({"apiVersion": "clm.example.com/v1", "kind": "Widget", "metadata": {"name": "w"}}))
     assert (await stellwerk("apply", "user", str(other), "--timeout", "30s")).returncode == 0
