@@ -32,7 +32,6 @@ _FAULTS_IN_LOGS = (
     "ResourceWarning",
 )
 _TAIL_LINES = 40
-_CHILDREN_SECONDS = 15.0
 # Asks the kernel for a SIGKILL at the parent's death (prctl 1), checks that it has not died yet, becomes the program.
 _BECOME = (
     "import ctypes, os, sys; ctypes.CDLL(None).prctl(1, 9, 0, 0, 0); "
@@ -49,7 +48,8 @@ class OperatorProcess:
 
     `arguments[0]` is the program. `environment` is added to a bare one (PATH, HOME, LANG), so a developer's own
     KUBECONFIG never leaks in; `kubeconfig` is given as KUBECONFIG. `health_url` answers 200 when the operator is ready.
-    All runs append to `log`. With a `nursery` it starts in a moment; `arguments` are then those of `stellwerk`.
+    All runs append to `log`. With a `nursery` it starts in a moment; `arguments` are then those of `stellwerk`. It has
+    the grace that a kubelet gives, and its children `children_seconds` more to notice that it is gone.
     """
 
     def __init__(
@@ -60,7 +60,8 @@ class OperatorProcess:
         kubeconfig: Path | None = None,
         environment: Mapping[str, str] | None = None,
         health_url: str = "",
-        grace_seconds: float = 10.0,
+        grace_seconds: float = 30.0,
+        children_seconds: float = 15.0,
         nursery: Nursery | None = None,
     ) -> None:
         self.arguments = arguments
@@ -71,6 +72,7 @@ class OperatorProcess:
             self._environment["KUBECONFIG"] = str(kubeconfig)
         self._health_url = health_url
         self._grace_seconds = grace_seconds
+        self._children_seconds = children_seconds
         self._process: subprocess.Popen[bytes] | Child | None = None
         self._groups: list[int] = []
 
@@ -90,7 +92,7 @@ class OperatorProcess:
     async def _end_children(self) -> list[int]:
         """Wait a moment for what the operator started, and kill what is left; returns the ids of these."""
         with contextlib.suppress(StillUntrue):
-            await eventually(lambda: not _members(self._groups), within=_CHILDREN_SECONDS)
+            await eventually(lambda: not _members(self._groups), within=self._children_seconds)
         survivors = _members(self._groups)
         for pid in survivors:
             with contextlib.suppress(ProcessLookupError):

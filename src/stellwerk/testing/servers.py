@@ -132,11 +132,12 @@ class AdmissionServer:
         namespace: str,
         mutating: bool = False,
         failure_policy: Literal["Fail", "Ignore"] = "Fail",
-        timeout_seconds: int = 5,
+        timeout_seconds: int = 30,
     ) -> JsonObject:
         """The registration of this server for one namespace, as an object to create.
 
-        A namespace is required, because a webhook that hangs would stop everybody else on a shared cluster.
+        A namespace is required, because a webhook that hangs would stop everybody else on a shared cluster. The API
+        server waits as long as it can for the answers, which a busy machine may keep back for seconds.
         """
         webhook = self._webhook(f"{name}.test.example.com", _REVIEW, [_rule(rule) for rule in rules], namespace)
         webhook |= {"failurePolicy": failure_policy, "timeoutSeconds": timeout_seconds}

@@ -58,7 +58,7 @@ async def operator(tmp_path: Path) -> AsyncIterator[Start]:
 
 
 def python(
-    program: str, *arguments: str, log: Path, health_url: str = "", grace_seconds: float = 10.0
+    program: str, *arguments: str, log: Path, health_url: str = "", grace_seconds: float = 30.0
 ) -> OperatorProcess:
     return OperatorProcess(
         [sys.executable, "-c", program, *arguments],
@@ -67,6 +67,7 @@ def python(
         environment={"EXTRA": "more"},
         health_url=health_url,
         grace_seconds=grace_seconds,
+        children_seconds=0.5,
     )
 
 
