@@ -20,6 +20,7 @@ from stellwerk.runtime.controller import Controller
 from stellwerk.runtime.manager import Manager
 from stellwerk.runtime.queue import Backoff
 from stellwerk.runtime.status import StatusWriter
+from stellwerk.testing.eventually import eventually
 
 
 @pytest.fixture
@@ -50,6 +51,15 @@ class Works:
     bell: Bell
     task: asyncio.Task[None]
 
+    async def rests(self, *, passes: int = 1, within: float = 30) -> None:
+        """Wait until so many passes have ended, told what they came to, and there is nothing more to do."""
+
+        def is_calm() -> bool:
+            queue = self.controller.queue
+            return len(self.electrician.seen) >= passes and not queue.running and not len(queue)
+
+        await eventually(is_calm, within=within, describe=f"{passes} passes and then calm")
+
 
 class Start:
     """Starts managers and ends them with the test."""
@@ -68,9 +78,10 @@ class Start:
         wire: Callable[[Controller[Lamp, LampStatus], Manager], None] = lambda controller, manager: None,
         client: Client | None = None,
         verify_seconds: float = 600.0,
+        grace_seconds: float = 2.0,
     ) -> Works:
         client = client or self.client
-        manager = Manager(client, grace_seconds=2, verify_seconds=verify_seconds)
+        manager = Manager(client, grace_seconds=grace_seconds, verify_seconds=verify_seconds)
         bell = Bell()
         controller = Controller(
             "lamps",

@@ -101,7 +101,12 @@ async def test_the_example_greets_mends_and_explains(
     async def is_puzzled() -> bool:
         return await reason() == "NobodyToGreet"
 
+    async def is_discovered() -> bool:
+        client.mapper.doubt()
+        return GREETINGS.resource in await client.mapper.all()
+
     first, second = typed(1).splitlines()
+    await eventually(is_discovered)  # a moment after the definition was applied; people are slower
     await asyncio.to_thread(run, first, terminal, tmp_path)
     await eventually(lambda: letter_says("Hello World"))
     assert "Hello World" in await asyncio.to_thread(run, second, terminal, tmp_path)

@@ -58,6 +58,7 @@ async def test_a_pass_goes_on_after_its_checkpoint_and_shows_its_end(
     audit.mark()
     await client.create(Lamp, lamp("hall", namespace))
     await eventually(lambda: _is(client, namespace, "Switched"))
+    await works.rests()
     assert len(careful.went_on) == 1
     assert writes(audit, namespace) == ["update", "update"]
     assert [notice.reason for _, notice in works.bell.heard] == ["Switched"]
@@ -90,9 +91,11 @@ async def test_a_checkpoint_is_not_passed_with_an_object_that_has_changed_meanwh
     await begun(start, careful)
     await client.create(Lamp, lamp("hall", namespace))
     await eventually(lambda: _is(client, namespace, "Switched"))
-    first, *rest = careful.went_on
-    assert first is None
-    assert [one is not None for one in rest] == [True]
+    # More than one is refused where the cache shows the label later than the next pass begins.
+    *refused, passed = careful.went_on
+    assert refused
+    assert set(refused) == {None}
+    assert passed is not None
 
 
 async def test_an_end_that_equals_the_beginning_is_written_over_the_checkpoint(
@@ -112,9 +115,7 @@ async def test_an_end_that_equals_the_beginning_is_written_over_the_checkpoint(
     careful = Undecided()
     works = await begun(start, careful)
     await client.create(Lamp, lamp("hall", namespace))
-    await eventually(
-        lambda: bool(careful.went_on) and not works.controller.queue.running and not len(works.controller.queue)
-    )
+    await works.rests(passes=2)
     assert await reason(client, namespace) == "Switched"
 
 

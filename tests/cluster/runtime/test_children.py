@@ -49,7 +49,7 @@ class Home:
 
     async def seen(self, name: str, version: str) -> None:
         key = ConfigMap.resource.key(self.namespace, name)
-        await self.children.informer.wait_for(key, version, 10)
+        await self.children.informer.wait_for(key, version, 60)
 
     async def text(self) -> str:
         return (await self.client.get(ConfigMap, "hall", self.namespace)).data["text"]

@@ -58,16 +58,6 @@ async def seen_status(client: Client, name: str, namespace: str) -> LampStatus:
     return status
 
 
-async def settled(works: Works, passes: int, within: float = 30) -> None:
-    """So many passes have ended, and the queue has nothing to do."""
-
-    def calm() -> bool:
-        queue = works.controller.queue
-        return len(works.electrician.seen) >= passes and not queue.running and not len(queue)
-
-    await eventually(calm, within=within, describe=f"{passes} passes and then calm")
-
-
 async def test_the_answered_status_is_written_and_the_transition_becomes_one_event(
     client: Client, namespace: str, start: Start
 ) -> None:
@@ -75,7 +65,7 @@ async def test_the_answered_status_is_written_and_the_transition_becomes_one_eve
     await client.create(Lamp, lamp("hall", namespace))
     status = await seen_status(client, "hall", namespace)
     assert status.shines is True
-    await settled(works, 2)  # the second pass comes from our own write, and changes nothing
+    await works.rests(passes=2)  # the second pass comes from our own write, and changes nothing
     assert [(name, notice.reason, notice.severity) for name, notice in works.bell.heard] == [
         ("hall", "Switched", Severity.NORMAL)
     ]
@@ -87,12 +77,12 @@ async def test_an_unchanged_object_is_neither_written_nor_read(
 ) -> None:
     works = await start(Electrician())
     await client.create(Lamp, lamp("hall", namespace))
-    await settled(works, 2)
+    await works.rests(passes=2)
     audit.mark()
     heard = len(works.bell.heard)
     for _ in range(50):
         works.controller.queue.add(ObjectKey(namespace, "hall"))
-        await settled(works, len(works.electrician.seen) + 1)
+        await works.rests(passes=len(works.electrician.seen) + 1)
     assert len(works.electrician.seen) >= 52
     assert audit.entries(lambda entry: entry.namespace == namespace) == []
     assert len(works.bell.heard) == heard
@@ -113,7 +103,7 @@ async def test_a_failure_for_the_user_shows_in_status_event_and_metrics(
         "BulbMissing",
         f"lamp {namespace}/hall has no bulb: put one in",
     )
-    await settled(works, 2)
+    await works.rests(passes=2)
     assert [(notice.reason, notice.severity) for _, notice in works.bell.heard] == [("BulbMissing", Severity.WARNING)]
     assert count(works, "controller_runtime_terminal_reconcile_errors_total") == 2
     assert works.controller.queue.delayed == 1, "it is looked at now and then"
@@ -133,7 +123,7 @@ async def test_a_passing_failure_is_tried_again_until_it_passes(client: Client, 
         return status is not None and status.shines is True
 
     await eventually(shines)
-    await settled(works, 5)
+    await works.rests(passes=5)
     assert [notice.reason for _, notice in works.bell.heard] == ["Flickering", "Switched"]
 
 
@@ -214,7 +204,7 @@ async def test_a_key_is_not_looked_at_again_before_its_own_writes_are_visible(
     written_numbers: list[int] = []
     works = await start(Electrician(count_up), workers=4)
     await client.create(Lamp, lamp("hall", namespace))
-    await settled(works, 41)
+    await works.rests(passes=41)
     assert written_numbers == list(range(1, 41))
 
 
@@ -261,7 +251,7 @@ async def test_an_object_made_again_under_its_name_is_new_and_gets_nothing_of_th
 
     works = await start(Electrician(replace_meanwhile))
     await client.create(Lamp, lamp("hall", namespace))
-    await settled(works, 2)
+    await works.rests(passes=2)
     assert await shown(client, "hall", namespace) is None
     assert works.electrician.forgotten == [ObjectKey(namespace, "hall")]
     assert works.electrician.seen[0].metadata.uid != works.electrician.seen[1].metadata.uid
@@ -280,7 +270,7 @@ async def test_a_spec_changed_to_and_fro_during_a_pass_ends_as_last_asked(
 
     works = await start(Electrician(slowly))
     await client.create(Lamp, lamp("hall", namespace))
-    await settled(works, 2)
+    await works.rests(passes=2)
 
     async def is_dark() -> bool:
         status = await shown(client, "hall", namespace)
@@ -302,14 +292,14 @@ async def test_a_change_of_a_watched_object_wakes_whom_it_concerns(
     works = await start(Electrician(), wire=wire)
     for name in ("hall", "attic"):
         await client.create(Lamp, lamp(name, namespace))
-    await settled(works, 4)
+    await works.rests(passes=4)
     works.electrician.seen.clear()
     await client.create(
         unstructured(CONFIG_MAPS),
         {"metadata": {"name": "bulb", "namespace": namespace, "labels": {"lamp": "attic"}}},
         namespace,
     )
-    await settled(works, 1)
+    await works.rests(passes=1)
     assert works.electrician.names() == ["attic"]
 
 
@@ -318,14 +308,14 @@ async def test_updates_that_ask_for_nothing_wake_nobody(client: Client, namespac
     await client.create(Lamp, lamp("hall", namespace))
     await eventually(lambda: shown(client, "hall", namespace))
     await client.patch(Lamp, "hall", namespace, MergePatch({"spec": {"lit": False}}))
-    await settled(works, 2)
+    await works.rests(passes=2)
 
     async def is_dark() -> bool:
         status = await shown(client, "hall", namespace)
         return status is not None and status.shines is False
 
     await eventually(is_dark)
-    await settled(works, 2)
+    await works.rests(passes=2)
     assert len(works.electrician.seen) == 2
 
 

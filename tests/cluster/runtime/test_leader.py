@@ -58,7 +58,7 @@ class Process:
             self.ended.ring()
 
     async def until_leading(self) -> None:
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             await self.started.after(0)
 
     async def rest(self) -> None:
@@ -66,6 +66,8 @@ class Process:
         if not self.task.done():
             sleeping = asyncio.create_task(self.clock.until_sleeping())
             await asyncio.wait({sleeping, self.task}, return_when=asyncio.FIRST_COMPLETED)
+            if sleeping.done():
+                sleeping.result()
             sleeping.cancel()
 
     async def pass_time(self, seconds: float) -> None:
@@ -285,11 +287,11 @@ async def test_a_frozen_process_writes_nothing_after_its_successor_has_begun(
             await asyncio.get_running_loop().create_future()
 
         new = asyncio.create_task(elector.run(take_over))
-        async with asyncio.timeout(15):
+        async with asyncio.timeout(60):
             await took_over.wait()
         last = await client.get(ConfigMap, "written", namespace)
         old.send_signal(signal.SIGCONT)
-        async with asyncio.timeout(15):
+        async with asyncio.timeout(60):
             assert await old.wait() == 3
         after = await client.get(ConfigMap, "written", namespace)
         assert after.metadata.resource_version == last.metadata.resource_version
@@ -311,6 +313,6 @@ async def _process(kubeconfig: Path, namespace: str) -> asyncio.subprocess.Proce
 
 async def _says(process: asyncio.subprocess.Process, word: bytes) -> None:
     assert process.stdout is not None
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while word not in await process.stdout.readline():
             assert process.returncode is None

@@ -124,7 +124,7 @@ class Scene:
                 "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": self.namespace}},
                 "sideEffects": "None",
                 "admissionReviewVersions": ["v1"],
-                "timeoutSeconds": 5,
+                "timeoutSeconds": 30,
                 "failurePolicy": "Fail",
             }
             api_version = registration.view.resource.api_version
