@@ -6,12 +6,12 @@ import asyncio
 import contextlib
 
 import pytest
-from tests.kubectl import kubectl
+from tests.kubectl import kubectl, tried
 
 from stellwerk.api.apiextensions import CustomResourceDefinition
 from stellwerk.kube.client import Client
 from stellwerk.kube.crd import Definition
-from stellwerk.kube.errors import Invalid
+from stellwerk.kube.errors import Invalid, NotServed
 from stellwerk.kube.model import JsonObject, Unstructured, dig, unstructured
 from stellwerk.kube.names import Resource
 from stellwerk.kube.patch import MergePatch
@@ -21,6 +21,7 @@ from stellwerk.local.cluster import LocalCluster
 from stellwerk.operators.btp import api, operand
 from stellwerk.operators.btp.api import BtpOperator
 from stellwerk.runtime.clock import SystemClock
+from stellwerk.testing.eventually import eventually
 
 DEFINITIONS = unstructured(CustomResourceDefinition.resource)
 OPERATORS = unstructured(BtpOperator.resource)
@@ -40,10 +41,26 @@ async def installed(client: Client, definition: Definition) -> Unstructured:
         async for change in changes:
             match change:
                 case Synced(objects=[found]) | Changed(obj=found) if "Established" in true_conditions(found):
+                    await served(client, definition)
                     return found
                 case _:
                     continue
     raise AssertionError("the watch ended")
+
+
+async def served(client: Client, definition: Definition) -> None:
+    """The server looks at its own definitions through a cache, and may serve a kind a moment after it says so."""
+
+    async def are_served() -> bool:
+        try:
+            for version in definition.versions:
+                if version.served:
+                    await client.list(unstructured(version.kind.resource), limit=1)
+        except NotServed:
+            return False
+        return True
+
+    await eventually(are_served, describe=f"{definition.name} is served")
 
 
 @pytest.mark.parametrize(
@@ -112,6 +129,8 @@ async def test_people_see_readiness_state_and_reason(client: Client, bare_cluste
     await client.patch(OPERATORS, "shown", "default", MergePatch({"status": status}), subresource="status")
 
     try:
+        # What kubectl knows of a kind is published a moment after the kind is served.
+        await eventually(lambda: tried(bare_cluster.kubeconfig, "explain", "btp.status.state").returncode == 0)
         table = kubectl(bare_cluster.kubeconfig, "get", "btp", "-n", "default").splitlines()
         assert [line.split()[:4] for line in table] == [
             ["NAME", "READY", "STATE", "REASON"],
