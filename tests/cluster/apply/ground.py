@@ -78,7 +78,8 @@ class Ground:
         """Wait until a pass has nothing to do any more."""
 
         async def is_calm() -> bool:
-            await self.kept(desired)
+            report = await self.keep(desired)  # a kind may be established a moment before it is served
+            assert not report.failures, [str(each) for each in report.failures]
             return (await self.plan(desired)).is_calm
 
         await eventually(is_calm, describe="a pass with nothing to do")

@@ -112,9 +112,23 @@ class Place:
         return [entry for entry in found.metadata.managers if not entry.subresource]
 
     async def _resource(self, kind: str) -> Resource | None:
-        served = [resource for resource in await self.others.mapper.all() if resource.kind == kind]
-        own = [resource for resource in served if resource.group == self.group]
-        return next(iter(own or ([] if kind == "Thing" else served)), None)
+        if kind == "Thing":
+            return self.things
+        return next((resource for resource in await self.others.mapper.all() if resource.kind == kind), None)
+
+    async def discovery_tells_of_things(self) -> None:
+        """Return when it does, which is a moment after they are served: kubectl knows no other way to them."""
+
+        async def is_told() -> bool:
+            self.others.mapper.doubt()
+            return self.things in await self.others.mapper.all()
+
+        await eventually(is_told)
+
+    @property
+    def things(self) -> Resource:
+        """The test's own kind."""
+        return Resource(self.group, "v1", "Thing", "things", True)
 
     @property
     def group(self) -> str:

@@ -70,8 +70,13 @@ async def test_a_deployment_that_cannot_start_is_explained_and_mended(
     assert right in DEPLOYMENT
     (broken, account) = await ground.wanted(f"{DEPLOYMENT.replace(right, wrong)}---\n{ACCOUNT}")
     await ground.kept((broken, account))
-    sentence = await eventually(lambda: cause(ground, broken), describe="a cause")
-    assert sentence.startswith(expected.replace("NAMESPACE", ground.namespace))
+
+    async def is_explained() -> bool:
+        sentence = await cause(ground, broken)
+        assert sentence.startswith(expected.replace("NAMESPACE", ground.namespace)), sentence
+        return True
+
+    await eventually(is_explained, describe="the cause")
     assert assess(await ground.body(broken), now=CLOCK.now()).verdict is Verdict.IN_PROGRESS
 
     mended = await ground.wanted(f"{DEPLOYMENT}---\n{ACCOUNT}")

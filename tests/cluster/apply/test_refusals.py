@@ -23,6 +23,20 @@ async def failure(ground: Ground, desired: tuple[Desired, ...]) -> Failure:
     return found
 
 
+async def refused(ground: Ground, desired: tuple[Desired, ...], obstacle: Obstacle) -> Failure:
+    """The failure, once there is one: quotas and webhooks reach the API server's memory a moment later."""
+
+    async def refusal() -> Failure | None:
+        report = await ground.keep(desired)
+        if not report.failures:
+            await ground.delete(await ground.live(desired))
+        return next((found for found in report.failures if found.obstacle is obstacle), None)
+
+    found = await eventually(refusal, describe="a refusal")
+    assert found is not None
+    return found
+
+
 @pytest.mark.req("R-406")
 async def test_an_unknown_kind_is_refused_before_the_first_write(ground: Ground) -> None:
     with pytest.raises(InvalidSet, match=r"serves no example\.org/v1 Strange"):
@@ -132,8 +146,7 @@ async def test_a_used_up_quota_is_named(ground: Ground) -> None:
         lambda: "count/secrets" in ground.kubectl("get", "quota", "small", "-o", "jsonpath={.status.hard}"),
         describe="the quota to be counted",
     )
-    found = await failure(ground, await ground.wanted(SECRET))
-    assert found.obstacle is Obstacle.QUOTA_EXCEEDED
+    found = await refused(ground, await ground.wanted(SECRET), Obstacle.QUOTA_EXCEEDED)
     assert f"ResourceQuota {ground.namespace}/small is used up" in str(found)
 
 
@@ -155,17 +168,7 @@ webhooks:
 @pytest.mark.req("R-208")
 async def test_a_webhook_that_is_down_is_named(ground: Ground) -> None:
     await ground.kept(await ground.wanted(HOOK))
-    desired = await ground.wanted(SECRET)
-
-    async def refused() -> Failure | None:
-        report = await ground.keep(desired)  # webhook configurations reach the API server's memory a moment later
-        if not report.failures:
-            ground.kubectl("delete", "secret", "secret")
-        return report.failures[0] if report.failures else None
-
-    found = await eventually(refused, describe="a refusal")
-    assert found is not None
-    assert found.obstacle is Obstacle.WEBHOOK_DOWN
+    found = await refused(ground, await ground.wanted(SECRET), Obstacle.WEBHOOK_DOWN)
     assert "admission webhook down.example.org does not answer" in str(found)
 
 

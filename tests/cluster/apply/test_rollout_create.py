@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 import pytest
+from tests.cluster import permissions
 from tests.cluster.apply.rollouts import Place, R, annotated
 from tests.cluster.apply.sets import CONFIG, DEFINITION, DEPLOYMENT, INSTANCE, SECRET
 
@@ -14,6 +15,9 @@ from stellwerk.apply.rollout.policy import MissingNamespacesPolicy, Policies, Up
 from stellwerk.kube.errors import Forbidden
 from stellwerk.kube.model import PartialObjectMetadata
 from stellwerk.testing.eventually import eventually
+
+NAMESPACE_SECONDS = 90.0
+"""Kubernetes looks at a namespace on its way out every few seconds at best; after failures, it takes its time."""
 
 
 def config_maps(count: int) -> str:
@@ -164,7 +168,7 @@ async def test_a_namespace_of_the_set_comes_first_and_goes_last(place: Place) ->
     assert [each.address.resource.kind for each in progress.carried] == ["Namespace", "ConfigMap"]
     progress = await kept.delete()
     assert [each.address.resource.kind for each in progress.carried] == ["ConfigMap", "Namespace"]
-    await kept.deleted()
+    await kept.deleted(within=NAMESPACE_SECONDS)
     assert await place.find("Namespace", other, namespace="") is None
 
 
@@ -184,11 +188,18 @@ async def test_a_set_with_a_mistake_is_refused_whole_and_nothing_is_asked(place:
     assert await place.find("ConfigMap", "config") is None
 
 
+async def counts(place: Place) -> None:
+    """Return when the API server knows what the role `few` grants."""
+    user = permissions.account("default", place.namespace)
+    await permissions.count(place.others, user, permissions.on("configmaps", "patch", place.namespace))
+
+
 @pytest.mark.req("R-206", "R-406")
 async def test_an_object_that_we_have_no_right_to_make_is_named(place: Place) -> None:
     client = place.client.acting_as(f"system:serviceaccount:{place.namespace}:default")
     place.kubectl("create", "role", "few", "--verb=get,list,create,patch", "--resource=configmaps")
     place.kubectl("create", "rolebinding", "few", "--role=few", f"--serviceaccount={place.namespace}:default")
+    await counts(place)
     kept = place.new_set(client=client)
     role = "\napiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRole\nmetadata: {name: NAMESPACE-x}\nrules: []\n"
     await kept.rolled_out(CONFIG)
@@ -201,6 +212,7 @@ async def test_a_tenant_who_may_only_get_needs_no_right_to_list(place: Place) ->
     client = place.client.acting_as(f"system:serviceaccount:{place.namespace}:default")
     place.kubectl("create", "role", "few", "--verb=get,create,patch", "--resource=configmaps")
     place.kubectl("create", "rolebinding", "few", "--role=few", f"--serviceaccount={place.namespace}:default")
+    await counts(place)
     kept = place.new_set(client=client)
     assert (await kept.rolled_out(config_maps(4))).done
 

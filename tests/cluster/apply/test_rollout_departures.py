@@ -96,6 +96,7 @@ async def test_a_set_whose_kind_others_use_must_not_go(place: Place) -> None:
     kept = place.new_set()
     await kept.rolled_out(joined(DEFINITION, INSTANCE))
     assert await kept.obstacle() == ""
+    await place.discovery_tells_of_things()
     place.kubectl("apply", "-f", "-", stdin=FOREIGN)
     definition = f"things.{place.namespace}.example.org"
     assert await kept.obstacle() == f"crd {definition} is still in use (instances exist)"
@@ -108,6 +109,7 @@ async def test_a_set_whose_kind_others_use_must_not_go(place: Place) -> None:
 async def test_a_definition_that_came_into_use_at_the_last_moment_stays_with_all_instances(place: Place) -> None:
     kept = place.new_set()
     await kept.rolled_out(joined(DEFINITION, INSTANCE, CONFIG))
+    await place.discovery_tells_of_things()
     place.kubectl("apply", "-f", "-", stdin=FOREIGN)
     await kept.delete()
     progress = await kept.delete()
@@ -139,6 +141,7 @@ async def test_a_set_must_not_go_while_others_use_a_kind_that_it_is_said_to_mana
 async def test_a_set_of_orphans_may_go_whoever_uses_it(place: Place) -> None:
     kept = place.new_set(policies=Policies(update=UpdatePolicy.SSA_OVERRIDE, delete=DeletePolicy.ORPHAN_ON_DELETE))
     await kept.rolled_out(joined(DEFINITION, INSTANCE))
+    await place.discovery_tells_of_things()
     place.kubectl("apply", "-f", "-", stdin=FOREIGN)
     assert await kept.obstacle() == ""
     await kept.deleted()
