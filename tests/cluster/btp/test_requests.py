@@ -22,6 +22,9 @@ TO_READY = 35
 """The original needs 69."""
 TO_GONE = 35
 """The original needs 51."""
+TO_EXPLAIN = 4
+"""To say what a module waits for that does not come or go within five seconds, on a busy machine: three reads and the
+status."""
 
 
 def ours(audit: AuditLog) -> list[AuditEntry]:
@@ -40,6 +43,11 @@ def table(entries: list[AuditEntry]) -> str:
     )
 
 
+def explanations(then: Then) -> int:
+    """How often the CR said more, or something else, about a state that it showed already."""
+    return len(then.diary.of()) - len(then.diary.states())
+
+
 async def test_a_new_cr_becomes_ready_with_few_requests(
     running: Running, given: Given, then: Then, btp_cluster: LocalCluster
 ) -> None:
@@ -53,7 +61,7 @@ async def test_a_new_cr_becomes_ready_with_few_requests(
     await running.is_idle()
 
     asked = ours(audit)
-    assert len(asked) <= TO_READY, f"{len(asked)} requests:\n{table(asked)}"
+    assert len(asked) <= TO_READY + TO_EXPLAIN * explanations(then), f"{len(asked)} requests:\n{table(asked)}"
 
 
 @pytest.mark.req("R-108")
@@ -83,4 +91,4 @@ async def test_a_module_is_removed_with_few_requests(
     await then.is_gone()
 
     asked = ours(audit)
-    assert len(asked) <= TO_GONE, f"{len(asked)} requests:\n{table(asked)}"
+    assert len(asked) <= TO_GONE + TO_EXPLAIN * explanations(then), f"{len(asked)} requests:\n{table(asked)}"
