@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import pytest
 from tests.cluster.component.kinds import serve
@@ -27,6 +28,7 @@ from stellwerk.render.errors import SourceError
 from stellwerk.runtime.contract import Notice
 from stellwerk.runtime.manager import Manager
 from stellwerk.testing.eventually import eventually
+from stellwerk.testing.faults import FaultProxy, Hold, events
 
 GRACE_SECONDS = 1.0
 
@@ -78,7 +80,13 @@ class Drawer:
 
 @pytest.fixture
 async def drawer(cluster: LocalCluster, namespace: str) -> AsyncIterator[Drawer]:
-    config = ClusterConfig.load(cluster.kubeconfig)
+    async with drawing(cluster.kubeconfig, namespace) as drawer:
+        yield drawer
+
+
+@contextlib.asynccontextmanager
+async def drawing(kubeconfig: Path, namespace: str) -> AsyncIterator[Drawer]:
+    config = ClusterConfig.load(kubeconfig)
     async with Client.connect(config, field_manager=RECONCILER) as client:
         await serve(client)
         manager = Manager(client)
@@ -160,6 +168,33 @@ async def test_a_blueprint_in_use_does_not_vanish_and_names_its_users(drawer: Dr
 
 
 @pytest.mark.req("R-112")
+async def test_a_blueprint_does_not_vanish_while_a_version_of_it_is_on_its_way_into_the_cache(
+    cluster: LocalCluster, namespace: str
+) -> None:
+    async with FaultProxy(cluster.kubeconfig) as proxy, drawing(proxy.kubeconfig, namespace) as drawer:
+        late = Hold()
+        proxy.on_events(events("ADDED", BlueprintVersion.resource.group_resource), late)
+        artifact = await drawer.draw(a="1")
+        await drawer.use("user", artifact)
+        await eventually(lambda: _has_finalizer(drawer))
+        await drawer.store.files(drawer.source, artifact)
+        await late.caught()
+
+        await drawer.client.delete(Blueprint, "print", drawer.namespace)
+        await drawer.client.apply(
+            Blueprint, {"metadata": {"name": "next", "namespace": namespace}, "spec": {"files": {}}}
+        )
+        await eventually(lambda: _has_finalizer(drawer, "next"), describe="the turn of the one before is over")
+        assert await _has_finalizer(drawer)
+        assert drawer.heard == []
+
+        late.release()
+        await eventually(lambda: [one.reason for one in drawer.heard] == ["DeletionBlocked"])
+        await drawer.client.delete(Component, "user", drawer.namespace)
+        await eventually(lambda: _is_gone(drawer))
+
+
+@pytest.mark.req("R-112")
 async def test_versions_do_not_outlive_a_blueprint_whose_finalizer_somebody_removed(drawer: Drawer) -> None:
     artifact = await drawer.draw(a="1")
     await drawer.use("user", artifact)
@@ -184,8 +219,9 @@ async def _are(drawer: Drawer, digests: set[str]) -> bool:
     return await drawer.versions() == digests
 
 
-async def _has_finalizer(drawer: Drawer) -> bool:
-    return FINALIZER in (await drawer.client.get(Blueprint, "print", drawer.namespace)).metadata.finalizers
+async def _has_finalizer(drawer: Drawer, name: str = "print") -> bool:
+    found = await drawer.client.find(Blueprint, name, drawer.namespace)
+    return found is not None and FINALIZER in found.metadata.finalizers
 
 
 async def _is_gone(drawer: Drawer) -> bool:

@@ -99,7 +99,9 @@ class BlueprintStore:
         body = versions.version_of(blueprint, artifact)
         name = versions.version_name(blueprint.metadata.name, artifact.digest)
         if ObjectKey(blueprint.metadata.namespace, name) not in self.known.store:
-            await self.client.apply(VersionSummary, body, field_manager=RECONCILER)
+            kept = await self.client.apply(VersionSummary, body, field_manager=RECONCILER)
+            # Noted under the Blueprint, whose end must not come before the version shows.
+            self.known.expect(blueprint.key, kept.metadata.resource_version)
 
     async def _former(self, blueprint: ObjectKey, artifact: Artifact) -> Files:
         name = versions.version_name(blueprint.name, artifact.digest)
@@ -182,6 +184,8 @@ class BlueprintReconciler:
     async def _release(self, blueprint: Blueprint, usage: versions.Usage) -> Next[NoStatus]:
         if self._of(blueprint.key):
             return self._waiting(blueprint.key, _blocked(usage))
+        if self.store.known.expected(blueprint.key) is not None:
+            return Next.after(AFTER_DELETION_SECONDS)  # a version was kept that the cache does not show yet
         await finalizer.remove(self.client, blueprint, FINALIZER)
         return Next.done()
 
