@@ -69,7 +69,8 @@ async def test_a_blueprint_in_use_is_not_deleted_before_its_last_user(
     await given.client.delete(metadata_of(Blueprint), "print", given.namespace)
     await then.event("DeletionBlocked", about="print")
     await given.annotated(poked="yes")
-    await then.counts(2)
+    await then.ready(revision="generation:2")  # Kubernetes counts that somebody has asked for an object's end
+    await running.rests()
     found = await given.client.get(Blueprint, "print", given.namespace)
     assert found.metadata.is_terminating
     await given.deleted()
