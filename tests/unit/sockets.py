@@ -5,6 +5,11 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from stellwerk.testing.eventually import eventually
+
+_LISTENS = "0A"
+"""As /proc writes it."""
+
 
 def open_sockets() -> set[str]:
     """The inodes of this process's sockets."""
@@ -15,5 +20,23 @@ def open_sockets() -> set[str]:
 
 def open_towards(port: int) -> set[str]:
     """Those with that port of IPv4 at the other end."""
-    rows = [line.split() for line in Path("/proc/self/net/tcp").read_text().splitlines()[1:]]
-    return {row[9] for row in rows if row[2].endswith(f":{port:04X}")} & open_sockets()
+    return {row[9] for row in _tcp() if row[2].endswith(f":{port:04X}")} & open_sockets()
+
+
+async def all_closed(port: int) -> None:
+    """Wait until no connection is left with that port at either end. Ask while somebody listens there.
+
+    An event loop closes by callbacks, and one in the middle of a handshake is known to nobody but the loop. If the loop
+    ends first, or stops to listen as it accepts, the garbage collector finds them, in whichever test is on by then.
+    """
+    end = f":{port:04X}"
+
+    def closed() -> bool:
+        rows = [row for row in _tcp() if row[3] != _LISTENS and (row[1].endswith(end) or row[2].endswith(end))]
+        return not {row[9] for row in rows} & open_sockets()
+
+    await eventually(closed, describe=f"all connections with port {port} are closed")
+
+
+def _tcp() -> list[list[str]]:
+    return [line.split() for line in Path("/proc/self/net/tcp").read_text().splitlines()[1:]]

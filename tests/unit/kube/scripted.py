@@ -10,6 +10,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
 import aiohappyeyeballs
+from tests.unit.sockets import all_closed
 
 from stellwerk.kube.connections import Connections
 from stellwerk.kube.messages import Answer, Message, head
@@ -76,6 +77,7 @@ async def serving(
         finally:
             connections.close()
             await server.ended()
+            await all_closed(server.port)
 
 
 def connected_to(port: int, limit: int = 2, dialled: asyncio.Event | None = None) -> Connections:

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.unit.kube.scripted import OK, ask, connected_to, serving
+from tests.unit.sockets import all_closed
 
 from stellwerk.kube.connections import Connections
 from stellwerk.kube.messages import Answer, Cut, Message, NotConnected, TooLarge, head
@@ -206,7 +207,7 @@ async def test_an_answer_that_is_too_large_is_not_read(said: bytes) -> None:
 async def test_a_silent_server_is_given_up_in_time() -> None:
     async with serving(lambda number, request: None) as (_, connections):
         with pytest.raises(TimeoutError):
-            await ask(connections, seconds=0.05)
+            await ask(connections, seconds=0.5)
 
 
 async def test_waiting_for_a_connection_counts_as_waiting() -> None:
@@ -229,11 +230,13 @@ async def test_a_server_may_refuse_a_large_body_before_it_is_sent() -> None:
 
     asked = asyncio.Event()
     listening = await asyncio.start_server(refusing, "127.0.0.1", 0)
-    connections = connected_to(listening.sockets[0].getsockname()[1])
+    port = listening.sockets[0].getsockname()[1]
+    connections = connected_to(port)
     async with listening:
         answer = await ask(connections, body=b"x" * (64 << 20))
         asked.set()
         connections.close()
+        await all_closed(port)
     assert answer.code == 413
 
 

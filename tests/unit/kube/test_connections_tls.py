@@ -18,6 +18,7 @@ from stellwerk.kube.auth import Material
 from stellwerk.kube.config import ClusterConfig
 from stellwerk.kube.messages import NotConnected, Unproved
 from stellwerk.kube.transport import Request, Transport
+from stellwerk.testing.eventually import eventually
 
 NewLoop = Callable[[], asyncio.AbstractEventLoop]
 on_both_loops = pytest.mark.parametrize("new_loop", [asyncio.new_event_loop, uvloop.new_event_loop])
@@ -99,7 +100,7 @@ def test_a_server_that_never_shakes_hands_was_sent_nothing(new_loop: NewLoop) ->
     async def call() -> None:
         async with serving(lambda number, request: None) as (_, connections):
             with pytest.raises(NotConnected, match="no TLS handshake"):
-                await ask(connections, tls=client_side(), seconds=0.05)
+                await ask(connections, tls=client_side(), seconds=0.5)
 
     with asyncio.Runner(loop_factory=new_loop) as runner:
         runner.run(call())
@@ -109,11 +110,13 @@ def test_a_server_that_never_shakes_hands_was_sent_nothing(new_loop: NewLoop) ->
 def test_a_server_that_hangs_up_on_the_handshake_was_sent_nothing(new_loop: NewLoop) -> None:
     async def call() -> None:
         listening = await asyncio.start_server(lambda reader, writer: writer.close(), "127.0.0.1", 0)
+        port = listening.sockets[0].getsockname()[1]
         async with listening:
+            before = open_sockets()
             for _ in range(20):
-                connections = connected_to(listening.sockets[0].getsockname()[1])
                 with pytest.raises(NotConnected):
-                    await ask(connections, tls=client_side(), repeatable=False)
+                    await ask(connected_to(port), tls=client_side(), repeatable=False)
+            await eventually(lambda: open_sockets() <= before, describe="the loop has closed all")
 
     with asyncio.Runner(loop_factory=new_loop) as runner:
         runner.run(call())

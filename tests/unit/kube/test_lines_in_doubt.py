@@ -10,6 +10,7 @@ from contextlib import contextmanager
 
 import pytest
 from tests.unit.kube.scripted import OK, Server, ask, connected_to, serving
+from tests.unit.sockets import all_closed
 
 from stellwerk.kube.messages import Cut, NotConnected, TooLarge
 
@@ -84,12 +85,14 @@ async def test_a_request_that_was_answered_before_it_was_sent_is_the_last_one_of
         writer.close()
 
     listening = await asyncio.start_server(hasty, "127.0.0.1", 0)
-    connections = connected_to(listening.sockets[0].getsockname()[1])
+    port = listening.sockets[0].getsockname()[1]
+    connections = connected_to(port)
     async with listening:
         for _ in range(2):
             assert (await ask(connections, body=b"x" * (64 << 20), repeatable=False)).body == b"ok"
         done.set()
         connections.close()
+        await all_closed(port)
     assert server.connections == 2
 
 
@@ -113,7 +116,7 @@ async def test_a_call_under_way_leaves_no_connection_behind_when_all_are_closed(
 @pytest.mark.parametrize("patience_ends", [False, True])
 async def test_a_call_that_is_given_up_ends_its_connection_at_once(patience_ends: bool) -> None:
     async with serving(lambda number, request: None) as (server, connections):
-        task = asyncio.create_task(ask(connections, seconds=0.05 if patience_ends else 30))
+        task = asyncio.create_task(ask(connections, seconds=0.5 if patience_ends else 30))
         await server.came.wait()
         if not patience_ends:
             task.cancel()
@@ -156,6 +159,7 @@ def test_one_event_loop_after_the_other_may_use_them() -> None:
             answers = await asyncio.gather(*(ask(connections) for _ in range(4)))
             connections.close()
             await server.ended()
+            await all_closed(connections._port)
         return b"".join(one.body for one in answers)
 
     connections = connected_to(0, limit=1)

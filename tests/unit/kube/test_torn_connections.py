@@ -21,6 +21,7 @@ import pytest
 import uvloop
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as some
+from tests.unit.sockets import all_closed
 
 from stellwerk.kube.connections import Connections
 from stellwerk.kube.messages import Answer, Message, NoAnswer, TooLarge, head
@@ -217,6 +218,7 @@ async def tell(conducts: list[Conduct], calls: list[Call], together: int) -> Non
         assert sum(one.fileno() >= 0 for one in sockets) <= LIMIT, "a call that is over left its connection open"
         connections.close()
         await asyncio.gather(*server.under_way)
+        await all_closed(port)
     assert server.faults == []
     for number, call in enumerate(calls):
         assert server.arrived[f"/{number}".encode()] <= (2 if call.repeatable else 1)
