@@ -6,8 +6,10 @@ import asyncio
 import contextlib
 import socket
 import ssl
+import struct
 from collections.abc import Callable
 
+import aiohappyeyeballs
 import pytest
 import uvloop
 from tests.unit.kube.identities import authority, client_side, server_side
@@ -16,7 +18,8 @@ from tests.unit.sockets import open_sockets, open_towards
 
 from stellwerk.kube.auth import Material
 from stellwerk.kube.config import ClusterConfig
-from stellwerk.kube.messages import NotConnected, Unproved
+from stellwerk.kube.connections import Connections
+from stellwerk.kube.messages import NoAnswer, NotConnected, Unproved
 from stellwerk.kube.transport import Request, Transport
 from stellwerk.testing.eventually import eventually
 
@@ -120,6 +123,41 @@ def test_a_server_that_hangs_up_on_the_handshake_was_sent_nothing(new_loop: NewL
 
     with asyncio.Runner(loop_factory=new_loop) as runner:
         runner.run(call())
+
+
+def reset(listening: socket.socket, times: int) -> None:
+    """As a balancer does that has nobody behind it."""
+    for _ in range(times):
+        connection, _ = listening.accept()
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        connection.close()
+
+
+@on_both_loops
+@pytest.mark.parametrize("encrypted", [False, True])
+def test_a_server_that_resets_at_once_leaves_no_socket_that_closes_what_has_its_number_later(
+    new_loop: NewLoop, encrypted: bool
+) -> None:
+    made = list[socket.socket]()
+
+    def make(address: aiohappyeyeballs.AddrInfoType) -> socket.socket:
+        made.append(socket.socket(*address[:3]))
+        return made[-1]
+
+    async def calls() -> None:
+        tls = client_side() if encrypted else None
+        with socket.create_server(("127.0.0.1", 0)) as listening:
+            port = listening.getsockname()[1]
+            connections = Connections("127.0.0.1", port, limit=2, connect_seconds=5, sockets=make)
+            async with asyncio.TaskGroup() as tasks:
+                tasks.create_task(asyncio.to_thread(reset, listening, 300))
+                for _ in range(300):
+                    with pytest.raises(NoAnswer):
+                        await ask(connections, tls=tls, repeatable=False)
+        await eventually(lambda: {one.fileno() for one in made} == {-1}, describe="every socket is known to be closed")
+
+    with asyncio.Runner(loop_factory=new_loop) as runner:
+        runner.run(calls())
 
 
 @on_both_loops
