@@ -113,7 +113,11 @@ class Running:
         await eventually(lambda: not len(queue) and not queue.running, describe="the controller rests")
 
     async def has_told(self) -> None:
-        """Return when every Event of it has been written."""
+        """Return when there is nothing to do, and every Event of what was done has been written.
+
+        When it stops, what is left is written for two seconds only.
+        """
+        await self.rests()
         recorder = self._recorder
         assert recorder is not None
         await eventually(lambda: not recorder.waiting, describe="all Events are written")

@@ -34,7 +34,6 @@ class Costs:
 
     async def settled(self, running: Running) -> list[AuditEntry]:
         """What was asked until the operator, its Events included, had no more to say."""
-        await running.rests()
         await running.has_told()
         seen = -1
 
