@@ -38,8 +38,8 @@ NOTE_LIMIT = 1_024
 SERIES_SECONDS = 360.0
 BURST = 25
 REFILL_SECONDS = 300.0
+DRAIN_SECONDS = 2.0
 _REMEMBERED = 4_096
-_DRAIN_SECONDS = 2.0
 _WRITE_SECONDS = 10.0
 _LONGEST_NAME = 253
 _LONGEST_WORD = 128
@@ -122,10 +122,15 @@ class Recorder:
         clock: Clock | None = None,
         metrics: Metrics | None = None,
         before_write: Callable[[], None] | None = None,
+        drain_seconds: float = DRAIN_SECONDS,
     ) -> None:
-        """`before_write` may raise to keep an Event from being sent; `leader.Fence.check_not_lost` is for it."""
+        """`before_write` may raise to keep an Event from being sent; `leader.Fence.check_not_lost` is for it.
+
+        `drain_seconds`: how long a stop waits for what was sent.
+        """
         self._client = client
         self._before_write = before_write
+        self._drain_seconds = drain_seconds
         self._component = component
         self._instance = instance[:_LONGEST_WORD]
         self._clock = clock or SystemClock()
@@ -165,7 +170,7 @@ class Recorder:
             self._begin(same, obj.metadata.resource_version, now)
 
     async def run(self) -> None:
-        """Write what was sent, until cancelled; then what is left, for at most two seconds."""
+        """Write what was sent, until cancelled; then what is left, for as long as a stop may take."""
         try:
             while True:
                 await self._arrived.wait()
@@ -225,7 +230,7 @@ class Recorder:
 
     async def _drain(self) -> None:
         try:
-            async with asyncio.timeout(_DRAIN_SECONDS):
+            async with asyncio.timeout(self._drain_seconds):
                 await self._write_all()
         except TimeoutError:
             _log.debug("%d Events were not written before the end", len(self._pending))

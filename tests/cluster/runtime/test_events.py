@@ -29,7 +29,12 @@ class Sender:
         self.clock = FakeClock()
         self.metrics = Metrics()
         self.recorder = Recorder(
-            client, component="stellwerk.test", instance="pod-1", clock=self.clock, metrics=self.metrics
+            client,
+            component="stellwerk.test",
+            instance="pod-1",
+            clock=self.clock,
+            metrics=self.metrics,
+            drain_seconds=60,
         )
         self.task = asyncio.create_task(self.recorder.run())
 
