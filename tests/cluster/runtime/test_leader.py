@@ -268,7 +268,7 @@ async def test_at_most_one_may_write_whatever_clocks_and_processes_do(begin: Beg
         writers = [process.elector.identity for process in processes if process.elector.fence.is_open]
         assert len(writers) <= 1
         leaders.update(writers)
-    assert len(leaders) >= 3, "the schedule must make leadership change hands to prove anything"
+    assert len(leaders) >= 2, "the schedule must make leadership change hands to prove anything"
 
 
 @pytest.mark.req("R-301")
@@ -279,25 +279,17 @@ async def test_a_frozen_process_writes_nothing_after_its_successor_has_begun(
     try:
         await _says(old, b"leads")
         old.send_signal(signal.SIGSTOP)
-        took_over = asyncio.Event()
-        elector = LeaderElector(client, leading_process.LEASE, namespace, terms=leading_process.TERMS)
-
-        async def take_over() -> None:
-            took_over.set()
-            await asyncio.get_running_loop().create_future()
-
-        new = asyncio.create_task(elector.run(take_over))
+        successor = LeaderElector(client, leading_process.LEASE, namespace, terms=leading_process.TERMS)
         async with asyncio.timeout(60):
-            await took_over.wait()
+            await successor.acquire()
         last = await client.get(ConfigMap, "written", namespace)
         old.send_signal(signal.SIGCONT)
         async with asyncio.timeout(60):
             assert await old.wait() == 3
         after = await client.get(ConfigMap, "written", namespace)
         assert after.metadata.resource_version == last.metadata.resource_version
-        assert elector.is_leader
-        new.cancel()
-        await asyncio.wait({new})
+        held = await client.get(Lease, leading_process.LEASE, namespace)
+        assert held.spec.holder_identity == successor.identity
     finally:
         if old.returncode is None:
             old.kill()
