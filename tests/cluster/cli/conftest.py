@@ -22,9 +22,11 @@ from stellwerk.local.cluster import LocalCluster
 from stellwerk.local.components import Options
 from stellwerk.operators.btp.api import BtpOperator
 from stellwerk.testing import cluster as clusters
+from stellwerk.testing.eventually import POLL_SECONDS
 
 DEFINITION = Path(__file__).parents[3] / "deploy" / "crds" / "btpoperators.operator.kyma-project.io.yaml"
 BTP = BtpOperator.resource
+REVIEWS = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
 ENVIRONMENT = {"PATH": os.environ["PATH"], "PYTHONUTF8": "1", "HOME": "/nonexistent"}
 
 
@@ -65,9 +67,19 @@ class Given:
         versions = spec["versions"]
         assert isinstance(versions, list)
         path = f"/apis/{spec['group']}/{versions[0]['name']}/{_dict(spec['names'])['plural']}"
-        wire, deadline = self.cluster.wire(), time.monotonic() + 20
+        wire, deadline = self.cluster.wire(), time.monotonic() + 60
         while (listed := wire.ask("GET", path)) is None or listed.status != 200:
             assert time.monotonic() < deadline, f"{path} is not served"
+            time.sleep(POLL_SECONDS)
+
+    def right(self, user: str, verb: str, resource: Resource, namespace: str) -> None:
+        """Return when the API server knows of a right that was granted: it hears of roles a moment later."""
+        attributes = {"verb": verb, "group": resource.group, "resource": resource.plural, "namespace": namespace}
+        body = {"spec": {"user": user, "resourceAttributes": attributes}}
+        deadline = time.monotonic() + 60
+        while not _dict(self._ask("POST", REVIEWS, body)["status"])["allowed"]:
+            assert time.monotonic() < deadline, f"{user} may not {verb} {resource.plural} in {namespace}"
+            time.sleep(POLL_SECONDS)
 
     def keep(self, namespace: str, name: str) -> None:
         """A BtpOperator in the state of a deletion that waits for somebody."""
@@ -94,7 +106,7 @@ class Given:
     def _ask(
         self, method: str, path: str, body: Mapping[str, object] | None = None, fine: tuple[int, ...] = (200, 201)
     ) -> dict[str, object]:
-        answer = self.cluster.wire().ask(method, path, body)
+        answer = self.cluster.wire().ask(method, path, body, timeout_seconds=60)
         assert answer is not None, f"the API server does not answer {method} {path}"
         assert answer.status in fine, answer.body
         return answer.json()

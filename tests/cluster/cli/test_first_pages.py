@@ -18,6 +18,7 @@ from stellwerk.testing import cluster as clusters
 
 ROOT = Path(__file__).parents[3]
 PROGRAMS = Path(sys.prefix) / "bin"
+pytestmark = pytest.mark.timeout(300)
 _BLOCK = re.compile(r"^```sh\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 BAD_NEWS = {0, 1, 3}
 """It did what it was asked to: all is well, something is not ready, something would change."""
@@ -59,7 +60,7 @@ def typed(line: str, environment: Mapping[str, str]) -> subprocess.CompletedProc
         cwd=environment["HOME"],
         capture_output=True,
         text=True,
-        timeout=100,
+        timeout=200,
         check=False,
     )
 

@@ -110,6 +110,7 @@ def may_only_read_operators(given: Given, cluster: LocalCluster, place: str) -> 
     role = {"kind": "Role", "name": "reads", "apiGroup": rbac}
     bindings = Resource(rbac, "v1", "RoleBinding", "rolebindings", True)
     given.put(bindings, place, "reads", subjects=[subject], roleRef=role)
+    given.right(f"reader-{place}", "list", BTP, place)
     return cluster.kubeconfig_for(f"reader-{place}")
 
 
