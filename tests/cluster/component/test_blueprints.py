@@ -26,6 +26,7 @@ from stellwerk.operators.component.errors import SourceNotReady
 from stellwerk.operators.component.sources import Source, SourceKind
 from stellwerk.render.errors import SourceError
 from stellwerk.runtime.contract import Notice
+from stellwerk.runtime.informer import Informer
 from stellwerk.runtime.manager import Manager
 from stellwerk.testing.eventually import eventually
 from stellwerk.testing.faults import FaultProxy, Hold, events
@@ -40,6 +41,7 @@ class Drawer:
     client: Client
     namespace: str
     store: BlueprintStore
+    components: Informer[Component]
     heard: list[Notice] = field(default_factory=list)
 
     def send(self, obj: HasMetadata, notice: Notice, related: ObjectRef | None = None) -> None:
@@ -63,7 +65,7 @@ class Drawer:
         return found is not None and found.metadata.generation == generation
 
     async def use(self, name: str, artifact: Artifact | None) -> None:
-        """Have a Component that follows the Blueprint, and whose status says what it has taken."""
+        """Have a Component that follows the Blueprint, and whose status says what it has taken, as the cache knows."""
         named: JsonObject = {"name": name, "namespace": self.namespace}
         spec: JsonObject = {"sourceRef": {"blueprint": {"name": "print"}}}
         await self.client.apply(Component, {"metadata": named, "spec": spec})
@@ -71,7 +73,9 @@ class Drawer:
         if artifact is not None:
             taken = {"artifact": {"url": artifact.url, "digest": artifact.digest, "revision": artifact.revision}}
         status: JsonObject = {"observedGeneration": 1, "sourceRef": taken}
-        await self.client.patch(Component, name, self.namespace, MergePatch({"status": status}), subresource="status")
+        patch = MergePatch({"status": status})
+        shown = await self.client.patch(Component, name, self.namespace, patch, subresource="status")
+        await self.components.wait_for(shown.key, shown.metadata.resource_version, 30)
 
     async def versions(self) -> set[str]:
         """The digests of all versions."""
@@ -93,7 +97,7 @@ async def drawing(kubeconfig: Path, namespace: str) -> AsyncIterator[Drawer]:
         components = manager.informer(Component, namespace=namespace)
         known = manager.informer(VersionSummary, namespace=namespace)
         store = BlueprintStore(client, manager.informer(Blueprint, namespace=namespace), known)
-        drawer = Drawer(client, namespace, store)
+        drawer = Drawer(client, namespace, store, components)
         blueprints.index(components, known)
         blueprints.install(manager, store, components, recorder=drawer, grace_seconds=GRACE_SECONDS, sweep_seconds=1.0)
         running = asyncio.create_task(manager.run())
