@@ -42,17 +42,22 @@ class HurriedClock:
                     await self._set.after(self._set.count)
 
     async def skip(self, **duration: float) -> None:
-        """Set the clock forward (`minutes=5`); whoever has waited long enough now wakes.
+        """Set the clock forward; who is about to lie down with a delay that he has worked out already does so first."""
+        await let_others_run()
+        await self.jump(**duration)
 
-        Who is about to lie down, with a delay that he has worked out already, does so first; and who wakes has begun
-        to do what he waited to do, so that a controller whose time has come does not look as if it rested.
+    async def jump(self, **duration: float) -> None:
+        """Set the clock forward (`minutes=5`) this very moment; whoever has waited long enough now wakes.
+
+        Who wakes has begun to do what he waited to do when this returns, so that a controller whose time has come does
+        not look as if it rested.
         """
-        await _let_others_run()
         self._ahead_seconds += timedelta(**duration).total_seconds()
         self._set.ring()
-        await _let_others_run()
+        await let_others_run()
 
 
-async def _let_others_run() -> None:
+async def let_others_run() -> None:
+    """Give every task that could go on a few turns."""
     for _ in range(_TURNS):
         await asyncio.sleep(0)

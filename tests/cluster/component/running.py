@@ -9,7 +9,7 @@ from datetime import timedelta
 from ipaddress import ip_network
 from pathlib import Path
 
-from tests.cluster.component.hurried import HurriedClock
+from tests.cluster.component.hurried import HurriedClock, let_others_run
 
 from stellwerk.kube.client import Client
 from stellwerk.kube.config import ClusterConfig
@@ -109,8 +109,11 @@ class Running:
 
     async def rests(self) -> None:
         """Return when there is nothing to do until a change or the clock."""
+        await eventually(self._is_at_rest, describe="the controller rests")
+
+    def _is_at_rest(self) -> bool:
         queue = self.operator.controller.queue
-        await eventually(lambda: not len(queue) and not queue.running, describe="the controller rests")
+        return not len(queue) and not queue.running
 
     async def has_told(self) -> None:
         """Return when there is nothing to do, and every Event of what was done has been written.
@@ -140,9 +143,17 @@ class Running:
             await cache.wait_for(one.key, one.metadata.resource_version, 30)
 
     async def waits(self, **duration: float) -> None:
-        """Let time pass, as `waits(minutes=5)`. Only when the controller rests: no pass measures a span across it."""
+        """Let time pass, as `waits(minutes=5)`. Only when the controller rests: no pass measures a span across it.
+
+        It rests still after a few turns in which others lie down and changes arrive: a pass that has worked out before
+        the jump how long to wait, and begins to wait after it, would wait for all that time anew.
+        """
         await self.rests()
-        await self.clock.skip(**duration)
+        await let_others_run()
+        while not self._is_at_rest():
+            await self.rests()
+            await let_others_run()
+        await self.clock.jump(**duration)
 
     async def tries_until(self, outcome: Callable[[], Awaitable[object]], **duration: float) -> None:
         """Let time pass, and pass again, until a try has this outcome (one that is not there is an AssertionError).
