@@ -166,7 +166,7 @@ def test_a_call_may_be_given_up_at_any_moment(new_loop: NewLoop, encrypted: bool
     """Whichever turn of the event loop it is: no socket stays open, and the next call has an answer of its own."""
 
     async def is_given_up_after(turns: int, tls: ssl.SSLContext | None) -> bool:
-        async with asyncio.timeout(10), serving(OK, tls=server_side() if encrypted else None) as (server, connections):
+        async with asyncio.timeout(60), serving(OK, tls=server_side() if encrypted else None) as (server, connections):
             task = asyncio.create_task(ask(connections, tls=tls))
             await server.dialled.wait()
             for _ in range(turns):

@@ -121,7 +121,7 @@ async def test_a_call_that_is_given_up_ends_its_connection_at_once(patience_ends
         if not patience_ends:
             task.cancel()
         await asyncio.wait([task])
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             await server.ended()
 
 

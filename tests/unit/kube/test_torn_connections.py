@@ -205,7 +205,7 @@ async def tell(conducts: list[Conduct], calls: list[Call], together: int) -> Non
     port = listening.sockets[0].getsockname()[1]
     connections = Connections("127.0.0.1", port, limit=LIMIT, connect_seconds=5, sockets=make)
     proper = all(conduct.is_proper for conduct in conducts)
-    async with listening, asyncio.timeout(30):
+    async with listening, asyncio.timeout(90):
         for begin in range(0, len(calls), together):
             some_calls = list(enumerate(calls[begin : begin + together], begin))
             outcomes = await asyncio.gather(

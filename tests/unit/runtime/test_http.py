@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
@@ -19,8 +19,9 @@ from stellwerk.runtime.http import Address, AddressInvalid, CannotListen, Limits
 from stellwerk.runtime.metrics import Metrics
 
 LOOPBACK = Address("127.0.0.1", 0)
-# Long enough for a request that is sent at once on a busy machine, short enough to wait for.
-QUICK = Limits(body_bytes=1_000, arrival_seconds=0.4, answer_seconds=0.4, idle_seconds=30)
+SMALL = Limits(body_bytes=1_000)
+HASTY = Limits(arrival_seconds=0.4, answer_seconds=0.4)
+"""Short enough to wait for; where nothing is to come too late, a busy machine could make it."""
 
 
 async def echo(request: web.Request) -> web.Response:
@@ -40,8 +41,10 @@ ROUTES = [Route("POST", "/echo", echo), Route("GET", "/hang", hang), Route("GET"
 
 
 @asynccontextmanager
-async def serving(limits: Limits = QUICK, metrics: Metrics | None = None) -> AsyncIterator[Server]:
-    server = Server("test", LOOPBACK, ROUTES, limits=limits, metrics=metrics, grace_seconds=1)
+async def serving(
+    limits: Limits = SMALL, metrics: Metrics | None = None, routes: Sequence[Route] = ROUTES
+) -> AsyncIterator[Server]:
+    server = Server("test", LOOPBACK, routes, limits=limits, metrics=metrics, grace_seconds=1)
     await server.start()
     try:
         yield server
@@ -115,7 +118,7 @@ async def test_a_request_is_answered_and_counted() -> None:
     ("method", "path", "status"), [("GET", "/nowhere", 404), ("PUT", "/echo", 405), ("GET", "/hang", 503)]
 )
 async def test_every_refusal_is_json(method: str, path: str, status: int) -> None:
-    async with serving() as server:
+    async with serving(HASTY if path == "/hang" else SMALL) as server:
         response = await asked(server, method, path)
     assert response.status == response.body["code"] == status
     assert response.body["error"]
@@ -174,7 +177,7 @@ async def test_what_is_no_http_request_is_a_400(sent: bytes) -> None:
     "sent", [b"", b"G", b"POST /echo HTTP/1.1\r\nHost: a\r\n"], ids=["nothing", "a byte", "half a head"]
 )
 async def test_a_head_that_does_not_arrive_is_a_408(sent: bytes) -> None:
-    async with serving() as server, connected(server) as raw:
+    async with serving(HASTY) as server, connected(server) as raw:
         await raw.send(sent)
         assert (await raw.answer())[0] == 408
         assert await raw.is_closed()
@@ -182,14 +185,14 @@ async def test_a_head_that_does_not_arrive_is_a_408(sent: bytes) -> None:
 
 @pytest.mark.req("R-701")
 async def test_a_body_that_does_not_arrive_is_a_408() -> None:
-    async with serving() as server, connected(server) as raw:
+    async with serving(HASTY) as server, connected(server) as raw:
         await raw.send(b"POST /echo HTTP/1.1\r\nHost: a\r\nContent-Length: 10\r\n\r\nabc")
         assert (await raw.answer())[0] == 408
 
 
 @pytest.mark.req("R-701")
 async def test_a_second_request_on_a_connection_has_a_deadline_of_its_own() -> None:
-    async with serving() as server, connected(server) as raw:
+    async with serving(HASTY) as server, connected(server) as raw:
         await raw.send(b"POST /echo HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\nab")
         assert await raw.answer() == (200, "")
         await raw.send(b"POST /ec")
@@ -197,12 +200,12 @@ async def test_a_second_request_on_a_connection_has_a_deadline_of_its_own() -> N
 
 
 async def test_an_idle_connection_is_kept_beyond_the_deadline_of_a_head() -> None:
-    async with serving() as server, connected(server) as raw:
+    async with serving(HASTY) as server, connected(server) as raw:
         for _ in range(2):
             await raw.send(b"POST /echo HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\nab")
             assert await raw.answer() == (200, "")
             with pytest.raises(TimeoutError):
-                async with asyncio.timeout(QUICK.arrival_seconds * 2):
+                async with asyncio.timeout(HASTY.arrival_seconds * 2):
                     await raw.reader.read(1)
 
 
@@ -245,15 +248,21 @@ async def test_slow_clients_with_large_bodies_are_bounded_and_small_requests_are
 
 @pytest.mark.req("R-701")
 async def test_more_requests_at_a_time_than_allowed_are_a_429() -> None:
-    limits = Limits(requests=2, answer_seconds=2)
+    begun = asyncio.Semaphore(0)
+
+    async def held(request: web.Request) -> web.Response:
+        begun.release()
+        return await hang(request)
+
     async with (
-        serving(limits) as server,
+        serving(Limits(requests=2), routes=[Route("GET", "/hang", held)]) as server,
         connected(server) as one,
         connected(server) as two,
         connected(server) as three,
     ):
         for raw in (one, two):
             await raw.send(b"GET /hang HTTP/1.1\r\nHost: a\r\n\r\n")
+            await begun.acquire()
         await three.send(b"GET /hang HTTP/1.1\r\nHost: a\r\n\r\n")
         assert (await three.answer())[0] == 429
 

@@ -85,4 +85,4 @@ def test_on_a_simulated_loop_an_hour_is_nothing() -> None:
     began = time.monotonic()
     with asyncio.Runner(loop_factory=SimulatedLoop) as runner:
         assert runner.run(wait_an_hour()) == pytest.approx(3600)
-    assert time.monotonic() - began < 5
+    assert time.monotonic() - began < 60

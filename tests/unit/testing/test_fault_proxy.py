@@ -295,7 +295,7 @@ async def test_the_operator_dies_before_or_after_its_third_write_reaches_the_ser
     proxy.on_requests(WRITES, Kill(asking.pid, after_forwarding=after), nth(3))
     os.kill(asking.pid, signal.SIGCONT)
     third = await proxy.history.write_seen(3)
-    assert asking.wait(10) == -signal.SIGKILL
+    assert asking.wait(60) == -signal.SIGKILL
     await proxy.history.settled()
     assert behind.lines == [CREATE] * reached
     assert (third.status, third.reached_server) == (None, after)

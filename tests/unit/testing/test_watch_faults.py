@@ -38,7 +38,7 @@ WATCH = "/api/v1/namespaces/here/configmaps?watch=1&resourceVersion=1"
 
 @asynccontextmanager
 async def watching(operator: Operator) -> AsyncIterator[aiohttp.StreamReader]:
-    async with asyncio.timeout(10), operator.session.get(WATCH) as response:
+    async with asyncio.timeout(60), operator.session.get(WATCH) as response:
         assert response.status == 200
         yield response.content
 
