@@ -36,7 +36,7 @@ class ByHand:
             env={**self.environment, **environment},
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=100,
             check=False,
         )
 
@@ -60,7 +60,7 @@ def by_hand() -> Iterator[ByHand]:
     made.cluster.down()
 
 
-def wait_until(reached: Callable[[], bool], within_seconds: float = 30.0) -> None:
+def wait_until(reached: Callable[[], bool], within_seconds: float = 60.0) -> None:
     """Poll a foreign process until it is as wished."""
     deadline = time.monotonic() + within_seconds
     pause = threading.Event()

@@ -58,7 +58,7 @@ def test_a_full_disk_is_named(by_hand: ByHand, tmp_path: Path) -> None:
         env={**by_hand.environment, "STELLWERK_STATE": str(tmp_path)},
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=100,
         check=False,
     )
     if "Error:" not in answer.stderr and ("unshare" in answer.stderr or "mount" in answer.stderr):
@@ -73,7 +73,7 @@ def test_a_machine_that_cannot_speak_to_itself_is_named(by_hand: ByHand) -> None
         env=dict(by_hand.environment),
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=100,
         check=False,
     )
     if "Error:" not in answer.stderr and "unshare" in answer.stderr:

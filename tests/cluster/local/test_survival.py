@@ -8,6 +8,7 @@ import signal
 import socket
 import subprocess
 import sys
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -49,7 +50,7 @@ def test_an_interrupted_start_ends_what_it_had_started(by_hand: ByHand) -> None:
 def test_data_and_address_survive_a_power_cut(by_hand: ByHand) -> None:
     assert by_hand.run("up").returncode == 0
     before = by_hand.cluster.url
-    by_hand.cluster.wire().ask("POST", CONFIG_MAPS, {"metadata": {"name": "precious"}})
+    create(by_hand.cluster, "precious")
     for pid in by_hand.pids().values():
         os.kill(pid, signal.SIGKILL)
     wait_until(lambda: by_hand.pids() == {})
@@ -61,7 +62,7 @@ def test_data_and_address_survive_a_power_cut(by_hand: ByHand) -> None:
 @pytest.mark.req("R-902")
 def test_data_survives_a_stop_and_down_leaves_nothing(by_hand: ByHand) -> None:
     assert by_hand.run("up").returncode == 0
-    by_hand.cluster.wire().ask("POST", CONFIG_MAPS, {"metadata": {"name": "precious"}})
+    create(by_hand.cluster, "precious")
     assert by_hand.run("stop").returncode == 0
     assert by_hand.pids() == {}
     assert by_hand.run("up").returncode == 0
@@ -84,9 +85,9 @@ def test_one_component_can_be_restarted_alone_and_time_turned_back(by_hand: ByHa
     after = by_hand.pids()
     assert after["etcd"] == before["etcd"]
     assert after["kube-apiserver"] != before["kube-apiserver"]
-    cluster.wire().ask("POST", CONFIG_MAPS, {"metadata": {"name": "old"}})
+    create(cluster, "old")
     save_data(cluster, "backup")
-    cluster.wire().ask("POST", CONFIG_MAPS, {"metadata": {"name": "new"}})
+    create(cluster, "new")
     restore_data(cluster, "backup")
     assert exists(cluster, "old")
     assert not exists(cluster, "new")
@@ -96,7 +97,7 @@ def test_programs_of_an_older_build_give_way_and_leave_their_data(by_hand: ByHan
     older = build.ensure().folder
     shutil.copytree(older, tmp_path / older.name, copy_function=os.link if same_disk(older, tmp_path) else shutil.copy2)
     assert by_hand.run("up", STELLWERK_CACHE=str(tmp_path)).returncode == 0
-    by_hand.cluster.wire().ask("POST", CONFIG_MAPS, {"metadata": {"name": "precious"}})
+    create(by_hand.cluster, "precious")
     before = set(by_hand.pids().values())
     assert by_hand.run("up").returncode == 0
     assert before.isdisjoint(by_hand.pids().values())
@@ -117,7 +118,7 @@ def test_who_gave_up_waiting_for_the_api_server_is_started_again() -> None:
             gave_up = cluster.process("kube-controller-manager").pid
             cluster.process("kube-controller-manager").signal(signal.SIGKILL)
             cluster.process("kube-apiserver").signal(signal.SIGCONT)
-            start.result(timeout=60)
+            start.result(timeout=100)
         assert cluster.process("kube-controller-manager").pid not in (None, gave_up)
     finally:
         cluster.down()
@@ -170,9 +171,26 @@ def test_a_killed_test_session_leaves_nothing() -> None:
     assert not is_open(port)
 
 
+def create(cluster: LocalCluster, name: str) -> None:
+    """Without controllers, `up` does not wait for the namespace."""
+    wait_until(lambda: status_of(cluster, "POST", CONFIG_MAPS, {"metadata": {"name": name}}) in (201, 409))
+
+
 def exists(cluster: LocalCluster, name: str) -> bool:
-    answer = cluster.wire().ask("GET", f"{CONFIG_MAPS}/{name}")
-    return answer is not None and answer.status == 200
+    """As the API server says when it has found its store again."""
+    said: list[int] = []
+
+    def knows() -> bool:
+        said.append(status_of(cluster, "GET", f"{CONFIG_MAPS}/{name}"))
+        return said[-1] in (200, 404)
+
+    wait_until(knows)
+    return said[-1] == 200
+
+
+def status_of(cluster: LocalCluster, method: str, path: str, body: Mapping[str, object] | None = None) -> int:
+    answer = cluster.wire().ask(method, path, body)
+    return answer.status if answer is not None else 0
 
 
 def is_open(port: int) -> bool:
