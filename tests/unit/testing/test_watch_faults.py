@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 
 import aiohttp
 import pytest
@@ -30,7 +31,8 @@ from stellwerk.testing.faults import (
     events,
     nth,
 )
-from stellwerk.testing.faults.on_events import folded
+from stellwerk.testing.faults.on_events import Arrivals, folded
+from stellwerk.testing.faults.rules import When
 from stellwerk.testing.faults.traffic import understand
 
 WATCH = "/api/v1/namespaces/here/configmaps?watch=1&resourceVersion=1"
@@ -76,6 +78,30 @@ async def test_a_hidden_event_never_comes(behind: Behind, operator: Operator, pr
         behind.says("ADDED", "secretly", 2)
         other = behind.says("ADDED", "openly", 3)
         assert await stream.readline() == other
+
+
+async def test_a_fault_rings_when_it_happens_and_not_only_when_its_event_comes(
+    behind: Behind, operator: Operator, proxy: FaultProxy
+) -> None:
+    rings: list[int] = []
+
+    @dataclass(frozen=True)
+    class Counting(Hide):
+        async def meet(self, event: Event, arrivals: Arrivals) -> Sequence[Event]:
+            rings.append(proxy.history.changed.count)
+            return await super().meet(event, arrivals)
+
+    def looked_at(event: Event) -> bool:
+        rings.append(proxy.history.changed.count)
+        return event.name == "secretly"
+
+    proxy.on_events(When(looked_at, "an event that is looked at"), Counting())
+    async with watching(operator) as stream:
+        behind.says("ADDED", "secretly", 2)
+        other = behind.says("ADDED", "openly", 3)
+        assert await stream.readline() == other
+    looked, happened = rings[:2]
+    assert happened > looked, "whoever waits for the fault would look before it happens, and never again"
 
 
 async def test_a_repeated_event_comes_twice(behind: Behind, operator: Operator, proxy: FaultProxy) -> None:

@@ -173,6 +173,7 @@ class FaultProxy:
     async def _outcome(self, exchange: Exchange, incoming: web.Request) -> Reply:
         faults = [fault for rule, fault in self._request_rules if rule.takes(exchange.request)]
         exchange.faults += map(str, faults)
+        self.history.changed.ring()
         proceed: Proceed = partial(self._forward, exchange, incoming.headers.get("Authorization", ""))
         for fault in reversed(faults):
             proceed = partial(fault.meet, proceed=proceed)
@@ -224,6 +225,7 @@ class FaultProxy:
         if not rule.takes(event):
             return [event]
         exchange.faults.append(f"{fault}: {event}")
+        self.history.changed.ring()
         return await fault.meet(event, arrivals)
 
     async def _send(self, incoming: web.Request, exchange: Exchange, reply: Reply) -> web.StreamResponse:
