@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Mapping, Sequence
+import resource
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
@@ -103,6 +104,16 @@ async def asked(server: Server, method: str, path: str, data: bytes = b"") -> An
     url = f"http://127.0.0.1:{server.port}{path}"
     async with aiohttp.request(method, url, data=data) as response:
         return Answer(response.status, await response.json(), response.headers)
+
+
+@pytest.fixture
+def many_files() -> Iterator[None]:
+    """Both sides of 500 connections are in this process, which may have 1024 files on many machines."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    most = 4_096 if hard == resource.RLIM_INFINITY else min(4_096, hard)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, most), hard))
+    yield
+    resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
 async def test_a_request_is_answered_and_counted() -> None:
@@ -223,6 +234,7 @@ async def test_a_body_in_pieces_does_not_count_as_a_further_request() -> None:
     [b"POST /echo HTTP/1.1\r\n", b"POST /echo HTTP/1.1\r\nHost: a\r\nContent-Length: 900\r\n\r\nx"],
     ids=["heads", "bodies"],
 )
+@pytest.mark.usefixtures("many_files")
 async def test_500_slow_clients_do_not_keep_others_from_being_served(begin: bytes) -> None:
     async with serving(Limits(arrival_seconds=30)) as server, contextlib.AsyncExitStack() as stack:
         for _ in range(500):
