@@ -23,6 +23,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
 from types import TracebackType
@@ -106,14 +107,15 @@ class Child:
     def send_signal(self, number: signal.Signals) -> None:
         """Send a signal, unless it has ended."""
         if self.poll() is None:
-            os.kill(self.pid, number)
+            with suppress(ProcessLookupError):  # it may end at this very moment
+                os.kill(self.pid, number)
 
 
 def _is_over(pid: int) -> bool:
     """Whether a process has ended, reaped or not."""
     try:
         state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-    except FileNotFoundError:
+    except (FileNotFoundError, ProcessLookupError):  # gone before, or between opening and reading
         return True
     return state == "Z"
 

@@ -235,7 +235,7 @@ class KeptSet:
                 return progress
         raise AssertionError("never comes to rest")
 
-    async def rolled_out(self, text: str, *, within: float = 30.0) -> Progress:
+    async def rolled_out(self, text: str, *, within: float = 60.0) -> Progress:
         """Passes until all is done."""
         last: list[Progress] = []
 
@@ -255,7 +255,7 @@ class KeptSet:
         self.inventory = progress.inventory
         return progress
 
-    async def deleted(self, *, within: float = 30.0) -> None:
+    async def deleted(self, *, within: float = 60.0) -> None:
         """Passes of deleting until nothing is left."""
 
         async def is_done() -> bool:
