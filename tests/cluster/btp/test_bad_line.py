@@ -54,7 +54,6 @@ def happened(rules: list[Rule[Request]]) -> int:
 
 
 @pytest.mark.req("R-203")
-@pytest.mark.timeout(240)
 @pytest.mark.parametrize("seed", [1, 2])
 async def test_it_converges_within_a_minute_after_the_line_is_good_again(
     running: Running, proxy: FaultProxy, btp_cluster: LocalCluster, given: Given, then: Then, seed: int

@@ -65,7 +65,7 @@ async def sweep(
 
 
 @pytest.mark.req("R-101")
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(600)
 @pytest.mark.parametrize("share", range(SHARES))
 @pytest.mark.parametrize("fault", [killed_before, killed_after])
 async def test_killed_at_any_write_it_ends_as_if_nothing_had_happened(
@@ -75,7 +75,7 @@ async def test_killed_at_any_write_it_ends_as_if_nothing_had_happened(
 
 
 @pytest.mark.req("R-102")
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(600)
 @pytest.mark.parametrize(
     ("fault", "share"),
     [*((reply_cut, share) for share in odd(SHARES)), *((timed_out, share) for share in even(SHARES))],

@@ -109,14 +109,14 @@ async def sweep(
 
 
 @pytest.mark.req("R-101")
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(600)
 @pytest.mark.parametrize("share", range(0, SHARES, 2))
 async def test_killed_after_a_write_it_ends_as_if_nothing_had_happened(sweep: Sweep, share: int) -> None:
     await sweep.run(killed_after, share=share, shares=SHARES)
 
 
 @pytest.mark.req("R-102")
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(600)
 @pytest.mark.parametrize("share", range(1, SHARES, 2))
 async def test_when_the_reply_to_a_write_is_lost_it_ends_as_if_nothing_had_happened(sweep: Sweep, share: int) -> None:
     await sweep.run(reply_cut, share=share, shares=SHARES)

@@ -91,7 +91,7 @@ async def sweep(
 
 
 @pytest.mark.req("R-101")
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(600)
 @pytest.mark.parametrize("share", odd(SHARES))
 @pytest.mark.parametrize("fault", [killed_before, killed_after])
 async def test_killed_at_any_write_of_a_forced_deletion_it_takes_all_it_was_told_to_and_no_more(

@@ -182,7 +182,7 @@ async def mortal_namespace(btp_cluster: LocalCluster, client: Client, given: Giv
 
 @pytest.mark.req("R-208")
 @pytest.mark.req("R-112")
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(600)
 async def test_a_namespace_that_is_deleted_with_the_module_waits_for_users_and_then_goes(
     running: Running, given: Given, then: Then, btp_cluster: LocalCluster, mortal_namespace: None
 ) -> None:

@@ -104,7 +104,6 @@ def at_rest(running: Running, then: Then, *, expected: tuple[str, str]) -> Calla
 
 
 @pytest.mark.req("R-109")
-@pytest.mark.timeout(180)
 @pytest.mark.parametrize("seed", [1, 2])
 async def test_a_walk_through_wishes_ends_where_a_fresh_module_begins(
     running: Running, btp_cluster: LocalCluster, given: Given, then: Then, seed: int

@@ -59,7 +59,7 @@ AS_IT_FALLS = {
 
 
 @pytest.mark.req("R-504")
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(600)
 async def test_every_right_is_used_or_its_rare_occasion_is_named(
     process: Operator, given: Given, then: Then, btp_cluster: LocalCluster, tmp_path: Path
 ) -> None:

@@ -75,7 +75,7 @@ async def sweep(
 
 
 @pytest.mark.req("R-101")
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(600)
 @pytest.mark.parametrize("share", odd(SHARES))
 @pytest.mark.parametrize("fault", [killed_before, killed_after])
 async def test_killed_at_any_write_hooks_have_run_once(sweep: Sweep, fault: MakeFault, share: int) -> None:
@@ -83,7 +83,7 @@ async def test_killed_at_any_write_hooks_have_run_once(sweep: Sweep, fault: Make
 
 
 @pytest.mark.req("R-102")
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(600)
 @pytest.mark.parametrize("share", range(SHARES))
 async def test_when_the_reply_to_any_write_is_cut_hooks_have_run_once(sweep: Sweep, share: int) -> None:
     await sweep.run(reply_cut, share=share, shares=SHARES)
