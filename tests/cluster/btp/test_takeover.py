@@ -84,7 +84,7 @@ async def test_a_module_of_the_original_is_taken_over_without_a_restart_or_a_del
     async def the_operand_runs() -> bool:
         return any(pod.is_ready for pod in await given.operand_pods())
 
-    await eventually(the_operand_runs, describe="the operand that the original started runs")
+    await eventually(the_operand_runs, within=60, describe="the operand that the original started runs")
     deployment = await given.client.get(DEPLOYMENTS, OPERAND, "kyma-system")
     pods = {pod.metadata.uid for pod in await given.operand_pods()}
     secret = await given.client.get(metadata_of(Secret), "sap-btp-service-operator", "kyma-system")

@@ -25,7 +25,7 @@ from stellwerk.testing.eventually import eventually
 
 MODULE = "btpoperator"
 DEPLOYMENTS, OPERAND_NAME = unstructured(Deployment.resource), "sap-btp-operator-controller-manager"
-PATIENCE_SECONDS = 40.0
+PATIENCE_SECONDS = 60.0
 
 
 @dataclass
