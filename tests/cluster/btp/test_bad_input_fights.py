@@ -7,29 +7,33 @@ import contextlib
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
 
 import pytest
-from tests.cluster.btp.beginnings import provisioned
+from tests.cluster.btp.beginnings import provisioned, ready
 from tests.cluster.btp.given import Given
 from tests.cluster.btp.running import Running
 from tests.cluster.btp.then import Then
 from tests.cluster.btp.world import ACCOUNT
 
 from stellwerk.api.apps import Deployment
+from stellwerk.api.core import Service
 from stellwerk.api.events import Event
 from stellwerk.apply.plan import FIGHT_SECONDS
 from stellwerk.kube.client import Client
 from stellwerk.kube.errors import NotFound
-from stellwerk.kube.model import JsonObject, unstructured
+from stellwerk.kube.model import JsonObject, Unstructured, unstructured
 from stellwerk.kube.watch import Watcher
 from stellwerk.kube.watch_states import Changed, Synced
 from stellwerk.local.cluster import LocalCluster
+from stellwerk.operators.btp.api import BtpOperator
 from stellwerk.runtime.clock import SystemClock
 from stellwerk.testing.cluster import AuditLog
 from stellwerk.testing.eventually import eventually
 
 OPERAND = "sap-btp-operator-controller-manager"
 DEPLOYMENTS = unstructured(Deployment.resource)
+SERVICES, SERVICE = unstructured(Service.resource), "sap-btp-operator-webhook-service"
 STRANGER = "replica-tuner"
 
 
@@ -93,3 +97,27 @@ async def test_a_fight_over_an_object_is_throttled_and_the_other_one_is_named(
         lambda seen: seen is not None and seen.at("spec", "replicas") == 1,
         "be restored",
     )
+
+
+@pytest.mark.req("R-110")
+@pytest.mark.parametrize("blocked", [False, True], ids=["in use", "while its deletion is blocked"])
+async def test_what_is_deleted_again_at_once_comes_back_after_the_pause(
+    running: Running, given: Given, then: Then, blocked: bool
+) -> None:
+    await ready(running, given, then)
+    if blocked:
+        await given.service_instance("db")
+        await given.client.delete(BtpOperator, "btpoperator", "kyma-system")
+        await then.shows("Warning", "ServiceInstancesAndBindingsNotCleaned")
+        await running.is_idle()
+
+    for _ in range(2):
+        old = await given.client.get(SERVICES, SERVICE, "kyma-system")
+        await given.client.delete(SERVICES, SERVICE, "kyma-system", uid=old.metadata.uid)
+        await then.becomes(SERVICES, SERVICE, partial(is_another, old), "be made again")
+
+    await then.event("ChangedByOthers", saying=[SERVICE, "restored every"])
+
+
+def is_another(old: Unstructured, seen: Unstructured | None) -> bool:
+    return seen is not None and seen.metadata.uid != old.metadata.uid

@@ -129,8 +129,9 @@ class Provisioner:
         release = await self.source.current(operator, credentials)
         await self.history.foresee(release)
         outdated = await self._delete_outdated(release)
-        early = await self.webhooks.are_due() and await self._apply_early(release, operator, credentials)
+        early = await self._apply_early(release, operator, credentials) if await self.webhooks.are_due() else Report()
         certificates = await self.webhooks.settled()
+        await self.observer.caches.show(early)
         wanted = await self._wanted(release, operator, credentials, certificates)
         report, restored = await self._apply(wanted)
         if why := self.observer.unseen():
@@ -140,7 +141,7 @@ class Provisioner:
         rest = self._plan(wanted)
         return Progress(
             release,
-            bool(report.written or outdated) or policies or early,
+            bool(report.written or outdated or early.written) or policies,
             self._first_unready(wanted),
             held_until=rest.again_at,
             fights=tuple(_fight(action) for action in rest if isinstance(action, Held)),
@@ -209,11 +210,11 @@ class Provisioner:
     def _plan(self, wanted: Sequence[Desired]) -> plan.Plan:
         return plan.plan(wanted, self.observer.module(), self.ledger, RULES, now=self.clock.monotonic())
 
-    async def _apply_early(self, release: Release, operator: BtpOperator, credentials: Credentials) -> bool:
-        """Apply what has nothing to do with certificates, while their keys are made. Returns whether it wrote."""
+    async def _apply_early(self, release: Release, operator: BtpOperator, credentials: Credentials) -> Report:
+        """Apply what has nothing to do with certificates, while their keys are made."""
         wanted = await self._wanted(release, operator, credentials, NO_CERTIFICATES)
         report, _ = await self._apply([one for one in wanted if one.resource.kind not in resources.NEED_CERTIFICATES])
-        return bool(report.written)
+        return report
 
     async def _apply(self, wanted: Sequence[Desired]) -> tuple[Report, tuple[ObjectRef, ...]]:
         """Write what is not as wanted. Returns also what of it somebody else had changed."""

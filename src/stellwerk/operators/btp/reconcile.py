@@ -186,12 +186,16 @@ class BtpReconciler:
         return self._ready(seen, progress, finish)
 
     def _ready(self, seen: Snapshot, progress: Progress, finish: Finish) -> Next[BtpOperatorStatus]:
-        interval = self.settings().ready_state_requeue_interval.total_seconds()
-        if progress.held_until is not None:
-            interval = min(interval, max(0.0, progress.held_until - self.clock.monotonic()))
+        interval = self._no_later_than_held(progress, self.settings().ready_state_requeue_interval.total_seconds())
         status = self._still_ready(seen) if seen.state is State.Ready else self._success(seen, finish.replaces)
         notices = (*telling.of_progress(progress), *telling.of_outdated(finish.outdated))
         return Next.after(interval, status).noting(*notices)
+
+    def _no_later_than_held(self, progress: Progress, seconds: float) -> float:
+        """When to look again where others keep changing something: nothing wakes us when its pause is over."""
+        if progress.held_until is None:
+            return seconds
+        return min(seconds, max(0.0, progress.held_until - self.clock.monotonic()))
 
     def _still_ready(self, seen: Snapshot) -> BtpOperatorStatus:
         """What it shows, said of the spec as it is now; nothing is written where that is what it says already."""
@@ -208,6 +212,12 @@ class BtpReconciler:
 
     async def _wait_for_module(self, seen: Snapshot, progress: Progress) -> Next[BtpOperatorStatus]:
         """The module is applied and not ready yet: say what it waits for, and give up for now after ReadyTimeout."""
+        waiting = await self._waiting(seen, progress)
+        assert waiting.delay_seconds is not None
+        again = self._no_later_than_held(progress, waiting.delay_seconds)
+        return replace(waiting, delay_seconds=again).noting(*telling.of_progress(progress))
+
+    async def _waiting(self, seen: Snapshot, progress: Progress) -> Next[BtpOperatorStatus]:
         assert progress.unready is not None
         now, timeout = self.clock.monotonic(), self.settings().ready_timeout.total_seconds()
         waited = now - self._waiting_since.setdefault(seen.operator.key, now)
@@ -270,14 +280,18 @@ class BtpReconciler:
         status = self._status(seen, Reason.ServiceInstancesAndBindingsNotCleaned, message)
         if seen.reason != Reason.ServiceInstancesAndBindingsNotCleaned:
             return Next.now(status)
-        if isinstance(seen.required_secret, Credentials):
-            try:
-                await self.provisioner.bring_up(seen.operator, seen.required_secret)
-            except StepFailed as failure:
-                # What blocks the deletion is what users must read; that the module does not work is second to it.
-                return Next.after(self._retry_seconds(seen.operator.key), status).noting(telling.not_kept_up(failure))
+        interval = self.settings().ready_state_requeue_interval.total_seconds()
+        if not isinstance(seen.required_secret, Credentials):
+            self._failures.pop(seen.operator.key, None)
+            return Next.after(interval, status)
+        try:
+            progress = await self.provisioner.bring_up(seen.operator, seen.required_secret)
+        except StepFailed as failure:
+            # What blocks the deletion is what users must read; that the module does not work is second to it.
+            return Next.after(self._retry_seconds(seen.operator.key), status).noting(telling.not_kept_up(failure))
         self._failures.pop(seen.operator.key, None)
-        return Next.after(self.settings().ready_state_requeue_interval.total_seconds(), status)
+        kept_up = Next.after(self._no_later_than_held(progress, interval), status)
+        return kept_up.noting(*telling.of_progress(progress))
 
     async def _hard_delete(self, seen: Snapshot, remaining: timedelta) -> Next[BtpOperatorStatus]:
         begins = await self.removal.note_start(seen.operator)

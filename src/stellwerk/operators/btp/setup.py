@@ -7,9 +7,11 @@ without their values: the cluster may hold thousands of foreign ones.
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 from stellwerk.api.admission import MutatingWebhookConfiguration, ValidatingWebhookConfiguration
 from stellwerk.api.apiextensions import CustomResourceDefinition
@@ -20,7 +22,7 @@ from stellwerk.api.networking import NetworkPolicy
 from stellwerk.api.rbac import ClusterRole, ClusterRoleBinding, Role, RoleBinding
 from stellwerk.apply.execute import Report
 from stellwerk.kube.model import Kind, PartialObjectMetadata, Unstructured, metadata_of, unstructured
-from stellwerk.kube.names import Resource
+from stellwerk.kube.names import ObjectKey, Resource
 from stellwerk.kube.watch_states import Parked
 from stellwerk.operators.btp import api
 from stellwerk.operators.btp.api import BtpOperator
@@ -28,6 +30,8 @@ from stellwerk.operators.btp.settings import Settings
 from stellwerk.runtime.informer import Delta, Informer
 from stellwerk.runtime.manager import Manager
 
+Cache: TypeAlias = Informer[PartialObjectMetadata] | Informer[Unstructured]
+VISIBLE_WITHIN_SECONDS = 30.0
 OURS_OR_BROKERS = f"{api.MANAGED_BY_LABEL} in ({api.OPERATOR_NAME},{api.BROKER_NAME})"
 
 MODULE_KINDS = (
@@ -85,12 +89,28 @@ class Caches:
 
     def expect(self, report: Report) -> None:
         """What was written must be seen before the next pass, where it can be."""
+        for informer, key, version in self._shown_by(report):
+            informer.expect(key, version)
+
+    async def show(self, report: Report) -> None:
+        """Return when what was written is seen, where it can be: until then it would be taken for deleted by others.
+
+        A cache that is long behind holds up nothing for ever.
+        """
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(VISIBLE_WITHIN_SECONDS):
+                for informer, key, _ in self._shown_by(report):
+                    if (write := informer.expected(key)) is not None:
+                        await write.visible()
+
+    def _shown_by(self, report: Report) -> Iterator[tuple[Cache, ObjectKey, str]]:
+        """Which cache will show each object that was written, and at which version."""
         for outcome in report.written:
             if outcome.live is not None:
                 resource, key = outcome.address.resource, outcome.address.key
                 informer = self.secrets if resource == Secret.resource else self.resources[resource]
                 if not is_forbidden(informer):
-                    informer.expect(key, outcome.live.metadata.resource_version)
+                    yield informer, key, outcome.live.metadata.resource_version
 
 
 class Sight(Protocol):

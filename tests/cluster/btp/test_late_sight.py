@@ -1,0 +1,45 @@
+"""What the manager has written and does not see yet is not taken for deleted by somebody else."""
+
+from __future__ import annotations
+
+import contextlib
+from pathlib import Path
+
+import pytest
+from tests.cluster.btp.given import Given
+from tests.cluster.btp.running import Running
+from tests.cluster.btp.then import Then
+
+from stellwerk.api.events import Event
+from stellwerk.testing.eventually import StillUntrue, eventually
+from stellwerk.testing.faults import FaultProxy, Hold, events, requests
+
+
+@pytest.fixture
+def login(proxy: FaultProxy) -> Path:
+    """The operator is at the end of a slow line."""
+    return proxy.kubeconfig
+
+
+@pytest.mark.req("R-103")
+async def test_what_is_written_before_the_certificates_and_seen_after_them_is_written_once(
+    running: Running, given: Given, then: Then, proxy: FaultProxy
+) -> None:
+    await given.required_secret()
+    await running.start()
+    await running.is_quiet()
+    await eventually(lambda: running.keys.ready == 2, within=60, describe="nothing else has to be waited for")
+    services, hold = requests("apply", "services"), Hold()
+    proxy.on_events(events("", "services"), hold)
+
+    await given.btp_operator()
+    await hold.caught()
+    with contextlib.suppress(StillUntrue):  # what must not come is waited for a while
+        await proxy.history.seen(3, services, within=1.0)
+    hold.release()
+    await then.shows("Ready", "ReconcileSucceeded")
+    await running.is_idle()
+
+    assert proxy.history.count(services) == 2, proxy.history
+    told = {one.reason for one in (await given.client.list(Event, "kyma-system")).items}
+    assert "Restored" not in told
