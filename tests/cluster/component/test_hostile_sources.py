@@ -97,6 +97,7 @@ ENDLESS: dict[str, tuple[dict[str, str], str]] = {
 
 
 @pytest.mark.req("R-404")
+@pytest.mark.timeout(240)
 async def test_templates_without_end_are_ended_and_the_neighbours_go_on(
     given: Given, running: Running, then: Then
 ) -> None:
@@ -111,7 +112,8 @@ async def test_templates_without_end_are_ended_and_the_neighbours_go_on(
         await eventually(lambda: _is_ready(given, "neighbour", neighbour))
         assert any("Error" not in then.reasons(case) for case in ENDLESS), "the neighbour waited for all of them"
         for case, (_, says) in ENDLESS.items():
-            await then.shows("Error", "Error", case, saying=says)
+            # One that ended late by the machine's fault is rendered again after a minute.
+            await then.shows("Error", "Error", case, saying=says, within=90)
     finally:
         await given.client.delete(metadata_of(Component), "neighbour", neighbour)
         await given.client.delete(metadata_of(Namespace), neighbour)
