@@ -39,7 +39,7 @@ def test_workers_are_started_replaced_and_ended(tmp_path: Path) -> None:
     program = fake_program(tmp_path)
 
     async def scenario() -> int:
-        async with Renderer(lambda: program, bounds=Bounds(seconds=3), shares=Shares(workers=1)) as renderer:
+        async with Renderer(lambda: program, bounds=Bounds(seconds=5), shares=Shares(workers=1)) as renderer:
             first = pid(await renderer.render(request({"n": 1}, {"a.yaml": b"x" * 3_000_000})))
             os.kill(first, signal.SIGKILL)
             await renderer.render(request({"n": 2}))
