@@ -21,6 +21,9 @@ COMPONENT_PROCESS = "operator-component"
 DEMO_IMAGE = "stellwerk.local/sap-btp-service-operator:demo"
 """Pods are played here, so nobody ever pulls it."""
 _MODULE_FOLDER = "module"
+SERVED_SECONDS = 30.0
+"""How long the API server may take to list kinds that it has accepted."""
+_LOOK_SECONDS = 0.05
 SAMPLES_SECONDS = 60.0
 SAMPLE_LABEL, WAITING = "stellwerk.local/sample", "waiting"
 """On a sample that shows how a missing dependency is explained, and so never becomes Ready."""
@@ -32,10 +35,8 @@ def definitions(name: str) -> Step:
     def run(say: Callable[[str], None]) -> Done:
         from stellwerk import assembly
 
-        objects = assembly.installation()
-        _on(_cluster(name), lambda client: _apply_all(client, objects))
-        kinds = sum(body["kind"] == "CustomResourceDefinition" for body in objects)
-        return Done(f"CRDs installed ({kinds})")
+        kinds = _on(_cluster(name), lambda client: installed(client, assembly.installation()))
+        return Done(f"CRDs installed ({len(kinds)})")
 
     return Step("CRDs", run)
 
@@ -120,14 +121,39 @@ def _on(cluster: LocalCluster, work: Callable[[Client], Awaitable[list[str]]]) -
     return asyncio.run(connected())
 
 
-async def _apply_all(client: Client, objects: Sequence[JsonObject]) -> list[str]:
+async def installed(client: Client, objects: Sequence[JsonObject], within: float = SERVED_SECONDS) -> list[str]:
+    """Apply all, and return the names of the kinds among them once the API server lists these.
+
+    It does so some time after it has accepted them, and whoever comes sooner is told that there is no such kind. Raises
+    Failure when that takes longer than `within` seconds.
+    """
+    from stellwerk.apply.desired import defined_by
+    from stellwerk.apply.manifests import Document
+    from stellwerk.cli.errors import Failure
+
+    await _apply_all(client, objects)
+    wanted = {*defined_by(Document(body) for body in objects).values()}
+    try:
+        async with asyncio.timeout(within):
+            while not wanted <= {*await client.mapper.all()}:
+                client.mapper.doubt()
+                await asyncio.sleep(_LOOK_SECONDS)
+    except TimeoutError:
+        raise Failure(
+            f"the local API server does not serve the new kinds after {within:g} s",
+            cause="it has accepted their definitions and does not list them",
+            fix="kubectl get crds -o yaml tells what it says of them; stellwerk down && stellwerk up starts it anew",
+        ) from None
+    return sorted({resource.group_resource for resource in wanted})
+
+
+async def _apply_all(client: Client, objects: Sequence[JsonObject]) -> None:
     from stellwerk.kube.model import unstructured
     from stellwerk.kube.names import GroupVersionKind
 
     for body in objects:
         gvk = GroupVersionKind.parse(str(body["apiVersion"]), str(body["kind"]))
         await client.apply(unstructured(await client.mapper.resource(gvk)), body)
-    return []
 
 
 async def _apply_samples(client: Client) -> list[str]:
