@@ -14,8 +14,6 @@ in `line`.
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import os
 import socket
 import ssl
 from collections import deque
@@ -25,8 +23,9 @@ import aiohappyeyeballs
 
 from stellwerk.kube.line import Line
 from stellwerk.kube.messages import Answer, Cut, Message, NotConnected, Unproved
+from stellwerk.kube.sockets import OwnSocket
 
-SocketFactory = Callable[[aiohappyeyeballs.AddrInfoType], socket.socket]
+SocketFactory = Callable[[aiohappyeyeballs.AddrInfoType], OwnSocket]
 
 KEPT_SECONDS = 75.0
 """How long a connection without work is kept; an API server gives it up after 90."""
@@ -129,7 +128,6 @@ class Connections:
         if tls is not None and not _can_be_certified(name):
             raise NotConnected(_NAMELESS)
         made = await self._socket(deadline)
-        inode = os.fstat(made.fileno()).st_ino
         line = Line(tls, name, self._all)
         try:
             async with asyncio.timeout_at(min(deadline, loop.time() + HANDSHAKE_SECONDS)):
@@ -137,12 +135,12 @@ class Connections:
         except BaseException as error:
             # First what the event loop watches, then the socket: its number may be another's in the next moment.
             line.abort()
-            _let_go(made, inode)
+            made.close()
             if not isinstance(error, OSError | ValueError):
                 raise
             raise _handshake_failure(error) from error
         if not line.is_open:
-            _let_go(made, inode)
+            made.close()
             raise NotConnected("the connection was cut at once")
         return line
 
@@ -162,19 +160,6 @@ class Connections:
             raise NotConnected(_why(error)) from error
         except RuntimeError as error:  # uvloop's word for some OSErrors
             raise NotConnected("no connection came about") from error
-
-
-def _let_go(made: socket.socket, inode: int) -> None:
-    """Close a socket that an event loop has had, unless the loop has done so.
-
-    uvloop takes hold of a connection that was reset under its hands when it has closed it already. The socket does not
-    hear of that: to close it, now or by the garbage collector, would close whatever has its number by then.
-    """
-    with contextlib.suppress(OSError):
-        if os.fstat(made.fileno()).st_ino == inode:
-            made.close()
-            return
-    made.detach()
 
 
 async def _wait_for(gate: asyncio.Semaphore, deadline: float, seconds: float) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import socket
 import ssl
 from time import perf_counter
@@ -37,6 +38,38 @@ _OF_TCP = [
 ]
 
 
+class OwnSocket(socket.socket):
+    """A socket that closes what it was made for, and never what has its number by now.
+
+    uvloop takes hold of a connection that was reset under its hands when it has closed it already, and the socket does
+    not hear of that. To close it afterwards, or to let the garbage collector do so, would close another connection.
+    """
+
+    def __init__(self, family: int, kind: int, protocol: int) -> None:
+        super().__init__(family, kind, protocol)
+        self._inode = os.fstat(self.fileno()).st_ino
+
+    @property
+    def is_open(self) -> bool:
+        """Whether its number is still its own."""
+        try:
+            return os.fstat(self.fileno()).st_ino == self._inode
+        except OSError:
+            return False
+
+    def close(self) -> None:
+        """Close it, unless somebody has done so."""
+        if self.is_open:
+            super().close()
+        else:
+            self.detach()
+
+    def __del__(self) -> None:
+        if self.fileno() >= 0 and not self.is_open:
+            self.detach()
+        super().__del__()  # type: ignore[misc]  # warns of a socket that was left open, and closes it; typeshed lacks it
+
+
 class Sockets:
     """Every socket of a transport, so that none outlives it.
 
@@ -44,12 +77,12 @@ class Sockets:
     """
 
     def __init__(self) -> None:
-        self._made: WeakSet[socket.socket] = WeakSet()
+        self._made: WeakSet[OwnSocket] = WeakSet()
 
-    def make(self, address: aiohappyeyeballs.AddrInfoType) -> socket.socket:
+    def make(self, address: aiohappyeyeballs.AddrInfoType) -> OwnSocket:
         """A socket for an address that was looked up."""
         family, kind, protocol, _, _ = address
-        made = socket.socket(family, kind, protocol)
+        made = OwnSocket(family, kind, protocol)
         self._made.add(made)
         made.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
         for option, value in _OF_TCP:
@@ -58,11 +91,11 @@ class Sockets:
 
     async def hang_up(self) -> None:
         """Shut what is still open, and let the loop see it: it closes a connection whose other side is gone."""
-        for one in [one for one in self._made if one.fileno() >= 0]:
+        for one in [one for one in self._made if one.is_open]:
             with contextlib.suppress(OSError):  # not connected yet, or not any more
                 one.shutdown(socket.SHUT_RDWR)
         for _ in range(_TURNS_TO_CLOSE):
-            if all(one.fileno() < 0 for one in self._made):
+            if not any(one.is_open for one in self._made):
                 return
             await asyncio.sleep(0)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import socket
 import ssl
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -14,6 +13,7 @@ from tests.unit.sockets import all_closed
 
 from stellwerk.kube.connections import Connections
 from stellwerk.kube.messages import Answer, Message, head
+from stellwerk.kube.sockets import OwnSocket
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
 MOST = 1 << 20
@@ -83,10 +83,10 @@ async def serving(
 def connected_to(port: int, limit: int = 2, dialled: asyncio.Event | None = None) -> Connections:
     """`dialled` is set when a socket is made."""
 
-    def make(address: aiohappyeyeballs.AddrInfoType) -> socket.socket:
+    def make(address: aiohappyeyeballs.AddrInfoType) -> OwnSocket:
         if dialled is not None:
             dialled.set()
-        return socket.socket(*address[:3])
+        return OwnSocket(*address[:3])
 
     return Connections("127.0.0.1", port, limit=limit, connect_seconds=5, sockets=make)
 

@@ -15,6 +15,7 @@ from tests.unit.sockets import all_closed
 
 from stellwerk.kube.connections import Connections
 from stellwerk.kube.messages import Answer, Cut, Message, NotConnected, TooLarge, head
+from stellwerk.kube.sockets import Sockets
 
 # ---- what arrives
 
@@ -248,9 +249,7 @@ async def test_a_port_without_a_server_is_named_as_that() -> None:
 
 
 async def test_a_name_that_nobody_knows_is_named_as_that() -> None:
-    connections = Connections(
-        "no.such.host.invalid", 1, limit=1, connect_seconds=30, sockets=lambda info: socket.socket()
-    )
+    connections = Connections("no.such.host.invalid", 1, limit=1, connect_seconds=30, sockets=Sockets().make)
     with pytest.raises(NotConnected, match="its name is not known"):
         await ask(connections)
 

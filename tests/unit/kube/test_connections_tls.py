@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import socket
 import ssl
 import struct
@@ -19,7 +20,9 @@ from tests.unit.sockets import open_sockets, open_towards
 from stellwerk.kube.auth import Material
 from stellwerk.kube.config import ClusterConfig
 from stellwerk.kube.connections import Connections
+from stellwerk.kube.errors import Unreachable
 from stellwerk.kube.messages import NoAnswer, NotConnected, Unproved
+from stellwerk.kube.sockets import OwnSocket, Sockets
 from stellwerk.kube.transport import Request, Transport
 from stellwerk.testing.eventually import eventually
 
@@ -138,10 +141,10 @@ def reset(listening: socket.socket, times: int) -> None:
 def test_a_server_that_resets_at_once_leaves_no_socket_that_closes_what_has_its_number_later(
     new_loop: NewLoop, encrypted: bool
 ) -> None:
-    made = list[socket.socket]()
+    made, sockets = list[OwnSocket](), Sockets()
 
-    def make(address: aiohappyeyeballs.AddrInfoType) -> socket.socket:
-        made.append(socket.socket(*address[:3]))
+    def make(address: aiohappyeyeballs.AddrInfoType) -> OwnSocket:
+        made.append(sockets.make(address))
         return made[-1]
 
     async def calls() -> None:
@@ -158,6 +161,34 @@ def test_a_server_that_resets_at_once_leaves_no_socket_that_closes_what_has_its_
 
     with asyncio.Runner(loop_factory=new_loop) as runner:
         runner.run(calls())
+
+
+@on_both_loops
+def test_streams_that_are_reset_at_once_close_nobody_else_s_connection(new_loop: NewLoop) -> None:
+    others = contextlib.ExitStack()
+    talks = list[tuple[socket.socket, socket.socket]]()
+
+    async def streams() -> None:
+        with socket.create_server(("127.0.0.1", 0)) as listening:
+            login = ClusterConfig(
+                server=f"https://127.0.0.1:{listening.getsockname()[1]}", authority=Material(authority().pem)
+            )
+            async with asyncio.TaskGroup() as tasks, Transport(login, user_agent="test") as transport:
+                tasks.create_task(asyncio.to_thread(reset, listening, 40))
+                for _ in range(40):
+                    with pytest.raises(Unreachable):
+                        await _read(transport)
+                    near, far = socket.socketpair()  # they get the numbers that are free now
+                    talks.append((others.enter_context(near), others.enter_context(far)))
+                    gc.collect()
+
+    with others:
+        with asyncio.Runner(loop_factory=new_loop) as runner:
+            runner.run(streams())
+        gc.collect()
+        for near, far in talks:
+            near.sendall(b"?")
+            assert far.recv(1) == b"?"
 
 
 @on_both_loops

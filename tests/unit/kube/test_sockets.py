@@ -1,13 +1,17 @@
-"""No socket outlives for long the machine at its other end."""
+"""No socket outlives for long the machine at its other end, and none ends another that has its number by now."""
 
 from __future__ import annotations
 
+import gc
+import os
 import socket
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import pytest
 
-from stellwerk.kube.sockets import Sockets
+from stellwerk.kube.sockets import OwnSocket, Sockets
 
 LOOPBACK = (socket.AF_INET, socket.SOCK_STREAM, 0, "", ("127.0.0.1", 0))
 
@@ -22,3 +26,45 @@ def test_a_machine_that_vanished_is_noticed_before_a_call_ends() -> None:
         assert made.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
         assert idle + interval * count < 60
         assert made.getsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT) < 60_000
+
+
+@contextmanager
+def superseded(sockets: Sockets) -> Iterator[list[OwnSocket]]:
+    """A socket that was closed without its knowing, as uvloop does, and whose number is in a conversation of others by
+    now. That goes on."""
+    near, far = socket.socketpair()
+    stale = [sockets.make(LOOPBACK)]
+    os.dup2(near.fileno(), stale[0].fileno())
+    with near, far, socket.socket(fileno=stale[0].fileno()) as another:
+        yield stale
+        gc.collect()
+        far.settimeout(30)
+        another.sendall(b"still here")
+        assert far.recv(10) == b"still here"
+
+
+def test_a_socket_that_is_closed_closes_nobody_else_s_connection() -> None:
+    with superseded(Sockets()) as stale:
+        stale[0].close()
+        assert stale[0].fileno() == -1
+
+
+def test_a_socket_that_is_forgotten_closes_nobody_else_s_connection() -> None:
+    with superseded(Sockets()) as stale:
+        stale.clear()
+
+
+async def test_the_end_of_a_client_hangs_up_on_its_own_connections_only() -> None:
+    sockets = Sockets()
+    with superseded(sockets) as stale:
+        await sockets.hang_up()
+        assert not stale[0].is_open
+
+
+def test_a_socket_that_is_left_open_is_told_and_closed() -> None:
+    forgotten = [Sockets().make(LOOPBACK)]
+    number = forgotten[0].fileno()
+    with pytest.warns(ResourceWarning, match="unclosed"):
+        forgotten.clear()
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        os.fstat(number)

@@ -25,6 +25,7 @@ from tests.unit.sockets import all_closed
 
 from stellwerk.kube.connections import Connections
 from stellwerk.kube.messages import Answer, Message, NoAnswer, TooLarge, head
+from stellwerk.kube.sockets import OwnSocket
 
 LARGEST = 100_000
 LIMIT = 2
@@ -195,10 +196,10 @@ async def outcome_of(call: Call, path: str, connections: Connections, seconds: f
 
 async def tell(conducts: list[Conduct], calls: list[Call], together: int) -> None:
     """Make the calls, so many at a time, and hold everything against its promise."""
-    server, sockets = Tearing(conducts), list[socket.socket]()
+    server, sockets = Tearing(conducts), list[OwnSocket]()
 
-    def make(address: aiohappyeyeballs.AddrInfoType) -> socket.socket:
-        sockets.append(socket.socket(*address[:3]))
+    def make(address: aiohappyeyeballs.AddrInfoType) -> OwnSocket:
+        sockets.append(OwnSocket(*address[:3]))
         return sockets[-1]
 
     listening = await asyncio.start_server(server.serve, "127.0.0.1", 0)
