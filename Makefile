@@ -16,7 +16,7 @@ endef
 # Where this is set (in many containers), every process compiles every module anew: six seconds each for the tests.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo test unit check requirements generate bench lock control-plane clean
+.PHONY: help demo test unit check mutants requirements generate bench lock control-plane clean
 .DELETE_ON_ERROR:
 
 help: ## this list
@@ -45,6 +45,9 @@ check: $(READY) ## format, lint, types, import contracts
 
 requirements: $(READY) ## what the product must withstand, and what proves it
 	$(BIN)/python -m tests.requirements --list
+
+mutants: control-plane ## break one guard after the other: some test must notice each (an hour, not in CI)
+	$(BIN)/python -m tests.mutants
 
 generate: $(READY) ## CRDs and reference pages from the code
 	$(BIN)/python deploy/generate.py

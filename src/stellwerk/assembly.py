@@ -19,6 +19,7 @@ from stellwerk.runtime.tasks import Closing
 if TYPE_CHECKING:
     from stellwerk.operators.btp.settings import Settings
     from stellwerk.operators.component.settings import Settings as ComponentSettings
+    from stellwerk.render.renderer import Renderer
 
 
 OPERATORS = ("btp", "component")
@@ -47,6 +48,16 @@ def lease_of(operator: str) -> str:
     return {"btp": btp_api.LEASE_NAME, "component": component_api.LEASE_NAME}[operator]
 
 
+def unconfined(renderer: Renderer, process: ProcessSettings) -> str | None:
+    """Why the process is not ready for tenants' templates; None where it is."""
+    if renderer.is_confined or process.allow_unconfined_renderer:
+        return None
+    return (
+        "the renderer runs without a filter of system calls, because the kernel or its sandbox does not offer seccomp; "
+        "allow seccomp, or start with --allow-unconfined-renderer where you trust all templates"
+    )
+
+
 def _namespace(name: str) -> JsonObject:
     return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
 
@@ -73,6 +84,7 @@ async def run_btp(process: ProcessSettings, settings: Settings, environment: Map
     def install(parts: Parts) -> None:
         renderer = Renderer()
         parts.manager.add_server("renderer", Closing(renderer.close))
+        parts.manager.ready_when("renderer", lambda: unconfined(renderer, process))
         btp.install(parts.manager, resolved, environment, renderer=renderer, recorder=parts.recorder)
 
     await run(process, identity, install)
@@ -98,6 +110,7 @@ async def run_component(process: ProcessSettings, settings: ComponentSettings) -
         renderer = Renderer(renderer_path)
         parts.manager.add_server("downloads", Closing(downloads.close))
         parts.manager.add_server("renderer", Closing(renderer.close))
+        parts.manager.ready_when("renderer", lambda: unconfined(renderer, process))
         component.install(
             parts.manager,
             settings,
@@ -105,6 +118,7 @@ async def run_component(process: ProcessSettings, settings: ComponentSettings) -
             downloads=downloads,
             connect=parts.connect,
             recorder=parts.recorder,
+            namespace=identity.home(parts.manager.client.config),
         )
 
     await run(process, identity, install)

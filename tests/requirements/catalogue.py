@@ -49,6 +49,10 @@ REQUIREMENTS = {
     "R-407": "what the schema cannot express is refused twice: at the door and in the pass",
     "R-408": "names from outside are checked for their place",
     "R-409": "circles among dependencies are named and block no deletion",
+    "R-410": "text nested deeper than 100 levels is refused before a recursive parser reads it",
+    "R-411": "input that unfolds is bounded in bytes before the work, and so is every cache",
+    "R-412": "no data of a tenant or a server blocks the event loop for more than 100 ms",
+    "R-413": "unusable text, hosts, ports, certificates, uids and numbers give one object a named condition",
     # ---- privilege and tenancy
     "R-501": "content of tenants is applied with the identity that the mode asks for",
     "R-502": "references across namespaces can be forbidden",
@@ -58,6 +62,10 @@ REQUIREMENTS = {
     "R-506": "target namespaces taken from data are checked",
     "R-507": "one tenant's flood at most doubles the others' waiting",
     "R-508": "the product starts no program but the renderer, and writes to no shared place",
+    "R-509": "deletions, delete hooks and look-ups act with the identity that applied the object",
+    "R-510": "one object that cannot be decoded is skipped and reported; the watch of its kind continues",
+    "R-511": "a slow source or remote API server occupies no worker and no connection of others",
+    "R-512": "an unexpected exception in a task stops that task only, with condition, metric, log and back-off",
     # ---- outgoing calls
     "R-601": "addresses from data are checked when they are connected to",
     "R-602": "outgoing calls have limits of time and size",
@@ -76,6 +84,7 @@ REQUIREMENTS = {
     "R-801": "marked secret values are found nowhere",
     "R-802": "decrypted material stays in memory",
     "R-803": "encrypted files are authenticated, and failures of it named",
+    "R-804": "secret values in names, annotations, refusals and answers are masked wherever they are shown",
     # ---- the local control plane
     "R-901": "it listens on loopback only, with private files and free ports",
     "R-902": "it ends with its owner, and its data survives",

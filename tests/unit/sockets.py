@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import os
+import resource
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from stellwerk.testing.eventually import eventually
@@ -23,6 +26,11 @@ def open_towards(port: int) -> set[str]:
     return {row[9] for row in _tcp() if row[2].endswith(f":{port:04X}")} & open_sockets()
 
 
+def accepted_at(port: int) -> set[str]:
+    """Those with that port of IPv4 at this end, without the one that listens."""
+    return {row[9] for row in _tcp() if row[3] != _LISTENS and row[1].endswith(f":{port:04X}")} & open_sockets()
+
+
 async def all_closed(port: int) -> None:
     """Wait until no connection is left with that port at either end. Ask while somebody listens there.
 
@@ -36,6 +44,18 @@ async def all_closed(port: int) -> None:
         return not {row[9] for row in rows} & open_sockets()
 
     await eventually(closed, describe=f"all connections with port {port} are closed")
+
+
+@contextmanager
+def many_files() -> Iterator[None]:
+    """Let this process have files for hundreds of connections; on many machines it may have 1024."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    most = 4_096 if hard == resource.RLIM_INFINITY else min(4_096, hard)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, most), hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
 def _tcp() -> list[list[str]]:

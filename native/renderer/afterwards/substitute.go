@@ -8,6 +8,7 @@ import (
 	"github.com/drone/envsubst"
 	"sigs.k8s.io/yaml"
 
+	"stellwerk/renderer/nodes"
 	"stellwerk/renderer/objects"
 	"stellwerk/renderer/wire"
 )
@@ -46,7 +47,12 @@ func substituteObject(
 	if err != nil {
 		return nil, failed(object, err, optOut)
 	}
-	return reread(object, expanded, optOut)
+	body, err := reread(object, expanded, optOut)
+	if err != nil {
+		return nil, err
+	}
+	nodes.TextAnnotations([]objects.Object{{Body: body}}, []byte(expanded)) // ${ORDER} alone becomes a number
+	return body, nil
 }
 
 // reread keeps the parser's complaint to itself: it may quote what a Secret brought in.

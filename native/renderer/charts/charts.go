@@ -9,8 +9,10 @@ import (
 	"fmt"
 	"maps"
 	"path"
+	"regexp"
 	"slices"
 	"strings"
+	"unicode"
 
 	"helm.sh/helm/v4/pkg/chart/common"
 	chart "helm.sh/helm/v4/pkg/chart/v2"
@@ -55,6 +57,7 @@ func Render(
 		return nil, nil, err
 	}
 	rendered, err = tree.objects(req, texts)
+	about.Warnings = tree.warnings()
 	return rendered, about, err
 }
 
@@ -92,7 +95,7 @@ func (t *tree) objects(req *wire.Request, texts map[string]string) ([]objects.Ob
 		if strings.HasSuffix(name, notes) || strings.HasPrefix(path.Base(name), "_") {
 			continue
 		}
-		found, err := objects.Parse(places[name], []byte(texts[name]))
+		found, err := t.parse(places[name], texts[name])
 		if err != nil {
 			return nil, rendersBadly(err, places[name])
 		}
@@ -109,11 +112,48 @@ func (t *tree) objects(req *wire.Request, texts map[string]string) ([]objects.Ob
 	return all, nil
 }
 
+// separator is where Helm cuts what a template made: also where content follows on the same line.
+var separator = regexp.MustCompile(`(?:^|\s*\n)---\s*`)
+
+// parse reads what a template made as Helm does. It cuts the text into documents without the blanks around them, and
+// ends each with a line break, which is part of a block scalar at its end.
+func (t *tree) parse(place, text string) ([]objects.Object, error) {
+	if len(text) > objects.MaxText {
+		return objects.Parse(place, []byte(text)) // which says so
+	}
+	var all []objects.Object
+	line, counted := 1, 0
+	read := func(start, end int) error {
+		document := strings.TrimLeftFunc(text[start:end], unicode.IsSpace)
+		if strings.TrimSpace(document) == "" {
+			return nil
+		}
+		begin := end - len(document)
+		line, counted = line+strings.Count(text[counted:begin], "\n"), begin
+		found, err := objects.Reader{File: place, Line: line, Repeats: &t.repeats}.Parse([]byte(document + "\n"))
+		all = append(all, found...)
+		return err
+	}
+	offset := len(text) - len(strings.TrimLeftFunc(text, unicode.IsSpace))
+	start := offset
+	for _, cut := range separator.FindAllStringIndex(text[offset:], -1) {
+		if err := read(start, offset+cut[0]); err != nil {
+			return nil, err
+		}
+		start = offset + cut[1]
+	}
+	if err := read(start, len(text)); err != nil {
+		return nil, err
+	}
+	return all, nil
+}
+
 // definitions are the objects of crds/, verbatim: Helm looks for no hooks there.
 func (t *tree) definitions(prefix string) ([]objects.Object, error) {
 	var all []objects.Object
 	for _, definition := range t.root.CRDObjects() {
-		found, err := objects.Parse(t.places[definition.File], definition.File.Data)
+		reader := objects.Reader{File: t.places[definition.File], Line: 1, Repeats: &t.repeats}
+		found, err := reader.Parse(definition.File.Data)
 		if err != nil {
 			return nil, err
 		}

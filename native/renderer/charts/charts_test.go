@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -36,7 +37,6 @@ func TestAnErrorNamesTheFileAndThePlaceInIt(t *testing.T) {
 		{map[string]string{"templates/a.yaml": "a: [\n"}, wire.InvalidManifest, "at/templates/a.yaml", 0, []string{"what at/templates/a.yaml renders is not YAML", "line "}},
 		{map[string]string{"templates/a.yaml": "kind: X\n"}, wire.InvalidManifest, "at/templates/a.yaml", 0, []string{"without apiVersion", "line 1 of it"}},
 		{map[string]string{"crds/a.yaml": "\nkind: X\n"}, wire.InvalidManifest, "at/crds/a.yaml", 2, []string{"without apiVersion"}},
-		{map[string]string{"values.yaml": "a: 1\nb: 2\na: 3\n"}, wire.InvalidChart, "at/values.yaml", 3, []string{"\"a\" appears twice"}},
 		{map[string]string{"values.yaml": "- a\n"}, wire.InvalidChart, "at/values.yaml", 0, []string{"cannot unmarshal array"}},
 		{map[string]string{"Chart.yaml": "name: [\n"}, wire.InvalidChart, "at/Chart.yaml", 1, nil},
 		{map[string]string{"Chart.yaml": "apiVersion: v2\nname: a\n"}, wire.InvalidChart, "at/Chart.yaml", 0, []string{"version"}},
@@ -148,7 +148,7 @@ func TestAChartTellsWhatItDependedOn(t *testing.T) {
 	uses := host.Uses{}
 	req := request(template(configMap), "")
 	_, about, err := charts.Render(req, req.Files, nil, uses)
-	if err != nil || *about != (wire.Chart{Name: "small", Version: "1.0.0"}) {
+	if err != nil || !reflect.DeepEqual(*about, wire.Chart{Name: "small", Version: "1.0.0"}) {
 		t.Fatal(about, err)
 	}
 	for _, part := range []string{"name", "namespace", "revision", "cluster"} {
@@ -255,6 +255,23 @@ func TestATextThatTplCannotReadIsNotQuoted(t *testing.T) {
 		req.Values = map[string]any{"text": text}
 		if got := refusalOf(t, req, nil); strings.Contains(got.Message, "hunter2") || got.File != "templates/object.yaml" {
 			t.Errorf("%s: %+v", text, got)
+		}
+	}
+}
+
+func TestTextThatAliasesUnfoldIsAnErrorOfFromYaml(t *testing.T) {
+	bomb := "a: &a " + strings.Repeat("x", 100_000) + "\nb: [" + strings.Repeat("*a, ", 8_000) + "]\n"
+	for call, want := range map[string]string{
+		`(.Files.Get "bomb.txt" | fromYaml).Error`:        "unfold to more than 10 times the text",
+		`index (.Files.Get "bomb.txt" | fromYamlArray) 0`: "unfold to more than 10 times the text",
+		`(fromYaml "a: &a {b: 1}\nc: *a").c.b`:            "1",
+		`index (fromYamlArray "[1, 2]") 1`:                "2",
+		`(fromYaml "a: [").Error | trunc 5`:               "error",
+	} {
+		files := template(configMap + "data:\n  a: {{ " + call + " | quote }}\n")
+		found := mustRender(t, request(with(files, map[string][]byte{"bomb.txt": []byte(bomb)}), ""), nil)
+		if got, _ := found[0].Body["data"].(map[string]any)["a"].(string); !strings.Contains(got, want) {
+			t.Errorf("%s: %q", call, got)
 		}
 	}
 }

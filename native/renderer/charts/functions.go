@@ -6,8 +6,11 @@ import (
 	"fmt"
 	"text/template"
 
+	"sigs.k8s.io/yaml"
+
 	"stellwerk/renderer/functions"
 	"stellwerk/renderer/host"
+	"stellwerk/renderer/objects"
 	"stellwerk/renderer/wire"
 )
 
@@ -26,6 +29,7 @@ func functionsFor(ask *asker, uses host.Uses) template.FuncMap {
 	for _, name := range helmsOwn {
 		delete(all, name)
 	}
+	all["fromYaml"], all["fromYamlArray"] = fromYAML, fromYAMLArray
 	all["lookup"] = func(apiVersion, kind, namespace, name string) (map[string]any, error) {
 		uses.Note("lookup")
 		return ask.lookup(apiVersion, kind, namespace, name)
@@ -35,6 +39,34 @@ func functionsFor(ask *asker, uses host.Uses) template.FuncMap {
 		return "", errors.New(`function "getHostByName" not defined: templates have no network`)
 	}
 	return all
+}
+
+// fromYAML is Helm's, which returns an error as a value, for text that does not unfold to more than it may.
+func fromYAML(text string) map[string]any {
+	value := map[string]any{}
+	if err := unfoldable(text, &value); err != nil {
+		value["Error"] = err.Error()
+	}
+	return value
+}
+
+// fromYAMLArray is Helm's for a list.
+func fromYAMLArray(text string) []any {
+	list := []any{}
+	if err := unfoldable(text, &list); err != nil {
+		list = []any{err.Error()}
+	}
+	return list
+}
+
+func unfoldable(text string, value any) error {
+	if len(text) > objects.MaxText {
+		return fmt.Errorf("the text is larger than %d MiB", objects.MaxText>>20)
+	}
+	if err := objects.CheckUnfolding([]byte(text)); err != nil {
+		return fmt.Errorf("the text %w", err)
+	}
+	return yaml.Unmarshal([]byte(text), value)
 }
 
 // asker passes questions on and remembers the first failure: Helm's engine makes text of errors.

@@ -20,6 +20,8 @@ const (
 
 const (
 	heaviest = 100
+	// farthest bounds the weights of hooks that run on one side of the other objects only.
+	farthest = 32_000
 	// beforeAll and afterAll are the distances that put the lightest and the heaviest hook before and after order 0.
 	beforeAll, afterAll = -101, 101
 	// purgedBefore and purgedAfter are the waves at whose end a hook that succeeded is removed.
@@ -134,7 +136,7 @@ func hooksOf(
 	if err := found.readWeight(object, annotations); err != nil {
 		return found, false, err
 	}
-	return found, true, found.readDeletePolicy(object, annotations)
+	return found, true, found.readDeletePolicy(object, annotations, farewells)
 }
 
 func (h *hooks) readWeight(object objects.Object, annotations map[string]any) error {
@@ -143,14 +145,23 @@ func (h *hooks) readWeight(object objects.Object, annotations map[string]any) er
 		return nil
 	}
 	weight, err := strconv.Atoi(strings.TrimSpace(text(value)))
-	if err != nil || weight < -heaviest || weight > heaviest {
-		return unsupported(object, "%s %q is no whole number from %d to %d", weightAnnotation, text(value), -heaviest, heaviest)
+	lowest, highest := -heaviest, heaviest
+	if !h.preInstall && !h.preUpgrade {
+		highest = farthest // nothing comes after it
+	}
+	if !h.postInstall && !h.postUpgrade {
+		lowest = -farthest // nothing comes before it
+	}
+	if err != nil || weight < lowest || weight > highest {
+		return unsupported(object, "%s %q is no whole number from %d to %d", weightAnnotation, text(value), lowest, highest)
 	}
 	h.weight = weight
 	return nil
 }
 
-func (h *hooks) readDeletePolicy(object objects.Object, annotations map[string]any) error {
+// readDeletePolicy reads when a hook is removed. A hook that failed stays, for its log, until it runs again or the
+// release goes: where hooks for the end of a release are accepted, hook-failed is accepted and has no effect.
+func (h *hooks) readDeletePolicy(object objects.Object, annotations map[string]any, farewells string) error {
 	policies := words(annotations[deleteAnnotation])
 	if len(policies) == 0 {
 		policies = []string{"before-hook-creation"}
@@ -161,6 +172,10 @@ func (h *hooks) readDeletePolicy(object objects.Object, annotations map[string]a
 			h.recreate = true
 		case "hook-succeeded":
 			h.purge = true
+		case "hook-failed":
+			if farewells != keepFarewells && farewells != omitFarewells {
+				return unsupported(object, "%s %q is not supported", deleteAnnotation, policy)
+			}
 		default:
 			return unsupported(object, "%s %q is not supported", deleteAnnotation, policy)
 		}

@@ -116,7 +116,7 @@ func TestWhatCannotBeMappedIsRefusedByName(t *testing.T) {
 		{[]string{`helm.sh/hook: ""`}, []string{"helm.sh/hook is empty"}},
 		{[]string{"helm.sh/hook: pre-install", "helm.sh/hook-delete-policy: hook-failed"}, []string{"hook-failed"}},
 		{[]string{"helm.sh/hook: pre-install", "helm.sh/hook-delete-policy: never"}, []string{"never"}},
-		{[]string{"helm.sh/hook: pre-install", "helm.sh/hook-weight: '101'"}, []string{`"101"`, "-100 to 100"}},
+		{[]string{"helm.sh/hook: pre-install", "helm.sh/hook-weight: '101'"}, []string{`"101"`, "to 100"}},
 		{[]string{"helm.sh/hook: pre-install", "helm.sh/hook-weight: heavy"}, []string{`"heavy"`}},
 		{[]string{"helm.sh/hook: pre-install", "helm.sh/hook-weight: 1.5"}, []string{`"1.5"`}},
 		{[]string{"helm.sh/resource-policy: delete"}, []string{`helm.sh/resource-policy "delete"`, `"keep"`}},
@@ -179,4 +179,18 @@ func TestAnnotationsOfOthersStay(t *testing.T) {
 	if got := annotations(found[0]); got["example.com/a"] != "b" || got["helm.sh/hook"] != "pre-install" {
 		t.Error(got)
 	}
+}
+
+func TestAHookThatIsToGoWhenItFailsIsAcceptedWithTheHooksForTheEnd(t *testing.T) {
+	text := "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: a\n  annotations: {helm.sh/hook: pre-install, " +
+		"helm.sh/hook-delete-policy: 'before-hook-creation,hook-failed'}\n"
+	for _, farewells := range []string{"omit", "keep"} {
+		req := request(template(text), "")
+		req.Farewells = farewells
+		found := mustRender(t, req, nobody{})
+		if len(found) != 1 || annotations(found[0])[prefix+"/update-policy"] != "recreate" {
+			t.Errorf("%s: %v", farewells, found)
+		}
+	}
+	expect(t, refusalOf(t, request(template(text), ""), nobody{}), wire.UnsupportedHook, "templates/object.yaml", "hook-failed")
 }

@@ -2,6 +2,7 @@ package charts
 
 import (
 	"bytes"
+	"fmt"
 	"io/fs"
 	"maps"
 	"path"
@@ -16,6 +17,7 @@ import (
 	"helm.sh/helm/v4/pkg/ignore"
 
 	"stellwerk/renderer/decrypt"
+	"stellwerk/renderer/functions"
 	"stellwerk/renderer/objects"
 	"stellwerk/renderer/wire"
 )
@@ -38,6 +40,24 @@ type tree struct {
 	places map[*common.File]string
 	clear  decryption
 	room   room
+	// repeats are the keys that appear twice in a mapping of what Helm reads.
+	repeats []objects.Repeat
+}
+
+// mostWarnings are named; how many more there are is said.
+const mostWarnings = 20
+
+func (t *tree) warnings() []string {
+	var all []string
+	for _, one := range t.repeats {
+		if text := one.String(); !slices.Contains(all, text) {
+			all = append(all, text)
+		}
+		if len(all) > mostWarnings {
+			return append(all[:mostWarnings], fmt.Sprintf("and more keys that appear twice, %d in all", len(t.repeats)))
+		}
+	}
+	return all
 }
 
 // decryption makes an encrypted file readable; a file that is not encrypted stays as it is.
@@ -123,8 +143,14 @@ func (t *tree) read(place, name string, content []byte) ([]byte, error) {
 	}
 	content = bytes.TrimPrefix(content, []byte("\ufeff"))
 	if slices.Contains(parsedFiles, name) {
-		if _, err := objects.Documents(place, content); err != nil {
+		reader := objects.Reader{File: place, Line: 1, Repeats: &t.repeats}
+		if _, err := reader.Documents(content); err != nil {
 			return nil, asChartError(err)
+		}
+	}
+	if strings.HasPrefix(name, "templates/") {
+		if err := functions.CheckNesting(content, "{{"); err != nil {
+			return nil, &wire.Error{Kind: wire.LimitExceeded, Message: place + " " + err.Error(), File: place}
 		}
 	}
 	return content, nil

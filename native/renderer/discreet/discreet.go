@@ -1,17 +1,17 @@
 // Package discreet takes out of messages what must not be in them.
 //
-// Libraries quote what they fail at: whole, escaped as Go, JSON or YAML would have it, the first letters, or from the
-// place on at which they stumbled. A message is also cut where it gets too long. So a word is looked for in each of these
-// forms. The parent does the same for the values that it knows to come from Secrets (`masked` in render/values.py).
+// Libraries quote what they fail at: whole, escaped as Go, JSON, YAML or a URL would have it, the first letters, or from
+// the place on at which they stumbled. A message is also cut where it gets too long. So a word is looked for in each of
+// these forms, in time that is linear in the message and in the words: not the words are spelled in all ways but the
+// message is read in all ways (see readings.go). The parent does the same for the values that it knows to come from
+// Secrets (kube/masking.py).
 package discreet
 
 import (
-	"cmp"
-	"encoding/json"
-	"regexp"
+	"index/suffixarray"
 	"slices"
-	"strconv"
 	"strings"
+	"unicode/utf8"
 )
 
 const (
@@ -21,95 +21,158 @@ const (
 	// shortestPart is that of a part of a word. A YAML library quotes seven letters.
 	shortestPart = 6
 	cut          = "..."
-)
-
-var (
-	quoted = []*regexp.Regexp{
-		regexp.MustCompile("`[^`\n]{6,}`"), regexp.MustCompile(`"[^"\n]{6,}"`), regexp.MustCompile(`'[^'\n]{6,}'`),
-	}
-	plain = regexp.MustCompile(`^[\w .,:;/@=+~%-]*$`)
+	// longestMessage is how many bytes a message may have; a longer one is cut before it is compared.
+	longestMessage = 4_096
+	// mostLetters and mostWords are how much a message is compared with. With more, nothing of it is shown.
+	mostLetters = 32 << 20
+	mostWords   = 500_000
+	// mostSearched is how many letters are searched for the quoted parts of one message; parts beyond that are hidden.
+	mostSearched = 1 << 30
+	withheld     = "(withheld: there are too many secret values to compare the message with)"
 )
 
 // Message is the text without the words, and without parts of them where it quotes or ends with one.
 func Message(text string, words []string) string {
-	words = worthHiding(words)
-	for _, word := range words {
-		for _, spelling := range spellings(word) {
-			text = strings.ReplaceAll(text, spelling, mask)
-		}
+	text = shortened(text)
+	words, complete := worthHiding(words)
+	if !complete {
+		return withheld
 	}
-	for _, one := range quoted {
-		text = withoutParts(text, one, words)
+	if len(words) == 0 {
+		return text
 	}
-	return withoutTail(text, words)
+	hidden := newCover(len(text))
+	for _, one := range readings(text) {
+		one.hideWords(words, hidden)
+	}
+	hideParts(text, words, hidden)
+	return hidden.apply(text)
 }
 
-// worthHiding are the words and the lines of them, each once, the longest first.
-func worthHiding(words []string) []string {
-	var all []string
+// shortened is the text in as many bytes as a message may have; a cut one ends in an ellipsis.
+func shortened(text string) string {
+	if len(text) <= longestMessage {
+		return text
+	}
+	end := longestMessage - len(cut)
+	for end > 0 && !utf8.RuneStart(text[end]) {
+		end--
+	}
+	return text[:end] + cut
+}
+
+// worthHiding are the words and the lines of them, each once; not complete where they are too many.
+func worthHiding(words []string) (all []string, complete bool) {
+	seen, letters := map[string]bool{}, 0
+	add := func(word string) {
+		if len(word) >= shortest && !seen[word] && letters <= mostLetters && len(seen) <= mostWords {
+			seen[word] = true
+			letters += len(word)
+			all = append(all, word)
+		}
+	}
 	for _, word := range words {
-		all = append(all, word, strings.TrimSpace(word))
+		add(word)
+		add(strings.TrimSpace(word))
 		for line := range strings.Lines(word) {
-			all = append(all, strings.TrimSpace(line))
+			add(strings.TrimSpace(line))
 		}
 	}
-	all = slices.DeleteFunc(all, func(word string) bool { return len(word) < shortest })
-	slices.SortFunc(all, func(a, b string) int { return cmp.Or(len(b)-len(a), strings.Compare(a, b)) })
-	return slices.Compact(all)
+	return all, letters <= mostLetters && len(seen) <= mostWords
 }
 
-// spellings are the word itself and how messages may write it.
-func spellings(word string) []string {
-	if plain.MatchString(word) {
-		return []string{word}
+// hideWords hides each place at which a reading shows a word, and the beginning of one that a cut has left.
+func (r *reading) hideWords(words []string, hidden *cover) {
+	heads := map[string]bool{}
+	for at := range len(r.text) - shortest + 1 {
+		heads[r.text[at:at+shortest]] = true
 	}
-	inGo := strconv.Quote(word)
-	all := []string{word, inGo[1 : len(inGo)-1], strings.ReplaceAll(word, "'", "''"), strings.ReplaceAll(word, "'", `\'`)}
-	if inJSON, err := json.Marshal(word); err == nil {
-		all = append(all, string(inJSON[1:len(inJSON)-1]))
+	index := suffixarray.New([]byte(r.text))
+	var candidates []string
+	for _, word := range words {
+		if !heads[word[:shortest]] {
+			continue
+		}
+		candidates = append(candidates, word)
+		for _, start := range index.Lookup([]byte(word), -1) {
+			hidden.add(r.starts[start], r.ends[start+len(word)-1])
+		}
 	}
-	slices.SortFunc(all, func(a, b string) int { return len(b) - len(a) })
-	return all
-}
-
-// withoutParts hides what stands between two marks if it is a part of a word. A mark may end one quotation and begin the
-// next by mistake (an apostrophe), so the search goes on at the second mark and not behind it.
-func withoutParts(text string, between *regexp.Regexp, words []string) string {
-	var kept strings.Builder
-	for {
-		found := between.FindStringIndex(text)
-		if found == nil {
-			return kept.String() + text
-		}
-		start, end := found[0]+1, found[1]-1
-		part := text[start:end]
-		if isPart(strings.TrimSuffix(part, cut), words) {
-			part = mask
-		}
-		kept.WriteString(text[:start] + part)
-		text = text[end:]
+	if body, isCut := strings.CutSuffix(r.text, cut); isCut {
+		r.hideTail(body, candidates, hidden)
 	}
 }
 
-func isPart(part string, words []string) bool {
-	return len(part) >= shortestPart && slices.ContainsFunc(words, func(word string) bool {
-		return slices.ContainsFunc(spellings(word), func(one string) bool { return strings.Contains(one, part) })
+// hideTail hides the longest end of the message with which a word begins.
+func (r *reading) hideTail(body string, words []string, hidden *cover) {
+	slices.Sort(words)
+	for start := range max(0, len(body)-shortest+1) {
+		begun := body[start:]
+		at, _ := slices.BinarySearch(words, begun)
+		if at < len(words) && strings.HasPrefix(words[at], begun) {
+			hidden.add(r.starts[start], r.ends[len(body)-1])
+			return
+		}
+	}
+}
+
+// hideParts hides what stands between two marks if it is a part of a word. A mark may end one quotation and begin the
+// next by mistake (an apostrophe), so that each text between two marks is looked at.
+func hideParts(text string, words []string, hidden *cover) {
+	joined, left := strings.Join(words, "\x00"), mostSearched
+	known := map[string]bool{}
+	for _, mark := range "`\"'" {
+		start := 0
+		for piece := range strings.SplitSeq(text, string(mark)) {
+			end := start + len(piece)
+			if len(piece) >= shortestPart {
+				isPart, isKnown := known[piece]
+				if !isKnown {
+					left -= len(joined)
+					isPart = left < 0 || holds(joined, strings.TrimSuffix(piece, cut))
+					known[piece] = isPart
+				}
+				if isPart {
+					hidden.add(start, end)
+				}
+			}
+			start = end + 1
+		}
+	}
+}
+
+func holds(joined, part string) bool {
+	return slices.ContainsFunc(readings(part), func(one *reading) bool {
+		return len(one.text) >= shortestPart && strings.Contains(joined, strings.TrimSuffix(one.text, `\`))
 	})
 }
 
-// withoutTail hides a word of which the message was cut.
-func withoutTail(text string, words []string) string {
-	body, isCut := strings.CutSuffix(text, cut)
-	if !isCut {
-		return text
-	}
-	for _, word := range words {
-		for at := max(0, len(body)-len(word)); at <= len(body)-shortest; at++ {
-			if strings.HasPrefix(word, body[at:]) {
-				body = body[:at] + mask
-				break
-			}
+// cover collects which letters of a text are hidden: how many hidden places begin and end at each of them.
+type cover []int
+
+func newCover(length int) *cover {
+	places := make(cover, length+1)
+	return &places
+}
+
+func (c *cover) add(start, end int) {
+	(*c)[start]++
+	(*c)[end]--
+}
+
+// apply is the text with a mask in the place of each run of hidden letters.
+func (c *cover) apply(text string) string {
+	var shown strings.Builder
+	depth := 0
+	for at := range len(text) {
+		before := depth
+		depth += (*c)[at]
+		switch {
+		case depth == 0:
+			shown.WriteByte(text[at])
+		case before == 0:
+			shown.WriteString(mask)
 		}
 	}
-	return body + cut
+	return shown.String()
 }

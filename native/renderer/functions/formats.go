@@ -12,6 +12,8 @@ import (
 
 	"github.com/BurntSushi/toml"
 	"sigs.k8s.io/yaml"
+
+	"stellwerk/renderer/objects"
 )
 
 // formats are the conversions from and to text. Each is strict, so the must-form is the same function.
@@ -38,6 +40,9 @@ func toYAML(value any) (string, error) {
 func fromYAML(text string) (any, error) {
 	if err := checkText("fromYaml", text); err != nil {
 		return nil, err
+	}
+	if err := objects.CheckUnfolding([]byte(text)); err != nil {
+		return nil, fmt.Errorf("fromYaml: the text %w", err)
 	}
 	asJSON, err := yaml.YAMLToJSON([]byte(text))
 	if err != nil {
@@ -118,6 +123,9 @@ func Decode(text []byte) (any, error) {
 	}
 	if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
 		return nil, errors.New("there is text behind the JSON value")
+	}
+	if objects.IsTooDeep(value) {
+		return nil, fmt.Errorf("the text is nested deeper than %d levels", objects.MaxDepth)
 	}
 	return Exact(value), nil
 }

@@ -63,6 +63,9 @@ func (s *stage) isEmpty(base string) bool {
 func (s *stage) checkFiles() error {
 	for file, content := range s.files.files {
 		problem := nodes.CheckAliases(content)
+		if problem == nil && isKustomization(file) {
+			problem = objects.CheckUnfolding(content) // by the other library, which reads these files
+		}
 		if len(content) > objects.MaxText && (isYAML(file) || isKustomization(file)) {
 			problem = fmt.Errorf("is larger than %d MiB", objects.MaxText>>20)
 		}

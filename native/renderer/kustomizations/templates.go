@@ -9,6 +9,7 @@ import (
 	"text/template"
 
 	"stellwerk/renderer/functions"
+	"stellwerk/renderer/wire"
 )
 
 // rendered is a file after its template ran.
@@ -62,6 +63,10 @@ func (s *rendering) run(one *kustomization, names []string) ([]rendered, error) 
 	maps.Copy(funcs, tolerant(funcs))
 	functions.Bind(set, funcs)
 	for _, name := range names {
+		if err := functions.CheckNesting(one.own[name], one.config.left); err != nil {
+			source := path.Join(one.base, name)
+			return nil, &wire.Error{Kind: wire.LimitExceeded, Message: source + " " + err.Error(), File: source}
+		}
 		if _, err := set.New(name).Parse(string(one.own[name])); err != nil {
 			return nil, templateFailed(one, name, err)
 		}

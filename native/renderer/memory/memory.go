@@ -34,10 +34,13 @@ func Trim() {
 }
 
 // Held is what the Go runtime holds from the system, in bytes.
-func Held() uint64 {
-	samples := []metrics.Sample{
-		{Name: "/memory/classes/total:bytes"}, {Name: "/memory/classes/heap/released:bytes"},
-	}
-	metrics.Read(samples)
-	return samples[0].Value.Uint64() - samples[1].Value.Uint64()
+func Held() uint64 { return mapped() - read("/memory/classes/heap/released:bytes") }
+
+// mapped is what it has mapped, with what it has given back but may use again.
+func mapped() uint64 { return read("/memory/classes/total:bytes") }
+
+func read(name string) uint64 {
+	sample := []metrics.Sample{{Name: name}}
+	metrics.Read(sample)
+	return sample[0].Value.Uint64()
 }

@@ -14,13 +14,19 @@ import (
 	"stellwerk/renderer/objects"
 )
 
-// mostValues is how many values one object may unfold to by aliases.
-const mostValues = 1_000_000
+// What one object may unfold to by aliases.
+const (
+	mostValues = 1_000_000
+	mostBytes  = 32 << 20
+)
 
 // Object reads the node of one object. Errors name the field and quote no value.
+//
+// A number or boolean in an annotation of the object becomes text, as it was written: kustomize writes annotations as
+// text, and users rely on it (component specification 7.1). Labels stay as they are, and are refused.
 func Object(node *yaml.Node) (map[string]any, error) {
-	reader := reader{left: mostValues}
-	value, err := reader.read(node, 0)
+	reader := reader{left: mostValues, room: mostBytes}
+	value, err := reader.read(node, 0, object)
 	if err != nil {
 		return nil, err
 	}
@@ -31,22 +37,47 @@ func Object(node *yaml.Node) (map[string]any, error) {
 	return body, nil
 }
 
-type reader struct{ left int }
+type reader struct{ left, room int } // in values, and in bytes of text
 
-func (r *reader) read(node *yaml.Node, depth int) (any, error) {
+// place is where in an object a node is, as far as it matters.
+type place int
+
+const (
+	elsewhere place = iota
+	object
+	metadata
+	annotations
+)
+
+// below is the place of the value of a key.
+func (p place) below(key string) place {
+	switch {
+	case p == object && key == "metadata":
+		return metadata
+	case p == metadata && key == "annotations":
+		return annotations
+	default:
+		return elsewhere
+	}
+}
+
+func (r *reader) read(node *yaml.Node, depth int, at place) (any, error) {
 	if depth > objects.MaxDepth {
 		return nil, fmt.Errorf("is nested deeper than %d levels", objects.MaxDepth)
 	}
 	if r.left--; r.left < 0 {
 		return nil, fmt.Errorf("holds more than %d values", mostValues)
 	}
+	if r.room -= len(node.Value); r.room < 0 {
+		return nil, fmt.Errorf("holds more than %d MiB", mostBytes>>20)
+	}
 	switch node.Kind {
 	case yaml.DocumentNode:
-		return r.read(node.Content[0], depth)
+		return r.read(node.Content[0], depth, at)
 	case yaml.AliasNode:
-		return r.read(node.Alias, depth+1)
+		return r.read(node.Alias, depth+1, at)
 	case yaml.MappingNode:
-		return r.mapping(node, depth)
+		return r.mapping(node, depth, at)
 	case yaml.SequenceNode:
 		return r.sequence(node, depth)
 	default:
@@ -57,7 +88,7 @@ func (r *reader) read(node *yaml.Node, depth int) (any, error) {
 func (r *reader) sequence(node *yaml.Node, depth int) ([]any, error) {
 	items := make([]any, len(node.Content))
 	for index, inner := range node.Content {
-		item, err := r.read(inner, depth+1)
+		item, err := r.read(inner, depth+1, elsewhere)
 		if err != nil {
 			return nil, err
 		}
@@ -66,22 +97,29 @@ func (r *reader) sequence(node *yaml.Node, depth int) ([]any, error) {
 	return items, nil
 }
 
-func (r *reader) mapping(node *yaml.Node, depth int) (map[string]any, error) {
+func (r *reader) mapping(node *yaml.Node, depth int, at place) (map[string]any, error) {
 	result := make(map[string]any, len(node.Content)/2)
 	merged := map[string]any{}
 	for index := 0; index+1 < len(node.Content); index += 2 {
 		key, inner := node.Content[index], node.Content[index+1]
-		value, err := r.read(inner, depth+1)
-		if err != nil {
-			return nil, err
-		}
 		if key.ShortTag() == "!!merge" {
+			value, err := r.merged(inner, depth, at)
+			if err != nil {
+				return nil, err
+			}
 			merge(merged, value)
 			continue
 		}
 		name, err := nameOf(key)
 		if err != nil {
 			return nil, err
+		}
+		value, err := r.read(inner, depth+1, at.below(name))
+		if err != nil {
+			return nil, err
+		}
+		if at == annotations {
+			value = asWritten(inner, value)
 		}
 		if _, twice := result[name]; twice {
 			return nil, fmt.Errorf("has the key %q twice in one mapping", name)
@@ -90,6 +128,33 @@ func (r *reader) mapping(node *yaml.Node, depth int) (map[string]any, error) {
 	}
 	merge(result, merged)
 	return result, nil
+}
+
+// merged reads the value of <<:, one mapping or a list of them, which counts as written where it is merged.
+func (r *reader) merged(node *yaml.Node, depth int, at place) (any, error) {
+	if node.Kind != yaml.SequenceNode {
+		return r.read(node, depth+1, at)
+	}
+	items := make([]any, len(node.Content))
+	for index, inner := range node.Content {
+		item, err := r.read(inner, depth+2, at)
+		if err != nil {
+			return nil, err
+		}
+		items[index] = item
+	}
+	return items, nil
+}
+
+// asWritten is the text of a number or boolean; other values stay.
+func asWritten(node *yaml.Node, value any) any {
+	if !isScalar(value) {
+		return value
+	}
+	for node.Kind == yaml.AliasNode {
+		node = node.Alias
+	}
+	return node.Value
 }
 
 func nameOf(key *yaml.Node) (string, error) {

@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"sigs.k8s.io/kustomize/kyaml/yaml"
+
+	"stellwerk/renderer/objects"
 )
 
 func read(t *testing.T, text string) (map[string]any, error) {
@@ -64,11 +66,42 @@ func TestAliasesMayNotUnfoldWithoutABound(t *testing.T) {
 		bomb += n + ": &" + n + " [*" + m + strings.Repeat(", *"+m, 9) + "]\n"
 	}
 	for text, want := range map[string]error{
-		"a: &a 1\nb: *a\n": nil, "a: &a [*a]": errCycle, "a: &a {b: {c: *a}}": errCycle, "---\nx: 1\n---\na: &a [*a]\n": errCycle, bomb: errGrowth,
+		"a: &a 1\nb: *a\n": nil, "a: &a [*a]": objects.ErrAliasCycle, "a: &a {b: {c: *a}}": objects.ErrAliasCycle, "---\nx: 1\n---\na: &a [*a]\n": objects.ErrAliasCycle, bomb: objects.ErrAliasGrowth,
+		"a: &a " + strings.Repeat("x", 500_000) + "\nb: [" + strings.Repeat("*a, ", 8_000) + "]\n": objects.ErrAliasGrowth,
 		"a: b & c * d": nil, "a: [": nil, "&": nil,
 	} {
 		if err := CheckAliases([]byte(text)); err != want {
 			t.Errorf("%.40q: %v", text, err)
 		}
+	}
+}
+
+func TestNumbersAndBooleansInAnnotationsAreTextAsWritten(t *testing.T) {
+	text := "common: &c {n: 1.10, m: true}\nmetadata:\n  name: x\n  labels: {l: 1}\n  annotations: {<<: *c, o: -5, h: 0x1f, b: false, s: '7', z: ~, d: 1e3}\n" +
+		"spec: {template: {metadata: {annotations: {o: 1}}}}\n"
+	want := `{"annotations":{"b":"false","d":"1e3","h":"0x1f","m":"true","n":"1.10","o":"-5","s":"7","z":null},"labels":{"l":1},"name":"x"}`
+	got, err := read(t, text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if text, _ := json.Marshal(got["metadata"]); string(text) != want {
+		t.Errorf("got  %s\nwant %s", text, want)
+	}
+	if text, _ := json.Marshal(got["spec"]); string(text) != `{"template":{"metadata":{"annotations":{"o":1}}}}` {
+		t.Errorf("%s", text)
+	}
+}
+
+func TestAnnotationsOfPlainTextsAreTextAsWritten(t *testing.T) {
+	one := "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a, annotations: {o: 1.0, b: true, t: x}, labels: {l: 1}}\n"
+	list := "---\n# nothing\n---\napiVersion: v1\nkind: List\nitems:\n- {apiVersion: v1, kind: ConfigMap, metadata: {annotations: {o: 010}}}\n- {apiVersion: v1, kind: ConfigMap}\n"
+	found, err := objects.Parse("x.yaml", []byte(one+list))
+	if err != nil {
+		t.Fatal(err)
+	}
+	TextAnnotations(found, []byte(one+list))
+	got, _ := json.Marshal([]any{found[0].Body["metadata"], found[1].Body["metadata"], len(found)})
+	if string(got) != `[{"annotations":{"b":"true","o":"1.0","t":"x"},"labels":{"l":1},"name":"a"},{"annotations":{"o":"010"}},3]` {
+		t.Errorf("%s", got)
 	}
 }

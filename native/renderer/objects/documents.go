@@ -23,20 +23,50 @@ type Document struct {
 	Line  int // where it begins, from 1
 }
 
+// Repeat is a key that appears more than once in one mapping; the last one counts.
+type Repeat struct {
+	File string
+	Line int // of the later one
+	Key  string
+}
+
+func (r Repeat) String() string {
+	return fmt.Sprintf("%s: line %d: the key %s appears twice in one mapping; the last one counts", r.File, r.Line, r.Key)
+}
+
+// Reader reads texts of one file.
+type Reader struct {
+	File string
+	Line int // of the text's beginning in the file, from 1
+	// Repeats, if set, takes the keys that appear twice, which are then read as Helm reads them; otherwise they are
+	// refused.
+	Repeats *[]Repeat
+}
+
 // Documents reads all documents of a text. The errors are those of Parse.
 func Documents(file string, text []byte) ([]Document, error) {
+	return Reader{File: file, Line: 1}.Documents(text)
+}
+
+// Documents reads all documents of a text. The errors are those of Parse.
+func (r Reader) Documents(text []byte) ([]Document, error) {
+	file := r.File
 	if len(text) > MaxText {
 		return nil, exceeded(file, 0, "is larger than %d MiB", MaxText>>20)
 	}
 	if found, isJSON := jsonDocuments(text); isJSON {
+		for index := range found {
+			found[index].Line += r.Line - 1
+		}
 		return found, checkAll(file, found)
 	}
 	if !utf8.Valid(text) {
-		return nil, invalid(file, lineOfInvalidText(text), "is not UTF-8 text")
+		return nil, invalid(file, lineOfInvalidText(text)+r.Line-1, "is not UTF-8 text")
 	}
 	var found []Document
 	for _, piece := range split(text) {
-		value, err := parse(file, piece)
+		piece.line += r.Line - 1
+		value, err := r.parse(piece)
 		if err != nil {
 			return nil, err
 		}
@@ -123,14 +153,18 @@ func isMarker(line []byte, marker string) bool {
 	return len(line) == len(marker) || strings.ContainsRune(" \t\r\n", rune(line[len(marker)]))
 }
 
-func parse(file string, piece piece) (any, error) {
+func (r Reader) parse(piece piece) (any, error) {
+	file := r.File
 	if err := checkWeight(file, piece); err != nil {
 		return nil, err
 	}
-	if err := checkAliases(file, piece); err != nil {
-		return nil, err
+	if err := CheckUnfolding(piece.text); err != nil {
+		return nil, exceeded(file, piece.firstLine(), "%v", err)
 	}
 	document, err := yaml.YAMLToJSONStrict(piece.text)
+	if err != nil && r.takesRepeats(piece, err) {
+		document, err = yaml.YAMLToJSON(piece.text)
+	}
 	if err != nil {
 		return nil, notYAML(file, piece, err)
 	}
@@ -139,6 +173,30 @@ func parse(file string, piece piece) (any, error) {
 		return nil, invalid(file, piece.firstLine(), "holds values that JSON lacks")
 	}
 	return value, nil
+}
+
+var repeated = regexp.MustCompile(`^line (\d+): key (.+) already set in map$`)
+
+// takesRepeats notes the keys that appear twice, and tells whether nothing else is wrong.
+func (r Reader) takesRepeats(piece piece, err error) bool {
+	if r.Repeats == nil {
+		return false
+	}
+	var found []Repeat
+	for line := range strings.SplitSeq(err.Error(), "\n") {
+		line = strings.TrimSpace(line)
+		if strings.HasSuffix(line, "unmarshal errors:") {
+			continue
+		}
+		match := repeated.FindStringSubmatch(line)
+		if match == nil {
+			return false
+		}
+		number, _ := strconv.Atoi(match[1])
+		found = append(found, Repeat{File: r.File, Line: piece.line + number - 1, Key: match[2]})
+	}
+	*r.Repeats = append(*r.Repeats, found...)
+	return len(found) > 0
 }
 
 // jsonDocuments reads a text of JSON values one after the other. It declines whatever is not exactly that: YAML may also

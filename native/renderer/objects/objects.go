@@ -22,7 +22,13 @@ type Object struct {
 //
 // An error is a *wire.Error of kind InvalidManifest or LimitExceeded with file and line; it quotes no value.
 func Parse(file string, text []byte) ([]Object, error) {
-	documents, err := Documents(file, text)
+	return Reader{File: file, Line: 1}.Parse(text)
+}
+
+// Parse reads all objects of a text, as the function of this name does.
+func (r Reader) Parse(text []byte) ([]Object, error) {
+	file := r.File
+	documents, err := r.Documents(text)
 	if err != nil {
 		return nil, err
 	}

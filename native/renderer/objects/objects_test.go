@@ -157,6 +157,9 @@ func TestTextThatIsTooMuchIsRefused(t *testing.T) {
 	for name, text := range map[string]string{
 		"aliases":      bomb,
 		"merges":       "a: &a {x: 1}\nb: &b {<<: *a}\n" + strings.Replace(bomb, "a: &a", "c: &a", 1),
+		"bytes":        configMap("a") + "data: {a: &a " + strings.Repeat("x", 500_000) + ", b: [" + strings.Repeat("*a, ", 8_000) + "]}",
+		"bytes merged": "a: &a {x: " + strings.Repeat("x", 100_000) + "}\nb: [" + strings.Repeat("{<<: *a}, ", 900) + "]",
+		"other reader": "a: &a " + strings.Repeat("x", 5_000) + "\nb: [" + strings.Repeat("*a, ", 900) + "]\n\tc: *a\n",
 		"depth":        configMap("a") + "data: " + strings.Repeat("[", 101) + strings.Repeat("]", 101),
 		"deeper":       configMap("a") + "data: " + strings.Repeat("{a: ", 9000) + "1" + strings.Repeat("}", 9000),
 		"size":         configMap("a") + "# " + strings.Repeat("x", objects.MaxText),

@@ -15,7 +15,10 @@ const (
 	// longest is how long one request may take, questions to the parent included. The parent ends us by its own clock;
 	// this one lets us say why.
 	longest = 10 * time.Second
-	beat    = 20 * time.Millisecond
+	beat    = 5 * time.Millisecond
+	// roomForWords is what the last words may take: the kernel's bound lies that much above ours, so that a request that
+	// grows in steps is ended by us, with a reason.
+	roomForWords = 64 << 20
 	// exceeded is the exit code of a worker that took too much.
 	exceeded = 3
 )
@@ -32,11 +35,15 @@ type watch struct {
 
 func guard(p *pipe, request uint64) *watch {
 	w := &watch{pipe: p, request: request, done: make(chan struct{})}
+	memory.Bound(roomToGrow + roomForWords)
 	go w.run(time.Now(), memory.Held()+roomToGrow)
 	return w
 }
 
-func (w *watch) stop() { close(w.done) }
+func (w *watch) stop() {
+	close(w.done)
+	memory.Unbound()
+}
 
 func (w *watch) run(began time.Time, most uint64) {
 	ticker := time.NewTicker(beat)

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"stellwerk/renderer/decrypt"
+	"stellwerk/renderer/nodes"
 	"stellwerk/renderer/objects"
 	"stellwerk/renderer/wire"
 )
@@ -31,6 +32,7 @@ func readManifests(req *wire.Request) ([]objects.Object, error) {
 		if err != nil {
 			return nil, err
 		}
+		nodes.TextAnnotations(found, content)
 		all = append(all, found...)
 	}
 	return all, nil

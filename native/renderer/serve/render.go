@@ -123,6 +123,7 @@ func generate(req *wire.Request, ask host.Asker, uses host.Uses) ([]objects.Obje
 	}
 }
 
+// checkSize refuses a result before it is encoded: a value that many objects share has its size once until then.
 func checkSize(limits wire.Limits, found []objects.Object) error {
 	most := limits.Objects
 	if most == 0 {
@@ -130,6 +131,12 @@ func checkSize(limits wire.Limits, found []objects.Object) error {
 	}
 	if len(found) > most {
 		return tooMuch("the result holds %d objects, more than %d", len(found), most)
+	}
+	left := outputLimit(limits)
+	for _, object := range found {
+		if left -= objects.Bytes(object.Body, left); left < 0 {
+			return tooMuch("the result is larger than %d bytes", outputLimit(limits))
+		}
 	}
 	return nil
 }

@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"os"
 	"os/exec"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -174,7 +175,7 @@ func TestAFolderBesideOthersIsNoChartUnlessItIsNamed(t *testing.T) {
 
 func TestAChartTellsItsName(t *testing.T) {
 	made := start(t).result(request("helm", "", map[string]string{"Chart.yaml": chartFile}))
-	if *made.Chart != (wire.Chart{Name: "small", Version: "1.0.0", AppVersion: "2"}) || len(made.Objects) != 0 {
+	if !reflect.DeepEqual(*made.Chart, wire.Chart{Name: "small", Version: "1.0.0", AppVersion: "2"}) || len(made.Objects) != 0 {
 		t.Error(made.Chart)
 	}
 }

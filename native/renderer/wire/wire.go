@@ -119,6 +119,8 @@ type Chart struct {
 	Name       string `json:"name"`
 	Version    string `json:"version"`
 	AppVersion string `json:"appVersion"`
+	// Warnings are sentences about what Helm passes over in silence: keys that appear twice.
+	Warnings []string `json:"warnings,omitempty"`
 }
 
 // Error is why there is no result. Kind is a fixed word; Message is a sentence without values of Secrets.

@@ -7,6 +7,7 @@
     kinds       which of the named kinds are served      asks the server once per kind
     compare     wanted against live                      pure
     ownership   who else writes an object                pure
+    takeover_preview  what a take-over removes            pure
     order       what goes first                          pure
     plan        what has to be written, and why          pure; can be printed
     execute     the writes of one pass                   the only one that writes to a cluster

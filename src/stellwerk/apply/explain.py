@@ -15,6 +15,7 @@ from dataclasses import dataclass
 
 from stellwerk.kube.model import JsonObject, JsonValue, Unstructured, dig
 
+SEE_LOG = "see its log"
 _MAX_WORDS = 300
 
 
@@ -40,9 +41,9 @@ class Surroundings:
 
 
 def explain(deployment: Unstructured, around: Surroundings) -> Cause | None:
-    """Why a Deployment is not ready; None where nothing says so. Pure."""
+    """Why a Deployment, or a workload that owns its pods itself, is not ready; None where nothing says so. Pure."""
     newest = _newest(_owned(around.replica_sets, {deployment.metadata.uid}))
-    pods = _owned(around.pods, {newest.metadata.uid}) if newest is not None else []
+    pods = _owned(around.pods, {newest.metadata.uid if newest is not None else deployment.metadata.uid})
     for cause in _causes(deployment, newest, pods, around.events):
         return cause
     return None
@@ -113,7 +114,7 @@ def _containers(pod: Unstructured) -> Iterator[Cause]:
         if isinstance(waiting, dict) and (cause := _does_not_start(status, waiting)):
             yield cause
         elif isinstance(ended, dict) and dig(ended, "exitCode") != 0:
-            yield Cause(f"container {_text(status, 'name')} {_ending(ended)}", "see its log")
+            yield Cause(f"container {_text(status, 'name')} {_ending(ended)}", SEE_LOG)
 
 
 def _does_not_start(status: JsonObject, waiting: JsonObject) -> Cause | None:
@@ -124,7 +125,7 @@ def _does_not_start(status: JsonObject, waiting: JsonObject) -> Cause | None:
     if reason == "CrashLoopBackOff":
         last = dig(status, "lastState", "terminated")
         ending = _ending(last) if isinstance(last, dict) else "ends soon after its start"
-        return Cause(f"container {container} crashes again and again: it {ending}", "see its log")
+        return Cause(f"container {container} crashes again and again: it {ending}", SEE_LOG)
     if reason in _CONFIG:
         return Cause(f"container {container} cannot be started: {_tidy(message)}")
     return None
@@ -157,7 +158,7 @@ def _from_events(pod: Unstructured, events: Sequence[Unstructured]) -> Iterator[
         if reason in ("FailedMount", "FailedAttachVolume"):
             yield Cause(f"a volume of its pod cannot be mounted: {_tidy(message)}")
         elif reason == "Unhealthy" and (match := _PROBE.search(message)):
-            yield Cause(f"its {match.group(1).lower()} probe fails: {_tidy(_after(message))}", "see its log")
+            yield Cause(f"its {match.group(1).lower()} probe fails: {_tidy(_after(message))}", SEE_LOG)
         elif reason == "FailedCreatePodSandBox":
             yield Cause("the network or runtime of its node cannot start the pod", "see the node")
 
@@ -185,7 +186,7 @@ def _newest(replica_sets: Sequence[Unstructured]) -> Unstructured | None:
 
     def revision(one: Unstructured) -> tuple[int, str]:
         number = one.metadata.annotations.get("deployment.kubernetes.io/revision", "")
-        return (int(number) if number.isdecimal() else 0, one.metadata.name)
+        return (int(number) if number.isdecimal() and len(number) <= 18 else 0, one.metadata.name)
 
     return max(replica_sets, key=revision, default=None)
 

@@ -14,7 +14,7 @@ import re
 from stellwerk.apply.desired import Address
 from stellwerk.apply.errors import Failure, Obstacle
 from stellwerk.kube import errors
-from stellwerk.kube.errors import ApiError, StatusError
+from stellwerk.kube.errors import ApiError, StatusError, user_in
 
 _WEBHOOK = re.compile(r'admission webhook "([^"]+)" denied the request(?:: (.*))?', re.DOTALL)
 _WEBHOOK_DOWN = re.compile(r'failed calling webhook "([^"]+)"')
@@ -26,6 +26,10 @@ _MISTYPED_FIELD = re.compile(
     r"\.((?:\[[^\]]*\]|[^\s:\[])+): (field not declared in schema|expected [^,\n]+|duplicate entries for key)"
 )
 """Server-side apply compares with the schema before validation does. What follows these words quotes the value."""
+_IMMUTABLE = re.compile(
+    r"field is immutable|may not be changed once|Forbidden: updates to \w+ spec for fields other than"
+)
+_RESTORE = "restore the former value, or have the object recreated by update-policy: recreate"
 _ATTEMPTED = re.compile(r"^cannot \w+ [^:]+: ")
 """What was asked of the server, as its failures begin. Ours say it themselves."""
 _MAX_WORDS = 300
@@ -41,6 +45,22 @@ def failure_of(address: Address, verb: str, error: ApiError) -> Failure:
     """What stood in the way of a write."""
     obstacle, cause, fix = _read(address, verb, error)
     return Failure(address.ref, verb, obstacle, cause, fix, error)
+
+
+_FIXES = re.compile(
+    r" \(((?:install its CustomResourceDefinition|create the namespace|grant (?:it those rights|verb )|wait until the|"
+    r"raise the quota|change the object|repair the service|correct the manifest|restore the former value)[^()]*)\)"
+)
+"""How the fixes of this file begin, as a `Failure` writes them into its sentence."""
+
+
+def advice_in(sentence: str) -> str:
+    """The first fix that a sentence about failures carries; empty where it has none.
+
+    For programs that have only the text of a condition; the operator that wrote it has the `Failure`.
+    """
+    match = _FIXES.search(sentence)
+    return match.group(1) if match else ""
 
 
 def _read(address: Address, verb: str, error: ApiError) -> _Reading:
@@ -96,8 +116,7 @@ def _forbidden(address: Address, verb: str, error: StatusError) -> _Reading:
 
 
 def _who(error: StatusError) -> str:
-    match = re.search(r'\b[Uu]ser "([^"\s]+)"', error.status.message)
-    return f"user {match.group(1)}" if match else "the operator"
+    return user_in(error) or "the operator"
 
 
 def _verb(verb: str, error: StatusError) -> str:
@@ -134,7 +153,8 @@ def _invalid(address: Address, error: StatusError) -> _Reading:
         named = ", ".join(dict.fromkeys(cause.field for cause in status.details.causes if cause.field))
         return Obstacle.INVALID, f"invalid {named}" if named else "invalid content", "correct the manifest"
     said = "; ".join(f"{cause.field}: {_short(cause.message)}" for cause in status.details.causes if cause.field)
-    return Obstacle.INVALID, said or _server_words(address, error), "correct the manifest"
+    fix = _RESTORE if _IMMUTABLE.search(status.message) else "correct the manifest"
+    return Obstacle.INVALID, said or _server_words(address, error), fix
 
 
 def _mistyped(address: Address, error: StatusError) -> _Reading | None:

@@ -30,6 +30,11 @@ def is_namespace(text: str) -> bool:
     return _NAMESPACE.fullmatch(text) is not None
 
 
+def is_subdomain(text: str) -> bool:
+    """Whether an object of the core group, a Secret for example, can have this name (RFC 1123 subdomain)."""
+    return len(text) <= LONGEST_NAME and _DOMAIN.fullmatch(text) is not None
+
+
 def of_namespace(namespace: str) -> str:
     """Why no namespace can have this name; empty where one can. A name with a `/` would lead a request elsewhere."""
     if is_namespace(namespace):

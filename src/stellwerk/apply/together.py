@@ -6,6 +6,8 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeVar
 
+from stellwerk.kube.nested import nested
+
 A = TypeVar("A")
 R = TypeVar("R")
 
@@ -22,15 +24,18 @@ async def together(
     """
     if len(wave) == 1:
         return [await carry_out(wave[0])]
-    gate = asyncio.Semaphore(concurrency)
+    waiting = iter(enumerate(wave))
+    results: dict[int, R] = {}
 
-    async def one(action: A) -> R:
-        async with gate:
-            return await carry_out(action)
+    async def work() -> None:
+        for number, action in waiting:
+            results[number] = await carry_out(action)
 
     try:
+        # Not one task for each member: starting thousands of them at once would block the event loop.
         async with asyncio.TaskGroup() as tasks:
-            started = [tasks.create_task(one(action), name=str(action)) for action in wave]
+            for number in range(min(concurrency, len(wave))):
+                tasks.create_task(nested(work()), name=f"wave of {len(wave)}, worker {number}")
     except ExceptionGroup as group:
         raise group.exceptions[0] from group
-    return [task.result() for task in started]
+    return [results[number] for number in range(len(wave))]

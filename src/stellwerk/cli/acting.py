@@ -1,20 +1,71 @@
-"""The object of a verb that changes something, and the operator's word on how that is done."""
+"""The objects of a verb that changes something, and the operator's word on how that is done."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from importlib import import_module
 from importlib.util import find_spec
 from types import ModuleType
 from typing import TYPE_CHECKING
 
-from stellwerk.cli import kinds
+from stellwerk.cli import kinds, settings
 from stellwerk.cli.errors import Exit, Failure
+from stellwerk.cli.text import escaped
 from stellwerk.kube.model import JsonObject, Unstructured, unstructured
 from stellwerk.kube.patch import MergePatch
 
 if TYPE_CHECKING:
     from stellwerk.cli.cluster import Cluster
+    from stellwerk.cli.subject import Choice
     from stellwerk.kube.names import Resource
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """An object, and what its operator knows to do with it."""
+
+    resource: Resource
+    obj: Unstructured
+    actions: ModuleType
+
+
+async def targets(cluster: Cluster, choice: Choice, function: str, verb: str) -> list[Target]:
+    """The chosen objects. Raises Failure where one is absent or knows no such request, before anything is written."""
+    return [Target(resource, obj, actions(obj, function, verb)) for resource, obj in await chosen(cluster, choice)]
+
+
+async def chosen(
+    cluster: Cluster, choice: Choice, *, may_be_absent: bool = False
+) -> list[tuple[Resource, Unstructured]]:
+    """The chosen objects with their resources. Raises Absent, and Failure where none matches.
+
+    With `may_be_absent` what is absent is reported as gone.
+    """
+    if choice.kind:
+        return await _of_kind(cluster, choice, may_be_absent=may_be_absent)
+    from stellwerk.cli.cluster import Absent
+
+    found: list[tuple[Resource, Unstructured]] = []
+    for subject in choice.subjects:
+        try:
+            found.append((await cluster.resource(subject.kind), await cluster.object(subject)))
+        except Absent as absent:
+            if not may_be_absent:
+                raise
+            settings.say(f"  {escaped(absent.report.error)}: {escaped(absent.report.cause)}")
+            settings.show([f"{subject.kind}/{subject.key} is gone"])
+    return found
+
+
+async def _of_kind(cluster: Cluster, choice: Choice, *, may_be_absent: bool) -> list[tuple[Resource, Unstructured]]:
+    resource = await cluster.resource(choice.kind)
+    objects = await cluster.list(resource, cluster.namespace, labels=choice.labels)
+    if not objects and not may_be_absent:
+        where = f"namespace {cluster.namespace}" if resource.namespaced and cluster.namespace else "the cluster"
+        what = f"{resource.kind} with labels {choice.labels}" if choice.labels else resource.kind
+        fix = f"see what is there: stellwerk get {choice.kind} -A --show-labels"
+        raise Failure(f"there is no {what} in {where}", fix=fix)
+    return [(resource, obj) for obj in sorted(objects, key=lambda obj: obj.key)]
 
 
 def actions(obj: Unstructured, function: str, verb: str) -> ModuleType:

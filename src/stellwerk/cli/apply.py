@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from stellwerk.cli import releasing, settings
+from stellwerk.cli import releasing, settings, text
 from stellwerk.cli.options import DRY_RUN
 
 if TYPE_CHECKING:
@@ -22,17 +22,24 @@ if TYPE_CHECKING:
 @releasing.NAME
 @releasing.SOURCES
 @releasing.VALUES
+@releasing.DELETE_HOOKS
 @click.option("--create-namespace", is_flag=True, help="Create namespaces that are missing.")
 @releasing.TIMEOUT
 @DRY_RUN
 @settings.all_of
 def command(
-    name: str, sources: tuple[Path, ...], files: tuple[Path, ...], create_namespace: bool, timeout: float, dry_run: bool
+    name: str,
+    sources: tuple[Path, ...],
+    files: tuple[Path, ...],
+    delete_hooks: str,
+    create_namespace: bool,
+    timeout: float,
+    dry_run: bool,
 ) -> None:
     """Bring charts, kustomizations and manifests into the cluster as one release, and return when it is ready."""
     from stellwerk.cli.cluster import carry_out
 
-    carry_out(lambda cluster: _apply(cluster, name, sources, files, create_namespace, timeout, dry_run))
+    carry_out(lambda cluster: _apply(cluster, name, sources, files, delete_hooks, create_namespace, timeout, dry_run))
 
 
 async def _apply(
@@ -40,20 +47,27 @@ async def _apply(
     name: str,
     sources: tuple[Path, ...],
     files: tuple[Path, ...],
+    delete_hooks: str,
     create_namespace: bool,
     timeout: float,
     dry_run: bool,
 ) -> None:
+    from stellwerk.cli import live
+
     key = releasing.key_of(cluster.namespace, name)
     with releasing.explained("apply", key):
-        engine = releasing.engine(cluster, creates_namespaces=create_namespace)
-        release = await engine.next_revision(key)
-        documents = await releasing.documents(cluster.client, release, sources, files)
+        async with live.line(cluster.settings) as say:
+            engine = releasing.engine(
+                cluster, creates_namespaces=create_namespace, report=lambda words: say(text.escaped(words))
+            )
+            release = await engine.next_revision(key)
+            documents = await releasing.documents(cluster.client, release, sources, files, delete_hooks)
+            if not dry_run:
+                await engine.apply(release, documents, timeout)
         if dry_run:
             wanted = await engine.wanted(release, documents)
             await _preview(cluster, await engine.taken_over(release, wanted), wanted)
             return
-        await engine.apply(release, documents, timeout)
     settings.show([f"Release {key} successfully applied"])
 
 

@@ -45,6 +45,7 @@ async def _check(cluster: Cluster, operators: Sequence[str], pre: bool) -> int:
         seen = await _prepared(reader, operator)
         seen += [] if pre else await _at_work(reader, operator)
         seen += checkup.of_unread(reader.hidden)
+        seen += checkup.of_unreadable(reader.unreadable)
         found += [replace(one, subject=f"{operator}: {one.subject}") for one in seen]
     if cluster.settings.output.is_table:
         settings.show(checkup.shown(found, cluster.settings.style()))

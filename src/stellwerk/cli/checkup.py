@@ -147,3 +147,9 @@ def as_json(found: Sequence[Found]) -> JsonObject:
             {"subject": one.subject, "verdict": one.verdict, "detail": one.detail, "fix": one.fix} for one in found
         ]
     }
+
+
+def of_unreadable(objects: Sequence[str]) -> list[Found]:
+    """Objects that exist and are not what their kinds promise: an operator skips them."""
+    fix = "correct the field that is named, with kubectl edit, or delete the object"
+    return [Found("unreadable object", "warning", f"an object cannot be read: {each}", fix) for each in objects]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import TypeVar
@@ -11,12 +11,14 @@ from typing import TypeVar
 from stellwerk.cli import kinds
 from stellwerk.cli.errors import INSTALL, NOT_SERVED, Exit, Failure
 from stellwerk.cli.login import configuration
-from stellwerk.cli.settings import Settings, current
+from stellwerk.cli.settings import Settings, current, say
 from stellwerk.cli.subject import Subject
+from stellwerk.cli.text import escaped
+from stellwerk.cli.unreadable import unread
 from stellwerk.kube.client import Client
-from stellwerk.kube.errors import NotFound, NotServed
-from stellwerk.kube.model import Unstructured, unstructured
-from stellwerk.kube.names import Resource
+from stellwerk.kube.errors import ApiError, NotFound, NotServed, UnreadableObject
+from stellwerk.kube.model import Unreadable, Unstructured, metadata_of, unstructured
+from stellwerk.kube.names import ObjectKey, Resource
 
 R = TypeVar("R")
 
@@ -48,61 +50,103 @@ class Cluster:
             fix=f"use one of {shorts}, or a kind of the cluster by kind or plural, such as deployments.apps",
         )
 
-    async def list(self, resource: Resource, namespace: str = "", *, fields: str = "") -> list[Unstructured]:
-        """All objects of a resource, in no order. Raises Failure where the cluster does not serve it."""
+    async def list(
+        self, resource: Resource, namespace: str = "", *, labels: str = "", fields: str = "", shows_unread: bool = False
+    ) -> list[Unstructured]:
+        """All objects of a resource, in no order. Raises Failure where the cluster does not serve it.
+
+        Objects that cannot be decoded are reported and left out, or, with `shows_unread`, are there as `Unread`.
+        """
         try:
-            return (await self.client.list(unstructured(resource), namespace, fields=fields)).items
+            listing = await self.client.list(
+                unstructured(resource), namespace, labels=labels, fields=fields, skip_unreadable=True
+            )
         except (NotFound, NotServed):  # of a collection, NotFound can mean nothing else
             raise not_installed(f"there is no resource {resource.group_resource}") from None
+        if shows_unread:
+            return [*listing.items, *map(unread, listing.unreadable)]
+        for odd in listing.unreadable:
+            say(escaped(str(odd)))
+        return listing.items
 
-    async def object(self, subject: Subject) -> Unstructured:
-        """The object that is meant.
+    async def object(self, subject: Subject, *, shows_unread: bool = False) -> Unstructured:
+        """The object that the words name, in the namespace of the call or of the context.
 
-        Without a namespace in the call, one of this name elsewhere is taken when it is the only one: most of our
-        objects are the only one of their name. Raises Failure where there is none, or more than one.
+        With `-A` the object may be in any namespace. Raises Absent where there is no such object, Failure where `-A`
+        matches more than one, and UnreadableObject where it cannot be decoded; with `shows_unread` it is an `Unread`.
         """
         resource = await self.resource(subject.kind)
         namespace = subject.key.namespace or self.namespace
+        if resource.namespaced and not namespace:
+            named = await self._named(resource, subject.key.name, shows_unread=shows_unread)
+            return self._only(resource, subject.key.name, named)
         try:
-            if namespace or not resource.namespaced:
-                return await self.client.get(unstructured(resource), subject.key.name, namespace)
+            return await self.client.get(unstructured(resource), subject.key.name, namespace)
+        except UnreadableObject as error:
+            if not shows_unread:
+                raise
+            found = await self.client.get(metadata_of(resource), subject.key.name, namespace)
+            return unread(Unreadable(resource, found.metadata, error.why))
         except NotFound:
-            if subject.key.namespace or self.settings.namespace or not resource.namespaced:
-                raise _absent(
-                    resource, subject.key.name, f" in namespace {namespace}" if resource.namespaced else ""
-                ) from None
-        return await self._only_one(resource, subject.key.name)
+            elsewhere = await self._elsewhere(resource, subject.key.name)
+            raise Absent(resource, resource.key(namespace, subject.key.name), elsewhere) from None
 
-    async def _only_one(self, resource: Resource, name: str) -> Unstructured:
-        match await self.list(resource, fields=f"metadata.name={name}"):
-            case [found]:
-                return found
+    async def _named(self, resource: Resource, name: str, *, shows_unread: bool = True) -> Sequence[Unstructured]:
+        return await self.list(resource, fields=f"metadata.name={name}", shows_unread=shows_unread)
+
+    async def _elsewhere(self, resource: Resource, name: str) -> Sequence[str]:
+        """Namespaces that have an object of this name, as far as the user may list them. For an error message."""
+        if not resource.namespaced:
+            return []
+        try:
+            return sorted(obj.key.namespace for obj in await self._named(resource, name))
+        except (ApiError, Failure):
+            return []
+
+    def _only(self, resource: Resource, name: str, objects: Sequence[Unstructured]) -> Unstructured:
+        match objects:
+            case [obj]:
+                return obj
             case []:
-                raise _absent(resource, name, " in any namespace")
-            case found:
-                raise Failure(
-                    f"there are {len(found)} {resource.plural} named {name}",
-                    cause="in the namespaces " + ", ".join(sorted(obj.key.namespace for obj in found)),
-                    fix="say which one with -n NAMESPACE",
-                    code=Exit.USAGE,
-                )
+                raise Absent(resource, ObjectKey("", name))
+        raise Failure(
+            f"there are {len(objects)} {resource.plural} named {name}",
+            cause=f"in the namespaces {_listed(sorted(obj.key.namespace for obj in objects))}",
+            fix="name one of the namespaces: -n NAMESPACE",
+            code=Exit.USAGE,
+        )
 
 
-def _absent(resource: Resource, name: str, where: str) -> Failure:
-    word = row.short if (row := kinds.own(resource)) else resource.plural
-    return Failure(
-        f"there is no {resource.kind} {name}{where}",
-        cause="it was never created, or it has been deleted",
-        fix=f"see what is there: stellwerk get {word} -A",
-    )
+class Absent(Failure):
+    """There is no such object. The fix offers the namespaces that have one of the same name."""
+
+    def __init__(self, resource: Resource, key: ObjectKey, elsewhere: Sequence[str] = ()) -> None:
+        word = row.short if (row := kinds.own(resource)) else resource.plural
+        where = (f" in namespace {key.namespace}" if key.namespace else " in any namespace") * resource.namespaced
+        cause, fix = "it was never created, or it has been deleted", f"see what is there: stellwerk get {word} -A"
+        if elsewhere:
+            cause = f"there is a {word}/{key.name} in {_listed(elsewhere)}"
+            fix = f"name its namespace: -n {elsewhere[0] if len(elsewhere) == 1 else 'NAMESPACE'}"
+        super().__init__(f"there is no {resource.kind} {key.name}{where}", cause=cause, fix=fix)
+
+
+_MOST_NAMED = 10
+
+
+def _listed(namespaces: Sequence[str]) -> str:
+    rest = len(namespaces) - _MOST_NAMED
+    return ", ".join(namespaces[:_MOST_NAMED]) + (f" and {rest} more" if rest > 0 else "")
 
 
 @asynccontextmanager
 async def connected(settings: Settings) -> AsyncIterator[Cluster]:
     """The cluster that these settings choose. Raises Failure or ApiError."""
+    if settings.groups and not settings.user:
+        raise Failure("--as-group needs a user", fix="name one with --as", code=Exit.USAGE)
     config = configuration(settings)
-    async with Client.connect(config, user_agent="stellwerk-cli") as client:
-        chosen = client.acting_as(settings.user) if settings.user else client
+    seconds = settings.request_timeout or None
+    async with Client.connect(config, user_agent="stellwerk-cli", call_seconds=seconds) as client:
+        chosen = client.acting_as(settings.user, settings.groups) if settings.user else client
         yield Cluster(chosen, settings)
 
 

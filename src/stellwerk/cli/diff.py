@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 import click
 
 from stellwerk.cli import previewing, settings
-from stellwerk.cli.completion import complete_subject
+from stellwerk.cli import subject as subjects
 from stellwerk.cli.errors import Exit, Failure
-from stellwerk.cli.subject import Subject, SubjectType
+from stellwerk.cli.subject import Subject
 
 if TYPE_CHECKING:
     from stellwerk.apply.manifests import Document
@@ -27,11 +27,11 @@ if TYPE_CHECKING:
 
 
 @click.command("diff")
-@click.argument("subject", metavar="[KIND/NAME]", type=SubjectType(), required=False, shell_complete=complete_subject)
+@subjects.one(required=False)
 @click.option(
     "-f",
     "--file",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    type=click.Path(exists=True, dir_okay=False, allow_dash=True, path_type=Path),
     help="A Component or BtpOperator that is not there yet.",
 )
 @click.option(
@@ -43,7 +43,10 @@ if TYPE_CHECKING:
 @click.option("--image", default="", help="Of a BtpOperator: the operand's image, instead of the one that runs.")
 @settings.all_of
 def command(subject: Subject | None, file: Path | None, folder: Path | None, image: str) -> int:
-    """Show what the next reconcile would change. Exits with 3 where something would."""
+    """Show what the next reconcile would change. Exits with 3 where something would.
+
+    What others have changed is put back at the next reapply, and marked as such.
+    """
     from stellwerk.cli.cluster import carry_out
 
     if (subject is None) == (file is None):
@@ -106,10 +109,12 @@ async def _of_component(
         try:
             offer, files = await desk.offered(component, tools.downloads)
             content, rendered = await desk.rendered(component, offer, files, tools.renderer)
+            previewing.warn(rendered)
             wanted = await desk.wanted(component, content, rendered)
         except (ComponentFailed, RenderError, ApplyError) as error:
             raise previewing.failure(error, component) from None
-    found = await dry_run.of_set(cluster.client, wanted, RECONCILER, read(component.status.inventory))
+    known = read(component.status.inventory)
+    found = await dry_run.of_set(cluster.client, wanted, RECONCILER, known)
     return found, dry_run.unchanged(found.lines, wanted)
 
 

@@ -7,16 +7,19 @@ it. Nothing is written.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence, Sized
+from collections.abc import Iterator, Mapping, Sequence, Sized
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 from stellwerk.cli import settings
 from stellwerk.cli.errors import Exit
 from stellwerk.cli.text import Style, Tone, escaped
+from stellwerk.kube.model import dig
 
 if TYPE_CHECKING:
-    from stellwerk.apply.desired import Desired
+    from stellwerk.apply.desired import Address, Desired
+    from stellwerk.apply.ownership import Claims
     from stellwerk.apply.rollout.inventory import Entry, Inventory
     from stellwerk.apply.rollout.prepare import Wanted
     from stellwerk.cli.differences import Change
@@ -32,6 +35,8 @@ class Line:
     ref: str
     note: str = ""
     changes: tuple[Change, ...] = ()
+    waits: bool = False
+    """Whether it comes with the next reapply: the manifest is as it was applied, and others have changed the object."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,19 +53,54 @@ class Compared:
             settings.say(f"Warning: {escaped(remark)}")
 
 
-async def compared(client: Client, desired: Sequence[Desired], manager: str) -> Compared:
-    """What applying these objects would change. `manager` is our field manager, and begins our annotations."""
+async def compared(
+    client: Client,
+    desired: Sequence[Desired],
+    manager: str,
+    claims: Mapping[Address, Claims] | None = None,
+    members: Mapping[Address, _Member] | None = None,
+) -> Compared:
+    """What applying these objects would change. `manager` is our field manager, and begins our annotations.
+
+    `claims` says whose fields are taken over with an object; by default those of all but the control plane. `members`
+    says what a set with policies asks for an object.
+    """
+    from stellwerk.apply import ownership
     from stellwerk.apply.together import together
 
-    found = await together(desired, lambda one: _heard(client, one, manager)) if desired else []
+    everything = ownership.all_but(ownership.CONTROL_PLANE)
+
+    def asked(one: Desired) -> _Asked:
+        claimed = everything if claims is None else claims[one.address]
+        return _Asked(one, manager, claimed, (members or {}).get(one.address))
+
+    found = await together(desired, lambda one: _heard(client, asked(one))) if desired else []
     lines = [line for line, _ in found if line is not None]
     return Compared(lines, [remark for _, remarks in found for remark in remarks])
 
 
-async def of_set(client: Client, wanted: Sequence[Wanted], prefix: str, known: Inventory) -> Compared:
-    """What rolling out a set would change, whose inventory is `known`."""
-    found = await compared(client, [one.desired for one in _to_be_made(wanted, known)], prefix)
+async def of_set(
+    client: Client, wanted: Sequence[Wanted], prefix: str, known: Inventory, now: datetime | None = None
+) -> Compared:
+    """What rolling out a set would change, whose inventory is `known`.
+
+    What others have changed is put back at the next reapply. `now` decides whether that is due; default: this moment.
+    """
+    from stellwerk.apply.rollout.scene import RECLAIMED_PREFIXES
+
+    moment, entries = now or datetime.now(UTC), known.by_identity()
+    due = _to_be_made(wanted, known)
+    claims = {one.address: one.directive.update.claims(prefix, RECLAIMED_PREFIXES) for one in due}
+    members = {one.address: _Member(one, _is_due(one, entries.get(one.identity), moment)) for one in due}
+    found = await compared(client, [one.desired for one in due], prefix, claims, members)
     return replace(found, lines=[*found.lines, *_leaving(known, wanted)])
+
+
+def _is_due(one: Wanted, entry: Entry | None, now: datetime) -> bool:
+    """Whether the next pass puts back what others have changed."""
+    if entry is None or entry.last_applied_at is None:
+        return True
+    return now - entry.last_applied_at >= timedelta(seconds=one.directive.reapply_seconds)
 
 
 def _to_be_made(wanted: Sequence[Wanted], known: Inventory) -> list[Wanted]:
@@ -71,13 +111,71 @@ def _to_be_made(wanted: Sequence[Wanted], known: Inventory) -> list[Wanted]:
     return [one for one in wanted if done.get(one.identity) != one.digest]
 
 
-async def _heard(client: Client, one: Desired, prefix: str) -> tuple[Line | None, list[str]]:
+@dataclass(frozen=True, slots=True)
+class _Member:
+    """An object of a set with policies."""
+
+    wanted: Wanted
+    is_due: bool
+
+    def is_left_alone(self, live: JsonObject, prefix: str) -> bool:
+        """Whether the object was applied once and keeps what others have changed."""
+        from stellwerk.apply.rollout.inventory import APPLIED_ONCE
+
+        digest = _digest(live, prefix)
+        return digest == self.wanted.digest == APPLIED_ONCE and not self._is_foreign(live, prefix)
+
+    def waits(self, live: JsonObject, prefix: str) -> bool:
+        """Whether a difference stays until the next reapply."""
+        is_ours = _digest(live, prefix) == self.wanted.digest and not self._is_foreign(live, prefix)
+        return is_ours and not self.is_due
+
+    def is_made_anew(self, live: JsonObject, prefix: str) -> bool:
+        """Whether the object is deleted and created again, as a hook that runs again is."""
+        from stellwerk.apply.rollout.decide import is_alike
+        from stellwerk.apply.rollout.policy import UpdatePolicy
+        from stellwerk.kube.model import PartialObjectMetadata, Unstructured
+
+        if self.wanted.directive.update is not UpdatePolicy.RECREATE:
+            return False
+        found, digest = Unstructured.of(live), _digest(live, prefix)
+        if digest == self.wanted.digest:
+            return False
+        secret = PartialObjectMetadata(metadata=found.metadata) if self.wanted.address.is_secret else None
+        return not is_alike(self.wanted, secret or found, digest, prefix)
+
+    def _is_foreign(self, live: JsonObject, prefix: str) -> bool:
+        from stellwerk.apply.rollout.owner import mark
+
+        return _label(live, mark(prefix)) != _label(self.wanted.desired.body, mark(prefix))
+
+
+def _digest(body: JsonObject, prefix: str) -> str:
+    return str(dig(body, "metadata", "annotations", f"{prefix}/digest") or "")
+
+
+def _label(body: JsonObject, key: str) -> str:
+    return str(dig(body, "metadata", "labels", key) or "")
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """One object, and how it would be applied."""
+
+    desired: Desired
+    prefix: str
+    claims: Claims
+    member: _Member | None
+
+
+async def _heard(client: Client, asked: _Asked) -> tuple[Line | None, list[str]]:
     from stellwerk.apply import remarked
     from stellwerk.kube import remarks
 
+    address = asked.desired.address
     with remarks.Listening() as heard:
-        line = await _compared(client, one, prefix)
-    return line, [f"{one.address}: {said}" for said in remarked.shown(one.address, heard)]
+        line = await _compared(client, asked)
+    return line, [f"{address}: {said}" for said in remarked.shown(address, heard)]
 
 
 def unchanged(lines: Sequence[Line], wanted: Sized) -> int:
@@ -85,7 +183,8 @@ def unchanged(lines: Sequence[Line], wanted: Sized) -> int:
     return len(wanted) - sum(line.mark in "~+!" for line in lines)
 
 
-async def _compared(client: Client, one: Desired, prefix: str) -> Line | None:
+async def _compared(client: Client, asked: _Asked) -> Line | None:
+    one, prefix = asked.desired, asked.prefix
     from stellwerk.apply.failures import failure_of
     from stellwerk.cli import differences
     from stellwerk.kube.errors import ApiError, NotFound, NotServed
@@ -93,7 +192,12 @@ async def _compared(client: Client, one: Desired, prefix: str) -> Line | None:
     address, ref = one.address, str(one.address.ref)
     if not address.resource.plural:  # what is applied with it will bring the kind
         return Line("+", ref)
-    live = await _live(client, one)
+    live, member = await _live(client, one), asked.member
+    if live is not None and member is not None:
+        if member.is_left_alone(live, prefix):
+            return None
+        if member.is_made_anew(live, prefix):
+            return Line("~", ref, "will be deleted and made anew")
     try:
         after = await _applied(client, one, prefix)
     except ApiError as error:
@@ -103,9 +207,30 @@ async def _compared(client: Client, one: Desired, prefix: str) -> Line | None:
         return Line("!", ref, f"would be refused: {failure_of(address, 'apply', error).cause}")
     if live is None:
         return Line("+", ref)
+    after = await _taken_over(client, asked, live, after)
     hidden = (f"{prefix}/digest", f"{prefix}/owner-id")
     found = differences.changes(live, after, secret=address.is_secret, ours=prefix, hidden=hidden)
-    return Line("~", ref, changes=tuple(found)) if found else None
+    waits = member is not None and member.waits(live, prefix)
+    return Line("~", ref, changes=tuple(found), waits=waits) if found else None
+
+
+async def _taken_over(client: Client, asked: _Asked, live: JsonObject, after: JsonObject) -> JsonObject:
+    """The object without the fields of others that we take over and do not name, with the server's defaults for them.
+
+    Where the server refuses such an object, it is shown without the defaults.
+    """
+    from stellwerk.apply import takeover_preview
+    from stellwerk.kube.errors import ApiError
+    from stellwerk.kube.model import unstructured
+
+    bare = takeover_preview.removed(after, live, asked.desired.body, asked.prefix, asked.claims)
+    if bare is None:
+        return after
+    target = unstructured(asked.desired.address.resource)
+    try:
+        return (await client.update(target, bare, dry_run=True)).body
+    except ApiError:
+        return bare
 
 
 async def _live(client: Client, one: Desired) -> JsonObject | None:
@@ -161,7 +286,8 @@ def _rows(lines: Sequence[Line]) -> Iterator[tuple[str, str, str]]:
     for line in lines:
         texts = [change for change in line.changes if _DESCRIPTION.search(change.path)]
         told = line.changes if len(texts) <= _FEW else [change for change in line.changes if change not in texts]
-        notes = [line.note, f"{len(texts)} descriptions in its schema differ" if len(texts) > _FEW else ""]
+        later = "at the next reapply: others have changed it" if line.waits else ""
+        notes = [line.note, later, f"{len(texts)} descriptions in its schema differ" if len(texts) > _FEW else ""]
         note = "; ".join(escaped(one) for one in notes if one)
         yield line.mark, f" {escaped(line.ref)}", f"({note})" if note else ""
         for change in told:
@@ -186,6 +312,7 @@ def as_json(lines: Sequence[Line], unchanged: int) -> JsonObject:
                 "object": line.ref,
                 "action": _WORDS[line.mark],
                 "note": line.note,
+                "when": "reapply" if line.waits else "reconcile",
                 "changes": [
                     {"path": change.path, "before": change.before, "after": change.after, "owner": change.owner}
                     for change in line.changes

@@ -115,6 +115,11 @@ def _of_the_cluster(error: BaseException) -> tuple[Report, Exit] | None:
             return Report(_attempt(error), error.status.message, "check name and namespace"), Exit.FAILED
         case kube.StatusError():
             return Report(_attempt(error), error.status.message or f"HTTP {error.code}", _fix_of(error)), Exit.FAILED
+        case kube.UnreadableObject():
+            fix = "correct the field that the cause names: kubectl edit, or delete the object"
+            return Report("an object of the cluster is not what its kind promises", str(error), fix), Exit.FAILED
+        case kube.Undiscovered():
+            return Report("the API server does not know all that it serves", str(error), "try again"), Exit.FAILED
         case kube.ApiError():
             fix = "check that --kubeconfig names a Kubernetes API server and no other web site"
             return Report("the API server's answer cannot be used", str(error), fix), Exit.FAILED
@@ -134,6 +139,8 @@ def _fix_of(error: StatusError) -> str:
             return "correct what the cause names"
         case kube.BadRequest() if error.status.reason:  # a web server that is no API server gives none
             return "correct what the cause names"
+        case kube.Unexplained():
+            return "check that nothing between you and the API server answers in its place"
         case kube.TooManyRequests() | kube.ServerFault():
             return "the API server is busy or unwell: try again later"
         case _:

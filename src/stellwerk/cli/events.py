@@ -86,11 +86,11 @@ def _nothing(regarding: ObjectRef | None, namespace: str) -> str:
 
 async def _regarding(cluster: Cluster, subject: Subject) -> ObjectRef:
     """The object in question. It may be gone: its Events outlive it, so then the words are taken as they are."""
-    from stellwerk.cli.errors import Failure
+    from stellwerk.cli.cluster import Absent
 
     try:
         return (await cluster.object(subject)).ref
-    except Failure:
+    except Absent:
         resource = await cluster.resource(subject.kind)
         return ObjectRef(resource.gvk, resource.key(subject.key.namespace or cluster.namespace, subject.key.name))
 

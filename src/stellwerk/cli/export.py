@@ -35,7 +35,7 @@ def command(kind: str) -> None:
 async def _export(cluster: Cluster, kind: str) -> None:
     from stellwerk.cli import get, output
 
-    query = get.Query(kind)
+    query = get.Query((kind,) if kind else ())
     wanted = await get.resources(cluster, query) if kind else await _of_ours(cluster)
     found = await get.read(cluster, wanted)
     if not found:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
 from stellwerk.api.apps import Deployment, ReplicaSet
 from stellwerk.api.core import Pod
@@ -22,6 +23,9 @@ from stellwerk.kube.model import Unstructured
 from stellwerk.kube.names import ObjectRef, Resource
 from stellwerk.runtime.diagnosis import Reader
 from stellwerk.runtime.kinship import Member
+
+if TYPE_CHECKING:
+    from stellwerk.operators.clm.release import Release
 
 MADE_BY_CONTROLLERS = (
     Deployment.resource,
@@ -52,6 +56,14 @@ class Family:
             children += await together(await self._owned(obj), lambda one: self.of(one, here, "owns"))
         return Node(obj.ref, health.of(obj), tuple(children), relation)
 
+    async def of_release(self, ref: ObjectRef, seen: Health, release: Release) -> Node:
+        """A release with its objects."""
+        members = [
+            Member(entry.ref, entry.phase.value, is_awaited=not entry.phase.is_settled) for entry in release.inventory
+        ]
+        children = await together(members, lambda member: self._member(member, frozenset({ref})))
+        return Node(ref, seen, tuple(children))
+
     async def _members(self, obj: Unstructured) -> list[Member]:
         row = kinds.by_gvk(obj.gvk)
         return await row.kinship().members(self.reader, obj) if row else []
@@ -60,6 +72,8 @@ class Family:
         if member.is_elsewhere:
             return Node(member.ref, Health("-", member.phase, message="in the target cluster"), relation="manages")
         live = await self._find(member.ref)
+        if isinstance(live, Health):
+            return Node(member.ref, live, relation="manages")
         if live is None and member.phase == "Completed":
             return Node(member.ref, Health("True", member.phase), relation="manages")
         if live is None:
@@ -69,12 +83,18 @@ class Family:
             return replace(node, health=Health("Unknown", member.phase, message="it is still waited for"))
         return node
 
-    async def _find(self, ref: ObjectRef) -> Unstructured | None:
+    async def _find(self, ref: ObjectRef) -> Unstructured | Health | None:
+        """The object, None where it does not exist, or a health where it exists or may exist and cannot be read."""
         try:
             resource = await self.reader.client.mapper.resource(ref.gvk)
         except NotServed:
             return None
-        return await self.reader.find(resource, ref.key.name, ref.key.namespace)
+        found = await self.reader.find(resource, ref.key.name, ref.key.namespace)
+        if found is None and self.reader.may_not_see(resource, ref.key.namespace):
+            return Health("-", "NotPermitted", message="you may not read it")
+        if found is None and (why := self.reader.why_unreadable(resource, ref.key)):
+            return Health("False", "Unreadable", message=why)
+        return found
 
     async def _owned(self, obj: Unstructured) -> list[Unstructured]:
         if not obj.key.namespace or obj.gvk.kind in _CHILDLESS or kinds.by_gvk(obj.gvk):

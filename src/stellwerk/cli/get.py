@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -10,16 +11,16 @@ from typing import TYPE_CHECKING
 import click
 
 from stellwerk.cli import health, kinds, settings, text
-from stellwerk.cli.completion import complete_kind, complete_name
-from stellwerk.cli.errors import Exit, Failure
+from stellwerk.cli.completion import complete_kind_or_name
 from stellwerk.cli.health import Health
-from stellwerk.cli.subject import Subject
 from stellwerk.cli.text import Column, Layout, Style, Tone
-from stellwerk.kube.model import Unstructured
-from stellwerk.kube.names import ObjectKey, Resource
+from stellwerk.kube.model import JsonValue, Unstructured
+from stellwerk.kube.names import Resource
 
 if TYPE_CHECKING:
     from stellwerk.cli.cluster import Cluster
+    from stellwerk.cli.jsonpath import Node
+    from stellwerk.cli.subject import Subject
 
 COLUMNS = (
     Column("NAMESPACE"),
@@ -37,33 +38,67 @@ _TONES: Mapping[str, Tone] = {"True": "good", "False": "bad", "Unknown": "busy"}
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """What to list. Without resources: every kind of ours that the cluster serves."""
+    """What to list. Without kinds: every kind of ours that the cluster serves."""
 
-    kind: str = ""
-    name: str = ""
+    kinds: tuple[str, ...] = ()
+    subjects: tuple[Subject, ...] = ()
+    """The objects that are named; empty: all of the kinds."""
     not_ready: bool = False
+    labels: str = ""
+    fields: str = ""
+    sort_by: tuple[Node, ...] = ()
+    show_labels: bool = False
 
     @property
-    def subject(self) -> Subject:
-        """The one object that is meant, where a name is given."""
-        return Subject(self.kind, ObjectKey.parse(self.name))
+    def word(self) -> str:
+        """The kinds as they were typed."""
+        return ",".join(self.kinds)
+
+
+class SortKey(click.ParamType["tuple[Node, ...]"]):
+    """Reads `--sort-by`, a JSONPath."""
+
+    name = "jsonpath"
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> tuple[Node, ...]:
+        """The value as a path."""
+        from stellwerk.cli import jsonpath
+
+        try:
+            return value if isinstance(value, tuple) else jsonpath.parse(str(value))
+        except jsonpath.PathError as error:
+            self.fail(f"the JSONPath cannot be read: {error}.", param, ctx)
 
 
 @click.command("get")
-@click.argument("kind", required=False, default="", shell_complete=complete_kind)
-@click.argument("name", required=False, default="", shell_complete=complete_name)
+@click.argument("words", metavar="[KIND[,KIND...] [NAME...]]", nargs=-1, shell_complete=complete_kind_or_name)
 @click.option("--not-ready", is_flag=True, help="Only objects that are not ready, or not yet.")
-@click.option("-w", "--watch", is_flag=True, help="Go on and print a line for every change.")
+@click.option("-l", "--selector", "labels", default="", metavar="LABELS", help="Only objects with these labels.")
+@click.option("--field-selector", "fields", default="", metavar="FIELDS", help="Only objects with these fields.")
+@click.option("--sort-by", type=SortKey(), default=(), metavar="JSONPATH", help="Sort by this field.")
+@click.option("--show-labels", is_flag=True, help="Show the labels in a column of their own.")
+@click.option("-w", "--watch", is_flag=True, help="Go on and print every change.")
 @settings.all_of
-def command(kind: str, name: str, not_ready: bool, watch: bool) -> None:
+def command(
+    words: tuple[str, ...],
+    not_ready: bool,
+    labels: str,
+    fields: str,
+    sort_by: tuple[Node, ...],
+    show_labels: bool,
+    watch: bool,
+) -> None:
     """List objects with their health.
 
-    KIND is a short word (btp), or any kind of the cluster (deployments). Without KIND, every kind of ours is listed.
-    NAME picks one object; KIND/NAME does too.
+    KIND is a short word (btp), or any kind of the cluster (deployments); several are separated by commas. Without
+    KIND, every kind of ours is listed. NAME picks objects; KIND/NAME does too.
     """
     from stellwerk.cli.cluster import carry_out
 
-    query = _query(kind, name, not_ready)
+    kinds_named, subjects = _read(words)
+    query = Query(kinds_named, subjects, not_ready, labels, fields, sort_by, show_labels)
+    if subjects and (labels or fields):
+        raise click.UsageError("Objects are picked by name or by a selector, not by both.")
     if watch:
         from stellwerk.cli.watching import follow
 
@@ -72,27 +107,63 @@ def command(kind: str, name: str, not_ready: bool, watch: bool) -> None:
         carry_out(lambda cluster: _list(cluster, query))
 
 
-def _query(kind: str, name: str, not_ready: bool) -> Query:
-    if "/" in kind and not name:
-        kind, _, name = kind.partition("/")
-    if (name and not kind) or name.count("/") > 1:
-        raise click.UsageError(f"{kind}/{name} does not name an object; the forms are KIND NAME and KIND/NAME.")
-    return Query(kind, name, not_ready)
+def _read(words: tuple[str, ...]) -> tuple[tuple[str, ...], tuple[Subject, ...]]:
+    """The kinds, and the objects that are named."""
+    from stellwerk.cli import subject
+
+    if not words:
+        return (), ()
+    first, *names = words
+    try:
+        if "/" in first:
+            named = subject.parsed(words)
+            return tuple(dict.fromkeys(one.kind for one in named)), named
+        listed = tuple(dict.fromkeys(word for word in first.split(",") if word))
+        if not listed:
+            raise ValueError(f"{first!r} names no kind.")
+        return listed, tuple(one for kind in listed if names for one in subject.parsed((kind, *names)))
+    except ValueError as error:
+        raise click.UsageError(str(error)) from None
 
 
 async def _list(cluster: Cluster, query: Query) -> None:
-    if query.name:
-        print_found([await cluster.object(query.subject)], cluster, as_list=False)
+    if query.subjects:
+        shows_unread = cluster.settings.output.is_table  # for programs, a part would pass for the whole
+        named = [await cluster.object(one, shows_unread=shows_unread) for one in query.subjects]
+        print_found(ordered(named, query), cluster, as_list=len(named) > 1, show_labels=query.show_labels)
         return
     wanted = await resources(cluster, query)
-    everything = await read(cluster, wanted)
-    found = selected(everything, query)
-    print_found(found, cluster, as_list=True)
+    everything = await read(cluster, wanted, labels=query.labels, fields=query.fields)
+    found = ordered(selected(everything, query), query)
+    print_found(found, cluster, as_list=True, show_labels=query.show_labels)
     if not found:
         settings.say(nothing_found(cluster, query, wanted, looked_at=len(everything)))
 
 
-def print_found(found: Sequence[Unstructured], cluster: Cluster, *, as_list: bool) -> None:
+def ordered(objects: Sequence[Unstructured], query: Query) -> list[Unstructured]:
+    """The objects by the field that was asked for; those without it come first, and equal ones keep their order."""
+    if not query.sort_by:
+        return list(objects)
+    from stellwerk.cli import jsonpath
+
+    return sorted(objects, key=lambda obj: _rank(jsonpath.values(query.sort_by, obj.body)))
+
+
+def _rank(values: Sequence[JsonValue]) -> tuple[int, float, tuple[tuple[int, str], ...]]:
+    """Where a value belongs, as with kubectl: numbers and quantities by value, texts with the numbers in them."""
+    from stellwerk.apply import compare
+
+    value = values[0] if values else None
+    if value is None:
+        return 0, 0.0, ()
+    number = compare.quantity(value)
+    if number is not None:
+        return 1, float(number), ()
+    pieces = (piece for piece in re.split(r"(\d+)", str(value)) if piece)
+    return 2, 0.0, tuple((int(piece), "") if piece.isdecimal() else (-1, piece) for piece in pieces)
+
+
+def print_found(found: Sequence[Unstructured], cluster: Cluster, *, as_list: bool, show_labels: bool = False) -> None:
     """Print objects as the call asks for; nothing where a table would be empty."""
     output = cluster.settings.output
     if not output.is_table:
@@ -100,13 +171,15 @@ def print_found(found: Sequence[Unstructured], cluster: Cluster, *, as_list: boo
 
         print_objects(found, output, as_list=as_list)
     elif found:
-        settings.show(table(found, cluster.settings.style(), wide=output.form == "wide"))
+        looks = Looks(wide=output.form == "wide", labels=show_labels)
+        settings.show(table(found, cluster.settings.style(), looks))
 
 
 async def resources(cluster: Cluster, query: Query) -> list[Resource]:
     """The resources to look into. Raises Failure where the kind is unknown, or none of ours is installed."""
-    if query.kind:
-        return [await cluster.resource(query.kind)]
+    if query.kinds:
+        named = [await cluster.resource(word) for word in query.kinds]
+        return list({resource.group_resource: resource for resource in named}.values())
     served = await cluster.client.mapper.all()
     groups = {resource.group_resource for resource in served}
     ours = [row.resource for row in kinds.OWN if row.resource.group_resource in groups]
@@ -117,7 +190,9 @@ async def resources(cluster: Cluster, query: Query) -> list[Resource]:
     return ours
 
 
-async def read(cluster: Cluster, wanted: Sequence[Resource]) -> list[Unstructured]:
+async def read(
+    cluster: Cluster, wanted: Sequence[Resource], *, labels: str = "", fields: str = ""
+) -> list[Unstructured]:
     """All objects of the resources in the chosen namespaces, by resource, namespace and name.
 
     Of several resources those that the person may not list are left out, and named. Raises Forbidden for all of them.
@@ -128,7 +203,10 @@ async def read(cluster: Cluster, wanted: Sequence[Resource]) -> list[Unstructure
     refused: list[Forbidden] = []
     for resource in wanted:
         try:
-            found.extend(sorted(await cluster.list(resource, cluster.namespace), key=lambda obj: obj.key))
+            listed = await cluster.list(
+                resource, cluster.namespace, labels=labels, fields=fields, shows_unread=cluster.settings.output.is_table
+            )
+            found.extend(sorted(listed, key=lambda obj: obj.key))
         except Forbidden as error:
             refused.append(error)
     if refused and len(refused) == len(wanted):
@@ -149,20 +227,43 @@ def nothing_found(cluster: Cluster, query: Query, wanted: Sequence[Resource], *,
     place = f" in namespace {cluster.namespace}" if one_namespace else " in the cluster"
     if looked_at:
         return f"Nothing needs attention{place}: {looked_at} looked at."
-    ours = kinds.by_word(query.kind)
-    what = f"There is no {ours.kind}" if ours else f"There are no {query.kind or 'objects of ours'}"
-    again = f"stellwerk get {query.kind}".rstrip()
+    if query.labels or query.fields:
+        return f"Nothing matches {' and '.join(filter(None, (query.labels, query.fields)))}{place}."
+    ours = kinds.by_word(query.word)
+    what = f"There is no {ours.kind}" if ours else f"There are no {query.word or 'objects of ours'}"
+    again = f"stellwerk get {query.word}".rstrip()
     return f"{what}{place}.\nNext: " + (f"{again} -A" if one_namespace else f"kubectl explain {wanted[0].plural}")
 
 
 # Looks
 
 
-def table(objects: Sequence[Unstructured], style: Style, *, wide: bool, now: datetime | None = None) -> list[str]:
+@dataclass(frozen=True, slots=True)
+class Looks:
+    """Which columns the table has."""
+
+    wide: bool = False
+    labels: bool = False
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        """The columns, in their order."""
+        return (*(WIDE if self.wide else COLUMNS), *((Column("LABELS"),) if self.labels else ()))
+
+    def row(self, obj: Unstructured, seen: Health, now: datetime) -> list[str]:
+        """The cells of one object. A reason is shown where it explains something; `wide` shows it always."""
+        cells = [obj.key.namespace, obj.gvk.kind, obj.key.name, seen.ready, seen.state]
+        created = text.age(obj.metadata.creation_timestamp, now)
+        rest = [seen.reason, created, seen.message] if self.wide else [_short_reason(seen), created]
+        labels = ",".join(f"{key}={value}" for key, value in sorted(obj.metadata.labels.items()))
+        return [*cells, *rest, *([labels or "<none>"] if self.labels else [])]
+
+
+def table(objects: Sequence[Unstructured], style: Style, looks: Looks, *, now: datetime | None = None) -> list[str]:
     """The lines of the table."""
     moment = now or datetime.now(UTC)
-    rows = [(row(obj, health.of(obj), moment, wide=wide)) for obj in objects]
-    settled = text.layout(WIDE if wide else COLUMNS, rows)
+    rows = [looks.row(obj, health.of(obj), moment) for obj in objects]
+    settled = text.layout(looks.columns, rows)
     return [settled.header, *(line(settled, cells, style) for cells in rows)]
 
 
@@ -171,27 +272,7 @@ def line(settled: Layout, cells: Sequence[str], style: Style) -> str:
     return settled.line(cells, {_READY_COLUMN: _TONES.get(cells[_READY_COLUMN], "")}, style)
 
 
-def row(obj: Unstructured, seen: Health, now: datetime, *, wide: bool) -> list[str]:
-    """The cells of one object. A reason is shown where it explains something; `wide` shows it always."""
-    cells = [obj.key.namespace, obj.gvk.kind, obj.key.name, seen.ready, seen.state]
-    created = text.age(obj.metadata.creation_timestamp, now)
-    if wide:
-        return [*cells, seen.reason, created, seen.message]
-    return [*cells, _short_reason(seen), created]
-
-
 def _short_reason(seen: Health) -> str:
     if seen.is_ready:
         return ""
     return f'"{seen.reason}"' if seen.state == "Suspended" and seen.reason else seen.reason
-
-
-def check_watchable(output: settings.Output) -> None:
-    """Refuse what a watch cannot print. Raises Failure."""
-    if not output.is_table:
-        raise Failure(
-            f"-w cannot print {output.form}",
-            cause="changes are printed as lines of the table",
-            fix="leave out -o, or use -o wide",
-            code=Exit.USAGE,
-        )

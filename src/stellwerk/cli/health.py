@@ -16,6 +16,7 @@ import msgspec
 from stellwerk.apply import readiness
 from stellwerk.apply.errors import UnreadableStatus
 from stellwerk.cli import kinds
+from stellwerk.cli.unreadable import REASON, Unread
 from stellwerk.kube.meta import Condition
 from stellwerk.kube.model import JsonObject, Kind, Unstructured, to_json_object
 
@@ -49,6 +50,8 @@ class Health:
 def of(obj: Unstructured | Kind) -> Health:
     """The health of any object."""
     seen = Unstructured.of(to_json_object(obj)) if isinstance(obj, Kind) else obj
+    if isinstance(seen, Unread):
+        return Health("False", "", REASON, seen.message)
     if seen.at("spec", "suspend") is True:
         return Health("-", "Suspended", _why_suspended(seen))
     if kinds.by_gvk(seen.gvk) is None:
@@ -61,7 +64,17 @@ def of(obj: Unstructured | Kind) -> Health:
         return Health("Unknown", "Deleting", "DeletionRequested", "its deletion has not begun yet", asked_at)
     if 0 < main.observed_generation < seen.metadata.generation:
         return Health("Unknown", _state(seen), "ChangeNotSeenYet", "the latest change has not been looked at yet")
-    return Health(_readiness(main.status), _state(seen), main.reason, main.message, main.last_transition_time)
+    reason = _precise_reason(main, conditions(seen.body))
+    return Health(_readiness(main.status), _state(seen), reason, main.message, main.last_transition_time)
+
+
+def _precise_reason(main: Condition, listed: tuple[Condition, ...]) -> str:
+    """The reason that says what is wrong: kstatus' conditions name the cause where Ready keeps the original's word."""
+    if main.is_true:
+        return main.reason
+    causes = (one.reason for one in listed if one.type in ("Stalled", "Reconciling") and one.is_true and one.reason)
+    cause = next(causes, main.reason)
+    return main.reason if (main.reason, cause) == ("Timeout", "ObjectsNotReady") else cause
 
 
 def _why_suspended(seen: Unstructured) -> str:

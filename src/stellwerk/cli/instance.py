@@ -39,7 +39,7 @@ async def _list(cluster: Cluster, not_ready: bool) -> None:
             cause="the SAP BTP service operator is not installed",
             fix="create a BtpOperator, or see why it is not ready: stellwerk get btp -A",
         )
-    query = get.Query("serviceinstances", not_ready=not_ready)
+    query = get.Query(("serviceinstances",), not_ready=not_ready)
     wanted = [ServiceInstance.resource, ServiceBinding.resource]
     everything = await get.read(cluster, wanted)
     found = get.selected(everything, query)

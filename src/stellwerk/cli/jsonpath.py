@@ -108,6 +108,11 @@ def render(template: Sequence[Node], document: JsonValue) -> str:
     return "".join(_rendered(template, document, document))
 
 
+def values(template: Sequence[Node], document: JsonValue) -> list[JsonValue]:
+    """What the paths of a template lead to, not joined and not printed."""
+    return [value for node in template if isinstance(node, Path) for value in _found(node, document, document)]
+
+
 # Reading
 
 
@@ -246,13 +251,14 @@ def _rendered(nodes: Iterable[Node], current: JsonValue, root: JsonValue) -> Ite
             case Literal():
                 yield node.text
             case Path():
-                yield " ".join(map(_printed, _found(node, current, root)))
+                yield " ".join(map(printed, _found(node, current, root)))
             case Range():
                 for element in _found(node.over, current, root):
                     yield from _rendered(node.body, element, root)
 
 
-def _printed(value: JsonValue) -> str:
+def printed(value: JsonValue) -> str:
+    """One value as it stands in a text."""
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 

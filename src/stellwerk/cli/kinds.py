@@ -6,7 +6,7 @@ be named too (`deployments`, `Deployment`, `deployments.apps`): the cluster is t
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -79,6 +79,16 @@ _SHORT = {
     "svc": "services",
 }
 """What kubectl's users type for kinds of Kubernetes. Discovery would tell it too, for a request more."""
+
+
+_OUTSIDE_NAMESPACES = frozenset({"crd", "no", "ns", "pc", "pv"})
+
+
+def usual() -> Iterator[tuple[str, Resource]]:
+    """Kinds of Kubernetes by the short words above, as far as a request for their names needs them."""
+    for short, name in _SHORT.items():
+        plural, _, group = name.partition(".")
+        yield short, Resource(group, "v1", plural, plural, short not in _OUTSIDE_NAMESPACES)
 
 
 def by_word(word: str) -> Resource | None:

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TextIO
 
 from stellwerk.cli import text
+from stellwerk.cli.settings import is_dumb
 from stellwerk.cli.text import Style
 
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ async def line(settings: Settings) -> AsyncIterator[Say]:
     """Where to tell what is new; nothing is left of it on a terminal."""
     if settings.quiet:
         yield lambda words: None
-    elif not sys.stderr.isatty():
+    elif not sys.stderr.isatty() or is_dumb():
         yield _Log(sys.stderr).say
     else:
         spinner = Spinner(sys.stderr, settings.style(sys.stderr))

@@ -7,18 +7,32 @@ run in, and last what `stellwerk up` made on this machine. So a newcomer needs n
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 
 from stellwerk.cli.errors import Failure
 from stellwerk.cli.settings import Settings
-from stellwerk.kube.config import ClusterConfig, usual_kubeconfig
+from stellwerk.kube.auth import NO_MATERIAL, Material, Token
+from stellwerk.kube.config import ClusterConfig, checked_server, usual_kubeconfig
 
 
 def configuration(settings: Settings) -> ClusterConfig:
     """Where the cluster is and who we are to it. Raises Failure where there is none, LoginFailed."""
+    config = _named(settings)
+    if settings.server:
+        config = replace(config, server=checked_server(settings.server))
+    if settings.token:
+        token = Token(Material(data=settings.token.encode()))
+        config = replace(config, credentials=token, client_certificate=NO_MATERIAL, client_key=NO_MATERIAL)
+    return config
+
+
+def _named(settings: Settings) -> ClusterConfig:
     if settings.kubeconfig or settings.context or _has_kubeconfig():
         return ClusterConfig.load(settings.kubeconfig, settings.context)
     if os.environ.get("KUBERNETES_SERVICE_HOST"):
         return ClusterConfig.in_cluster()
+    if settings.server:
+        return ClusterConfig(server=settings.server)
     from stellwerk.local.cluster import default_kubeconfig
 
     local = default_kubeconfig()

@@ -21,14 +21,13 @@ _MOST = 5000
 
 
 def names(resource: Resource, settings: Settings, budget_seconds: float, *, labels: str = "") -> list[str]:
-    """The names of the objects in the chosen namespace, or of all where `-A` is given or no namespace was chosen.
+    """The names of the objects in the namespace of the call or of the context; in all of them with `-A`.
 
-    Objects elsewhere count when none is chosen, because our verbs find them there too. Raises whatever goes wrong,
-    TimeoutError included.
+    Raises any error of the request, TimeoutError included.
     """
     deadline = time.monotonic() + budget_seconds
     config = configuration(settings)
-    namespace = "" if settings.all_namespaces else settings.namespace or ""
+    namespace = "" if settings.all_namespaces else settings.namespace or config.namespace or "default"
     selector = f"&labelSelector={quote(labels)}" if labels else ""
     answer = _ask(config, f"{resource.path(namespace)}?limit={_MOST}{selector}", settings.user, deadline)
     return sorted({item["metadata"]["name"] for item in json.loads(answer)["items"]})

@@ -99,16 +99,19 @@ def _failed(error: Exception, verbose: bool) -> int:
     if verbose:
         import traceback
 
-        traceback.print_exception(error)
+        from stellwerk.runtime import logs
+
+        print(logs.redacted("".join(traceback.format_exception(error))), file=sys.stderr)
     _tell(our_fault(error))
     return Exit.FAILED
 
 
 def _tell(report: Report) -> None:
     from stellwerk.cli.settings import style_of
+    from stellwerk.runtime import logs
 
     style = style_of(sys.stderr)
-    first, *others = report.lines()
+    first, *others = map(logs.redacted, report.lines())  # a refusal may quote a Secret that a verb has read
     print(style.painted(first[:6], "bad") + first[6:], *others, sep="\n", file=sys.stderr)
 
 

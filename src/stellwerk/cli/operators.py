@@ -185,7 +185,7 @@ async def _until_ready(client: Client, body: JsonObject) -> str:
         wanted,
         lambda seen: seen is not None and health.of(seen).is_ready,
         wanted="Ready",
-        timeout_seconds=SAMPLES_SECONDS,
+        patience=following.Patience(SAMPLES_SECONDS),
     )
     return str(wanted.ref)
 

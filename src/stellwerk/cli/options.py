@@ -6,25 +6,8 @@ from collections.abc import Callable
 
 import click
 
-from stellwerk.cli.settings import C
-from stellwerk.kube import duration
+from stellwerk.cli.settings import C, Duration
 from stellwerk.local import names
-
-
-class Duration(click.ParamType[float]):
-    """Reads `90s`, `5m` or `1h30m`; a bare number is seconds."""
-
-    name = "duration"
-
-    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        """The value in seconds."""
-        if isinstance(value, int | float):
-            return float(value)
-        text = str(value)
-        try:
-            return float(text) if text.isdecimal() else duration.parse(text).total_seconds()
-        except duration.NotADuration as error:
-            self.fail(f"{error}.", param, ctx)
 
 
 class SystemName(click.ParamType[str]):
@@ -42,7 +25,16 @@ class SystemName(click.ParamType[str]):
 
 def local_name(help: str) -> Callable[[C], C]:
     """The option that says which local system is meant."""
-    return click.option("--name", type=SystemName(), default="local", show_default=True, help=help)
+    from stellwerk.cli.completion import complete_system
+
+    return click.option(
+        "--name",
+        type=SystemName(),
+        default="local",
+        show_default=True,
+        shell_complete=complete_system,
+        help=help,
+    )
 
 
 TIMEOUT = click.option("--timeout", type=Duration(), default="5m", show_default=True, help="How long to wait at most.")

@@ -27,7 +27,22 @@ def print_objects(objects: Sequence[Unstructured], output: Output, *, as_list: b
         if objects:
             settings.show(map(qualified_name, objects))
         return
+    if output.form == "custom-columns":
+        settings.show(custom_columns(objects, output))
+        return
     print_value(listed(objects) if as_list else dict(objects[0].body), output)
+
+
+def custom_columns(objects: Sequence[Unstructured], output: Output) -> list[str]:
+    """The lines of the table that the user has asked for, titles first."""
+    from stellwerk.cli import jsonpath, text
+
+    columns = [text.Column(title, least=6, gap=3) for title, _ in output.columns]
+    rows = [
+        [",".join(map(jsonpath.printed, jsonpath.values(path, obj.body))) or "<none>" for _, path in output.columns]
+        for obj in objects
+    ]
+    return text.table(columns, rows)
 
 
 def print_manifests(bodies: Sequence[JsonObject], output: Output) -> None:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from stellwerk.render.downloads import Downloads
     from stellwerk.render.files import Files
     from stellwerk.render.renderer import Renderer
+    from stellwerk.render.request import Rendered
 
 K = TypeVar("K", bound="Kind")
 
@@ -83,9 +84,10 @@ def one_in(file: Path, namespace: str, *kinds: type[K]) -> tuple[K, tuple[Docume
 
     from stellwerk.apply.errors import UnreadableManifest
     from stellwerk.apply.manifests import read_text
+    from stellwerk.render import folder
 
     try:
-        documents = read_text(file.read_bytes(), file=file.name)
+        documents = read_text(folder.content(file), file=file.name)
     except UnreadableManifest as error:
         raise Failure(f"cannot read {file}", cause=str(error), fix="correct the file") from None
     named = {kind.resource.kind: kind for kind in kinds}
@@ -118,6 +120,14 @@ def folder_of(path: Path | None) -> Files | None:
         return folder.read(path)
     except SourceError as error:
         raise Failure(f"cannot use {path}", cause=str(error), fix="name another folder with --path") from None
+
+
+def warn(rendered: Rendered) -> None:
+    """Print what Helm passes over in silence in the chart of a Component."""
+    from stellwerk.cli import settings, text
+
+    for warning in rendered.chart.warnings if rendered.chart is not None else ():
+        settings.say(f"Warning: {text.escaped(warning)}")
 
 
 def failure(error: Exception, one: Kind, *, fix: str = "correct what the cause names") -> Failure:

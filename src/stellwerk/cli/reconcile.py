@@ -7,74 +7,101 @@ from typing import TYPE_CHECKING
 
 import click
 
-from stellwerk.cli import settings
-from stellwerk.cli.completion import complete_subject
-from stellwerk.cli.errors import NotReady
+from stellwerk.cli import settings, subject
+from stellwerk.cli.errors import Failure, NotReady
 from stellwerk.cli.options import DRY_RUN, TIMEOUT
-from stellwerk.cli.subject import Subject, SubjectType
+from stellwerk.cli.subject import Choice
 
 if TYPE_CHECKING:
+    from stellwerk.cli.acting import Target
     from stellwerk.cli.cluster import Cluster
+    from stellwerk.cli.following import Holds
     from stellwerk.kube.model import Unstructured
 
 
 @click.command("reconcile")
-@click.argument("subject", metavar="KIND/NAME", type=SubjectType(), shell_complete=complete_subject)
+@subject.many
 @click.option("--with-source", is_flag=True, help="Have its source looked at, too.")
 @click.option("--wait", is_flag=True, help="Return when it was looked at and is Ready, or failed.")
 @TIMEOUT
 @DRY_RUN
 @settings.all_of
-def command(subject: Subject, with_source: bool, wait: bool, timeout: float, dry_run: bool) -> None:
+def command(
+    choice: tuple[str, ...],
+    is_all: bool,
+    labels: str,
+    with_source: bool,
+    wait: bool,
+    timeout: float,
+    dry_run: bool,
+) -> None:
     """Have an object looked at now."""
     from stellwerk.cli.cluster import carry_out
 
-    ready = carry_out(lambda cluster: _request(cluster, subject, with_source, wait, timeout, dry_run))
-    if not ready:
+    wanted = subject.chosen(choice, is_all=is_all, labels=labels)
+    if not carry_out(lambda cluster: _request(cluster, wanted, with_source, wait and not dry_run, timeout, dry_run)):
         raise NotReady
 
 
 async def _request(
-    cluster: Cluster, subject: Subject, with_source: bool, wait: bool, timeout: float, dry_run: bool
+    cluster: Cluster, choice: Choice, with_source: bool, wait: bool, timeout: float, dry_run: bool
 ) -> bool:
-    from stellwerk.cli import acting, following, health
+    from stellwerk.cli import acting, following
+    from stellwerk.operators.requests import was_handled
 
-    obj = await cluster.object(subject)
-    actions = acting.actions(obj, "request", "reconciled on request")
+    targets = await acting.targets(cluster, choice, "request", "reconciled on request")
+    for one in targets if wait else ():
+        _check_not_suspended(one.obj)
     moment = datetime.now(UTC).isoformat(timespec="microseconds")
-    if with_source:
-        await _request_source(cluster, obj, moment, dry_run)
-    resource = await cluster.resource(subject.kind)
-    await acting.patched(cluster, resource, obj, actions.request(moment), dry_run=dry_run)
-    if dry_run or not wait:
-        settings.show([f"{obj.ref} is asked to reconcile{' (dry run)' if dry_run else ''}"])
+    for one in targets:
+        if with_source:
+            await _request_source(cluster, one.obj, moment, dry_run)
+        await acting.patched(cluster, one.resource, one.obj, one.actions.request(moment), dry_run=dry_run)
+        if not wait:
+            settings.show([f"{one.obj.ref} is asked to reconcile{' (dry run)' if dry_run else ''}"])
+    if not wait:
         return True
+    ends = [(one, _is_settled(one, moment)) for one in targets]
+    return await following.all_of(
+        cluster,
+        ends,
+        timeout_seconds=timeout,
+        was_noticed=lambda seen: seen is None or was_handled(seen, moment),
+    )
 
-    def settled(seen: Unstructured | None) -> bool:
-        return seen is None or (actions.was_handled(seen, moment) and _has_ended(seen))
 
-    seen = await following.until(cluster, resource, obj, settled, wanted="reconciled", timeout_seconds=timeout)
-    settings.show([following.last_line(seen) if seen is not None else f"{obj.ref} is gone"])
-    return seen is None or health.of(seen).is_ready
-
-
-def _has_ended(seen: Unstructured) -> bool:
-    """Pending is no end: what it needs may still come, and what that is has been told."""
+def _check_not_suspended(obj: Unstructured) -> None:
+    """Refuse to wait for what does not happen. Raises Failure."""
     from stellwerk.cli import health
 
-    says = health.of(seen)
-    return says.is_ready or says.ready == "False" or says.state == "Suspended"
+    says = health.of(obj)
+    if says.state == "Suspended" and not obj.metadata.is_terminating:
+        raise Failure(
+            f"{obj.ref} is suspended, so that waiting for its reconcile has no end",
+            cause=f"reason: {says.reason}" if says.reason else "spec.suspend is true",
+            fix=f"resume it: stellwerk resume {obj.gvk.kind.lower()}/{obj.key.name} -n {obj.key.namespace}",
+            subject=str(obj.ref),
+        )
+
+
+def _is_settled(one: Target, moment: str) -> Holds:
+    """Whether the request was handled and the object has come to an end."""
+    from stellwerk.cli import following
+
+    def holds(seen: Unstructured | None) -> bool:
+        return seen is None or (one.actions.was_handled(seen, moment) and following.has_ended(seen))
+
+    return holds
 
 
 async def _request_source(cluster: Cluster, obj: Unstructured, moment: str, dry_run: bool) -> None:
-    import msgspec
-
     from stellwerk.cli import acting
+    from stellwerk.kube import lenient
     from stellwerk.kube.model import unstructured
     from stellwerk.operators.component import actions
     from stellwerk.operators.component.api import Component
 
-    source = actions.source_of(msgspec.convert(obj.body, Component)) if obj.gvk.kind == "Component" else None
+    source = actions.source_of(lenient.convert(obj.body, Component)) if obj.gvk.kind == "Component" else None
     if source is None:
         settings.say(f"  {obj.ref} has no source that can be asked")
         return

@@ -6,36 +6,49 @@ from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import click
 
 from stellwerk.cli import settings, text
 from stellwerk.cli.completion import complete_release
 from stellwerk.cli.errors import Exit, Failure
-from stellwerk.cli.options import Duration
+from stellwerk.cli.settings import Duration
 
 if TYPE_CHECKING:
     from stellwerk.apply.manifests import Document
     from stellwerk.cli.cluster import Cluster
+    from stellwerk.cli.health import Health
+    from stellwerk.cli.live import Say
+    from stellwerk.cli.verdict import Verdict
     from stellwerk.kube.client import Client
     from stellwerk.kube.model import JsonObject
-    from stellwerk.kube.names import ObjectKey
+    from stellwerk.kube.names import ObjectKey, ObjectRef
     from stellwerk.operators.clm.engine import Engine
     from stellwerk.operators.clm.release import Release
     from stellwerk.render.renderer import Renderer
     from stellwerk.render.request import Cluster as Facts
 
 NAME = click.argument("name", metavar="NAME", shell_complete=complete_release)
-SOURCES = click.argument("sources", metavar="SOURCE...", nargs=-1, required=True, type=click.Path(path_type=Path))
+SOURCES = click.argument(
+    "sources", metavar="SOURCE...", nargs=-1, required=True, type=click.Path(allow_dash=True, path_type=Path)
+)
 VALUES = click.option(
     "-f",
     "--values",
     "files",
     multiple=True,
     metavar="FILE",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    type=click.Path(exists=True, dir_okay=False, allow_dash=True, path_type=Path),
     help="Values, as YAML; may be given again, and the last one wins.",
+)
+DELETE_HOOKS = click.option(
+    "--delete-hooks",
+    type=click.Choice(["refuse", "skip"]),
+    default="refuse",
+    show_default=True,
+    help="What becomes of a chart's hooks pre-delete and post-delete, and of the hook delete policy hook-failed: with "
+    "skip the chart is taken without them. (A Component can run them: spec.deleteHooks.)",
 )
 TIMEOUT = click.option(
     "--timeout", type=Duration(), default="0", show_default=True, help="How long to try; 0 for ever."
@@ -51,26 +64,36 @@ def key_of(namespace: str | None, name: str) -> ObjectKey:
     return ObjectKey(namespace or "default", name)
 
 
-def engine(cluster: Cluster, *, creates_namespaces: bool = False) -> Engine:
-    """What works on releases."""
+def engine(cluster: Cluster, *, creates_namespaces: bool = False, report: Say = lambda words: None) -> Engine:
+    """What works on releases. `report` gets how far it is."""
     from stellwerk.operators.clm.engine import Engine
     from stellwerk.runtime.clock import SystemClock
 
     def tell(sentence: str) -> None:
         settings.say(text.escaped(sentence))
 
-    return Engine(client=cluster.client, clock=SystemClock(), tell=tell, creates_namespaces=creates_namespaces)
+    return Engine(
+        client=cluster.client, clock=SystemClock(), tell=tell, report=report, creates_namespaces=creates_namespaces
+    )
 
 
 async def documents(
-    place: Client | Facts, release: Release, sources: Sequence[Path], files: Sequence[Path]
+    place: Client | Facts, release: Release, sources: Sequence[Path], files: Sequence[Path], delete_hooks: str
 ) -> tuple[Document, ...]:
     """The objects of a revision, in a cluster or in an assumed one. Raises RenderError, ReleaseError, ApiError."""
     from stellwerk.operators.clm import sources as origins
 
     found, layers = origins.read(sources), origins.layers(files)
     async with _renderer() as renderer:
-        return await origins.rendered(place, renderer, release, found, layers)
+        return await origins.rendered(
+            place,
+            renderer,
+            release,
+            found,
+            layers,
+            farewells="omit" if delete_hooks == "skip" else "refuse",
+            warn=lambda warning: settings.say(f"Warning: {text.escaped(warning)}"),
+        )
 
 
 @asynccontextmanager
@@ -80,6 +103,46 @@ async def _renderer() -> AsyncIterator[Renderer]:
 
     async with Renderer(renderer_path) as renderer:
         yield renderer
+
+
+async def found(cluster: Cluster, name: str, what: str) -> Release:
+    """A release of the cluster. Raises Failure; `what` is what was tried: `explain`."""
+    from stellwerk.operators.clm.errors import NoSuchRelease
+    from stellwerk.operators.clm.store import Store
+
+    key = key_of(cluster.namespace, name)
+    with explained(what, key):
+        release = await Store(cluster.client).find(key)
+        if release is None:
+            raise NoSuchRelease(key)
+    return release
+
+
+def ref_of(release: Release) -> ObjectRef:
+    """The release as if it were an object."""
+    from stellwerk.kube.names import ObjectRef
+    from stellwerk.operators.clm.kinship import KIND
+
+    return ObjectRef(KIND, release.key)
+
+
+def health_of(release: Release) -> Health:
+    """How the release is doing."""
+    from stellwerk.cli.health import Health
+    from stellwerk.operators.clm.release import State
+
+    ready: Literal["True", "False"] = "True" if release.state == State.Ready else "False"
+    return Health(ready, release.state, since=release.updated_at)
+
+
+async def judged(cluster: Cluster, release: Release) -> Verdict:
+    """The release, and what keeps it from being ready."""
+    from stellwerk.cli.verdict import Verdict
+    from stellwerk.operators.clm import why
+    from stellwerk.runtime.diagnosis import Reader
+
+    diagnosis = await why.diagnose(Reader(cluster.client), release, datetime.now(UTC))
+    return Verdict(ref_of(release), health_of(release), diagnosis)
 
 
 @contextmanager

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     "-f",
     "--file",
     required=True,
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    type=click.Path(exists=True, dir_okay=False, allow_dash=True, path_type=Path),
     help="The Component, with the Secrets and ConfigMaps that it refers to.",
 )
 @click.option(
@@ -52,6 +52,7 @@ async def _rendered(file: Path, folder: Path | None) -> list[JsonObject]:
         try:
             offer, files = await desk.offered(component, tools.downloads)
             _, rendered = await desk.rendered(component, offer, files, tools.renderer)
+            previewing.warn(rendered)
             documents, _ = delete_hooks.documents_of(component, rendered)
         except (ComponentFailed, RenderError, ApplyError) as error:
             raise previewing.failure(error, component) from None

@@ -6,30 +6,44 @@ from typing import TYPE_CHECKING
 
 import click
 
-from stellwerk.cli import settings
-from stellwerk.cli.completion import complete_subject
-from stellwerk.cli.options import DRY_RUN
-from stellwerk.cli.subject import Subject, SubjectType
+from stellwerk.cli import settings, subject
+from stellwerk.cli.errors import NotReady
+from stellwerk.cli.options import DRY_RUN, TIMEOUT
+from stellwerk.cli.subject import Choice
 
 if TYPE_CHECKING:
     from stellwerk.cli.cluster import Cluster
+    from stellwerk.kube.model import Unstructured
 
 
 @click.command("resume")
-@click.argument("subject", metavar="KIND/NAME", type=SubjectType(), shell_complete=complete_subject)
+@subject.many
+@click.option("--wait", is_flag=True, help="Return when it is Ready, or failed.")
+@TIMEOUT
 @DRY_RUN
 @settings.all_of
-def command(subject: Subject, dry_run: bool) -> None:
+def command(choice: tuple[str, ...], is_all: bool, labels: str, wait: bool, timeout: float, dry_run: bool) -> None:
     """Have a suspended object looked after again."""
     from stellwerk.cli.cluster import carry_out
 
-    carry_out(lambda cluster: _resume(cluster, subject, dry_run))
+    wanted = subject.chosen(choice, is_all=is_all, labels=labels)
+    if not carry_out(lambda cluster: _resume(cluster, wanted, wait and not dry_run, timeout, dry_run)):
+        raise NotReady
 
 
-async def _resume(cluster: Cluster, subject: Subject, dry_run: bool) -> None:
-    from stellwerk.cli import acting
+async def _resume(cluster: Cluster, choice: Choice, wait: bool, timeout: float, dry_run: bool) -> bool:
+    from stellwerk.cli import acting, following
 
-    obj = await cluster.object(subject)
-    patch = acting.actions(obj, "resumption", "resumed").resumption()
-    await acting.patched(cluster, await cluster.resource(subject.kind), obj, patch, dry_run=dry_run)
-    settings.show([f"{obj.ref} is resumed{' (dry run)' if dry_run else ''}"])
+    resumed: list[tuple[acting.Target, Unstructured]] = []
+    for one in await acting.targets(cluster, choice, "resumption", "resumed"):
+        latest = await acting.patched(cluster, one.resource, one.obj, one.actions.resumption(), dry_run=dry_run)
+        resumed.append((one, latest))
+        (settings.say if wait else _show)(f"{one.obj.ref} is resumed{' (dry run)' if dry_run else ''}")
+    if not wait:
+        return True
+    ends = [(one, following.has_ended_since(latest.metadata.generation)) for one, latest in resumed]
+    return await following.all_of(cluster, ends, timeout_seconds=timeout)
+
+
+def _show(line: str) -> None:
+    settings.show([line])

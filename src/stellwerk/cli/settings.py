@@ -10,7 +10,7 @@ import os
 import re
 import sys
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO, TypeVar
 
@@ -20,21 +20,25 @@ from stellwerk.cli.errors import ReaderLeft
 from stellwerk.cli.text import Style
 
 if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
+
     from stellwerk.cli.jsonpath import Node
 
 C = TypeVar("C", bound=Callable[..., object] | click.Command)
 
-FORMATS = ("table", "wide", "json", "yaml", "name", "jsonpath=TEMPLATE")
+FORMATS = ("table", "wide", "json", "yaml", "name", "jsonpath=TEMPLATE", "custom-columns=SPEC")
 FORMATS_OF_SOME = ("short", "yamlstream")
 """What `clm` calls the short version, and one YAML document for each release."""
 
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """The form in which a result is printed. `template` is set for `jsonpath` alone."""
+    """The form in which a result is printed. `template` is set for `jsonpath`, `columns` for `custom-columns`."""
 
     form: str = "table"
     template: tuple[Node, ...] = ()
+    columns: tuple[tuple[str, tuple[Node, ...]], ...] = ()
+    """Titles, and where the cells below them come from."""
 
     @property
     def is_table(self) -> bool:
@@ -49,6 +53,10 @@ class Settings:
     kubeconfig: Path | None = None
     context: str | None = None
     user: str | None = None
+    groups: tuple[str, ...] = ()
+    server: str | None = None
+    token: str | None = field(default=None, repr=False)
+    request_timeout: float | None = None
     namespace: str | None = None
     all_namespaces: bool = False
     output: Output = Output()
@@ -67,10 +75,18 @@ def current() -> Settings:
 
 
 def style_of(stream: TextIO, *, no_colour: bool = False) -> Style:
-    """Colours on a terminal only, unless NO_COLOR is set (no-color.org); symbols where the encoding is UTF-8."""
+    """Colours on a terminal only, unless NO_COLOR is set (no-color.org); symbols where the encoding is UTF-8.
+
+    A terminal that says it is dumb gets neither.
+    """
     encoding = (stream.encoding or "").lower().replace("-", "")
     colour = stream.isatty() and not no_colour and not os.environ.get("NO_COLOR")
-    return Style(colour=colour, symbols=encoding == "utf8")
+    return Style(colour=colour and not is_dumb(), symbols=encoding == "utf8" and not is_dumb())
+
+
+def is_dumb() -> bool:
+    """Whether the terminal says that it can show plain lines only."""
+    return os.environ.get("TERM") == "dumb"
 
 
 def show(lines: Iterable[str]) -> None:
@@ -104,6 +120,27 @@ def say(text: str) -> None:
         print(text, file=sys.stderr, flush=True)
 
 
+class Duration(click.ParamType[float]):
+    """Reads `90s`, `5m` or `1h30m`; a bare number is seconds."""
+
+    name = "duration"
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """The value in seconds."""
+        if isinstance(value, int | float):
+            return float(value)
+        from stellwerk.kube import duration
+
+        text = str(value)
+        try:
+            seconds = float(text) if text.isdecimal() else duration.parse(text).total_seconds()
+        except duration.NotADuration as error:
+            self.fail(f"{error}.", param, ctx)
+        if seconds < 0:
+            self.fail(f"{text!r} is negative; a wait is a duration such as 90s, 5m or 1h30m.", param, ctx)
+        return seconds
+
+
 class OutputType(click.ParamType[Output]):
     """Reads `-o`; a JSONPath with a mistake in it is refused before anything is asked of the cluster."""
 
@@ -116,9 +153,19 @@ class OutputType(click.ParamType[Output]):
         form, _, template = str(value).partition("=")
         if form == "jsonpath" and template:
             return Output(form, self._template(template, param, ctx))
+        if form == "custom-columns" and template:
+            return Output(form, columns=self._columns(template, param, ctx))
         if form not in (*FORMATS, *FORMATS_OF_SOME) or template:
             self.fail(f"{value!r} is none of {', '.join(FORMATS)}.", param, ctx)
         return Output(form)
+
+    def _columns(
+        self, text: str, param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[tuple[str, tuple[Node, ...]], ...]:
+        pairs = [part.partition(":") for part in text.split(",")]
+        if not all(title and path for title, _, path in pairs):
+            self.fail(f"{text!r} is no list of TITLE:JSONPATH, for example NAME:.metadata.name.", param, ctx)
+        return tuple((title, self._template(path, param, ctx)) for title, _, path in pairs)
 
     def _template(self, text: str, param: click.Parameter | None, ctx: click.Context | None) -> tuple[Node, ...]:
         from stellwerk.cli import jsonpath
@@ -163,6 +210,17 @@ def _option(field: str, *names: str, help: str, **more: object) -> Callable[[C],
     return click.option(*names, help=help, expose_value=False, callback=_kept_as(field), **more)  # type: ignore[arg-type]
 
 
+def _completing(what: str) -> Callable[[click.Context, click.Parameter, str], list[CompletionItem]]:
+    """What completes an option; `completion` imports this module, and is imported when a shell asks."""
+
+    def complete(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        from stellwerk.cli import completion
+
+        return completion.OPTIONS[what](context, incomplete)
+
+    return complete
+
+
 def general(command: C) -> C:
     """The options that make sense for whatever a verb does."""
     command = _option("verbose", "-v", "--verbose", is_flag=True, help="Show the stack of a fault of our own.")(command)
@@ -172,10 +230,30 @@ def general(command: C) -> C:
 
 def cluster(command: C) -> C:
     """Which cluster, and as whom."""
+    command = _option(
+        "request_timeout",
+        "--request-timeout",
+        type=Duration(),
+        metavar="DURATION",
+        help="Give up a single request after this time; 0 for never.",
+    )(command)
+    command = _option(
+        "groups", "--as-group", metavar="GROUP", multiple=True, help="Act as a member of this group; may be repeated."
+    )(command)
     command = _option("user", "--as", metavar="USER", help="Act as this user (needs the right to impersonate).")(
         command
     )
-    command = _option("context", "--context", metavar="NAME", help="The kubeconfig's context to use.")(command)
+    command = _option("token", "--token", metavar="TOKEN", help="Log in with this bearer token.")(command)
+    command = _option("server", "-s", "--server", metavar="URL", help="The API server to use, of the same cluster.")(
+        command
+    )
+    command = _option(
+        "context",
+        "--context",
+        metavar="NAME",
+        shell_complete=_completing("contexts"),
+        help="The kubeconfig's context to use.",
+    )(command)
     return _option(
         "kubeconfig",
         "--kubeconfig",
@@ -188,14 +266,26 @@ def scope(command: C) -> C:
     """Which namespaces."""
     command = _option("all_namespaces", "-A", "--all-namespaces", is_flag=True, help="Look in all namespaces.")(command)
     return _option(
-        "namespace", "-n", "--namespace", type=NamespaceType(), metavar="NAME", help="Look in this namespace."
+        "namespace",
+        "-n",
+        "--namespace",
+        type=NamespaceType(),
+        metavar="NAME",
+        shell_complete=_completing("namespaces"),
+        help="Look in this namespace.",
     )(command)
 
 
 def output(command: C) -> C:
     """Which form of output."""
     return _option(
-        "output", "-o", "--output", type=OutputType(), metavar="FORMAT", help=f"One of {', '.join(FORMATS)}."
+        "output",
+        "-o",
+        "--output",
+        type=OutputType(),
+        metavar="FORMAT",
+        shell_complete=_completing("formats"),
+        help=f"One of {', '.join(FORMATS)}.",
     )(command)
 
 

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 import click
 
 from stellwerk.cli import events, health, options, settings, text, verdict
-from stellwerk.cli.completion import complete_subject_or_release
+from stellwerk.cli import subject as subjects
 from stellwerk.cli.errors import NotReady
 from stellwerk.cli.events import Happening
-from stellwerk.cli.subject import Subject, SubjectType
+from stellwerk.cli.subject import Subject
 from stellwerk.cli.text import Column, Style, escaped
 from stellwerk.cli.verdict import Verdict
 from stellwerk.kube.meta import Condition
@@ -35,26 +35,8 @@ class Sheet:
     happenings: Sequence[Happening] = ()
 
 
-class StatusOf(click.ParamType["Subject | str"]):
-    """Reads KIND/NAME, or the name of a release."""
-
-    name = "subject"
-
-    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> Subject | str:
-        """The value as a Subject; without a slash, as it is."""
-        if isinstance(value, str) and "/" not in value:
-            return value
-        return SubjectType().convert(value, param, ctx)
-
-
 @click.command("status")
-@click.argument(
-    "subject",
-    metavar="[KIND/NAME|RELEASE]",
-    type=StatusOf(),
-    required=False,
-    shell_complete=complete_subject_or_release,
-)
+@subjects.one_or_release(required=False)
 @options.local_name("Which local system, when no object is named.")
 @settings.all_of
 def command(subject: Subject | str | None, name: str) -> None:
@@ -80,14 +62,8 @@ def command(subject: Subject | str | None, name: str) -> None:
 
 async def _show_release(cluster: Cluster, name: str) -> bool:
     from stellwerk.cli import output, releasing
-    from stellwerk.operators.clm.errors import NoSuchRelease
-    from stellwerk.operators.clm.store import Store
 
-    key = releasing.key_of(cluster.namespace, name)
-    with releasing.explained("show", key):
-        release = await Store(cluster.client).find(key)
-        if release is None:
-            raise NoSuchRelease(key)
+    release = await releasing.found(cluster, name, "show")
     if cluster.settings.output.is_table:
         settings.show(releasing.table([release]))
     else:
@@ -96,7 +72,7 @@ async def _show_release(cluster: Cluster, name: str) -> bool:
 
 
 async def _show(cluster: Cluster, subject: Subject) -> health.Health:
-    sheet = await _filled(cluster, await cluster.object(subject))
+    sheet = await _filled(cluster, await cluster.object(subject, shows_unread=True))
     if cluster.settings.output.is_table:
         settings.show(shown(sheet, cluster.settings.style()))
     else:

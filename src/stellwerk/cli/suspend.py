@@ -6,31 +6,30 @@ from typing import TYPE_CHECKING
 
 import click
 
-from stellwerk.cli import settings
-from stellwerk.cli.completion import complete_subject
+from stellwerk.cli import settings, subject
 from stellwerk.cli.options import DRY_RUN
-from stellwerk.cli.subject import Subject, SubjectType
+from stellwerk.cli.subject import Choice
 
 if TYPE_CHECKING:
     from stellwerk.cli.cluster import Cluster
 
 
 @click.command("suspend")
-@click.argument("subject", metavar="KIND/NAME", type=SubjectType(), shell_complete=complete_subject)
+@subject.many
 @click.option("--reason", default="", metavar="TEXT", help="Why; shown wherever the object's state is.")
 @DRY_RUN
 @settings.all_of
-def command(subject: Subject, reason: str, dry_run: bool) -> None:
+def command(choice: tuple[str, ...], is_all: bool, labels: str, reason: str, dry_run: bool) -> None:
     """Have an object left alone until it is resumed. A deletion is still carried out."""
     from stellwerk.cli.cluster import carry_out
 
-    carry_out(lambda cluster: _suspend(cluster, subject, reason, dry_run))
+    wanted = subject.chosen(choice, is_all=is_all, labels=labels)
+    carry_out(lambda cluster: _suspend(cluster, wanted, reason, dry_run))
 
 
-async def _suspend(cluster: Cluster, subject: Subject, reason: str, dry_run: bool) -> None:
+async def _suspend(cluster: Cluster, choice: Choice, reason: str, dry_run: bool) -> None:
     from stellwerk.cli import acting
 
-    obj = await cluster.object(subject)
-    patch = acting.actions(obj, "suspension", "suspended").suspension(reason)
-    await acting.patched(cluster, await cluster.resource(subject.kind), obj, patch, dry_run=dry_run)
-    settings.show([f"{obj.ref} is suspended{' (dry run)' if dry_run else ''}"])
+    for one in await acting.targets(cluster, choice, "suspension", "suspended"):
+        await acting.patched(cluster, one.resource, one.obj, one.actions.suspension(reason), dry_run=dry_run)
+        settings.show([f"{one.obj.ref} is suspended{' (dry run)' if dry_run else ''}"])

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 @releasing.NAME
 @releasing.SOURCES
 @releasing.VALUES
+@releasing.DELETE_HOOKS
 @click.option("--offline", is_flag=True, help="Ask no cluster: whatever templates look up is not there.")
 @click.option("--kube-version", metavar="VERSION", default="", help="The Kubernetes that charts see; with --offline.")
 @click.option(
@@ -35,19 +36,20 @@ def command(
     name: str,
     sources: tuple[Path, ...],
     files: tuple[Path, ...],
+    delete_hooks: str,
     offline: bool,
     kube_version: str,
     api_versions: tuple[str, ...],
 ) -> None:
     """Print the manifests of a release as its first revision would have them."""
     if offline:
-        _print_offline(name, sources, files, _assumed(kube_version, api_versions))
+        _print_offline(name, sources, files, delete_hooks, _assumed(kube_version, api_versions))
         return
     if kube_version or api_versions:
         raise click.UsageError("--kube-version and --api-versions describe a cluster that is not asked: add --offline.")
     from stellwerk.cli.cluster import carry_out
 
-    carry_out(lambda cluster: _print(cluster, name, sources, files))
+    carry_out(lambda cluster: _print(cluster, name, sources, files, delete_hooks))
 
 
 def _assumed(kube_version: str, api_versions: Sequence[str]) -> Facts:
@@ -60,29 +62,37 @@ def _assumed(kube_version: str, api_versions: Sequence[str]) -> Facts:
         raise click.BadParameter(f"{error}.", param_hint="--kube-version") from None
 
 
-def _print_offline(name: str, sources: Sequence[Path], files: Sequence[Path], facts: Facts) -> None:
+def _print_offline(name: str, sources: Sequence[Path], files: Sequence[Path], delete_hooks: str, facts: Facts) -> None:
     import asyncio
 
     found = settings.current()
-    bodies = asyncio.run(_rendered(facts, found.namespace, name, sources, files))
+    bodies = asyncio.run(_rendered(facts, found.namespace, name, sources, files, delete_hooks))
     from stellwerk.cli import output
 
     output.print_manifests(bodies, found.output)
 
 
-async def _print(cluster: Cluster, name: str, sources: Sequence[Path], files: Sequence[Path]) -> None:
+async def _print(
+    cluster: Cluster, name: str, sources: Sequence[Path], files: Sequence[Path], delete_hooks: str
+) -> None:
     from stellwerk.cli import output
 
-    bodies = await _rendered(cluster.client, cluster.namespace, name, sources, files)
+    bodies = await _rendered(cluster.client, cluster.namespace, name, sources, files, delete_hooks)
     output.print_manifests(bodies, cluster.settings.output)
 
 
 async def _rendered(
-    place: Client | Facts, namespace: str | None, name: str, sources: Sequence[Path], files: Sequence[Path]
+    place: Client | Facts,
+    namespace: str | None,
+    name: str,
+    sources: Sequence[Path],
+    files: Sequence[Path],
+    delete_hooks: str,
 ) -> list[JsonObject]:
     from stellwerk.operators.clm.release import Release
 
     key = releasing.key_of(namespace, name)
     with releasing.explained("render", key):
-        documents = await releasing.documents(place, replace(Release(key=key), revision=1), sources, files)
+        first = replace(Release(key=key), revision=1)
+        documents = await releasing.documents(place, first, sources, files, delete_hooks)
     return [document.body for document in documents]

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 import click
 
 from stellwerk.cli import settings
-from stellwerk.cli.completion import complete_subject
+from stellwerk.cli import subject as subjects
 from stellwerk.cli.errors import NotReady
-from stellwerk.cli.subject import Subject, SubjectType
+from stellwerk.cli.subject import Subject
 from stellwerk.cli.text import Style, escaped
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ class Step:
 
 
 @click.command("trace")
-@click.argument("subject", metavar="KIND/NAME", type=SubjectType(), shell_complete=complete_subject)
+@subjects.one()
 @settings.all_of
 def command(subject: Subject) -> None:
     """Follow any object back to its custom resource, source and last apply.

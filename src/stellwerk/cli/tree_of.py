@@ -7,32 +7,41 @@ from typing import TYPE_CHECKING
 import click
 
 from stellwerk.cli import settings
-from stellwerk.cli.completion import complete_subject
-from stellwerk.cli.subject import Subject, SubjectType
+from stellwerk.cli import subject as subjects
+from stellwerk.cli.subject import Subject
 
 if TYPE_CHECKING:
     from stellwerk.cli.cluster import Cluster
 
 
 @click.command("tree")
-@click.argument("subject", metavar="KIND/NAME", type=SubjectType(), shell_complete=complete_subject)
+@subjects.one_or_release()
 @click.option("--compact", is_flag=True, help="Tell what is ready as counts.")
 @click.option("--depth", type=click.IntRange(min=0), metavar="N", help="Show so many levels below the object.")
 @settings.all_of
-def command(subject: Subject, compact: bool, depth: int | None) -> None:
-    """Show the owned and managed objects of an object with their health."""
+def command(subject: Subject | str, compact: bool, depth: int | None) -> None:
+    """Show the owned and managed objects of an object with their health.
+
+    A word without a slash is a release.
+    """
     from stellwerk.cli.cluster import carry_out
 
     carry_out(lambda cluster: _show(cluster, subject, compact, depth))
 
 
-async def _show(cluster: Cluster, subject: Subject, compact: bool, depth: int | None) -> None:
+async def _show(cluster: Cluster, subject: Subject | str, compact: bool, depth: int | None) -> None:
     from stellwerk.cli import graph
     from stellwerk.cli.family import Family, unread
     from stellwerk.runtime.diagnosis import Reader
 
     reader = Reader(cluster.client)
-    top = await Family(reader).of(await cluster.object(subject))
+    if isinstance(subject, str):
+        from stellwerk.cli import releasing
+
+        release = await releasing.found(cluster, subject, "draw")
+        top = await Family(reader).of_release(releasing.ref_of(release), releasing.health_of(release), release)
+    else:
+        top = await Family(reader).of(await cluster.object(subject))
     top = graph.cut(top, depth) if depth is not None else top
     top = graph.compact(top) if compact else top
     for line in unread(reader):

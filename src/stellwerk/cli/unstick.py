@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 import click
 
 from stellwerk.cli import settings
-from stellwerk.cli.completion import complete_subject
+from stellwerk.cli import subject as subjects
 from stellwerk.cli.errors import Exit, Failure
 from stellwerk.cli.options import DRY_RUN
-from stellwerk.cli.subject import Subject, SubjectType
+from stellwerk.cli.subject import Subject
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 @click.command("unstick")
-@click.argument("subject", metavar="KIND/NAME", type=SubjectType(), shell_complete=complete_subject)
+@subjects.one()
 @click.option("--force", is_flag=True, help="Take the unsafe step; the object's name must then be typed.")
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @DRY_RUN
@@ -52,6 +52,9 @@ async def _unstick(cluster: Cluster, subject: Subject, force: bool, yes: bool, d
     if not force:
         await _explain(cluster, obj, actions)
         return
+    if obstacle := await actions.unstick_obstacle(cluster.client, obj):
+        cause, fix = obstacle
+        raise Failure(f"force has no effect on {obj.ref}", cause=cause, fix=fix, subject=str(obj.ref), code=Exit.USAGE)
     confirm.typed(obj.key.name, actions.UNSTICK_CONSEQUENCE, yes=yes or dry_run)
     resource = await cluster.resource(subject.kind)
     await acting.patched(cluster, resource, obj, actions.unstuck(obj), dry_run=dry_run)
@@ -63,6 +66,9 @@ async def _explain(cluster: Cluster, obj: Unstructured, actions: ModuleType) -> 
     from stellwerk.cli import verdict, why
 
     settings.show(why.told(await verdict.reached(cluster, obj), cluster.settings.style()))
+    if obstacle := await actions.unstick_obstacle(cluster.client, obj):
+        settings.show([f"Force: has no effect: {obstacle[0]}"])
+        return
     settings.show([f"Force: stellwerk unstick {_words(obj)} --force; then {actions.UNSTICK_CONSEQUENCE}"])
 
 

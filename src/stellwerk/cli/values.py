@@ -1,4 +1,4 @@
-"""`stellwerk values`: the merged values of a Component, and where each came from."""
+"""`stellwerk values`: the merged values of a Component with its chart's defaults, and where each came from."""
 
 from __future__ import annotations
 
@@ -7,46 +7,88 @@ from typing import TYPE_CHECKING
 import click
 
 from stellwerk.cli import previewing, settings, text
-from stellwerk.cli.completion import complete_subject
-from stellwerk.cli.subject import Subject, SubjectType
+from stellwerk.cli import subject as subjects
+from stellwerk.cli.subject import Subject
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
 
     from stellwerk.cli.cluster import Cluster
     from stellwerk.kube.model import JsonObject, JsonValue
-    from stellwerk.render.values import Leaf
+    from stellwerk.operators.component.api import Component
+    from stellwerk.render.values import Layer, Leaf
 
 
 @click.command("values")
-@click.argument("subject", metavar="comp/NAME", type=SubjectType(), shell_complete=complete_subject)
+@subjects.one("comp/NAME")
 @settings.all_of
 def command(subject: Subject) -> None:
-    """Show the merged values of a Component and their origin, Secrets masked."""
+    """Show the merged values of a Component and their origin, Secrets masked.
+
+    The defaults of a chart and its subcharts are among them. -o yaml prints the values as a values file of Helm.
+    """
     from stellwerk.cli.cluster import carry_out
 
     carry_out(lambda cluster: _show(cluster, subject))
 
 
 async def _show(cluster: Cluster, subject: Subject) -> None:
-    from stellwerk.operators.component.deployment import layers_of
     from stellwerk.operators.component.errors import ComponentFailed
+    from stellwerk.operators.component.inputs import layers_of
     from stellwerk.operators.component.preview import Desk
     from stellwerk.render import values
     from stellwerk.render.errors import RenderError
 
     component = await previewing.component_of(cluster, subject)
     try:
-        layers = layers_of(component, await Desk(client=cluster.client).resolved(component))
+        given = layers_of(component, await Desk(client=cluster.client).resolved(component))
     except (ComponentFailed, RenderError) as error:
         raise previewing.failure(error, component) from None
-    leaves = values.origins(layers)
+    defaults = await _defaults(cluster, component, given)
+    leaves = values.origins([*defaults, *given])
+    if cluster.settings.output.form == "yaml":
+        from stellwerk.cli.output import as_yaml
+
+        settings.show_exactly(as_yaml(as_values_file(leaves, {layer.source for layer in defaults})))
+        return
     if cluster.settings.output.is_table:
         settings.show(_table(leaves))
         return
     from stellwerk.cli.output import print_value
 
     print_value(as_json(leaves), cluster.settings.output)
+
+
+async def _defaults(cluster: Cluster, component: Component, given: Sequence[Layer]) -> Sequence[Layer]:
+    """The defaults of the Component's chart; none where its source cannot be had, which is said."""
+    from stellwerk.kube.errors import ApiError
+    from stellwerk.operators.component.errors import ComponentFailed
+    from stellwerk.operators.component.preview import Desk
+    from stellwerk.render import chart_values
+    from stellwerk.render.errors import RenderError
+
+    try:
+        async with previewing.tools() as tools:
+            _, files = await Desk(client=cluster.client).offered(component, tools.downloads)
+        return chart_values.defaults(files.under(component.spec.path), given)
+    except (ComponentFailed, RenderError, ApiError) as error:
+        settings.say(f"Defaults of a chart are left out: {text.escaped(str(error))}")
+        return ()
+
+
+def as_values_file(leaves: Sequence[Leaf], defaults: Collection[str] = ()) -> JsonObject:
+    """The values nested as in a values file. A null removes what is below it, unless it is itself one of `defaults`."""
+    top: JsonObject = {}
+    for leaf in leaves:
+        if leaf.shown is None and leaf.source not in defaults:
+            continue
+        here = top
+        for key in leaf.path[:-1]:
+            inner = here.setdefault(key, {})
+            assert isinstance(inner, dict)  # a leaf has nothing below it
+            here = inner
+        here[leaf.path[-1]] = leaf.shown
+    return top
 
 
 def _table(leaves: Sequence[Leaf]) -> list[str]:

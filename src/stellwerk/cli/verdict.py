@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING
 from stellwerk.cli import health, kinds, text
 from stellwerk.cli.health import Health
 from stellwerk.cli.text import Style
+from stellwerk.cli.unreadable import NEXT_STEP, REASON, Unread
 from stellwerk.kube.model import Unstructured
 from stellwerk.kube.names import ObjectRef
-from stellwerk.runtime.diagnosis import Diagnosis
+from stellwerk.runtime.diagnosis import Diagnosis, Finding
+from stellwerk.runtime.reasons import YOURS
 
 if TYPE_CHECKING:
     from stellwerk.cli.cluster import Cluster
@@ -29,6 +31,9 @@ class Verdict:
 
 async def reached(cluster: Cluster, obj: Unstructured) -> Verdict:
     """Judge an object: by itself, and by what its operator reads around it."""
+    if isinstance(obj, Unread):
+        finding = Finding(obj.message, REASON, is_root_cause=True)
+        return Verdict(obj.ref, health.of(obj), Diagnosis((finding,), NEXT_STEP, YOURS))
     expert = expert_for(obj)
     diagnosis = await expert.diagnose(cluster.client, obj) if expert else Diagnosis()
     return Verdict(obj.ref, health.of(obj), diagnosis)
@@ -38,10 +43,10 @@ def expert_for(obj: Unstructured) -> Diagnostician | None:
     """Who knows about objects of this kind; None for a kind that we know nothing about."""
     if row := kinds.by_gvk(obj.gvk):
         return row.diagnostician()
-    if (obj.gvk.group, obj.gvk.kind) == ("apps", "Deployment"):
+    if obj.gvk.group == "apps":
         from stellwerk.operators import workloads
 
-        return workloads.diagnostician
+        return workloads.diagnostician if (obj.gvk.group, obj.gvk.kind) in workloads.KINDS else None
     return None
 
 

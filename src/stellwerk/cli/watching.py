@@ -6,23 +6,36 @@ import asyncio
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from typing import Protocol
 
-from stellwerk.cli import get, health, settings, text
+from stellwerk.cli import get, health, output, settings, text
 from stellwerk.cli.cluster import Cluster
 from stellwerk.cli.health import Health
 from stellwerk.kube.model import Unstructured, unstructured
 from stellwerk.kube.names import ObjectKey, Resource
 from stellwerk.kube.watch import Watcher
-from stellwerk.kube.watch_states import Changed, Parked, Removed, Synced
+from stellwerk.kube.watch_states import Changed, Odd, Parked, Removed, Synced
+
+
+class Screen(Protocol):
+    """Where objects are printed as they change."""
+
+    def show(self, obj: Unstructured) -> None:
+        """Print the object if there is something new about it."""
+        ...
+
+    def show_end(self, obj: Unstructured) -> None:
+        """Print that the object is gone."""
+        ...
 
 
 @dataclass
-class Screen:
+class TableScreen:
     """What has been printed: in which widths, and the last line of each object, so that none is repeated."""
 
     query: get.Query
     style: text.Style
-    wide: bool
+    looks: get.Looks
     layout: text.Layout
     shown: dict[tuple[str, ObjectKey], tuple[str, ...]] = field(default_factory=dict)
 
@@ -32,13 +45,13 @@ class Screen:
         place = (obj.gvk.kind, obj.key)
         if self.query.not_ready and not seen.needs_attention and place not in self.shown:
             return
-        self._print(place, get.row(obj, seen, datetime.now(UTC), wide=self.wide))
+        self._print(place, self.looks.row(obj, seen, datetime.now(UTC)))
 
     def show_end(self, obj: Unstructured) -> None:
         """Print that the object is gone."""
         place = (obj.gvk.kind, obj.key)
         if not self.query.not_ready or place in self.shown:
-            self._print(place, get.row(obj, Health("-", "Deleted"), datetime.now(UTC), wide=self.wide))
+            self._print(place, self.looks.row(obj, Health("-", "Deleted"), datetime.now(UTC)))
         self.shown.pop(place, None)
 
     def _print(self, place: tuple[str, ObjectKey], cells: list[str]) -> None:
@@ -50,30 +63,72 @@ class Screen:
         settings.show([get.line(self.layout, cells, self.style)])
 
 
+@dataclass
+class ProgramScreen:
+    """Prints every version of every object, one after the other, in a form for programs; a deleted one once more."""
+
+    query: get.Query
+    output: settings.Output
+    shown: dict[tuple[str, ObjectKey], str] = field(default_factory=dict)
+    has_titles: bool = False
+
+    def show(self, obj: Unstructured) -> None:
+        """Print the object, unless this version of it was printed."""
+        place = (obj.gvk.kind, obj.key)
+        if self.query.not_ready and not health.of(obj).needs_attention and place not in self.shown:
+            return
+        if self.shown.get(place) != obj.metadata.resource_version:
+            self.shown[place] = obj.metadata.resource_version
+            self._print(obj)
+
+    def show_end(self, obj: Unstructured) -> None:
+        """Print the object as it was last."""
+        place = (obj.gvk.kind, obj.key)
+        if not self.query.not_ready or place in self.shown:
+            self._print(obj)
+        self.shown.pop(place, None)
+
+    def _print(self, obj: Unstructured) -> None:
+        if self.output.form == "custom-columns":
+            titles_are_shown, self.has_titles = self.has_titles, True
+            settings.show(output.custom_columns([obj], self.output)[1 if titles_are_shown else 0 :])
+            return
+        if self.output.form == "yaml":
+            settings.show(["---"])
+        output.print_objects([obj], self.output, as_list=False)
+
+
 async def follow(cluster: Cluster, query: get.Query) -> None:
     """Print what is there and every change. Ends when it is cancelled."""
-    output = cluster.settings.output
-    get.check_watchable(output)
-    wanted = await get.resources(cluster, query)
-    if query.name:
-        picked = [await cluster.object(query.subject)]
-    else:
-        picked = get.selected(await get.read(cluster, wanted), query)
-    wide = output.form == "wide"
-    rows = [get.row(obj, health.of(obj), datetime.now(UTC), wide=wide) for obj in picked]
-    screen = Screen(query, cluster.settings.style(), wide, text.layout(get.WIDE if wide else get.COLUMNS, rows))
-    settings.show([screen.layout.header])
-    one = picked[0].key if query.name else None
+    chosen = cluster.settings.output
+    picked = [await cluster.object(one) for one in query.subjects]
+    places: list[tuple[Resource, ObjectKey | None]] = []
+    for one, obj in zip(query.subjects, picked, strict=True):
+        places.append((await cluster.resource(one.kind), obj.key))
+    if not query.subjects:
+        places = [(resource, None) for resource in await get.resources(cluster, query)]
+    screen: Screen = ProgramScreen(query, chosen)
+    if chosen.is_table:
+        if not query.subjects:
+            wanted = [resource for resource, _ in places]
+            picked = get.selected(await get.read(cluster, wanted, labels=query.labels, fields=query.fields), query)
+        looks = get.Looks(wide=chosen.form == "wide", labels=query.show_labels)
+        rows = [looks.row(obj, health.of(obj), datetime.now(UTC)) for obj in picked]
+        screen = TableScreen(query, cluster.settings.style(), looks, text.layout(looks.columns, rows))
+        settings.show([screen.layout.header])
     async with asyncio.TaskGroup() as tasks:
-        for resource in wanted:
-            tasks.create_task(_follow_one(cluster, resource, one, screen), name=f"watch {resource.plural}")
+        for resource, key in places:
+            tasks.create_task(_follow_one(cluster, resource, key, query, screen), name=f"watch {resource.plural}")
 
 
-async def _follow_one(cluster: Cluster, resource: Resource, one: ObjectKey | None, screen: Screen) -> None:
+async def _follow_one(
+    cluster: Cluster, resource: Resource, one: ObjectKey | None, query: get.Query, screen: Screen
+) -> None:
     namespace = one.namespace if one else cluster.namespace
-    fields = f"metadata.name={one.name}" if one else ""
+    fields = f"metadata.name={one.name}" if one else query.fields
     known: dict[ObjectKey, Unstructured] = {}
-    async for change in Watcher(cluster.client, unstructured(resource), namespace, fields=fields).changes():
+    watcher = Watcher(cluster.client, unstructured(resource), namespace, labels=query.labels, fields=fields)
+    async for change in watcher.changes():
         match change:
             case Synced(objects=objects):
                 _show_all(screen, known, objects)
@@ -81,8 +136,10 @@ async def _follow_one(cluster: Cluster, resource: Resource, one: ObjectKey | Non
                 known[obj.key] = obj
                 screen.show(obj)
             case Removed(obj=obj):
-                known.pop(obj.key, None)
-                screen.show_end(obj)
+                if (last := known.pop(obj.key, None)) is not None:
+                    screen.show_end(last)
+            case Odd(obj=odd):
+                settings.say(text.escaped(str(odd)))
             case Parked(why=why):
                 settings.say(f"{resource.plural}: {text.escaped(why)}; waiting")
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import click
 
 from stellwerk.cli import settings, verdict
-from stellwerk.cli.completion import complete_subject
-from stellwerk.cli.subject import Subject, SubjectType
+from stellwerk.cli import subject as subjects
+from stellwerk.cli.subject import Subject
 from stellwerk.cli.text import Style, escaped
 from stellwerk.cli.verdict import Verdict
 from stellwerk.runtime.diagnosis import Finding
@@ -25,17 +25,25 @@ _ROOT = "<- root cause"
 
 
 @click.command("why")
-@click.argument("subject", metavar="KIND/NAME", type=SubjectType(), shell_complete=complete_subject)
+@subjects.one_or_release()
 @settings.all_of
-def command(subject: Subject) -> None:
-    """Tell why an object is not ready, down to the root cause."""
+def command(subject: Subject | str) -> None:
+    """Tell why an object is not ready, down to the root cause.
+
+    A word without a slash is a release.
+    """
     from stellwerk.cli.cluster import carry_out
 
     carry_out(lambda cluster: _tell(cluster, subject))
 
 
-async def _tell(cluster: Cluster, subject: Subject) -> None:
-    seen = await verdict.reached(cluster, await cluster.object(subject))
+async def _tell(cluster: Cluster, subject: Subject | str) -> None:
+    if isinstance(subject, str):
+        from stellwerk.cli import releasing
+
+        seen = await releasing.judged(cluster, await releasing.found(cluster, subject, "explain"))
+    else:
+        seen = await verdict.reached(cluster, await cluster.object(subject, shows_unread=True))
     if cluster.settings.output.is_table:
         settings.show(told(seen, cluster.settings.style()))
         return

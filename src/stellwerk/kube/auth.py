@@ -11,13 +11,14 @@ import asyncio
 import base64
 import json
 import os
+import re
 import ssl
 import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Protocol
+from typing import Annotated, Protocol
 
 import msgspec
 
@@ -25,6 +26,8 @@ from stellwerk.kube.errors import LoginFailed
 
 _MARGIN = timedelta(seconds=30)
 _PROGRAM_SECONDS = 60.0
+_LONGEST_TOKEN = 64 << 10
+"""No server reads a longer header."""
 _EXEC_VERSIONS = ("client.authentication.k8s.io/v1", "client.authentication.k8s.io/v1beta1")
 
 
@@ -46,6 +49,8 @@ class Material:
             return self.file.read_bytes()
         except OSError as error:
             raise LoginFailed(f"cannot read the login file {self.file}: {error.strerror}") from error
+        except ValueError as error:  # a NUL in the path
+            raise LoginFailed(f"cannot read the login file {str(self.file)!r}: its path is none") from error
 
     def stamp(self) -> tuple[int, int, int]:
         """Changes when the file does; always the same for inline data and for a file that is absent."""
@@ -53,7 +58,7 @@ class Material:
             return (0, 0, 0)
         try:
             seen = self.file.stat()
-        except OSError:
+        except (OSError, ValueError):
             return (0, 0, 0)
         return (seen.st_mtime_ns, seen.st_size, seen.st_ino)
 
@@ -88,9 +93,12 @@ class Token:
     """A bearer token, inline or in a file that is read again when it changed."""
 
     def __init__(self, material: Material) -> None:
+        """Raises LoginFailed where an inline token is none."""
         self._material = material
         self._header = ""
         self._stamp = (-1, 0, 0)
+        if material.file is None:
+            self._read()
 
     async def authorization(self) -> str:
         """The header's value. Raises LoginFailed where the file is absent, empty, or no token."""
@@ -105,7 +113,7 @@ class Token:
 
     def _read(self) -> str:
         text = self._material.read().decode(errors="replace").strip()
-        if not text or not text.isascii() or not text.isprintable():
+        if not text or not text.isascii() or not text.isprintable() or len(text) > _LONGEST_TOKEN:
             raise LoginFailed(f"the token{_place(self._material)} is empty or not a token")
         return text
 
@@ -127,7 +135,7 @@ class Password:
 
 class _ExecStatus(msgspec.Struct, rename="camel"):
     token: str = ""
-    expiration_timestamp: datetime | None = None
+    expiration_timestamp: Annotated[datetime, msgspec.Meta(tz=True)] | None = None
     client_certificate_data: str = ""
     client_key_data: str = ""
 
@@ -219,7 +227,7 @@ class LoginProgram:
 def _exec_status(program: Program, output: bytes) -> _ExecStatus:
     try:
         printed = msgspec.json.decode(output, type=_ExecCredential)
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         # The decoder's words may quote what was printed.
         raise LoginFailed(f"the login program {program.command!r} did not print an ExecCredential") from None
     if printed.status is None or printed.api_version != program.api_version:
@@ -228,7 +236,8 @@ def _exec_status(program: Program, output: bytes) -> _ExecStatus:
         raise LoginFailed(
             f"the login program {program.command!r} hands out client certificates; only tokens are served"
         )
-    if not printed.status.token:
+    token = printed.status.token
+    if not token or not token.isascii() or not token.isprintable() or len(token) > _LONGEST_TOKEN:
         raise LoginFailed(f"the login program {program.command!r} printed no token")
     ends = printed.status.expiration_timestamp
     if ends is not None and ends <= datetime.now(UTC):
@@ -238,8 +247,9 @@ def _exec_status(program: Program, output: bytes) -> _ExecStatus:
 
 def tls_context(authority: Material, certificate: Material, key: Material, *, verify: bool) -> ssl.SSLContext:
     """How to know the server, and how it knows us. Raises LoginFailed where a certificate or key is unusable."""
-    context = ssl.create_default_context(cadata=_text(authority) if authority else None)
+    context = _trusting(authority)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context.set_ciphers(_CIPHERS)
     if not verify:
         context.check_hostname = False
         context.verify_mode = ssl.CERT_NONE
@@ -248,11 +258,21 @@ def tls_context(authority: Material, certificate: Material, key: Material, *, ve
     return context
 
 
-def _text(authority: Material) -> str:
-    text = authority.read().decode("ascii", errors="replace")
-    if "BEGIN CERTIFICATE" not in text:
+_CIPHERS = "@SECLEVEL=2:ECDH+AESGCM:ECDH+CHACHA20:ECDH+AES:!aNULL:!eNULL:!aDSS:!SHA1:!AESCCM"
+"""Those of Python, for TLS 1.2, without DHE: there the server chooses numbers of 10,000 bits, and the event loop, which
+does the handshake, would compute for a second. Go's clients have none of them either."""
+
+
+def _trusting(authority: Material) -> ssl.SSLContext:
+    if not authority:
+        return ssl.create_default_context()
+    text = authority.read()
+    if b"BEGIN CERTIFICATE" not in text:
         raise LoginFailed(f"the certificate authority{_place(authority)} is no PEM certificate")
-    return text
+    try:
+        return ssl.create_default_context(cadata=text.decode("ascii"))
+    except (ssl.SSLError, ValueError, OverflowError) as error:
+        raise LoginFailed(f"the certificate authority{_place(authority)} cannot be read as PEM certificates") from error
 
 
 def _present(context: ssl.SSLContext, certificate: Material, key: Material) -> None:
@@ -263,16 +283,65 @@ def _present(context: ssl.SSLContext, certificate: Material, key: Material) -> N
             descriptor = os.memfd_create("login", os.MFD_CLOEXEC)
             with os.fdopen(descriptor, "wb", buffering=0) as file:
                 file.write(pair)
-                context.load_cert_chain(f"/proc/self/fd/{descriptor}")
+                context.load_cert_chain(f"/proc/self/fd/{descriptor}", password=_no_password)
         else:
             with tempfile.NamedTemporaryFile() as named:  # mode 0600, and gone at once
                 named.write(pair)
                 named.flush()
-                context.load_cert_chain(named.name)
-    except (ssl.SSLError, ValueError) as error:
+                context.load_cert_chain(named.name, password=_no_password)
+    except (ssl.SSLError, ValueError, OverflowError) as error:
         raise LoginFailed(
             f"the client certificate{_place(certificate)} and its key do not fit or are no PEM"
         ) from error
+
+
+def _no_password() -> bytes:
+    """OpenSSL would ask the terminal for the password of an encrypted key, and wait."""
+    raise ValueError("the key is encrypted")
+
+
+_LARGEST_AUTHORITY_BYTES = 64 << 10
+_LARGEST_PAIR_BYTES = 64 << 10
+_LARGEST_RSA_BITS = 4_096
+_PRIVATE_KEY = re.compile(rb"-----BEGIN [^\r\n]*PRIVATE KEY-----")
+
+
+def checked_inline(authority: Material, certificate: Material, key: Material) -> None:
+    """Check the certificates and the key of a foreign kubeconfig. Raises LoginFailed where they are unusable or heavy.
+
+    The event loop signs with the key in every handshake, and OpenSSL has no limit for its size: a key of a megabyte
+    would occupy it for hours.
+    """
+    if len(authority.data) > _LARGEST_AUTHORITY_BYTES:
+        raise LoginFailed(f"the certificate authority is larger than {_LARGEST_AUTHORITY_BYTES >> 10} KiB")
+    if len(certificate.data) + len(key.data) > _LARGEST_PAIR_BYTES:
+        raise LoginFailed(f"the client certificate and its key are larger than {_LARGEST_PAIR_BYTES >> 10} KiB")
+    pair = b"\n".join([certificate.data, key.data])
+    for begin in _PRIVATE_KEY.finditer(pair):
+        _check_private_key(pair[begin.start() :])
+    if authority:
+        _trusting(authority)
+    if certificate:
+        _present(ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT), certificate, key)
+
+
+def _check_private_key(pem: bytes) -> None:
+    # Imported here, because few processes see such a key, and each would start 25 ms later.
+    from cryptography.exceptions import UnsupportedAlgorithm
+    from cryptography.hazmat.primitives.asymmetric import ec, ed448, ed25519, rsa
+    from cryptography.hazmat.primitives.serialization import load_pem_private_key
+
+    try:
+        key = load_pem_private_key(pem, None, unsafe_skip_rsa_key_validation=True)
+    except (ValueError, TypeError, UnsupportedAlgorithm) as error:
+        raise LoginFailed("the client key cannot be read: it is no PEM, is encrypted, or of an unknown kind") from error
+    if isinstance(key, rsa.RSAPrivateKey):
+        numbers = key.private_numbers()
+        parts = (numbers.p, numbers.q, numbers.d, numbers.dmp1, numbers.dmq1, numbers.iqmp, numbers.public_numbers.n)
+        if max(part.bit_length() for part in parts) > _LARGEST_RSA_BITS:
+            raise LoginFailed(f"the client key is larger than {_LARGEST_RSA_BITS} bits; use ECDSA or a smaller RSA key")
+    elif not isinstance(key, ec.EllipticCurvePrivateKey | ed25519.Ed25519PrivateKey | ed448.Ed448PrivateKey):
+        raise LoginFailed("the client key is neither RSA, nor ECDSA, nor EdDSA")
 
 
 def _place(material: Material) -> str:

@@ -6,13 +6,17 @@ result has that shape. Errors are those of `errors.py`.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Mapping
-from typing import TypeAlias, TypeVar, cast
+from typing import NoReturn, TypeAlias, TypeVar, cast
 from urllib.parse import urlencode
 
 from stellwerk.kube.config import ClusterConfig
-from stellwerk.kube.errors import NotFound, NotServed, Undecodable
+from stellwerk.kube.depth import LEVELS, shallow
+from stellwerk.kube.discovery import ResourceMapper
+from stellwerk.kube.errors import ApiError, InvalidName, NotFound, NotServed, Undecodable, Unexplained, UnreadableObject
 from stellwerk.kube.model import METADATA_ONLY, UNREADABLE, HasMetadata, JsonObject, Kind, View, decode_json
+from stellwerk.kube.names import Resource, segment_complaint
 from stellwerk.kube.transport import Headers, Request, Transport
 
 T = TypeVar("T", bound=HasMetadata)
@@ -47,6 +51,7 @@ class Calls:
         self._field_manager = field_manager
         self._before_write = before_write
         self._acting: Headers = ()
+        self.mapper = ResourceMapper(self.raw)
 
     async def close(self) -> None:
         """Close all connections, those of derived clients too."""
@@ -87,15 +92,33 @@ class Calls:
         try:
             return decode_json(answer)
         except UNREADABLE as error:
-            raise Undecodable(f"cannot GET {path}: the answer is not a JSON object: {error}") from error
+            raise Undecodable(f"cannot GET {path}: the answer is not a JSON object: {_cause(error)}") from error
 
-    async def _send(self, view: View[T], request: Request, *, writes: bool = False) -> bytes:
+    async def _send(self, view: View[T], request: Request, *, writes: bool = False, name: str = "") -> bytes:
+        """`name` is of the object whose absence the caller would conclude from NotFound."""
         try:
             return await self._transport.call(request, before=self._fence(writes))
-        except NotFound as error:
-            if error.status.details.name:
-                raise
-            raise not_served(view, error) from error
+        except (NotFound, Unexplained) as error:
+            await self._refuse(view, error, name)
+
+    async def _refuse(self, view: View[T], error: NotFound | Unexplained, name: str = "") -> NoReturn:
+        """Raise what a 404 is about."""
+        found = await self._absence(view, error, name)
+        raise found from None if found is error else error  # no error is its own cause
+
+    async def _absence(self, view: View[T], error: NotFound | Unexplained, name: str = "") -> ApiError:
+        """What a 404 is about: an object, a kind, or nothing at all. Only discovery says whether a kind is served."""
+        if isinstance(error, NotFound) and _names(error, name):
+            return error
+        says_absent = isinstance(error, NotFound) and bool(name) and _names_nothing(error)
+        unexplained = Unexplained(error.status, error.attempted)
+        try:
+            is_served = await self.mapper.serves(view.resource)
+        except ApiError:
+            return unexplained
+        if is_served:
+            return error if says_absent else unexplained
+        return NotServed(f"cannot {error.attempted}: the API server serves no {view.resource.gvk}")
 
     def _fence(self, writes: bool) -> Callable[[], None] | None:
         return self._before_write if writes else None
@@ -116,6 +139,7 @@ class Calls:
         repeatable: bool = True,
     ) -> Request:
         resource = view.resource
+        _check_names(verb, resource, namespace, name)
         place = str(resource.key(namespace, name)) if name else (f"in {namespace}" if namespace else "everywhere")
         return Request(
             method,
@@ -131,26 +155,72 @@ class Calls:
         )
 
 
+_OF_COLLECTIONS = frozenset({"list", "watch", "create", "deletecollection"})
+"""Verbs that need no name. With any other, the path of an object without a name would be that of all objects."""
+_SHOWN = 60
+
+
+def _check_names(verb: str, resource: Resource, namespace: str, name: str) -> None:
+    """Raises InvalidName."""
+    wrong = ""
+    if namespace and (why := segment_complaint(namespace)):
+        wrong = f"namespace {namespace[:_SHOWN]!r} {why}"
+    elif (name or verb not in _OF_COLLECTIONS) and (why := segment_complaint(name)):
+        wrong = f"name {name[:_SHOWN]!r} {why}"
+    if wrong:
+        raise InvalidName(f"cannot {verb} {resource.kind}: {wrong}")
+
+
 def query_of(**parameters: str) -> str:
     """The query of a URL; a parameter without a value is left out."""
     return urlencode({name: value for name, value in parameters.items() if value})
 
 
-def decoded(view: View[T], data: bytes, request: Request) -> T:
-    """The object that was answered. Raises Undecodable."""
+async def decoded(view: View[T], data: bytes, request: Request) -> T:
+    """The object that was answered. Raises UnreadableObject, or Undecodable where it is no object."""
+    try:
+        return view.decode(data)
+    except RecursionError as error:
+        if not view.metadata_only:
+            raise await _unreadable_object(view, data, request, error) from error
+    except UNREADABLE as error:
+        raise await _unreadable_object(view, data, request, error) from error
+    # Whoever stores deep objects makes managedFields as deep, and those are dropped.
+    data = await asyncio.to_thread(shallow, data, LEVELS)
     try:
         return view.decode(data)
     except UNREADABLE as error:
-        raise Undecodable(unreadable(request, f"a {view.resource}", error)) from error
+        raise await _unreadable_object(view, data, request, error) from error
 
 
-def not_served(view: View[T], error: NotFound) -> NotServed | NotFound:
-    """An unknown resource and an unknown object are both 404; only about the latter the server can name what lacks."""
-    if error.status.details.name:
-        return error
-    return NotServed(f"cannot {error.attempted}: the API server serves no {view.resource.gvk}")
+async def _unreadable_object(view: View[T], data: bytes, request: Request, error: Exception) -> Undecodable:
+    found = await asyncio.to_thread(view.unreadable, data, error)
+    if found is None:
+        return Undecodable(unreadable(request, f"a {view.resource}", error))
+    return UnreadableObject(request.about, found.why)
+
+
+def _names(error: NotFound, name: str) -> bool:
+    """Whether the server says which object it does not have, and it is the one that was asked for. Some API services
+    say `namespace/name`."""
+    absent = error.status.details.name
+    return bool(absent) and (not name or absent == name or absent.endswith(f"/{name}"))
+
+
+def _names_nothing(error: NotFound) -> bool:
+    """Whether the server leaves open which object it does not have, as some API services do. The code of a webhook's
+    refusal is the webhook's choice, and says nothing about the object."""
+    return not error.status.details.name and not error.status.message.startswith("admission webhook")
 
 
 def unreadable(request: Request, expected: str, error: Exception) -> str:
     """The message about an answer that is not what was asked for."""
-    return f"cannot {request.about}: the answer is not {expected}: {error}"
+    return f"cannot {request.about}: the answer is not {expected}: {_cause(error)}"
+
+
+_LONGEST_CAUSE = 300
+
+
+def _cause(error: Exception) -> str:
+    """The decoder's words, which may quote what the server sent, at any length."""
+    return "it is nested too deep" if isinstance(error, RecursionError) else str(error)[:_LONGEST_CAUSE]

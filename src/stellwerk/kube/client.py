@@ -16,7 +16,6 @@ from types import TracebackType
 from stellwerk import __version__
 from stellwerk.kube.calls import Target, view_of
 from stellwerk.kube.config import ClusterConfig
-from stellwerk.kube.discovery import ResourceMapper
 from stellwerk.kube.reads import MAX_LINE_BYTES, PAGE, Reads, VersionMatch, WatchEvent
 from stellwerk.kube.transport import LARGEST_ANSWER_BYTES, RequestFacts, Transport
 from stellwerk.kube.writes import Deletion, FieldValidation, Propagation, Writes
@@ -41,12 +40,6 @@ USER_AGENT = f"stellwerk/{__version__}"
 class Client(Reads, Writes):
     """One API server, one identity. Use as an async context manager, or `close()` it."""
 
-    def __init__(
-        self, transport: Transport, *, field_manager: str, before_write: Callable[[], None] | None = None
-    ) -> None:
-        super().__init__(transport, field_manager=field_manager, before_write=before_write)
-        self.mapper = ResourceMapper(self.raw)
-
     @classmethod
     def connect(
         cls,
@@ -57,14 +50,21 @@ class Client(Reads, Writes):
         on_request: Callable[[RequestFacts], None] | None = None,
         before_write: Callable[[], None] | None = None,
         largest_answer_bytes: int = LARGEST_ANSWER_BYTES,
+        largest_list_bytes: int | None = None,
+        call_seconds: float | None = None,
     ) -> Client:
         """A client for this cluster. Nothing is sent yet.
 
         `field_manager`: who owns what we apply. `before_write` is called before every write that is not a dry run and
-        may raise to prevent it.
+        may raise to prevent it. `call_seconds` bounds each call with its retries, and no watch.
         """
         transport = Transport(
-            config, user_agent=user_agent, on_request=on_request, largest_answer_bytes=largest_answer_bytes
+            config,
+            user_agent=user_agent,
+            on_request=on_request,
+            largest_answer_bytes=largest_answer_bytes,
+            largest_list_bytes=largest_list_bytes,
+            call_seconds=call_seconds,
         )
         client = cls(transport, field_manager=field_manager, before_write=before_write)
         return client.acting_as(*config.impersonate) if config.impersonate else client

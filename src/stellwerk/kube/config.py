@@ -12,17 +12,18 @@ both (see `proxies`).
 from __future__ import annotations
 
 import base64
-import binascii
 import os
+import re
 import ssl
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from ipaddress import ip_address
 from pathlib import Path
 from typing import TypeVar
 
-import yaml
+from yarl import URL
 
-from stellwerk.kube import proxies
+from stellwerk.kube import proxies, yaml
 from stellwerk.kube.auth import (
     NO_MATERIAL,
     Anonymous,
@@ -32,20 +33,19 @@ from stellwerk.kube.auth import (
     Password,
     Program,
     Token,
+    checked_inline,
     tls_context,
 )
 from stellwerk.kube.errors import LoginFailed
+from stellwerk.kube.messages import fits
 
 SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
-_MAX_BYTES = 1 << 20
+_OWN_LIMITS = yaml.Limits(bytes=1 << 20, expansion=1, free_values=0)
+_FOREIGN_LIMITS = yaml.Limits(bytes=1 << 20, values=10_000, expansion=1, free_values=0)
+"""Reading 10,000 values takes some 30 ms, so that the event loop can do it."""
 _WORDS: Mapping[type, str] = {str: "text", bool: "true or false"}
 
 V = TypeVar("V", str, bool)
-
-try:
-    _Loader: type = yaml.CSafeLoader
-except AttributeError:  # PyYAML built without libyaml
-    _Loader = yaml.SafeLoader
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,6 +66,8 @@ class ClusterConfig:
     insecure_skip_tls_verify: bool = False
     proxy: str = field(default="", repr=False)
     """The URL of a proxy on the way, which may hold a password; empty: none."""
+    may_connect: Callable[[str], bool] | None = field(default=None, repr=False)
+    """Whether an address that the server's name was resolved to may be connected to; None: any."""
 
     def ssl_context(self) -> ssl.SSLContext | None:
         """How to know the server and be known, read anew at each call; None for http. Raises LoginFailed."""
@@ -87,7 +89,7 @@ class ClusterConfig:
 
     @classmethod
     def in_cluster(cls, folder: Path = SERVICE_ACCOUNT) -> ClusterConfig:
-        """The service account of the pod we run in. Raises LoginFailed outside of one."""
+        """The service account of the pod we run in. Raises LoginFailed outside of one, or where it is unusable."""
         host, port = os.environ.get("KUBERNETES_SERVICE_HOST", ""), os.environ.get("KUBERNETES_SERVICE_PORT", "443")
         if not host or not (folder / "token").is_file():
             raise LoginFailed(
@@ -95,6 +97,8 @@ class ClusterConfig:
             )
         namespace = folder / "namespace"
         server = f"https://{f'[{host}]' if ':' in host else host}:{port}"
+        if why := _unusable(server):
+            raise LoginFailed(f"KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT name no API server: {why}")
         return cls(
             server=server,
             proxy=_proxy(server),
@@ -108,12 +112,15 @@ class ClusterConfig:
         """Read a kubeconfig that came as data, from a Secret for example. Raises LoginFailed.
 
         Only inline data is taken: whoever wrote the text must not choose programs that we run, files that we read, a
-        proxy, or a server that is not verified. `allow_exec` admits the program alone.
+        proxy, or a server that is not verified. `allow_exec` admits the program alone. Certificates and keys are
+        checked here: one that is unusable, or would take the event loop long to use, is refused.
         """
-        document = _Document(_parse(text.encode(), "the kubeconfig"), None)
+        document = _Document(_parse(text, "the kubeconfig", _FOREIGN_LIMITS), None)
         merged = _Merged([document], "the kubeconfig")
         _refuse_foreign_means(merged, context, allow_exec)
-        return merged.config(context)
+        config = merged.config(context)
+        checked_inline(config.authority, config.client_certificate, config.client_key)
+        return config
 
 
 def _refuse_foreign_means(merged: _Merged, context: str | None, allow_exec: bool) -> None:
@@ -135,9 +142,11 @@ def _refuse_foreign_means(merged: _Merged, context: str | None, allow_exec: bool
 def _proxy(server: str, named: str = "") -> str:
     """The proxy that is named, else that of the environment. Raises LoginFailed; its URL may hold a password."""
     url = named or proxies.of_environment(server, os.environ)
+    place = "the kubeconfig" if named else "the environment"
     if url and not url.startswith(("http://", "https://")):
-        place = "the kubeconfig" if named else "the environment"
         raise LoginFailed(f"{place} names a proxy that is not http:// or https://; no other can be used")
+    if url and (why := _unusable(url, may_have_user=True)):
+        raise LoginFailed(f"{place} names a proxy that cannot be used: {why}")
     return url
 
 
@@ -154,22 +163,18 @@ def _default_paths() -> list[Path]:
 def _read_file(path: Path) -> Mapping[str, object]:
     try:
         with path.open("rb") as file:
-            return _parse(file.read(_MAX_BYTES + 1), str(path))
+            return _parse(file.read(_OWN_LIMITS.bytes + 1), str(path), _OWN_LIMITS)
     except OSError as error:
         raise LoginFailed(f"cannot read the kubeconfig {path}: {error.strerror}") from error
 
 
-def _parse(data: bytes, name: str) -> Mapping[str, object]:
-    if len(data) > _MAX_BYTES:
-        raise LoginFailed(f"{name} is larger than a mebibyte, so it is no kubeconfig")
+def _parse(data: str | bytes, name: str, limits: yaml.Limits) -> Mapping[str, object]:
     try:
-        _refuse_aliases(data)
-        content = yaml.load(data, _Loader)  # noqa: S506  # a safe loader in either build
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
-        # Only the place is told: PyYAML's text quotes the line, which may hold a token.
-        mark = getattr(error, "problem_mark", None)
-        where = f" at line {mark.line + 1}, column {mark.column + 1}" if mark is not None else ""
-        raise LoginFailed(f"{name} is not valid YAML{where}") from None
+        content = yaml.read_value(data, limits=limits)
+    except yaml.UnreadableYaml as error:
+        where = f" at line {error.line}" if error.line else ""
+        # The cause is left out, because its trace may show what was read, which may be a token.
+        raise LoginFailed(f"{name} is not valid YAML{where}: {error.why}") from None
     if content is None:
         return {}
     if not isinstance(content, dict):
@@ -177,10 +182,63 @@ def _parse(data: bytes, name: str) -> Mapping[str, object]:
     return content
 
 
-def _refuse_aliases(data: bytes) -> None:
-    """No kubeconfig needs YAML aliases, and a few lines of them can expand to gigabytes."""
-    if any(isinstance(event, yaml.AliasEvent) for event in yaml.parse(data, _Loader)):
-        raise ValueError("aliases")
+_NAMES_PORT = re.compile(r":[^\]]*\Z")
+_PORT = re.compile(r"[1-9][0-9]{0,4}")
+_LABELS = re.compile(r"[a-z0-9_-]{1,63}(\.[a-z0-9_-]{1,63})*\.?", re.IGNORECASE)
+_LONGEST_HOST = 253
+_LONGEST_URL = 2_048
+_NOT_IN_A_URL = re.compile(r"[\x00-\x20\x7f\\?#]")
+
+
+def context_names(kubeconfig: Path | None = None) -> list[str]:
+    """The contexts of the kubeconfig that `ClusterConfig.load` reads. Raises LoginFailed, OSError."""
+    paths = [path for path in ([kubeconfig] if kubeconfig else _default_paths()) if path.is_file()]
+    return sorted(_Merged([_Document(_read_file(path), path.parent) for path in paths], "")._names("contexts"))
+
+
+def checked_server(url: str) -> str:
+    """The URL of an API server as connections are made to it. Raises LoginFailed."""
+    url = url.rstrip("/")
+    if not url.startswith(("https://", "http://")):
+        raise LoginFailed("the server's URL does not begin with https:// or http://")
+    if why := _unusable(url):
+        raise LoginFailed(f"the server's URL cannot be used: {why}")
+    return url
+
+
+def _unusable(url: str, *, may_have_user: bool = False) -> str:
+    """Why no connection can be made to the server or proxy of this URL; empty where one can."""
+    if len(url) > _LONGEST_URL:
+        return f"it is longer than {_LONGEST_URL} characters"
+    if _NOT_IN_A_URL.search(url):
+        return "it has a blank, a control character, a backslash, a query or a fragment"
+    authority = url.partition("://")[2].partition("/")[0]
+    _, has_user, authority = authority.rpartition("@")
+    if has_user and not may_have_user:
+        return "it has a user; name the user under users"
+    port = authority.rpartition("]")[2].rpartition(":")[2] if _NAMES_PORT.search(authority) else "443"
+    if not _PORT.fullmatch(port) or int(port) > 65_535:
+        return "its port is not a number from 1 to 65535"
+    try:
+        host = URL(url).raw_host or ""
+    except ValueError:  # UnicodeError, from names that IDNA cannot write, is one
+        host = ""
+    return "" if is_host(host) else "its host is neither a DNS name nor an IP address"
+
+
+def is_host(text: str) -> bool:
+    """Whether connections can be made to this name or address, and certificates can prove it."""
+    if ":" in text:
+        try:
+            return ip_address(text).version == 6 and "%" not in text
+        except ValueError:
+            return False
+    if len(text) > _LONGEST_HOST or not _LABELS.fullmatch(text):
+        return False
+    try:
+        return bool(text.encode().decode("idna"))
+    except UnicodeError:
+        return False
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,7 +252,7 @@ class _Document:
         for entry in self.entries(section):
             if entry.get("name") == name:
                 body = entry.get(inner)
-                return _Part(body if isinstance(body, dict) else {}, self.folder, f"{inner} {name!r}")
+                return _Part(body if isinstance(body, dict) else {}, self.folder, f"{inner} {_quoted(name)}")
         return None
 
     def entries(self, section: str) -> list[Mapping[str, object]]:
@@ -211,16 +269,15 @@ class _Merged:
 
     def config(self, context: str | None) -> ClusterConfig:
         cluster, user, namespace = self.parts(context)
-        acting = user.text("as")
         return ClusterConfig(
             server=cluster.server(),
             authority=cluster.material("certificate-authority"),
             client_certificate=user.material("client-certificate"),
             client_key=user.material("client-key"),
             credentials=user.credentials(cluster),
-            impersonate=(acting, user.texts("as-groups")) if acting else None,
+            impersonate=user.impersonated(),
             namespace=namespace,
-            tls_server_name=cluster.text("tls-server-name"),
+            tls_server_name=cluster.tls_server_name(),
             insecure_skip_tls_verify=cluster.flag("insecure-skip-tls-verify"),
             proxy=cluster.proxy(),
         )
@@ -244,11 +301,20 @@ class _Merged:
         for document in self.documents:
             if found := document.named(section, inner, name):
                 return found
-        known = ", ".join(sorted(self._names(section))) or "none"
-        raise LoginFailed(f"{self.place} has no {inner} {name!r}; it has: {known}")
+        known = ", ".join(known[:_LONGEST_NAME] for known in sorted(self._names(section))[:_MOST_NAMED]) or "none"
+        raise LoginFailed(f"{self.place} has no {inner} {_quoted(name)}; it has: {known}")
 
     def _names(self, section: str) -> set[str]:
         return {str(entry.get("name")) for document in self.documents for entry in document.entries(section)}
+
+
+_MOST_NAMED = 20
+_LONGEST_NAME = 100
+
+
+def _quoted(name: str) -> str:
+    """A name for a message, which ends up in a condition: names of any length are valid."""
+    return repr(name) if len(name) <= _LONGEST_NAME else f"{name[:_LONGEST_NAME]!r}..."
 
 
 @dataclass(frozen=True, slots=True)
@@ -269,7 +335,22 @@ class _Part:
         url = self.text("server").rstrip("/")
         if not url.startswith(("https://", "http://")):
             raise LoginFailed(f"{self.name} of the kubeconfig has no server URL with https:// or http://")
+        if why := _unusable(url):
+            raise LoginFailed(f"{self.name} of the kubeconfig has a server URL that cannot be used: {why}")
         return url
+
+    def tls_server_name(self) -> str:
+        name = self.text("tls-server-name")
+        if name and not is_host(name):
+            raise LoginFailed(f"{self.name} of the kubeconfig: tls-server-name is neither a DNS name nor an IP address")
+        return name
+
+    def impersonated(self) -> tuple[str, tuple[str, ...]] | None:
+        """The user and the groups to act as."""
+        user, groups = self.text("as"), self.texts("as-groups")
+        if not all(fits(value) for value in (user, *groups)):
+            raise LoginFailed(f"{self.name} of the kubeconfig: as and as-groups must have no line breaks")
+        return (user, groups) if user else None
 
     def proxy(self) -> str:
         return _proxy(self.server(), self.text("proxy-url"))
@@ -279,7 +360,7 @@ class _Part:
         if data := self.text(f"{key}-data"):
             try:
                 return Material(base64.b64decode(data, validate=True))
-            except binascii.Error:
+            except ValueError:  # binascii.Error, or text that is not ASCII
                 raise LoginFailed(f"{self.name} of the kubeconfig: {key}-data is not base64") from None
         return Material(file=self._path(path)) if (path := self.text(key)) else Material()
 

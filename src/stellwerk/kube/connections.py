@@ -61,8 +61,11 @@ class Connections:
         largest: int,
         seconds: float,
         repeatable: bool,
+        before: Callable[[], None] | None = None,
     ) -> Answer:
         """Send a request and read the answer, at most `largest` bytes. `name`: whom a certificate must prove.
+
+        `before` is called right before the bytes leave, each time they do, and may raise to prevent it.
 
         Raises NoAnswer, TooLarge, and TimeoutError after `seconds`, of which waiting for a connection is a part.
         """
@@ -79,7 +82,7 @@ class Connections:
             line = self._kept(tls, name, loop.time())
             if line is not None:
                 try:
-                    answer = await self._over(line, request, largest, deadline, closings)
+                    answer = await self._over(line, request, largest, deadline, closings, before)
                 except Cut:
                     if line.has_heard or not repeatable:
                         raise
@@ -87,7 +90,7 @@ class Connections:
                     if answer.code != _TIRED_OF_WAITING or not repeatable:
                         return answer
             line = await self._connect(tls, name, deadline)
-            return await self._over(line, request, largest, deadline, closings)
+            return await self._over(line, request, largest, deadline, closings, before)
         finally:
             gate.release()
 
@@ -103,8 +106,16 @@ class Connections:
         self.close()
         self._loop, self._gate = loop, asyncio.Semaphore(self._limit)
 
-    async def _over(self, line: Line, request: Message, largest: int, deadline: float, closings: int) -> Answer:
-        answer = await line.ask(request, largest, deadline)
+    async def _over(
+        self,
+        line: Line,
+        request: Message,
+        largest: int,
+        deadline: float,
+        closings: int,
+        before: Callable[[], None] | None,
+    ) -> Answer:
+        answer = await line.ask(request, largest, deadline, before)
         if closings != self._closings:
             line.abort()
         elif line.is_open:
@@ -154,7 +165,7 @@ class Connections:
                 )
         except TimeoutError as error:
             raise NotConnected(f"no connection within {self._connect_seconds:g} s") from error
-        except (socket.gaierror, UnicodeError) as error:
+        except (socket.gaierror, ValueError, OverflowError) as error:  # a UnicodeError is a ValueError
             raise NotConnected("its name is not known") from error
         except OSError as error:
             raise NotConnected(_why(error)) from error

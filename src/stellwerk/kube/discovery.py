@@ -4,6 +4,9 @@ Two requests tell everything (aggregated discovery, KEP-3352), and for the kinds
 their plurals and scopes do not change within an API version. A kind that is not known is looked for once more, because
 its CustomResourceDefinition may be new; not more often than every second, because a manifest may name a kind that will
 never exist.
+
+What a server does not say is not absent. An API service that does not answer is listed as stale, without its kinds or
+with former ones: then what was known of them is kept, and of what was not known nothing is concluded (`Undiscovered`).
 """
 
 from __future__ import annotations
@@ -16,8 +19,10 @@ from typing import Protocol
 
 import msgspec
 
-from stellwerk.kube.errors import NotServed, Undecodable
+from stellwerk.kube.errors import NotServed, Undecodable, Undiscovered
+from stellwerk.kube.model import UNREADABLE
 from stellwerk.kube.names import GroupVersionKind, Resource
+from stellwerk.kube.nested import nested
 
 _ACCEPT = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,application/json"
 _REFRESH_SECONDS = 1.0
@@ -46,6 +51,7 @@ class _ServedResource(msgspec.Struct, rename="camel"):
 class _ServedVersion(msgspec.Struct, rename="camel"):
     version: str
     resources: list[_ServedResource] | None = None
+    freshness: str = ""
 
 
 class _Name(msgspec.Struct):
@@ -58,6 +64,7 @@ class _ServedGroup(msgspec.Struct):
 
 
 class _Served(msgspec.Struct):
+    kind: str = ""
     items: list[_ServedGroup] | None = None
 
 
@@ -78,27 +85,56 @@ class ResourceMapper:
         self._ask = ask
         self._known: dict[GroupVersionKind, Resource] = dict(_BUILT_IN)
         self._all: dict[Resource, Details] = {}
+        self._former: dict[Resource, Details] = {}
+        """What was served at the last look."""
+        self._stale: frozenset[tuple[str, str]] = frozenset()
+        """Groups and versions of API services that do not answer."""
         self._asked_at = float("-inf")
         self._lock = asyncio.Lock()
 
     async def resource(self, gvk: GroupVersionKind) -> Resource:
-        """The resource of a kind. Raises NotServed where the server knows no such kind."""
+        """The resource of a kind. Raises NotServed where the server knows no such kind, else ApiError."""
         if found := self._known.get(gvk):
             return found
         await self._refresh()
         if found := self._known.get(gvk):
             return found
+        self._check_fresh(gvk.group, gvk.version)
         raise NotServed(f"the API server serves no {gvk}: is its CustomResourceDefinition installed?")
 
     async def preferred(self, group: str, kind: str) -> Resource:
-        """The resource of a kind in the version that the server prefers. Raises NotServed."""
+        """The resource of a kind in the version that the server prefers. Raises NotServed, else ApiError."""
         for attempt in range(2):
             for resource in self._all:
                 if (resource.group, resource.kind) == (group, kind):
                     return resource
             if attempt == 0:
                 await self._refresh()
+        self._check_fresh(group)
         raise NotServed(f"the API server serves no {kind} of group {group or 'core'}")
+
+    async def serves(self, resource: Resource) -> bool:
+        """Whether the server has this resource now. Raises Undiscovered and ApiError where it does not say."""
+        await self._refresh()
+        wanted = (resource.group, resource.version, resource.plural)
+        if any((each.group, each.version, each.plural) == wanted for each in self._all):
+            return True
+        self._check_fresh(resource.group, resource.version)
+        return False
+
+    def undiscovered(self) -> list[tuple[str, str]]:
+        """The groups and versions of which no kind is known, though there may be some."""
+        known = {(resource.group, resource.version) for resource in self._all}
+        return sorted(self._stale - known)
+
+    def _check_fresh(self, group: str, version: str = "") -> None:
+        stale = sorted(each for each in self._stale if each[0] == group and version in ("", each[1]))
+        if stale:
+            service = f"{stale[0][1]}.{group}"
+            raise Undiscovered(
+                f"the API server does not know which kinds of {group} it serves: its API service {service} does not "
+                f"answer; see kubectl get apiservice {service}"
+            )
 
     async def all(self) -> list[Resource]:
         """Everything that is served, preferred versions first within a group."""
@@ -123,20 +159,45 @@ class ResourceMapper:
         async with self._lock:
             if monotonic() - self._asked_at < _REFRESH_SECONDS:
                 return
-            core, groups = await asyncio.gather(self._served("/api"), self._served("/apis"))
-            self._all = dict([*core, *groups])
+            core, groups = await asyncio.gather(nested(self._served("/api")), nested(self._served("/apis")))
+            self._stale = frozenset({*core.stale, *groups.stale})
+            self._all = {**core.resources, **groups.resources}
+            for resource, details in self._former.items():
+                if (resource.group, resource.version) in self._stale:
+                    self._all.setdefault(resource, details)
+            self._former = self._all
             self._known = {**_BUILT_IN, **{resource.gvk: resource for resource in self._all}}
             self._asked_at = monotonic()
 
-    async def _served(self, path: str) -> list[tuple[Resource, Details]]:
+    async def _served(self, path: str) -> _Answer:
         data = await self._ask("GET", path, accept=_ACCEPT)
         try:
-            return [found for group in _decoder.decode(data).items or [] for found in _resources(group)]
-        except msgspec.DecodeError as error:
+            served = _decoder.decode(data)
+        except UNREADABLE as error:
             raise Undecodable(f"cannot read what the API server serves at {path}: {error}") from error
+        if served.kind != _LIST or served.items is None:
+            raise Undecodable(f"the answer to GET {path} is no {_LIST} of Kubernetes 1.30 or later")
+        return _Answer(
+            {resource: details for group in served.items for resource, details in _resources(group)},
+            frozenset(stale for group in served.items for stale in _stale(group)),
+        )
 
 
+_LIST = "APIGroupDiscoveryList"
+_STALE = "Stale"
 _decoder = msgspec.json.Decoder(_Served)
+
+
+@dataclass(frozen=True, slots=True)
+class _Answer:
+    """What is served below one path, and which groups and versions may have more than that."""
+
+    resources: dict[Resource, Details]
+    stale: frozenset[tuple[str, str]]
+
+
+def _stale(group: _ServedGroup) -> Iterable[tuple[str, str]]:
+    return ((group.metadata.name, each.version) for each in group.versions if each.freshness == _STALE)
 
 
 def _resources(group: _ServedGroup) -> Iterable[tuple[Resource, Details]]:

@@ -20,6 +20,8 @@ _MICROSECONDS: dict[str, float] = {
     "h": 3_600_000_000,
 }
 _PART = re.compile(r"([0-9]+\.?[0-9]*|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h)")
+_LONGEST = 100
+"""Characters. A longer text says less than 292 years only with leading zeros, and would be searched for very long."""
 _LIMIT = timedelta(microseconds=2**63 // 1000 + 1)
 """Go counts nanoseconds in 64 bits: about 292 years."""
 
@@ -30,12 +32,14 @@ class NotADuration(ValueError):
 
 def parse(text: str) -> timedelta:
     """Read a Go duration. Raises `NotADuration`."""
+    if len(text) > _LONGEST:
+        raise NotADuration(f"{text[:20]!r}... is longer than 292 years, or not a duration such as 90s")
     sign, unsigned = (-1, text[1:]) if text.startswith("-") else (1, text.removeprefix("+"))
     if unsigned == "0":
         return timedelta()
     parts = _PART.findall(unsigned)
     if not parts or "".join(number + unit for number, unit in parts) != unsigned:
-        raise NotADuration(f"{text!r} is not a duration such as 90s, 5m, 1h30m or -168h")
+        raise NotADuration(f"{text!r} is not a duration such as 90s, 5m or 1h30m")
     total = _total(parts)
     if total is None or total > _LIMIT:
         raise NotADuration(f"{text!r} is longer than 292 years")

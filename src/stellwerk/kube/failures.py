@@ -7,12 +7,14 @@ addresses of Python objects. A refusal of a Secret may quote what is in it; then
 from __future__ import annotations
 
 import re
+from http import HTTPStatus
 
 import aiohttp
 import msgspec
 
-from stellwerk.kube.errors import LoginFailed, Status, StatusError, Unreachable, refusal
+from stellwerk.kube.errors import LoginFailed, Status, StatusError, Unexplained, Unreachable, refusal
 from stellwerk.kube.messages import Answer, Distrusted, NoAnswer, NotConnected, Unproved
+from stellwerk.kube.model import UNREADABLE
 
 NO_ANSWER = (NoAnswer, aiohttp.ClientError, TimeoutError, ConnectionError)
 """What the roads raise when there is no answer."""
@@ -20,25 +22,51 @@ NO_ANSWER = (NoAnswer, aiohttp.ClientError, TimeoutError, ConnectionError)
 _MISTYPED = re.compile(r"failed to create typed patch object|unable to convert unstructured object")
 _MISTYPED_FIELD = re.compile(r"\.((?:\[[^\]]*\]|[^\s:\[])+): (field not declared in schema|expected \w+)")
 _UNKNOWN_FIELD = re.compile(r'unknown field "([\w.\[\]/-]+)"')
+_LARGEST_STATUS_BYTES = 1 << 20
+"""A larger body is no Status. Decoding one of millions of empty causes would take a gigabyte."""
+_NO_TLS = frozenset({"WRONG_VERSION_NUMBER", "UNKNOWN_PROTOCOL", "HTTP_REQUEST", "PACKET_LENGTH_TOO_LONG"})
+"""How OpenSSL names the answer of a server that speaks something else."""
+_SECONDS = re.compile(r"[0-9]{1,9}")
 _status = msgspec.json.Decoder(Status)
+
+
+class _Kind(msgspec.Struct):
+    kind: str = ""
+
+
+_kind = msgspec.json.Decoder(_Kind)
 
 
 def refused(answer: Answer, about: str, *, hides_values: bool) -> StatusError:
     """The server's no. `about` finishes the sentence "cannot ..."; `hides_values`: the answer may quote a Secret."""
+    body = answer.body if len(answer.body) <= _LARGEST_STATUS_BYTES else b""
     try:
-        status = _status.decode(answer.body)
-    except msgspec.DecodeError:
-        words = "" if hides_values else " ".join(answer.body[:200].decode(errors="replace").split())
-        status = Status(code=answer.code, reason=answer.reason, message=words)
-    if not status.code:
+        status, is_status = _status.decode(body), _kind.decode(body).kind == "Status"
+    except UNREADABLE:
+        status, is_status = Status(), False
+    if not is_status:  # from a proxy or a web site: its words are none of the API server's, and may be anything
+        status = Status(code=answer.code, reason=answer.reason, message=_unsigned(answer.code))
+    if status.code != answer.code:  # the head is what proxies and we act on
         status = msgspec.structs.replace(status, code=answer.code)
     if status.code == 500 and _MISTYPED.search(status.message):
         # The API server takes a value of the wrong type for a fault of its own. It is the sender's, and stays one.
         status = msgspec.structs.replace(status, code=422, reason="Invalid")
     if hides_values and status.code in (400, 422):
         status = _without_values(status)
-    wait = answer.first("Retry-After")
-    return refusal(status, about, float(wait) if wait.isdecimal() else None)
+    if answer.code == HTTPStatus.NOT_FOUND and status.reason != "NotFound":
+        return Unexplained(msgspec.structs.replace(status, message=_unsigned(answer.code)), about)
+    return refusal(status, about, _seconds(answer.first("Retry-After")))
+
+
+def _unsigned(code: int) -> str:
+    """What is said of an answer without a Status of Kubernetes. Its body is not repeated."""
+    phrase = f" ({HTTPStatus(code).phrase})" if code in set(HTTPStatus) else ""
+    return f"a {code}{phrase} that is not an API server's"
+
+
+def _seconds(retry_after: str) -> float | None:
+    """The header as Kubernetes writes it. A date, which HTTP allows too, is ignored: no API server sends one."""
+    return float(retry_after) if _SECONDS.fullmatch(retry_after) else None
 
 
 def _without_values(status: Status) -> Status:
@@ -60,6 +88,8 @@ def unreachable(error: BaseException, about: str, server: str, *, connect_second
         return LoginFailed(f"cannot {about}: {server} does not accept our certificate: {error}")
     if isinstance(error, Unproved | aiohttp.ClientConnectorCertificateError | aiohttp.ClientConnectorSSLError):
         cause = str(error) if isinstance(error, Unproved) else _certificate_cause(error)
+        if cause in _NO_TLS:
+            return LoginFailed(f"cannot {about}: {server} does not speak TLS: its port may be one for plain HTTP")
         return LoginFailed(f"cannot {about}: {server} does not prove its identity: {cause}")
     never_sent = isinstance(error, NotConnected | aiohttp.ClientConnectorError | aiohttp.ConnectionTimeoutError)
     return Unreachable(

@@ -15,15 +15,14 @@ import asyncio
 import contextlib
 import re
 import ssl
-import zlib
+from collections.abc import Callable
 from typing import cast
 
 import httptools
 
-from stellwerk.kube.messages import Answer, Cut, Distrusted, Message, NoAnswer, TooLarge
+from stellwerk.kube.messages import Answer, Body, Cut, Distrusted, Message, NoAnswer, TooLarge
 
 _LARGEST_HEAD_BYTES = 64 << 10
-_GZIP = 16 + zlib.MAX_WBITS
 _ABOUT_US = re.compile("ALERT_.*(CERTIFICATE|UNKNOWN_CA|ACCESS_DENIED)")
 
 
@@ -50,9 +49,7 @@ class Line(asyncio.Protocol):
         self._in_head = True
         self._headers: list[tuple[bytes, bytes]] = []
         self._reason = b""
-        self._body: bytes | bytearray = b""
-        self._is_packed = False
-        self._unpacking: zlib._Decompress | None = None
+        self._body: Body | None = None
         self._ends_with_line = False
 
     @property
@@ -60,8 +57,13 @@ class Line(asyncio.Protocol):
         """Whether it can take another request, as far as known."""
         return self._transport is not None and not self._transport.is_closing()
 
-    async def ask(self, request: Message, largest: int, deadline: float) -> Answer:
-        """Send a request and wait for its answer. Raises NoAnswer, TooLarge, TimeoutError; it is not open then."""
+    async def ask(
+        self, request: Message, largest: int, deadline: float, before: Callable[[], None] | None = None
+    ) -> Answer:
+        """Send a request and wait for its answer. Raises NoAnswer, TooLarge, TimeoutError; it is not open then.
+
+        `before` is called right before each portion leaves, and may raise to prevent it.
+        """
         loop = asyncio.get_running_loop()
         self._largest, self.has_heard, self._fruitless_bytes = largest, False, 0
         self._asks_for_head = request.head.startswith(b"HEAD ")
@@ -69,7 +71,7 @@ class Line(asyncio.Protocol):
         self._waiting = waiting
         alarm = loop.call_at(deadline, self._fail, TimeoutError())
         try:
-            await self._send(request, waiting)
+            await self._send(request, waiting, before)
             answer = await waiting
         except BaseException:
             self.abort()
@@ -83,10 +85,12 @@ class Line(asyncio.Protocol):
             self.abort()  # answered before it was asked: the rest of the request is on its way
         return answer
 
-    async def _send(self, request: Message, waiting: asyncio.Future[Answer]) -> None:
+    async def _send(self, request: Message, waiting: asyncio.Future[Answer], before: Callable[[], None] | None) -> None:
         for portion in request.portions():
             if self._transport is None or self._transport.is_closing():
                 return  # `waiting` knows why, or soon will; to write now would be a RuntimeError of uvloop's
+            if before is not None:
+                before()
             self._transport.write(portion)
             if not self._writable.is_set():
                 await self._writable.wait()
@@ -153,8 +157,8 @@ class Line(asyncio.Protocol):
         """An answer begins. Raises Cut where there was one already."""
         if self._waiting is None or self._waiting.done():
             raise Cut("one answer was enough")
-        self._in_head, self._headers, self._reason, self._body = True, [], b"", b""
-        self._is_packed, self._unpacking, self._ends_with_line = False, None, False
+        self._in_head, self._headers, self._reason, self._body = True, [], b"", None
+        self._ends_with_line = False
 
     def on_status(self, reason: bytes) -> None:
         """The words behind the code, or a part of them."""
@@ -176,10 +180,7 @@ class Line(asyncio.Protocol):
             return
         if int(known.get(b"content-length", b"0")) > self._largest:
             raise TooLarge
-        encoding = known.get(b"content-encoding", b"identity").lower()
-        if encoding not in (b"identity", b"gzip"):
-            raise Cut("an unknown encoding")
-        self._is_packed = encoding == b"gzip"
+        self._body = Body(self._largest, known.get(b"content-encoding", b"").decode("latin-1"))
         self._ends_with_line = (
             code >= 200
             and code not in (204, 304)
@@ -188,25 +189,10 @@ class Line(asyncio.Protocol):
         )
 
     def on_body(self, body: bytes) -> None:
-        """A part of the body. Raises TooLarge, and Cut or zlib.error where it is no proper gzip."""
+        """A part of the body. Raises TooLarge, and Cut where it is no proper gzip."""
         self._fruitless_bytes = 0
-        if self._is_packed:
-            body = self._unpacked(body)
-        if len(self._body) + len(body) > self._largest:
-            raise TooLarge
-        if not self._body:
-            self._body = body  # most come in one piece
-            return
-        if isinstance(self._body, bytes):
-            self._body = bytearray(self._body)  # chunks of a byte or two would cost fifty times their size as a list
-        self._body += body
-
-    def _unpacked(self, body: bytes) -> bytes:
-        if self._unpacking is None:
-            self._unpacking = zlib.decompressobj(_GZIP)
-        if self._unpacking.eof:
-            raise Cut("something follows the end")  # zlib would keep all of it
-        return self._unpacking.decompress(body, self._largest - len(self._body) + 1)
+        if self._body is not None:
+            self._body.add(body)
 
     def on_message_complete(self) -> None:
         """The answer is whole, or an interim word is, which the answer follows."""
@@ -222,15 +208,18 @@ class Line(asyncio.Protocol):
 
     def _deliver(self) -> None:
         self._ends_with_line = False
-        unpacking = self._unpacking
-        if unpacking is not None and (not unpacking.eof or unpacking.unused_data):
-            self._fail(Cut("the answer was cut"))
-        elif self._waiting is not None and not self._waiting.done():
-            reason, body = self._reason.decode("latin-1"), bytes(self._body)
-            self._waiting.set_result(Answer(self._parser.get_status_code(), reason, tuple(self._headers), body))
-            self._has_served = True
-            self._writable.set()
-        self._body = b""
+        body, self._body = self._body, None
+        if self._waiting is None or self._waiting.done():
+            return
+        try:
+            whole = body.whole() if body is not None else b""
+        except Cut as error:
+            self._fail(error)
+            return
+        answer = Answer(self._parser.get_status_code(), self._reason.decode("latin-1"), tuple(self._headers), whole)
+        self._waiting.set_result(answer)
+        self._has_served = True
+        self._writable.set()
 
     def _fail(self, error: Exception) -> None:
         """The one who waits is told, if nothing was told before. Either way, this connection is in doubt."""

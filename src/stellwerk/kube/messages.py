@@ -11,10 +11,12 @@ TooLarge                  there is an answer, and more of it than there may be
 from __future__ import annotations
 
 import re
+import zlib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 _PORTION_BYTES = 256 << 10
+_GZIP = 16 + zlib.MAX_WBITS
 _UNFIT = re.compile(r"[^\t\x20-\x7e\x80-\U0010ffff]")
 """What no field of a head may hold: it would end the line, and begin another one."""
 
@@ -60,6 +62,51 @@ class Answer:
     def first(self, name: str) -> str:
         """The first value of a header; empty where it has none."""
         return next(self.all(name), "")
+
+
+class Body:
+    """The body of an answer, gathered and unpacked piece by piece, up to `largest` bytes once unpacked."""
+
+    def __init__(self, largest: int, encoding: str) -> None:
+        """Raises Cut for an encoding that we did not ask for."""
+        encoding = encoding.strip().lower()
+        if encoding not in ("", "identity", "gzip"):
+            raise Cut("an unknown encoding")
+        self._largest = largest
+        self._unpacking = zlib.decompressobj(_GZIP) if encoding == "gzip" else None
+        self._size = 0
+        self._first = b""
+        self._rest: bytearray | None = None
+        """Not a list: pieces of a byte or two would cost fifty times their size there."""
+
+    def add(self, piece: bytes) -> None:
+        """Add what has come. Raises TooLarge, and Cut where it is no proper gzip."""
+        if self._unpacking is not None:
+            piece = self._unpacked(piece)
+        self._size += len(piece)
+        if self._size > self._largest:
+            raise TooLarge
+        if self._rest is not None:
+            self._rest += piece
+        elif self._first:
+            self._rest = bytearray(self._first + piece)
+        else:
+            self._first = piece  # most come in one piece
+
+    def _unpacked(self, piece: bytes) -> bytes:
+        assert self._unpacking is not None
+        if self._unpacking.eof:
+            raise Cut("something follows the end")  # zlib would keep all of it
+        try:
+            return self._unpacking.decompress(piece, self._largest - self._size + 1)
+        except zlib.error as error:
+            raise Cut("the answer was cut") from error
+
+    def whole(self) -> bytes:
+        """All of it. Raises Cut where the end of a gzip lacks."""
+        if self._unpacking is not None and (not self._unpacking.eof or self._unpacking.unused_data):
+            raise Cut("the answer was cut")
+        return self._first if self._rest is None else bytes(self._rest)
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import MAXYEAR, MINYEAR, UTC, datetime
+from typing import Annotated
 
 import msgspec
 from msgspec.structs import force_setattr
 
 LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
+LONGEST_NAME = 1_024
+"""No name, uid or version of Kubernetes has a quarter of these characters; caches keep them for every object."""
+
+_Word = Annotated[str, msgspec.Meta(max_length=LONGEST_NAME)]
 
 
 class Record(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
@@ -66,17 +71,21 @@ class FieldManager(Record, frozen=True, kw_only=True):
         force_setattr(self, "fields", None)
 
 
+_Moment = Annotated[datetime, msgspec.Meta(tz=True)]
+"""With a time zone, as every API server writes it: a moment without one can be compared with no other (R-413)."""
+
+
 class ObjectMeta(Record, frozen=True, kw_only=True):
     """The metadata we read. Decoding drops the rest, managedFields' field lists included."""
 
-    name: str = ""
-    namespace: str = ""
-    generate_name: str = ""
-    uid: str = ""
-    resource_version: str = ""
+    name: _Word = ""
+    namespace: _Word = ""
+    generate_name: _Word = ""
+    uid: _Word = ""
+    resource_version: _Word = ""
     generation: int = 0
-    creation_timestamp: datetime | None = None
-    deletion_timestamp: datetime | None = None
+    creation_timestamp: _Moment | None = None
+    deletion_timestamp: _Moment | None = None
     labels: dict[str, str] = msgspec.field(default_factory=dict)
     annotations: dict[str, str] = msgspec.field(default_factory=dict)
     finalizers: tuple[str, ...] = ()
@@ -92,7 +101,7 @@ class ObjectMeta(Record, frozen=True, kw_only=True):
 class ListMeta(Record, frozen=True, kw_only=True):
     """The metadata of a list: where a watch may go on, and the token of the next page."""
 
-    resource_version: str = ""
+    resource_version: _Word = ""
     continue_: str = msgspec.field(name="continue", default="")
     remaining_item_count: int | None = None
 
@@ -115,7 +124,15 @@ class Condition(Record, frozen=True, kw_only=True):
 
 def kubernetes_time(moment: datetime) -> datetime:
     """The moment as Kubernetes keeps it: UTC, whole seconds."""
-    return moment.astimezone(UTC).replace(microsecond=0)
+    try:
+        return moment.astimezone(UTC).replace(microsecond=0)
+    except OverflowError:  # the first or last hours that a calendar knows, in another zone
+        return moment.replace(tzinfo=UTC, microsecond=0)
+
+
+def is_usable(moment: datetime) -> bool:
+    """Whether a moment can be compared with others, and seconds added to it, in any time zone."""
+    return moment.tzinfo is not None and MINYEAR < moment.year < MAXYEAR
 
 
 def rfc3339(moment: datetime | None) -> str:

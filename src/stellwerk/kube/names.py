@@ -109,6 +109,22 @@ class ObjectRef(NamedTuple):
 
 
 _PLAIN = re.compile(r"[a-z0-9.-]*")
+_LONGEST = 1_024
+
+
+def segment_complaint(name: str) -> str:
+    """Why a name cannot be one segment of a URL path, as Kubernetes rules; empty where it can.
+
+    API servers decode a path before they split it: `x%2Fscale` would reach the subresource `scale` of `x`.
+    """
+    if name in (".", ".."):
+        return f"must not be {name!r}"
+    if _PLAIN.fullmatch(name) and len(name) <= _LONGEST:
+        return "" if name else "must not be empty"
+    if len(name) > _LONGEST:
+        return f"must not be longer than {_LONGEST} characters"
+    found = next((char for char in name if char in "/%" or not char.isprintable()), "")
+    return f"must not contain {found!r}" if found else ""
 
 
 def _quoted(name: str) -> str:

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import os
 import socket
 import ssl
+from collections.abc import Callable
 from time import perf_counter
 from weakref import WeakSet
 
@@ -70,18 +72,25 @@ class OwnSocket(socket.socket):
         super().__del__()  # type: ignore[misc]  # warns of a socket that was left open, and closes it; typeshed lacks it
 
 
+REFUSED = "none of its addresses may be called: loopback, link-local and private networks are refused here"
+
+
 class Sockets:
     """Every socket of a transport, so that none outlives it.
 
     A call that is cancelled leaves its connection in the middle of a TLS farewell; asyncio waits half a minute for it.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, may_connect: Callable[[str], bool] | None = None) -> None:
+        """`may_connect`: whether an address may be connected to. A name may be resolved to others each time."""
+        self._may_connect = may_connect
         self._made: WeakSet[OwnSocket] = WeakSet()
 
     def make(self, address: aiohappyeyeballs.AddrInfoType) -> OwnSocket:
-        """A socket for an address that was looked up."""
-        family, kind, protocol, _, _ = address
+        """A socket for an address that was looked up. Raises PermissionError where it may not be connected to."""
+        family, kind, protocol, _, where = address
+        if self._may_connect is not None and not self._may_connect(str(where[0])):
+            raise PermissionError(errno.EACCES, REFUSED)  # the same text for each address of a name
         made = OwnSocket(family, kind, protocol)
         self._made.add(made)
         made.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)

@@ -17,21 +17,23 @@ from __future__ import annotations
 import asyncio
 import io
 import random
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from time import perf_counter
 from types import TracebackType
 from typing import TypeAlias, TypeVar
 
 import aiohttp
+from aiohttp.connector import Connection
 from yarl import URL
 
-from stellwerk.kube import failures, remarks
+from stellwerk.kube import failures, remarks, sizes
 from stellwerk.kube.config import ClusterConfig
 from stellwerk.kube.connections import Connections
-from stellwerk.kube.errors import LoginFailed, ServerFault, StatusError, TooManyRequests, Undecodable, Unreachable
-from stellwerk.kube.messages import Answer, Message, TooLarge, fits, head
+from stellwerk.kube.errors import AnswerTooLarge, LoginFailed, ServerFault, StatusError, TooManyRequests, Unreachable
+from stellwerk.kube.messages import Answer, Body, Cut, Message, NotConnected, TooLarge, fits, head
 from stellwerk.kube.sockets import Sockets, Tls
 
 ATTEMPTS = 5
@@ -44,13 +46,19 @@ CALLS = 32
 a second so, and each connection is a handshake there and a tenth of a megabyte here."""
 _UNLIMITED = 0
 RENEWAL_SECONDS = 5.0
-LARGEST_ANSWER_BYTES = 256 << 20
-"""More than any page of objects comes to."""
-LARGEST_FOREIGN_ANSWER_BYTES = 64 << 20
-"""What a server that somebody else names may make us hold. A page of objects of the usual size is a tenth of it."""
+LARGEST_ANSWER_BYTES = 32 << 20
+"""Several times a page of objects of the usual size. A list whose page is larger asks for fewer objects at a time."""
+LARGEST_FOREIGN_ANSWER_BYTES = 16 << 20
+"""The same for a server that a user names. No object is as large: etcd stores 1.5 MiB, and escapes make 9 of it."""
+LARGEST_FOREIGN_LIST_BYTES = 256 << 20
+"""What all pages of a list of such a server may take in memory: some 20,000 objects of 4 KiB. Lists of our own cluster
+are bounded by their number of objects, because each of its tenants could make a list large."""
+_WEIGHT = 4
+"""How many times its largest text an answer may take in memory once it is decoded."""
 
 Headers: TypeAlias = tuple[tuple[str, str], ...]
 """Names may repeat: a group of an impersonated user has a header of its own."""
+Before: TypeAlias = "Callable[[], None] | None"
 Sent = TypeVar("Sent", bound=Answer | aiohttp.ClientResponse)
 
 
@@ -95,16 +103,22 @@ class Transport:
         rest: Callable[[float], Awaitable[None]] = asyncio.sleep,
         renewal_seconds: float = RENEWAL_SECONDS,
         largest_answer_bytes: int = LARGEST_ANSWER_BYTES,
+        largest_list_bytes: int | None = None,
+        call_seconds: float | None = None,
     ) -> None:
         """`rest` waits between attempts. `renewal_seconds`: how long a renewed certificate may go unnoticed."""
         self.config = config
         self._agent = user_agent
         self._on_request = on_request
         self._rest = rest
-        self._largest = largest_answer_bytes
+        self.largest_answer_bytes = largest_answer_bytes
+        """The size up to which answers are read."""
+        self.largest_list_bytes = largest_list_bytes
+        """What a list may take in memory, all pages together; None: any size."""
+        self._call_seconds = call_seconds
         self._sessions: dict[int, aiohttp.ClientSession] = {}
         """By how many connections they may have: calls share a few, each stream has its own."""
-        self._sockets = Sockets()
+        self._sockets = Sockets(config.may_connect)
         self._tls = Tls(config, renewal_seconds)
         url = URL(config.server)
         self._host = url.authority
@@ -138,15 +152,23 @@ class Transport:
     async def call(self, request: Request, *, before: Callable[[], None] | None = None) -> bytes:
         """Send, and read the whole answer. Raises the ApiError that fits, after the safe retries.
 
-        `before` is called before every attempt and may raise to prevent it: a leader may lose its lease in the pause.
+        `before` is called each time right before the bytes leave, and may raise to prevent it: a leader may lose its
+        lease while the call waits for a connection, for a login, or for another attempt.
         """
+        if self._call_seconds is None:
+            return await self._call(request, before)
+        try:
+            async with asyncio.timeout(self._call_seconds):
+                return await self._call(request, before)
+        except TimeoutError:
+            raise TimeoutError(f"{self._host} has not answered within {self._call_seconds:g} s") from None
+
+    async def _call(self, request: Request, before: Before) -> bytes:
         began = perf_counter()
         attempt = 1
         while True:
-            if before is not None:
-                before()
             try:
-                return await self._once(request)
+                return await self._once(request, before)
             except (StatusError, Unreachable) as error:
                 pause = _pause(error, request, attempt)
                 if pause is None or perf_counter() - began + pause > CALL_SECONDS:
@@ -171,17 +193,17 @@ class Transport:
                 finally:
                     _cut(response)
         except TooLarge as error:
-            raise _too_large(request, self._largest) from error
+            raise _too_large(request, self.largest_answer_bytes) from error
         except failures.NO_ANSWER as error:
             raise self._unreachable(request, error) from error
 
-    async def _once(self, request: Request) -> bytes:
+    async def _once(self, request: Request, before: Before) -> bytes:
         began, code = perf_counter(), 0
         try:
-            answer = await self._with_login(lambda: self._answer(request))
+            answer = await self._with_login(lambda: self._answer(request, before))
             code = answer.code
         except TooLarge as error:
-            raise _too_large(request, self._largest) from error
+            raise _too_large(request, self.largest_answer_bytes) from error
         except failures.NO_ANSWER as error:
             raise self._unreachable(request, error) from error
         finally:
@@ -190,11 +212,13 @@ class Transport:
             remarks.note(answer.all(remarks.HEADER))
         if code >= 300:
             raise failures.refused(answer, request.about, hides_values=request.hides_values)
+        if sizes.is_heavier(answer.body, self.largest_answer_bytes * _WEIGHT):
+            raise AnswerTooLarge(f"cannot {request.about}: the answer holds more lists and objects than can be read")
         return answer.body
 
-    async def _answer(self, request: Request) -> Answer:
+    async def _answer(self, request: Request, before: Before) -> Answer:
         if self.config.proxy:
-            return await self._proxied(request)
+            return await self._proxied(request, before)
         target = f"{self._root}{request.path}?{request.query}" if request.query else f"{self._root}{request.path}"
         fields = await self._fields(request)
         try:
@@ -205,9 +229,10 @@ class Transport:
             Message(start, request.body),
             tls=self._tls.context(),
             name=self._name,
-            largest=self._largest,
+            largest=self.largest_answer_bytes,
             seconds=CALL_SECONDS,
             repeatable=request.repeatable,
+            before=before,
         )
 
     async def _fields(self, request: Request) -> Headers:
@@ -219,17 +244,20 @@ class Transport:
             fields = (*fields, ("Authorization", authorization))
         return fields
 
-    async def _proxied(self, request: Request) -> Answer:
-        async with await self._send_once(request, _CALL_TIMEOUT, CALLS) as response:
-            return await _answer_of(response, self._largest)
+    async def _proxied(self, request: Request, before: Before) -> Answer:
+        async with await self._send_once(request, _CALL_TIMEOUT, CALLS, before) as response:
+            return await _answer_of(response, self.largest_answer_bytes)
 
     async def _begin(self, request: Request, timeout: aiohttp.ClientTimeout) -> aiohttp.ClientResponse | Answer:
         """The head of a stream, or the whole of a refusal."""
         response = await self._send_once(request, timeout, _UNLIMITED)
         if response.status < 300:
+            if response.headers.get("Content-Encoding", "identity").strip().lower() != "identity":
+                response.close()
+                raise Cut("an unknown encoding")
             return response
         async with response:
-            return await _answer_of(response, self._largest)
+            return await _answer_of(response, self.largest_answer_bytes)
 
     async def _with_login(self, send: Callable[[], Awaitable[Sent]]) -> Sent:
         """What `send` brings. Credentials that are refused are made anew once."""
@@ -241,7 +269,7 @@ class Transport:
         return await send()
 
     async def _send_once(
-        self, request: Request, timeout: aiohttp.ClientTimeout, connections: int
+        self, request: Request, timeout: aiohttp.ClientTimeout, connections: int, before: Before = None
     ) -> aiohttp.ClientResponse:
         session = self._sessions.get(connections) or self._open(connections)
         headers = request.headers
@@ -250,26 +278,31 @@ class Transport:
         if not all(fits(value) for _, value in headers):
             raise _unfit(request)
         query = f"?{request.query}" if request.query else ""
-        return await session.request(
-            request.method,
-            URL(f"{self.config.server}{request.path}{query}", encoded=True),
-            data=_payload(request.body),
-            headers=headers,
-            timeout=timeout,
-            allow_redirects=False,  # credentials belong to this server
-            ssl=self._tls.context() or False,
-            proxy=self.config.proxy or None,
-            server_hostname=self.config.tls_server_name or None,
-            middlewares=None if request.repeatable or request.method not in ("PUT", "DELETE") else (_only_once,),
-        )
+        fence = _Fence(before)
+        with fence.around_sending():
+            return await session.request(
+                request.method,
+                URL(f"{self.config.server}{request.path}{query}", encoded=True),
+                data=_payload(request.body, fence),
+                headers=headers,
+                timeout=timeout,
+                allow_redirects=False,  # credentials belong to this server
+                ssl=self._tls.context() or False,
+                proxy=self.config.proxy or None,
+                server_hostname=self.config.tls_server_name or None,
+                middlewares=None if request.repeatable or request.method not in ("PUT", "DELETE") else (_only_once,),
+            )
 
     def _open(self, connections: int) -> aiohttp.ClientSession:
+        encoding = "identity" if connections == _UNLIMITED else "gzip"
         connector = aiohttp.TCPConnector(limit=connections, keepalive_timeout=75, socket_factory=self._sockets.make)
         session = self._sessions[connections] = aiohttp.ClientSession(
             connector=connector,
-            headers={"User-Agent": self._agent, "Accept": "application/json"},
+            headers={"User-Agent": self._agent, "Accept": "application/json", "Accept-Encoding": encoding},
+            auto_decompress=False,  # it would unpack a whole piece at once, whatever that comes to
             skip_auto_headers=("Content-Type",),
             cookie_jar=aiohttp.DummyCookieJar(),
+            request_class=_FencedRequest,
             read_bufsize=2**18,
         )
         return session
@@ -297,28 +330,79 @@ _LARGE_BYTES = 1 << 20
 _CALL_TIMEOUT = aiohttp.ClientTimeout(total=CALL_SECONDS, sock_connect=CONNECT_SECONDS)
 
 
-def _payload(body: bytes | None) -> bytes | io.BytesIO | None:
+def _payload(body: bytes | None, fence: _Fence) -> bytes | io.BytesIO | None:
     """A large body is written in parts: whole it would hold up the event loop."""
-    return body if body is None or len(body) <= _LARGE_BYTES else io.BytesIO(body)
+    return body if body is None or len(body) <= _LARGE_BYTES else _Parts(body, fence)
 
 
-async def _whole(response: aiohttp.ClientResponse, largest: int) -> bytes:
-    """The body, up to a size that only a broken or hostile server exceeds. Raises TooLarge."""
-    chunks: list[bytes] = []
-    size = 0
-    async for chunk in response.content.iter_any():
-        chunks.append(chunk)
-        size += len(chunk)
-        if size > largest:
-            _cut(response)
-            raise TooLarge
-    return b"".join(chunks)
+class _Fence:
+    """`before` of one call on aiohttp's road, which calls us back in the middle of a request in two places."""
+
+    def __init__(self, before: Before) -> None:
+        self._before = before
+        self._closed: Exception | None = None
+
+    def check(self) -> None:
+        """Call `before`, and raise what it raises."""
+        if self._before is None:
+            return
+        try:
+            self._before()
+        except Exception as error:
+            self._closed = error
+            raise
+
+    @contextmanager
+    def around_sending(self) -> Iterator[None]:
+        """Raises what `before` raised: aiohttp takes it for a failure of its connection."""
+        token = _fence.set(self)
+        try:
+            yield
+        except aiohttp.ClientError as error:
+            if self._closed is None:
+                raise
+            raise self._closed from error
+        except (ValueError, OverflowError) as error:  # of a host or port; a UnicodeError is a ValueError
+            raise self._closed or NotConnected("its name is not known") from error
+        finally:
+            _fence.reset(token)
+
+
+_fence: ContextVar[_Fence] = ContextVar("fence")
+
+
+class _FencedRequest(aiohttp.ClientRequest):
+    """Asks the fence when the request has its connection, each time that it gets one."""
+
+    async def send(self, conn: Connection) -> aiohttp.ClientResponse:
+        _fence.get().check()
+        return await super().send(conn)
+
+
+class _Parts(io.BytesIO):
+    """A large body, of which each part asks the fence before it is written."""
+
+    def __init__(self, body: bytes, fence: _Fence) -> None:
+        super().__init__(body)
+        self._fence = fence
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        self._fence.check()
+        return super().read(size)
 
 
 async def _answer_of(response: aiohttp.ClientResponse, largest: int) -> Answer:
-    """A response of aiohttp's as an answer of ours. Raises TooLarge."""
+    """A response of aiohttp's as an answer of ours. Raises TooLarge, and Cut where it is no proper gzip."""
+    try:
+        body = Body(largest, response.headers.get("Content-Encoding", ""))
+        async for piece in response.content.iter_any():
+            body.add(piece)
+        whole = body.whole()
+    except (TooLarge, Cut):
+        _cut(response)
+        raise
     headers = tuple((name.lower(), value) for name, value in response.raw_headers)
-    return Answer(response.status, response.reason or "", headers, await _whole(response, largest))
+    return Answer(response.status, response.reason or "", headers, whole)
 
 
 def _unfit(request: Request) -> LoginFailed:
@@ -328,8 +412,8 @@ def _unfit(request: Request) -> LoginFailed:
     )
 
 
-def _too_large(request: Request, largest: int) -> Undecodable:
-    return Undecodable(f"cannot {request.about}: the answer is larger than {largest >> 20} MiB")
+def _too_large(request: Request, largest: int) -> AnswerTooLarge:
+    return AnswerTooLarge(f"cannot {request.about}: the answer is larger than {largest >> 20} MiB")
 
 
 def _cut(response: aiohttp.ClientResponse) -> None:

@@ -140,12 +140,22 @@ class Watcher(Generic[T]):
 
     async def _list(self) -> Listing[T]:
         return await self._client.list(
-            self._view, self._namespace, labels=self._labels, fields=self._fields, limit=self._page_limit
+            self._view,
+            self._namespace,
+            labels=self._labels,
+            fields=self._fields,
+            limit=self._page_limit,
+            skip_unreadable=True,
         )
 
     async def _newest(self) -> str:
         pages = self._client.pages(
-            metadata_of(self._view.resource), self._namespace, labels=self._labels, fields=self._fields, limit=1
+            metadata_of(self._view.resource),
+            self._namespace,
+            labels=self._labels,
+            fields=self._fields,
+            limit=1,
+            skip_unreadable=True,
         )
         async for page in pages:
             return page.resource_version
@@ -188,6 +198,8 @@ class Watcher(Generic[T]):
         finally:
             sleep.cancel()
             woken.cancel()
+        if sleep.done():
+            sleep.result()  # a clock that fails at once must not make a loop without a pause
         self._woken.clear()
 
 

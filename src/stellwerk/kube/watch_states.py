@@ -23,8 +23,9 @@ from stellwerk.kube.errors import (
     StatusError,
     Undecodable,
     refusal,
+    user_in,
 )
-from stellwerk.kube.model import HasMetadata, Listing, View
+from stellwerk.kube.model import HasMetadata, Listing, Unreadable, View
 
 T = TypeVar("T", bound=HasMetadata)
 
@@ -42,6 +43,8 @@ class Synced(Generic[T]):
 
     objects: tuple[T, ...]
     resource_version: str
+    unreadable: tuple[Unreadable, ...] = ()
+    """What is there, too, and cannot be decoded."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +58,14 @@ class Changed(Generic[T]):
 class Removed(Generic[T]):
     """The object is gone, or no longer matches the selectors. `obj` is its last state."""
 
-    obj: T
+    obj: T | Unreadable
+
+
+@dataclass(frozen=True, slots=True)
+class Odd:
+    """The object is new, or different, and cannot be decoded."""
+
+    obj: Unreadable
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,9 +82,11 @@ class Parked:
     why: str
     is_forbidden: bool = False
     """Whether rights are missing; a narrower watch may be permitted."""
+    is_not_served: bool = False
+    """Whether the API server has no such kind."""
 
 
-Change: TypeAlias = Synced[T] | Changed[T] | Removed[T] | Bookmark | Parked
+Change: TypeAlias = Synced[T] | Changed[T] | Removed[T] | Odd | Bookmark | Parked
 
 
 # The states
@@ -162,7 +174,7 @@ def step(state: State, seen: Input[T], view: View[T], namespace: str = "") -> St
         case Listed(listing=listing):
             # Failures are forgotten at the first event, not here: a server that lists and then answers every watch
             # with 410 would be listed without a pause.
-            found = Synced(tuple(listing.items), listing.resource_version)
+            found = Synced(tuple(listing.items), listing.resource_version, listing.unreadable)
             return Step(Watching(listing.resource_version, state.failures), found)
         case Checked(resource_version=newest):
             return _checked(state, newest)
@@ -181,8 +193,12 @@ def pause_after(failures: int, longest: float = LONGEST_PAUSE_SECONDS) -> float:
 def _event(state: State, seen: WatchEvent, view: View[T], namespace: str) -> Step[T]:
     if isinstance(seen.object, Status):
         return _failed(state, refusal(seen.object, f"watch {view.resource.plural}"), view, namespace)
+    known = "" if isinstance(state, Unlisted) else state.resource_version
+    now = Watching(seen.object.metadata.resource_version or known)
+    if isinstance(seen.object, Unreadable):
+        gone = seen.type == "DELETED"
+        return Step(now, Removed(seen.object) if gone else Odd(seen.object), goes_on=True)
     obj = cast(T, seen.object)
-    now = Watching(obj.metadata.resource_version)
     match seen.type:
         case "ADDED" | "MODIFIED":
             return Step(now, Changed(obj), goes_on=True)
@@ -204,7 +220,8 @@ def _failed(state: State, error: ApiError, view: View[T], namespace: str) -> Ste
     if why := _why_parked(error, view, namespace):
         told = state.parked if isinstance(state, Unlisted) else ""
         pause = pause_after(failures, LONGEST_PARKED_SECONDS)
-        return Step(Unlisted(failures, why), Parked(why, isinstance(error, Forbidden)) if why != told else None, pause)
+        parked = Parked(why, isinstance(error, Forbidden), isinstance(error, NotServed | NotFound))
+        return Step(Unlisted(failures, why), parked if why != told else None, pause)
     if isinstance(error, Gone):
         # The list that follows needs no pause, unless it is not the first.
         return Step(Unlisted(failures), pause_seconds=pause_after(state.failures))
@@ -222,7 +239,9 @@ def _why_parked(error: ApiError, view: View[T], namespace: str) -> str:
     match error:
         case Forbidden():
             where = f"in namespace {namespace}" if namespace and resource.namespaced else "in the whole cluster"
-            return f"not permitted to list and watch {resource.group_resource} {where}"
+            who = user_in(error)
+            said = f"not permitted to list and watch {resource.group_resource} {where}"
+            return f"{who} is {said}" if who else said
         case NotServed() | NotFound():
             return f"the API server serves no {resource.gvk}: is its CustomResourceDefinition installed?"
         case MethodNotAllowed():

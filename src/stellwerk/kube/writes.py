@@ -193,7 +193,7 @@ class Writes(Calls):
             repeatable=bool(uid),
         )
         try:
-            answer = await self._send(view, request, writes=not dry_run)
+            answer = await self._send(view, request, writes=not dry_run, name=name)
         except NotFound:
             return Deletion.ABSENT
         return Deletion.GONE if _is_status(answer) else Deletion.TERMINATING
@@ -245,7 +245,7 @@ class Writes(Calls):
             named=named,
             repeatable=repeatable,
         )
-        return decoded(view, await self._send(view, request, writes=not query.dry_run), request)
+        return await decoded(view, await self._send(view, request, writes=not query.dry_run), request)
 
     def _write_query(
         self, dry_run: bool, field_validation: FieldValidation | None, field_manager: str | None

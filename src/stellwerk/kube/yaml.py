@@ -7,8 +7,14 @@ meaning because we read it, so the rules of `_plain` were taken from what kubect
 Where kubectl is generous, we are not: a key that appears twice is refused (the later one would win in silence), and so
 is text that would unfold into much more than it is: aliases that multiply, endless nesting, numbers that JSON lacks.
 
-We refused PyYAML's own constructors: they know neither these rules nor limits, and they recurse. libyaml's events are
-read in one loop; the price is about 5 microseconds an event.
+We refused PyYAML's own constructors: they know neither these rules nor limits, and they recurse, in C without a limit,
+so that deep text ends the process. libyaml's events are read in one loop; the price is 2 to 3 microseconds an event.
+
+Every limit applies before the work that it bounds: depth when a list or mapping opens, aliases by the size of the value
+that they name (in values and in bytes), tag handles before libyaml compares each with all others.
+
+Reading a mebibyte of small values takes most of a second. Where the event loop runs and a user wrote the text, read it
+in a thread (`kube.threads.run`).
 """
 
 from __future__ import annotations
@@ -17,8 +23,9 @@ import base64
 import binascii
 import math
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from typing import TypeAlias, cast
 
 import yaml
 
@@ -49,8 +56,12 @@ class Limits:
     values: int = 250_000
     """Scalars, lists and mappings of a text, aliases unfolded: what bounds time (2 s) and memory."""
     expansion: int = 10
-    """How many times its written size a text may grow by aliases; small texts may always reach `free_values`."""
+    """How many times its written size a text may grow by aliases, in values and in bytes. Small texts may always reach
+    `free_values` and `free_bytes`, and no text unfolds to more than `bytes`."""
     free_values: int = 1_000
+    free_bytes: int = 64 * 2**10
+    tag_handles: int = 100
+    """%TAG lines. libyaml compares each with all others."""
 
 
 DEFAULT_LIMITS = Limits()
@@ -90,16 +101,21 @@ def read_value(text: str | bytes, *, file: str = "", limits: Limits = DEFAULT_LI
 
 # ---- from libyaml's events to JSON
 
+_NextEvent: TypeAlias = Callable[[], yaml.Event]
+"""Only behind the end of the stream there is none."""
+
 
 @dataclass(slots=True)
 class _Node:
-    """A value and what it weighs."""
+    """A value and its weight."""
 
     value: JsonValue
     size: int = 1
     """Values inside, itself included, aliases unfolded."""
+    bytes: int = 0
+    """Bytes of all scalars inside, keys included, aliases unfolded."""
     depth: int = 0
-    """How many levels of lists and mappings it reaches down."""
+    """Levels of lists and mappings inside."""
 
 
 @dataclass(slots=True)
@@ -109,6 +125,7 @@ class _Frame:
     into: list[JsonValue] | JsonObject
     anchor: str | None
     size: int = 1
+    bytes: int = 0
     depth: int = 1
     key: str | None = None
     """In a mapping: the key whose value comes next."""
@@ -122,6 +139,25 @@ class _Frame:
         return isinstance(self.into, dict) and self.key is None and not self.merging
 
 
+class _Portions:
+    """A text that libyaml reads in portions of 16 KiB.
+
+    Given the text whole, libyaml would hold the interpreter's lock through a scalar or comment of any size, and would
+    block the event loop although it runs in another thread. Between two portions the lock is free.
+    """
+
+    name = "YAML"
+
+    def __init__(self, data: bytes) -> None:
+        self._data = data
+        self._position = 0
+
+    def read(self, size: int = 0, /) -> bytes:
+        begin = self._position
+        self._position += size
+        return self._data[begin : self._position]
+
+
 class _Reader:
     """Reads one text; the state is what has been counted."""
 
@@ -131,40 +167,49 @@ class _Reader:
         self.document = 0
         self.written = 0
         self.unfolded = 0
+        self.unfolded_bytes = 0
+        self.allowed_bytes = 0
 
     def documents(self, text: str | bytes) -> Iterator[tuple[JsonValue, Origin]]:
+        limits = self.limits
         try:
-            data = text.encode() if isinstance(text, str) else text
+            data = text.encode() if isinstance(text, str) else _as_utf8(text)
         except UnicodeError as error:
             raise UnreadableYaml("is not Unicode text", file=self.file) from error
-        if len(data) > self.limits.bytes:
-            raise UnreadableYaml(f"is larger than {self.limits.bytes // 2**20} MiB", file=self.file)
+        if len(data) > limits.bytes:
+            raise UnreadableYaml(f"is larger than {_size(limits.bytes)}", file=self.file)
+        if _has_more_tag_handles(data, limits.tag_handles):
+            raise UnreadableYaml(f"declares more than {limits.tag_handles} tag handles", file=self.file)
+        self.allowed_bytes = min(limits.bytes, max(limits.free_bytes, limits.expansion * len(data)))
         try:
-            yield from self._stream(yaml.parse(data, Loader=yaml.CSafeLoader))
+            yield from self._stream(cast(_NextEvent, yaml.CSafeLoader(_Portions(data)).get_event))
         except yaml.MarkedYAMLError as error:
             raise self._not_yaml(error) from error
         except (yaml.YAMLError, UnicodeError) as error:
             raise UnreadableYaml("is not UTF-8 text", file=self.file, document=self.document) from error
 
-    def _stream(self, events: Iterable[yaml.Event]) -> Iterator[tuple[JsonValue, Origin]]:
-        remaining = iter(events)
-        for event in remaining:
+    def _stream(self, next_event: _NextEvent) -> Iterator[tuple[JsonValue, Origin]]:
+        while not isinstance(event := next_event(), yaml.StreamEndEvent):
             if isinstance(event, yaml.DocumentStartEvent):
                 self.document += 1
                 origin = Origin(self.file, self.document, _line(event) + (1 if event.explicit else 0))
-                yield self._value(remaining), origin
+                yield self._value(next_event), origin
 
-    def _value(self, events: Iterator[yaml.Event]) -> JsonValue:
+    def _value(self, next_event: _NextEvent) -> JsonValue:
         """One document's value. A loop with its own stack, so that depth costs no recursion."""
         frames: list[_Frame] = []
         anchors: dict[str, _Node] = {}
-        for event in events:
-            if isinstance(event, yaml.MappingStartEvent | yaml.SequenceStartEvent):
+        while not isinstance(event := next_event(), yaml.DocumentEndEvent):
+            if isinstance(event, yaml.ScalarEvent):
+                node, anchor = self._scalar(event), event.anchor
+            elif isinstance(event, yaml.CollectionStartEvent):
                 self._open(frames, event)
                 continue
-            if isinstance(event, yaml.DocumentEndEvent):
-                break
-            node, anchor = self._node(event, frames, anchors)
+            elif isinstance(event, yaml.AliasEvent):
+                node, anchor = self._alias(event, anchors, len(frames)), None
+            else:
+                frame = frames.pop()
+                node, anchor = _Node(frame.into, frame.size, frame.bytes, frame.depth), frame.anchor
             if anchor is not None:
                 anchors[anchor] = node
             if not frames:
@@ -172,42 +217,45 @@ class _Reader:
             self._put(frames[-1], node, event)
         return None
 
-    def _open(self, frames: list[_Frame], event: yaml.MappingStartEvent | yaml.SequenceStartEvent) -> None:
-        self._count(event, written=1, unfolded=1)
+    def _open(self, frames: list[_Frame], event: yaml.CollectionStartEvent) -> None:
+        self._count(event, len(event.tag or ""))
         self._check_depth(len(frames) + 1, event)
         if frames and frames[-1].wants_key:
             raise self._error("a key must be a single value", event)
         frames.append(_Frame({} if isinstance(event, yaml.MappingStartEvent) else [], event.anchor))
 
-    def _node(self, event: yaml.Event, frames: list[_Frame], anchors: dict[str, _Node]) -> tuple[_Node, str | None]:
-        """What an event completes, and the name it is to be remembered by."""
-        if isinstance(event, yaml.ScalarEvent):
-            self._count(event, written=1, unfolded=1)
-            return _Node(self._scalar(event)), event.anchor
-        if isinstance(event, yaml.AliasEvent):
-            return self._alias(event, anchors, len(frames)), None
-        frame = frames.pop()
-        return _Node(frame.into, frame.size, frame.depth), frame.anchor
+    def _scalar(self, event: yaml.ScalarEvent) -> _Node:
+        text, tag = event.value, event.tag
+        size = len(text) if text.isascii() else len(text.encode())
+        self._count(event, size if tag is None else size + len(tag))
+        plain = event.implicit[0] and tag is None
+        try:
+            return _Node(_plain(text) if plain else _tagged(tag or "!", text), 1, size)
+        except ValueError as error:
+            raise self._error(str(error), event) from error
 
     def _alias(self, event: yaml.AliasEvent, anchors: dict[str, _Node], depth: int) -> _Node:
         node = anchors.get(event.anchor or "")
         if node is None:  # also a value that is to hold itself: it has no name before it ends
             raise self._error("an alias names nothing that ends before it", event)
         self._check_depth(depth + node.depth, event)
-        self._count(event, written=1, unfolded=node.size)
+        self._count(event, node.bytes, node.size)
         return node
 
     def _put(self, frame: _Frame, node: _Node, event: yaml.Event) -> None:
         frame.size += node.size
-        frame.depth = max(frame.depth, node.depth + 1)
-        if isinstance(frame.into, list):
-            frame.into.append(node.value)
+        frame.bytes += node.bytes
+        if node.depth >= frame.depth:
+            frame.depth = node.depth + 1
+        into = frame.into
+        if isinstance(into, list):
+            into.append(node.value)
         elif frame.merging:
             self._merge(frame, node.value, event)
         elif frame.key is None:
             self._take_key(frame, node.value, event)
         else:
-            frame.into[frame.key] = node.value
+            into[frame.key] = node.value
             frame.key = None
 
     def _take_key(self, frame: _Frame, value: JsonValue, event: yaml.Event) -> None:
@@ -238,25 +286,22 @@ class _Reader:
                 raise self._error("`<<` needs a mapping or a list of mappings", event)
             frame.into.update(source)
 
-    def _scalar(self, event: yaml.ScalarEvent) -> JsonValue:
-        plain = event.implicit[0] and event.tag is None
-        try:
-            return _plain(event.value) if plain else _tagged(event.tag or "!", event.value)
-        except ValueError as error:
-            raise self._error(str(error), event) from error
-
     def _check_depth(self, depth: int, event: yaml.Event) -> None:
         if depth > self.limits.depth:
             raise self._error(f"is nested deeper than {self.limits.depth} levels", event)
 
-    def _count(self, event: yaml.Event, *, written: int, unfolded: int) -> None:
+    def _count(self, event: yaml.Event, size: int, values: int = 1) -> None:
+        """Count an event with its bytes and values, aliases unfolded, before anything is made of it."""
         limits = self.limits
-        self.written += written
-        self.unfolded += unfolded
+        self.written += 1
+        self.unfolded += values
+        self.unfolded_bytes += size
         if self.unfolded > limits.values:
             raise self._error(f"holds more than {limits.values} values", event)
-        if self.unfolded > max(limits.free_values, limits.expansion * self.written):
+        if self.unfolded > limits.free_values and self.unfolded > limits.expansion * self.written:
             raise self._error(f"aliases unfold to more than {limits.expansion} times the text", event)
+        if self.unfolded_bytes > self.allowed_bytes:
+            raise self._error(f"aliases and tags unfold to more than {_size(self.allowed_bytes)}", event)
 
     def _error(self, why: str, event: yaml.Event, *, key: str = "") -> UnreadableYaml:
         return UnreadableYaml(why, file=self.file, document=self.document, line=_line(event), key=key)
@@ -271,6 +316,24 @@ def _line(event: yaml.Event) -> int:
     return event.start_mark.line + 1 if event.start_mark else 0
 
 
+def _size(count: int) -> str:
+    return f"{count >> 20} MiB" if count >= 1 << 20 else f"{count >> 10} KiB"
+
+
+def _as_utf8(data: bytes) -> bytes:
+    """The text as UTF-8, so that one check of its bytes fits all encodings that libyaml reads. Raises UnicodeError."""
+    return data.decode("utf-16").encode() if data.startswith((b"\xff\xfe", b"\xfe\xff")) else data
+
+
+_TAG_HANDLE = re.compile(rb"(?:^|[\r\n]|\xc2\x85|\xe2\x80[\xa8\xa9]|\xef\xbb\xbf)%TAG")
+
+
+def _has_more_tag_handles(data: bytes, most: int) -> bool:
+    if data.count(b"%TAG") <= most:
+        return False
+    return sum(1 for _ in _TAG_HANDLE.finditer(data)) > most
+
+
 # ---- what a word without quotes means
 
 _WORDS: dict[str, JsonValue] = {
@@ -281,6 +344,8 @@ _WORDS: dict[str, JsonValue] = {
 _ENDLESS = re.compile(r"[+-]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)")
 _INTEGER = re.compile(r"([+-]?)(?:0[xX]([0-9a-fA-F]+)|0[bB]([01]+)|0[oO]?([0-7]+)|(0|[1-9][0-9]*))")
 _FLOAT = re.compile(r"[+-]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][+-]?[0-9]+)?")
+_LONGEST_NUMBER = 1_000
+"""Digits beyond this make no number that anything computes with; to look for one in megabytes would take long."""
 _EXACT = 1e21
 """Whole floating numbers below this are written without an exponent, and so become integers of the JSON."""
 
@@ -289,8 +354,10 @@ def _plain(text: str) -> JsonValue:
     """The value of a scalar without quotes. Raises `ValueError` for a number that JSON lacks."""
     if text in _WORDS:
         return _WORDS[text]
-    if text[0] not in "+-.0123456789":
+    if text[0] not in "+-.0123456789" or len(text) > _LONGEST_NUMBER:
         return text
+    if len(text) < 19 and text.isascii() and text.isdecimal() and (text[0] != "0" or text == "0"):
+        return int(text)  # most numbers
     if _ENDLESS.fullmatch(text):
         raise ValueError("infinite numbers and NaN have no form in JSON")
     number = _number(text.replace("_", ""))

@@ -5,26 +5,37 @@ a set consists of is looked up in memory, and what becomes of it arrives as an e
 object, and nothing is polled.
 
 Where we may not watch a resource in the whole cluster (a remote login that is bound to a few namespaces), it is watched
-in the namespaces that are needed. Of Secrets only the metadata is held.
+in the namespaces that are needed. Where the rights to list and watch are missing there too, the caller reads the
+objects one by one (`read`) until they are granted: `cover` says where. Of Secrets only the metadata is held.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping
+from collections import OrderedDict
+from collections.abc import Callable, Container, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple, TypeVar
 
+import msgspec
+
+from stellwerk.api.batch import Job
 from stellwerk.api.core import Namespace
+from stellwerk.apply import edit
 from stellwerk.apply.desired import Address
+from stellwerk.apply.kstatus import conditions_of
 from stellwerk.apply.plan import Live, live_view
 from stellwerk.apply.rollout.actions import Remove
 from stellwerk.apply.rollout.carry import Carried
+from stellwerk.apply.rollout.decide import goes_by_itself
 from stellwerk.apply.rollout.inventory import Identity
 from stellwerk.apply.rollout.owner import mark
 from stellwerk.apply.rollout.prepare import DEFINITIONS
 from stellwerk.apply.rollout.scene import Seen
-from stellwerk.kube.model import HasMetadata, PartialObjectMetadata, metadata_of
+from stellwerk.apply.together import together
+from stellwerk.kube.client import Client
+from stellwerk.kube.errors import Forbidden
+from stellwerk.kube.model import HasMetadata, PartialObjectMetadata, Unreadable, Unstructured, metadata_of
 from stellwerk.kube.names import ObjectKey, Resource
 from stellwerk.runtime.clusters import Cluster
 from stellwerk.runtime.informer import Delta, Informer
@@ -37,11 +48,22 @@ PATIENCE_SECONDS = 30.0
 """How long a pass waits for a list. The watch itself goes on trying."""
 
 
+MOST_FINISHED = 1_000
+"""Jobs that are remembered after Kubernetes has removed them; the oldest go first."""
+
+
 class Unwatchable(Exception):
     """A resource cannot be watched; says why."""
 
     def __init__(self, resource: Resource, why: str) -> None:
         super().__init__(f"{resource} cannot be watched: {why}")
+
+
+class TooMuch(Exception):
+    """A cluster shows more objects with our label than we hold of it."""
+
+    def __init__(self, server: str, most: int) -> None:
+        super().__init__(f"the cluster at {server} shows more than {most >> 10} KiB of objects with our label")
 
 
 class NoAnswer(Unwatchable):
@@ -64,40 +86,76 @@ class OwnedObjects:
     prefix: str
     wake: Callable[[str], None]
     kinds_changed: Callable[[], None]
+    most_bytes: int = 0
+    """How much of a cluster is held, as JSON; 0: all. What comes beyond it calls `too_much`, and `cover` raises it."""
+    too_much: Callable[[], None] = lambda: None
+    _weights: dict[tuple[Resource, ObjectKey], int] = field(default_factory=dict)
+    _weight: int = 0
     _watches: dict[Place, Informer[Live]] = field(default_factory=dict)
     _narrow: set[Resource] = field(default_factory=set)
     """Resources that we may only watch by namespace."""
+    _unwatched: set[Place] = field(default_factory=set)
+    """Places that `cover` found without the rights to list and watch. Their informers go on trying."""
     _namespaces: Informer[PartialObjectMetadata] | None = None
+    _finished: OrderedDict[Identity, Seen] = field(default_factory=OrderedDict)
+    """Jobs that were complete when Kubernetes removed them. A removal can come before any pass has seen the Job, so
+    they are shown as they were: otherwise the Job would run again, for ever."""
     _own_versions: dict[str, str] = field(default_factory=dict)
     _own_ends: set[str] = field(default_factory=set)
     """What we wrote and deleted, by uid: when it shows, it is news to nobody. Each is forgotten when it has shown."""
 
-    async def cover(self, places: Iterable[Place]) -> None:
-        """Watch all of these, and return when the caches are full. Raises Unwatchable, which may be NoAnswer."""
+    async def cover(self, places: Iterable[Place]) -> Mapping[Place, str]:
+        """Watch all of these, and return when the caches are full.
+
+        Returns the places whose objects have to be read one by one, because the rights to list and watch are missing,
+        and why. Raises Unwatchable, which may be NoAnswer, and TooMuch.
+        """
+        unwatched: dict[Place, str] = {}
         for place in dict.fromkeys(places):
-            await self._cover(place)
+            if why := await self._cover(place):
+                unwatched[place] = why
+                self._unwatched.add(place)
+            else:
+                self._unwatched.discard(place)
+            self._check_weight()
         await _settled(self._namespace_cache())
+        self._check_weight()
+        return unwatched
 
     def of(self, label_value: str) -> dict[Identity, Seen]:
         """The objects of one owner. Complete for the places that are covered."""
         found: dict[Identity, Seen] = {}
         for place, informer in self._watches.items():
+            if _is_forbidden(informer):
+                continue  # it shows what there was when the right was taken away
             for obj in informer.store.by(_OWNER, label_value):
                 address = Address(place.resource, obj.key)
                 found[Identity.of(address.ref)] = Seen(address, obj)
+        for identity, finished in self._finished.items():
+            if label_value in self._owners(finished.live):
+                found.setdefault(identity, finished)
         return found
+
+    def unreadable(self, label_value: str, identities: Container[Identity]) -> list[Unreadable]:
+        """The objects of one owner that cannot be decoded: those with its label, and those of its set."""
+        return [
+            obj
+            for informer in self._watches.values()
+            for obj in informer.unreadable.values()
+            if obj.metadata.labels.get(mark(self.prefix)) == label_value or Identity.of(obj.ref) in identities
+        ]
 
     def find(self, address: Address) -> Live | None:
         """An object of any owner. Meaningful for the places that are covered."""
         informer = self._watch_of(address)
-        return informer.store.get(address.key) if informer is not None else None
+        return informer.store.get(address.key) if informer is not None and not _is_forbidden(informer) else None
 
     def expect(self, carried: Iterable[Carried]) -> None:
         """What was written must be seen before the next pass on its set."""
         for each in carried:
             informer = self._watch_of(each.address)
-            if informer is None:
-                continue
+            if informer is None or _is_forbidden(informer):
+                continue  # no cache will ever show it
             if isinstance(each.action, Remove) and each.live is None and not each.stays:
                 if each.address.key in informer.store:
                     self._own_ends.add(each.action.uid)
@@ -112,21 +170,33 @@ class OwnedObjects:
         cache = self._namespace_cache()
         return ObjectKey("", name) in cache.store if cache.has_synced else None
 
+    def namespace_is_ending(self, name: str) -> bool:
+        """Whether the cluster is known to delete a namespace, or to have deleted it."""
+        cache = self._namespace_cache()
+        found = cache.store.get(ObjectKey("", name))
+        return cache.has_synced and (found is None or found.metadata.is_terminating)
+
     # Watches
 
-    async def _cover(self, place: Place) -> None:
+    async def _cover(self, place: Place) -> str:
+        """Why the place cannot be watched for missing rights; empty where it is watched. Raises Unwatchable."""
         if place.resource not in self._narrow:
             informer = await self._opened(Place(place.resource, ""))
             if informer.parked is None:
-                return
-            if not place.namespace or not _is_forbidden(informer):
+                return ""
+            if not _is_forbidden(informer):
                 raise Unwatchable(place.resource, informer.parked.why)
+            if not place.namespace:
+                return informer.parked.why
             self._narrow.add(place.resource)
             # What it has seen before the right was taken away would pass for what is there.
             self._watches.pop(Place(place.resource, ""), None)
         informer = await self._opened(place)
-        if informer.parked is not None:
+        if informer.parked is None:
+            return ""
+        if not _is_forbidden(informer):
             raise Unwatchable(place.resource, informer.parked.why)
+        return informer.parked.why
 
     async def _opened(self, place: Place) -> Informer[Live]:
         informer = self._watches.get(place)
@@ -136,19 +206,56 @@ class OwnedObjects:
             )
             informer.store.add_index(_OWNER, self._owners)
             informer.on_change(self._on_change)
+            informer.on_unreadable(self._on_unreadable)
+            self._weigh(informer)
             if (place.resource.group, place.resource.kind) in DEFINITIONS:
                 informer.on_change(lambda _: self.kinds_changed())
             self._watches[place] = informer
-        elif informer.parked is not None:
+        elif informer.parked is not None and place not in self._unwatched:
             informer.wake()
         await _settled(informer)
         return informer
+
+    def _weigh(self, informer: Informer[T]) -> None:
+        """Count the bytes that a cache holds from now on, where they are bounded."""
+        if self.most_bytes:
+            resource = informer.view.resource
+            informer.on_change(lambda delta: self._count(resource, delta))
+
+    def _count(self, resource: Resource, delta: Delta[T]) -> None:
+        name = (resource, delta.key)
+        weight = len(msgspec.json.encode(delta.new)) if delta.new is not None else 0
+        self._weight += weight - self._weights.pop(name, 0)
+        if weight:
+            self._weights[name] = weight
+        if self._weight > self.most_bytes:
+            self.too_much()
+
+    def _check_weight(self) -> None:
+        if self.most_bytes and self._weight > self.most_bytes:
+            raise TooMuch(self.cluster.name, self.most_bytes)
 
     def _watch_of(self, address: Address) -> Informer[Live] | None:
         wide = self._watches.get(Place(address.resource, ""))
         return wide or self._watches.get(Place(address.resource, address.key.namespace))
 
+    def _note_finished(self, delta: Delta[Live]) -> None:
+        live = delta.latest
+        if not isinstance(live, Unstructured) or not goes_by_itself(live.body):
+            return
+        address = Address(Job.resource, delta.key)
+        identity = Identity.of(address.ref)
+        self._finished.pop(identity, None)
+        complete = conditions_of(live.body).get("Complete")
+        if delta.new is None and complete is not None and complete.status == "True":
+            body = edit.without(live.body, "metadata", "deletionTimestamp")
+            metadata = msgspec.structs.replace(live.metadata, deletion_timestamp=None)
+            self._finished[identity] = Seen(address, Unstructured(body, metadata))
+            if len(self._finished) > MOST_FINISHED:
+                self._finished.popitem(last=False)
+
     def _on_change(self, delta: Delta[Live]) -> None:
+        self._note_finished(delta)
         sides = [side for side in (delta.old, delta.new) if side is not None]
         concerned = dict.fromkeys(owner for side in sides for owner in self._owners(side))
         if self._is_echo(delta):  # news only to somebody from whom the object was taken
@@ -156,6 +263,10 @@ class OwnedObjects:
                 del concerned[owner]
         for label_value in concerned:
             self.wake(label_value)
+
+    def _on_unreadable(self, _: ObjectKey, obj: Unreadable | None) -> None:
+        if obj is not None and (owner := obj.metadata.labels.get(mark(self.prefix))):
+            self.wake(owner)
 
     def _is_echo(self, delta: Delta[Live]) -> bool:
         """Whether a change is the one that a pass made and knows of."""
@@ -180,6 +291,7 @@ class OwnedObjects:
     def _namespace_cache(self) -> Informer[PartialObjectMetadata]:
         if self._namespaces is None:
             self._namespaces = self.cluster.informer(metadata_of(Namespace))
+            self._weigh(self._namespaces)
         return self._namespaces
 
 
@@ -194,6 +306,30 @@ async def _settled(informer: Informer[T]) -> None:
 
 def _is_forbidden(informer: Informer[Live]) -> bool:
     return informer.parked is not None and informer.parked.is_forbidden
+
+
+async def read(
+    resources: Mapping[Identity, Resource], unwatched: Mapping[Place, str], client: Client
+) -> dict[Identity, Seen]:
+    """The objects in places that cannot be watched, one request each, whoever owns them.
+
+    Raises Unwatchable where the right to get is missing too, and ApiError.
+    """
+    singly = [
+        (identity, Place(resource, identity.key.namespace))
+        for identity, resource in resources.items()
+        if Place(resource, identity.key.namespace) in unwatched
+    ]
+
+    async def found(one: tuple[Identity, Place]) -> tuple[Identity, Seen | None]:
+        identity, place = one
+        try:
+            live = await client.find(live_view(place.resource), identity.key.name, place.namespace)
+        except Forbidden as error:
+            raise Unwatchable(place.resource, f"{unwatched[place]}, nor to get: {error}") from error
+        return identity, Seen(Address(place.resource, identity.key), live) if live is not None else None
+
+    return {identity: seen for identity, seen in await together(singly, found) if seen is not None}
 
 
 def places(resources: Mapping[Identity, Resource]) -> list[Place]:

@@ -2,21 +2,48 @@
 
 from __future__ import annotations
 
+import base64
+import contextlib
+from collections.abc import Iterable, Iterator
+
 from stellwerk.kube.client import Client
 from stellwerk.kube.errors import NotServed
-from stellwerk.kube.model import JsonValue, unstructured
+from stellwerk.kube.masking import words_of
+from stellwerk.kube.model import JsonObject, JsonValue, unstructured
 from stellwerk.kube.names import GroupVersionKind
 from stellwerk.render.request import Missing, Query
+from stellwerk.runtime import secrecy
 
 
 async def answer(client: Client, query: Query) -> JsonValue | Missing:
-    """What one cluster says. Raises ApiError."""
+    """The object or the list that a template asks for. Raises ApiError; InvalidName for what cannot be a name."""
     try:
         resource = await client.mapper.resource(GroupVersionKind.parse(query.api_version, query.kind))
         if query.many:
             listed = await client.list(unstructured(resource), query.namespace, labels=query.label_selector)
-            return [obj.body for obj in listed.items]
+            return [*_noted(query, [obj.body for obj in listed.items])]
         found = await client.find(unstructured(resource), query.name, query.namespace)
     except NotServed:
         return Missing.KIND
-    return found.body if found is not None else Missing.OBJECT
+    return _noted(query, [found.body])[0] if found is not None else Missing.OBJECT
+
+
+def _noted(query: Query, objects: list[JsonObject]) -> list[JsonObject]:
+    """The objects; the words of Secrets are noted for the pass under way."""
+    if query.kind == "Secret" and objects:
+        secrecy.note(f"look-up {query.namespace}/{query.name}{query.label_selector}", lambda: secret_words_of(objects))
+    return objects
+
+
+def secret_words_of(objects: Iterable[JsonObject]) -> Iterator[str]:
+    """What must not be shown of the Secrets among these objects."""
+    for body in objects:
+        if body.get("kind") != "Secret":
+            continue
+        yield from words_of(body.get("stringData"))
+        data = body.get("data")
+        for value in data.values() if isinstance(data, dict) else ():
+            if isinstance(value, str):
+                yield value
+                with contextlib.suppress(ValueError):
+                    yield from words_of(base64.b64decode(value).decode(errors="replace"))

@@ -1,4 +1,4 @@
-"""Why a Deployment is not ready, told as findings: for every operator that runs one.
+"""Why a Deployment, StatefulSet or DaemonSet is not ready, as findings: for every operator that runs one.
 
 `stellwerk.apply.explain` finds the cause in the words of a condition, where pods must not be named. A person who asks
 wants to know which pod it is, so the pods are asked one by one for whom the same cause holds.
@@ -23,9 +23,13 @@ if TYPE_CHECKING:
     from stellwerk.kube.client import Client
 
 
+KINDS = (("apps", "Deployment"), ("apps", "StatefulSet"), ("apps", "DaemonSet"))
+"""Kinds whose pods tell why they are not ready."""
+
+
 @dataclass(frozen=True, slots=True)
 class Workload:
-    """A Deployment and what was read around it."""
+    """A Deployment, StatefulSet or DaemonSet, and what was read around it."""
 
     deployment: Unstructured
     around: Surroundings = field(default_factory=Surroundings)
@@ -77,7 +81,10 @@ def findings(workload: Workload, now: datetime) -> tuple[Finding, ...]:
 def advice(workload: Workload) -> str:
     """What a person can do about it; empty where nothing is known."""
     cause = explain.explain(workload.deployment, workload.around)
-    return cause.fix if cause else ""
+    if cause is None or cause.fix != explain.SEE_LOG:
+        return cause.fix if cause else ""
+    pod = culprit(workload, cause)
+    return f"{cause.fix}: kubectl logs {pod.key.name} -n {pod.key.namespace}" if pod else cause.fix
 
 
 def culprit(workload: Workload, cause: Cause) -> Unstructured | None:

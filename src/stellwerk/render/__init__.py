@@ -6,6 +6,7 @@
     downloads    URLs into files (http, digests, flights, kept, shelf, threads: its parts)     calls the outside
     folder       files of a person's own machine                                               reads them
     values       several values into one, and which came from where                            pure
+    chart_values the defaults of a chart and of its subcharts                                  pure
     request      what is asked of the renderer, and what it answers                            pure
     served       what a cluster serves, as templates see it                                    asks the server
     assumed      what they see of a cluster that nobody asks                                    pure

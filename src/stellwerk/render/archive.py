@@ -10,6 +10,7 @@ a decompressor, so neither size nor ratio depend on what an archive says of itse
 from __future__ import annotations
 
 import bz2
+import codecs
 import io
 import zlib
 from collections.abc import Callable, Generator, Iterable, Iterator
@@ -17,7 +18,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from stellwerk.render import tarball, zipped
-from stellwerk.render.errors import BadArchive
+from stellwerk.render.errors import BadArchive, NotAnArchive
 from stellwerk.render.files import Files
 from stellwerk.render.limits import LIMITS, Limits, Meter
 from stellwerk.render.tree import Tree
@@ -56,14 +57,22 @@ def _single(data: bytes, name: str, content_type: str, otherwise: str) -> Files:
     media = content_type.partition(";")[0].strip().lower()
     named = name.lower().endswith(_TEXT_ENDINGS)
     if not named and not media.endswith(("yaml", "json")):
-        raise BadArchive(f"it is {otherwise}" + (f" (content type {media[:60]!r})" if media else ""))
+        raise NotAnArchive(f"it is {otherwise}" + (f" (content type {media[:60]!r})" if media else ""))
     try:
-        text = data.decode()
+        _check_text(data)
     except UnicodeDecodeError as error:
         raise BadArchive("it is named as YAML or JSON but is no UTF-8 text") from error
-    if "\0" in text:
+    if b"\0" in data:
         raise BadArchive("it is named as YAML or JSON but holds zero bytes")
     return Files.of({name if named else "manifest.json" if media.endswith("json") else "manifest.yaml": data})
+
+
+def _check_text(data: bytes) -> None:
+    """Raises `UnicodeDecodeError`. Reads piece by piece: one call for 64 MiB would block all threads for 0.2 s."""
+    decoder = codecs.getincrementaldecoder("utf-8")()
+    for start in range(0, len(data), _CHUNK):
+        decoder.decode(data[start : start + _CHUNK])
+    decoder.decode(b"", final=True)
 
 
 # ---- layers of compression

@@ -1,4 +1,4 @@
-"""Digests of content as sources write them: `sha256:<hex>`, also with sha384 and sha512."""
+"""Digests of content as sources write them: `sha256:<hex>`, also with sha384 and sha512; no others."""
 
 from __future__ import annotations
 
@@ -9,21 +9,27 @@ from stellwerk.render.errors import WrongDigest
 
 _LENGTHS = {"sha256": 64, "sha384": 96, "sha512": 128}
 _FORM = re.compile(r"(sha256|sha384|sha512):([0-9a-fA-F]+)")
+_CLAIM = re.compile(r"\s*(?:[a-z0-9+._-]+=?:|(?:sha|md|blake|crc|adler)-?\d)", re.IGNORECASE)
+"""How a digest begins, whatever its algorithm and spelling. An ETag is in quotes and begins otherwise."""
 
 
 class Verifier:
     """Compares content, as it comes, with the digest that was promised for it.
 
-    What is no digest of the known forms (an ETag, a revision) promises nothing about the content.
+    A digest that cannot be checked is refused: it would pass for one that was. A word without the form of a digest (an
+    ETag, a revision) promises nothing about the content; `strict` refuses that, too.
     """
 
-    def __init__(self, promised: str) -> None:
+    def __init__(self, promised: str, *, strict: bool = False) -> None:
         match = _FORM.fullmatch(promised)
-        if match is None and promised.partition(":")[0] in _LENGTHS:
-            raise WrongDigest(f"the promised digest is malformed: {promised[:160]!r}")
+        if match is None and promised and (strict or _CLAIM.match(promised)):
+            raise WrongDigest(
+                f"the promised digest is malformed or of an unknown algorithm: {promised[:160]!a}; "
+                "expected sha256:, sha384: or sha512: and hexadecimal digits"
+            )
         self._algorithm, self._expected = match.groups() if match else ("", "")
         if match and len(self._expected) != _LENGTHS[self._algorithm]:
-            raise WrongDigest(f"the promised digest has the wrong length: {promised[:160]!r}")
+            raise WrongDigest(f"the promised digest has the wrong length: {promised[:160]!a}")
         self._found = hashlib.new(self._algorithm) if match else None
 
     @property

@@ -10,8 +10,9 @@ found again under URL, digest and credentials together. Equal content of several
 artifacts survive a restart of the process.
 
 A server that hangs delays nobody who does not ask for the same: there is no lock around a call, one tenant has only
-so many of the slots, and where calls under way hold too much memory it is the largest that is ended, not the next.
-Unpacking is done in a thread, one archive at a time: two large ones at once would only take twice the memory.
+so many of the slots, each tenant has one that no other can take, and where calls under way hold too much memory it is
+the largest that is ended, not the next. Unpacking is done in a thread, one archive at a time: two large ones at once
+would only take twice the memory.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ from stellwerk.render import http
 from stellwerk.render.archive import unpack
 from stellwerk.render.digests import Verifier
 from stellwerk.render.egress import EgressRules, shown_url
-from stellwerk.render.errors import BadArchive, IncompleteAnswer, Unavailable, WrongDigest
+from stellwerk.render.errors import BadArchive, IncompleteAnswer, RepeatedLogin, Unavailable, WrongDigest
 from stellwerk.render.files import Files
 from stellwerk.render.flights import Flights
 from stellwerk.render.http import Call, Client, Credentials
@@ -108,7 +109,11 @@ class Downloads:
         )
         self._flights: Flights[_Name, Files] = Flights(lambda: Unavailable("downloads have ended with the process"))
         self._kept: Kept[str, Files] = Kept(
-            budget.kept_bytes, now=now, life_seconds=budget.life_seconds, largest=budget.kept_bytes
+            budget.kept_bytes,
+            now=now,
+            life_seconds=budget.life_seconds,
+            largest=budget.kept_bytes,
+            tenant_capacity=budget.kept_bytes * 3 // 4,
         )
         self._names: OrderedDict[_Name, str] = OrderedDict()
         self._slots = asyncio.Semaphore(budget.calls)
@@ -143,19 +148,23 @@ class Downloads:
     ) -> Files:
         """The files behind a URL. Raises a `SourceError`.
 
-        `digest`: what the content must have (`sha256:<hex>`), or a word such as an ETag that changes with it; then
-        `digest_header` names the header that must still carry it, if it is there at all. Without a digest nothing is
-        kept. `tenant`: on whose behalf, for a fair share.
+        `digest`: what the content must have (`sha256:<hex>`). With `digest_header` it may also be a word such as an
+        ETag, which changes with the content; the header must still carry it, if it is there at all. A digest that
+        cannot be checked is refused. Without a digest nothing is kept. `tenant`: on whose behalf, for a fair share.
         """
         name = _Name(url, digest, _fingerprint(credentials))
         if (found := self._find(name)) is not None:
             return found
-        Verifier(digest)  # refuses a malformed one before anything is called
+        Verifier(digest, strict=not digest_header)  # refuses what cannot be checked before anything is called
         call = Call.of("GET", url, rules, credentials)
         rules.check_url(call.url)  # before the shelf is asked: what must not be called is not served from there either
         return await self._flights.join(
             name, lambda: self._fetch(name, call, tenant, digest_header), name=f"download {shown_url(url)}"
         )
+
+    def has(self, url: str, digest: str, *, credentials: Credentials | None = None) -> bool:
+        """Whether `fetch` would find the files without a call."""
+        return self._find(_Name(url, digest, _fingerprint(credentials))) is not None
 
     async def head(
         self,
@@ -170,9 +179,11 @@ class Downloads:
         """Digest and revision that the headers of a URL carry. Raises a `SourceError`.
 
         Redirects are followed until an answer carries the digest. If that is a redirect itself, it leads to the
-        artifact: this is how a server points from a moving name to a fixed one.
+        artifact: this is how a server points from a moving name to a fixed one. An answer that repeats the login is
+        refused: digest, revision and address are shown in statuses, Events and logs.
         """
         call = Call.of("HEAD", url, rules, credentials)
+        asked_for = str(call.url)
         async with self._slot(tenant), self._in_time(call):
             for _ in range(http.MOST_REDIRECTS + 1):
                 async with self._client.hop(call) as response:
@@ -183,7 +194,9 @@ class Downloads:
                         revision = _header(response, revision_header or digest_header)
                         if not revision:
                             raise _missing(response, revision_header)
-                        return HttpArtifact(str(target or call.url), found, revision)
+                        artifact = HttpArtifact(str(target or call.url), found, revision)
+                        _check_discretion(call, artifact, asked_for)
+                        return artifact
                     if target is None:
                         raise _missing(response, digest_header)
                 call = replace(call, url=target)
@@ -194,19 +207,19 @@ class Downloads:
     async def _fetch(self, name: _Name, call: Call, tenant: str, digest_header: str) -> Files:
         shelf = self._shelf if call.credentials is None and Verifier(name.digest).verifies else None
         async with self._slot(tenant) as slots:
-            if shelf is not None and (files := await self._from(shelf, name, slots)) is not None:
-                return self._keep(name, files)
+            if shelf is not None and (files := await self._from(shelf, name, slots, tenant)) is not None:
+                return self._keep(name, files, tenant)
             async with self._in_time(call) as deadline:
                 got = await self._get(call, name.digest, digest_header, deadline)
-            files = self._keep(name, await self._unpack(got, slots))
+            files = self._keep(name, await self._unpack(got, slots), tenant)
         if shelf is not None:  # what cannot be unpacked never comes here
-            await shelf.put(name.url, name.digest, got)
+            await shelf.put(name.url, name.digest, got, tenant)
         return files
 
-    async def _from(self, shelf: Shelf, name: _Name, slots: _Slots) -> Files | None:
+    async def _from(self, shelf: Shelf, name: _Name, slots: _Slots, tenant: str) -> Files | None:
         """What lies on disk. One archive at a time is in memory, as with all that is unpacked."""
         async with slots.unpacking, self._unpacking:
-            got = await shelf.take(name.url, name.digest)
+            got = await shelf.take(name.url, name.digest, tenant)
             return None if got is None else await beside(lambda: _unpacked(got, self._limits), name="unpack")
 
     async def _get(self, call: Call, digest: str, digest_header: str, deadline: asyncio.Timeout) -> Received:
@@ -264,12 +277,16 @@ class Downloads:
         own = self._tenants.setdefault(tenant, _Slots(asyncio.Semaphore(self._budget.calls_per_tenant)))
         own.users += 1
         try:
-            async with own.free, self._slots:
+            async with own.free, self._reserved(own) or self._slots:
                 yield own
         finally:
             own.users -= 1
             if not own.users:
                 self._tenants.pop(tenant, None)
+
+    def _reserved(self, own: _Slots) -> _Reserved | None:
+        """The one call of a tenant that needs no slot of all, because others may keep those for a minute each."""
+        return None if own.reserved.is_taken else own.reserved
 
     # ---- what is kept
 
@@ -283,12 +300,12 @@ class Downloads:
             del self._names[name]
         return found
 
-    def _keep(self, name: _Name, files: Files) -> Files:
+    def _keep(self, name: _Name, files: Files, tenant: str) -> Files:
         if not name.digest:
             return files
         known = self._kept.get(files.digest)
         if known is None:
-            self._kept.put(files.digest, files, files.size)
+            self._kept.put(files.digest, files, files.size, tenant)
         self._names[name] = files.digest
         while len(self._names) > _MOST_NAMES:
             self._names.popitem(last=False)
@@ -302,8 +319,22 @@ def _unpacked(got: Received, limits: Limits) -> Files:
 
 
 @dataclass(slots=True)
+class _Reserved:
+    """A place for one call at a time."""
+
+    is_taken: bool = False
+
+    async def __aenter__(self) -> None:
+        self.is_taken = True
+
+    async def __aexit__(self, *_: object) -> None:
+        self.is_taken = False
+
+
+@dataclass(slots=True)
 class _Slots:
     free: asyncio.Semaphore
+    reserved: _Reserved = field(default_factory=_Reserved)
     unpacking: asyncio.Lock = field(default_factory=asyncio.Lock)
     users: int = 0
 
@@ -356,12 +387,30 @@ class _Weights:
 def _header(response: aiohttp.ClientResponse, name: str) -> str:
     value = response.headers.get(name, "")
     if len(value) > _LONGEST_HEADER or not value.isprintable():
-        raise IncompleteAnswer(f"{shown_url(response.url)}: the header {name} is too long or not printable")
+        raise IncompleteAnswer(
+            f"{shown_url(response.url)}: the header {name} is too long or not printable", header=name
+        )
     return value
 
 
+def _check_discretion(call: Call, artifact: HttpArtifact, asked_for: str) -> None:
+    """Raises `RepeatedLogin` where what a server says of an artifact shows what it was sent."""
+    answers = {
+        "digest": artifact.digest,
+        "revision": artifact.revision,
+        "address": "" if artifact.url == asked_for else artifact.url,
+    }
+    if call.credentials is None:
+        return
+    for what, text in answers.items():
+        if call.credentials.is_repeated_in(text):
+            raise RepeatedLogin(
+                f"HEAD {shown_url(asked_for)}: the answer repeats the login as the {what} of the artifact"
+            )
+
+
 def _missing(response: aiohttp.ClientResponse, name: str) -> IncompleteAnswer:
-    return IncompleteAnswer(f"{shown_url(response.url)} was answered without the header {name}")
+    return IncompleteAnswer(f"{shown_url(response.url)} was answered without the header {name}", header=name)
 
 
 def _expect_header(response: aiohttp.ClientResponse, name: str, expected: str) -> None:

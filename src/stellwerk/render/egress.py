@@ -25,6 +25,8 @@ from yarl import URL
 
 from stellwerk.render.errors import EgressRefused, shown
 
+_LONGEST_URL = 8 * 1024
+
 Address: TypeAlias = IPv4Address | IPv6Address
 Network: TypeAlias = IPv4Network | IPv6Network
 
@@ -89,13 +91,33 @@ def guarded(rules: EgressRules, make: Callable[[AddrInfoType], socket.socket], i
     return make(info)
 
 
+def parsed(text: str) -> URL:
+    """A URL that another party wrote. Raises `EgressRefused`.
+
+    yarl decodes host and port only when they are read, and then fails on text such as `https://xn--/`. They are read
+    here once, so that no later access can fail.
+    """
+    try:
+        if len(text) > _LONGEST_URL:
+            raise ValueError("too long")
+        found = URL(text)
+        _ = found.host, found.port, found.user, found.password, found.path, found.query_string
+        text.encode()
+        if " " in (found.host or "") or not (found.host or "").isprintable():
+            raise ValueError("host with blanks or control characters")
+    except Exception as error:  # a library that meets such text may raise anything
+        raise EgressRefused(f"{shown_url(text)} is not called: it is no URL") from error
+    return found
+
+
 def shown_url(url: URL | str) -> str:
     """A URL for messages: without login and query, which hold passwords and signatures."""
     try:
         found = URL(url) if isinstance(url, str) else url
         plain = without_login(found).with_query(None).with_fragment(None)
+        _ = plain.host, plain.port
         return shown(f"{plain}?..." if found.raw_query_string else str(plain))
-    except ValueError:
+    except Exception:  # see `parsed`
         return "a malformed URL"
 
 

@@ -5,8 +5,10 @@
     │   ├── EgressRefused           the address is not one that may be called
     │   ├── Unavailable             no answer, a late one, or a refusal; keeps the HTTP status
     │   ├── IncompleteAnswer        an answer without what was asked for: a header, a target of a redirect
+    │   ├── RepeatedLogin           an answer that shows the password or token that was sent
     │   ├── WrongDigest             the content is not the content that was promised
     │   └── BadArchive              an archive that is broken, harmful or too large; knows the entry
+    │       └── NotAnArchive        something else than an archive or a manifest
     ├── PathNotFound                `spec.path` names nothing in the files
     │   └── NotADirectory           it names a file
     ├── InvalidValues               values that are no mapping, or no YAML; knows the source, quotes nothing of it
@@ -58,12 +60,14 @@ class EgressRefused(SourceError):
 class Unavailable(SourceError):
     """The server did not answer, or with something other than what was asked for. `status` 0: no answer at all.
 
-    `why` is what went wrong without saying where, for those whose address is nobody's business.
+    `why` is what went wrong without saying where, for those whose address is nobody's business. `unknown_host`: the
+    name of the server could not be resolved.
     """
 
-    def __init__(self, message: str, *, status: int = 0, why: str = "") -> None:
+    def __init__(self, message: str, *, status: int = 0, why: str = "", unknown_host: bool = False) -> None:
         self.status = status
         self.why = why
+        self.unknown_host = unknown_host
         super().__init__(message)
 
     @property
@@ -73,7 +77,15 @@ class Unavailable(SourceError):
 
 
 class IncompleteAnswer(SourceError):
-    """The server answered without something that is needed."""
+    """The server answered without something that is needed; `header` names it where it is a header."""
+
+    def __init__(self, message: str, *, header: str = "") -> None:
+        self.header = header
+        super().__init__(message)
+
+
+class RepeatedLogin(SourceError):
+    """The server's answer shows the password or token that it was sent, so that it cannot be shown to people."""
 
 
 class WrongDigest(SourceError):
@@ -89,6 +101,10 @@ class BadArchive(SourceError):
         self.why = why
         self.entry = entry
         super().__init__(f"archive entry {shown(entry)}: {why}" if entry else f"archive: {why}")
+
+
+class NotAnArchive(BadArchive):
+    """The content is neither an archive nor a manifest."""
 
 
 # ---- what was asked of them

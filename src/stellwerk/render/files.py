@@ -85,12 +85,17 @@ class Files(Mapping[str, bytes]):
             found.update(content)
         return found.hexdigest()
 
+    @property
+    def unhashed_bytes(self) -> int:
+        """How many bytes `digest` has to read; 0 where it is known."""
+        return 0 if "digest" in self.__dict__ else self.size
+
     def under(self, path: str) -> Files:
         """What lies below a folder, by its path from there."""
-        below = self.below(path)
-        if below is self:
+        below, folder = self.below(path), clean_path(path.lstrip("/"))
+        if not folder:
             return self
-        start = len(clean_path(path.lstrip("/")) or "") + 1
+        start = len(folder) + 1
         return Files({name[start:]: content for name, content in below.items()})
 
     def below(self, path: str) -> Files:

@@ -23,14 +23,17 @@ from aiohttp.abc import AbstractResolver, ResolveResult
 from yarl import URL
 
 from stellwerk.kube.auth import Material, tls_context
+from stellwerk.kube.masking import WordIndex, spans_in
 from stellwerk.kube.sockets import Sockets
-from stellwerk.render.egress import AddressRefused, EgressRules, guarded, shown_url, without_login
-from stellwerk.render.errors import EgressRefused, IncompleteAnswer, Unavailable
+from stellwerk.render.egress import AddressRefused, EgressRules, guarded, parsed, shown_url, without_login
+from stellwerk.render.errors import EgressRefused, IncompleteAnswer, SourceError, Unavailable
 from stellwerk.render.threads import beside
 
 MOST_REDIRECTS = 3
 _REDIRECTS = (301, 302, 303, 307, 308)
 _LONGEST_HEADERS = 16 * 1024
+_SHORTEST_REPEATED = 6
+"""Characters of a password from which its appearance in a revision is no coincidence."""
 _CONTEXTS = 64
 """How many servers' TLS contexts are kept; making one takes milliseconds, and a connection is pooled under it."""
 
@@ -79,6 +82,16 @@ class Credentials:
         """No word for the server of a URL; a certificate may speak for us."""
         return cls(_origin_in(url))
 
+    def is_repeated_in(self, *texts: str) -> bool:
+        """Whether one of the texts shows the password or token, escaped or not. A short one proves nothing."""
+        word = self.header.partition(" ")[2]
+        words = [word]
+        with contextlib.suppress(ValueError):
+            login = base64.b64decode(word, validate=True).decode(errors="replace")
+            words += [login, login.partition(":")[2]] if self.header.startswith("Basic ") else []
+        known = WordIndex(each for each in words if len(each) >= _SHORTEST_REPEATED)
+        return any(spans_in(text, known) for text in texts)
+
     def fits(self, url: URL) -> bool:
         """Whether this is the server they belong to."""
         return origin_of(url) == self.origin
@@ -104,14 +117,10 @@ class Call:
         credentials: Credentials | None = None,
     ) -> Call:
         """A call for a URL as somebody wrote it; a login in it becomes credentials. Raises `EgressRefused`."""
-        try:
-            parsed = URL(url)
-            parsed.port  # noqa: B018 # computed late, and then it raises
-        except ValueError as error:
-            raise EgressRefused(f"{shown_url(url)} is not called: it is no URL") from error
-        if parsed.user is not None:
-            credentials = _with_login(credentials, Credentials.basic(str(parsed), parsed.user, parsed.password or ""))
-        return cls(method, without_login(parsed).with_fragment(None), rules, credentials)
+        found = parsed(url)
+        if found.user is not None:
+            credentials = _with_login(credentials, Credentials.basic(str(found), found.user, found.password or ""))
+        return cls(method, without_login(found).with_fragment(None), rules, credentials)
 
 
 def _with_login(given: Credentials | None, written: Credentials) -> Credentials:
@@ -129,8 +138,8 @@ def origin_of(url: URL) -> str:
 def _origin_in(url: str) -> str:
     """The origin of a URL as somebody wrote it. A malformed one has none, fits no server, and is refused later."""
     try:
-        return origin_of(URL(url))
-    except ValueError:
+        return origin_of(parsed(url))
+    except EgressRefused:
         return ""
 
 
@@ -202,8 +211,8 @@ def target_of(response: aiohttp.ClientResponse) -> URL | None:
     if not location:
         raise IncompleteAnswer(f"{shown_url(response.url)} redirects without saying where to")
     try:
-        return response.url.join(URL(location)).with_fragment(None)
-    except ValueError as error:
+        return response.url.join(parsed(location)).with_fragment(None)
+    except (EgressRefused, ValueError) as error:
         raise IncompleteAnswer(f"{shown_url(response.url)} redirects to a malformed URL") from error
 
 
@@ -259,12 +268,16 @@ def _translated(call: Call) -> Iterator[None]:
     except aiohttp.ClientConnectorError as error:
         if isinstance(error.os_error, AddressRefused):
             raise EgressRefused(f"{shown_url(call.url)} is not called: {error.os_error.strerror}") from error
-        raise Unavailable(f"{where}: no connection: {_cause(error)}", why=f"no connection: {_cause(error)}") from error
+        why = f"no connection: {_cause(error)}"
+        unknown = isinstance(error, aiohttp.ClientConnectorDNSError)
+        raise Unavailable(f"{where}: {why}", why=why, unknown_host=unknown) from error
     except aiohttp.InvalidURL as error:
         raise EgressRefused(f"{shown_url(call.url)} is not called: its host is no name and no address") from error
     except TimeoutError as error:
         raise Unavailable(f"{where}: no answer in time", why="no answer in time") from error
-    except (aiohttp.ClientError, OSError, ValueError, UnicodeError) as error:
+    except SourceError:
+        raise
+    except Exception as error:  # what a library raises on an answer that it did not expect is an answer that is none
         raise Unavailable(f"{where}: {_cause(error)}", why=_cause(error)) from error
 
 

@@ -1,8 +1,10 @@
 """A few workers, shared fairly among tenants.
 
 Who waits is served tenant by tenant, each in the order of arrival, so that a tenant with a thousand requests delays
-another by one of them at most. One whose last rendering was slow may not take the last free worker: the others then
-have one that is not his, and do not wait for the end of his budget.
+another by one of them at most. Tenants whose last rendering was slow may not have all workers: the others then have one
+for themselves, and do not wait for the end of a slow one's budget. A rendering of which that was not known before it
+began, and that is slow, gives way while another tenant waits for a worker: its worker is ended, and it begins again
+when a slow tenant may have one. So however many tenants are slow, each of them delays the others by a second at most.
 
 Workers are started when they are first needed, ended when they were idle for a while, and replaced when they grew. A
 further one is started only where somebody has waited for a moment: most renderings take milliseconds, and a worker has
@@ -16,9 +18,12 @@ from collections import OrderedDict, deque
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from typing import TypeVar
 
-from stellwerk.render.errors import RendererClosed
+from stellwerk.render.errors import RendererClosed, WorkerError
 from stellwerk.render.worker import Worker
+
+V = TypeVar("V")
 
 _MOST_REMEMBERED = 1_000
 
@@ -40,8 +45,21 @@ class Shares:
 class _Wait:
     """Somebody who waits for his turn."""
 
-    turn: asyncio.Future[None]
+    turn: asyncio.Future[bool]
+    """Whether it goes to a slow tenant."""
     since: float
+
+
+@dataclass(slots=True, eq=False)
+class _Turn:
+    """A worker at work for a tenant."""
+
+    tenant: str
+    worker: Worker
+    since: float
+    is_slow: bool
+    """Whether its tenant was a slow one before it began, so that it leaves a worker to others."""
+    has_given_way: bool = False
 
 
 class Pool:
@@ -56,7 +74,10 @@ class Pool:
         self._all: set[Worker] = set()
         self._waiting: OrderedDict[str, deque[_Wait]] = OrderedDict()
         self._slow: OrderedDict[str, None] = OrderedDict()
+        self._turns: set[_Turn] = set()
+        self._slow_turns = 0
         self._alarm: asyncio.TimerHandle | None = None
+        self._preemption: asyncio.TimerHandle | None = None
         self._impatience: asyncio.TimerHandle | None = None
         self._ending: set[asyncio.Task[None]] = set()
         self._closed = False
@@ -72,26 +93,42 @@ class Pool:
         """Memory that all workers hold."""
         return sum(worker.resident_bytes() for worker in self._all)
 
+    async def run(self, tenant: str, work: Callable[[Worker], Awaitable[V]]) -> V:
+        """What comes of work with a worker. Raises `RendererMissing` and `RendererClosed`.
+
+        Work that gives way to another tenant is begun again, with another worker.
+        """
+        while True:
+            async with self._worker(tenant) as turn:
+                try:
+                    return await work(turn.worker)
+                except WorkerError:
+                    if not turn.has_given_way or self._closed:
+                        raise
+
     @asynccontextmanager
-    async def worker(self, tenant: str) -> AsyncIterator[Worker]:
-        """The right to one worker, and the worker. Raises `RendererMissing` and `RendererClosed`."""
-        await self._turn(tenant)
+    async def _worker(self, tenant: str) -> AsyncIterator[_Turn]:
+        """The right to one worker, and the worker."""
+        is_slow = await self._turn(tenant)
         began = asyncio.get_running_loop().time()
         try:
             worker = await self._take()
+            turn = _Turn(tenant, worker, began, is_slow)
+            self._turns.add(turn)
+            self._watch()
             try:
-                yield worker
+                yield turn
             finally:
+                self._turns.discard(turn)
                 self._put_back(worker)
         finally:
             self._remember(tenant, asyncio.get_running_loop().time() - began)
-            self._free += 1
-            self._serve()
+            self._release(is_slow=is_slow)
 
     async def close(self) -> None:
         """End all workers. Who waits for one gets `RendererClosed`."""
         self._closed = True
-        for timer in (self._alarm, self._impatience):
+        for timer in (self._alarm, self._impatience, self._preemption):
             if timer is not None:
                 timer.cancel()
         for wait in [wait for queue in self._waiting.values() for wait in queue]:
@@ -104,19 +141,20 @@ class Pool:
 
     # ---- turns
 
-    async def _turn(self, tenant: str) -> None:
+    async def _turn(self, tenant: str) -> bool:
+        """Wait for a worker; whether it goes to a slow tenant."""
         if self._closed:
             raise _closed()
         if not self._waiting and self._may_take(tenant):
-            self._free -= 1
-            return
+            return self._claim(tenant)
         loop = asyncio.get_running_loop()
         wait = _Wait(loop.create_future(), loop.time())
         self._waiting.setdefault(tenant, deque()).append(wait)
         self._serve()
         self._be_patient()
+        self._watch()
         try:
-            await wait.turn
+            return await wait.turn
         except BaseException:
             self._give_up(tenant, wait)
             raise
@@ -138,8 +176,44 @@ class Pool:
             self._serve()
         self._be_patient()
 
+    def _watch(self) -> None:
+        """Look again in a moment whether a slow rendering has to give way."""
+        if self._preemption is None and not self._closed and self._shares.workers > 1 and self._has_to_give_way():
+            self._preemption = asyncio.get_running_loop().call_later(self._shares.slow_seconds / 4, self._preempt)
+
+    def _preempt(self) -> None:
+        """End the rendering that has a worker for longest, if it is slow and has to give way."""
+        self._preemption = None
+        before = asyncio.get_running_loop().time() - self._shares.slow_seconds
+        slow = [turn for turn in self._has_to_give_way() if turn.since <= before]
+        if slow and self._free <= 0:
+            turn = min(slow, key=lambda one: one.since)
+            turn.has_given_way = True
+            self._mark_slow(turn.tenant)
+            turn.worker.kill()
+        self._watch()
+
+    def _has_to_give_way(self) -> list[_Turn]:
+        """The renderings that have to give way once they are slow: another tenant waits that is not a slow one."""
+        waiting = {tenant for tenant in self._waiting if tenant not in self._slow}
+        able = [turn for turn in self._turns if not turn.is_slow and not turn.has_given_way]
+        return [turn for turn in able if waiting - {turn.tenant}]
+
     def _may_take(self, tenant: str) -> bool:
-        return self._free > (1 if tenant in self._slow and self._shares.workers > 1 else 0)
+        if tenant in self._slow and self._shares.workers > 1 and self._slow_turns >= self._shares.workers - 1:
+            return False
+        return self._free > 0
+
+    def _claim(self, tenant: str) -> bool:
+        is_slow = tenant in self._slow
+        self._free -= 1
+        self._slow_turns += is_slow
+        return is_slow
+
+    def _release(self, *, is_slow: bool) -> None:
+        self._free += 1
+        self._slow_turns -= is_slow
+        self._serve()
 
     def _serve(self) -> None:
         """Give free workers to those who wait: one to each tenant in turn."""
@@ -150,14 +224,12 @@ class Pool:
             if not queue:
                 del self._waiting[tenant]
             if not turn.done():
-                self._free -= 1
-                turn.set_result(None)
+                turn.set_result(self._claim(tenant))
 
     def _give_up(self, tenant: str, wait: _Wait) -> None:
         turn = wait.turn
         if turn.done() and not turn.cancelled() and turn.exception() is None:
-            self._free += 1  # the turn came at the moment in which it was given up
-            self._serve()
+            self._release(is_slow=turn.result())  # the turn came at the moment in which it was given up
             return
         queue = self._waiting.get(tenant)
         if queue is not None and wait in queue:
@@ -169,6 +241,9 @@ class Pool:
         if seconds < self._shares.slow_seconds:
             self._slow.pop(tenant, None)
             return
+        self._mark_slow(tenant)
+
+    def _mark_slow(self, tenant: str) -> None:
         self._slow[tenant] = None
         self._slow.move_to_end(tenant)
         while len(self._slow) > _MOST_REMEMBERED:

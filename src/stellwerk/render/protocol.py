@@ -10,13 +10,15 @@ from __future__ import annotations
 import asyncio
 import binascii
 import hashlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
 import msgspec
 
+from stellwerk.kube import sizes
 from stellwerk.kube.model import JsonObject, JsonValue
+from stellwerk.kube.threads import LARGE_BYTES
 from stellwerk.render import errors
 from stellwerk.render.errors import InvalidValues, RendererBroken, Unrenderable
 from stellwerk.render.request import Chart, Claim, Missing, Query, Rendered, Request
@@ -25,6 +27,12 @@ MAX_FRAME = 192 << 20
 MAX_CALL = 1 << 20
 """A question holds at most a kubeconfig."""
 _PORTION = 64 << 10
+_PIECE = 48 << 10
+"""Of a file, encoded at a time. A multiple of 3, so that the pieces join to one base64 text."""
+MOST_CONTAINERS = 500_000
+"""Lists and mappings of a result, each a hundred times as large in memory as in its text (R-411)."""
+_LARGEST_OBJECT = 3 << 20
+"""What an API server takes of one object."""
 _MARGIN = 1 << 20
 """What a result may weigh beside its objects."""
 
@@ -48,7 +56,7 @@ class Body:
         return len(self.rest) + 64 + sum(_file_size(path, content) for path, content in self.files.items())
 
     def frame(self, number: int) -> Iterator[bytes]:
-        """The frame in portions: one for most requests, and only one file doubled at a time for the large."""
+        """The frame in portions: one for most requests, many small ones for large files."""
         portion = bytearray()
         for piece in self._pieces(number):
             portion += piece
@@ -65,7 +73,10 @@ class Body:
         yield size.to_bytes(4, "big") + head
         for index, (name, content) in enumerate(zip(names, self._contents, strict=True)):
             comma = b"," if index else b""
-            yield b'%b%b:"%b"' % (comma, name, binascii.b2a_base64(content, newline=False))
+            yield b'%b%b:"' % (comma, name)
+            for start in range(0, len(content), _PIECE):
+                yield binascii.b2a_base64(content[start : start + _PIECE], newline=False)
+            yield b'"'
         yield b"}}"
 
     @property
@@ -218,11 +229,12 @@ class _Chart(msgspec.Struct, rename="camel"):
     name: str
     version: str
     app_version: str = ""
+    warnings: tuple[str, ...] = ()
 
 
 class _Result(msgspec.Struct):
     generator: str
-    objects: list[dict[str, Any]] | None = None
+    objects: list[msgspec.Raw] | None = None
     origins: list[str] | None = None
     chart: _Chart | None = None
     uses: list[str] | None = None
@@ -235,6 +247,9 @@ class _Uses(msgspec.Struct):
 _message = msgspec.json.Decoder(Message)
 _result = msgspec.json.Decoder(_Result)
 _uses = msgspec.json.Decoder(_Uses)
+_values = msgspec.json.Decoder()
+_mapping = msgspec.json.Decoder(dict[str, msgspec.Raw])
+_list = msgspec.json.Decoder(list[msgspec.Raw])
 
 _NOT_JSON = (msgspec.DecodeError, RecursionError, UnicodeDecodeError)
 
@@ -276,22 +291,46 @@ def read_uses(message: Message) -> Result:
 
 
 def read_result(result: bytes) -> Rendered:
-    """The objects of a result. Raises `RendererBroken`."""
+    """The objects of a result. Raises `RendererBroken`. Large results are read in a thread."""
     try:
         found = _result.decode(result)
+        _check_containers(found.objects or ())
+        objects = [_in_pieces(one) for one in found.objects or ()]
     except _NOT_JSON as error:
         raise _unreadable() from error
-    objects = cast("list[JsonObject]", found.objects or [])
     origins = found.origins or []
-    if len(objects) != len(origins):
+    if len(objects) != len(origins) or not all(isinstance(one, dict) for one in objects):
         raise _unreadable()
     chart = _chart(found.chart) if found.chart is not None else None
     digest = hashlib.sha256(result).hexdigest()
-    return Rendered(found.generator, tuple(objects), tuple(origins), chart, frozenset(found.uses or ()), digest)
+    documents = cast("list[JsonObject]", objects)
+    uses = frozenset(found.uses or ())
+    return Rendered(found.generator, tuple(documents), tuple(origins), chart, uses, digest, len(result))
+
+
+def _check_containers(objects: Sequence[msgspec.Raw]) -> None:
+    """Raises `LimitExceeded`. Brackets in strings count only in what is too large to be an object of a cluster."""
+    texts = [bytes(one) for one in objects]
+    if sum(map(sizes.brackets, texts)) <= MOST_CONTAINERS:
+        return
+    counts = [sizes.brackets(text) if len(text) > _LARGEST_OBJECT else sizes.containers(text) for text in texts]
+    if sum(counts) > MOST_CONTAINERS:
+        raise errors.LimitExceeded(f"the objects hold more than {MOST_CONTAINERS} lists and mappings")
+
+
+def _in_pieces(content: msgspec.Raw) -> JsonValue:
+    """A value of JSON. A large one is read piece by piece: other threads wait for as long as one call of the decoder
+    takes."""
+    view = memoryview(content)
+    if view.nbytes > LARGE_BYTES and view[0] == ord("{"):
+        return {key: _in_pieces(value) for key, value in _mapping.decode(content).items()}
+    if view.nbytes > LARGE_BYTES and view[0] == ord("["):
+        return [_in_pieces(value) for value in _list.decode(content)]
+    return cast("JsonValue", _values.decode(content))
 
 
 def _chart(found: _Chart) -> Chart:
-    return Chart(found.name, found.version, found.app_version)
+    return Chart(found.name, found.version, found.app_version, found.warnings)
 
 
 async def read_frame(reader: asyncio.StreamReader, most: int) -> bytes:

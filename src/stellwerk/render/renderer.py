@@ -23,9 +23,11 @@ from pathlib import Path
 from types import TracebackType
 from typing import Literal
 
+from stellwerk.kube import threads
 from stellwerk.render import protocol
 from stellwerk.render.binary import renderer_path
 from stellwerk.render.errors import (
+    InvalidValues,
     LimitExceeded,
     RendererBroken,
     RenderError,
@@ -39,6 +41,8 @@ from stellwerk.render.values import masked
 from stellwerk.render.worker import Bounds, Unread, Worker
 
 KEPT_BYTES = 24 * 2**20
+MOST_VALUES_BYTES = 16 * 2**20
+"""Of all values as JSON, in which a value that several keys share is written several times (R-411)."""
 _CONFIG = ".component-config.yaml"
 
 
@@ -86,6 +90,8 @@ class Renderer:
         self._results = Results(kept_bytes, now=now)
         self._under_way: dict[tuple[Key, bytes, str], asyncio.Event] = {}
         self._on_render = on_render
+        self.is_confined = True
+        """Whether every worker so far could give up the system calls that it does not need, as far as known."""
 
     async def __aenter__(self) -> Renderer:
         return self
@@ -123,11 +129,11 @@ class Renderer:
         outcome: Literal["rendered", "kept", "failed"] = "failed"
         generator = ""
         try:
-            rendered, outcome = await self._rendered(_narrowed(request), lookup)
+            rendered, outcome = await self._rendered(await _narrowed(request), lookup)
             generator = rendered.generator
             return rendered
         except (Unrenderable, RendererBroken) as error:
-            raise _discreet(error, request) from error.__cause__
+            raise await _discreet(error, request) from error.__cause__
         finally:
             if self._on_render is not None:
                 self._on_render(RenderFacts(outcome, generator, time.perf_counter() - began, request.tenant))
@@ -144,21 +150,21 @@ class Renderer:
             return await self._judged(claim.tenant, body)
 
     async def _judged(self, tenant: str, body: protocol.Body) -> bool:
-        async with self._pool.worker(tenant) as worker:
-            return await worker.judge(body, self._bounds)
+        return await self._pool.run(tenant, lambda worker: worker.judge(body, self._bounds))
 
     # ---- once
 
     async def _rendered(self, task: _Task, lookup: Lookup | None) -> tuple[Rendered, Literal["rendered", "kept"]]:
         for _ in range(2):  # the first may have to wait for what tells it apart, then for its equal
-            if (found := self._results.find(task.key, task.context)) is not None:
+            if (found := await self._results.find(task.key, task.context)) is not None:
                 return found, "kept"
             if not await self._waited(task):
                 break
-        if (found := self._results.find(task.key, task.context)) is not None:
+        if (found := await self._results.find(task.key, task.context)) is not None:
             return found, "kept"
         async with self._announced(task):
-            return await self._results.put(task.key, task.context, await self._result(task, lookup)), "rendered"
+            result = await self._result(task, lookup)
+            return await self._results.put(task.key, task.context, result, task.request.tenant), "rendered"
 
     async def _waited(self, task: _Task) -> bool:
         """Wait for a rendering under way that may come to the same; whether there was one."""
@@ -191,25 +197,39 @@ class Renderer:
             return await self._once(task, lookup)
 
     async def _once(self, task: _Task, lookup: Lookup | None) -> protocol.Result:
-        async with self._pool.worker(task.request.tenant) as worker:
+        async def render(worker: Worker) -> protocol.Result:
             # Made when its turn has come: what a thousand requests hold while they wait should be their values alone.
-            body = protocol.body(task.request, task.files, task.path, task.values)
+            body = await threads.run_if_large(
+                len(task.values), lambda: protocol.body(task.request, task.files, task.path, task.values)
+            )
             if body.size > protocol.MAX_FRAME:
                 raise _too_large(body.size)
             return await worker.render(body, self._bounds, protocol.most_answered(task.request), lookup)
 
+        return await self._pool.run(task.request.tenant, render)
+
     async def _start(self) -> Worker:
         if self._found is None:
             self._found = self._program()
-        return await Worker.start(self._found, self._bounds)
+        return await Worker.start(self._found, self._bounds, self._note_unconfined)
+
+    def _note_unconfined(self) -> None:
+        self.is_confined = False
 
 
-def _narrowed(request: Request) -> _Task:
+async def _narrowed(request: Request) -> _Task:
     """A request with the files that it needs. Raises `PathNotFound` and `InvalidValues`."""
     path = clean_path(request.path.lstrip("/")) or ""
     below = request.files.below(request.path)
-    values = protocol.encoded(request.values, "the request")
     files = request.files if _includes(below.get(f"{path}/{_CONFIG}".lstrip("/"))) else below
+    return await threads.run_if_large(request.weight + files.unhashed_bytes, lambda: _task(request, files, path))
+
+
+def _task(request: Request, files: Files, path: str) -> _Task:
+    values = protocol.encoded(request.values, "the request")
+    if len(values) > MOST_VALUES_BYTES:
+        size, most = -(-len(values) // 1024), MOST_VALUES_BYTES // 1024
+        raise InvalidValues("all sources together", f"they come to {size} KiB of JSON; at most {most} KiB are allowed")
     return _Task(request, files, path, values, Key.of(request, files, path, values), Context(request))
 
 
@@ -218,11 +238,14 @@ def _includes(config: bytes | None) -> bool:
     return config is not None and any(mark in config.lower() for mark in (b"included", b"\\", b"enc["))
 
 
-def _discreet(error: Unrenderable | RendererBroken, request: Request) -> RenderError:
-    """An error that quotes nothing secret: templates and libraries show what they fail at."""
+async def _discreet(error: Unrenderable | RendererBroken, request: Request) -> RenderError:
+    """An error that quotes nothing secret: templates and libraries show what they fail at.
+
+    The words are collected and compared in a thread: a Secret may have a hundred thousand of them.
+    """
     if isinstance(error, RendererBroken):
-        return type(error)(masked(str(error), request.secrets()))
-    why = masked(error.why, request.secrets())
+        return type(error)(await threads.run(lambda: masked(str(error), request.secrets())))
+    why = await threads.run(lambda: masked(error.why, request.secrets()))
     return type(error)(why, file=error.file, line=error.line, column=error.column)
 
 

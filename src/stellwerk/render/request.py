@@ -1,8 +1,8 @@
 """What is asked of the renderer, and what it answers, as values.
 
     Request(files, path, generator, prefix, values, release, component, component_digest, cluster, decryption,
-            post_build, limits, tenant, secrets)
-    Rendered(generator, objects, origins, chart, uses, digest)
+            post_build, limits, tenant, secrets, weight)
+    Rendered(generator, objects, origins, chart, uses, digest, size)
     Lookup = async (Query) -> JsonValue | Missing          answers a template's question with the tenant's rights
     Claim(text, objects, tenant)                           an expression that holds for objects, or does not
 
@@ -55,6 +55,8 @@ class Cluster:
     """`group/version` and `group/version/Kind`."""
     api_resources: Sequence[JsonObject] = ()
     """`{"GroupVersion": ..., "APIResources": [{"Name", "Kind", "Namespaced", "Verbs", ...}]}`, sorted."""
+    unknown: Sequence[str] = ()
+    """`group/version` of API services that do not answer: what they serve is not known. Templates do not see this."""
 
     @cached_property
     def encoded(self) -> bytes:
@@ -119,6 +121,8 @@ class Request:
     """On whose behalf: for a fair share, and for whom something decrypted may be kept."""
     secrets: Callable[[], Collection[str]] = frozenset
     """Words that must not appear in an error (see `values.secret_words`). Asked for only where something failed."""
+    weight: int = 0
+    """Bytes of the texts that values, keys and variables were read from: how long it takes to work on them."""
 
     def __repr__(self) -> str:
         return f"Request({self.release.namespace}/{self.release.name}, {self.files!r}, path={self.path!r})"
@@ -131,6 +135,8 @@ class Chart:
     name: str
     version: str
     app_version: str = ""
+    warnings: tuple[str, ...] = ()
+    """About keys that appear twice in its files or in what its templates make; the last one counts, as in Helm."""
 
 
 @dataclass(frozen=True, slots=True, weakref_slot=True, eq=False, repr=False)
@@ -147,6 +153,8 @@ class Rendered:
     """What of the request besides files, values and keys had a part in it."""
     digest: str
     """Of the objects and origins: equal results of any two renderings have the same."""
+    size: int = 0
+    """Bytes of the objects and origins as JSON."""
 
     def __repr__(self) -> str:
         return f"Rendered({self.generator}, {len(self.objects)} objects, {self.digest[:12]})"

@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import hashlib
 import zlib
-from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from functools import cached_property
 from typing import NamedTuple
@@ -24,15 +23,14 @@ from weakref import WeakValueDictionary
 
 import msgspec
 
+from stellwerk.kube import threads
 from stellwerk.render import protocol
 from stellwerk.render.files import Files
 from stellwerk.render.kept import LIFE_SECONDS, Kept
 from stellwerk.render.request import Rendered, Request, decryption_digest
-from stellwerk.render.threads import beside
 
 _MOST_KEYS = 20_000
 _OVERHEAD = 256
-_LARGE = 2**20
 _json = msgspec.json.Encoder(order="sorted")
 
 
@@ -104,12 +102,23 @@ class Key(NamedTuple):
         return cls(found.digest())
 
 
+class _Packed(NamedTuple):
+    """A result, compressed, and how many bytes it was before."""
+
+    content: bytes
+    size: int
+
+
 class Results:
     """What was rendered, as long as memory allows."""
 
     def __init__(self, capacity: int, *, now: Callable[[], float], life_seconds: float = LIFE_SECONDS) -> None:
-        self._packed: Kept[tuple[Key, bytes], bytes] = Kept(capacity, now=now, life_seconds=life_seconds)
-        self._uses: OrderedDict[Key, list[frozenset[str]]] = OrderedDict()
+        self._packed: Kept[tuple[Key, bytes], _Packed] = Kept(
+            capacity, now=now, life_seconds=life_seconds, tenant_capacity=capacity // 2
+        )
+        self._uses: Kept[Key, list[frozenset[str]]] = Kept(
+            _MOST_KEYS, now=now, life_seconds=life_seconds, tenant_capacity=_MOST_KEYS // 2
+        )
         self._alive: WeakValueDictionary[tuple[Key, bytes], Rendered] = WeakValueDictionary()
 
     @property
@@ -117,16 +126,15 @@ class Results:
         """Bytes kept."""
         return self._packed.weight
 
-    def find(self, key: Key, context: Context) -> Rendered | None:
-        """A result that a rendering would come to as well."""
-        for uses in self._uses.get(key, ()):
+    async def find(self, key: Key, context: Context) -> Rendered | None:
+        """A result that a rendering would come to as well. Where there is none, the caller is not suspended."""
+        for uses in self._uses.get(key) or ():
             part = context.digest(uses)
             if part is None:
                 continue
             packed = self._packed.get((key, part))
             if packed is not None:
-                self._uses.move_to_end(key)
-                return self._alive.get((key, part)) or self._revive((key, part), packed)
+                return self._alive.get((key, part)) or await self._revive((key, part), packed)
         return None
 
     def gate(self, key: Key, context: Context) -> bytes | None:
@@ -134,14 +142,18 @@ class Results:
         variants = self._uses.get(key)
         return context.digest(variants[0]) if variants else b""
 
-    async def put(self, key: Key, context: Context, result: protocol.Result) -> Rendered:
-        """Keep a result, if it may be given again. Raises `RendererBroken` where it is none."""
-        rendered = protocol.read_result(result.content)
-        self._note(key, result.uses)
+    async def put(self, key: Key, context: Context, result: protocol.Result, tenant: str = "") -> Rendered:
+        """Keep a result, if it may be given again. Raises `RendererBroken` where it is none.
+
+        A tenant may take half of the room: a flood of its results leaves the results of others.
+        """
+        content = result.content
+        rendered = await threads.run_if_large(len(content), lambda: protocol.read_result(content))
+        self._note(key, result.uses, tenant)
         part = context.digest(result.uses)
         if part is not None:
-            packed = await _pack(result.content)
-            self._packed.put((key, part), packed, len(packed) + _OVERHEAD)
+            packed = await threads.run_if_large(len(content), lambda: zlib.compress(content, 1))
+            self._packed.put((key, part), _Packed(packed, len(content)), len(packed) + _OVERHEAD, tenant)
             self._alive[key, part] = rendered
         return rendered
 
@@ -151,22 +163,15 @@ class Results:
         self._uses.clear()
         self._alive.clear()
 
-    def _note(self, key: Key, uses: frozenset[str]) -> None:
-        variants = self._uses.setdefault(key, [])
+    def _note(self, key: Key, uses: frozenset[str], tenant: str) -> None:
+        variants = self._uses.get(key) or []
         if uses in variants:
             variants.remove(uses)
         variants.insert(0, uses)  # the latest is the likeliest
-        del variants[8:]
-        self._uses.move_to_end(key)
-        while len(self._uses) > _MOST_KEYS:
-            self._uses.popitem(last=False)
+        self._uses.put(key, variants[:8], 1, tenant)
 
-    def _revive(self, name: tuple[Key, bytes], packed: bytes) -> Rendered:
-        rendered = self._alive[name] = protocol.read_result(zlib.decompress(packed))
-        return rendered
-
-
-async def _pack(content: bytes) -> bytes:
-    if len(content) < _LARGE:
-        return zlib.compress(content, 1)
-    return await beside(lambda: zlib.compress(content, 1), name="pack")  # half a second for the largest
+    async def _revive(self, name: tuple[Key, bytes], packed: _Packed) -> Rendered:
+        rendered = await threads.run_if_large(
+            packed.size, lambda: protocol.read_result(zlib.decompress(packed.content))
+        )
+        return self._alive.setdefault(name, rendered)

@@ -21,7 +21,8 @@ async def facts_of(client: Client) -> Cluster:
     resources: tuple[JsonObject, ...] = tuple(
         {"GroupVersion": version_, "APIResources": [*lists[version_]]} for version_ in sorted(lists)
     )
-    return Cluster(version, tuple(sorted({*versions, *kinds})), resources)
+    unknown = tuple(f"{group}/{name}" for group, name in client.mapper.undiscovered())
+    return Cluster(version, tuple(sorted({*versions, *kinds})), resources, unknown)
 
 
 def _fact(resource: Resource, details: Details) -> JsonObject:

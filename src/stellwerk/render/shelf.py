@@ -1,8 +1,8 @@
 """Artifacts on disk, so that a restart does not fetch everything again from servers that may be down just then.
 
     shelf = Shelf(folder, most_bytes=512 * 2**20)
-    await shelf.take(url, digest) -> Received | None
-    await shelf.put(url, digest, received)
+    await shelf.take(url, digest, tenant) -> Received | None
+    await shelf.put(url, digest, received, tenant)
 
 It is a convenience and never a reason to fail: a disk that is full, read-only, slow or broken is counted, told once,
 and left alone for a minute, while artifacts come by the network as before. What lies there is trusted no more than what
@@ -11,7 +11,9 @@ only artifacts with a digest that can be verified are kept, found again by URL a
 digest has not shown that he may read the content. What was fetched with credentials does not go to disk.
 
 Files are written under another name, synced and renamed: a crash leaves the old file, the new one, or none. Only the
-process's user can look into the folder. Where room is needed, what was read longest ago goes.
+process's user can look into the folder. Where room is needed, what was read longest ago goes. A tenant fills three
+quarters of the folder at most, or has one file: what it stores beyond that costs its own older files. Whose file it is
+is part of its name; it serves all tenants.
 """
 
 from __future__ import annotations
@@ -27,7 +29,7 @@ import secrets
 import stat
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Literal, NamedTuple, TypeAlias, TypeVar
 
@@ -48,8 +50,9 @@ REST_SECONDS = 60.0
 
 _log = logging.getLogger(__name__)
 
-_FINISHED = re.compile(r"[0-9a-f]{64}")
-_UNFINISHED = re.compile(r"\.[0-9a-f]{64}\.[0-9a-f]{16}")
+_FINISHED = re.compile(r"([0-9a-f]{64})(?:\.([0-9a-f]{16}))?")
+"""What it is, and whose; files of former versions are nobody's."""
+_UNFINISHED = re.compile(r"\.[0-9a-f]{64}(?:\.[0-9a-f]{16}){1,2}")
 _STALE_SECONDS = 3_600.0
 _LONGEST_HEAD = 8 * 1024
 
@@ -68,6 +71,7 @@ class _Damaged(Exception):
 
 class _File(NamedTuple):
     path: Path
+    tenant: str
     size: int
     used_at: float
 
@@ -86,26 +90,28 @@ class Shelf:
         """`folder` may be anybody's; the shelf is a folder of its own in it. `tell` is called from any thread."""
         self._folder = folder / "artifacts"
         self._most = most_bytes
+        self._most_of_tenant = most_bytes * 3 // 4
         self._tell = tell
         self._now = now
         self._rests_until = {"read": float("-inf"), "write": float("-inf")}
         self._writing = threading.Lock()
 
-    async def take(self, url: str, digest: str) -> Received | None:
-        """What was put there; None where there is nothing, or nothing that can be used."""
-        path = self._path(url, digest)
-        found = await self._try("read", lambda: self._read(path, digest))
+    async def take(self, url: str, digest: str, tenant: str = "") -> Received | None:
+        """What was put there for any tenant; None where there is nothing, or nothing that can be used."""
+        path = self._path(url, digest, tenant)
+        found = await self._try("read", lambda: self._read(path, digest) or self._read_of_others(path, digest))
         self._tell("hit" if found is not None else "miss")
         return found
 
-    async def put(self, url: str, digest: str, received: Received) -> None:
-        """Keep an artifact, at the expense of those that were not read for longest."""
-        path = self._path(url, digest)
+    async def put(self, url: str, digest: str, received: Received, tenant: str = "") -> None:
+        """Keep an artifact, at the expense of those that were not read for longest, the tenant's own first."""
+        path = self._path(url, digest, tenant)
         if await self._try("write", lambda: self._write(path, received)):
             self._tell("stored")
 
-    def _path(self, url: str, digest: str) -> Path:
-        return self._folder / hashlib.sha256(f"{url}\0{digest.lower()}".encode()).hexdigest()
+    def _path(self, url: str, digest: str, tenant: str) -> Path:
+        what = hashlib.sha256(f"{url}\0{digest.lower()}".encode()).hexdigest()
+        return self._folder / f"{what}.{hashlib.sha256(tenant.encode()).hexdigest()[:16]}"
 
     async def _try(self, verb: Literal["read", "write"], work: Callable[[], T | None]) -> T | None:
         if self._now() < self._rests_until[verb]:
@@ -121,6 +127,13 @@ class Shelf:
             return None
 
     # ---- reading, in a thread
+
+    def _read_of_others(self, path: Path, digest: str) -> Received | None:
+        """The same artifact, as another tenant has put it there."""
+        if not self._folder.is_dir():
+            return None
+        others = [file.path for file in self._files() if file.path.stem == path.stem and file.path != path]
+        return next((found for other in others if (found := self._read(other, digest)) is not None), None)
 
     def _read(self, path: Path, digest: str) -> Received | None:
         try:
@@ -158,7 +171,7 @@ class Shelf:
             return False
         with self._writing:
             self._prepare()
-            self._make_room(size)
+            self._make_room(size, path)
             checksum = hashlib.sha256(head).hexdigest().encode()
             _write_whole(path, (checksum, b"\n", head, b"\n", received.data))
         return True
@@ -172,15 +185,24 @@ class Shelf:
         if stat.S_IMODE(seen.st_mode) != 0o700:
             self._folder.chmod(0o700)
 
-    def _make_room(self, size: int) -> None:
-        files = sorted(self._files(), key=lambda file: file.used_at)
-        excess = sum(file.size for file in files) + size - self._most
+    def _make_room(self, size: int, path: Path) -> None:
+        files = sorted((file for file in self._files() if file.path != path), key=lambda file: file.used_at)
+        own = [file for file in files if file.tenant == path.suffix[1:]]
+        gone = self._evicted(own, sum(file.size for file in own) + size - self._most_of_tenant)
+        left = [file for file in files if file not in gone]
+        self._evicted(left, sum(file.size for file in left) + size - self._most)
+
+    def _evicted(self, files: Sequence[_File], excess: int) -> set[_File]:
+        """Throw away the first files until so many bytes are gone, and return them."""
+        gone: set[_File] = set()
         for file in files:
             if excess <= 0:
-                return
+                break
             _throw_away(file.path)
             self._tell("evicted")
+            gone.add(file)
             excess -= file.size
+        return gone
 
     def _files(self) -> Iterator[_File]:
         """The artifacts; what a crash has left of a write goes. Whatever else lies there is none of our business."""
@@ -188,8 +210,8 @@ class Shelf:
             for entry in entries:
                 with contextlib.suppress(FileNotFoundError):  # another process was faster
                     seen = entry.stat(follow_symlinks=False)
-                    if _FINISHED.fullmatch(entry.name):
-                        yield _File(Path(entry.path), seen.st_size, seen.st_mtime)
+                    if finished := _FINISHED.fullmatch(entry.name):
+                        yield _File(Path(entry.path), finished[2] or "", seen.st_size, seen.st_mtime)
                     elif _UNFINISHED.fullmatch(entry.name) and time.time() - seen.st_mtime > _STALE_SECONDS:
                         _throw_away(Path(entry.path))
 

@@ -13,14 +13,13 @@ default, and only the chart knows its defaults.
 
 from __future__ import annotations
 
-import json
 import math
-import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
 from stellwerk.kube import yaml
+from stellwerk.kube.masking import MASK, Vocabulary, words_of
 from stellwerk.kube.model import JsonObject, JsonValue
 from stellwerk.kube.yaml import UnreadableYaml
 from stellwerk.render.errors import InvalidValues
@@ -28,12 +27,6 @@ from stellwerk.render.errors import InvalidValues
 Path: TypeAlias = tuple[str, ...]
 
 _DEPTH = 100
-_SHORTEST_SECRET = 4
-"""Characters from which a word is worth hiding; hiding `true` or `8080` hides nothing but the message."""
-MASK = "***"
-_SHORTEST_PART = 6
-"""That of a part of one: a YAML library quotes seven letters."""
-_CUT = "..."
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -112,88 +105,12 @@ def secret_words(layers: Iterable[Layer]) -> frozenset[str]:
     return frozenset(words)
 
 
-def words_of(value: JsonValue) -> set[str]:
-    """The words of one value that are worth hiding."""
-    words: set[str] = set()
-    pending: list[JsonValue] = [value]
-    while pending:
-        match pending.pop():
-            case str() as text:
-                words |= {text, text.strip(), *(line.strip() for line in text.splitlines())}
-            case list() as items:
-                pending.extend(items)
-            case dict() as inner:
-                pending.extend(inner.values())
-            case bool() | None:
-                pass
-            case number:
-                words.add(str(number))
-    return {word for word in words if len(word) >= _SHORTEST_SECRET}
-
-
 def masked(text: str, words: Iterable[str]) -> str:
-    """A text without the words, the longest first.
+    """A text without the words, cut to a length that a message may have (see `masking`).
 
-    Libraries quote what they fail at: escaped, the first letters only, or from where they stumbled, and a long message
-    is cut. So these forms are looked for, too, as native/renderer/discreet does for what is known there alone.
+    native/renderer/discreet does the same for what is known there alone.
     """
-    known = sorted(words, key=len, reverse=True)
-    for word in known:
-        for spelling in _spellings(word):
-            text = text.replace(spelling, MASK)
-    for mark in "`\"'":
-        text = mark.join(MASK if _is_part(piece, known) else piece for piece in text.split(mark))
-    return _without_tail(text, known)
-
-
-_PLAIN = re.compile(r"[\w .,:;/@=+~%-]*")
-_IN_GO = {
-    "\a": "\\a",
-    "\b": "\\b",
-    "\f": "\\f",
-    "\n": "\\n",
-    "\r": "\\r",
-    "\t": "\\t",
-    "\v": "\\v",
-    "\\": "\\\\",
-    '"': '\\"',
-}
-
-
-def _spellings(word: str) -> list[str]:
-    """The word and how messages may write it: as Go, JSON and YAML quote."""
-    if _PLAIN.fullmatch(word):
-        return [word]
-    in_json = json.dumps(word, ensure_ascii=False)[1:-1]
-    for letter in "<>&":
-        in_json = in_json.replace(letter, f"\\u{ord(letter):04x}")  # so does Go's encoder
-    in_go = "".join(_IN_GO.get(letter) or (letter if letter.isprintable() else _escape(letter)) for letter in word)
-    spelled = {word, in_go, in_json, json.dumps(word)[1:-1], word.replace("'", "''"), word.replace("'", "\\'")}
-    return sorted(spelled, key=len, reverse=True)
-
-
-def _escape(letter: str) -> str:
-    code = ord(letter)
-    return f"\\x{code:02x}" if code < 0x80 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
-
-
-def _is_part(piece: str, words: Sequence[str]) -> bool:
-    part = piece.removesuffix(_CUT)
-    return len(part) >= _SHORTEST_PART and any(part in spelling for word in words for spelling in _spellings(word))
-
-
-def _without_tail(text: str, words: Sequence[str]) -> str:
-    """A word of which the message was cut is hidden as well."""
-    if not text.endswith(_CUT):
-        return text
-    body = text.removesuffix(_CUT)
-    for word in words:
-        at = body.find(word[:_SHORTEST_SECRET], max(0, len(body) - len(word)))
-        while at >= 0 and not word.startswith(body[at:]):
-            at = body.find(word[:_SHORTEST_SECRET], at + 1)
-        if at >= 0:
-            body = body[:at] + MASK
-    return body + _CUT
+    return Vocabulary(words).masked(text)
 
 
 # ---- merging

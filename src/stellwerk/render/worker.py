@@ -21,9 +21,11 @@ import socket
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
+from stellwerk.kube import threads
 from stellwerk.render import protocol
 from stellwerk.render.errors import (
     LimitExceeded,
@@ -71,9 +73,13 @@ class Worker:
     """A process. One request at a time; after an exception, `is_usable` tells whether it can be given another."""
 
     def __init__(
-        self, process: asyncio.subprocess.Process, streams: tuple[asyncio.StreamReader, asyncio.StreamWriter]
+        self,
+        process: asyncio.subprocess.Process,
+        streams: tuple[asyncio.StreamReader, asyncio.StreamWriter],
+        on_unconfined: Callable[[], None],
     ) -> None:
         self._process = process
+        self._on_unconfined = on_unconfined
         self._reader, self._writer = streams
         self._numbers = 0
         self._dead = False
@@ -82,15 +88,15 @@ class Worker:
         self._listening = asyncio.create_task(self._listen(), name=f"stderr of renderer {process.pid}")
 
     @classmethod
-    async def start(cls, program: Path, bounds: Bounds) -> Worker:
-        """Start a process. Raises `RendererMissing`."""
+    async def start(cls, program: Path, bounds: Bounds, on_unconfined: Callable[[], None] = lambda: None) -> Worker:
+        """Start a process. Raises `RendererMissing`. `on_unconfined`: it runs without a filter of system calls."""
         ours, theirs = socket.socketpair()
         try:
             with theirs:
                 process = await _spawn(program, theirs.fileno())
             try:
                 _confine(process.pid, bounds)
-                return cls(process, await asyncio.open_unix_connection(sock=ours, limit=_BUFFER))
+                return cls(process, await asyncio.open_unix_connection(sock=ours, limit=_BUFFER), on_unconfined)
             except BaseException:
                 process.kill()
                 raise
@@ -134,7 +140,8 @@ class Worker:
         self._numbers += 1
         try:
             async with asyncio.timeout(bounds.seconds + bounds.grace_seconds + body.size / bounds.bytes_per_second):
-                return read(await self._exchange(self._numbers, body, bounds, most, lookup))
+                message, size = await self._exchange(self._numbers, body, bounds, most, lookup)
+                return await threads.run_if_large(size, lambda: read(message))
         except TimeoutError as error:
             self.kill()
             raise RendererTimeout(bounds.seconds) from error
@@ -173,11 +180,13 @@ class Worker:
 
     async def _exchange(
         self, number: int, body: protocol.Body, bounds: Bounds, most: int, lookup: Lookup | None
-    ) -> protocol.Message:
+    ) -> tuple[protocol.Message, int]:
+        """What ends the request, and the size of that message."""
         await self._send(body.frame(number), most)
         asked: Exception | None = None
         while True:
-            message = protocol.read_message(await self._receive(most))
+            content = await self._receive(most)
+            message = await threads.run_if_large(len(content), partial(protocol.read_message, content))
             if message.id != number and not (message.error is not None and message.id == 0):
                 raise Unread("the renderer answered an earlier request late")
             if message.call is not None:
@@ -188,7 +197,7 @@ class Worker:
                 error = message.error.error
                 raise error from asked if isinstance(error, LookupFailed) else None
             else:
-                return message
+                return message, len(content)
 
     async def _send(self, frame: Iterator[bytes], most: int) -> None:
         try:
@@ -237,6 +246,7 @@ class Worker:
             self._words = (self._words + chunk)[:_LAST_WORDS]
             if not warned and b"not confined" in self._words:
                 warned = True
+                self._on_unconfined()
                 _log.warning("The renderer runs without a filter of system calls: the kernel does not offer it.")
 
 

@@ -45,13 +45,15 @@ class SystemClock:
 
 
 async def happens_within(clock: Clock, seconds: float, event: asyncio.Event) -> bool:
-    """Wait for the event, at most so long. Whether it is set."""
-    waits = (asyncio.ensure_future(clock.sleep(seconds)), asyncio.ensure_future(event.wait()))
+    """Wait for the event, at most so long. Whether it is set. Raises what the clock raises."""
+    sleep, wait = asyncio.ensure_future(clock.sleep(seconds)), asyncio.ensure_future(event.wait())
     try:
-        await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait((sleep, wait), return_when=asyncio.FIRST_COMPLETED)
     finally:
-        for wait in waits:
-            wait.cancel()
+        sleep.cancel()
+        wait.cancel()
+    if sleep.done():
+        sleep.result()  # a clock that fails at once must not make a loop without a pause
     return event.is_set()
 
 

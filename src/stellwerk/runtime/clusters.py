@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from typing import TypeVar, cast
 
 from stellwerk.kube.client import Client, Target, view_of
-from stellwerk.kube.model import HasMetadata, View
+from stellwerk.kube.model import HasMetadata, Unreadable, View
+from stellwerk.kube.names import ObjectKey
 from stellwerk.kube.watch import SILENCE_SECONDS
 from stellwerk.runtime.clock import Clock, SystemClock
 from stellwerk.runtime.informer import VERIFY_SECONDS, Informer
 from stellwerk.runtime.metrics import Metrics
+from stellwerk.runtime.tasks import Border
 
 T = TypeVar("T", bound=HasMetadata)
 
@@ -30,18 +33,32 @@ class Cluster:
         verify_seconds: float = VERIFY_SECONDS,
         silence_seconds: float = SILENCE_SECONDS,
         name: str = "",
+        on_unreadable: Callable[[Unreadable], None] = lambda obj: None,
+        on_repair: Callable[[], None] = lambda: None,
+        border: Border | None = None,
     ) -> None:
+        """`on_unreadable` is called with each version of an object that cannot be decoded, `on_repair` when a watch
+        works again after an unexpected exception."""
+        self._on_repair = on_repair
+        self._on_unreadable = on_unreadable
+        self._required: set[Informer[HasMetadata]] = set()
         self._verify_seconds = verify_seconds
         self._silence_seconds = silence_seconds
         self.client = client
         self._metrics = metrics or Metrics()
         self.name = name
         self._clock = clock or SystemClock()
+        self._border = border or Border(self._metrics, self._clock)
         self._informers: dict[tuple[View[HasMetadata], str, str, str], Informer[HasMetadata]] = {}
         self._tasks: asyncio.TaskGroup | None = None
 
-    def informer(self, target: Target[T], *, namespace: str = "", labels: str = "", fields: str = "") -> Informer[T]:
-        """The informer over these objects, shared by all who ask for the same. It runs while the cluster runs."""
+    def informer(
+        self, target: Target[T], *, namespace: str = "", labels: str = "", fields: str = "", required: bool = False
+    ) -> Informer[T]:
+        """The informer over these objects, shared by all who ask for the same. It runs while the cluster runs.
+
+        `required`: the operator cannot do its work without it, so a parked watch is reported as unready.
+        """
         view = view_of(target)
         identity = (cast("View[HasMetadata]", view), namespace, labels, fields)
         informer = self._informers.get(identity)
@@ -56,8 +73,12 @@ class Cluster:
                 metrics=self._metrics,
                 verify_seconds=self._verify_seconds,
                 silence_seconds=self._silence_seconds,
+                on_repair=self._on_repair,
             )
+            informer.on_unreadable(self._announce)
             self._start(informer)
+        if required:
+            self._required.add(informer)
         return cast("Informer[T]", informer)
 
     @property
@@ -82,17 +103,29 @@ class Cluster:
             await informer.wait_settled()
 
     def unready(self) -> list[str]:
-        """What is wrong with the caches, one sentence each. Empty: all are full and fresh, or parked for a reason."""
-        return [problem for informer in self._informers.values() if (problem := _problem(informer))]
+        """What is wrong with the caches, one sentence each. Empty: each is full and fresh, or parked for a reason."""
+        found = (_problem(each, required=each in self._required) for each in self._informers.values())
+        return [problem for problem in found if problem]
+
+    def unreadable(self) -> list[Unreadable]:
+        """The objects that cannot be decoded at the moment."""
+        return [obj for informer in self._informers.values() for obj in informer.unreadable.values()]
+
+    def _announce(self, key: ObjectKey, obj: Unreadable | None) -> None:
+        if obj is not None:
+            self._on_unreadable(obj)
 
     def _start(self, informer: Informer[HasMetadata]) -> None:
         if self._tasks is not None:
-            self._tasks.create_task(informer.run(), name=f"watch {informer.name}")
+            name = f"the watch of {informer.name}{f' at {self.name}' if self.name else ''}"
+            watching = self._border.keep("informer", name, informer.run, parked=informer.broke)
+            self._tasks.create_task(watching, name=f"watch {informer.name}")
 
 
-def _problem(informer: Informer[HasMetadata]) -> str:
+def _problem(informer: Informer[HasMetadata], *, required: bool) -> str:
     if informer.parked is not None:
-        return ""  # absent kinds and missing rights are the business of those who need them
+        # Other absent kinds and missing rights concern only the objects that need them, and their conditions say so.
+        return f"{informer.name} cannot be watched: {informer.parked.why}" if required else ""
     if not informer.has_synced:
         return f"the cache of {informer.name} is not filled yet"
     stale = informer.stale_seconds()

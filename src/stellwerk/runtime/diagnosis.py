@@ -11,9 +11,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
-from stellwerk.kube.errors import Forbidden, NotFound, NotServed
+from stellwerk.kube.errors import Forbidden, NotFound, NotServed, UnreadableObject
 from stellwerk.kube.model import Unstructured, unstructured
-from stellwerk.kube.names import ObjectRef, Resource
+from stellwerk.kube.names import ObjectKey, ObjectRef, Resource
 
 if TYPE_CHECKING:
     from stellwerk.kube.client import Client
@@ -68,11 +68,17 @@ class Reader:
 
     client: Client
     _hidden: set[str] = field(default_factory=set)
+    _unreadable: dict[tuple[Resource, ObjectKey], str] = field(default_factory=dict)
 
     @property
     def hidden(self) -> tuple[str, ...]:
         """What could not be read so far: `secrets in kyma-system`."""
         return tuple(sorted(self._hidden))
+
+    @property
+    def unreadable(self) -> tuple[str, ...]:
+        """The objects met so far that exist and are not what their kinds promise, each with the field and the cause."""
+        return tuple(sorted(f"{resource.kind} {key}: {why}" for (resource, key), why in self._unreadable.items()))
 
     async def find(self, resource: Resource, name: str, namespace: str) -> Unstructured | None:
         """One object, or None where it does not exist or may not be seen."""
@@ -82,6 +88,8 @@ class Reader:
             self._note(resource, namespace)
         except NotServed:
             pass
+        except UnreadableObject as error:
+            self._note_unreadable(resource, ObjectKey(namespace, name), error.why)
         return None
 
     async def list(
@@ -89,14 +97,25 @@ class Reader:
     ) -> list[Unstructured]:
         """Objects by namespace and name; none where they may not be seen."""
         try:
-            listing = await self.client.list(unstructured(resource), namespace, labels=labels, fields=fields)
+            listing = await self.client.list(
+                unstructured(resource), namespace, labels=labels, fields=fields, skip_unreadable=True
+            )
         except Forbidden:
             self._note(resource, namespace)
         except (NotServed, NotFound):
             pass
         else:
+            for odd in listing.unreadable:
+                self._note_unreadable(resource, odd.key, odd.why)
             return sorted(listing.items, key=lambda found: found.key)
         return []
+
+    def why_unreadable(self, resource: Resource, key: ObjectKey) -> str:
+        """Why an object that exists could not be read; empty where none was met."""
+        return self._unreadable.get((resource, key), "")
+
+    def _note_unreadable(self, resource: Resource, key: ObjectKey, why: str) -> None:
+        self._unreadable[resource, key] = why
 
     def _note(self, resource: Resource, namespace: str) -> None:
         self._hidden.add(_place(resource, namespace))

@@ -25,13 +25,15 @@ from typing import Literal, NamedTuple, Protocol, runtime_checkable
 from stellwerk.api.coordination import micro_time
 from stellwerk.api.events import Event
 from stellwerk.kube.client import Client
-from stellwerk.kube.errors import AlreadyExists, NotFound
+from stellwerk.kube.errors import AlreadyExists, ApiError, NotFound
 from stellwerk.kube.model import HasMetadata, JsonObject, metadata_of
 from stellwerk.kube.names import ObjectKey, ObjectRef
 from stellwerk.kube.patch import MergePatch
+from stellwerk.runtime import logs, secrecy
 from stellwerk.runtime.clock import Clock, SystemClock
 from stellwerk.runtime.contract import Notice
 from stellwerk.runtime.metrics import Metrics
+from stellwerk.runtime.tasks import ProcessEnds, surprise
 
 QUEUE_LIMIT = 1_000
 NOTE_LIMIT = 1_024
@@ -55,6 +57,10 @@ class HasReference(Protocol):
 
     @property
     def ref(self) -> ObjectRef: ...
+
+
+class _About(HasMetadata, HasReference, Protocol):
+    """What an Event can be about."""
 
 
 class _Same(NamedTuple):
@@ -108,6 +114,14 @@ class _Pending:
 
     same: _Same
     series: _Series
+    secrets: secrecy.Secrets
+    """What the pass that sent it had read; the texts are masked with it when they are written."""
+
+    async def shown(self) -> _Same:
+        """The Event with masked texts."""
+        note = await self.secrets.masked(self.same.note)
+        annotations = tuple([(key, await self.secrets.masked(value)) for key, value in self.same.annotations])
+        return self.same._replace(note=note, annotations=annotations)
 
 
 class Recorder:
@@ -142,12 +156,19 @@ class Recorder:
         self._last_number = 0
 
     def send(self, obj: HasMetadata, notice: Notice, related: ObjectRef | None = None) -> None:
-        """Send an Event about an object. Never blocks, never raises for what the cluster may answer.
+        """Send an Event about an object. Never blocks, and raises nothing but TypeError.
 
         The object must know its kind; one of which only the metadata was read does not, and raises TypeError.
         """
         if not isinstance(obj, HasReference):
             raise TypeError(f"an Event needs an object that knows its kind, not {type(obj).__name__}")
+        try:
+            self._send(obj, notice, related)
+        except Exception as error:  # the work that the Event is about goes on
+            _log.error("Event %s about %s was not made", notice.reason, obj.ref, exc_info=error, extra=logs.STACK)
+            self._dropped("failed")
+
+    def _send(self, obj: _About, notice: Notice, related: ObjectRef | None) -> None:
         same = _Same(
             obj.ref,
             obj.metadata.uid,
@@ -218,7 +239,7 @@ class Recorder:
 
     def _enqueue(self, same: _Same, series: _Series) -> None:
         series.queued = True
-        self._pending.append(_Pending(same, series))
+        self._pending.append(_Pending(same, series, secrecy.current()))
         self._arrived.set()
 
     async def _write_all(self) -> None:
@@ -245,8 +266,8 @@ class Recorder:
                 self._before_write()
             async with asyncio.timeout(_WRITE_SECONDS):
                 await (self._continue(pending) if series.written else self._create(pending))
-        except Exception as error:  # whatever it is: nobody's work depends on an Event
-            _log.debug("Event %s about %s was not written: %s", pending.same.reason, pending.same.ref, error)
+        except BaseException as raised:  # whatever it is: nobody's work depends on an Event
+            self._note_failure(pending.same, raised if isinstance(raised, Exception) else surprise(raised))
             self._series.pop(pending.same, None)
             self._dropped("failed")
             return
@@ -254,10 +275,19 @@ class Recorder:
         if self._metrics is not None:
             self._metrics.event_sent()
 
+    def _note_failure(self, same: _Same, error: Exception) -> None:
+        if isinstance(error, ApiError | TimeoutError | ProcessEnds):
+            _log.debug("Event %s about %s was not written: %s", same.reason, same.ref, error)
+            return
+        what = "Event %s about %s was not written: unexpected %s"
+        _log.error(what, same.reason, same.ref, type(error).__name__, exc_info=error, extra=logs.STACK)
+        if self._metrics is not None:
+            self._metrics.task_failed("event")
+
     async def _create(self, pending: _Pending) -> None:
         key = pending.series.key
         try:
-            await self._client.create(_view, self._body(pending.same, pending.series), key.namespace)
+            await self._client.create(_view, self._body(await pending.shown(), pending.series), key.namespace)
         except AlreadyExists:
             _log.debug("Event %s was written by an earlier try", key.name)
 
@@ -296,9 +326,9 @@ class Recorder:
 
 def shortened(text: str, limit: int = NOTE_LIMIT) -> str:
     """The text in at most `limit` characters; the API counts bytes, so this does too, and cuts between characters."""
-    encoded = text.encode()
+    encoded = text.encode(errors="replace")  # a lone surrogate cannot be sent at all
     if len(encoded) <= limit:
-        return text
+        return encoded.decode()
     return f"{encoded[: limit - len('…'.encode())].decode(errors='ignore')}…"
 
 

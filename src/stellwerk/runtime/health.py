@@ -16,9 +16,11 @@ from typing import TypeAlias
 
 from aiohttp import web
 
+from stellwerk.runtime import logs
 from stellwerk.runtime import metrics as metrics_module
 from stellwerk.runtime.http import Route
 from stellwerk.runtime.metrics import Metrics
+from stellwerk.runtime.tasks import surprise
 
 Check: TypeAlias = Callable[[], str | None]
 
@@ -89,8 +91,9 @@ def _findings(checks: Mapping[str, Check]) -> dict[str, str | None]:
 def _finding(name: str, check: Check) -> str | None:
     try:
         return check()
-    except Exception as error:
-        _log.exception("health check %s cannot be made", name)
+    except BaseException as raised:
+        error = surprise(raised)
+        _log.error("health check %s cannot be made", name, exc_info=error, extra=logs.STACK)
         return f"the check itself failed: {type(error).__name__}"
 
 

@@ -5,9 +5,12 @@ MiB, 10 s for a request to arrive whole, bounded numbers of connections, of larg
 Whoever breaks one gets a status with a JSON body (400, 408, 413, 429) and never a silently closed connection.
 
 aiohttp has no time limit on headers: a client that sends a byte a second would keep its connection for ever. So the
-connection is ours (`_Connection`): it is given a deadline when it begins and with each further request, and answers
-408 by itself when no request came out of the bytes until then. The rest of the request is read before the handler
-runs, so a handler never waits for a slow client.
+connection is ours (`http_connections`): it is given a deadline when it begins and with each further request, and
+answers 408 by itself when no request came out of the bytes until then. The rest of the request is read before the
+handler runs, so a handler never waits for a slow client. A handler is cancelled when its client closes the connection.
+
+Nor does a client that holds connections open keep others out: at the limit, the longest waiting connection of the peer
+with the most gives way (`crowd`). A TLS handshake counts as a connection; aiohttp would not see it before its end.
 
 Addresses are spelled as Go operators' flags spell them: `:8080` for every interface, `0` for "no server". Port 0 lets
 the system choose; `Server.port` tells what it chose.
@@ -17,34 +20,50 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
+import resource
+import socket
 import ssl
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from http import HTTPStatus
+from functools import partial
 from typing import TypeAlias
+from weakref import WeakSet
 
-import msgspec
 from aiohttp import web
 from aiohttp.typedefs import Middleware
-from aiohttp.web_protocol import RequestHandler
 
-from stellwerk.kube.model import JsonObject, encode_json
+from stellwerk.runtime import logs
+from stellwerk.runtime.crowd import Crowd
+from stellwerk.runtime.http_answers import answer as answer
+from stellwerk.runtime.http_answers import as_json, closing, too_many
+from stellwerk.runtime.http_answers import refusal as refusal
+from stellwerk.runtime.http_connections import Connection, Handshake, admit
+from stellwerk.runtime.http_connections import Limits as Limits
 from stellwerk.runtime.metrics import Metrics
+from stellwerk.runtime.tasks import StartFailed, surprise
 
 Handler: TypeAlias = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 _log = logging.getLogger(__name__)
-_JSON = "application/json"
 _SMALL_BYTES = 64 * 1024
-_NO_ACCESS_LOG = logging.Logger("none")  # aiohttp takes a logger and no None; this one says nothing
-_NO_ACCESS_LOG.disabled = True
+_BACKLOG = 1024
+_ACCEPTED_AT_ONCE = 100
+"""How many connections are accepted before the event loop does something else."""
+_ACCEPT_AGAIN_SECONDS = 0.1
+_SERVER_PART = 8
+"""The part of the open files of a process that one server may have for connections: one in so many."""
+_CANCELLED_SECONDS = 2.0
+"""How long cancelled handlers may take to end."""
+_TURNS_TO_CLOSE = 200
+"""Of the event loop: TLS, the transport and the socket close one after the other, a turn or two each."""
 
 
 class AddressInvalid(ValueError):
     """A bind address that is not `host:port`."""
 
 
-class CannotListen(Exception):
+class CannotListen(StartFailed):
     """The address is taken, or may not be used."""
 
 
@@ -66,24 +85,6 @@ class Address:
         if ":" in host and not (host.startswith("[") and host.endswith("]")):
             raise AddressInvalid(f"bind address {text!r}: an IPv6 host stands in brackets, as in [::1]:{port}")
         return cls(host.strip("[]"), int(port))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
-    """What one server accepts."""
-
-    body_bytes: int = 1024 * 1024
-    arrival_seconds: float = 10.0
-    """How long a request's head, and then its body, may take to arrive."""
-    answer_seconds: float | None = 30.0
-    """How long a handler may take; None for streams that have no end."""
-    idle_seconds: float = 75.0
-    """How long a connection may wait for its next request."""
-    connections: int = 2048
-    requests: int = 256
-    """How many requests may be answered at a time; more get 429."""
-    large_requests: int = 64
-    """How many requests with more than 64 KiB, or of unknown size, may arrive and be answered at a time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +116,11 @@ class Server:
         self._limits = limits or Limits()
         self._metrics = metrics
         self._grace_seconds = grace_seconds
-        self._gate = _Gate(name, self._limits, metrics)
+        self._crowd = Crowd(_at_most(self._limits.connections))
+        self._handshakes: set[asyncio.Task[bool]] = set()
+        self._connections: WeakSet[Connection] = WeakSet()
+        self._listeners: list[socket.socket] = []
+        self._gate = _Gate(name, self._limits, metrics, self._crowd)
         self._app = web.Application(client_max_size=self._limits.body_bytes, middlewares=[self._gate.middleware()])
         for route in routes:
             self._app.router.add_route(route.method, route.path, route.handler)
@@ -134,6 +139,16 @@ class Server:
             raise RuntimeError(f"server {self.name} does not listen yet")
         return int(self._listening.sockets[0].getsockname()[1])
 
+    @property
+    def connections(self) -> int:
+        """How many connections are open, TLS handshakes included."""
+        return len(self._crowd)
+
+    @property
+    def most_connections(self) -> int:
+        """How many may be open."""
+        return self._crowd.limit
+
     async def run(self) -> None:
         """Listen and serve until cancelled. Raises CannotListen."""
         await self.start()
@@ -144,62 +159,147 @@ class Server:
 
     async def start(self) -> None:
         """Listen. Raises CannotListen with the address and the system's word."""
-        self._runner = web.AppRunner(self._app, shutdown_timeout=self._grace_seconds)
+        self._runner = web.AppRunner(
+            self._app,
+            shutdown_timeout=self._grace_seconds + _CANCELLED_SECONDS,
+            handler_cancellation=True,
+        )
         await self._runner.setup()
         try:
             self._listening = await asyncio.get_running_loop().create_server(
                 self._connection,
                 self._address.host or None,
                 self._address.port,
-                ssl=self._tls,
-                ssl_handshake_timeout=self._limits.arrival_seconds if self._tls else None,
-                backlog=1024,
                 reuse_address=True,
+                start_serving=False,
             )
+            self._listen(self._listening.sockets)
         except OSError as error:
-            await self._runner.cleanup()
+            await self.stop()
             where = f"{self._address.host}:{self._address.port}"
             raise CannotListen(f"server {self.name} cannot listen on {where}: {error.strerror or error}") from error
         _log.debug("server %s listens on port %d", self.name, self.port)
 
     async def stop(self) -> None:
-        """Take no new connection, let running answers end within the grace, close the rest."""
+        """Take no new connection, let running answers end within the grace, close the rest.
+
+        Returns when no handler runs and no connection is open. A second cancellation ends the grace.
+        """
         listening, self._listening = self._listening, None
+        loop = asyncio.get_running_loop()
+        for listener in self._listeners:
+            loop.remove_reader(listener)
+            listener.close()
+        self._listeners = []
         if listening is not None:
             listening.close()
-        if self._runner is not None:
-            # Also when we are being cancelled a second time: a socket left open would outlive its server.
-            await asyncio.shield(self._runner.cleanup())
+        ending = loop.create_task(self._end(), name=f"end of server {self.name}")
+        try:
+            await asyncio.shield(ending)
+        except asyncio.CancelledError:
+            self._cut()
+            raise
 
-    def _connection(self) -> asyncio.Protocol:
+    async def _end(self) -> None:
+        for handshake in self._handshakes:
+            handshake.cancel()
+        if self._runner is not None:
+            grace = asyncio.get_running_loop().call_later(self._grace_seconds, self._gate.cancel)
+            await self._runner.cleanup()
+            grace.cancel()
+        self._cut()
+        if self._gate.tasks:
+            await asyncio.wait([*self._gate.tasks], timeout=_CANCELLED_SECONDS)
+        for _ in range(_TURNS_TO_CLOSE):
+            if not self._handshakes and not any(connection.is_open for connection in self._connections):
+                return
+            await asyncio.sleep(0)
+
+    def _cut(self) -> None:
+        """Cancel the handlers, and close all connections at once."""
+        self._gate.cancel()
+        for connection in [*self._connections]:
+            connection.cut()
+
+    def _connection(self) -> Connection:
         assert self._runner is not None
         assert self._runner.server is not None, "the runner is set up before the socket listens"
-        return _Connection(self._runner.server, self._limits)
+        connection = Connection(self._runner.server, self._limits, self._crowd)
+        self._connections.add(connection)
+        return connection
 
+    def _listen(self, bound: Sequence[socket.socket]) -> None:
+        """Listen without the event loop's server: it shows no connection before its handshake has ended, and loses one
+        that it accepts while it closes."""
+        self._listeners = [socket.socket(fileno=os.dup(each.fileno())) for each in bound]
+        for listener in self._listeners:
+            listener.setblocking(False)
+            listener.listen(_BACKLOG)
+            self._resume(listener)
 
-def refusal(status: int, message: str) -> web.Response:
-    """An answer that says no: JSON with `error` and `code`, one shape for all our servers."""
-    return web.Response(status=status, body=_body(status, message), content_type=_JSON)
+    def _resume(self, listener: socket.socket) -> None:
+        if listener in self._listeners:
+            asyncio.get_running_loop().add_reader(listener, self._accept, listener)
 
+    def _accept(self, listener: socket.socket) -> None:
+        """Accept the connections that wait, and begin their TLS handshakes."""
+        loop = asyncio.get_running_loop()
+        for _ in range(_ACCEPTED_AT_ONCE):
+            try:
+                accepted, address = listener.accept()
+            except (BlockingIOError, InterruptedError, ConnectionAbortedError):
+                return
+            except OSError as error:  # as many files are open as may be; a connection that ends makes room
+                _log.warning("server %s cannot accept a connection: %s", self.name, error)
+                loop.remove_reader(listener)
+                loop.call_later(_ACCEPT_AGAIN_SECONDS, self._resume, listener)
+                return
+            accepted.setblocking(False)
+            handshake = loop.create_task(self._shake_hands(accepted), name="TLS handshake")
+            arrival = Handshake(handshake)
+            self._handshakes.add(handshake)
+            if self._tls is not None:
+                admit(self._crowd, arrival, address)
+            handshake.add_done_callback(partial(self._on_handshake_end, arrival, accepted))
 
-def answer(body: JsonObject | msgspec.Struct, status: int = 200) -> web.Response:
-    """A JSON answer."""
-    return web.Response(status=status, body=encode_json(body), content_type=_JSON)
+    def _on_handshake_end(self, arrival: Handshake, accepted: socket.socket, handshake: asyncio.Task[bool]) -> None:
+        self._handshakes.discard(handshake)
+        self._crowd.leave(arrival)
+        if handshake.cancelled() or not handshake.result():
+            accepted.close()
 
-
-def _body(status: int, message: str) -> bytes:
-    return encode_json({"error": message, "code": status})
+    async def _shake_hands(self, accepted: socket.socket) -> bool:
+        """Whether a connection came of it. Without TLS there is nothing to wait for."""
+        try:
+            await asyncio.get_running_loop().connect_accepted_socket(
+                self._connection,
+                accepted,
+                ssl=self._tls,
+                ssl_handshake_timeout=self._limits.arrival_seconds if self._tls else None,
+            )
+        except Exception as error:  # a client may send anything, and go at any time
+            _log.debug("server %s: no TLS handshake: %s", self.name, error)
+            return False
+        return True
 
 
 class _Gate:
     """What every request passes: the number at a time, its arrival, and the shape of a refusal."""
 
-    def __init__(self, name: str, limits: Limits, metrics: Metrics | None) -> None:
+    def __init__(self, name: str, limits: Limits, metrics: Metrics | None, crowd: Crowd) -> None:
+        self._crowd = crowd
         self._name = name
         self._limits = limits
         self._metrics = metrics
         self._running = 0
         self._large = 0
+        self.tasks: set[asyncio.Task[object]] = set()
+        """Those in which requests arrive and are answered."""
+
+    def cancel(self) -> None:
+        """Cancel what is still being answered."""
+        for task in self.tasks:
+            task.cancel()
 
     def middleware(self) -> Middleware:
         """The gate as aiohttp takes it."""
@@ -211,9 +311,13 @@ class _Gate:
         return pass_through
 
     async def _pass_through(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+        task = asyncio.current_task()
+        assert task is not None
+        self.tasks.add(task)
+        task.add_done_callback(self.tasks.discard)
         large = _may_be_large(request)
         if large and self._large >= self._limits.large_requests:
-            return self._counted(_too_many())
+            return self._counted(too_many())
         self._large += large
         try:
             return self._counted(await self._arrive(request) or await self._run(request, handler))
@@ -223,40 +327,57 @@ class _Gate:
     async def _run(self, request: web.Request, handler: Handler) -> web.StreamResponse:
         """Only whole requests get here, so a slow client takes nobody's place."""
         if self._running >= self._limits.requests:
-            return _too_many()
+            return too_many()
+        connection = request.protocol
         self._running += 1
+        if isinstance(connection, Connection):
+            self._crowd.answering(connection)
         try:
             return await self._answer(request, handler)
         finally:
             self._running -= 1
+            if isinstance(connection, Connection):
+                self._crowd.waiting(connection)
 
     async def _answer(self, request: web.Request, handler: Handler) -> web.StreamResponse:
         try:
             async with asyncio.timeout(self._limits.answer_seconds):
                 return await handler(request)
         except web.HTTPException as error:
-            return _as_json(error)
+            return as_json(error)
         except TimeoutError:
             _log.warning("server %s: no answer to %s in time", self._name, request.path)
             return refusal(503, "no answer in time: try again")
-        except Exception:
-            _log.exception("server %s: cannot answer %s %s", self._name, request.method, request.path)
+        except BaseException as raised:
+            failure = raised if isinstance(raised, Exception) else surprise(raised)
+            what = "server %s: cannot answer %s %s"
+            _log.error(what, self._name, request.method, request.path, exc_info=failure, extra=logs.STACK)
+            if self._metrics is not None:
+                self._metrics.task_failed("request")
             return refusal(500, "internal error; the log of this process has the cause")
 
     async def _arrive(self, request: web.Request) -> web.Response | None:
         """Read the whole body; the refusal where that fails."""
-        too_large = _closing(refusal(413, f"the body is larger than {self._limits.body_bytes} bytes"))
+        too_large = closing(refusal(413, f"the body is larger than {self._limits.body_bytes} bytes"))
         if (request.content_length or 0) > self._limits.body_bytes:
             return too_large
+        connection = request.protocol
+        if not request.can_read_body or not isinstance(connection, Connection):
+            return None
+        connection.awaits_body = True
         try:
             async with asyncio.timeout(self._limits.arrival_seconds):
                 await request.read()
         except web.HTTPRequestEntityTooLarge:
             return too_large
         except TimeoutError:
-            return _closing(refusal(408, "the body did not arrive in time"))
+            return closing(refusal(408, "the body did not arrive in time"))
         except (web.HTTPException, ValueError) as error:
-            return _closing(refusal(400, f"the body cannot be read: {error}"))
+            return closing(refusal(400, f"the body cannot be read: {error}"))
+        except ConnectionError:
+            return closing(refusal(400, "the body did not arrive"))  # its reader is gone
+        finally:
+            connection.awaits_body = False
         return None
 
     def _counted(self, response: web.StreamResponse) -> web.StreamResponse:
@@ -271,99 +392,7 @@ def _may_be_large(request: web.Request) -> bool:
     return request.can_read_body and (length is None or length > _SMALL_BYTES)
 
 
-def _too_many() -> web.Response:
-    return _closing(refusal(429, "too many requests at a time: try again"), retry_after=1)
-
-
-def _closing(response: web.Response, retry_after: int | None = None) -> web.Response:
-    """The answer, and no further request on this connection: its bytes may be anything."""
-    response.force_close()
-    if retry_after is not None:
-        response.headers["Retry-After"] = str(retry_after)
-    return response
-
-
-def _as_json(error: web.HTTPException) -> web.Response:
-    """aiohttp's own refusals (no such path, wrong method) in our shape, with the headers they need."""
-    response = refusal(error.status, error.text if error.content_type == _JSON and error.text else error.reason)
-    for name in ("Allow", "Location", "Retry-After", "WWW-Authenticate"):
-        if name in error.headers:
-            response.headers[name] = error.headers[name]
-    return response
-
-
-class _Connection(RequestHandler):
-    """One connection, with a deadline for each request's head."""
-
-    __slots__ = ("_deadline", "_limits", "_seen")
-
-    def __init__(self, server: web.Server, limits: Limits) -> None:
-        super().__init__(
-            server,
-            loop=asyncio.get_running_loop(),
-            keepalive_timeout=limits.idle_seconds,
-            lingering_time=1.0,
-            access_log=_NO_ACCESS_LOG,
-        )
-        self._limits = limits
-        self._deadline: asyncio.TimerHandle | None = None
-        self._seen = 0
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """A client is there; it has to say what it wants."""
-        super().connection_made(transport)
-        server = self._manager
-        if server is not None and len(server.connections) > self._limits.connections:
-            self._refuse(429, "too many connections: try again")
-        else:
-            self._expect_head()
-
-    def data_received(self, data: bytes) -> None:
-        """Bytes came. Did a request come out of them, or is one under way?"""
-        waits = self._waiter is not None and not self._waiter.done() and not self._messages
-        if waits and self._deadline is None:
-            self._expect_head()  # the first byte of a further request
-        super().data_received(data)
-        if self._request_count > self._seen:
-            self._seen = self._request_count
-            self._forget_deadline()
-
-    def connection_lost(self, exc: BaseException | None) -> None:
-        """The client has gone."""
-        self._forget_deadline()
-        super().connection_lost(exc)
-
-    def handle_error(
-        self,
-        request: web.BaseRequest,
-        status: int = 500,
-        exc: BaseException | None = None,
-        message: str | None = None,
-    ) -> web.StreamResponse:
-        """The answer to bytes that are no HTTP request; in our shape, and without quoting them."""
-        said = "this is not a valid HTTP request" if status == 400 else HTTPStatus(status).phrase
-        if status >= 500:
-            _log.error("cannot answer a request", exc_info=exc)
-        return _closing(refusal(status, said))
-
-    def _expect_head(self) -> None:
-        loop = asyncio.get_running_loop()
-        self._deadline = loop.call_later(self._limits.arrival_seconds, self._too_late)
-
-    def _forget_deadline(self) -> None:
-        if self._deadline is not None:
-            self._deadline.cancel()
-            self._deadline = None
-
-    def _too_late(self) -> None:
-        self._deadline = None
-        self._refuse(408, "the request did not arrive in time")
-
-    def _refuse(self, status: int, message: str) -> None:
-        """Answer without a request, and hang up."""
-        transport = self.transport
-        if transport is not None and not transport.is_closing():
-            body = _body(status, message)
-            head = f"HTTP/1.1 {status} {HTTPStatus(status).phrase}\r\nContent-Type: {_JSON}\r\n"
-            transport.write(f"{head}Content-Length: {len(body)}\r\nConnection: close\r\n\r\n".encode() + body)
-        self.force_close()
+def _at_most(connections: int) -> int:
+    """So many connections that files and connections to API servers can still be opened beside them."""
+    files = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    return connections if files == resource.RLIM_INFINITY else max(1, min(connections, files // _SERVER_PART))

@@ -8,6 +8,9 @@ indexed store and a stream of deltas. Four decisions:
 - After a re-list only what differs is told, marked as a replay: handlers may treat it as less urgent.
 - Now and then the cache is compared with the server; `comparison` says how. What was missed is listed again.
 - Own writes are waited for; `progress` says how.
+- An object that cannot be decoded stays in the store as it was when it last could be, and is listed as `unreadable`.
+  Whether to act on the former content is for readers to decide: for a dependency it is the best answer there is; for
+  the object itself it may be the wrong one.
 """
 
 from __future__ import annotations
@@ -15,7 +18,9 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import aclosing, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -24,20 +29,28 @@ from typing import Generic, TypeAlias, TypeVar, cast
 
 from stellwerk.kube.client import Client, Target, view_of
 from stellwerk.kube.errors import ApiError
-from stellwerk.kube.model import HasMetadata, metadata_of
+from stellwerk.kube.model import HasMetadata, Unreadable, metadata_of
 from stellwerk.kube.names import ObjectKey
 from stellwerk.kube.watch import SILENCE_SECONDS, Watcher
-from stellwerk.kube.watch_states import Bookmark, Change, Changed, Parked, Removed, Synced
+from stellwerk.kube.watch_states import Bookmark, Change, Changed, Odd, Parked, Removed, Synced
+from stellwerk.runtime import logs
 from stellwerk.runtime.clock import Clock, SystemClock
 from stellwerk.runtime.comparison import Comparison
 from stellwerk.runtime.metrics import Metrics
 from stellwerk.runtime.progress import OwnWrite, Progress, version_number
 from stellwerk.runtime.store import Store
-from stellwerk.runtime.tasks import background
+from stellwerk.runtime.tasks import background, surprise
 
 T = TypeVar("T", bound=HasMetadata)
 
 _log = logging.getLogger(__name__)
+
+_SLICE_SECONDS = 0.01
+"""For how long a list is taken over at a time."""
+
+MOST_COMPLAINTS = 10
+"""How many objects that cannot be decoded are named in log lines, in `COMPLAINTS_SECONDS`."""
+COMPLAINTS_SECONDS = 600.0
 
 VERIFY_SECONDS = 600.0
 """How often a cache is compared with the server."""
@@ -47,12 +60,14 @@ VERIFY_SECONDS = 600.0
 class Delta(Generic[T]):
     """One object's change. `old` is None when it is new to the cache, `new` is None when it is gone.
 
-    `is_replay`: found by a list, at start or after a gap, rather than told by a watch.
+    `is_replay`: found by a list, at start or after a gap, rather than told by a watch. `is_first`: the cache or the
+    handler is new, so that each object is told.
     """
 
     old: T | None
     new: T | None
     is_replay: bool = False
+    is_first: bool = False
 
     @property
     def latest(self) -> T:
@@ -66,6 +81,8 @@ class Delta(Generic[T]):
 
 
 Handler: TypeAlias = Callable[[Delta[T]], None]
+UnreadableHandler: TypeAlias = Callable[[ObjectKey, Unreadable | None], None]
+"""Is called with the key of an object that cannot be decoded, and with None when that is over."""
 
 
 class Informer(Generic[T]):
@@ -84,15 +101,17 @@ class Informer(Generic[T]):
         verify_seconds: float = VERIFY_SECONDS,
         silence_seconds: float = SILENCE_SECONDS,
         name: str = "",
+        on_repair: Callable[[], None] = lambda: None,
     ) -> None:
+        """`on_repair` is called when the store is full again after `broke`: no delta says so."""
         self.view = view_of(target)
         self.name = name or _name(self.view.resource.group_resource, namespace, labels, fields)
         self.store: Store[T] = Store()
         self.handler_failures = 0
         """How many exceptions handlers have raised: bugs of theirs, logged with their stack."""
         self._clock = clock or SystemClock()
-        metrics = metrics or Metrics()
-        metrics.cache(self.name, self.stale_seconds)
+        self._metrics = metrics = metrics or Metrics()
+        metrics.cache(self.name, self.stale_seconds, lambda: len(self._unreadable))
         self._watcher = Watcher(
             client,
             target,
@@ -107,9 +126,14 @@ class Informer(Generic[T]):
         self._comparison = Comparison(partial(client.list, versions, namespace, labels=labels, fields=fields))
         self._verify_seconds = verify_seconds
         self._handlers: list[Handler[T]] = []
+        self._unreadable: dict[ObjectKey, Unreadable] = {}
+        self._unreadable_handlers: list[UnreadableHandler] = []
+        self._complaints = _Complaints(self.name, self._clock)
         self._parked: Parked | None = None
         self._synced = False
         self._settled = asyncio.Event()
+        self._is_broken = False
+        self._on_repair = on_repair
         self._full = asyncio.Event()
         self._progress = Progress()
 
@@ -120,7 +144,21 @@ class Informer(Generic[T]):
         """
         self._handlers.append(handler)
         for obj in self.store.all():
-            self._call(handler, Delta(None, obj, is_replay=True))
+            self._call(handler, Delta(None, obj, is_replay=True, is_first=True))
+
+    def on_unreadable(self, handler: UnreadableHandler) -> None:
+        """Call the handler whenever an object cannot be decoded or no longer so, and at once for those that are here.
+
+        The same rules as for `on_change` apply.
+        """
+        self._unreadable_handlers.append(handler)
+        for obj in self._unreadable.values():
+            self._call_unreadable(handler, obj.key, obj)
+
+    @property
+    def unreadable(self) -> Mapping[ObjectKey, Unreadable]:
+        """The objects that exist and cannot be decoded. The store may hold a former version of each."""
+        return self._unreadable
 
     async def run(self) -> None:
         """Follow the cluster until cancelled."""
@@ -129,10 +167,27 @@ class Informer(Generic[T]):
                 tasks.start(self._follow(), f"follow {self.name}")
                 await self._until_something_was_missed()
 
+    def broke(self, error: Exception) -> None:
+        """`run` ended by an exception that nobody expects: parked until it is called again."""
+        self._is_broken = True
+        self._park(Parked(f"the operator failed to read it: unexpected {type(error).__name__}, see its log"))
+
     async def _follow(self) -> None:
         async with aclosing(self._watcher.changes()) as changes:
             async for change in changes:
-                self.take(change)
+                await self._take_in_slices(change)
+
+    async def _take_in_slices(self, change: Change[T]) -> None:
+        """As `take`, and the loop serves others meanwhile: a list may be long, and each object costs its handlers."""
+        steps = self._steps(change)
+        began = time.perf_counter()
+        try:
+            for _ in steps:
+                if time.perf_counter() - began > _SLICE_SECONDS:
+                    await asyncio.sleep(0)
+                    began = time.perf_counter()
+        finally:
+            deque(steps, maxlen=0)  # a handler that was not told now is told never
 
     async def _until_something_was_missed(self) -> None:
         while True:
@@ -143,20 +198,32 @@ class Informer(Generic[T]):
 
     async def _missed(self) -> Sequence[ObjectKey]:
         try:
-            return await self._comparison.missed(self.store.all)
+            return await self._comparison.missed(self.seen)
         except ApiError as error:
             _log.debug("the cache of %s cannot be compared: %s", self.name, error)
             return ()
 
+    def seen(self) -> Iterator[HasMetadata]:
+        """Every object in the version that the watch has shown last."""
+        yield from (obj for obj in self.store.all() if obj.key not in self._unreadable)
+        yield from self._unreadable.values()
+
     def take(self, change: Change[T]) -> None:
         """Bring the store up to one change and tell the handlers: the synchronous heart of `run`."""
+        deque(self._steps(change), maxlen=0)
+
+    def _steps(self, change: Change[T]) -> Iterator[None]:
+        """Take over a change, step by step."""
         match change:
-            case Synced(objects=objects, resource_version=version):
-                self._replace({obj.key: obj for obj in objects}, version)
+            case Synced(objects=objects, resource_version=version, unreadable=unreadable):
+                yield from self._replace({obj.key: obj for obj in objects}, version, unreadable)
             case Changed(obj=obj):
                 self._put(obj)
             case Removed(obj=obj):
                 self._remove(obj)
+            case Odd(obj=odd):
+                self._progress.advance(version_number(odd.metadata.resource_version))
+                self._put_unreadable(odd)
             case Bookmark(resource_version=version):
                 self._progress.advance(version_number(version))
             case Parked() as parked:
@@ -210,18 +277,39 @@ class Informer(Generic[T]):
         except TimeoutError:
             raise TimeoutError(f"the cache of {self.name} does not show {key} at {resource_version} yet") from None
 
-    def _replace(self, objects: Mapping[ObjectKey, T], version: str) -> None:
-        self._parked = None
-        before = self.store.replace(objects.values())
+    def _replace(self, objects: dict[ObjectKey, T], version: str, unreadable: Iterable[Unreadable]) -> Iterator[None]:
+        odd = {obj.key: obj for obj in unreadable}
+        for obj in odd.values():
+            known = self.store.get(obj.key)
+            if known is not None and _is_same(obj, known):
+                objects[obj.key] = known
+        before = yield from self.store.replacing(objects)
+        is_first, self._synced, self._parked = not self._synced, True, None
+        readable = self._unreadable.keys() - odd.keys()
+        for key in readable:
+            del self._unreadable[key]
         self._progress.restart(version_number(version))
-        self._synced = True
-        for delta in _differences(before, objects):
+        for delta in _differences(before, objects, is_first=is_first):
             self._tell(delta)
+            yield
+        for key in readable:
+            self._tell_readable(key)
+            yield
+        for obj in odd.values():
+            self._put_unreadable(obj)
+            yield
         self._full.set()
         self._settled.set()
+        if self._is_broken:
+            self._is_broken = False
+            self._on_repair()
 
     def _put(self, obj: T) -> None:
         self._progress.advance(version_number(obj.metadata.resource_version))
+        odd = self._unreadable.get(obj.key)
+        if odd is not None and not _is_newer(obj, odd):
+            return
+        self._unreadable.pop(obj.key, None)
         known = self.store.get(obj.key)
         if known is None or known.metadata.uid != obj.metadata.uid:
             if known is not None:
@@ -232,14 +320,40 @@ class Informer(Generic[T]):
         elif _is_newer(obj, known):
             self.store.put(obj)
             self._tell(Delta(known, obj))
+        if odd is not None:
+            self._tell_readable(obj.key)
 
-    def _remove(self, obj: T) -> None:
+    def _put_unreadable(self, obj: Unreadable) -> None:
+        before, known = self._unreadable.get(obj.key), self.store.get(obj.key)
+        if known is not None and not _is_same(obj, known):
+            self.store.remove(obj.key)
+            self._tell(Delta(known, None))
+        self._unreadable[obj.key] = obj
+        if before is not None and before.metadata.resource_version == obj.metadata.resource_version:
+            return
+        self._metrics.unreadable(self.name)
+        # A tenant may change it as often as it likes: the same again is not worth another line.
+        self._complaints.report(obj, is_news=before is None or before.why != obj.why)
+        for handler in self._unreadable_handlers:
+            self._call_unreadable(handler, obj.key, obj)
+
+    def _tell_readable(self, key: ObjectKey) -> None:
+        """The object can be decoded again, or is gone."""
+        for handler in self._unreadable_handlers:
+            self._call_unreadable(handler, key, None)
+
+    def _remove(self, obj: T | Unreadable) -> None:
         self._progress.advance(version_number(obj.metadata.resource_version))
-        known = self.store.get(obj.key)
+        known, odd = self.store.get(obj.key), self._unreadable.get(obj.key)
+        was_unreadable = odd is not None and odd.metadata.uid == obj.metadata.uid
+        if was_unreadable:
+            del self._unreadable[obj.key]
         # A late goodbye to an object whose successor is here already is not the successor's.
         if known is not None and known.metadata.uid == obj.metadata.uid:
             self.store.remove(obj.key)
             self._tell(Delta(known, None))
+        if was_unreadable:
+            self._tell_readable(obj.key)
 
     def _park(self, parked: Parked) -> None:
         if self._parked is None:
@@ -254,9 +368,48 @@ class Informer(Generic[T]):
     def _call(self, handler: Handler[T], delta: Delta[T]) -> None:
         try:
             handler(delta)
-        except Exception:
-            self.handler_failures += 1
-            _log.exception("a handler of %s failed on %s", self.name, delta.key)
+        except BaseException as raised:
+            self._on_failure(delta.key, surprise(raised))
+
+    def _call_unreadable(self, handler: UnreadableHandler, key: ObjectKey, obj: Unreadable | None) -> None:
+        try:
+            handler(key, obj)
+        except BaseException as raised:
+            self._on_failure(key, surprise(raised))
+
+    def _on_failure(self, key: ObjectKey, error: Exception) -> None:
+        self.handler_failures += 1
+        self._metrics.task_failed("handler")
+        _log.error("a handler of %s failed on %s", self.name, key, exc_info=error, extra=logs.STACK)
+
+
+class _Complaints:
+    """Log lines about objects that cannot be decoded: the first ones by name, of many more their number.
+
+    A tenant may store ten thousand of them, and change them all the time.
+    """
+
+    def __init__(self, name: str, clock: Clock) -> None:
+        self._name = name
+        self._clock = clock
+        self._since = float("-inf")
+        self._count = 0
+
+    def report(self, obj: Unreadable, *, is_news: bool) -> None:
+        """Log that this object cannot be decoded. What is no news is for debugging."""
+        now = self._clock.monotonic()
+        if now - self._since >= COMPLAINTS_SECONDS:
+            self._since, self._count = now, 0
+        self._count += is_news
+        level = logging.WARNING if is_news and self._count <= MOST_COMPLAINTS else logging.DEBUG
+        _log.log(level, "%s; it is skipped, and its last readable version is kept", obj)
+        if is_news and self._count > MOST_COMPLAINTS and _is_round(self._count):
+            _log.warning("%s: %d times in 10 minutes, an object could not be read", self._name, self._count)
+
+
+def _is_round(number: int) -> bool:
+    """Whether it is 10, 20, 50, 100, 200, 500 and so on."""
+    return number % 10 == 0 and str(number).rstrip("0") in ("1", "2", "5")
 
 
 @contextmanager
@@ -288,7 +441,7 @@ class _Notes:
 _notes: ContextVar[_Notes | None] = ContextVar("own writes of the current pass", default=None)
 
 
-def _differences(before: Mapping[ObjectKey, T], after: Mapping[ObjectKey, T]) -> Iterator[Delta[T]]:
+def _differences(before: Mapping[ObjectKey, T], after: Mapping[ObjectKey, T], *, is_first: bool) -> Iterator[Delta[T]]:
     """What a re-list found: departures first, then arrivals and changes."""
     for key, old in before.items():
         new = after.get(key)
@@ -297,9 +450,14 @@ def _differences(before: Mapping[ObjectKey, T], after: Mapping[ObjectKey, T]) ->
     for key, new in after.items():
         known = before.get(key)
         if known is None or known.metadata.uid != new.metadata.uid:
-            yield Delta(None, new, is_replay=True)
+            yield Delta(None, new, is_replay=True, is_first=is_first)
         elif known.metadata.resource_version != new.metadata.resource_version:
             yield Delta(known, new, is_replay=True)
+
+
+def _is_same(obj: HasMetadata, known: HasMetadata) -> bool:
+    """Whether it is that object, and not another one of the same name."""
+    return obj.metadata.uid == known.metadata.uid
 
 
 def _is_newer(obj: HasMetadata, known: HasMetadata) -> bool:

@@ -29,7 +29,7 @@ from datetime import datetime
 
 from stellwerk.api.coordination import Lease, LeaseSpec, micro_time
 from stellwerk.kube.client import Client
-from stellwerk.kube.errors import ApiError, Conflict, NotFound
+from stellwerk.kube.errors import ApiError, Conflict, Forbidden, NotFound
 from stellwerk.kube.model import JsonObject
 from stellwerk.kube.names import ObjectKey
 from stellwerk.kube.patch import MergePatch
@@ -38,6 +38,7 @@ from stellwerk.runtime.contract import Notice
 from stellwerk.runtime.controller import EventSink
 from stellwerk.runtime.controller import LeadershipLost as LeadershipLost  # offered here too: it is ours by meaning
 from stellwerk.runtime.metrics import Metrics
+from stellwerk.runtime.tasks import Border, surprise
 
 _WORK_ENDS_SECONDS = 8.0
 _RELEASE_SECONDS = 2.0
@@ -160,12 +161,21 @@ class LeaderElector:
         self.fence = fence or Fence(self._clock)
         self._client = client
         self._metrics = metrics
+        self._border = Border(metrics or Metrics(), self._clock)
         self._recorder = recorder
         self._seen = Observation()
         self._lease: Lease | None = None
         self._renewed = -math.inf
         self._leads = False
+        self._refusal = ""
         self._report(False)
+
+    def refusal(self) -> str | None:
+        """Why this process cannot lead though the API server answers: a right or the namespace is missing.
+
+        For `health.Health`.
+        """
+        return self._refusal or None
 
     @property
     def is_leader(self) -> bool:
@@ -188,8 +198,11 @@ class LeaderElector:
         work = asyncio.create_task(_call(on_started), name=f"lead {self.key}")
         try:
             await asyncio.wait({renewal, work}, return_when=asyncio.FIRST_COMPLETED)
+            ended = renewal.cancelled() or work.cancelled()
         finally:
             await self._end(renewal, work)
+        if ended:  # nobody but us may cancel them, and without one of them there is no leader
+            raise LeadershipLost(f"lost lease {self.key}: its task was cancelled")
         for task in (renewal, work):  # a lost lease explains whatever the work says about it
             if not task.cancelled():
                 task.result()
@@ -198,7 +211,7 @@ class LeaderElector:
         """Return when the lease is ours. Failures of the API server are waited out."""
         _log.info("waiting for lease %s as %s", self.key, self.identity)
         while not await self._attempt():
-            await self._clock.sleep(self.terms.retry_seconds)
+            await self._pause()
         self._leads = True
         self._report(True)
         self._tell("became leader")
@@ -213,7 +226,8 @@ class LeaderElector:
         try:
             async with asyncio.timeout(_RELEASE_SECONDS):
                 await self._write(self._lease, freed)
-        except (ApiError, TimeoutError) as error:
+        except BaseException as raised:
+            error = surprise(raised)
             _log.warning("lease %s was not given back: %s", self.key, str(error) or "no answer in time")
 
     async def _end(self, renewal: asyncio.Task[None], work: asyncio.Task[None]) -> None:
@@ -233,10 +247,20 @@ class LeaderElector:
     async def _keep(self) -> None:
         """Renew until that fails for too long. Raises LeadershipLost."""
         while True:
-            await self._clock.sleep(self.terms.retry_seconds)
+            await self._pause()
             # Looked at before the attempt: a process that was frozen must not renew what it has long lost.
             if not self.is_leader or not await self._attempt():
                 self._lose_if_due()
+
+    async def _pause(self) -> None:
+        try:
+            await self._clock.sleep(self.terms.retry_seconds)
+        except BaseException as raised:
+            self._report_unexpected(raised)
+            await asyncio.sleep(self.terms.retry_seconds)
+
+    def _report_unexpected(self, raised: BaseException) -> None:
+        self._border.report("lease", f"lease {self.key}", surprise(raised))
 
     def _lose_if_due(self) -> None:
         if self.holder not in ("", self.identity):
@@ -258,11 +282,17 @@ class LeaderElector:
         """One try to acquire or renew, bounded in time. Returns whether the lease is ours."""
         try:
             async with asyncio.timeout(self.terms.renew_deadline_seconds / 2):
-                return await self._renew() or await self._take()
+                leads = await self._renew() or await self._take()
+            self._refusal = ""
+            return leads
         except (ApiError, TimeoutError) as error:
+            if isinstance(error, Forbidden | NotFound):
+                self._refusal = f"lease {self.key} cannot be taken: {error}"
             _log.warning("lease %s: %s", self.key, str(error) or "the API server does not answer in time")
-            self._lease = None  # it is unknown what became of the write: look again
-            return False
+        except BaseException as raised:  # a failed try like any other: the deadline decides, not a bug
+            self._report_unexpected(raised)
+        self._lease = None  # it is unknown what became of the write: look again
+        return False
 
     async def _renew(self) -> bool:
         """Write again what we have, without reading it first: one request. False when it has to be looked at."""

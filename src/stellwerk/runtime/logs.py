@@ -21,10 +21,11 @@ import logging
 import re
 import sys
 import traceback
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from enum import Enum
 from typing import TextIO, TypeAlias, TypeVar
@@ -32,14 +33,21 @@ from typing import TextIO, TypeAlias, TypeVar
 import msgspec
 
 from stellwerk.kube.errors import ApiError
+from stellwerk.kube.masking import LONGEST_WORD, MASK, WordIndex, spans_in, without
 from stellwerk.kube.names import ObjectKey
 from stellwerk.runtime.contract import ReconcileError
 
 Detail: TypeAlias = str | int | float | bool | None
 
 _EXPECTED: tuple[type[BaseException], ...] = (ApiError, ReconcileError, TimeoutError, OSError)
+STACK: Mapping[str, object] = {"shows_stack": True}
+"""For the `extra` of a line about an exception that nobody expects there: it shows the stack, whatever the class."""
 _RESERVED = frozenset({"ts", "level", "logger", "msg", "reconcileID", "error"})
 _LONGEST_MESSAGE = 16 * 1024
+_LONGEST_STACK = 32 * 1024
+_LONGEST_SHAPE = 4 * 1024
+"""How far what looks like a secret may reach beyond the place at which a text is cut."""
+_WITHHELD = "(values withheld: this namespace has more secret values than are compared with log lines)"
 
 
 class Encoding(Enum):
@@ -105,7 +113,7 @@ def configure(settings: LogSettings, *, stream: TextIO | None = None, redactor: 
     Without a `redactor` it is the process's own, to which `hide` adds. A second call replaces the first.
     """
     redactor = redactor or _process
-    handler = logging.StreamHandler(stream or sys.stderr)
+    handler = _Handler(stream or sys.stderr)
     form = _JsonForm if settings.encoding is Encoding.JSON else _ConsoleForm
     handler.setFormatter(form(settings, redactor))
     root = logging.getLogger()
@@ -144,64 +152,173 @@ def reconciling(kind: str, key: ObjectKey, reconcile_id: str = "") -> Iterator[N
         _subject.reset(token)
 
 
+@dataclass(slots=True)
+class _Tenant:
+    """What is known of the secrets of one tenant."""
+
+    sources: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    """Words by the object that they were read from, the oldest first."""
+    weight: int = 0
+    lost: set[str] = field(default_factory=set)
+    """Sources whose words are not known, because there was no room for them."""
+
+
 class Redactor:
-    """Masks what nobody should read. Values are registered once they are known; shapes are masked always."""
+    """Masks secrets in log lines. Values are registered once they are known; shapes are masked always.
 
-    MASK = "***"
-    _SHORTEST = 6
-    """Shorter values are not masked: they would blacken ordinary words and give away what they are."""
-    _LIMIT = 4096
+    Room is counted by tenant, and in all. Where a tenant's words need more than its share, its lines are withheld
+    (`withholds`), and the words of all others stay known. Only the process's own values (tenant "") make room for each
+    other, the oldest first.
+    """
 
-    _SHAPES: Sequence[tuple[re.Pattern[str], str]] = (
-        (re.compile(r"-----BEGIN [A-Z0-9 ]*PRIVATE KEY-----.*?(?:-----END [A-Z0-9 ]*PRIVATE KEY-----|\Z)", re.S), MASK),
-        (re.compile(r"AGE-SECRET-KEY-1[0-9A-Z]+"), MASK),
-        (re.compile(r"\beyJ[\w-]{8,}\.[\w-]{4,}\.[\w-]*"), MASK),
-        (re.compile(r"(?i)\b(bearer|basic)\s+[\w.~+/=-]{6,}"), rf"\1 {MASK}"),
-        (re.compile(r"(?<=://)[^/\s:@]*:[^/\s@]+(?=@)"), MASK),
-        (
-            re.compile(
-                r"(?i)(\"?(?:client_?secret|password|passwd|api_?key|access_?token|refresh_?token)\"?\s*[:=]\s*\"?)[^\s\",&}]+"
-            ),
-            rf"\1{MASK}",
+    MASK = MASK
+    SHORTEST = 6
+    """Shorter values are not masked: that would mask ordinary words and show what the values are."""
+    TENANT_BYTES = 512 * 2**10
+    TOTAL_BYTES = 16 * 2**20
+    WORD_BYTES = 400
+    """What a word takes in memory beside its letters, measured."""
+
+    # The last one is a guess by the name of a field; the others are secrets wherever they appear.
+    _SHAPES: Sequence[re.Pattern[str]] = (
+        re.compile(
+            r"(?P<secret>-----BEGIN [A-Z0-9 ]*PRIVATE KEY-----.*?(?:-----END [A-Z0-9 ]*PRIVATE KEY-----|\Z))", re.S
+        ),
+        re.compile(r"(?P<secret>AGE-SECRET-KEY-1[0-9A-Z]+)"),
+        re.compile(r"(?<![\w-])(?P<secret>eyJ[\w-]{8,}\.[\w-]{4,}\.[\w-]*)"),
+        re.compile(r"(?i)\b(?:bearer|basic)\s+(?P<secret>[\w.~+/=-]{6,})"),
+        re.compile(r"(?<=://)(?P<secret>[^/\s:@]*:[^/\s@]+)(?=@)"),
+        re.compile(
+            r"(?i)\"?(?:client_?secret|password|passwd|api_?key|access_?token|refresh_?token)\"?\s*[:=]\s*\"?"
+            r"(?P<secret>[^\s\",&}]+)"
         ),
     )
 
-    def __init__(self, values: Iterable[str] = ()) -> None:
-        self._values: dict[str, None] = {}
-        self._longest_first: tuple[str, ...] = ()
+    def __init__(
+        self, values: Iterable[str] = (), *, tenant_bytes: int = TENANT_BYTES, total_bytes: int = TOTAL_BYTES
+    ) -> None:
+        self._tenant_bytes = tenant_bytes
+        self._total_bytes = total_bytes
+        self._tenants: dict[str, _Tenant] = {}
+        self._words = WordIndex()
+        self.weight = 0
+        """Bytes that the words take."""
         self.hide(*values)
 
-    def hide(self, *values: str) -> None:
+    def hide(self, *values: str, tenant: str = "", source: str = "") -> None:
         """Mask these values from now on, also in base64, and each line of theirs that a stack may show alone.
 
-        The oldest are forgotten beyond a few thousand, which bounds memory.
+        `source` names the object that holds them: its former values are forgotten. Without it each value is kept by
+        itself.
         """
-        for value in values:
-            for form in (value, base64.b64encode(value.encode()).decode(), *value.split("\n")):
-                if len(form) >= self._SHORTEST:
-                    self._values.pop(form, None)
-                    self._values[form] = None
-        while len(self._values) > self._LIMIT:
-            del self._values[next(iter(self._values))]
-        self._longest_first = tuple(sorted(self._values, key=len, reverse=True))
+        known = self._tenants.setdefault(tenant, _Tenant())
+        if source:
+            self._learn(tenant, known, source, values)
+        else:
+            for value in values:
+                self._learn(tenant, known, value, (value,))
 
-    def redacted(self, text: str) -> str:
-        """The text without secrets."""
-        # One search for each value: with thousands of them it takes half as long as one pattern of alternatives.
-        for value in self._longest_first:
-            if value in text:
-                text = text.replace(value, self.MASK)
-        for shape, mask in self._SHAPES:
-            text = shape.sub(mask, text)
-        return text
+    def forget(self, tenant: str, source: str) -> None:
+        """The object is gone, or its values are needed no longer."""
+        known = self._tenants.get(tenant)
+        if known is None:
+            return
+        self._drop(known, source)
+        known.lost.discard(source)
+        if not known.sources and not known.lost:
+            del self._tenants[tenant]
+
+    @classmethod
+    def without_tokens(cls, text: str) -> str:
+        """The text without what is a secret by its form alone: keys, tokens, passwords in URLs."""
+        spans = [match.span("secret") for shape in cls._SHAPES[:-1] for match in shape.finditer(text)]
+        return without(text, spans) if spans else text
+
+    def withholds(self, tenant: str) -> bool:
+        """Whether lines about objects of this tenant must not show any value: not all of its secrets are known."""
+        known = self._tenants.get(tenant)
+        return known is not None and bool(known.lost)
+
+    def redacted(self, text: str, limit: int = _LONGEST_MESSAGE) -> str:
+        """The text without secrets, and without what follows the limit."""
+        whole = text[: limit + _LONGEST_SHAPE]
+        spans = spans_in(whole, self._words) if len(self._words) else []
+        spans += [match.span("secret") for shape in self._SHAPES for match in shape.finditer(whole)]
+        if len(text) <= limit:
+            return without(text, spans) if spans else text
+        return without(text[:limit], [(start, min(end, limit)) for start, end in spans if start < limit]) + "…"
+
+    def _learn(self, tenant: str, known: _Tenant, source: str, values: Iterable[str]) -> None:
+        self._drop(known, source)
+        known.lost.discard(source)
+        words: dict[str, None] = {}
+        weight = 0
+        for word in _forms(values):
+            if len(word) >= self.SHORTEST and word not in words:
+                words[word] = None
+                weight += len(word) + self.WORD_BYTES
+            if weight > self._tenant_bytes:
+                break
+        if not words:
+            return
+        while not tenant and known.weight + weight > self._tenant_bytes and known.sources:
+            self._drop(known, next(iter(known.sources)))
+        if known.weight + weight > self._tenant_bytes:
+            known.lost.add(source)
+            return
+        known.sources[source] = tuple(words)
+        known.weight += weight
+        self.weight += weight
+        for word in words:
+            self._words.add(word)
+        if self.weight > self._total_bytes:
+            self._lose_heaviest()
+
+    def _lose_heaviest(self) -> None:
+        """Make room at the expense of the tenant that takes most of it."""
+        heaviest = max(
+            (name for name in self._tenants if name), key=lambda name: self._tenants[name].weight, default=""
+        )
+        known = self._tenants[heaviest]
+        if heaviest:
+            known.lost.update(known.sources)
+        for source in [*known.sources]:
+            self._drop(known, source)
+
+    def _drop(self, known: _Tenant, source: str) -> None:
+        words = known.sources.pop(source, ())
+        weight = sum(len(word) + self.WORD_BYTES for word in words)
+        known.weight -= weight
+        self.weight -= weight
+        for word in words:
+            self._words.discard(word)
+
+
+def _forms(values: Iterable[str]) -> Iterator[str]:
+    """What is looked for of each value, without more letters than are needed to find it."""
+    for value in values:
+        yield from (form[:LONGEST_WORD] for form in (value, *value.split("\n")))
+        yield base64.b64encode(value.encode(errors="replace")).decode()[:LONGEST_WORD]
 
 
 _process = Redactor()
 
 
-def hide(*values: str) -> None:
-    """Never show these values in a log line of this process. Whoever reads a secret calls this first."""
-    _process.hide(*values)
+def hide(*values: str, tenant: str = "", source: str = "") -> None:
+    """Never show these values in a log line of this process. Code that reads a secret calls this first.
+
+    `tenant` is the namespace that the secret belongs to, `source` the object that holds it; a value without a tenant is
+    the process's own.
+    """
+    _process.hide(*values, tenant=tenant, source=source)
+
+
+def forget(tenant: str, source: str) -> None:
+    """The object that held these secrets is gone, or they are needed no longer."""
+    _process.forget(tenant, source)
+
+
+without_tokens = Redactor.without_tokens
 
 
 def redacted(text: str) -> str:
@@ -209,7 +326,14 @@ def redacted(text: str) -> str:
     return _process.redacted(text)
 
 
-class _Form(logging.Formatter):
+class _Handler(logging.StreamHandler[TextIO]):
+    """Writes lines. What cannot be written is lost: the standard library would print it as it is, secrets included."""
+
+    def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802  # the library's name
+        """The stream is gone or full."""
+
+
+class _Form(logging.Formatter, ABC):
     """What both forms share: which facts a record has."""
 
     def __init__(self, settings: LogSettings, redactor: Redactor) -> None:
@@ -217,35 +341,84 @@ class _Form(logging.Formatter):
         self._settings = settings
         self._redactor = redactor
 
+    @abstractmethod
+    def line(self, record: logging.LogRecord) -> str:
+        """The line of a record."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """The line, or one that says which line could not be written: a log call never fails for what it is about."""
+        try:
+            return _speakable(self.line(record))
+        except Exception as error:
+            place = f"{record.module}:{record.lineno}"
+            said = f"a log line of {place} cannot be written: {type(error).__name__}"
+            return self.line(logging.makeLogRecord({**_origin(record), "msg": said}))
+
     def facts(self, record: logging.LogRecord) -> dict[str, Detail]:
         """Everything beyond time, level, logger and message, redacted, in the order in which it is shown."""
+        about: dict[str, Detail] = {}
         facts: dict[str, Detail] = {}
         if (subject := _subject.get()) is not None:
-            facts |= {"kind": subject.kind, "namespace": subject.key.namespace, "name": subject.key.name}
-            facts["reconcileID"] = subject.reconcile_id
+            about |= {"kind": subject.kind, "namespace": subject.key.namespace, "name": subject.key.name}
+            about["reconcileID"] = subject.reconcile_id
         details: Mapping[str, Detail] = getattr(record, "fields", {})
         facts |= {f"{name}_" if name in _RESERVED else name: value for name, value in details.items()}
         error = record.exc_info[1] if record.exc_info else None
         if error is not None:
-            facts["error"] = str(error) or type(error).__name__
-            if not isinstance(error, _EXPECTED) and record.levelno >= self._settings.stack_level:
-                facts["stack"] = "".join(traceback.format_exception(error)).rstrip()
+            facts["error"] = _said(error)
+            expected = isinstance(error, _EXPECTED) and not getattr(record, "shows_stack", False)
+            if not expected and record.levelno >= self._settings.stack_level:
+                facts["stack"] = _shortened("".join(traceback.format_exception(error)).rstrip())
         if record.stack_info:
             facts["stack"] = record.stack_info
-        return {name: self._clean(value) for name, value in facts.items() if value != ""}
+        if self._is_withheld:
+            facts = {name: _WITHHELD if isinstance(value, str) else value for name, value in facts.items()}
+        return {name: self._clean(name, value) for name, value in (about | facts).items() if value != ""}
 
     def message(self, record: logging.LogRecord) -> str:
-        text = record.getMessage()
-        return self._redactor.redacted(text if len(text) <= _LONGEST_MESSAGE else f"{text[:_LONGEST_MESSAGE]}…")
+        if self._is_withheld and record.args:
+            return f"{record.msg} {_WITHHELD}"
+        return self._redactor.redacted(_speakable(record.getMessage()))
 
-    def _clean(self, value: Detail) -> Detail:
-        return self._redactor.redacted(value) if isinstance(value, str) else value
+    @property
+    def _is_withheld(self) -> bool:
+        subject = _subject.get()
+        return subject is not None and self._redactor.withholds(subject.key.namespace)
+
+    def _clean(self, name: str, value: Detail) -> Detail:
+        limit = _LONGEST_STACK if name == "stack" else _LONGEST_MESSAGE
+        return self._redactor.redacted(_speakable(value), limit) if isinstance(value, str) else value
+
+
+def _speakable(text: str) -> str:
+    """The text without lone surrogates, which no encoding can write."""
+    return text if text.isascii() else text.encode(errors="backslashreplace").decode()
+
+
+def _said(error: BaseException) -> str:
+    try:
+        return str(error) or type(error).__name__
+    except Exception:
+        return type(error).__name__
+
+
+def _shortened(stack: str) -> str:
+    """Where it began and where it ended: a recursion without end has a thousand frames between."""
+    if len(stack) <= _LONGEST_STACK:
+        return stack
+    half = _LONGEST_STACK // 2 - 2
+    return f"{stack[:half]}\n…\n{stack[-half:]}"
+
+
+def _origin(record: logging.LogRecord) -> dict[str, object]:
+    """Where a record comes from, without its content."""
+    return {"name": record.name, "levelno": record.levelno, "levelname": record.levelname, "created": record.created}
 
 
 class _JsonForm(_Form):
     """One JSON object a line."""
 
-    def format(self, record: logging.LogRecord) -> str:
+    def line(self, record: logging.LogRecord) -> str:
         line: dict[str, Detail] = {
             "ts": _time(record.created, self._settings.time_encoding),
             "level": _LEVEL_WORDS.get(record.levelno, record.levelname.lower()),
@@ -259,7 +432,7 @@ class _JsonForm(_Form):
 class _ConsoleForm(_Form):
     """One line for the eye; a stack follows on its own lines."""
 
-    def format(self, record: logging.LogRecord) -> str:
+    def line(self, record: logging.LogRecord) -> str:
         facts = self.facts(record)
         stack = facts.pop("stack", None)
         kind, namespace, name = (facts.pop(word, None) for word in ("kind", "namespace", "name"))

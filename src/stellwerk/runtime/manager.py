@@ -2,8 +2,9 @@
 
     servers and health  ->  caches  ->  (caches are full)  ->  leadership  ->  controllers
 
-Each stage is a block inside the one before, so the order of ending needs no code of its own. A task that fails takes
-the whole manager down: a process that half works is harder to notice than one that is started again.
+Each stage is a block inside the one before, so the order of ending needs no code of its own. Each part has a border: an
+unexpected exception in it is counted and logged, and the part starts again after a pause while the others go on. Only
+the loss of leadership, and a part that cannot start, end the manager.
 
 Ending in order: controllers take no new key and have `grace_seconds` for the passes under way; then these are cancelled
 where they wait, which is a write boundary or a write whose outcome the next process finds out (R-101 and R-303 ask for
@@ -21,16 +22,20 @@ from contextlib import asynccontextmanager
 from typing import Protocol, TypeVar
 
 from stellwerk.kube.client import Client, Target
-from stellwerk.kube.model import HasMetadata
+from stellwerk.kube.model import HasMetadata, Unreadable
 from stellwerk.kube.watch import SILENCE_SECONDS
 from stellwerk.runtime.clock import Clock, SystemClock
 from stellwerk.runtime.clusters import Cluster
-from stellwerk.runtime.controller import Controller, LeadershipLost
+from stellwerk.runtime.contract import Notice, Severity
+from stellwerk.runtime.controller import Controller, EventSink
 from stellwerk.runtime.informer import VERIFY_SECONDS, Informer
 from stellwerk.runtime.metrics import Metrics
-from stellwerk.runtime.tasks import background, first_of
+from stellwerk.runtime.tasks import Border, ProcessEnds, background, first_of
 
 T = TypeVar("T", bound=HasMetadata)
+
+UNREADABLE = "ObjectUnreadable"
+"""The reason of Events about objects that cannot be decoded."""
 
 _log = logging.getLogger(__name__)
 
@@ -39,7 +44,8 @@ class Runnable(Protocol):
     """Anything that runs until cancelled: a server, a recorder, a watchdog, a remote cluster."""
 
     async def run(self) -> None:
-        """Run until cancelled. What it raises ends the manager."""
+        """Run until cancelled. It is called again after an unexpected exception; ProcessEnds, and StartFailed in the
+        first run, end the manager."""
         ...
 
 
@@ -73,10 +79,14 @@ class Manager:
         verify_seconds: float = VERIFY_SECONDS,
         silence_seconds: float = SILENCE_SECONDS,
         clock: Clock | None = None,
+        recorder: EventSink | None = None,
     ) -> None:
+        """`recorder` sends Events about objects that cannot be decoded."""
+        self._recorder = recorder
         self.metrics = metrics or Metrics()
         self.clock = clock or SystemClock()
         self.client = client
+        self.border = Border(self.metrics, self.clock)
         self.home = Cluster(
             client,
             clock=self.clock,
@@ -84,6 +94,8 @@ class Manager:
             verify_seconds=verify_seconds,
             silence_seconds=silence_seconds,
             name="home",
+            on_unreadable=self._announce,
+            on_repair=self._retry_failed,
         )
         self._leadership = leadership
         self._grace_seconds = grace_seconds
@@ -91,10 +103,17 @@ class Manager:
         self._controllers: list[Worker] = []
         self._stopping = asyncio.Event()
         self._leads = False
+        self.checks: dict[str, Callable[[], str | None]] = {}
+        """Readiness checks of parts, by name."""
 
-    def informer(self, target: Target[T], *, namespace: str = "", labels: str = "", fields: str = "") -> Informer[T]:
-        """The shared informer over these objects of the home cluster. Asked for while running, it starts at once."""
-        return self.home.informer(target, namespace=namespace, labels=labels, fields=fields)
+    def informer(
+        self, target: Target[T], *, namespace: str = "", labels: str = "", fields: str = "", required: bool = False
+    ) -> Informer[T]:
+        """The shared informer over these objects of the home cluster. Asked for while running, it starts at once.
+
+        `required`: the process is not ready while they cannot be watched.
+        """
+        return self.home.informer(target, namespace=namespace, labels=labels, fields=fields, required=required)
 
     def add_server(self, name: str, server: Runnable) -> None:
         """Run this from the first moment to the last: health, metrics, webhooks, the Event recorder, the watchdog."""
@@ -110,14 +129,24 @@ class Manager:
         return self._leads
 
     def unready(self) -> str | None:
-        """Why this process should get no requests: caches that are not full, or stale (R-202). For `health.Health`."""
+        """Why this process is not ready: caches that are not full, or stale (R-202), or that it needs and cannot fill.
+
+        For `health.Health`.
+        """
         return "; ".join(self.home.unready()) or None
+
+    def ready_when(self, name: str, check: Callable[[], str | None]) -> None:
+        """The process is ready only while this check of a part finds nothing wrong. For `health.Health`."""
+        self.checks[name] = check
 
     def try_again(self) -> None:
         """Something that no watch tells has changed for the better: look at what is parked, and at what has failed."""
         for informer in self.home.informers:
             if informer.parked is not None:
                 informer.wake()
+        self._retry_failed()
+
+    def _retry_failed(self) -> None:
         for controller in self._controllers:
             if isinstance(controller, Controller):
                 controller.try_again()
@@ -131,17 +160,24 @@ class Manager:
         try:
             async with background() as servers:
                 for name, server in self._servers:
-                    servers.start(server.run(), name)
+                    servers.start(self.border.keep(name, name, server.run), name)
                 async with background() as caches:
-                    caches.start(self.home.run(), "home cluster")
-                    await self._until_stopped(caches.start(self._work(), "leading"))
-        except* LeadershipLost as lost:
-            raise first_of(lost) from None
+                    caches.start(self.border.keep("home cluster", "home cluster", self.home.run), "home cluster")
+                    leading = self.border.keep("leading", "leading", self._work)
+                    await self._until_stopped(caches.start(leading, "leading"))
+        except* ProcessEnds as ends:
+            raise first_of(ends) from None
 
     async def run_until_signal(self) -> None:
         """Run until `stop`, SIGTERM or SIGINT."""
         with stopped_by_signals(self.stop):
             await self.run()
+
+    def _announce(self, obj: Unreadable) -> None:
+        """Send the Event about an object that cannot be decoded; of several processes only the leader does."""
+        if self._leads and self._recorder is not None:
+            message = f"object cannot be read: {obj.why}"
+            self._recorder.send(obj, Notice(UNREADABLE, message, Severity.WARNING, action="Read"))
 
     async def _work(self) -> None:
         """Everything that a stop may interrupt: fill the caches, get the lease, lead."""
@@ -153,6 +189,8 @@ class Manager:
 
     async def _lead(self) -> None:
         self._leads = True
+        for obj in self.home.unreadable():
+            self._announce(obj)
         try:
             async with self._running_controllers():
                 await self._stopping.wait()
@@ -162,7 +200,10 @@ class Manager:
     @asynccontextmanager
     async def _running_controllers(self) -> AsyncIterator[None]:
         async with background() as controllers:
-            running = [controllers.start(each.run(), each.name) for each in self._controllers]
+            running = [
+                controllers.start(self.border.keep(each.name, each.name, each.run), each.name)
+                for each in self._controllers
+            ]
             yield
             for each in self._controllers:
                 each.stop()

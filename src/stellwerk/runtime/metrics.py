@@ -11,17 +11,22 @@ they lack is prefixed `stellwerk_`. prometheus-client's `_created` series are sw
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable, Iterable, Iterator
-from typing import Literal, TypeAlias
+from functools import partial
+from typing import Literal, TypeAlias, TypeVar, cast
 
 import prometheus_client
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
-from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 Result: TypeAlias = Literal["success", "error", "requeue", "requeue_after"]
 RESULTS: tuple[Result, ...] = ("success", "error", "requeue", "requeue_after")
 Seconds: TypeAlias = Callable[[], float]
+R = TypeVar("R")
+
+_log = logging.getLogger(__name__)
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
@@ -52,7 +57,7 @@ class Metrics:
 
     def register(self, collector: Collector) -> None:
         """Add an operator's own collector. Raises ValueError when one of its names is taken."""
-        self.registry.register(collector)
+        self.registry.register(_Contained(collector, self))
 
     def exposition(self) -> bytes:
         """All series in Prometheus' text format, of type `CONTENT_TYPE`."""
@@ -69,6 +74,7 @@ class Metrics:
         for counter in (self._pass_errors, self._pass_final_errors, self._pass_panics):
             counter.labels(name)
         self._pass_seconds.labels(name)
+        self._stuck_passes.labels(name).set(0)
 
     def reconciled(self, controller: str, result: Result, seconds: float) -> None:
         """A pass ended. An `error` also counts among the errors."""
@@ -89,6 +95,14 @@ class Metrics:
         """A worker took a key, or is done with one."""
         self._workers_busy.labels(controller).inc(change)
 
+    def task_failed(self, kind: str) -> None:
+        """A task, or a callback, raised an exception that nobody expects; its border reported it."""
+        self._task_failures.labels(kind).inc()
+
+    def stuck_passes(self, controller: str, change: Literal[1, -1]) -> None:
+        """A pass goes on although it was cancelled, or has ended at last."""
+        self._stuck_passes.labels(controller).inc(change)
+
     def queue(self, name: str, controller: str = "", *, running: Callable[[], Iterable[float]]) -> QueueMetrics:
         """The observer of one work queue. `running` tells for how many seconds each running key has been running."""
         labels = (name, controller or name)
@@ -105,9 +119,17 @@ class Metrics:
         """A watch had to begin anew: a cut, a silence, or a resourceVersion that was too old."""
         self._watch_restarts.labels(kind).inc()
 
-    def cache(self, kind: str, age_seconds: Seconds) -> None:
-        """A cache exists; `age_seconds` tells how long ago its watch last heard from the API server."""
+    def cache(self, kind: str, age_seconds: Seconds, unreadable: Callable[[], int] = lambda: 0) -> None:
+        """A cache exists; `age_seconds` tells how long ago its watch last heard from the API server.
+
+        `unreadable` returns how many of its objects cannot be decoded.
+        """
         self._readings.caches[kind] = age_seconds
+        self._readings.unreadable[kind] = unreadable
+
+    def unreadable(self, kind: str) -> None:
+        """An object of a cache came in a version that cannot be decoded."""
+        self._unreadable.labels(kind).inc()
 
     # Other rooms
 
@@ -249,6 +271,15 @@ class Metrics:
             *("group", "resource", "verb"),
         )
         self._watch_restarts = self._counter("stellwerk_watch_restarts_total", "Watches that had to begin anew", "kind")
+        self._unreadable = self._counter(
+            "stellwerk_unreadable_versions_total", "Versions of objects that could not be decoded", "kind"
+        )
+        self._task_failures = self._counter(
+            "stellwerk_task_failures_total", "Unexpected exceptions in tasks and callbacks, by kind of task", "kind"
+        )
+        self._stuck_passes = self._gauge(
+            "stellwerk_stuck_passes", "Passes that go on although they were cancelled", "controller"
+        )
         self._events = self._counter("stellwerk_events_total", "Kubernetes Events by what became of them", "outcome")
         self._loop_stalls = self._counter(
             "stellwerk_event_loop_stalls_total", "Times the event loop stood still > 0.5 s"
@@ -313,6 +344,7 @@ class _Readings(Collector):
     def __init__(self) -> None:
         self.queues: dict[tuple[str, str], Callable[[], Iterable[float]]] = {}
         self.caches: dict[str, Seconds] = {}
+        self.unreadable: dict[str, Callable[[], float]] = {}
         self.certificates: dict[str, Seconds] = {}
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
@@ -324,12 +356,18 @@ class _Readings(Collector):
             "workqueue_longest_running_processor_seconds", "Seconds of the longest running key", labels=_QUEUE_LABELS
         )
         for labels, running in self.queues.items():
-            seconds = list(running())
+            seconds: tuple[float, ...] = _read(partial(_listed, running), ())
             unfinished.add_metric(labels, sum(seconds))
             longest.add_metric(labels, max(seconds, default=0.0))
         yield unfinished
         yield longest
         yield _family("stellwerk_cache_age_seconds", "Seconds since a cache's watch last heard", "kind", self.caches)
+        yield _family(
+            "stellwerk_unreadable_objects",
+            "Objects that cannot be decoded at the moment, of which the last readable version is used",
+            "kind",
+            self.unreadable,
+        )
         yield _family(
             "stellwerk_certificate_expiry_seconds", "Seconds until a certificate expires", "name", self.certificates
         )
@@ -347,5 +385,41 @@ def _living_tasks() -> int:
 def _family(name: str, help_text: str, label: str, readings: dict[str, Seconds]) -> GaugeMetricFamily:
     family = GaugeMetricFamily(name, help_text, labels=(label,))
     for value, read in readings.items():
-        family.add_metric((value,), read())
+        if (seconds := _read(read, None)) is not None:
+            family.add_metric((value,), seconds)
     return family
+
+
+def _listed(readings: Callable[[], Iterable[float]]) -> tuple[float, ...]:
+    return tuple(readings())
+
+
+def _read(read: Callable[[], R], otherwise: R) -> R:
+    """A reading, or what stands for one that fails: a scrape gets all other series."""
+    try:
+        return read()
+    except Exception as error:
+        _log.error("a metric cannot be read", exc_info=error)
+        return otherwise
+
+
+class _Contained(Collector):
+    """A collector whose failure costs a scrape only its own series."""
+
+    def __init__(self, collector: Collector, metrics: Metrics) -> None:
+        self._collector = collector
+        self._metrics = metrics
+
+    def describe(self) -> Iterable[Metric]:
+        """The names that it takes in the registry."""
+        described = getattr(self._collector, "describe", self._collector.collect)
+        return cast("Iterable[Metric]", described())
+
+    def collect(self) -> Iterable[Metric]:
+        """Its families, or none."""
+        try:
+            return [*self._collector.collect()]
+        except Exception as error:
+            self._metrics.task_failed("metrics")
+            _log.error("the metrics of %s cannot be read", type(self._collector).__name__, exc_info=error)
+            return []

@@ -86,7 +86,7 @@ class Operator(ABC, Generic[K]):
         """Give the operator to a manager."""
         controller = Controller(
             self.name,
-            manager.informer(self.kind),
+            manager.informer(self.kind, required=True),
             self,
             write_status=StatusWriter(client=self.client, clock=self.clock),
             workers=workers,

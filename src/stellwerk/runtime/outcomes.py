@@ -8,14 +8,15 @@ from typing import Generic, TypeAlias, TypeVar
 
 from stellwerk.kube.errors import ApiError, Conflict, NotFound
 from stellwerk.kube.meta import Record
+from stellwerk.kube.nested import Foreign
 from stellwerk.runtime.contract import Next, Notice, ReconcileError, Severity
 from stellwerk.runtime.metrics import Result
-from stellwerk.runtime.tasks import first_of
+from stellwerk.runtime.tasks import ProcessEnds
 
 S = TypeVar("S", bound=Record)
 
 
-class LeadershipLost(Exception):
+class LeadershipLost(ProcessEnds):
     """Another process may be leading by now: nothing may be written any more, and this process must end."""
 
 
@@ -61,6 +62,23 @@ class PassTimedOut(Exception):
     """A pass took longer than it may, and was cancelled."""
 
 
+class Unexpected(ReconcileError):
+    """A pass ended by an exception that the reconciler does not expect; `str()` names its class and no content of it.
+
+    The message of the exception stays in the log: it may quote anything.
+    """
+
+    reason = "UnexpectedError"
+
+    def __init__(self, error: Exception) -> None:
+        unexpected = error.__cause__ if isinstance(error, Foreign) else error
+        cause = str(error) if isinstance(error, PassTimedOut) else f"unexpected {type(unexpected).__name__}"
+        super().__init__(
+            f"the operator could not finish its work on this object: {cause}. It tries again later and later; "
+            "the operator's log has the details"
+        )
+
+
 @dataclass(frozen=True, slots=True)
 class After:
     """Look again after so many seconds; at a change in any case."""
@@ -89,11 +107,8 @@ class Verdict(Generic[S]):
 
 
 def outcome_of(error: Exception) -> Refused | Overtaken | Unserved | Broken:
-    """What a reconciler's exception means. Raises LeadershipLost where that was among several."""
+    """What a reconciler's exception means; LeadershipLost has passed before."""
     while isinstance(error, ExceptionGroup):
-        lost = error.subgroup(LeadershipLost)
-        if lost is not None:
-            raise first_of(lost)
         if len(error.exceptions) > 1:
             return Broken(error)
         error = error.exceptions[0]

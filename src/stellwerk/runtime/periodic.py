@@ -1,8 +1,7 @@
 """Work that is done now and then while we lead: polls, sweeps.
 
 What no watch can tell has to be looked at by the clock. A round that fails because a cluster or a server did not answer
-is logged, and the next one tries again; any other exception is a bug of ours, told with its stack, and stops nothing
-either: a sweep is never worth the process.
+is logged, and the next one tries again. So does the next one after any other exception, which the border reports.
 """
 
 from __future__ import annotations
@@ -13,8 +12,8 @@ import random
 from collections.abc import Awaitable, Callable
 
 from stellwerk.kube.errors import ApiError
-from stellwerk.runtime.clock import Clock, happens_within
-from stellwerk.runtime.outcomes import LeadershipLost
+from stellwerk.runtime.clock import happens_within
+from stellwerk.runtime.tasks import Border
 
 _log = logging.getLogger(__name__)
 
@@ -26,25 +25,24 @@ class Periodic:
     """Does something, waits, does it again. A `manager.Worker`: given to `Manager.add_controller`."""
 
     def __init__(
-        self, name: str, work: Callable[[], Awaitable[None]], *, interval_seconds: float, clock: Clock
+        self, name: str, work: Callable[[], Awaitable[None]], *, interval_seconds: float, border: Border
     ) -> None:
         self.name = name
         self._work = work
         self._interval_seconds = interval_seconds
-        self._clock = clock
+        self._border = border
         self._stopping = asyncio.Event()
 
     async def run(self) -> None:
         """Go on until stopped or cancelled. The first round comes after the first pause. Raises LeadershipLost."""
-        while not await happens_within(self._clock, self._pause_seconds(), self._stopping):
-            try:
-                await self._work()
-            except LeadershipLost:
-                raise
-            except ApiError as error:
-                _log.warning("%s: %s", self.name, error)
-            except Exception:
-                _log.exception("%s failed: a bug of ours", self.name)
+        while not await happens_within(self._border.clock, self._pause_seconds(), self._stopping):
+            await self._border.once(self.name, self.name, self._round)
+
+    async def _round(self) -> None:
+        try:
+            await self._work()
+        except ApiError as error:
+            _log.warning("%s: %s", self.name, error)
 
     def stop(self) -> None:
         """Begin no further round."""

@@ -1,23 +1,32 @@
 """A process around a manager: login, lease, rights, Events, probes, numbers, traces and watchdog, together once.
 
-Two clients, because two rules: what the operators write passes the leader's fence, and the Lease itself must not.
+Several clients, for two reasons. What the operators write passes the leader's fence, and the Lease itself must not. And
+a client has a bounded number of connections: the Lease has its own, so that it never waits behind Events or behind the
+tokens of strangers.
 """
 
 from __future__ import annotations
 
-import gc
+import asyncio
 import logging
 import os
 from collections.abc import Callable
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 from stellwerk.kube.client import Client
 from stellwerk.kube.config import ClusterConfig
 from stellwerk.kube.errors import LoginFailed
-from stellwerk.kube.transport import LARGEST_ANSWER_BYTES, LARGEST_FOREIGN_ANSWER_BYTES, RequestFacts
-from stellwerk.runtime import logs, traces
+from stellwerk.kube.transport import (
+    LARGEST_ANSWER_BYTES,
+    LARGEST_FOREIGN_ANSWER_BYTES,
+    LARGEST_FOREIGN_LIST_BYTES,
+    RequestFacts,
+)
+from stellwerk.runtime import collector, logs, traces
 from stellwerk.runtime.clock import SystemClock
 from stellwerk.runtime.events import Recorder
 from stellwerk.runtime.guard import Guard
@@ -85,25 +94,30 @@ async def run(process: ProcessSettings, identity: Identity, install: Callable[[P
     Raises LoginFailed and CannotListen before anything is done; LeadershipLost when another process may lead by now.
     """
     metrics = Metrics()
+    asyncio.get_running_loop().set_exception_handler(partial(_report_callback, metrics))
     fence = Fence(SystemClock()) if process.leader_elect else None
     lines = _Lines(cluster_config(process.kubeconfig), identity.component, metrics, fence)
     async with AsyncExitStack() as stack:
         await stack.enter_async_context(traces.exported(identity.component, os.environ))
         own = await stack.enter_async_context(lines.unfenced())
         recorder = _recorder(own, identity, metrics, fence)
-        elector = _elector(own, identity, metrics, recorder, fence) if fence else None
+        renewing = await stack.enter_async_context(lines.unfenced())
+        elector = _elector(renewing, identity, metrics, recorder, fence) if fence else None
         client = await stack.enter_async_context(lines.fenced(lines.home, lambda resource: rights.doubt(resource)))
-        manager = Manager(client, leadership=elector, metrics=metrics)
+        manager = Manager(client, leadership=elector, metrics=metrics, recorder=recorder)
         manager.add_server("events", recorder)
         rights = RightsCheck(
             own, identity.rights, namespace=identity.home(lines.home), metrics=metrics, regained=manager.try_again
         )
         manager.add_server("rights", rights)
         install(Parts(manager, recorder, lines.fenced))
-        _serve(manager, process, own)
+        if elector is not None:
+            manager.ready_when("lease", elector.refusal)
+        strangers = await stack.enter_async_context(lines.unfenced())
+        _serve(manager, process, strangers)
         _log.info("%s starts against %s", identity.component, lines.home.server)
-        _spare_what_stays()
-        await manager.run_until_signal()
+        with collector.short_pauses():
+            await manager.run_until_signal()
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,11 +148,18 @@ class _Lines:
             on_request=counted,
             before_write=self.fence.check if self.fence else None,
             largest_answer_bytes=LARGEST_ANSWER_BYTES if to is self.home else LARGEST_FOREIGN_ANSWER_BYTES,
+            largest_list_bytes=None if to is self.home else LARGEST_FOREIGN_LIST_BYTES,
         )
 
     def _counted(self, facts: RequestFacts) -> None:
         self.metrics.requested(facts.method, facts.host, facts.code)
         traces.requested(facts)
+
+
+def _report_callback(metrics: Metrics, _: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    """What a callback of the event loop raised, or a task whose outcome nobody reads. The loop goes on."""
+    metrics.task_failed("callback")
+    _log.error("event loop: %s", context.get("message"), exc_info=context.get("exception"), extra=logs.STACK)
 
 
 def _recorder(own: Client, identity: Identity, metrics: Metrics, fence: Fence | None) -> Recorder:
@@ -151,45 +172,37 @@ def _recorder(own: Client, identity: Identity, metrics: Metrics, fence: Fence | 
     )
 
 
-def _spare_what_stays() -> None:
-    """Have the cycle collector look at what may be garbage, and less often.
-
-    Modules live as long as the process, and caches nearly as long. Looking through both for cycles again and again is
-    one part in twenty-five of the work of a busy operator; what it finds is a handful of exceptions with their frames.
-    """
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(20_000, 20, 20)
-
-
 def _elector(client: Client, identity: Identity, metrics: Metrics, recorder: Recorder, fence: Fence) -> LeaderElector:
     namespace = identity.home(client.config)
     return LeaderElector(client, identity.lease, namespace, metrics=metrics, recorder=recorder, fence=fence)
 
 
-def _serve(manager: Manager, process: ProcessSettings, own: Client) -> None:
-    """Probes and metrics, each on its own port, and the watchdog behind the liveness probe."""
+def _serve(manager: Manager, process: ProcessSettings, strangers: Client) -> None:
+    """Probes and metrics, each on its own port, and the watchdog behind the liveness probe. `strangers` asks who a
+    caller is."""
     watchdog, health = Watchdog(manager.metrics), Health()
     health.alive_when("event-loop", lambda: _silence(watchdog))
     health.ready_when("caches", manager.unready)
     health.ready_when("memory", MemoryCheck().finding)
+    for name, check in manager.checks.items():
+        health.ready_when(name, check)
     manager.add_server("watchdog", watchdog)
     if address := Address.parse(process.health_probe_bind_address):
         manager.add_server("probes", Server("probes", address, health.routes(), metrics=manager.metrics))
     if address := Address.parse(process.metrics_bind_address):
-        manager.add_server("metrics", _metrics_server(manager, process, address, own))
+        manager.add_server("metrics", _metrics_server(manager, process, address, strangers))
 
 
-def _metrics_server(manager: Manager, process: ProcessSettings, address: Address, own: Client) -> Runnable:
-    """Plain and open, as the originals serve them; or by HTTPS and guarded. `own` asks who a caller is."""
+def _metrics_server(manager: Manager, process: ProcessSettings, address: Address, strangers: Client) -> Runnable:
+    """Plain and open, as the originals serve them; or by HTTPS and guarded."""
     route = metrics_route(manager.metrics)
     if not process.metrics_secure:
         return Server("metrics", address, [route], metrics=manager.metrics)
-    route = Guard(own).protect(route)
+    route = Guard(strangers).protect(route)
     folder = process.metrics_cert_path
     certificate = MountedCertificates(Path(folder)) if folder else SelfSigned(names=("localhost",))
     server = Server("metrics", address, [route], metrics=manager.metrics, tls=certificate.context)
-    return Certified(certificate, server)
+    return Certified(certificate, server, manager.border)
 
 
 def _silence(watchdog: Watchdog) -> str | None:

@@ -27,6 +27,7 @@ _HELP = {
     "zap_devel": "Development logging: console, debug, stacks from warnings on.",
     "zap_stacktrace_level": "From which level on stacks are logged: info, error or panic.",
     "zap_time_encoding": "epoch, millis, nano, iso8601, rfc3339 or rfc3339nano.",
+    "allow_unconfined_renderer": "Stay ready where the kernel offers no filter of system calls for the renderer.",
 }
 _LOG_LEVEL = re.compile(r"debug|info|warn|error|panic|[1-9][0-9]{0,2}")
 _CHOICES = {

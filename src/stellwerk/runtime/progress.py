@@ -15,6 +15,9 @@ from dataclasses import dataclass
 
 from stellwerk.kube.names import ObjectKey
 
+_MOST_DIGITS = 40
+"""Versions of etcd have at most 19; a server of a tenant may answer with any number of them."""
+
 
 class Progress:
     """How far a cache has come, as a number, what is expected of it, and who waits for it to come further."""
@@ -92,7 +95,8 @@ class OwnWrite:
 
 def version_number(resource_version: str) -> int:
     """A resourceVersion as the number by which it is ordered; 0, which is always reached, when it is none."""
-    return int(resource_version) if resource_version.isdecimal() else 0
+    is_number = len(resource_version) <= _MOST_DIGITS and resource_version.isdecimal()
+    return int(resource_version) if is_number else 0
 
 
 def _finish(waiter: asyncio.Future[None]) -> None:

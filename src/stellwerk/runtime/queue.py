@@ -14,6 +14,11 @@ tenant that floods the queue thus delays others by one key each, not by its back
 to a tenant whose keys hold others for long: whoever has many slow keys delays the others by one of them at most, not by
 one in each of their passes.
 
+A key may run without a worker: the controller gives the seat of a slow pass to another worker (`leave`), and a pass
+whose writes are not visible yet needs none (`land`). So slow keys hold no worker, and need a bound of their own: a
+tenant has at most `_RUNNING_SHARE` keys per worker under way, and while all tenants together have more than
+`_RUNNING_IN_ALL` per worker, a tenant gets another key only when it has none.
+
 What was begun is finished before anything else is begun, because of a thousand new objects the first shall be done
 after a second and not all of them half done after a minute; and because what a step has found out is still at hand for
 the next one. It starves nobody: a chain of steps ends, and the controller cuts one that does not.
@@ -27,18 +32,23 @@ import asyncio
 import heapq
 import math
 import random
-from collections import OrderedDict, deque
+from collections import Counter, OrderedDict, deque
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import Protocol
+from typing import Literal, Protocol
 
 from stellwerk.kube.names import ObjectKey
-from stellwerk.runtime.clock import Clock
+from stellwerk.runtime.clock import Clock, happens_within
 
 _RESYNC_TURN = 8
+_BATCH = 500
+"""How many keys that are due become ready before the event loop has another turn."""
 _SLOW_SECONDS = 1.0
 """A key that runs for longer makes its tenant a slow one for as long as it runs."""
+_RUNNING_SHARE = 4
+_RUNNING_IN_ALL = 50
+"""Keys under way for each worker: of one tenant, and of all tenants."""
 
 
 class Priority(IntEnum):
@@ -112,7 +122,8 @@ class WorkQueue:
         chance: Callable[[], float] = random.random,
         workers: int = 0,
     ) -> None:
-        """`workers`: how many take keys, so that the last free one can be kept from slow tenants; 0: none is kept."""
+        """`workers`: how many take keys, so that the last free one can be kept from slow tenants, and keys under way
+        are bounded by tenant; 0: neither."""
         self._clock = clock
         self._backoff = backoff or Backoff()
         self._tenant_of = tenant_of
@@ -121,6 +132,8 @@ class WorkQueue:
         self._workers = workers
         self._ready = {priority: _Line() for priority in Priority}
         self._running: dict[ObjectKey, float] = {}
+        self._unseated: set[ObjectKey] = set()
+        self._under_way: Counter[str] = Counter()
         self._dirty: dict[ObjectKey, Priority] = {}
         self._later = _Timers()
         self._failures: dict[ObjectKey, int] = {}
@@ -171,9 +184,22 @@ class WorkQueue:
             await self._until_ready()
         raise QueueClosed
 
-    def done(self, key: ObjectKey) -> None:
-        """The worker has finished with the key. What was added meanwhile becomes ready."""
+    def leave(self, key: ObjectKey) -> None:
+        """The key goes on running, and its worker takes others."""
+        self._unseated.add(key)
+
+    def land(self, key: ObjectKey) -> None:
+        """The pass on the key has ended; the key is running only until its writes are visible."""
+        self._unseated.add(key)
+        self._count(key, -1)
+        self._wake_one()
+
+    def done(self, key: ObjectKey, *, landed: bool = False) -> None:
+        """The worker has finished with the key; `landed`: after `land`. What was added meanwhile becomes ready."""
         started = self._running.pop(key)
+        self._unseated.discard(key)
+        if not landed:
+            self._count(key, -1)
         if self._observer is not None:
             self._observer.finished(self._clock.monotonic() - started)
         again = self._dirty.pop(key, None)
@@ -181,6 +207,11 @@ class WorkQueue:
             self._make_ready(key, again)
         if len(self):
             self._wake_one()  # for a key that was barred as long as this one ran
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether it gives out no more keys."""
+        return self._closed
 
     def close(self) -> None:
         """Give out no more keys; whoever waits for one is told."""
@@ -212,8 +243,10 @@ class WorkQueue:
         """Let time pass for delayed keys. Runs until cancelled."""
         while True:
             self._timers_changed.clear()
-            for key, priority in self._later.due(self._clock.monotonic()):
+            for number, (key, priority) in enumerate(self._later.due(self._clock.monotonic()), start=1):
                 self.add(key, priority)
+                if number % _BATCH == 0:
+                    await asyncio.sleep(0)  # fifty thousand keys may be due at once
             await self._until_next_timer()
 
     def _make_ready(self, key: ObjectKey, priority: Priority) -> None:
@@ -238,6 +271,7 @@ class WorkQueue:
         key, since = taken
         self._later.drop(key)
         now = self._running[key] = self._clock.monotonic()
+        self._count(key, 1)
         if self._observer is not None:
             self._observer.taken(len(self), now - since)
         return key
@@ -249,11 +283,22 @@ class WorkQueue:
         return (begun, resynced, changed) if self._turns % _RESYNC_TURN == 0 else (begun, changed, resynced)
 
     def _barred(self) -> set[str]:
-        """The tenants that must not have the last free worker."""
-        if self._workers < 2 or len(self._running) < self._workers - 1:
+        """The tenants that get no key now: those with too many under way, and slow ones for the last free worker."""
+        if not self._workers:
             return set()
+        most = 1 if self._under_way.total() >= _RUNNING_IN_ALL * self._workers else _RUNNING_SHARE * self._workers
+        full = {tenant for tenant, count in self._under_way.items() if count >= most}
+        if self._workers < 2 or len(self._running) - len(self._unseated) < self._workers - 1:
+            return full
         before = self._clock.monotonic() - _SLOW_SECONDS
-        return {self._tenant_of(key) for key, started in self._running.items() if started < before}
+        seated = ((key, started) for key, started in self._running.items() if key not in self._unseated)
+        return full | {self._tenant_of(key) for key, started in seated if started < before}
+
+    def _count(self, key: ObjectKey, change: Literal[1, -1]) -> None:
+        tenant = self._tenant_of(key)
+        self._under_way[tenant] += change
+        if not self._under_way[tenant]:
+            del self._under_way[tenant]
 
     def _wake_one(self) -> None:
         while self._takers:
@@ -274,18 +319,11 @@ class WorkQueue:
 
     async def _until_next_timer(self) -> None:
         """Wait for the first timer, or for a timer that comes before it."""
-        changed = asyncio.create_task(self._timers_changed.wait(), name="queue: timers changed")
-        waits: set[asyncio.Task[None] | asyncio.Task[bool]] = {changed}
         first = self._later.first()
-        if first is not None:
-            delay = max(0.0, first - self._clock.monotonic())
-            waits.add(asyncio.create_task(self._clock.sleep(delay), name="queue: next timer"))
-        try:
-            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            for wait in waits:
-                wait.cancel()
-            await asyncio.gather(*waits, return_exceptions=True)
+        if first is None:
+            await self._timers_changed.wait()
+        else:
+            await happens_within(self._clock, max(0.0, first - self._clock.monotonic()), self._timers_changed)
 
 
 class _Line:

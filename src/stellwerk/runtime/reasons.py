@@ -6,10 +6,13 @@ reason is explained in the same way wherever it is met.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Generic, TypeVar
+
+from stellwerk.kube.names import ObjectKey
 
 S = TypeVar("S", bound=StrEnum)
 """The states of the kind."""
@@ -20,7 +23,11 @@ NOBODY = "Nobody has to act."
 ITSELF = "Nobody has to act; the operator goes on by itself."
 YOURS = "It is your turn; the operator goes on as soon as the cause is gone."
 
+NOTHING_TO_FIX = "Nothing has to be fixed."
+
 _COMMANDS = "How to check"
+_COMMAND = re.compile(r": ((?:kubectl|stellwerk|flux) .+)")
+_PLACEHOLDER = re.compile(r"\b[A-Z]{2,}(_[A-Z]+)*\b")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,7 +35,8 @@ class Meaning(Generic[S]):
     """What a reason stands for.
 
     `message` is what the condition says when the caller knows nothing more precise; empty where there is always
-    something precise to say. `causes`, `check` and `fix` are for people, one sentence or command each.
+    something precise to say. `causes`, `check` and `fix` are for people, one sentence or command each. A command in
+    `fix` ends its sentence, after a colon.
     """
 
     state: S
@@ -46,6 +54,31 @@ class Meaning(Generic[S]):
         for title, told in (("Causes", self.causes), (_COMMANDS, self.check), ("How to fix", self.fix)):
             if told:
                 yield title, told
+
+    def next_step(self, key: ObjectKey) -> str:
+        """The first way to fix it, for this very object, as the end of a sentence; empty where nothing has to be fixed.
+
+        A command that needs a name which only the reader knows is left out.
+        """
+        fix = self.fix[0] if self.fix else NOTHING_TO_FIX
+        if fix.startswith(NOTHING_TO_FIX):
+            return ""
+        named = fix.replace("NAMESPACE", key.namespace).replace("NAME", key.name)
+        command = command_in(named)
+        if _PLACEHOLDER.search(command):
+            named = named.removesuffix(f": {command}")
+        return f"{named[:1].lower()}{named[1:].removesuffix('.')}"
+
+
+def command_in(fix: str) -> str:
+    """The command that a sentence of `Meaning.fix` ends with; empty: none."""
+    found = _COMMAND.search(fix)
+    return found[1] if found else ""
+
+
+def _with_code(sentence: str) -> str:
+    command = command_in(sentence)
+    return f"{sentence.removesuffix(command)}`{command}`" if command else sentence
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +107,6 @@ class Catalogue(Generic[W, S]):
         if meaning.message:
             lines += [f"Message: `{meaning.message}`", ""]
         for title, told in meaning.advice:
-            shown = [f"`{command}`" for command in told] if title == _COMMANDS else told
+            shown = [f"`{command}`" for command in told] if title == _COMMANDS else [_with_code(one) for one in told]
             lines += [f"{title}:", "", *(f"- {one}" for one in shown), ""]
         return "\n".join(lines)

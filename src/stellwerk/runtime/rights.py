@@ -26,6 +26,7 @@ from stellwerk.api.authorization import ResourceAttributes, SelfSubjectAccessRev
 from stellwerk.kube.client import Client
 from stellwerk.kube.errors import ApiError
 from stellwerk.kube.model import JsonObject, to_json_object
+from stellwerk.kube.nested import nested
 from stellwerk.runtime.clock import Clock, SystemClock, happens_within
 from stellwerk.runtime.metrics import Metrics
 from stellwerk.runtime.periodic import JITTER
@@ -132,7 +133,8 @@ class RightsCheck:
         except* (ApiError, TimeoutError) as errors:
             unanswered, why = len(asked) - len(answers), errors.exceptions[0]
             _log.warning("%d rights could not be checked, they are asked about again: %s", unanswered, why)
-        self._open.update(need for need in asked if not answers.get(need))
+        finally:
+            self._open.update(need for need in asked if not answers.get(need))
         self._tell(answers)
 
     async def _ask(self, needs: Iterable[Need], answers: dict[Need, bool]) -> None:
@@ -145,7 +147,7 @@ class RightsCheck:
 
         async with asyncio.timeout(ROUND_SECONDS), asyncio.TaskGroup() as asking:
             for number in range(AT_ONCE):
-                asking.create_task(ask(), name=f"rights {number}")
+                asking.create_task(nested(ask()), name=f"rights {number}")
 
     async def _may(self, need: Need) -> bool:
         resource, _, subresource = need.resource.partition("/")

@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import asyncio
 import base64
-import binascii
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -315,7 +314,7 @@ def _read(secret: Secret) -> Holding:
     def value(key: str) -> bytes:
         try:
             return base64.b64decode(secret.data.get(key, ""), validate=True)
-        except binascii.Error:
+        except ValueError:  # binascii.Error is one; text that is not ASCII is another
             return b""
 
     return Holding(tuple(certs.split(value("ca.crt"))), value("ca.key"), Pair(value("tls.crt"), value("tls.key")))

@@ -20,3 +20,4 @@ class ProcessSettings:
     zap_devel: bool = False
     zap_stacktrace_level: str = "error"
     zap_time_encoding: str = "epoch"
+    allow_unconfined_renderer: bool = False

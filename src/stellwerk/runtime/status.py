@@ -13,13 +13,16 @@ same name would get the old one's status (seen on 1.36).
 The API server is told not to look for fields that the schema does not have: it would only warn, the statuses are of our
 own making, and the looking is a fifth of what a write of a long inventory costs it. The answer is asked for without the
 object, of which only the resourceVersion is new.
+
+Messages are masked here, with the secret words that the pass has read (`secrecy`): no other code writes a status.
 """
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
-from typing import cast
+from typing import TypeVar, cast
 
 import msgspec
 
@@ -35,12 +38,14 @@ from stellwerk.kube.errors import (
     Unreachable,
 )
 from stellwerk.kube.meta import Condition, Record
-from stellwerk.kube.model import JsonObject, Kind, metadata_of
-from stellwerk.kube.patch import JsonPatch, add, test
-from stellwerk.runtime import conditions
+from stellwerk.kube.model import JsonObject, Kind, Unreadable, metadata_of
+from stellwerk.kube.patch import JsonPatch, MergePatch, add, test
+from stellwerk.runtime import conditions, secrecy
 from stellwerk.runtime.clock import Clock, SystemClock
 from stellwerk.runtime.contract import Notice, Severity
 from stellwerk.runtime.queue import Backoff
+
+R = TypeVar("R", bound=Record)
 
 _READY = "Ready"
 _PASSING = (Conflict, ServerFault, TooManyRequests, Unreachable)
@@ -66,9 +71,13 @@ class StatusWriter:
         schema, Outdated when what was seen of the object may be out of date, or what the API server answered until
         patience ran out.
         """
-        if not differs(obj, status):
+        masked = await secrecy.masked_status(status, status_of(obj))
+        if not differs(obj, masked):
             return None
-        return await self._patiently(lambda: self._send(obj, status, version or obj.metadata.resource_version))
+        try:
+            return await self._patiently(lambda: self._send(obj, masked, version or obj.metadata.resource_version))
+        except UnicodeEncodeError:
+            return await self.write(obj, sendable(masked), version)
 
     async def write_in_place(self, obj: Kind, status: Record) -> str | None:
         """Make this another status of this object as it was seen, and of nothing else.
@@ -76,7 +85,28 @@ class StatusWriter:
         Whoever asks has compared, for here None says only that the object is gone or was replaced. Raises ApiError as
         `write` does: Outdated whenever the object has changed.
         """
-        return await self._patiently(lambda: self._send_in_place(obj, status))
+        masked = await secrecy.masked_status(status, status_of(obj))
+        try:
+            return await self._patiently(lambda: self._send_in_place(obj, masked))
+        except UnicodeEncodeError:
+            return await self.write_in_place(obj, sendable(masked))
+
+    async def merge(self, obj: Unreadable, fields: JsonObject) -> None:
+        """Set these fields of the status of an object that cannot be decoded; all others stay. Raises ApiError.
+
+        Nothing happens where the object is gone or was replaced.
+        """
+        metadata = obj.metadata
+        patch = MergePatch({"metadata": {"uid": metadata.uid}, "status": fields})
+        with contextlib.suppress(NotFound, Conflict):
+            await self.client.patch(
+                metadata_of(obj.resource),
+                metadata.name,
+                metadata.namespace,
+                patch,
+                subresource="status",
+                field_validation="Ignore",
+            )
 
     async def _patiently(self, send: Callable[[], Awaitable[str | None]]) -> str | None:
         """Send, again after a passing failure."""
@@ -169,6 +199,23 @@ def differs(obj: Kind, status: Record) -> bool:
     return current is None or msgspec.to_builtins(current) != msgspec.to_builtins(status)
 
 
+def sendable(status: R) -> R:
+    """The same status with a replacement for each character that cannot be sent: a lone surrogate (pure)."""
+    return msgspec.convert(_sendable(msgspec.to_builtins(status)), type(status))
+
+
+def _sendable(value: object) -> object:
+    match value:
+        case str():
+            return value.encode(errors="replace").decode()
+        case list():
+            return [_sendable(each) for each in value]
+        case dict():
+            return {_sendable(key): _sendable(each) for key, each in value.items()}
+        case _:
+            return value
+
+
 def status_of(obj: Kind) -> Record | None:
     """The status that the object shows."""
     return cast("Record | None", getattr(obj, "status", None))
@@ -191,15 +238,27 @@ def patch_for(obj: Kind, status: Record) -> JsonPatch:
 
 
 def transition(obj: Kind, status: Record, severity: Severity) -> Notice | None:
-    """The Event that a change of status is worth; None when readiness and its reason stay as they are (pure)."""
+    """The Event that a change of status is worth (pure).
+
+    A failure is worth another Event when its message changes: the user has mended one cause and must read the next one.
+    Everything else is worth an Event only when readiness or its reason changes, else None.
+    """
     new = _headline(status)
     if new is None or not new.reason:
         return None
     current = status_of(obj)
     old = _headline(current) if current is not None else None
     if old is not None and (old.status, old.reason) == (new.status, new.reason):
-        return None
+        is_next_failure = is_failure(status, severity) and old.message != new.message
+        if not is_next_failure:
+            return None
     return Notice(new.reason, conditions.truncated(new.message or new.reason), severity)
+
+
+def is_failure(status: Record, severity: Severity) -> bool:
+    """Whether a status that was reported with this severity says that the object failed, not that it waits (pure)."""
+    headline = _headline(status)
+    return severity is Severity.WARNING and headline is not None and headline.status == "False"
 
 
 def _headline(status: Record) -> Condition | None:

@@ -9,11 +9,13 @@ own key.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Generic, TypeVar
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from typing import Generic, TypeVar, cast
 
 from stellwerk.kube.model import HasMetadata
 from stellwerk.kube.names import ObjectKey
+from stellwerk.runtime import logs
+from stellwerk.runtime.tasks import surprise
 
 T = TypeVar("T", bound=HasMetadata)
 
@@ -64,12 +66,24 @@ class Store(Generic[T]):
 
     def replace(self, objects: Iterable[T]) -> Mapping[ObjectKey, T]:
         """Hold exactly these objects from now on. Returns what was held before."""
-        before = self._objects
-        self._objects = {obj.key: obj for obj in objects}
-        for index in self._indices.values():
-            index.clear()
-            for obj in self._objects.values():
+        steps = self.replacing({obj.key: obj for obj in objects})
+        while True:
+            try:
+                next(steps)
+            except StopIteration as done:
+                return cast(Mapping[ObjectKey, T], done.value)
+
+    def replacing(self, objects: dict[ObjectKey, T]) -> Generator[None, None, Mapping[ObjectKey, T]]:
+        """As `replace`, step by step; readers see what was held before until the last step."""
+        indices = {name: _Index(name, index.values_of) for name, index in self._indices.items()}
+        for obj in objects.values():
+            for index in indices.values():
                 index.add(obj)
+            yield
+        added = {name: index.values_of for name, index in self._indices.items() if name not in indices}
+        before, self._objects, self._indices = self._objects, objects, indices
+        for name, values_of in added.items():
+            self.add_index(name, values_of)
         return before
 
     def put(self, obj: T) -> T | None:
@@ -101,8 +115,9 @@ class _Index(Generic[T]):
         return tuple(self._found.get(value, {}).values())
 
     def add(self, obj: T) -> None:
+        key = obj.key  # made at each access: of an object with a thousand values one is enough
         for value in self._values(obj):
-            self._found.setdefault(value, {})[obj.key] = obj
+            self._found.setdefault(value, {})[key] = obj
 
     def discard(self, obj: T) -> None:
         for value in self._values(obj):
@@ -112,12 +127,15 @@ class _Index(Generic[T]):
                 if not holders:
                     del self._found[value]
 
-    def clear(self) -> None:
-        self._found.clear()
-
     def _values(self, obj: T) -> Iterable[str]:
         try:
             return set(self.values_of(obj))
-        except Exception:  # one odd object must not stop the cache for all others
-            _log.exception("index %s cannot read %s; the object is not found by it", self.name, obj.key)
+        except BaseException as raised:  # one odd object must not stop the cache for all others
+            error = surprise(raised)
+            _log.error(
+                "index %s cannot read %s; the object is not found by it",
+                *(self.name, obj.key),
+                exc_info=error,
+                extra=logs.STACK,
+            )
             return ()

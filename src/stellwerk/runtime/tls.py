@@ -17,7 +17,7 @@ from stellwerk.runtime.certs import Pair
 from stellwerk.runtime.clock import Clock, SystemClock
 from stellwerk.runtime.http import Server
 from stellwerk.runtime.serving import RENEW_AT, Profile, Step, made
-from stellwerk.runtime.tasks import background
+from stellwerk.runtime.tasks import Border, background
 
 _RETRY_SECONDS = 2.0
 
@@ -106,13 +106,15 @@ class Certificates(Protocol):
 class Certified:
     """A server that listens once its certificate is there, and keeps it fresh: one thing for a manager."""
 
-    def __init__(self, certificates: Certificates, server: Server) -> None:
+    def __init__(self, certificates: Certificates, server: Server, border: Border) -> None:
         self._certificates = certificates
+        self._border = border
         self._server = server
 
     async def run(self) -> None:
         """Serve until cancelled. Raises CannotListen."""
         await self._certificates.ensure()
         async with background() as tasks:
-            tasks.start(self._certificates.run(), f"certificate of {self._server.name}")
+            name = f"certificate of {self._server.name}"
+            tasks.start(self._border.keep("certificate", name, self._certificates.run), name)
             await self._server.run()

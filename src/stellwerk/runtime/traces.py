@@ -22,7 +22,7 @@ import contextlib
 import logging
 import threading
 import time
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import AbstractContextManager, asynccontextmanager
 from types import TracebackType
 from typing import Any, Protocol, Self, TypeAlias
@@ -77,7 +77,8 @@ class _Recorded:
         self._span: Any = None
 
     def __enter__(self) -> Self:
-        self._span = self._opened.__enter__()
+        with _without_failure():
+            self._span = self._opened.__enter__()
         return self
 
     def __exit__(
@@ -85,10 +86,12 @@ class _Recorded:
     ) -> None:
         if kind is not None:
             self.tell(error_type=kind.__name__)
-        self._opened.__exit__(None, None, None)
+        with _without_failure():
+            self._opened.__exit__(None, None, None)
 
     def tell(self, **facts: Fact) -> None:
-        self._span.set_attributes(_named(facts))
+        with _without_failure():
+            self._span.set_attributes(_named(facts))
 
 
 class Spans:
@@ -145,7 +148,7 @@ def are_on() -> bool:
 
 def within(name: str, **facts: Fact) -> Span:
     """A span around a piece of work: `with traces.within("render") as span`."""
-    return _NOTHING if _spans is None else _spans.begin(name, facts)
+    return _begun(name, facts)
 
 
 def reconciling(kind: str, key: ObjectKey, reconcile_id: str) -> Span:
@@ -153,13 +156,30 @@ def reconciling(kind: str, key: ObjectKey, reconcile_id: str) -> Span:
     if _spans is None:
         return _NOTHING
     facts = {"kind": kind, "namespace": key.namespace, "name": key.name, "reconcile_id": reconcile_id}
-    return _spans.begin(f"reconcile {kind}", facts)
+    return _begun(f"reconcile {kind}", facts)
 
 
 def requested(facts: RequestFacts) -> None:
     """A request to an API server has ended."""
     if _spans is not None:
-        _spans.requested(facts)
+        with _without_failure():
+            _spans.requested(facts)
+
+
+def _begun(name: str, facts: Mapping[str, Fact]) -> Span:
+    if _spans is not None:
+        with _without_failure():
+            return _spans.begin(name, facts)
+    return _NOTHING
+
+
+@contextlib.contextmanager
+def _without_failure() -> Iterator[None]:
+    """A trace that cannot be made costs the work that it is about nothing."""
+    try:
+        yield
+    except Exception as error:
+        _log.error("a span was not made", exc_info=error, extra=logs.STACK)
 
 
 # ---- on and off

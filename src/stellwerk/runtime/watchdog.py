@@ -30,7 +30,6 @@ class Watchdog:
     def __init__(self, metrics: Metrics, *, stall_seconds: float = STALL_SECONDS) -> None:
         self._metrics = metrics
         self._stall_seconds = stall_seconds
-        self._ended = threading.Event()
         self._last_tick = time.monotonic()
         self._loop_thread = 0
 
@@ -38,8 +37,8 @@ class Watchdog:
         """Tick until cancelled, with a thread looking on."""
         self._loop_thread = threading.get_ident()
         self._last_tick = time.monotonic()
-        self._ended.clear()
-        observer = threading.Thread(target=self._observe, name="event loop watchdog", daemon=True)
+        ended = threading.Event()
+        observer = threading.Thread(target=self._observe, args=(ended,), name="event loop watchdog", daemon=True)
         observer.start()
         try:
             while True:
@@ -48,20 +47,24 @@ class Watchdog:
                 self._last_tick = time.monotonic()
                 self._metrics.loop_lagged(max(0.0, self._last_tick - due))
         finally:
-            self._ended.set()
+            ended.set()
 
     @property
     def silent_seconds(self) -> float:
         """How long ago the loop last ticked."""
         return time.monotonic() - self._last_tick
 
-    def _observe(self) -> None:
+    def _observe(self, ended: threading.Event) -> None:
         reported = 0.0
-        while not self._ended.wait(_TICK_SECONDS):
+        while not ended.wait(_TICK_SECONDS):
             tick = self._last_tick
             if tick != reported and time.monotonic() - tick - _TICK_SECONDS > self._stall_seconds:
                 reported = tick  # one report for each stall, however long it takes
-                self._report()
+                try:
+                    self._report()
+                except Exception as error:  # the thread must see the next stall too
+                    self._metrics.task_failed("watchdog")
+                    _log.error("a stall of the event loop cannot be reported", exc_info=error, extra=logs.STACK)
 
     def _report(self) -> None:
         self._metrics.loop_stalled()

@@ -35,8 +35,10 @@ from stellwerk.kube.model import HasMetadata, View, encode_json
 from stellwerk.kube.names import GroupVersionKind, ObjectKey
 from stellwerk.kube.patch import JsonPatch
 from stellwerk.runtime import http
+from stellwerk.runtime.clock import SystemClock
 from stellwerk.runtime.http import Address, Limits, Route, Server
 from stellwerk.runtime.metrics import Metrics
+from stellwerk.runtime.tasks import Border
 
 T = TypeVar("T", bound=HasMetadata)
 
@@ -165,6 +167,7 @@ class AdmissionServer:
         limits: Limits = LIMITS,
     ) -> None:
         self._certificates = certificates
+        self._border = Border(metrics or Metrics(), SystemClock())
         self._server = Server(
             "webhook", address, routes(webhooks, metrics), tls=certificates.context, metrics=metrics, limits=limits
         )
@@ -179,7 +182,7 @@ class AdmissionServer:
         await self._certificates.ensure()
         await self._server.start()
         try:
-            await self._certificates.run()
+            await self._border.keep("certificate", "certificate of webhook", self._certificates.run)
         finally:
             await self._server.stop()
 

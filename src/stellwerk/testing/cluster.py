@@ -143,6 +143,8 @@ class AuditEntry:
     agent: str
     status: int
     path: str
+    acting_as: str = ""
+    """The user that `user` impersonated."""
 
     @property
     def is_write(self) -> bool:
@@ -223,6 +225,7 @@ def _entry(event: Mapping[str, object]) -> AuditEntry:
         agent=str(event.get("userAgent", "")),
         status=int(str(_object(event.get("responseStatus")).get("code", 0))),
         path=str(event["requestURI"]),
+        acting_as=str(_object(event.get("impersonatedUser")).get("username", "")),
     )
 
 

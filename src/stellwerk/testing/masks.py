@@ -23,6 +23,7 @@ _ADDRESSES = frozenset({"clusterIP", "clusterIPs", "nodePort", "podIP", "podIPs"
 _MOMENT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:\d\d)")
 _PEM = re.compile(r"-----BEGIN ([A-Z0-9 ]+)-----.*?-----END \1-----\n?", re.DOTALL)
 _UID = re.compile(r"\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b")
+_SEAL = re.compile(r"\bv1:[0-9a-f]{64}\b")
 # Base64 of "-----BEGIN ", the whole of a caBundle or of a mounted certificate.
 _PEM_IN_BASE64 = re.compile(r"LS0tLS1CRUdJTi[A-Za-z0-9+/]+=*")
 
@@ -83,6 +84,7 @@ class _TextMask:
         text = _PEM.sub(lambda found: f"<{found[1]}>", text)
         text = _PEM_IN_BASE64.sub("<PEM in base64>", text)
         text = _MOMENT.sub("<time>", text)
+        text = _SEAL.sub("<seal>", text)
         text = _UID.sub(lambda found: f"<uid of {self._owners.get(found[0], 'nobody here')}>", text)
         for word, instead in self._words:
             text = text.replace(word, instead)

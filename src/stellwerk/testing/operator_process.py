@@ -119,7 +119,12 @@ class OperatorProcess:
         assert self._process is not None, "the operator has not been started"
         return self._process
 
-    async def start(self, *, ready_within: float = 60.0) -> None:
+    @property
+    def health_url(self) -> str:
+        """Where it says whether it is ready; empty where it does not."""
+        return self._health_url
+
+    async def start(self, *, ready_within: float = 60.0, awaits_readiness: bool = True) -> None:
         """Start it and wait until it is ready; without a health URL it counts as ready at once.
 
         Raises OperatorFailed when it ends before, or is not ready in time.
@@ -131,7 +136,7 @@ class OperatorProcess:
             with self.log.open("ab") as log:
                 self._process = self._spawn(log)
         self._groups.append(self._process.pid)
-        if self._health_url:
+        if self._health_url and awaits_readiness:
             await self.wait_until_ready(within=ready_within)
 
     def _spawn(self, log: BinaryIO) -> subprocess.Popen[bytes]:

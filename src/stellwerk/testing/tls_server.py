@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import socket
 import ssl
 import tempfile
 from collections.abc import Awaitable, Callable
@@ -16,9 +18,53 @@ from stellwerk.local import certs
 
 HOST = "127.0.0.1"
 _LARGEST_BODY_BYTES = 64 * 1024**2
-_TURNS = 10
+_BACKLOG = 128
+_TURNS_TO_ATTACH = 3
+_TURNS_TO_CLOSE = 200
+"""Of the event loop: TLS, the transport and the socket close one after the other, a turn or two each."""
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+
+class _Listener(socket.socket):
+    """A listening socket that keeps the connections it accepted.
+
+    An event loop shows a connection to nobody before its TLS handshake is complete.
+    """
+
+    def __init__(self, port: int) -> None:
+        super().__init__(socket.AF_INET, socket.SOCK_STREAM)
+        self._accepted: WeakSet[socket.socket] = WeakSet()
+        self.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        self.bind((HOST, port))
+
+    def accept(self) -> tuple[socket.socket, object]:
+        """Accept a connection, and keep it."""
+        connection, address = super().accept()
+        self._accepted.add(connection)
+        return connection, address
+
+    async def stop_accepting(self) -> None:
+        """Accept no further connection. Returns when the event loop has made transports for those it accepted.
+
+        asyncio leaves a connection to the garbage collector if its server closes between these two steps.
+        """
+        asyncio.get_running_loop().remove_reader(self)
+        for _ in range(_TURNS_TO_ATTACH):
+            await asyncio.sleep(0)
+
+    async def hang_up(self) -> None:
+        """Shut the connections that are still open, and return when the event loop has closed them."""
+        for connection in self._still_open():
+            with contextlib.suppress(OSError):  # the client was faster
+                connection.shutdown(socket.SHUT_RDWR)
+        for _ in range(_TURNS_TO_CLOSE):
+            if not self._still_open():
+                return
+            await asyncio.sleep(0)
+
+    def _still_open(self) -> list[socket.socket]:
+        return [connection for connection in self._accepted if connection.fileno() >= 0]
 
 
 class TlsServer:
@@ -55,23 +101,24 @@ class TlsServer:
         with tempfile.TemporaryDirectory(prefix="stellwerk-tls-") as folder:
             identity = self._identity(Path(folder))
         await runner.setup()
-        self._open.push_async_callback(self._end_connections, runner)
+        listener = _Listener(self.port)
+        self._open.push_async_callback(self._end_connections, runner, listener)
         self._open.push_async_callback(self._cancel_under_way)
-        await web.TCPSite(runner, HOST, self.port, ssl_context=identity).start()
+        await web.SockSite(runner, listener, ssl_context=identity, backlog=_BACKLOG).start()
         self.port = runner.addresses[0][1]
         return self
 
     async def __aexit__(self, *_: object) -> None:
         await self._open.aclose()
 
-    async def _end_connections(self, runner: web.AppRunner) -> None:
-        """Leave no socket to the garbage collector: a polite end of TLS would wait for peers, who may be frozen."""
+    async def _end_connections(self, runner: web.AppRunner, listener: _Listener) -> None:
+        """Leave no socket to the garbage collector: a polite end of TLS would wait for peers, which may be frozen."""
+        await listener.stop_accepting()
         idle = {connection.transport for connection in getattr(runner.server, "connections", ())}
         await runner.cleanup()
         for transport in {*self._transports, *idle} - {None}:
             transport.abort()
-        for _ in range(_TURNS):  # The loop closes the sockets by callbacks.
-            await asyncio.sleep(0)
+        await listener.hang_up()
 
     async def _cancel_under_way(self) -> None:
         for task in self._under_way:

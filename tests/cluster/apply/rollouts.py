@@ -269,7 +269,7 @@ class KeptSet:
 
     async def obstacle(self) -> str:
         """Why the set must not be deleted now."""
-        return await Usage(self.client, self.owner).obstacle(self.inventory, self.policies.managed_types)
+        return await Usage(self.client, self.owner, self.now()).obstacle(self.inventory, self.policies.managed_types)
 
     # ---- what its caches show
 

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import base64
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
 from stellwerk.api.btp import ServiceBinding, ServiceInstance
 from stellwerk.api.core import ConfigMap, Namespace, Pod, Secret
 from stellwerk.kube.client import Client
-from stellwerk.kube.errors import Forbidden
-from stellwerk.kube.model import JsonObject, Kind, metadata_of, unstructured
+from stellwerk.kube.errors import Forbidden, Invalid
+from stellwerk.kube.model import JsonObject, JsonValue, Kind, metadata_of, unstructured
 from stellwerk.kube.names import Resource
 from stellwerk.kube.patch import MergePatch
 from stellwerk.operators.btp.api import OPERAND_POD_SELECTOR, BtpOperator
@@ -26,6 +27,12 @@ CREDENTIALS: Mapping[str, str] = {
     "tokenurl": "https://token.example.com",
     "cluster_id": "cluster-one",
 }
+
+_ADMISSION = ("admissionregistration.k8s.io", "v1")
+POLICIES = unstructured(Resource(*_ADMISSION, "ValidatingAdmissionPolicy", "validatingadmissionpolicies", False))
+POLICY_BINDINGS = unstructured(
+    Resource(*_ADMISSION, "ValidatingAdmissionPolicyBinding", "validatingadmissionpolicybindings", False)
+)
 
 PRIORITY_CLASS = unstructured(Resource("scheduling.k8s.io", "v1", "PriorityClass", "priorityclasses", False))
 PRIORITY_CLASS_NAME = "btp-manager-kyma-priority"
@@ -129,6 +136,69 @@ class Given:
                 "spec": spec,
             },
         )
+
+    async def secret(self, name: str, namespace: str = "default", **metadata: JsonValue) -> None:
+        """A Secret of somebody's; further `metadata` may be given."""
+        named: JsonObject = {"name": name, "namespace": namespace, **metadata}
+        await self.replace(Secret, {"apiVersion": "v1", "kind": "Secret", "metadata": named})
+
+    async def secret_of_binding(
+        self, name: str, binding: str, namespace: str = "default", *, controller: bool = True
+    ) -> None:
+        """The Secret that the operand writes for a binding, which is its controller.
+
+        One that is not controlled has an owner that stays, too: Kubernetes does not collect it with the binding.
+        """
+        found = await self.client.get(metadata_of(ServiceBinding), binding, namespace)
+        owner: JsonObject = {
+            "apiVersion": "services.cloud.sap.com/v1",
+            "kind": "ServiceBinding",
+            "name": binding,
+            "uid": found.metadata.uid,
+            "controller": controller,
+        }
+        stays = await self.client.get(metadata_of(ConfigMap), "kube-root-ca.crt", namespace)
+        other: JsonObject = {
+            "apiVersion": "v1",
+            "kind": "ConfigMap",
+            "name": "kube-root-ca.crt",
+            "uid": stays.metadata.uid,
+        }
+        await self.secret(name, namespace, ownerReferences=[owner] if controller else [owner, other])
+
+    @asynccontextmanager
+    async def changes_are_refused(self, plural: str, name: str, namespace: str = "default") -> AsyncIterator[None]:
+        """Nobody can update one object of the services' kinds in this context: not even its finalizers."""
+        rule: JsonObject = {
+            "apiGroups": ["services.cloud.sap.com"],
+            "apiVersions": ["*"],
+            "operations": ["UPDATE"],
+            "resources": [plural],
+        }
+        policy: JsonObject = {
+            "failurePolicy": "Fail",
+            "matchConstraints": {"resourceRules": [rule]},
+            "validations": [{"expression": f"object.metadata.name != '{name}'", "message": "refused by the test"}],
+        }
+        binding: JsonObject = {"policyName": "refused", "validationActions": ["Deny"]}
+        await self.client.apply(POLICIES, {"metadata": {"name": "refused"}, "spec": policy})
+        await self.client.apply(POLICY_BINDINGS, {"metadata": {"name": "refused"}, "spec": binding})
+        target = Resource("services.cloud.sap.com", "v1", "Any", plural, namespaced=True)
+
+        async def is_refused() -> bool:
+            patch = MergePatch({"metadata": {"annotations": {"probe": "yes"}}})
+            try:
+                await self.client.patch(metadata_of(target), name, namespace, patch, dry_run=True)
+            except Invalid as error:
+                return "refused by the test" in str(error)
+            return False
+
+        try:
+            await eventually(is_refused, describe="the API server refuses the change")
+            yield
+        finally:
+            await self.client.delete(POLICY_BINDINGS, "refused")
+            await self.client.delete(POLICIES, "refused")
 
     async def says(self, kind: type[Kind], name: str, message: str, namespace: str = "default") -> None:
         """What the operand writes on a user's object that fails."""

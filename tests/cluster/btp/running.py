@@ -8,14 +8,16 @@ from pathlib import Path
 
 from tests.cluster.btp.modules import Module
 
+from stellwerk.api.btp import ServiceBinding, ServiceInstance
 from stellwerk.api.core import ConfigMap
 from stellwerk.kube.client import Client
 from stellwerk.kube.config import ClusterConfig
 from stellwerk.kube.model import PartialObjectMetadata, metadata_of
+from stellwerk.kube.names import ObjectKey
 from stellwerk.operators.btp import assembled, settings
 from stellwerk.operators.btp.api import STANDARD_KEY, BtpOperator
 from stellwerk.operators.btp.assembled import BtpManager
-from stellwerk.operators.btp.credential_check import TokenServer
+from stellwerk.operators.btp.credential_check import Asked
 from stellwerk.operators.btp.settings import Settings
 from stellwerk.render.renderer import Renderer, RenderFacts
 from stellwerk.runtime.events import Recorder
@@ -24,6 +26,7 @@ from stellwerk.runtime.keys import KeyStock
 from stellwerk.runtime.manager import Manager
 from stellwerk.runtime.tasks import Closing
 from stellwerk.testing.eventually import eventually
+from stellwerk.testing.surprises import Saboteur
 
 IMAGE = "registry.example.com/sap-btp-service-operator:test"
 GRACE_SECONDS = 30.0
@@ -38,10 +41,12 @@ class Running:
     module: Module
     environment: dict[str, str] = field(default_factory=dict)
     keys: KeyStock = field(default_factory=KeyStock)
-    token_server: TokenServer | None = None
+    token_server: Asked | None = None
     """Who says whether credentials are good, in the place of SAP's."""
     renderings: list[RenderFacts] = field(default_factory=list)
     """What was asked of the renderer so far."""
+    saboteur: Saboteur = field(default_factory=Saboteur)
+    """Raises what nobody expects where a test says so."""
     _task: asyncio.Task[None] | None = None
     _manager: Manager | None = None
     _client: Client | None = None
@@ -50,10 +55,16 @@ class Running:
 
     async def start(self, image: str = IMAGE, **tunables: str) -> None:
         """Start, and return at once: whoever wants it to lead with full caches waits until it `is_quiet`."""
-        self._client = Client.connect(ClusterConfig.load(self.kubeconfig), user_agent="btp-manager")
+        self._client = Client.connect(
+            ClusterConfig.load(self.kubeconfig), user_agent="btp-manager", on_request=self.saboteur.requested
+        )
         self._manager = Manager(self._client, grace_seconds=GRACE_SECONDS)
         recorder = self._recorder = Recorder(
-            self._client, clock=self._manager.clock, component="btp-manager", instance="test"
+            self._client,
+            clock=self._manager.clock,
+            component="btp-manager",
+            instance="test",
+            metrics=self._manager.metrics,
         )
         self._manager.add_server("events", recorder)
         self.environment[assembled.IMAGE_VARIABLE] = image
@@ -81,18 +92,42 @@ class Running:
         self._manager = self._task = None
 
     @property
+    def ended(self) -> bool:
+        """Whether the operator has ended, by itself or not."""
+        return self._task is None or self._task.done()
+
+    @property
     def settings(self) -> Settings:
         """The settings in force."""
         assert self._btp is not None
         return self._btp.tunables.settings
 
+    def failures(self, kind: str) -> float:
+        """How many unexpected exceptions were counted of this kind of task."""
+        return self.sample("stellwerk_task_failures_total", {"kind": kind}) or 0.0
+
+    def sample(self, name: str, labels: dict[str, str]) -> float | None:
+        """The value of a metric with these labels; None where there is no such series."""
+        assert self._manager is not None
+        return self._manager.metrics.registry.get_sample_value(name, labels)
+
+    def exposition(self) -> str:
+        """What a scrape shows."""
+        assert self._manager is not None
+        return self._manager.metrics.exposition().decode()
+
     def metric(self, name: str) -> float:
         """The value of a metric without labels."""
-        assert self._manager is not None
-        for line in self._manager.metrics.exposition().decode().splitlines():
+        for line in self.exposition().splitlines():
             if line.startswith(f"{name} "):
                 return float(line.split()[1])
         raise AssertionError(f"there is no metric {name}")
+
+    @property
+    def users(self) -> int:
+        """How many service instances and bindings its caches show."""
+        assert self._btp is not None
+        return sum(len(self._btp.caches.of_users(kind)) for kind in (ServiceInstance, ServiceBinding))
 
     @property
     def is_busy(self) -> bool:
@@ -134,17 +169,27 @@ class Running:
         """
         assert self._btp is not None
         caches = self._btp.caches
+        required = caches.secrets.of(ObjectKey(STANDARD_KEY.namespace, self.settings.secret_name))
+        assert required is not None
         wishes: tuple[
             tuple[Informer[BtpOperator] | Informer[PartialObjectMetadata] | Informer[ConfigMap], str], ...
         ] = (
             (caches.operators, STANDARD_KEY.name),
-            (caches.secrets, self.settings.secret_name),
+            (required, self.settings.secret_name),
             (caches.tunables, self.settings.config_name),
         )
         for informer, name in wishes:
             found = await client.find(metadata_of(informer.view.resource), name, STANDARD_KEY.namespace)
             if found is not None:
                 await informer.wait_for(found.key, found.metadata.resource_version, 30)
+
+    def cached_keys(self) -> set[ObjectKey]:
+        """Everything of the module, and what looks like it, that is held in memory."""
+        assert self._btp is not None
+        caches = self._btp.caches
+        secrets = [secret.key for informer in caches.secrets.sights() for secret in informer.store.all()]
+        others = [obj.key for informer in caches.resources.values() for obj in informer.store.all()]
+        return {*secrets, *others, *(pod.key for pod in caches.pods.store.all())}
 
     def wake(self) -> None:
         """Have the CR looked at, as any change would."""

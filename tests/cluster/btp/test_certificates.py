@@ -18,6 +18,7 @@ from stellwerk.api.apps import Deployment
 from stellwerk.api.core import ConfigMap, Secret
 from stellwerk.kube.model import Unstructured, dig, unstructured
 from stellwerk.kube.patch import JsonPatch, replace
+from stellwerk.operators.btp.api import BtpOperator
 from stellwerk.runtime.certs import PrivateKey
 from stellwerk.runtime.keys import KeyStock
 from stellwerk.testing.eventually import eventually
@@ -27,6 +28,7 @@ CONFIGURATIONS = {
     "sap-btp-operator-mutating-webhook-configuration": unstructured(MutatingWebhookConfiguration.resource),
     "sap-btp-operator-validating-webhook-configuration": unstructured(ValidatingWebhookConfiguration.resource),
 }
+EXPIRATION = "btpmanager_certificate_expiration_timestamp_seconds"
 CA, WEBHOOK = "ca-server-cert", "webhook-server-cert"
 
 
@@ -62,6 +64,22 @@ async def test_both_certificates_are_made_and_trusted_by_both_configurations(
     for name, view in CONFIGURATIONS.items():
         assert bundles(await given.client.get(view, name)) == {authority}
     assert running.metric("btpmanager_certs_regenerations_total") == 1
+
+
+async def test_operators_and_certificates_have_metrics_as_long_as_they_exist(
+    running: Running, given: Given, then: Then
+) -> None:
+    await provisioned(running, given, then)
+    operator = {"kind": "BtpOperator", "namespace": "kyma-system", "name": "btpoperator", "suspended": "false"}
+    ready = {**operator, "ready": "True", "reason": "ReconcileSucceeded"}
+    await eventually(lambda: running.sample("btpmanager_resource_info", ready) == 1)
+    for label, name, key in (("ca", CA, "ca.crt"), ("webhook", WEBHOOK, "tls.crt")):
+        ends = x509.load_pem_x509_certificate(await pem(given, name, key)).not_valid_after_utc
+        assert running.sample(EXPIRATION, {"certificate": label}) == ends.timestamp()
+    await given.client.delete(BtpOperator, "btpoperator", "kyma-system")
+    await then.is_gone()
+    await eventually(lambda: running.sample(EXPIRATION, {"certificate": "webhook"}) is None)
+    await eventually(lambda: "btpmanager_resource_info{" not in running.exposition())
 
 
 class Withheld(KeyStock):

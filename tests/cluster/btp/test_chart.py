@@ -19,6 +19,7 @@ from tests.cluster.btp.world import ACCOUNT, OURS
 
 from stellwerk.api.apps import Deployment
 from stellwerk.api.core import ConfigMap, Pod, Secret, Service
+from stellwerk.api.events import Event
 from stellwerk.api.networking import NetworkPolicy
 from stellwerk.api.rbac import ClusterRole, ClusterRoleBinding
 from stellwerk.kube.client import Client
@@ -26,6 +27,7 @@ from stellwerk.kube.model import JsonObject, metadata_of, unstructured
 from stellwerk.kube.names import Resource
 from stellwerk.local.cluster import LocalCluster
 from stellwerk.operators.btp.api import BtpOperator
+from stellwerk.testing.canary import Canary
 from stellwerk.testing.cluster import AuditLog
 
 SERVICE = "sap-btp-operator-webhook-service"
@@ -445,3 +447,34 @@ async def test_a_module_from_a_chart_is_removed_whole(
         await then.absent(target, name)
     left = await given.client.list(metadata_of(ConfigMap), "kyma-system", labels=OURS)
     assert [one.metadata.name for one in left.items] == []
+
+
+LEAKS = {
+    "a name": "metadata: {{name: 'x {secret}'}}",
+    "a label": "metadata: {{name: leak, labels: {{leak: '{secret} and more'}}}}",
+    "an annotation's key": "metadata: {{name: leak, annotations: {{'{secret} and more': ''}}}}",
+    "a wrong field": "metadata: {{name: leak}}\nimmutable: 'x {secret}'",
+    "the base64 of it": "metadata: {{name: leak}}\nimmutable: 'x {base64}'",
+    "an error": '{{{{ fail (printf "no %s" .Values.manager.secret.clientsecret) }}}}',
+}
+
+
+@pytest.mark.req("R-804")
+@pytest.mark.parametrize("place", LEAKS)
+async def test_a_chart_that_puts_a_secret_where_it_is_refused_does_not_bring_it_out(
+    running: Running, given: Given, then: Then, chart: ModuleChart, place: str
+) -> None:
+    canary = Canary()
+    secret = canary.plant("clientsecret", awkward=False)
+    value = "{{ .Values.manager.secret.clientsecret }}"
+    leak = LEAKS[place].format(secret=value, base64=value.replace(" }}", " | b64enc }}"))
+    chart.write("leak.yaml", f"apiVersion: v1\nkind: ConfigMap\n{leak}\n")
+    await given.required_secret(clientsecret=secret)
+    await running.start(ModuleSource="chart")
+
+    await given.btp_operator()
+    shown = await then.shows("Error", "ChartInstallFailed" if place != "an error" else "PreparingInstallInfoFailed")
+
+    await running.is_idle()
+    events = [event.note for event in (await given.client.list(Event, "kyma-system")).items]
+    canary.assert_unseen({"the condition": shown.message, "Events": "\n".join(events)})

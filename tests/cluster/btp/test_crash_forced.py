@@ -36,7 +36,7 @@ def life(given: Given, then: Then) -> tuple[Part, ...]:
         await then.shows("Ready", "ReconcileSucceeded", within=CONVERGED_SECONDS)
         await given.service_instance("db", "default", OPERANDS_FINALIZER)
         await given.service_binding("db-binding", "db", "default", OPERANDS_FINALIZER, secret_name="db-credentials")
-        await secret(given, "db-credentials")
+        await given.secret_of_binding("db-credentials", "db-binding")
 
     async def delete() -> None:
         await given.client.delete(BtpOperator, "btpoperator", "kyma-system")
@@ -54,7 +54,7 @@ def life(given: Given, then: Then) -> tuple[Part, ...]:
 
 
 async def secret(given: Given, name: str) -> None:
-    """A Secret beside the binding: the binding's own, or somebody else's."""
+    """A Secret beside the binding's own, of somebody else."""
     await given.replace(
         Secret,
         {

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from tests.cluster.btp.beginnings import provisioned
+from tests.cluster.btp.beginnings import RETRY, provisioned
 from tests.cluster.btp.given import Given
 from tests.cluster.btp.running import Running
 from tests.cluster.btp.then import Then
@@ -209,19 +209,75 @@ async def test_what_a_removal_waits_for_is_counted_and_whoever_holds_it_is_named
     await then.is_gone()
 
 
+async def forced_deletion(given: Given) -> None:
+    """The user deletes the CR, and everything with it."""
+    await given.labels_on(BtpOperator, "btpoperator", **{"force-delete": "true"})
+    await given.client.delete(BtpOperator, "btpoperator", "kyma-system")
+
+
 async def test_soft_deletion_takes_the_secret_that_a_binding_wrote(running: Running, given: Given, then: Then) -> None:
     await provisioned(running, given, then, HardDeleteTimeout="1s")
-    await given.replace(
-        Secret, {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "db-credentials", "namespace": "default"}}
-    )
     await given.service_instance("db")
     await given.service_binding("db-binding", "db", "default", "example.com/held", secret_name="db-credentials")
-    await given.labels_on(BtpOperator, "btpoperator", **{"force-delete": "true"})
+    await given.secret_of_binding("db-credentials", "db-binding")
 
-    await given.client.delete(BtpOperator, "btpoperator", "kyma-system")
+    await forced_deletion(given)
 
     await then.is_gone()
     await then.absent(Secret, "db-credentials", "default")
+
+
+@pytest.mark.req("R-505")
+async def test_soft_deletion_leaves_a_secret_that_a_binding_names_and_does_not_own(
+    running: Running, given: Given, then: Then
+) -> None:
+    await provisioned(running, given, then, HardDeleteTimeout="1s")
+    await given.secret("of-somebody-else")
+    await given.service_instance("db")
+    await given.service_binding("db-binding", "db", "default", "example.com/held", secret_name="of-somebody-else")
+    await given.service_binding("another", "db", "default", "example.com/held", secret_name="of-another")
+    await given.secret_of_binding("of-another", "db-binding", controller=False)
+
+    await forced_deletion(given)
+
+    await then.is_gone()
+    await then.exists(Secret, "of-somebody-else", "default")
+    await then.exists(Secret, "of-another", "default")
+    await then.event("SecretKept", saying=["default/of-somebody-else", "ServiceBinding default/db-binding"])
+
+
+@pytest.mark.req("R-408", "R-505")
+async def test_a_binding_that_names_no_possible_secret_holds_up_nobodys_deletion(
+    running: Running, given: Given, then: Then
+) -> None:
+    await provisioned(running, given, then, HardDeleteTimeout="1s")
+    await given.service_instance("db")
+    for number, name in enumerate(("../configmaps/kube-root-ca.crt", "a/b", "..", "x%2fy", "a" * 300)):
+        await given.service_binding(f"binding-{number}", "db", "default", "example.com/held", secret_name=name)
+
+    await forced_deletion(given)
+
+    await then.is_gone()
+    await then.exists(ConfigMap, "kube-root-ca.crt", "default")
+    await then.event("SecretKept", saying=["'../configmaps/kube-root-ca.crt'", "no Secret can be called"])
+
+
+@pytest.mark.req("R-112")
+async def test_a_binding_that_resists_does_not_keep_the_finalizers_of_others(
+    running: Running, given: Given, then: Then
+) -> None:
+    await provisioned(running, given, then, HardDeleteTimeout="1s", **RETRY)
+    await given.service_instance("db")
+    await given.service_binding("a-binding", "db", "default", "example.com/held")
+    await given.service_binding("z-binding", "db", "default", "example.com/held")
+
+    async with given.changes_are_refused("servicebindings", "a-binding"):
+        await forced_deletion(given)
+        await then.shows("Error", "ResourceRemovalFailed", saying=["a-binding"])
+        await then.disappears(unstructured(ServiceBinding.resource), "z-binding", "default")
+        await then.service_instance_survives("db")
+
+    await then.is_gone()
 
 
 async def test_deletion_succeeds_without_the_required_secret(running: Running, given: Given, then: Then) -> None:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
 from tests.cluster.btp.given import Given
 from tests.cluster.btp.running import Running
 from tests.cluster.btp.then import Then
 
+from stellwerk.api.networking import NetworkPolicy
 from stellwerk.kube.model import JsonObject
 from stellwerk.kube.patch import MergePatch
 from stellwerk.operators.btp.api import BtpOperator
@@ -106,3 +108,43 @@ async def test_a_redundant_cr_under_deletion_loses_a_finalizer_that_an_older_ver
 
     await then.is_gone("second", "default")
     await then.shows("Ready", "ReconcileSucceeded")
+
+
+@pytest.mark.req("R-505")
+async def test_the_force_label_on_a_cr_of_a_tenant_deletes_nothing_of_others(
+    running: Running, given: Given, then: Then
+) -> None:
+    tenant = await given.a_namespace("a-tenant-that-leads")
+    await given.required_secret()
+    await running.start(HardDeleteTimeout="0s")
+    await given.btp_operator(namespace=tenant, labels={"force-delete": "true"})
+    await then.shows("Ready", "ReconcileSucceeded", namespace=tenant)
+    await given.service_instance("db")
+
+    await given.client.delete(BtpOperator, "btpoperator", tenant)
+
+    await then.shows(
+        "Warning",
+        "ServiceInstancesAndBindingsNotCleaned",
+        namespace=tenant,
+        saying=["1 instance(s)", "counts only on a BtpOperator in the namespace kyma-system"],
+    )
+    await running.is_idle()
+    await then.service_instance_survives("db")
+    await given.no_instances()
+    await then.is_gone(namespace=tenant)
+
+
+@pytest.mark.req("R-505")
+async def test_a_cr_of_a_tenant_does_not_switch_off_the_network_policies_of_the_module(
+    running: Running, given: Given, then: Then
+) -> None:
+    tenant = await given.a_namespace("a-tenant-that-leads")
+    await given.required_secret()
+    await running.start()
+    opt_out = {"operator.kyma-project.io/btp-operator-disable-network-policies": "true"}
+    await given.btp_operator(namespace=tenant, annotations=opt_out)
+
+    await then.shows("Ready", "ReconcileSucceeded", namespace=tenant)
+
+    await then.exists(NetworkPolicy, "kyma-project.io--btp-operator-allow-to-apiserver")

@@ -18,6 +18,8 @@ from stellwerk.kube.client import Client
 from stellwerk.kube.model import JsonObject, metadata_of, unstructured
 from stellwerk.operators.btp.api import BtpOperator
 from stellwerk.operators.btp.probe import JOB_NAME, STEP_SECONDS, Probe, ProbeSettings
+from stellwerk.runtime.metrics import Metrics
+from stellwerk.runtime.tasks import Border
 from stellwerk.testing.clock import FakeClock
 from stellwerk.testing.eventually import eventually
 
@@ -32,9 +34,9 @@ async def afterwards(client: Client) -> AsyncIterator[None]:
     await client.delete(Pod, OPERAND, NAMESPACE)
 
 
-async def operand_pod(client: Client) -> None:
+async def operand_pod(client: Client, namespace: str = NAMESPACE) -> None:
     labels: JsonObject = {"app.kubernetes.io/instance": "sap-btp-operator"}
-    metadata: JsonObject = {"name": OPERAND, "namespace": NAMESPACE, "labels": labels}
+    metadata: JsonObject = {"name": OPERAND, "namespace": namespace, "labels": labels}
     container: JsonObject = {"name": "manager", "image": "operand:1"}
     await client.create(
         Pod, {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": {"containers": [container]}}
@@ -51,7 +53,7 @@ async def cycle(given: Given, found: dict[str, str], *, last_hash: str = "") -> 
         given.client,
         ProbeSettings("probe:1"),
         interval=lambda: timedelta(hours=1),
-        clock=clock,
+        border=Border(Metrics(), clock),
         leader=lambda: operator,
         report=reports.append,
     )
@@ -104,6 +106,18 @@ async def test_a_new_good_bundle_restarts_the_operand_and_is_remembered(given: G
     assert await last_hash(given) == "new"
 
 
+@pytest.mark.req("R-505")
+async def test_a_pod_of_others_with_the_operands_label_is_not_restarted(given: Given, then: Then) -> None:
+    tenant = await given.a_namespace("a-tenant-with-pods")
+    await operand_pod(given.client, tenant)
+    await operand_pod(given.client)
+
+    await cycle(given, {**FOUND, "tls-probe-status": "ok"}, last_hash="old")
+
+    await then.disappears(unstructured(Pod.resource), OPERAND)
+    assert not (await given.client.get(Pod, OPERAND, tenant)).metadata.is_terminating
+
+
 async def test_a_bundle_that_does_not_verify_alerts_and_restarts_nothing(given: Given) -> None:
     await operand_pod(given.client)
 
@@ -135,7 +149,7 @@ async def test_an_interval_of_zero_switches_the_probe_off(given: Given) -> None:
         given.client,
         ProbeSettings("probe:1"),
         interval=timedelta,
-        clock=FakeClock(),
+        border=Border(Metrics(), FakeClock()),
         leader=lambda: operator,
         report=lambda alerts: None,
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from tests.cluster.btp.beginnings import provisioned
 from tests.cluster.btp.given import Given
 from tests.cluster.btp.modules import Module
@@ -149,6 +150,31 @@ async def test_objects_that_the_manifests_list_for_deletion_go(
 
     await then.disappears(CONFIG_MAPS, "left-behind")
     await then.event("OutdatedDeleted", saying=["ConfigMap kyma-system/left-behind"])
+
+
+@pytest.mark.parametrize("because", ["interval", "version"])
+async def test_an_object_of_a_former_release_that_comes_back_is_looked_for_again(
+    running: Running, given: Given, then: Then, module: Module, because: str
+) -> None:
+    module.list_for_deletion("v1", "ConfigMap", "left-behind")
+    await given.required_secret()
+    await given.priority_class()
+    await running.start(ReadyStateRequeueInterval="2s" if because == "interval" else "1h")
+    await given.btp_operator()
+    await then.shows("Ready", "ReconcileSucceeded")
+    await running.is_idle()
+
+    metadata: JsonObject = {"name": "left-behind", "namespace": "kyma-system"}
+    await given.replace(ConfigMap, {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata})
+    if because == "version":
+        passes = running.passes
+        running.wake()
+        await running.has_passed(passes + 1)
+        assert await given.client.find(ConfigMap, "left-behind", "kyma-system") is not None
+        module.set_version("v99.0.0")
+        running.wake()
+
+    await then.disappears(CONFIG_MAPS, "left-behind")
 
 
 async def test_a_new_version_with_renamed_objects_leaves_none_of_the_old(

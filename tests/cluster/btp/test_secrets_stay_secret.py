@@ -22,6 +22,7 @@ from stellwerk.testing.faults.upstream import Upstream
 
 PLANTED = ("clientid", "clientsecret", "sm_url", "tokenurl", "certificate")
 """The cluster id is none: the operand's ConfigMap has it."""
+OPERAND = "sap-btp-operator-controller-manager"
 GENERATED = {"ca-server-cert": "ca.key", "webhook-server-cert": "tls.key"}
 
 
@@ -38,7 +39,7 @@ async def in_the_open(cluster: LocalCluster, running: Operator) -> Mapping[str, 
     return texts
 
 
-@pytest.mark.req("R-801")
+@pytest.mark.req("R-801", "R-804")
 async def test_no_value_shows_while_the_module_comes_fails_and_goes(
     btp_cluster: LocalCluster, given: Given, then: Then, tmp_path: Path
 ) -> None:
@@ -63,6 +64,8 @@ async def test_no_value_shows_while_the_module_comes_fails_and_goes(
         values["clientsecret"] = changed
         for status in (400, 403, 409, 422, 500):
             await refusing(running, then, given, values, status)
+        for resource, name in (("configmaps", "sap-btp-operator-config"), ("deployments.apps", OPERAND)):
+            await refusing(running, then, given, values, 422, resource, name)
         canary.assert_unseen(await in_the_open(btp_cluster, running), [running.process.log])
 
         await given.client.delete(BtpOperator, "btpoperator", "kyma-system")
@@ -91,12 +94,23 @@ async def required_secret(given: Given, values: Mapping[str, str]) -> None:
     )
 
 
-async def refusing(running: Operator, then: Then, given: Given, values: Mapping[str, str], status: int) -> None:
-    """The API server refuses the operand's Secret and quotes what it was sent, as some of its answers do."""
+async def refusing(
+    running: Operator,
+    then: Then,
+    given: Given,
+    values: Mapping[str, str],
+    status: int,
+    resource: str = "secrets",
+    name: str = "sap-btp-service-operator",
+) -> None:
+    """The API server refuses an object, the operand's Secret for one, and quotes secret values, as a webhook may do."""
     secret = values["clientsecret"]
     quoted = f'data[clientsecret]: Invalid value: "{base64.b64encode(secret.encode()).decode()}": or {secret!r}'
-    applies = requests("apply", "secrets", name="sap-btp-service-operator")
+    applies = requests("apply", resource, name=name)
     with running.proxy.on_requests(applies, Answer(status, message=quoted)):
-        await required_secret(given, {**values, "clientid": f"{values['clientid']}-{status}"})
-        await then.shows("Error", "ReconcileFailed")
+        changed = {"clientid": f"{values['clientid']}-{status}"}
+        if resource != "secrets":
+            changed["cluster_id"] = f"cluster-{resource}"
+        await required_secret(given, {**values, **changed})
+        await then.shows("Error", "ReconcileFailed" if resource == "secrets" else "ProvisioningFailed")
     await then.shows("Ready", "ReconcileSucceeded")

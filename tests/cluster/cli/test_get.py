@@ -67,23 +67,6 @@ def test_an_empty_list_says_so_and_what_to_try(stellwerk: Stellwerk, place: str)
     assert shown.stderr.splitlines() == [f"There is no BtpOperator in namespace {place}.", "Next: stellwerk get btp -A"]
 
 
-def test_an_object_is_found_without_its_namespace_when_it_is_the_only_one(
-    stellwerk: Stellwerk, given: Given, place: str
-) -> None:
-    given.operator(place, f"only-{place}", "MissingSecret", "Warning", MESSAGE)
-    assert place in stellwerk("get", "btp", f"only-{place}").stdout
-
-
-def test_of_several_with_one_name_the_person_is_asked_which(stellwerk: Stellwerk, given: Given, place: str) -> None:
-    for namespace in (f"{place}-a", f"{place}-b"):
-        given.namespace(namespace)
-        given.operator(namespace, f"twin-{place}", "OlderCRExists", "Warning", "another one is older")
-    shown = stellwerk("get", "btp", f"twin-{place}")
-    assert shown.returncode == 2
-    assert f"{place}-a, {place}-b" in shown.stderr
-    assert "-n NAMESPACE" in shown.stderr
-
-
 def test_an_object_that_is_not_there_is_told_in_four_parts(stellwerk: Stellwerk, place: str) -> None:
     shown = stellwerk("get", "btp", "nobody", "-n", place)
     assert (shown.returncode, shown.stdout) == (1, "")
@@ -277,12 +260,6 @@ def test_watch_prints_each_change_once_and_ends_at_ctrl_c(
 
 def test_an_empty_list_of_a_kind_without_namespaces_does_not_speak_of_one(stellwerk: Stellwerk) -> None:
     assert stellwerk("get", "ingressclasses").stderr.splitlines()[0] == "There are no ingressclasses in the cluster."
-
-
-def test_watch_refuses_a_form_that_has_no_lines(stellwerk: Stellwerk) -> None:
-    shown = stellwerk("get", "btp", "-w", "-o", "json")
-    assert shown.returncode == 2
-    assert shown.stderr.startswith("Error:   -w cannot print json")
 
 
 async def test_a_thousand_objects_are_listed_in_a_moment(

@@ -57,16 +57,37 @@ def test_only_a_deletion_that_waits_can_be_unstuck(
     assert "is not being deleted" in done.stderr
 
 
+LABEL = "jsonpath={.metadata.labels.force-delete}"
+
+
 def test_force_names_its_price_first_and_is_then_taken(given: Given, place: str, stellwerk: Stellwerk) -> None:
-    given.operator(place, "one", "OlderCRExists", "Warning", "another one is older")
+    home, name = "kyma-system", f"btp/{place}"
+    given.namespace(home)
+    given.operator(home, place, "ServiceInstancesAndBindingsNotCleaned", "Warning", "some are left")
+    given.keep(home, place)
+    told = stellwerk("unstick", name, "-n", home)
+    assert told.returncode == 0, told.stderr
+    assert "with the data that lies in the services" in told.stdout
+    refused = stellwerk("unstick", name, "-n", home, "--force")
+    assert refused.returncode == 2
+    done = stellwerk("unstick", name, "-n", home, "--force", "--yes")
+    assert done.returncode == 0, done.stderr
+    assert stellwerk("get", name, "-n", home, "-o", LABEL).stdout == "true"
+    given.release(home, place)
+
+
+def test_force_that_has_no_effect_is_not_used_and_what_helps_instead_is_named(
+    given: Given, place: str, stellwerk: Stellwerk
+) -> None:
+    given.operator(place, "one", "ServiceInstancesAndBindingsNotCleaned", "Warning", "some are left")
     given.keep(place, "one")
     told = stellwerk("unstick", "btp/one", "-n", place)
     assert told.returncode == 0, told.stderr
-    assert "with the data that lies in the services" in told.stdout
-    refused = stellwerk("unstick", "btp/one", "-n", place, "--force")
-    assert refused.returncode == 2
-    done = stellwerk("unstick", "btp/one", "-n", place, "--force", "--yes")
-    assert done.returncode == 0, done.stderr
-    label = "jsonpath={.metadata.labels.force-delete}"
-    assert stellwerk("get", "btp/one", "-n", place, "-o", label).stdout == "true"
+    assert "Force: has no effect: the label force-delete counts only on a BtpOperator in the namespace" in told.stdout
+    for dry_run in ([], ["--dry-run"]):
+        refused = stellwerk("unstick", "btp/one", "-n", place, "--force", "--yes", *dry_run)
+        assert refused.returncode == 2
+        assert "force has no effect on BtpOperator" in refused.stderr
+        assert "stellwerk instance list -A" in refused.stderr
+    assert stellwerk("get", "btp/one", "-n", place, "-o", LABEL).stdout == ""
     given.release(place, "one")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -135,7 +136,7 @@ def test_why_names_the_service_instances_that_hold_a_deletion_up(
         f"ServiceBinding {place}/key {held_by}",
         f"ServiceInstance {place}/db",
     ]
-    assert shown[-1].startswith("Next: delete them, bindings first")
+    assert shown[-1].startswith("Next: delete the service instances and bindings, bindings first")
 
 
 def test_the_older_operator_that_leads_is_named(stellwerk: Stellwerk, given: Given, place: str) -> None:
@@ -232,9 +233,24 @@ def test_tab_completes_names_from_the_cluster(
     stellwerk: Stellwerk, given: Given, place: str, command_line_cluster: LocalCluster
 ) -> None:
     given.operator(place, f"tab-{place}", "MissingSecret", "Warning", "no Secret")
+    given.put(Resource("", "v1", "ConfigMap", "configmaps", True), place, f"tab-{place}")
+    for words, proposal in {
+        f"-n {place} why btp/tab-": f"btp/tab-{place}",
+        f"-n {place} why btp tab-": f"tab-{place}",
+        f"-n {place} get btp other tab-": f"tab-{place}",
+        f"-n {place} get cm tab-": f"tab-{place}",
+        f"-n {place} reconcile btp/other btp/tab-": f"btp/tab-{place}",
+        "-A why btp/tab-": f"btp/tab-{place}",
+        f"get btp -n {place}": place,
+    }.items():
+        line = f"stellwerk --kubeconfig {command_line_cluster.kubeconfig} {words}"
+        asked = {"_STELLWERK_COMPLETE": "bash_complete", "COMP_WORDS": line, "COMP_CWORD": str(len(line.split()) - 1)}
+        deadline = time.monotonic() + 60  # a busy machine may need longer than a completion waits for a cluster
+        while f"plain,{proposal}" not in (shown := stellwerk(environment=asked)).stdout.splitlines():
+            assert time.monotonic() < deadline, (words, shown)
     line = f"stellwerk --kubeconfig {command_line_cluster.kubeconfig} why btp/tab-"
     asked = {"_STELLWERK_COMPLETE": "bash_complete", "COMP_WORDS": line, "COMP_CWORD": "4"}
-    assert f"plain,btp/tab-{place}" in stellwerk(environment=asked).stdout.splitlines()
+    assert f"tab-{place}" not in stellwerk(environment=asked).stdout, "no verb would find it in this namespace"
 
 
 def test_tab_is_silent_when_the_cluster_is_away(stellwerk: Stellwerk) -> None:
@@ -242,3 +258,60 @@ def test_tab_is_silent_when_the_cluster_is_away(stellwerk: Stellwerk) -> None:
     asked = {"_STELLWERK_COMPLETE": "bash_complete", "COMP_WORDS": line, "COMP_CWORD": "4"}
     shown = stellwerk(environment=asked)
     assert (shown.stdout.strip(), shown.stderr) == ("", "")
+
+
+ODDITY = Resource("test.example.com", "v1", "Oddity", "oddities", namespaced=True)
+
+
+@pytest.fixture
+def oddities(given: Given, place: str) -> str:
+    """A namespace with an object of any content, `deep`, that nobody can decode, and one that is as it should be."""
+    free = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+    schema = {"openAPIV3Schema": {"type": "object", "properties": {"spec": free, "status": free}}}
+    given.definition(
+        {
+            "apiVersion": "apiextensions.k8s.io/v1",
+            "kind": "CustomResourceDefinition",
+            "metadata": {"name": ODDITY.group_resource},
+            "spec": {
+                "group": ODDITY.group,
+                "scope": "Namespaced",
+                "names": {"kind": ODDITY.kind, "plural": ODDITY.plural, "listKind": "OddityList"},
+                "versions": [{"name": "v1", "served": True, "storage": True, "schema": schema}],
+            },
+        }
+    )
+    deep: object = 1
+    for _ in range(150):
+        deep = [deep]
+    given.put(ODDITY, place, "deep", spec={"a": deep})
+    given.put(ODDITY, place, "good", spec={})
+    return place
+
+
+@pytest.mark.req("R-510")
+def test_an_object_that_cannot_be_read_is_told_by_every_verb_that_looks_and_fails_none(
+    stellwerk: Stellwerk, oddities: str
+) -> None:
+    why = "object cannot be read: nested deeper than 100 levels"
+    for words in (["get", "oddities"], ["get", "oddities/deep"], ["get", "oddities/deep", "oddities/good"]):
+        shown = stellwerk(*words, "-n", oddities, "-o", "wide")
+        assert shown.returncode == 0, shown.stderr
+        assert "ObjectUnreadable" in shown.stdout
+        assert why in shown.stdout
+    status = stellwerk("status", "oddities/deep", "-n", oddities)
+    assert status.returncode == 1
+    assert "is not ready" in status.stdout
+    assert why in status.stdout
+    told = stellwerk("why", "oddities/deep", "-n", oddities)
+    assert told.returncode == 0, told.stderr
+    assert roots(told.stdout) == [f"{why}   ObjectUnreadable"]
+    assert "Next: correct the field" in told.stdout
+    listed = stellwerk("get", "oddities", "-n", oddities, "-o", "name")
+    assert listed.returncode == 0
+    assert "good" in listed.stdout
+    assert "deep" not in listed.stdout
+    assert "Oddity" in listed.stderr
+    whole = stellwerk("get", "oddities/deep", "-n", oddities, "-o", "json")
+    assert whole.returncode != 0
+    assert "nested deeper than 100 levels" in whole.stderr

@@ -42,10 +42,14 @@ async def operator(
     *flags: str,
     nursery: Nursery | None = None,
     environment: Mapping[str, str] | None = None,
+    login: Path | None = None,
 ) -> AsyncIterator[Operator]:
-    """A Component operator, not started yet; `folder` takes its log. `environment`: variables that it sees besides."""
+    """A Component operator, not started yet; `folder` takes its log. `environment`: variables that it sees besides.
+
+    `login`: its kubeconfig; by default that of an administrator.
+    """
     health = free_port()
-    async with FaultProxy(cluster.kubeconfig_for("component-operator", ["system:masters"])) as proxy:
+    async with FaultProxy(login or cluster.kubeconfig_for("component-operator", ["system:masters"])) as proxy:
         arguments = [
             *(() if nursery else (sys.executable, "-m", "stellwerk.cli.main")),
             *("run", "component"),

@@ -14,7 +14,7 @@ from tests.cluster.component.hurried import HurriedClock, let_others_run
 from stellwerk.kube.client import Client
 from stellwerk.kube.config import ClusterConfig
 from stellwerk.kube.model import HasMetadata, metadata_of
-from stellwerk.kube.transport import LARGEST_FOREIGN_ANSWER_BYTES
+from stellwerk.kube.transport import LARGEST_FOREIGN_ANSWER_BYTES, LARGEST_FOREIGN_LIST_BYTES, RequestFacts
 from stellwerk.kube.watch import SILENCE_SECONDS
 from stellwerk.operators.component import assembled
 from stellwerk.operators.component.api import CONTROLLER, RECONCILER, Component
@@ -29,18 +29,28 @@ from stellwerk.runtime.informer import Informer
 from stellwerk.runtime.manager import Manager
 from stellwerk.runtime.metrics import Metrics
 from stellwerk.testing.eventually import eventually
+from stellwerk.testing.surprises import Saboteur
 
 LOOPBACK = Settings(egress_allow_networks=(ip_network("127.0.0.0/8"),), http_repository_interval=timedelta(seconds=1))
 """Tests serve artifacts on loopback, which is refused unless it is named."""
 
 
-def _elsewhere(config: ClusterConfig, metrics: Metrics) -> Client:
+HOME = "default"
+"""The operator's own namespace."""
+
+
+def _elsewhere(config: ClusterConfig, metrics: Metrics, saboteur: Saboteur) -> Client:
+    def requested(facts: RequestFacts) -> None:
+        metrics.requested(facts.method, facts.host, facts.code)
+        saboteur.requested_elsewhere(facts)
+
     return Client.connect(
         config,
         field_manager=RECONCILER,
         user_agent=RECONCILER,
-        on_request=lambda facts: metrics.requested(facts.method, facts.host, facts.code),
+        on_request=requested,
         largest_answer_bytes=LARGEST_FOREIGN_ANSWER_BYTES,
+        largest_list_bytes=LARGEST_FOREIGN_LIST_BYTES,
     )
 
 
@@ -56,6 +66,10 @@ class Running:
     """How long passes under way may take when it stops."""
     silence_seconds: float = SILENCE_SECONDS
     """After how much silence a watch is given up; of real time, as sockets know no other."""
+    namespace: str = HOME
+    """The operator's own."""
+    saboteur: Saboteur = field(default_factory=Saboteur)
+    """Raises what nobody expects where a test says so."""
     _task: asyncio.Task[None] | None = None
     _parts: tuple[Manager, ComponentOperator] | None = None
     _recorder: Recorder | None = None
@@ -64,22 +78,33 @@ class Running:
     async def start(self, settings: Settings = LOOPBACK, **changes: object) -> None:
         """Start, and return when it leads and its caches are full."""
         chosen = replace(settings, **changes)  # type: ignore[arg-type]
-        client = Client.connect(ClusterConfig.load(self.kubeconfig), field_manager=RECONCILER, user_agent=RECONCILER)
-        manager = Manager(
-            client, clock=self.clock, grace_seconds=self.grace_seconds, silence_seconds=self.silence_seconds
+        client = Client.connect(
+            ClusterConfig.load(self.kubeconfig),
+            field_manager=RECONCILER,
+            user_agent=RECONCILER,
+            on_request=self.saboteur.requested,
         )
-        self._recorder = recorder = Recorder(client, clock=manager.clock, component=RECONCILER, instance="test")
+        self._recorder = recorder = Recorder(client, clock=self.clock, component=RECONCILER, instance="test")
+        manager = Manager(
+            client,
+            clock=self.clock,
+            grace_seconds=self.grace_seconds,
+            silence_seconds=self.silence_seconds,
+            recorder=recorder,
+        )
         manager.add_server("events", recorder)
-        downloads = Downloads(shelf=assembled.shelf(chosen, manager.metrics))
-        renderer = Renderer(renderer_path, bounds=self.bounds)
+        saboteur = self.saboteur
+        downloads = saboteur.around(Downloads(shelf=assembled.shelf(chosen, manager.metrics)), "fetch", "head")
+        renderer = saboteur.around(Renderer(renderer_path, bounds=self.bounds), "render")
         self._closing = [client.close, downloads.close, renderer.close]
         operator = assembled.install(
             manager,
             chosen,
             renderer=renderer,
             downloads=downloads,
-            connect=lambda config: _elsewhere(config, manager.metrics),
+            connect=lambda config: _elsewhere(config, manager.metrics, saboteur),
             recorder=recorder,
+            namespace=self.namespace,
         )
         self._parts = (manager, operator)
         self._task = asyncio.create_task(manager.run(), name="operator")
@@ -94,6 +119,11 @@ class Running:
         for close in reversed(self._closing):
             await close()  # type: ignore[misc]
         self._parts = self._task = None
+
+    @property
+    def ended(self) -> bool:
+        """Whether the operator has ended, by itself or not."""
+        return self._task is None or self._task.done()
 
     @property
     def operator(self) -> ComponentOperator:

@@ -13,14 +13,14 @@ from tests.cluster.component.kinds import serve
 
 from stellwerk.kube.client import Client
 from stellwerk.kube.config import ClusterConfig
-from stellwerk.kube.model import HasMetadata, JsonObject
+from stellwerk.kube.model import HasMetadata, JsonObject, metadata_of
 from stellwerk.kube.names import ObjectKey, ObjectRef
 from stellwerk.kube.patch import MergePatch
 from stellwerk.local.cluster import LocalCluster
 from stellwerk.operators.component import blueprints
 from stellwerk.operators.component.api import FINALIZER, RECONCILER, Blueprint, BlueprintVersion, Component
 from stellwerk.operators.component.api_status import Artifact
-from stellwerk.operators.component.blueprint_versions import VersionSummary
+from stellwerk.operators.component.blueprint_versions import BlueprintSummary, VersionSummary
 from stellwerk.operators.component.blueprints import BlueprintStore
 from stellwerk.operators.component.errors import SourceNotReady
 from stellwerk.operators.component.sources import Source, SourceKind
@@ -56,7 +56,7 @@ class Drawer:
         named: JsonObject = {"name": "print", "namespace": self.namespace}
         written = await self.client.apply(Blueprint, {"metadata": named, "spec": {"files": {**files}}})
         await eventually(lambda: self._shows(written.metadata.generation))
-        artifact = self.store.offer(self.source).artifact
+        artifact = (await self.store.offer(self.source)).artifact
         assert artifact is not None
         return artifact
 
@@ -96,7 +96,7 @@ async def drawing(kubeconfig: Path, namespace: str) -> AsyncIterator[Drawer]:
         manager = Manager(client)
         components = manager.informer(Component, namespace=namespace)
         known = manager.informer(VersionSummary, namespace=namespace)
-        store = BlueprintStore(client, manager.informer(Blueprint, namespace=namespace), known)
+        store = BlueprintStore(client, manager.informer(BlueprintSummary, namespace=namespace), known)
         drawer = Drawer(client, namespace, store, components)
         blueprints.index(components, known)
         blueprints.install(manager, store, components, recorder=drawer, grace_seconds=GRACE_SECONDS, sweep_seconds=1.0)
@@ -132,7 +132,7 @@ async def test_a_blueprint_that_is_absent_offers_nothing_yet(drawer: Drawer) -> 
     await drawer.store.blueprints.wait_synced()
 
     with pytest.raises(SourceNotReady, match=r"Blueprint .*/print not found"):
-        drawer.store.offer(drawer.source)
+        await drawer.store.offer(drawer.source)
 
 
 async def test_a_former_content_stays_as_long_as_a_component_uses_it(drawer: Drawer) -> None:
@@ -209,6 +209,30 @@ async def test_versions_do_not_outlive_a_blueprint_whose_finalizer_somebody_remo
     await drawer.client.delete(Component, "user", drawer.namespace)
 
     await eventually(lambda: _are(drawer, set()))
+
+
+@pytest.mark.req("R-510")
+async def test_a_version_stays_while_a_component_that_may_use_it_cannot_be_decoded(
+    cluster: LocalCluster, namespace: str
+) -> None:
+    async with drawing(cluster.kubeconfig, namespace) as drawer:
+        artifact = await drawer.draw(a="1")
+        await drawer.use("user", artifact)
+        await drawer.store.files(drawer.source, artifact)
+        await drawer.draw(a="2")
+        await eventually(lambda: _are(drawer, {artifact.digest}))
+    async with Client.connect(ClusterConfig.load(cluster.kubeconfig), field_manager="tests") as client:
+        path = Component.resource.path(namespace, "user")
+        deep = b'{"spec":{"values":{"a":%s}}}' % (b"[" * 200 + b"]" * 200)
+        await client.raw("PATCH", path, body=deep, content_type="application/merge-patch+json")
+    async with drawing(cluster.kubeconfig, namespace) as drawer:
+        await eventually(lambda: ObjectKey(namespace, "user") in drawer.components.unreadable)
+        await eventually(lambda: _has_finalizer(drawer))
+        await drawer.client.delete(Blueprint, "print", namespace)
+        await eventually(lambda: any("user" in notice.message for notice in drawer.heard))
+        assert await drawer.versions() == {artifact.digest}
+        await drawer.client.delete(metadata_of(Component), "user", namespace)
+        await eventually(lambda: _are(drawer, set()))
 
 
 async def test_an_unclean_path_is_refused_before_anything_is_kept(drawer: Drawer) -> None:

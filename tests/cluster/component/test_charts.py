@@ -24,6 +24,23 @@ def chart() -> dict[str, bytes]:
     return {path.relative_to(folder).as_posix(): path.read_bytes() for path in files}
 
 
+async def test_a_key_that_appears_twice_in_a_chart_counts_as_in_helm_and_is_reported(
+    given: Given, running: Running, then: Then
+) -> None:
+    files: dict[str, str | bytes] = {
+        "Chart.yaml": "apiVersion: v2\nname: app\nversion: 1.0.0\n",
+        "values.yaml": "a: first\na: last\n",
+        "templates/one.yaml": "---apiVersion: v1\nkind: ConfigMap\nmetadata: {name: one}\n"
+        "data:\n  a: '{{ .Values.a }}'\n  text: |\n    end{{- /* no line break */ -}}",
+    }
+    await given.source(files)
+    await running.start()
+    await given.component()
+    await then.ready()
+    assert (await then.config("one")).data == {"a": "last", "text": "end\n"}
+    await then.event("ChartWarning", about="comp", saying='values.yaml: line 2: the key "a" appears twice')
+
+
 async def test_a_chart_of_charts_becomes_what_helm_makes_of_it(given: Given, running: Running, then: Then) -> None:
     await given.source(chart())
     places = [given.a_namespace_to_be_made() for _ in CASES]

@@ -164,9 +164,9 @@ async def test_people_see_state_reason_and_revision(client: Client, cluster: Loc
 
     await eventually(lambda: _is_explained(cluster))
     table = kubectl(cluster.kubeconfig, "get", "comp", "-n", namespace).splitlines()
-    assert [line.split()[:5] for line in table] == [
-        ["NAME", "READY", "STATE", "REASON", "REVISION"],
-        [made.metadata.name, "False", "Error", "Timeout", "main@sha1:2"],
+    assert [line.split()[:6] for line in table] == [
+        ["NAME", "READY", "STATE", "REASON", "CAUSE", "REVISION"],
+        [made.metadata.name, "False", "Error", "Timeout", "Timeout", "main@sha1:2"],
     ]
     wide = kubectl(cluster.kubeconfig, "get", "comp", "-n", namespace, "-o", "wide")
     assert "pods cannot start" in wide

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import pytest
 from tests.cluster.component.given import Given
-from tests.cluster.component.manifests import config, job
+from tests.cluster.component.manifests import config, job, manifest
 from tests.cluster.component.running import Running
+from tests.cluster.component.test_identities import stalled
 from tests.cluster.component.then import Then, Writes
 
 from stellwerk.api import flux
 from stellwerk.api.batch import Job
-from stellwerk.api.core import ConfigMap, Secret
-from stellwerk.kube.model import metadata_of
+from stellwerk.api.core import ConfigMap, Namespace, Secret
+from stellwerk.kube.model import JsonObject, metadata_of, unstructured
+from stellwerk.kube.patch import MergePatch
+from stellwerk.operators.component.api import OWNER_ID
 
+PRE_DELETE = {"helm.sh/hook": "pre-delete"}
 CHART = {"Chart.yaml": "apiVersion: v2\nname: app\nversion: 1.0.0\n", "templates/app.yaml": config("app")}
 
 
@@ -84,6 +88,97 @@ async def test_hooks_are_left_out_where_the_component_says_so_or_leaves_its_obje
     assert writes.to("jobs") == []
     assert await then.exists(ConfigMap, "app") == ("deletePolicy" in spec)
     await then.absent(Secret, "comp.delete-hooks")
+
+
+@pytest.mark.req("R-112", "R-509")
+async def test_hooks_whose_secret_was_deleted_hold_the_deletion_back_until_it_is_back(
+    given: Given, running: Running, then: Then
+) -> None:
+    await given.source(CHART | {"templates/bye.yaml": manifest("ConfigMap", "bye", annotations=PRE_DELETE)})
+    await given.component(deleteHooks="Run")
+    await running.start()
+    await then.ready()
+    await running.stop()
+    keeper = await given.client.get(unstructured(Secret.resource), "comp.delete-hooks", given.namespace)
+    await given.client.delete(metadata_of(Secret), "comp.delete-hooks", given.namespace)
+    await given.deleted()
+    await running.start()
+    held = await then.shows("Error", "Error", saying="with the delete hooks is gone")
+    assert stalled(held) == "DeleteHooksMissing"
+    assert '{"spec":{"deleteHooks":"Skip"}}' in held.status.conditions[0].message
+    await running.rests()
+    assert await then.exists(ConfigMap, "app")
+    metadata: JsonObject = {key: keeper.at("metadata", key) for key in ("name", "namespace", "labels", "annotations")}
+    await given.client.create(unstructured(Secret.resource), {**keeper.body, "metadata": metadata}, given.namespace)
+    await then.gone()
+    assert not await then.exists(ConfigMap, "app")
+
+
+@pytest.mark.req("R-112")
+async def test_hooks_that_were_never_kept_hold_nothing_back(given: Given, running: Running, then: Then) -> None:
+    """A wave before that of their Secret never becomes ready, and the Component is given up."""
+    first = hook("first", "pre-install", fate="fail")
+    await given.source(CHART | {"templates/bye.yaml": hook("bye", "pre-delete"), "templates/first.yaml": first})
+    await given.component(deleteHooks="Run")
+    await running.start()
+    scheduled = "ScheduledForApplication"
+    await then.phases({"first": "Creating", "app": scheduled, "comp.delete-hooks": scheduled})
+    assert not await then.exists(Secret, "comp.delete-hooks")
+    await given.deleted()
+    await then.gone()
+
+
+@pytest.mark.req("R-509")
+async def test_hooks_whose_secret_is_gone_can_be_given_up(given: Given, running: Running, then: Then) -> None:
+    await given.source(CHART | {"templates/bye.yaml": manifest("ConfigMap", "bye", annotations=PRE_DELETE)})
+    await given.component(deleteHooks="Run")
+    await running.start()
+    await then.ready()
+    await running.stop()
+    await given.client.delete(metadata_of(Secret), "comp.delete-hooks", given.namespace)
+    await given.deleted()
+    await running.start()
+    await then.shows("Error", "Error", saying="with the delete hooks is gone")
+    await given.component(deleteHooks="Skip")
+    await then.gone()
+    assert not await then.exists(ConfigMap, "app")
+
+
+@pytest.mark.req("R-509")
+async def test_hooks_whose_secret_lost_its_label_run_as_they_were_sealed(
+    given: Given, running: Running, then: Then, writes: Writes
+) -> None:
+    await given.source(CHART | {"templates/bye.yaml": manifest("ConfigMap", "bye", annotations=PRE_DELETE)})
+    await given.component(deleteHooks="Run")
+    await running.start()
+    await then.ready()
+    await running.stop()
+    bare = MergePatch({"metadata": {"labels": {OWNER_ID: None}}})
+    await given.client.patch(metadata_of(Secret), "comp.delete-hooks", given.namespace, bare, field_manager="attacker")
+    await given.deleted()
+    await running.start()
+    await then.gone()
+    assert "create configmaps/bye" in writes.to("configmaps")
+    assert not await then.exists(ConfigMap, "app")
+
+
+@pytest.mark.req("R-509")
+async def test_hooks_whose_namespace_is_being_deleted_are_skipped_and_reported(
+    given: Given, running: Running, then: Then
+) -> None:
+    """The namespace of the objects, which keeps the hooks; the Component is in another one."""
+    there = await given.a_namespace()
+    await given.source(CHART | {"templates/bye.yaml": manifest("ConfigMap", "bye", annotations=PRE_DELETE)})
+    await given.component(deleteHooks="Run", namespace=there)
+    await running.start()
+    await then.ready()
+    await running.stop()
+    await given.client.delete(metadata_of(Namespace), there)
+    await then.absent(Secret, "comp.delete-hooks", there)
+    await given.deleted()
+    await running.start()
+    await then.gone()
+    await then.event("DeleteHooksSkipped", about="comp", saying=f"namespace {there}")
 
 
 async def test_hooks_that_a_chart_no_longer_has_are_forgotten(

@@ -24,6 +24,7 @@ AFAR = "component-operator-from-afar"
 CHART = {"Chart.yaml": "apiVersion: v2\nname: app\nversion: 1.0.0\n", "templates/app.yaml": config("app")}
 THERE = {"secretRef": {"name": "there"}}
 TENANT = "deployer"
+SAME_IDENTITY = "grant that identity the rights again"
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +116,7 @@ async def test_hooks_are_kept_and_run_with_the_rights_of_the_tenant_and_no_other
     await given.deleted()
     held = await then.shows("Error", "Error", saying=account)
     assert "jobs" in held.status.conditions[0].message
+    assert SAME_IDENTITY in held.status.conditions[0].message
     assert await then.exists(ConfigMap, "app")
     assert not await then.exists(Job, "bye")
     await tenant.may("configmaps", "secrets", "batch/jobs")
@@ -138,6 +140,7 @@ async def test_a_tenant_who_may_no_longer_read_what_was_kept_is_told_and_can_go_
     await given.deleted()
     held = await then.shows("Error", "Error", saying="comp.delete-hooks")
     assert "secrets" in held.status.conditions[0].message
+    assert SAME_IDENTITY in held.status.conditions[0].message
     assert await then.exists(ConfigMap, "app")
 
     # A try between rights that are back and a spec that is not yet changed would rightly run the hook.

@@ -14,6 +14,7 @@ from stellwerk.api.core import ConfigMap
 from stellwerk.kube.model import JsonObject, metadata_of, unstructured
 from stellwerk.operators.component import why
 from stellwerk.operators.component.api import Component
+from stellwerk.testing.loop_stalls import LONGEST_STALL_SECONDS, measured_stalls
 
 PATIENT = "10m"
 """A retryInterval that no test lasts: what happens sooner was woken by an event."""
@@ -119,9 +120,9 @@ async def test_a_circle_is_named_on_its_members_and_goes_away_when_it_is_cut(
     await running.start()
     a, b, c = (then.key(name) for name in "abc")
     told = (
-        await then.shows("Error", "Error", "a", saying=f"in a circle: {a} -> {c} -> {b} -> {a}"),
-        await then.shows("Error", "Error", "b", saying=f"in a circle: {b} -> {a} -> {c} -> {b}"),
-        await then.shows("Error", "Error", "c", saying=f"in a circle: {c} -> {b} -> {a} -> {c}"),
+        await then.shows("Error", "Error", "a", saying=f"dependency cycle: {a} -> {c} -> {b} -> {a}"),
+        await then.shows("Error", "Error", "b", saying=f"dependency cycle: {b} -> {a} -> {c} -> {b}"),
+        await then.shows("Error", "Error", "c", saying=f"dependency cycle: {c} -> {b} -> {a} -> {c}"),
     )
     await running.has_seen(*told)
     assert not await then.exists(ConfigMap, "a")
@@ -150,8 +151,8 @@ async def test_a_circle_does_not_outlive_its_members(given: Given, running: Runn
     await running.start()
     await then.ready("b")
     await given.component("a", path="a", **after("b"))
-    await then.shows("Error", "Error", "a", saying="in a circle")
-    await then.shows("Error", "Error", "self", saying=f"in a circle: {then.key('self')} -> {then.key('self')}")
+    await then.shows("Error", "Error", "a", saying="dependency cycle")
+    await then.shows("Error", "Error", "self", saying=f"dependency cycle: {then.key('self')} -> {then.key('self')}")
     await given.deleted("self")
     await then.gone("self")
     await given.deleted("a")
@@ -222,3 +223,20 @@ async def test_an_expression_that_means_nothing_is_named_with_its_place(
     assert not await then.exists(ConfigMap, "b")
     await given.component("b", path="b", **judging("dep.status.state ==\n  'Ready'"))
     await then.ready("b")
+
+
+@pytest.mark.req("R-412")
+async def test_components_that_all_depend_on_each_other_cost_a_few_passes_each(
+    given: Given, running: Running, then: Then
+) -> None:
+    names = [f"comp-{number:02}" for number in range(60)]
+    await given.source({f"{name}/one.yaml": config(name) for name in names}, revision="r1")
+    for number, name in enumerate(names):
+        await given.component(name, path=name, **after(*names[:number]))
+    with measured_stalls() as stalls:
+        await running.start()
+        for name in names:
+            await then.ready(name, revision="r1", within=120)
+        await running.rests()
+    assert running.passes < 15 * len(names), "if each readiness woke all dependants, there were 1,770 passes more"
+    assert stalls.longest_seconds < LONGEST_STALL_SECONDS

@@ -205,7 +205,7 @@ async def test_a_cluster_that_wakes_up_in_the_past_is_taken_from_there_and_nothi
         return await scene.uids() == before
 
     await eventually(is_as_before, within=BACK_WITHIN_SECONDS)
-    # Whoever has not heard of the past yet may make what only the future has, and takes it away again.
+    # A pass with an outdated view may create what only the future has. The next pass deletes it again.
     assert {*scene.deletions(audit)} <= {"new"}
     await scene.moves_on("r3", a="3")
     after = await scene.uids()

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from itertools import combinations
+
+import pytest
 from tests.cluster.component.given import Given
 from tests.cluster.component.manifests import config, job
 from tests.cluster.component.running import Running
@@ -9,6 +12,7 @@ from tests.cluster.component.then import Then, Writes
 
 from stellwerk.api.batch import Job
 from stellwerk.api.core import ConfigMap
+from stellwerk.kube.model import metadata_of
 
 CHART = {"Chart.yaml": "apiVersion: v2\nname: app\nversion: 1.0.0\n"}
 SETTINGS = """\
@@ -65,6 +69,65 @@ async def test_install_hooks_run_once_before_all_else_and_upgrade_hooks_for_each
     written = writes.to("jobs", "configmaps")
     assert (written[12:15], {*written[15:]}) == (applied, purged)
     assert (await then.config("settings")).data == {"revision": "3", "install": "false", "note": "two"}
+
+
+INSTALL, UPGRADE = ("pre-install", "post-install"), ("pre-upgrade", "post-upgrade")
+EVENTS = [events for size in range(1, 5) for events in combinations((*INSTALL, *UPGRADE), size)]
+POLICIES = ("before-hook-creation", "hook-succeeded", "before-hook-creation,hook-succeeded")
+
+
+@pytest.mark.req("R-801")
+async def test_every_combination_of_hook_events_and_delete_policies_runs_in_the_revisions_that_helm_runs_it_in(
+    given: Given, running: Running, then: Then, writes: Writes
+) -> None:
+    hooks = {f"h{number}-{place}": events for number, events in enumerate(EVENTS) for place in range(len(POLICIES))}
+    templates = {
+        f"templates/{name}.yaml": hook(name, ",".join(events), POLICIES[int(name[-1])])
+        for name, events in hooks.items()
+    }
+    await given.source(CHART | {"templates/settings.yaml": SETTINGS} | templates)
+    await running.start()
+    ran: dict[str, set[str]] = {name: set() for name in hooks}
+    for revision in (1, 2, 3):
+        written = len(writes.to("jobs"))
+        await given.component(values={"note": str(revision)})
+        await then.counts(revision, within=120)
+        made = [line for line in writes.to("jobs")[written:] if not line.startswith("delete")]
+        moments = INSTALL if revision == 1 else UPGRADE
+        due = {name for name, events in hooks.items() if {*moments} & {*events}}
+        assert sorted(line.rpartition("/")[2] for line in made) == sorted(due), revision
+        found = await given.client.list(metadata_of(Job), given.namespace)
+        kept = {one.key.name: one.metadata.uid for one in found.items}
+        for name, events in hooks.items():
+            runs = ({*INSTALL} & {*events} != set()) + ({*UPGRADE} & {*events} != set()) * (revision - 1)
+            if "hook-succeeded" in POLICIES[int(name[-1])]:
+                assert name not in kept, (revision, name, events)
+                continue
+            ran[name] |= {kept[name]} if name in kept else set()
+            assert len(ran[name]) == runs, (revision, name, events)
+
+
+async def test_a_job_that_kubernetes_removes_after_its_success_has_run_and_does_not_run_again(
+    given: Given, running: Running, then: Then, writes: Writes
+) -> None:
+    def fleeting(name: str, **annotations: str) -> str:
+        return job(name, annotations=annotations).replace(
+            '"backoffLimit": 0', '"backoffLimit": 0, "ttlSecondsAfterFinished": 0'
+        )
+
+    hooked = {"helm.sh/hook": "pre-install,pre-upgrade", "helm.sh/hook-delete-policy": "before-hook-creation"}
+    templates = {"templates/plain.yaml": fleeting("plain"), "templates/hook.yaml": fleeting("hook", **hooked)}
+    await given.source(CHART | {"templates/settings.yaml": SETTINGS} | templates)
+    await running.start()
+    await given.component(values={"note": "one"})
+    await then.ready()
+    for name in ("plain", "hook"):
+        await then.absent(Job, name)
+    await running.rests()
+    await given.annotated(poked="no change of the Job plain")
+    await then.counts(2)
+    made = [line for line in writes.to("jobs") if not line.startswith("delete")]
+    assert sorted(line.rpartition("/")[2] for line in made) == ["hook", "hook", "plain"]
 
 
 async def test_a_failing_hook_holds_the_rest_back(given: Given, running: Running, then: Then) -> None:

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import logging
+from datetime import UTC, datetime
 from typing import Any
 
+import msgspec
 import pytest
 from tests.cluster.component.given import Given
 from tests.cluster.component.manifests import config
 from tests.cluster.component.running import Running
 from tests.cluster.component.then import Then
 
+from stellwerk.operators.component import why
 from stellwerk.runtime import conditions
 from stellwerk.testing.artifacts import Guarded, Published, Redirect, Refuse
 
@@ -95,6 +98,35 @@ async def test_a_server_that_wants_a_login_gets_that_of_the_secret_as_soon_as_it
     assert "canary" not in caplog.text
 
 
+@pytest.mark.req("R-804")
+async def test_a_server_that_repeats_the_token_is_refused_and_the_token_shown_nowhere(
+    given: Given, running: Running, then: Then, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    token = "canary-that-comes-back"  # of this test
+    guarded = Guarded(f"Bearer {token}")
+    headers = {"ETag": f'"{token}"', "X-Good": "sha256:abc"}
+    named = {
+        "digest": publish(given, "1", behaviour=guarded, headers=headers).url,
+        "revision": given.server.publish(
+            f"{given.namespace}/r.tar.gz", {"one.yaml": config("one")}, behaviour=guarded, revision=f"v1+{token}"
+        ).url,
+    }
+    await given.secret("login", bearerToken=token)
+    await running.start()
+    for name, url in named.items():
+        shown = {"revisionHeader": "X-Revision"} if name == "revision" else {}
+        await given.component(name, **source(url, secretRef={"name": "login"}, **shown))
+    for name in named:
+        await then.shows("Error", "Error", name, saying=f"the answer repeats the login as the {name} of the artifact")
+    await running.rests()
+    assert "canary" not in then.told()
+    assert "canary" not in caplog.text
+    for name in named:
+        shown_status = msgspec.json.encode(then.diary.latest[name].status)
+        assert b"canary" not in shown_status
+
+
 @pytest.mark.req("R-601")
 async def test_an_address_that_must_not_be_called_is_refused_and_a_server_that_fails_asked_again(
     given: Given, running: Running, then: Then
@@ -109,3 +141,25 @@ async def test_an_address_that_must_not_be_called_is_refused_and_a_server_that_f
     await then.shows("Error", "Error", "file", saying="file")
     publish(given, "1")
     await then.ready()
+
+
+async def test_each_way_in_which_a_source_is_wrong_has_its_sentence_and_its_fix(
+    given: Given, running: Running, then: Then
+) -> None:
+    app = publish(given, "1")
+    page = given.server.publish(f"{given.namespace}/page", b"<html>", headers={"ETag": '"1"'})
+    await running.start()
+    await given.component("noheader", **source(app.url, digestHeader="X-Nothing"))
+    await given.component("absent", **source(f"{given.server.url}/{given.namespace}/absent.tar.gz"))
+    await given.component("host", **source("http://web.invalid/app.tar.gz"))
+    await given.component("page", **source(page.url))
+    for name, sentence, fix in (
+        ("noheader", "without the header X-Nothing", "set digestHeader"),
+        ("absent", "was answered with 404", "correct the path of the URL"),
+        ("host", "no connection: its name is not known", "correct the host of the URL"),
+        ("page", "neither tar", "have the URL lead to a tar or zip archive"),
+    ):
+        shown = await then.shows("Error", "Error", name, saying=sentence)
+        told = why.explain(why.Graph(component=shown, now=datetime.now(UTC)))
+        assert told.next_step.startswith(fix)
+        assert "SourceUnusable" in told.next_step

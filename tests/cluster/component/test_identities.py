@@ -8,15 +8,17 @@ import pytest
 from tests.cluster import permissions
 from tests.cluster.component.given import Given, config_map
 from tests.cluster.component.running import Running
-from tests.cluster.component.then import Then
+from tests.cluster.component.then import Then, Writes
 
 from stellwerk.api.core import ConfigMap, ServiceAccount
 from stellwerk.api.rbac import RoleBinding
 from stellwerk.kube.client import Client
-from stellwerk.kube.model import JsonObject
-from stellwerk.operators.component.api import Component
+from stellwerk.kube.model import JsonObject, JsonValue
+from stellwerk.local.cluster import LocalCluster
+from stellwerk.operators.component.api import Blueprint, Component
 from stellwerk.operators.component.settings import Mode
 from stellwerk.runtime import conditions
+from stellwerk.testing.cluster import AuditLog
 
 ONE = {"one.yaml": config_map("one")}
 
@@ -101,6 +103,61 @@ async def test_a_strict_operator_lends_its_own_rights_to_nobody(
     await then.ready()
 
 
+@pytest.mark.req("R-509")
+async def test_a_strict_operator_deletes_nothing_as_itself_and_names_the_way_out(
+    given: Given, running: Running, then: Then, accounts: Accounts, writes: Writes
+) -> None:
+    await given.source(ONE)
+    await accounts.may_edit("deployer")
+    await given.component()
+    await running.start()
+    await then.ready()
+    await running.stop()
+
+    await given.component(serviceAccountName=" ")
+    await given.deleted()
+    await running.start(tenancy=Mode.STRICT)
+    refused = await then.shows("Error", "Error", saying="spec.serviceAccountName is required")
+    assert stalled(refused) == "ServiceAccountRequired"
+    assert f"kubectl -n {then.namespace} patch component comp --type merge" in refused.status.conditions[0].message
+    await then.event("Error", about="comp", saying="kubectl -n")
+    assert writes.to("configmaps") == ["apply configmaps/one"]
+
+    await given.component(serviceAccountName="deployer")
+    await then.gone()
+    assert await then.exists(ConfigMap, "one") is False
+
+
+@pytest.mark.req("R-509")
+async def test_a_component_without_objects_goes_without_an_account(
+    given: Given, running: Running, then: Then, accounts: Accounts
+) -> None:
+    await given.source({"none.yaml": ""})
+    await running.start()
+    await given.component()
+    await then.ready()
+    await running.stop()
+    await given.deleted()
+    await running.start(tenancy=Mode.STRICT)
+    await then.gone()
+
+
+@pytest.mark.req("R-502")
+async def test_a_refused_dependency_of_another_namespace_delays_no_deletion(
+    given: Given, running: Running, then: Then
+) -> None:
+    elsewhere = await given.a_namespace()
+    far = Given(given.client, given.server, elsewhere)
+    await given.source(ONE)
+    await running.start(no_cross_namespace_refs=True)
+    await given.component()
+    await then.ready()
+    listed: list[JsonObject] = [{"name": "comp", "namespace": then.namespace}]
+    await running.has_seen(await far.component("hostile", dependencies=listed))
+    await given.deleted()
+    await then.gone()
+
+
 @pytest.mark.req("R-501")
 async def test_an_operator_that_is_not_told_otherwise_lends_its_own_rights(
     given: Given, running: Running, then: Then
@@ -138,3 +195,70 @@ async def test_sources_and_dependencies_of_other_namespaces_can_be_refused(
     await then.shows("Error", "Error", saying=f"spec.dependencies[0] names {elsewhere}/base")
     await given.component()
     await then.ready()
+
+
+@pytest.mark.req("R-601")
+async def test_a_strict_operator_calls_no_private_server_of_a_kubeconfig_and_sends_nothing_there(
+    given: Given, running: Running, then: Then, accounts: Accounts, remote_cluster: LocalCluster
+) -> None:
+    user = f"afar-{given.namespace}"
+    login = remote_cluster.kubeconfig_for(user, ["system:masters"]).read_text()
+    await accounts.may_edit("deployer")
+    files: JsonObject = {"one.yaml": config_map("one")}
+    metadata: JsonObject = {"name": "print", "namespace": given.namespace}
+    await given.client.apply(Blueprint, {"metadata": metadata, "spec": {"files": files}})
+    audit = AuditLog(remote_cluster)
+    await running.start(tenancy=Mode.STRICT, egress_allow_networks=())
+    for name, host in (
+        ("ip", "127.0.0.1"),
+        ("name", "localhost"),
+        ("mapped", "[::ffff:127.0.0.1]"),
+        ("number", "127.1"),
+    ):
+        await given.secret(name, value=login.replace("127.0.0.1", host))
+        spec: dict[str, JsonValue] = {"sourceRef": {"blueprint": {"name": "print"}}, "serviceAccountName": "deployer"}
+        await given.component(name, **spec, kubeConfig={"secretRef": {"name": name}})
+        await then.shows("Error", "Error", name, saying="none of its addresses may be called")
+    assert not audit.entries(lambda entry: entry.user == user)
+
+
+@pytest.mark.req("R-601")
+async def test_a_strict_operator_calls_a_server_of_a_kubeconfig_in_a_network_that_is_allowed(
+    given: Given, running: Running, then: Then, accounts: Accounts, remote: Client, login: str
+) -> None:
+    await accounts.may_edit("deployer")
+    await given.source(ONE)
+    await given.secret("there", value=login)
+    await given.component(serviceAccountName="deployer", kubeConfig={"secretRef": {"name": "there"}})
+    await running.start(tenancy=Mode.STRICT)
+    await then.ready()
+    assert await remote.find(ConfigMap, "one", then.namespace) is not None
+    await running.stop()
+    await running.start(tenancy=Mode.STRICT, egress_allow_ports=(443,))
+    await given.annotated(poke="1")
+    refused = await then.shows("Error", "Error", saying="its port is not among the allowed ones")
+    assert stalled(refused) == "InvalidKubeConfig"
+
+
+@pytest.mark.req("R-502")
+async def test_what_a_refused_source_offers_is_not_applied_and_holds_no_deletion_back(
+    given: Given, running: Running, then: Then, writes: Writes
+) -> None:
+    far = Given(given.client, given.server, await given.a_namespace())
+    await far.source(ONE, revision="r1")
+    source: JsonObject = {"fluxGitRepository": {"name": "source", "namespace": far.namespace}}
+    await running.start()
+    await given.component(sourceRef=source, suspend=False)
+    await then.ready(revision="r1")
+    await running.stop()
+
+    await running.start(no_cross_namespace_refs=True)
+    await far.source({"two.yaml": config_map("two")}, revision="r2")
+    for is_suspended, shown in ((False, "Error"), (True, "Pending"), (False, "Error")):
+        await given.component(sourceRef=source, suspend=is_suspended)
+        await then.shows(shown)
+    await running.rests()
+    assert writes.to("configmaps") == ["apply configmaps/one"]
+    await given.deleted()
+    await then.gone()
+    assert writes.to("configmaps") == ["apply configmaps/one", "delete configmaps/one"]

@@ -33,6 +33,10 @@ BARE: dict[str, tuple[str, str]] = {
     "bad-interval": (config("often", reapply_interval="often"), "ConfigMap often: annotation"),
     "unknown-kind": (manifest("Unheard", "of", api_version="nowhere.example.com/v1"), "Unheard of"),
     "purged-namespace": (manifest("Namespace", "purged", annotations=policies(purge_order="1")), "Namespace purged"),
+    "boolean-label": (
+        raw("ConfigMap", {"name": "labelled", "labels": {"l": True}}),
+        "metadata.labels['l'] is not text: put the value in quotes",
+    ),
     "instance-before-its-kind": (
         definition("early.example.com", "Early", apply_order="1")
         + "---\n"

@@ -15,13 +15,15 @@ from tests.cluster.component.then import Then
 from stellwerk.api.apiextensions import CustomResourceDefinition
 from stellwerk.api.apps import Deployment
 from stellwerk.api.core import ConfigMap, Pod, Service
+from stellwerk.kube.client import Client
 from stellwerk.kube.model import JsonObject, metadata_of, unstructured
 from stellwerk.kube.names import Resource
 from stellwerk.kube.patch import MergePatch
 from stellwerk.operators.component.api import FINALIZER
 from stellwerk.testing.eventually import eventually
 
-API_SERVICES = metadata_of(Resource("apiregistration.k8s.io", "v1", "APIService", "apiservices", False))
+API_SERVICE = Resource("apiregistration.k8s.io", "v1", "APIService", "apiservices", False)
+API_SERVICES = metadata_of(API_SERVICE)
 HELD = MergePatch({"metadata": {"finalizers": ["tests.example/held"]}})
 RELEASED = MergePatch({"metadata": {"finalizers": None}})
 
@@ -199,3 +201,58 @@ async def pods_are_ready(given: Given, app: str) -> None:
     for pod in await eventually(found, describe=f"pods of {app}"):
         lifted = MergePatch({"metadata": {"annotations": {FATE: None}}})
         await given.client.patch(metadata_of(Pod), pod.metadata.name, given.namespace, lifted)
+
+
+@pytest.mark.req("R-510")
+async def test_a_chart_that_asks_about_a_silent_api_service_waits_and_its_objects_stay(
+    given: Given, running: Running, then: Then, group: str, widgets: WidgetServer
+) -> None:
+    asks = f'{{{{ if .Capabilities.APIVersions.Has "{group}/v1" }}}}\n{config_map("extra")}\n{{{{ end }}}}'
+    chart = {"Chart.yaml": "apiVersion: v2\nname: app\nversion: 1.0.0\n", "templates/extra.yaml": asks}
+    await given.client.apply(
+        Service, {"metadata": {"name": "widgets", "namespace": given.namespace}, **widgets.service("widgets")}
+    )
+    service = unstructured(API_SERVICE)
+    named: JsonObject = {
+        "apiVersion": API_SERVICE.api_version,
+        "kind": "APIService",
+        "metadata": {"name": f"v1.{group}"},
+    }
+    registered: JsonObject = {**named, **widgets.registration(given.namespace, "widgets")}
+    widgets.is_up = True
+    await given.client.apply(service, registered)
+    try:
+        await eventually(lambda: is_served(given, group), within=60, describe="widgets are served")
+        await given.source(chart, revision="r1")
+        await running.start()
+        await given.component()
+        await then.ready(revision="r1")
+        assert await then.exists(ConfigMap, "extra")
+        await running.stop()
+        widgets.is_up = False
+        await given.client.delete(API_SERVICES, f"v1.{group}")
+        await given.client.apply(service, registered)
+        await eventually(lambda: is_silent(given, group), within=90, describe="widgets are stale")
+        await given.source(chart | {"more.txt": "another revision"}, revision="r2")
+        await running.start()
+        await then.shows("Pending", "Retrying", saying=f"the cluster serves {group}/v1, and that is not known")
+        assert await then.exists(ConfigMap, "extra")
+        widgets.is_up = True
+        await eventually(lambda: is_served(given, group), within=90, describe="widgets are served again")
+        await running.waits(minutes=5)
+        await then.ready(revision="r2")
+        assert await then.exists(ConfigMap, "extra")
+    finally:
+        await given.client.delete(API_SERVICES, f"v1.{group}")
+
+
+async def is_served(given: Given, group: str) -> bool:
+    given.client.mapper.doubt()
+    return any(one.group == group for one in await given.client.mapper.all()) and not given.client.mapper.undiscovered()
+
+
+async def is_silent(given: Given, group: str) -> bool:
+    """Whether a client that has never seen the group is told that it is stale."""
+    async with Client.connect(given.client.config) as fresh:
+        await fresh.mapper.all()
+        return (group, "v1") in fresh.mapper.undiscovered()

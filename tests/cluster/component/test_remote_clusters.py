@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections.abc import Mapping
 
@@ -12,15 +13,17 @@ from tests.cluster.component.then import Then
 from yarl import URL
 
 from stellwerk.api.core import ConfigMap, Namespace
+from stellwerk.api.rbac import RoleBinding
 from stellwerk.kube.client import Client
-from stellwerk.kube.model import metadata_of
+from stellwerk.kube.errors import AlreadyExists
+from stellwerk.kube.model import JsonObject, metadata_of
 from stellwerk.kube.transport import LARGEST_FOREIGN_ANSWER_BYTES
 from stellwerk.local.cluster import LocalCluster
 from stellwerk.operators.component import abandonment
 from stellwerk.operators.component.api import ABANDON_ANNOTATION, CONFIRMED_CLUSTER_ANNOTATION, OWNER_ID
 from stellwerk.runtime import conditions
 from stellwerk.testing.eventually import eventually
-from stellwerk.testing.faults import ANYTHING, Answer, Cut, Drop, FaultProxy, RequestFault
+from stellwerk.testing.faults import ANYTHING, Answer, Cut, Drop, FaultProxy, RequestFault, requests
 
 ONE = {"one.yaml": config_map("one")}
 THERE = {"secretRef": {"name": "there"}}
@@ -134,7 +137,7 @@ async def test_a_cluster_that_breaks_is_named_and_delays_nobody_else(
         faults: dict[str, RequestFault] = {
             "the connection was cut": Cut(),
             "the answer is not": Answer(200, raw=b"<html>maintenance</html>"),
-            "the answer is larger than 64 MiB": Answer(200, raw=flood),
+            "the answer is larger than 16 MiB": Answer(200, raw=flood),
             "the fault proxy says so": Answer(503),
         }
         for words, fault in faults.items():
@@ -290,3 +293,105 @@ async def test_a_cluster_that_never_answers_leaves_room_for_others(
         await then.ready("near")
         await then.ready("good")
         await running.stop()
+
+
+@pytest.mark.req("R-210")
+async def test_another_cluster_is_noticed_where_the_login_may_read_nothing_but_the_namespace_of_its_objects(
+    given: Given,
+    running: Running,
+    then: Then,
+    remote: Client,
+    remote_cluster: LocalCluster,
+    component_cluster: LocalCluster,
+) -> None:
+    logins = {}
+    for client, cluster in ((remote, remote_cluster), (given.client, component_cluster)):
+        with contextlib.suppress(AlreadyExists):
+            await client.create(Namespace, {"metadata": {"name": then.namespace}})
+        subject: JsonObject = {"kind": "User", "apiGroup": "rbac.authorization.k8s.io", "name": "editor"}
+        role: JsonObject = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "edit"}
+        body: JsonObject = {"metadata": {"name": "editor", "namespace": then.namespace}, "roleRef": role}
+        await client.apply(RoleBinding, {**body, "subjects": [subject]})
+        logins[cluster] = cluster.kubeconfig_for("editor").read_text()
+    await given.source(ONE)
+    await given.secret("there", value=logins[remote_cluster])
+    await running.start()
+    await given.component(kubeConfig=THERE)
+    ready = await then.ready()
+    former, found = [
+        f"{then.namespace}/{(await client.get(metadata_of(Namespace), then.namespace)).metadata.uid}"
+        for client in (remote, given.client)
+    ]
+    assert ready.status.target_cluster == former
+    await given.secret("there", value=logins[component_cluster])
+    await then.shows("Error", "Error", saying=f"leads to the cluster {found}")
+    assert not await then.exists(ConfigMap, "one")
+    await given.secret("there", value=logins[remote_cluster])
+    await then.ready()
+
+
+@pytest.mark.req("R-210")
+async def test_a_cluster_that_is_gone_for_an_hour_loses_nothing_and_holds_up_nobody(
+    given: Given, running: Running, then: Then, remote: Client, remote_cluster: LocalCluster
+) -> None:
+    await given.source(ONE)
+    login = remote_cluster.kubeconfig_for("component-operator-from-afar", ["system:masters"])
+    async with FaultProxy(login) as proxy:
+        await given.secret("there", value=proxy.kubeconfig.read_text())
+        await running.start()
+        await given.component("far", kubeConfig=THERE)
+        await given.component("near")
+        await then.ready("far")
+        await then.ready("near")
+        before = await remote.get(metadata_of(ConfigMap), "one", then.namespace)
+
+        rule = proxy.on_requests(ANYTHING, Cut())
+        for hour in ("first quarter", "second quarter", "third quarter", "fourth quarter"):
+            await given.source({**ONE, "two.yaml": config_map("two", hour=hour)}, revision=hour)
+            await then.ready("near", revision=hour)
+            await running.waits(minutes=16)
+            assert not running.ended
+        await then.shows("Error", "Error", "far", saying="the connection was cut")
+        rule.end()
+        await running.waits(minutes=20)
+        await then.ready("far", revision="fourth quarter")
+    after = await remote.get(metadata_of(ConfigMap), "one", then.namespace)
+    assert after.metadata.uid == before.metadata.uid
+    assert await remote.find(metadata_of(ConfigMap), "two", then.namespace) is not None
+
+
+PAGE_BYTES = 3 << 20
+
+
+def endless_page(objects: int = 8) -> bytes:
+    """One page of ConfigMaps, of about PAGE_BYTES, behind which there is always another one."""
+    annotations = {"large": "x" * (PAGE_BYTES // objects)}
+    items = [
+        {"metadata": {"name": f"c-{number}", "namespace": "a", "uid": f"u-{number}", "annotations": annotations}}
+        for number in range(objects)
+    ]
+    return json.dumps({"metadata": {"resourceVersion": "1", "continue": "more"}, "items": items}).encode()
+
+
+@pytest.mark.req("R-210")
+@pytest.mark.req("R-411")
+async def test_a_cluster_whose_list_has_no_end_costs_only_its_own_components(
+    given: Given, running: Running, then: Then, remote: Client, remote_cluster: LocalCluster
+) -> None:
+    """Of a list that would come to a gibibyte a part is read, and what has failed is tried again later."""
+    page = endless_page()
+    await given.source(ONE)
+    login = remote_cluster.kubeconfig_for("component-operator-from-afar", ["system:masters"])
+    async with FaultProxy(login) as proxy:
+        lists = requests("list", "configmaps")
+        rule = proxy.on_requests(lists, Answer(200, raw=page))
+        await given.secret("there", value=proxy.kubeconfig.read_text())
+        await running.start()
+        await given.component("far", kubeConfig=THERE)
+        await given.component("near")
+        await then.ready("near")
+        await then.shows("Error", "Error", "far", saying="the list takes more than 256 MiB of memory")
+        assert rule.fired * PAGE_BYTES < 1 << 30
+        rule.end()
+        await running.waits(minutes=20)
+        await then.ready("far")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -112,3 +113,23 @@ async def test_flux_is_told_of_each_change_once(given: Given, running: Running, 
     assert last["metadata"][EVENT_REVISION_ANNOTATION] == "r1"
     assert last["reportingController"] == "component-operator.cs.sap.com"
     assert ear.reasons().count("Retrying") == ear.reasons().count("Ready") == 1
+
+
+async def test_the_next_failure_is_told_although_its_reason_is_that_of_the_former(
+    given: Given, running: Running, then: Then, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    broken = (
+        (config_map("one").replace("kind: ConfigMap", ""), "missing kind"),
+        (config_map("one").replace("name: one", ""), "without metadata.name"),
+        ("kind: [", "is not yaml"),
+    )
+    await running.start()
+    await given.component()
+    for revision, (text, cause) in enumerate(broken):
+        await given.source({"one.yaml": text}, revision=f"r{revision}")
+        told = await then.shows("Error", "Error", saying=cause)
+        await then.event("Error", about="comp", saying=told.status.conditions[0].message)
+    failures = [record.getMessage() for record in caplog.records if record.levelno == logging.ERROR]
+    assert len(failures) >= len(broken)
+    assert not any("Component" in line for line in failures), "the line's fields name it"

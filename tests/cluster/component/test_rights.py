@@ -44,7 +44,7 @@ async def bound(component_cluster: LocalCluster, admin: Client) -> AsyncIterator
         permissions.on("components", "list", group=Component.resource.group),
         permissions.on("leases", "create", rights.NAMESPACE, group="coordination.k8s.io"),
     )
-    running = Running(component_cluster.kubeconfig_for(USER, GROUPS))
+    running = Running(component_cluster.kubeconfig_for(USER, GROUPS), namespace=rights.NAMESPACE)
     yield running
     await running.stop()
 

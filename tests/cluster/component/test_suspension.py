@@ -44,3 +44,22 @@ async def test_a_suspended_component_can_be_deleted_with_all_that_it_brought(
     await given.deleted()
     await then.gone()
     assert not await then.exists(ConfigMap, "one")
+
+
+async def test_who_depends_on_a_suspended_component_stays_ready_and_others_are_told_so(
+    given: Given, running: Running, then: Then
+) -> None:
+    await given.source({"base/a.yaml": config("a"), "app/b.yaml": config("b")})
+    await running.start()
+    await given.component("base", path="base")
+    await given.component("app", path="app", dependencies=[{"name": "base"}])
+    await then.ready("app")
+    await given.component("base", path="base", suspend=True)
+    await then.shows("Pending", "Suspended", "base")
+    await given.component("late", path="app", dependencies=[{"name": "base"}], namespace=given.namespace)
+    await then.shows("Pending", "Retrying", "late", saying=f"{then.key('base')} not ready: it is suspended")
+    await running.clock.jump(minutes=11)
+    await running.has_seen_all(given.client)
+    assert (await then.shows("Ready", "Ready", "app")).status.state == "Ready"
+    assert then.reasons("app")[-1] == "Ready"
+    assert then.reasons("app").count("Retrying") <= 1, "before base was ready for the first time"

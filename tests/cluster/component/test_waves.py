@@ -48,6 +48,37 @@ async def test_a_wave_comes_when_everything_in_the_one_before_is_ready(
     assert set(phases(ready).values()) == {"Ready"}
 
 
+UNQUOTED = """\
+apiVersion: v1
+kind: ConfigMap
+metadata:
+  name: NAME
+  annotations:
+    component-operator.cs.sap.com/apply-order: ORDER
+    example.com/is-important: true
+    example.com/version: 1.10
+"""
+
+
+async def test_orders_and_other_annotations_need_no_quotes(
+    given: Given, running: Running, then: Then, writes: Writes
+) -> None:
+    files = {"a.yaml": UNQUOTED.replace("NAME", "last").replace("ORDER", "5")}
+    files["b.yaml"] = UNQUOTED.replace("NAME", "first").replace("ORDER", "-5") + "---\n" + config_map("between")
+    kustomized = {"kustomization.yaml": "resources: [a.yaml, b.yaml]\nnamePrefix: k-\n", **files}
+    await given.source({f"plain/{name}": text for name, text in files.items()})
+    await given.source({f"k/{name}": text for name, text in kustomized.items()}, "kustomized")
+    await running.start()
+    for name, source, path, prefix in (("one", "source", "plain", ""), ("two", "kustomized", "k", "k-")):
+        await given.component(name, source, path=path)
+        await then.ready(name)
+        applied = [line for line in writes.to("configmaps") if f"/{prefix}first" in line or f"/{prefix}last" in line]
+        assert applied == [f"apply configmaps/{prefix}first", f"apply configmaps/{prefix}last"]
+        annotations = (await then.config(f"{prefix}first")).metadata.annotations
+        assert annotations["example.com/version"] == "1.10"
+        assert annotations["example.com/is-important"] == "true"
+
+
 async def test_a_wave_waits_for_an_object_that_is_ready_no_more(given: Given, running: Running, then: Then) -> None:
     await given.source({"first.yaml": gate("first", apply_order="-1")}, revision="r1")
     await running.start()

@@ -119,7 +119,7 @@ class Then:
         found = await self.client.find(metadata_of(Component), name, self.namespace)
         return found.metadata.generation if found is not None else 0
 
-    async def counts(self, contents: int, name: str = "comp") -> Component:
+    async def counts(self, contents: int, name: str = "comp", *, within: float = PATIENCE_SECONDS) -> Component:
         """The Component has taken up so many contents, and is Ready with the last."""
         await self.diary.until(
             lambda: (
@@ -128,7 +128,7 @@ class Then:
                 and found.status.revision == contents
             ),
             lambda: f"{name} was never Ready with content {contents}:\n{self.told(name)}",
-            PATIENCE_SECONDS,
+            within,
         )
         return self.diary.latest[name]
 

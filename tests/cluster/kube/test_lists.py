@@ -10,6 +10,7 @@ from stellwerk.api.core import ConfigMap
 from stellwerk.kube.client import Client
 from stellwerk.kube.errors import Gone
 from stellwerk.kube.model import JsonObject, JsonValue, encode_json, metadata_of, unstructured
+from stellwerk.kube.transport import LARGEST_ANSWER_BYTES
 from stellwerk.testing.faults import Answer, FaultProxy, nth, requests
 
 MANY = 1_200
@@ -75,6 +76,23 @@ async def test_a_very_large_object_is_read_listed_and_watched(client: Client, na
     assert isinstance(event.object, ConfigMap)
     assert event.object.data["text"] == large
     assert listed.items[0].at("data", "text") == large
+
+
+@pytest.mark.req("R-209")
+async def test_a_page_of_very_large_objects_is_read_in_smaller_pages(
+    client: Client, behind: Client, proxy: FaultProxy, namespace: str
+) -> None:
+    count, size = 45, 900_000
+    for number in range(count):
+        metadata: JsonObject = {"name": f"large-{number:02}", "namespace": namespace, "labels": {"large": "yes"}}
+        await client.create(ConfigMap, {"metadata": metadata, "data": {"text": "x" * size}})
+    assert count * size > LARGEST_ANSWER_BYTES
+    listing = await behind.list(unstructured(ConfigMap.resource), namespace, labels="large=yes")
+    assert [obj.metadata.name for obj in listing.items] == [f"large-{number:02}" for number in range(count)]
+    assert all(len(str(obj.at("data", "text"))) == size for obj in listing.items)
+    limits = [seen.request.query["limit"] for seen in proxy.history.all(requests("list", "configmaps").holds)]
+    assert limits[:2] == ["500", "62"]
+    assert len(limits) < 20
 
 
 @pytest.mark.req("R-209")

@@ -145,7 +145,9 @@ async def test_a_kind_that_we_may_not_watch_is_parked_by_name_and_resumes_when_g
     watcher = Watcher(client.acting_as(f"reader-of-{namespace}"), ConfigMap, namespace, labels=OURS)
     reader = read(watcher)
     await reader.until(lambda: bool(reader.parked))
-    assert reader.parked == [f"not permitted to list and watch configmaps in namespace {namespace}"]
+    assert reader.parked == [
+        f"user reader-of-{namespace} is not permitted to list and watch configmaps in namespace {namespace}"
+    ]
     await config_map(client, ConfigMap, namespace, "one")
     await grant(client, namespace)
     await woken(watcher, lambda: set(reader.present) == {"one"})

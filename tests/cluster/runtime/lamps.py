@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 
 from stellwerk.kube.client import Client
-from stellwerk.kube.errors import AlreadyExists, NotServed
+from stellwerk.kube.errors import AlreadyExists, NotServed, Unexplained
 from stellwerk.kube.meta import Condition, Record
 from stellwerk.kube.model import JsonObject, Kind, unstructured
 from stellwerk.kube.names import ObjectKey, Resource
@@ -74,7 +74,7 @@ async def install(client: Client) -> None:
         while True:
             try:
                 await client.list(Lamp, "default", limit=1)
-            except NotServed:
+            except (NotServed, Unexplained):
                 await asyncio.sleep(0.05)  # the API server says nowhere that it has begun to serve a kind
             else:
                 return

@@ -7,7 +7,7 @@ import contextlib
 import random
 import signal
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Protocol
 
@@ -25,6 +25,7 @@ from stellwerk.runtime.leader import LeaderElector, LeadershipLost
 from stellwerk.runtime.metrics import Metrics
 from stellwerk.testing.clock import FakeClock
 from stellwerk.testing.eventually import Signal
+from stellwerk.testing.surprises import SURPRISES
 
 NAME = "operator"
 
@@ -308,3 +309,31 @@ async def _says(process: asyncio.subprocess.Process, word: bytes) -> None:
     async with asyncio.timeout(60):
         while word not in await process.stdout.readline():
             assert process.returncode is None
+
+
+@pytest.mark.req("R-512")
+@pytest.mark.parametrize("raised", SURPRISES.values(), ids=SURPRISES)
+async def test_a_renewal_that_raises_anything_is_a_failed_try_and_no_end(
+    client: Client, namespace: str, raised: Callable[[], BaseException]
+) -> None:
+    failing = False
+
+    def before_write() -> None:
+        if failing:
+            raise raised()
+
+    async with Client.connect(client.config, before_write=before_write) as odd:
+        process = Process(odd, namespace)
+        await process.until_leading()
+        failing = True
+        await process.pass_time(2)
+        failing = False
+        await process.pass_time(2)
+        await process.pass_time(9)
+        assert process.elector.is_leader
+        assert not process.task.done()
+        failing = True
+        for _ in range(6):
+            await process.pass_time(2)
+        with pytest.raises(LeadershipLost):
+            await process.task

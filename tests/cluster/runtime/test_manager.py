@@ -16,16 +16,18 @@ from tests.cluster.runtime.conftest import Start
 from tests.cluster.runtime.lamps import CRD, GROUP, Electrician, Lamp, LampStatus, definition, lamp, switch
 
 from stellwerk.kube.client import Client
-from stellwerk.kube.errors import NotServed
+from stellwerk.kube.errors import NotServed, Unexplained
 from stellwerk.kube.model import JsonObject, metadata_of, unstructured
 from stellwerk.kube.names import Resource
 from stellwerk.local.cluster import LocalCluster
 from stellwerk.runtime.clock import SystemClock
 from stellwerk.runtime.contract import Next
 from stellwerk.runtime.controller import Controller, LeadershipLost
+from stellwerk.runtime.http import CannotListen
 from stellwerk.runtime.leader import LeaderElector, Terms
 from stellwerk.runtime.manager import Manager
 from stellwerk.testing.eventually import eventually
+from stellwerk.testing.surprises import SURPRISES
 
 PATIENCE_SECONDS = 30.0
 LONG_SECONDS = 300.0
@@ -142,16 +144,53 @@ async def test_a_write_behind_the_fence_ends_everything_with_an_error(
     assert (await client.get(Lamp, "hall", namespace)).status is None
 
 
-async def test_a_part_that_fails_takes_the_manager_down(client: Client) -> None:
+async def test_a_part_that_cannot_start_takes_the_manager_down(client: Client) -> None:
     class Faulty:
         async def run(self) -> None:
-            raise ZeroDivisionError
+            raise CannotListen("the port is taken")
 
     manager = Manager(client)
     manager.add_server("faulty", Faulty())
     with pytest.raises(ExceptionGroup) as failure:
         await asyncio.wait_for(manager.run(), PATIENCE_SECONDS)
-    assert failure.group_contains(ZeroDivisionError)
+    assert failure.group_contains(CannotListen)
+
+
+@pytest.mark.req("R-512")
+@pytest.mark.parametrize("raised", SURPRISES.values(), ids=SURPRISES)
+async def test_a_part_that_fails_starts_again_and_the_others_go_on(
+    client: Client, raised: Callable[[], BaseException]
+) -> None:
+    class Faulty:
+        def __init__(self) -> None:
+            self.runs = 0
+            self.runs_on = asyncio.Event()
+
+        name = "faulty"
+
+        async def run(self) -> None:
+            self.runs += 1
+            if self.runs == 1:
+                raise raised()
+            self.runs_on.set()
+            await asyncio.Event().wait()
+
+        def stop(self) -> None:
+            """As a controller has it."""
+
+    manager = Manager(client, grace_seconds=0.1)
+    server, controller, neighbour = Faulty(), Faulty(), Part([])
+    manager.add_server("faulty", server)
+    manager.add_server("neighbour", neighbour)
+    manager.add_controller(controller)
+    running = asyncio.create_task(manager.run())
+    for faulty in (server, controller):
+        await asyncio.wait_for(faulty.runs_on.wait(), PATIENCE_SECONDS)
+        assert faulty.runs == 2
+    assert neighbour.started.is_set()
+    assert manager.metrics.registry.get_sample_value("stellwerk_task_failures_total", {"kind": "faulty"}) == 2
+    manager.stop()
+    await asyncio.wait_for(running, PATIENCE_SECONDS)
 
 
 async def test_a_stop_before_leading_ends_at_once(client: Client) -> None:
@@ -283,7 +322,7 @@ async def _made(client: Client, resource: Resource, body: JsonObject) -> None:
     async def made() -> bool:
         try:
             await client.create(unstructured(resource), body)
-        except NotServed:
+        except (NotServed, Unexplained):
             return False
         return True
 

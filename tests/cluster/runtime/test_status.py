@@ -141,3 +141,13 @@ def test_an_event_is_due_when_readiness_or_its_reason_changes() -> None:
     assert transition(shown, ready("False"), Severity.WARNING) is not None
     assert transition(new, LampStatus(), Severity.NORMAL) is None
     assert differs(new, LampStatus()), "an object without status gets an empty one"
+
+
+def test_an_event_is_due_when_another_failure_has_the_reason_of_the_former() -> None:
+    failed = Lamp(status=ready("False", message="there is no bulb"))
+    again = ready("False", message="there is no bulb")
+    assert transition(failed, again, Severity.WARNING) is None
+    assert transition(failed, ready("False", message="there is no power"), Severity.WARNING) is not None
+    waiting = Lamp(status=ready("Unknown", message="waits for lamp 1"))
+    assert transition(waiting, ready("Unknown", message="waits for lamp 2"), Severity.WARNING) is None
+    assert transition(failed, ready("False", message="it goes out"), Severity.NORMAL) is None

@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from datetime import UTC, datetime
 
+import pytest
+from tests.unit.kube.scripted import serving
+
+from stellwerk.kube.client import Client
+from stellwerk.kube.config import ClusterConfig
 from stellwerk.kube.meta import ObjectMeta
 from stellwerk.kube.model import Unstructured, to_json_object
 from stellwerk.operators.btp import actions, reasons
@@ -51,3 +57,21 @@ def test_a_request_counts_as_handled_when_its_own_moment_is_shown() -> None:
 def test_force_is_the_label_that_the_operator_knows() -> None:
     live = Unstructured.of(to_json_object(operator()))
     assert actions.unstuck(live) == {"metadata": {"labels": {"force-delete": "true"}}}
+
+
+@pytest.mark.parametrize(("namespace", "has_effect"), [("module", True), ("n", False)])
+async def test_force_has_an_effect_in_the_namespace_of_the_module_alone(namespace: str, has_effect: bool) -> None:
+    tunables = {"metadata": {"name": "sap-btp-manager"}, "data": {"ChartNamespace": "module"}}
+    body = json.dumps({"apiVersion": "v1", "kind": "ConfigMap", **tunables}).encode()
+    answer = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s" % (len(body), body)
+    leaving = BtpOperator(metadata=ObjectMeta(name="o", namespace=namespace))
+    async with serving(answer) as (server, _):
+        config = ClusterConfig(server=f"http://127.0.0.1:{server.port}")
+        async with Client.connect(config) as client:
+            obstacle = await actions.unstick_obstacle(client, Unstructured.of(to_json_object(leaving)))
+    if has_effect:
+        assert obstacle is None
+    else:
+        assert obstacle is not None
+        assert obstacle[0].endswith("only on a BtpOperator in the namespace module")
+        assert "stellwerk instance list" in obstacle[1]

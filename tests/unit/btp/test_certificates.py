@@ -66,3 +66,14 @@ def test_the_certificate_is_for_the_service_in_its_namespace() -> None:
         "sap-btp-operator-webhook-service.kyma-system.svc",
         "sap-btp-operator-webhook-service.kyma-system",
     )
+
+
+@pytest.mark.req("R-413")
+@pytest.mark.parametrize("ends", [datetime(1, 1, 1, tzinfo=UTC), datetime(9999, 12, 31, 23, 59, 59, tzinfo=UTC)])
+@pytest.mark.parametrize("boundary", [timedelta(), timedelta(hours=-2_562_047)])
+def test_a_certificate_may_end_at_any_date(ends: datetime, boundary: timedelta) -> None:
+    one = replace(GOOD, ends=ends)
+
+    decision = certificates.decide(one, one, chain_holds=True, now=NOW, boundary=boundary)
+
+    assert (decision.renewal is Renewal.NOTHING) == (ends.year == 9999)

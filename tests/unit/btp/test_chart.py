@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import os
+import shutil
 from pathlib import Path
 
 import pytest
@@ -169,6 +170,29 @@ def test_where_there_is_no_chart_the_working_directory_is_named_and_auto_takes_w
 
     assert Path(asked.chart_path) == tmp_path / "module-chart" / "chart"
     assert not release.comes_from_chart(either)
+
+
+@pytest.mark.parametrize("given", [{"module-resources"}, {"manager-resources"}, {"module-chart/chart"}, set()])
+@pytest.mark.parametrize("absolute", [False, True])
+def test_each_folder_that_is_missing_is_the_one_that_we_ship(tmp_path: Path, given: set[str], absolute: bool) -> None:
+    for folder in given:
+        shutil.copytree(SHIPPED / folder, tmp_path / folder)
+
+    def asked(folder: str) -> str:
+        return str(tmp_path / folder) if absolute and folder in given else folder
+
+    settings = Settings(
+        module_source=ModuleSource.RESOURCES,
+        resources_path=asked("module-resources"),
+        manager_resources_path=asked("manager-resources"),
+        chart_path=asked("module-chart/chart"),
+    )
+    found = assembled.in_force(settings, tmp_path)
+
+    folders = ("module-resources", "manager-resources", "module-chart/chart")
+    taken = [Path(path) for path in (found.resources_path, found.manager_resources_path, found.chart_path)]
+    assert taken == [(tmp_path if folder in given else SHIPPED) / folder for folder in folders]
+    assert release.load(release.Places.of(found)).network_policies
 
 
 def test_an_empty_chart_path_stays_empty(tmp_path: Path) -> None:

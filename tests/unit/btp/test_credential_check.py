@@ -30,6 +30,8 @@ from stellwerk.operators.btp.credentials import Credentials, SecretProblem
 from stellwerk.operators.btp.token_request import Answer, TokenRequest, Verdict
 from stellwerk.render.egress import EgressRules
 from stellwerk.runtime.contract import Notice, Severity
+from stellwerk.runtime.metrics import Metrics
+from stellwerk.runtime.tasks import Border
 from stellwerk.testing.clock import FakeClock
 from stellwerk.testing.eventually import eventually
 from stellwerk.testing.tls_server import TlsServer
@@ -104,7 +106,7 @@ class World:
             secret=lambda: "kyma-system/sap-btp-manager",
             report=self.reports.append,
             recorder=self,
-            clock=self.clock,
+            border=Border(Metrics(), self.clock),
         )
 
     async def credentials(self) -> Credentials | SecretProblem:
@@ -277,3 +279,50 @@ async def test_a_certificate_that_is_none_is_as_good_as_refused() -> None:
     answer = await answer_of("https://127.0.0.1:1", tokens, **broken)
     await tokens.close()
     assert answer == Answer(Verdict.REFUSED, "tls.crt and tls.key are no certificate and its key")
+
+
+URLS = [
+    "https://:443",
+    "https://xn--/",
+    "https://x:99999",
+    "https://x:-1",
+    "https://[::1",
+    "https://[fe80::1%25eth0]/",
+    "http://plain.example.com",
+    "",
+    "\0",
+    "https://" + "a" * 70_000 + ".example",
+    "https://user:canary-in-the-url@127.0.0.1/",
+    "https://169.254.169.254",
+    "https://0x7f.1",
+    "https://localhost:1",
+    "javascript:canary",
+]
+
+
+@pytest.mark.req("R-413", "R-601")
+@pytest.mark.parametrize("url", URLS, ids=lambda url: repr(url[:40]))
+async def test_a_url_that_nobody_can_call_is_an_answer_of_its_own(url: str) -> None:
+    server = TokenServer()
+    try:
+        answer = await server.ask(TokenRequest(url=url, client_id="client-one", client_secret="canary"))
+    finally:
+        await server.close()
+
+    assert answer == Answer(Verdict.UNANSWERED, "the token URL is no https URL that may be called")
+
+
+@pytest.mark.req("R-413")
+@pytest.mark.parametrize(
+    "noise", [b"noise", b"\0" * 1000, b"-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----"]
+)
+async def test_a_client_certificate_that_is_none_is_refused_before_anything_is_sent(noise: bytes) -> None:
+    server = TokenServer()
+    try:
+        request = TokenRequest(url="https://token.invalid/", client_id="c", certificate=noise, key=noise)
+        answer = await server.ask(request)
+    finally:
+        await server.close()
+
+    assert answer.verdict is Verdict.REFUSED
+    assert answer.why == "tls.crt and tls.key are no certificate and its key"

@@ -259,8 +259,8 @@ def test_only_failing_pods_of_the_operand_in_the_chart_namespace_are_restarted()
     failing = credentials.pods_to_restart(pods, "kyma-system", failing_only=True)
     every = credentials.pods_to_restart(pods, "kyma-system", failing_only=False)
 
-    assert [key.name[-1] for key in failing] == ["b"]
-    assert [key.name[-1] for key in every] == ["a", "b", "c"]
+    assert [pod.key.name[-1] for pod in failing] == ["b"]
+    assert [pod.key.name[-1] for pod in every] == ["a", "b", "c"]
 
 
 # ---- a move that may stop anywhere
@@ -337,3 +337,67 @@ def test_a_move_ends_in_the_new_place_wherever_it_was_interrupted(
     assert world.credentials_in == {new[0]}
     assert world.config == new[1]
     assert set(world.initial_in.values()) <= {new[1]}
+
+
+# ---- text that others may have written
+
+
+@pytest.mark.req("R-408")
+@pytest.mark.parametrize("text", ["two\nlines", "x" * 254, "\x1b[31mred", "ümlaut", "a b", "\0"])
+def test_a_text_that_is_no_cluster_id_is_neither_annotated_nor_shown(text: str) -> None:
+    for found in (compared(initial=text), compared(config=text)):
+        assert found.preparation.annotations == {}
+        assert found.drift is not None
+        assert text not in found.drift.message
+        assert "a value that is no cluster ID" in found.drift.message
+
+
+def test_the_former_cluster_id_is_annotated() -> None:
+    assert compared(initial="two").preparation.annotations == {PREVIOUS_ID: "two"}
+    assert compared(config="three").preparation.annotations == {PREVIOUS_ID: "three"}
+
+
+@pytest.mark.req("R-413")
+@pytest.mark.parametrize("key", ["clientid", "clientsecret", "sm_url", "tokenurl", "cluster_id"])
+def test_a_required_value_that_is_no_text_is_named(key: str) -> None:
+    data = {**encoded(COMPLETE), key: base64.b64encode(b"\xff\xfe\x00").decode()}
+
+    found = credentials.read(data, {}, default_namespace="kyma-system")
+
+    assert found == SecretProblem(Reason.InvalidSecret, f"value(s) of {key} key(s) not readable as text")
+
+
+@pytest.mark.req("R-413")
+def test_a_cluster_id_with_control_characters_is_named() -> None:
+    assert (
+        problem({**COMPLETE, "cluster_id": "one\0two"}) == "value of cluster_id has characters that cannot be printed"
+    )
+
+
+@pytest.mark.req("R-505")
+def test_the_credentials_are_looked_for_only_where_an_administrator_of_the_module_put_them() -> None:
+    wanted = good({PREVIOUS_NAMESPACE: "before"}, credentials_namespace="wanted")
+    config = {"RELEASE_NAMESPACE": "release", "MANAGEMENT_NAMESPACE": "management", "CLUSTER_ID": "no-namespace"}
+
+    found = credentials.possible_namespaces(wanted, config, "recorded")
+
+    assert found == ("before", "management", "recorded", "release", "wanted")
+    assert credentials.possible_namespaces(wanted, {}, "") == ("before", "wanted")
+    missing = credentials.missing(ObjectKey("kyma-system", "sap-btp-manager"))
+    assert credentials.possible_namespaces(missing, config) == ("management", "release")
+
+
+@pytest.mark.req("R-408")
+@pytest.mark.parametrize("text", ["", "..", "a/b", "../kube-system", "A", "a" * 64])
+def test_what_is_no_namespace_is_not_looked_into(text: str) -> None:
+    wanted = good({PREVIOUS_NAMESPACE: text})
+
+    assert credentials.possible_namespaces(wanted, {"RELEASE_NAMESPACE": text}, text) == ("kyma-system",)
+
+
+@pytest.mark.req("R-804")
+def test_secret_values_are_known_in_each_form_in_which_a_server_may_quote_them() -> None:
+    url = "https://me:p%40ss@token.example.com/oauth"
+    data = {**encoded({"tokenurl": url, "cluster_id": "plain", "tls.crt": "plain"}), "binary": "/////w=="}
+
+    assert set(credentials.secret_texts(data)) == {url, data["tokenurl"], "me", "p%40ss", "p@ss", "/////w=="}

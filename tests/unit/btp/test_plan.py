@@ -46,7 +46,7 @@ def operator(
         namespace=namespace,
         uid=f"{namespace}/{name}",
         creation_timestamp=NOW - age,
-        deletion_timestamp=NOW if deleted else None,
+        deletion_timestamp=NOW - timedelta(hours=1) if deleted else None,
         finalizers=finalizers,
         labels=labels or {},
         annotations=annotations or {},
@@ -323,6 +323,19 @@ def test_the_force_label_lifts_the_block() -> None:
     assert plan.next_step(seen(forced, blockers=USED)) == plan.Turn(Reason.HardDeleting, CLEARED)
 
 
+@pytest.mark.req("R-505")
+def test_the_force_label_counts_only_in_the_namespace_of_the_module() -> None:
+    of_a_tenant = operator(BLOCKED, deleted=True, namespace="a-tenant", labels={"force-delete": "true"})
+
+    step = plan.next_step(seen(of_a_tenant, blockers=USED))
+
+    assert isinstance(step, plan.Wait)
+    assert 'the label force-delete="true" counts only on a BtpOperator in the namespace kyma-system' in step.message
+    assert "default/db" not in step.message, "a tenant learns how many objects others have, and not their names"
+    moved = seen(of_a_tenant, blockers=USED, chart_namespace="a-tenant")
+    assert plan.next_step(moved) == plan.Turn(Reason.HardDeleting, CLEARED)
+
+
 def test_what_is_forced_is_counted_named_and_led_back_to_the_label() -> None:
     assert plan.forced_message(USED) == (
         'The label force-delete="true" is on the BtpOperator, so 1 instance(s) and 1 binding(s) are deleted with the '
@@ -352,12 +365,26 @@ def test_a_restart_does_not_restart_the_clock_of_hard_deletion() -> None:
     assert step == plan.HardDelete(timedelta(minutes=5))
 
 
-@pytest.mark.parametrize("started", ["2026-01-01T11:40:00+00:00", "2025-01-01T00:00:00Z"])
+@pytest.mark.parametrize("started", ["2026-01-01T11:40:00+00:00", "2026-01-01T11:00:00Z"])
 def test_after_its_time_hard_deletion_becomes_soft(started: str) -> None:
     assert plan.next_step(seen(forced(started=started), blockers=USED)) == plan.Turn(Reason.SoftDeleting)
 
 
-@pytest.mark.parametrize("tampered", ["yesterday", "2026-01-01", "2026-01-01T11:45:00"])
+TAMPERED = [
+    "yesterday",
+    "2026-01-01",
+    "2026-01-01T11:45:00",
+    "2026-01-01T11:45:00+99:99",
+    "2025-01-01T00:00:00Z",
+    "2026-01-01T12:06:00Z",
+    "9999-12-31T23:59:59-23:59",
+    "0001-01-01T00:00:00+23:59",
+    "x" * 100_000,
+]
+
+
+@pytest.mark.req("R-413")
+@pytest.mark.parametrize("tampered", TAMPERED, ids=lambda text: text[:30])
 def test_a_start_that_somebody_tampered_with_counts_as_now(tampered: str) -> None:
     assert plan.next_step(seen(forced(started=tampered), blockers=USED)) == plan.HardDelete(timedelta(minutes=20))
 

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
+import msgspec
 import pytest
 
+from stellwerk.kube.meta import ObjectMeta
+from stellwerk.kube.model import Unreadable
 from stellwerk.operators.btp import reasons
-from stellwerk.operators.btp.api import BtpOperatorStatus, State
+from stellwerk.operators.btp.api import BtpOperator, BtpOperatorStatus, State
 from stellwerk.operators.btp.reasons import MEANINGS, Reason
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, 678, tzinfo=UTC)
@@ -139,3 +142,20 @@ def test_whoever_has_to_act_is_told_the_cause(reason: Reason) -> None:
 
     assert meaning.causes
     assert meaning.fix or meaning.check
+
+
+@pytest.mark.req("R-510")
+def test_a_btp_operator_that_cannot_be_read_says_so_in_a_status_that_the_schema_takes() -> None:
+    metadata = ObjectMeta(name="b", namespace="n", uid="u", generation=3, creation_timestamp=NOW)
+    odd = Unreadable(BtpOperator.resource, metadata, "spec: nested deeper than 100 levels")
+    shown = reasons.unreadable(odd)
+    read = msgspec.convert(shown, BtpOperatorStatus)
+    (condition,) = read.conditions
+    assert (read.state, condition.status, condition.reason) == (State.Error, "False", "ReconcileFailed")
+    assert condition.message == "object cannot be read: spec: nested deeper than 100 levels; correct the field"
+    assert condition.last_transition_time is not None
+    assert shown == reasons.unreadable(
+        Unreadable(BtpOperator.resource, metadata, "spec: nested deeper than 100 levels")
+    )
+    without = Unreadable(BtpOperator.resource, ObjectMeta(name="b"), "spec: odd")
+    assert msgspec.convert(reasons.unreadable(without), BtpOperatorStatus).conditions[0].last_transition_time

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import time
 from datetime import timedelta
 
 import click
 import pytest
 from click.testing import CliRunner
+from hypothesis import given
+from hypothesis import strategies as st
 
 from stellwerk.operators.btp import flags as command_line
 from stellwerk.operators.btp import settings
-from stellwerk.operators.btp.settings import CrSelection, ModuleSource, Rejection, Settings, with_tunables
+from stellwerk.operators.btp.settings import TUNABLES, CrSelection, ModuleSource, Rejection, Settings, with_tunables
 from stellwerk.runtime import process_flags
 from stellwerk.runtime.settings import ProcessSettings
 
@@ -212,3 +215,59 @@ def test_help_names_every_default() -> None:
         if tunable.flag:
             assert f"--{tunable.flag} " in help_text
     assert "[default: ./module-resources]" in help_text
+
+
+HOSTILE = [
+    "9" * 300_000,
+    "9" * 5_000 + "h",
+    "-" * 300_000,
+    "1h" * 100_000,
+    "0." + "0" * 300_000 + "1h",
+    "a," * 200_000,
+    "x" * 900_000,
+    "\0",
+    "1E999 ",
+    "\u0663h",
+    "\ud800",
+]
+
+
+@pytest.mark.req("R-401", "R-413")
+@pytest.mark.parametrize("text", HOSTILE, ids=lambda text: f"{text[:4]!r} x {len(text)}")
+def test_no_text_is_too_much_for_a_tunable(text: str) -> None:
+    began = time.process_time()
+
+    effective = with_tunables(Settings(), Settings(), dict.fromkeys(TUNABLES, text))
+
+    assert time.process_time() - began < 1.0, "a value of a megabyte is not searched again and again"
+    assert all(len(str(rejection)) < 500 for rejection in effective.rejections)
+    paths = {"ChartPath", "ResourcesPath", "ManagerResourcesPath"}
+    assert {rejection.key for rejection in effective.rejections} >= TUNABLES.keys() - paths
+
+
+def test_many_keys_that_do_not_exist_are_counted_and_some_are_named() -> None:
+    effective = with_tunables(Settings(), Settings(), {f"Key{number:05}": "x" for number in range(10_000)})
+
+    assert len(effective.rejections) == 21
+    assert str(effective.rejections[0]).startswith("Key00000: 'x' has no effect")
+    assert effective.rejections[-1].key == "9980 more keys"
+
+
+@pytest.mark.req("R-401")
+@pytest.mark.req("R-413")
+@given(
+    st.dictionaries(
+        st.sampled_from(sorted(settings.TUNABLES)) | st.text(max_size=20),
+        st.text(max_size=60)
+        | st.integers().map(lambda number: f"{number}h")
+        | st.integers(min_value=0).map(lambda number: "9" * min(number, 5_000))
+        | st.sampled_from(
+            ["1e400h", "-1h", "9" * 4_400, "99999999999999h", "٣h", "\udcff", "0x10", "1h\x00", "NaN", "inf"]
+        ),
+        max_size=5,
+    )
+)
+def test_any_text_under_any_key_is_a_setting_or_a_rejection(data: dict[str, str]) -> None:
+    base = Settings()
+    effective = with_tunables(base, base, data)
+    assert len(effective.rejections) <= len(data)

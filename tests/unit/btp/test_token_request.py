@@ -77,3 +77,20 @@ def test_only_a_word_about_the_credentials_condemns_them(status: int, body: byte
 def test_no_answer_is_too_strange_and_none_is_repeated(status: int, body: bytes) -> None:
     answer = judged(status, body)
     assert answer.why in ("", "the answer holds no token", f"HTTP {status}", "invalid_client")
+
+
+@pytest.mark.req("R-401", "R-410")
+@pytest.mark.parametrize("body", [b'{"a":' * 10_000, b"[" * 60_000, b"\xff\xfe", b"null", b'{"error":1}'])
+@pytest.mark.parametrize("status", [200, 400, 401, 403, 500, 999])
+def test_an_answer_that_is_no_answer_is_none(body: bytes, status: int) -> None:
+    assert judged(status, body).verdict in (Verdict.UNANSWERED, Verdict.REFUSED)
+
+
+@pytest.mark.req("R-601", "R-603")
+@pytest.mark.parametrize("suffix", ["@elsewhere.example.com/", ".example.com", ":8443/oauth", "?x=/oauth", "oauth"])
+def test_a_suffix_that_is_no_path_leads_nowhere_else(suffix: str) -> None:
+    values = {"tokenurl": "https://token.example.com", "clientid": "c", "clientsecret": "s", "tokenurlsuffix": suffix}
+
+    request = TokenRequest.of({key: base64.b64encode(value.encode()).decode() for key, value in values.items()})
+
+    assert request.url == ""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from stellwerk.apply.desired import Address
@@ -11,7 +13,7 @@ from stellwerk.kube.meta import ObjectMeta
 from stellwerk.kube.model import PartialObjectMetadata
 from stellwerk.kube.names import GroupVersionKind, ObjectKey, Resource
 from stellwerk.operators.btp import versions
-from stellwerk.operators.btp.versions import DamagedRecord, Record
+from stellwerk.operators.btp.versions import CredentialsSecret, DamagedRecord, Record
 
 CONFIG_MAP = GroupVersionKind("", "v1", "ConfigMap")
 DEPLOYMENT = GroupVersionKind("apps", "v1", "Deployment")
@@ -123,3 +125,43 @@ def test_the_definitions_of_users_objects_stay_while_users_have_objects() -> Non
 
     assert pruned(has_users_objects=True) == set()
     assert pruned(has_users_objects=False) == {INSTANCES}
+
+
+# ---- the Secret of the operand's credentials
+
+
+def secret(uid: str = "u-1", namespace: str = "ns", name: str = "sap-btp-service-operator") -> PartialObjectMetadata:
+    labels = {"app.kubernetes.io/managed-by": "btp-manager"}
+    return PartialObjectMetadata(metadata=ObjectMeta(name=name, namespace=namespace, uid=uid, labels=labels))
+
+
+def test_the_record_keeps_the_credentials_secret_through_versions() -> None:
+    kept = replace(FIRST, credentials=CredentialsSecret("ns", "u-1"))
+
+    assert versions.parse(kept.data()) == kept
+    assert versions.after_apply(kept, "v2", [CONFIG_MAP]).credentials == kept.credentials
+    assert versions.after_apply(kept, "v1", [DEPLOYMENT]).credentials == kept.credentials
+    assert versions.before_apply(kept, "v2", [DEPLOYMENT]).credentials == kept.credentials
+
+
+@pytest.mark.parametrize("text", ["", "ns", "ns/", "/u-1", "/"])
+def test_a_record_that_does_not_say_namespace_and_uid_names_no_secret(text: str) -> None:
+    assert CredentialsSecret.parse(text) is None
+
+
+@pytest.mark.req("R-505")
+def test_only_the_recorded_secret_holds_the_credentials() -> None:
+    recorded = CredentialsSecret("ns", "u-1")
+
+    assert versions.holds_credentials(secret(), recorded)
+    assert not versions.holds_credentials(secret(uid="u-2"), recorded)
+    assert not versions.holds_credentials(secret(namespace="other"), recorded)
+
+
+@pytest.mark.req("R-306")
+def test_without_a_record_the_name_and_the_label_tell_the_credentials_of_a_former_release() -> None:
+    unlabelled = PartialObjectMetadata(metadata=ObjectMeta(name="sap-btp-service-operator", namespace="ns"))
+
+    assert versions.holds_credentials(secret(), None)
+    assert not versions.holds_credentials(secret(name="another"), None)
+    assert not versions.holds_credentials(unlabelled, None)

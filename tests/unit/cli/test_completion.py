@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 from stellwerk.cli.main import run
 
 
-def completed(*words: str, typing: str) -> list[str]:
+def completed(*words: str, typing: str, **more: str) -> list[str]:
     """The answer to PowerShell, a line each."""
     environment = {
+        **more,
         "_STELLWERK_COMPLETE": "powershell_complete",
         "COMP_WORDS": "\n".join(["stellwerk", *words, *([typing] if typing else [])]),
         "COMP_INCOMPLETE": typing,
@@ -45,6 +47,32 @@ def test_powershell_is_told_options_topics_and_kinds() -> None:
         "CredentialsNamespaceChanged\tBtpOperator",
     ]
     assert "btp\tBtpOperator" in completed("get", typing="")
+
+
+def test_forms_of_output_are_proposed() -> None:
+    assert completed("get", "-o", typing="j") == ["json", "jsonpath="]
+    assert "custom-columns=" in completed("get", "-o", typing="")
+
+
+def test_contexts_of_the_kubeconfig_are_proposed(tmp_path: Path) -> None:
+    file = tmp_path / "config"
+    file.write_text("contexts: [{name: prod-eu}, {name: prod-us}, {name: test}, 7]\n")
+    assert completed("get", "--context", typing="prod", KUBECONFIG=str(file)) == ["prod-eu", "prod-us"]
+    assert completed("--kubeconfig", str(file), "get", "--context", typing="t") == ["test"]
+    assert completed("get", "--context", typing="", KUBECONFIG=str(tmp_path / "absent")) == []
+
+
+def test_local_systems_are_proposed(tmp_path: Path) -> None:
+    for name in ("local", "second"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "kubeconfig").touch()
+    assert completed("down", "--name", typing="s", STELLWERK_STATE=str(tmp_path)) == ["second"]
+
+
+def test_kinds_are_proposed_also_after_a_comma() -> None:
+    assert completed("get", typing="bt") == ["btp\tBtpOperator", "btpoperators"]
+    assert completed("get", typing="depl") == ["deployments"]
+    assert completed("get", typing="btp,co") == ["btp,comp\tComponent", "btp,components", "btp,configmaps"]
 
 
 def test_powershell_is_told_nothing_where_there_is_nothing() -> None:

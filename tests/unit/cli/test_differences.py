@@ -219,6 +219,7 @@ def test_differences_for_programs() -> None:
             "object": "Deployment infra/ingress",
             "action": "change",
             "note": "",
+            "when": "reconcile",
             "changes": [
                 {"path": "spec.replicas", "before": "2", "after": "3", "owner": "kubectl-edit"},
                 {
@@ -229,11 +230,12 @@ def test_differences_for_programs() -> None:
                 },
             ],
         },
-        {"object": "ConfigMap infra/ingress-extra", "action": "create", "note": "", "changes": []},
+        {"object": "ConfigMap infra/ingress-extra", "action": "create", "note": "", "when": "reconcile", "changes": []},
         {
             "object": "Service infra/ingress-old",
             "action": "remove",
             "note": "will be deleted: delete policy Delete",
+            "when": "reconcile",
             "changes": [],
         },
     ]

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from stellwerk.cli import errors
+from stellwerk.cli import errors, main
 from stellwerk.cli.errors import Exit, Failure, Report
 from stellwerk.kube.errors import NotServed, Status, Unreachable, refusal
 from stellwerk.local.errors import BuildFailed
+from stellwerk.runtime import logs
 
 
 def test_the_four_parts_come_in_order_and_line_up() -> None:
@@ -89,3 +90,15 @@ def test_a_request_that_an_api_server_refuses_is_told_from_one_to_another_web_si
     known = errors.explained(refusal(status))
     assert known is not None
     assert fix in known[0].fix
+
+
+@pytest.mark.req("R-804")
+@pytest.mark.parametrize("verbose", [False, True])
+def test_what_a_verb_has_read_from_a_secret_is_not_printed_by_its_failure(
+    verbose: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    logs.hide("canary-of-a-verb", tenant="shop", source="secret shop/a")
+    main._failed(RuntimeError("it quotes canary-of-a-verb"), verbose)
+    printed = capsys.readouterr().err
+    assert "***" in printed
+    assert "canary" not in printed

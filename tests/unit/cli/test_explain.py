@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping
 from typing import Any
 
+import click
 import pytest
 
-from stellwerk.cli import explain
+from stellwerk.cli import explain, tree
 from stellwerk.cli.main import run
 from stellwerk.cli.text import Style
 from stellwerk.operators.btp import api, settings
@@ -15,7 +17,7 @@ from stellwerk.operators.btp.credentials import REQUIRED_KEYS
 from stellwerk.operators.btp.reasons import MEANINGS
 from stellwerk.operators.btp.topics import TOPICS
 from stellwerk.operators.component import reasons as component
-from stellwerk.runtime.reasons import Meaning
+from stellwerk.runtime.reasons import Meaning, command_in
 
 
 def test_every_reason_has_a_page_with_its_meaning() -> None:
@@ -26,6 +28,28 @@ def test_every_reason_has_a_page_with_its_meaning() -> None:
         for reason, meaning in meanings.items():
             assert meaning.meaning in pages[kind, str(reason)]
             assert all(f"  - {fix}" in pages[kind, str(reason)] for fix in meaning.fix)
+
+
+@pytest.mark.parametrize("entry", [*explain.catalogue()], ids=lambda entry: f"{entry.kind}-{entry.reason}")
+def test_every_page_says_how_to_fix_it_with_a_command(entry: explain.Entry) -> None:
+    assert any(command_in(fix) for fix in entry.meaning.fix)
+
+
+def test_the_commands_of_all_pages_are_commands_of_ours() -> None:
+    told = (
+        told for entry in explain.catalogue() for told in (*entry.meaning.check, *map(command_in, entry.meaning.fix))
+    )
+    named = (
+        command.replace("NAMESPACE", "shop").replace("component.yaml", "/dev/null").replace("FOLDER", ".")
+        for command in told
+    )
+    ours = {words[1:] for command in named if (words := tuple(shlex.split(command))) and words[0] == "stellwerk"}
+    assert len(ours) >= 10
+    for verb, *arguments in ours:
+        context = click.Context(tree.command)
+        subcommand = tree.command.get_command(context, verb)
+        assert subcommand is not None, verb
+        subcommand.make_context(verb, list(arguments), context)
 
 
 @pytest.mark.parametrize("word", ["MissingSecret", "missingsecret", "MISSINGSECRET"])

@@ -5,8 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import UTC, datetime
 
+import pytest
+
 from stellwerk.cli import health
-from stellwerk.kube.model import JsonObject, JsonValue, Unstructured
+from stellwerk.cli.unreadable import unread
+from stellwerk.kube.meta import ObjectMeta
+from stellwerk.kube.model import JsonObject, JsonValue, Unreadable, Unstructured
+from stellwerk.kube.names import Resource
 
 BTP = {"apiVersion": "operator.kyma-project.io/v1alpha1", "kind": "BtpOperator"}
 
@@ -72,3 +77,16 @@ def test_conditions_in_another_shape_do_not_break_the_list() -> None:
     assert health.conditions({"status": {"conditions": {"Ready": "True"}}}) == ()
     assert health.conditions({"status": {"conditions": [{"no": "type"}]}}) == ()
     assert health.conditions({"status": "text"}) == ()
+
+
+@pytest.mark.req("R-510")
+@pytest.mark.parametrize("kind", ["Component", "Deployment"])
+def test_what_cannot_be_read_is_not_ready_and_says_why(kind: str) -> None:
+    group = "core.cs.sap.com" if kind == "Component" else "apps"
+    resource = Resource(group, "v1", kind, f"{kind.lower()}s", namespaced=True)
+    odd = unread(Unreadable(resource, ObjectMeta(name="one", namespace="shop"), "spec.a: nested deeper"))
+    seen = health.of(odd)
+    assert (seen.ready, seen.reason) == ("False", "ObjectUnreadable")
+    assert seen.message == "object cannot be read: spec.a: nested deeper"
+    assert seen.needs_attention
+    assert str(odd.ref) == f"{kind} shop/one"

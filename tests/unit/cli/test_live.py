@@ -8,7 +8,7 @@ import pytest
 
 from stellwerk.cli import live
 from stellwerk.cli.live import Spinner
-from stellwerk.cli.settings import Settings
+from stellwerk.cli.settings import Settings, style_of
 from stellwerk.cli.text import Style
 
 
@@ -33,3 +33,35 @@ def test_a_terminal_gets_one_line_that_fits_and_is_erased(monkeypatch: pytest.Mo
     assert stream.getvalue() == "\r\x1b[K| 0s  Processing..."
     spinner.erase()
     assert stream.getvalue().endswith("\r\x1b[K")
+
+
+class Terminal(io.StringIO):
+    """A terminal that takes UTF-8."""
+
+    encoding = "utf-8"
+
+    def isatty(self) -> bool:
+        return True
+
+
+def test_a_dumb_terminal_gets_plain_text(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    monkeypatch.setenv("TERM", "xterm")
+    assert style_of(Terminal()) == Style(colour=True, symbols=True)
+    monkeypatch.setenv("TERM", "dumb")
+    assert style_of(Terminal()) == Style(colour=False, symbols=False)
+
+
+async def test_a_dumb_terminal_gets_lines_and_nothing_that_moves(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = Terminal()
+    monkeypatch.setattr("sys.stderr", terminal)
+    monkeypatch.setenv("TERM", "dumb")
+    async with live.line(Settings()) as say:
+        say("Pending")
+    assert terminal.getvalue() == "  Pending\n"
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "iso-8859-1", "cp1252"])
+def test_a_locale_without_utf_8_gets_plain_text(monkeypatch: pytest.MonkeyPatch, encoding: str) -> None:
+    monkeypatch.setenv("TERM", "xterm")
+    assert style_of(io.TextIOWrapper(io.BytesIO(), encoding=encoding)) == Style(colour=False, symbols=False)

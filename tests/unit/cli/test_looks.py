@@ -42,7 +42,7 @@ def test_the_list_of_objects_with_their_health() -> None:
         ("shop", "CAPTenant", "bookshop-x7", Health("Unknown", "Upgrading", "UpgradeOperationRuns"), ago(seconds=12)),
         ("infra", "Component", "ingress", Health("-", "Suspended", "change freeze"), ago(days=9)),
     ]
-    rows = [get.row(an_object(ns, kind, name, made), seen, NOW, wide=False) for ns, kind, name, seen, made in listed]
+    rows = [get.Looks().row(an_object(ns, kind, name, made), seen, NOW) for ns, kind, name, seen, made in listed]
     assert text.table(get.COLUMNS, rows) == look(
         """
         NAMESPACE    KIND            NAME         READY   STATE        REASON              AGE

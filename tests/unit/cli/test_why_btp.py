@@ -149,6 +149,16 @@ def test_a_blocked_deletion_names_what_is_left_bindings_first() -> None:
     )
 
 
+def test_a_blocked_deletion_outside_of_the_modules_namespace_is_not_told_to_use_a_label_that_does_not_count() -> None:
+    elsewhere = an_operator(
+        "ServiceInstancesAndBindingsNotCleaned", key=ObjectKey("shop", "btpoperator"), message="left", deleted=True
+    )
+    diagnosis = btp.explain(a_graph(elsewhere, instances=(a_service("ServiceInstance", "db"),)))
+    assert diagnosis.next_step == (
+        "delete the service instances and bindings, bindings first: stellwerk instance list -A"
+    )
+
+
 def test_of_many_blockers_ten_are_named_and_all_are_counted() -> None:
     many = tuple(a_service("ServiceInstance", f"db{number}") for number in range(25))
     lines = told(a_graph(an_operator("ServiceInstancesAndBindingsNotCleaned", deleted=True), instances=many))
@@ -168,6 +178,63 @@ def test_a_failed_provisioning_is_followed_down_to_the_pod() -> None:
         Next: check the image's name, and the pull secret if the registry asks for one
         """
     )
+
+
+FORBIDDEN = (
+    "failed to apply module resources: cannot apply ConfigMap kyma-system/x: user m may not patch configmaps in "
+    "namespace kyma-system (grant verb patch on configmaps in namespace kyma-system)"
+)
+WAITED = "timed out while waiting for resources readiness: timeout waiting for"
+FAILURES = [
+    ("ProvisioningFailed", FORBIDDEN, "grant verb patch on configmaps in namespace kyma-system ("),
+    ("ReconcileFailed", FORBIDDEN, "grant verb patch on configmaps in namespace kyma-system ("),
+    (
+        "ProvisioningFailed",
+        "cannot read the module resources: apply/x.yml: line 3: no YAML",
+        "correct the object, file or right",
+    ),
+    ("ProvisioningFailed", f"{WAITED} bindings.example.com CustomResourceDefinition to be ready", "correct the object"),
+    ("ChartInstallFailed", f"error while installing resource x: {FORBIDDEN}", "grant verb patch on configmaps in"),
+    ("ConsistencyCheckFailed", f"Checking consistency of resources failed: {FORBIDDEN}", "grant verb patch on"),
+    ("PreparingInstallInfoFailed", "Error while preparing InstallInfo: chart x: no Chart.yaml", "correct the file"),
+    (
+        "ResourceRemovalFailed",
+        "Unable to remove installed resources: the server is busy",
+        "correct the object, file or",
+    ),
+    (
+        "DeletionOfOrphanedResourcesFailed",
+        "failed to delete the Secret: forbidden",
+        "give the ServiceAccount of the operator",
+    ),
+    (
+        "AnnotatingSecretFailed",
+        "failed to annotate the required Secret: forbidden",
+        "give the ServiceAccount of the operator",
+    ),
+    ("GettingConfigMapFailed", "Getting config map failed: ConfigMap btp-manager-versions: forbidden", "give the"),
+    ("StoringChartDetailsFailed", "Failure of storing chart details: ConfigMap x: forbidden", "delete the ConfigMap"),
+    ("ChartPathEmpty", "No chart path available for processing: set ChartPath", "set ChartPath, or set ModuleSource"),
+]
+
+
+@pytest.mark.parametrize(("reason", "message", "step"), FAILURES)
+def test_a_step_that_failed_is_its_own_cause_whatever_the_operand_lacks(reason: str, message: str, step: str) -> None:
+    operator = an_operator(reason, "Error", message)
+    for operand in (an_operand_without_image(), None):
+        diagnosis = btp.explain(a_graph(operator, operand=operand))
+        assert [cause.text for cause in root_causes(diagnosis.findings)] == [message]
+        assert diagnosis.next_step.startswith(step)
+        assert f"stellwerk explain {reason}" in diagnosis.next_step
+        assert diagnosis.unready == ()
+
+
+@pytest.mark.parametrize("message", [f"{WAITED} {OPERAND.name} Deployment to be ready", WAITED.partition(":")[0]])
+def test_an_operand_that_was_waited_for_in_vain_is_looked_into(message: str) -> None:
+    graph = a_graph(an_operator("ReconcileFailed", "Error", message), operand=an_operand_without_image())
+    diagnosis = btp.explain(graph)
+    assert [cause.reason for cause in root_causes(diagnosis.findings)] == ["ImagePullBackOff"]
+    assert [str(child.ref) for child in diagnosis.unready] == ["Deployment kyma-system/operand"]
 
 
 def an_operand_without_image() -> Workload:

@@ -51,7 +51,7 @@ def test_an_artifact_names_blueprint_content_and_generation() -> None:
 
     assert artifact.url == f"blueprint://shop/print/{artifact.digest}"
     assert artifact.revision == "generation:3"
-    assert versions.version_of(blueprint(a="1"), artifact) == {
+    assert versions.version_of(KEY, artifact, versions.files({"a": "1"})) == {
         "apiVersion": "core.cs.sap.com/v1alpha1",
         "kind": "BlueprintVersion",
         "metadata": {"name": f"print--{artifact.digest}", "namespace": "shop"},
@@ -109,7 +109,30 @@ def test_without_a_blueprint_or_components_nothing_is_needed() -> None:
     assert not usage("new", ["new"], user("b", deleting=True)).has_followers
 
 
+@pytest.mark.req("R-510")
+def test_a_component_that_cannot_be_decoded_may_need_any_version() -> None:
+    found = usage("new", ["old", "new"], user("a"))
+    assert [one.spec.digest for one in found.unused] == ["old"]
+    assert versions.used_unseen(found, []) == found
+
+    kept = versions.used_unseen(found, [ObjectKey("shop", "odd")])
+    assert {key.name: [one.name for one in users] for key, users in kept.used.items()} == {
+        "print--old": ["odd"],
+        "print--new": ["a"],
+    }
+    assert kept.unused == ()
+
+
 def test_what_is_being_deleted_is_not_deleted_again() -> None:
     found = versions.usage(KEY, "", [version("old", deleting=True)], lambda _: (), lambda _: ())
 
     assert (found.used, found.unused) == ({}, ())
+
+
+@pytest.mark.req("R-411")
+def test_a_blueprint_has_as_many_files_as_an_archive_at_most() -> None:
+    contents = {f"{number}": "" for number in range(10_001)}
+    with pytest.raises(SourceError, match="the blueprint has 10001 files; at most 10000 are allowed"):
+        versions.files(contents)
+    del contents["0"]
+    assert len(versions.files(contents)) == 10_000

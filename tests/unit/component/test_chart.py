@@ -110,10 +110,12 @@ async def test_options_become_arguments_that_the_program_takes(install: Install)
         "eventsAddress": "http://notification-controller.flux-system.svc/",
         "tenancy": "strict",
         "noCrossNamespaceRefs": True,
+        "allowUnconfinedRenderer": True,
         "extraArgs": ["--drift-policy=Repair"],
     }
 
-    settings, _ = parsed(*arguments(await install({"options": options})))
+    settings, process = parsed(*arguments(await install({"options": options})))
+    assert process.allow_unconfined_renderer
     assert settings.default_service_account == "deployer"
     assert settings.max_concurrent_reconciles == 20
     assert settings.events_address.startswith("http://notification-controller")
@@ -228,3 +230,23 @@ def test_the_chart_has_the_version_of_the_program() -> None:
     about = yaml.safe_load((CHART / "Chart.yaml").read_text())
 
     assert about["version"] == about["appVersion"] == __version__
+
+
+@pytest.mark.req("R-509")
+@pytest.mark.parametrize(
+    ("asked", "tenancy", "is_admin"),
+    [
+        (None, "compatible", True),
+        (None, "strict", False),
+        (True, "strict", True),
+        (False, "compatible", False),
+    ],
+)
+async def test_strict_tenancy_comes_without_cluster_admin_unless_that_is_asked_for(
+    install: Install, asked: bool | None, tenancy: str, is_admin: bool
+) -> None:
+    values: JsonObject = {"options": {"tenancy": tenancy}}
+    found = await install(values if asked is None else {**values, "rbac": {"clusterAdmin": asked}})
+    bound = [name for (kind, name), body in found.items() if dig(body, "roleRef", "name") == "cluster-admin" and kind]
+    assert bound == (["component-operator-cluster-admin"] if is_admin else [])
+    assert (("ClusterRole", "component-operator-dependents") in found) is not is_admin

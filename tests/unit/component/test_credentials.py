@@ -67,7 +67,8 @@ def test_an_authority_and_a_certificate_need_no_header(pair: tuple[bytes, bytes,
         ({"bearerToken": f"{SECRET}\r\nHost: evil"}, "no token"),
         ({"bearerToken": "\n"}, "no token"),
         ({"ca_crt": SECRET}, "no PEM"),
-        ({"ca_crt": f"-----BEGIN CERTIFICATE-----\n{SECRET}\n-----END CERTIFICATE-----\n"}, "damaged"),
+        ({"ca_crt": f"-----BEGIN CERTIFICATE-----\n{SECRET}\n-----END CERTIFICATE-----\n"}, "cannot be read"),
+        ({"ca_crt": f"-----BEGIN CERTIFICATE-----\n{SECRET * 10_000}"}, "ca.crt is larger than 64 KiB"),
         ({"tls_crt": SECRET, "tls_key": SECRET}, "no PEM"),
     ],
 )
@@ -77,6 +78,16 @@ def test_what_cannot_be_shown_is_named_by_its_key_and_not_quoted(data: dict[str,
     assert words in str(caught.value)
     assert "secret shop/login" in str(caught.value)
     assert "hunter2" not in str(caught.value)
+
+
+@pytest.mark.req("R-413")
+@pytest.mark.parametrize(
+    "noise", [b"\xff\xfe\x00", b"-----BEGIN CERTIFICATE-----\n\xff\n-----END CERTIFICATE-----\n", b""]
+)
+def test_noise_as_a_certificate_is_refused_by_the_name_of_the_secret(noise: bytes) -> None:
+    for data in ({"ca_crt": noise or b"\x00"}, {"tls_crt": noise, "tls_key": noise or b"\x00"}):
+        with pytest.raises(InvalidCredentials, match="credentials in secret shop/login cannot be used"):
+            shown(**data)
 
 
 def test_bytes_that_are_no_text_are_refused() -> None:
@@ -91,3 +102,25 @@ def test_no_text_form_shows_a_value(pair: tuple[bytes, bytes, bytes]) -> None:
     for thing in (login, known, known.tls):
         assert "hunter2" not in f"{thing!r}{thing}"
         assert "BEGIN" not in f"{thing!r}{thing}"
+
+
+@pytest.mark.req("R-804")
+@pytest.mark.parametrize(
+    ("text", "is_repeated"),
+    [
+        (SECRET, True),
+        (f"v1-{SECRET}-x", True),
+        (SECRET.replace("-", "%2D"), True),
+        (base64.b64encode(f"user:{SECRET}".encode()).decode(), True),
+        ("main@sha1:4b14dbc37", False),
+        ("hunter2", False),
+        ("user", False),
+        ("", False),
+    ],
+)
+def test_an_answer_with_the_password_repeats_the_login(text: str, is_repeated: bool) -> None:
+    basic = shown(username=b"user", password=SECRET.encode())
+    assert basic.is_repeated_in("fine", text) is is_repeated
+    if SECRET in text:
+        assert shown(bearerToken=SECRET.encode()).is_repeated_in(text)
+    assert not shown(username=b"user", password=b"main").is_repeated_in("main")

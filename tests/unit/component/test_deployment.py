@@ -9,7 +9,8 @@ from tests.unit.component.given import component
 
 from stellwerk.kube.model import dig
 from stellwerk.operators.component.api_status import Artifact
-from stellwerk.operators.component.deployment import Content, layers_of, request_of
+from stellwerk.operators.component.deployment import Content, request_of
+from stellwerk.operators.component.inputs import layers_of
 from stellwerk.operators.component.references import NamedText, Resolved
 from stellwerk.render.files import NOTHING
 from stellwerk.render.request import UNKNOWN_CLUSTER, Request
@@ -29,7 +30,8 @@ def asked(resolved: Resolved = RESOLVED, **spec: Any) -> Request:
     """What is asked of the renderer at revision 7."""
     one = component(spec=spec)
     status = msgspec.structs.replace(one.status, revision=7, last_attempted_revision="r1")
-    return request_of(one, status, Content(ARTIFACT, resolved, "digest"), NOTHING, UNKNOWN_CLUSTER)
+    content = Content(ARTIFACT, resolved, "digest")
+    return request_of(one, status, content, NOTHING, UNKNOWN_CLUSTER, layers_of(one, resolved))
 
 
 def test_a_release_is_named_like_the_component_unless_its_spec_says_otherwise() -> None:

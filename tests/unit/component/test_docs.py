@@ -9,9 +9,12 @@ import pytest
 
 from stellwerk.cli import tree
 from stellwerk.operators.component import abandonment, api, blueprints, remarks, topics
-from stellwerk.operators.component.reasons import Cause, Reason
+from stellwerk.operators.component.reasons import OBJECTS_NOT_WATCHED, Cause, Reason
 from stellwerk.operators.component.settings import FLAGS, NO_CROSS_NAMESPACE_REFS
 from stellwerk.operators.component.sources import SourceKind
+from stellwerk.runtime import process_flags
+from stellwerk.runtime.controller import PASS_STUCK
+from stellwerk.runtime.manager import UNREADABLE
 
 DOCS = Path(__file__).parents[3] / "docs"
 GUIDE = DOCS / "component-operator.md"
@@ -20,7 +23,8 @@ TEXT = GUIDE.read_text()
 
 def _of_the_command_line() -> set[str]:
     verbs = [verb.load(name) for name, verb in tree.VERBS.items()]
-    return {option.lstrip("-") for verb in verbs for parameter in verb.params for option in parameter.opts}
+    parameters = [*process_flags.options(), *(parameter for verb in verbs for parameter in verb.params)]
+    return {option.lstrip("-") for parameter in parameters for option in parameter.opts}
 
 
 def test_every_flag_that_is_named_exists() -> None:
@@ -51,7 +55,8 @@ def test_every_source_and_annotation_has_its_line() -> None:
 def test_every_reason_of_an_event_has_its_line() -> None:
     sources = Path(topics.__file__).parent.glob("*.py")
     said = {word for source in sources for word in re.findall(r'Notice\(\s*"(\w+)"', source.read_text())}
-    kept = {remarks.REMARKED, abandonment.REASON, blueprints.DELETION_BLOCKED, "UpdateError", "DeleteError"}
+    kept = {remarks.REMARKED, abandonment.REASON, blueprints.DELETION_BLOCKED, PASS_STUCK, "UpdateError", "DeleteError"}
+    kept |= {UNREADABLE, OBJECTS_NOT_WATCHED}
 
     assert said >= {"Created", "DriftDetected"}
     assert {row[0] for row in topics.EVENTS.rows} == said | kept

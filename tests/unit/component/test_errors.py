@@ -71,9 +71,7 @@ def test_the_messages_are_those_that_scripts_look_for() -> None:
     assert str(errors.StillNeeded([KEY])) == "deletion blocked by depending component shop/web"
     assert str(errors.StillNeeded([KEY, other, other])).endswith("shop/web (and 2 others)")
     assert str(errors.DependencyNotReady(KEY, "not ready")) == "dependent component shop/web not ready"
-    assert str(errors.DependencyCycle([KEY, other])).startswith(
-        "components depend on each other in a circle: shop/web -> infra/dns -> shop/web;"
-    )
+    assert str(errors.DependencyCycle([KEY, other])).startswith("dependency cycle: shop/web -> infra/dns -> shop/web;")
 
 
 @pytest.mark.parametrize(

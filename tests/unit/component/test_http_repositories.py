@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, field
 from ipaddress import ip_network
 
+import msgspec
 import pytest
 from tests.unit.component.given import component
 
@@ -15,11 +16,14 @@ from stellwerk.kube.model import JsonValue
 from stellwerk.kube.names import ObjectKey
 from stellwerk.operators.component import http_repositories
 from stellwerk.operators.component.api import Component
+from stellwerk.operators.component.api_spec import HttpRepository
 from stellwerk.operators.component.errors import InvalidCredentials
 from stellwerk.operators.component.http_repositories import Poller
 from stellwerk.render.downloads import Downloads
 from stellwerk.render.egress import EgressRules
 from stellwerk.render.http import Credentials
+from stellwerk.runtime.metrics import Metrics
+from stellwerk.runtime.tasks import Border
 from stellwerk.testing.artifacts import ArtifactServer, Hang, Refuse
 from stellwerk.testing.clock import FakeClock
 from stellwerk.testing.eventually import Signal, eventually
@@ -52,6 +56,13 @@ class Round:
     woken: list[str] = field(default_factory=list)
     rung: Signal = field(default_factory=Signal)
     credentials: Callable[[Component], Awaitable[Credentials | None]] = nothing
+    metrics: Metrics = field(default_factory=Metrics)
+
+    @property
+    def surprises(self) -> float:
+        """How many unexpected exceptions were counted."""
+        kind = {"kind": "http repository"}
+        return self.metrics.registry.get_sample_value("stellwerk_task_failures_total", kind) or 0.0
 
     def wake(self, key: ObjectKey) -> None:
         self.woken.append(key.name)
@@ -76,7 +87,7 @@ async def round_() -> AsyncIterator[Round]:
             rules=RULES,
             wake=found.wake,
             interval_seconds=30,
-            clock=found.clock,
+            border=Border(found.metrics, found.clock),
         )
         running = asyncio.create_task(poller.run())
         yield found
@@ -157,3 +168,38 @@ async def test_each_secret_is_shown_for_those_who_name_it_and_a_bad_one_stops_no
     await eventually(lambda: sorted(round_.woken) == ["one", "open", "two"], on=round_.rung)
 
     assert sorted(seen.headers.get("authorization", "") for seen in round_.server.seen) == ["", "Bearer one"]
+
+
+@pytest.mark.req("R-512")
+async def test_an_address_that_raises_anything_is_counted_and_stops_no_other(round_: Round) -> None:
+    artifact = round_.server.publish("app.tar.gz", {"a": "1"})
+
+    async def shown(one: Component) -> Credentials | None:
+        if one.key.name == "odd":
+            raise RuntimeError("not foreseen")
+        return None
+
+    round_.credentials = shown
+    round_.components = [using("odd", "https://odd.example.com/"), using("a", artifact.url)]
+
+    await round_.turn()
+    await round_.woke("a")
+    await round_.turn()
+    await round_.woke("a", "a")
+
+    assert round_.surprises == 2
+
+
+@pytest.mark.req("R-413")
+@pytest.mark.req("R-512")
+@pytest.mark.parametrize("url", ["https://xn--/", "https://\udcff/", "https://a:99999/", "https://:443", "\x00"])
+async def test_a_url_that_is_none_ends_no_round(round_: Round, url: str) -> None:
+    artifact = round_.server.publish("app.tar.gz", {"a": "1"})
+    bad = using("bad", "https://stand-in.example.com/")
+    named = msgspec.structs.replace(bad.spec.source_ref, http_repository=HttpRepository(url=url))
+    spec = msgspec.structs.replace(bad.spec, source_ref=named)
+    round_.components = [msgspec.structs.replace(bad, spec=spec), using("a", artifact.url)]
+
+    await round_.turn()
+    await round_.woke("a")
+    assert round_.surprises == 0

@@ -14,7 +14,7 @@ from stellwerk.kube.model import JsonObject
 from stellwerk.operators.component import plan
 from stellwerk.operators.component.api import CONFIRMED_CLUSTER_ANNOTATION
 from stellwerk.operators.component.api_status import Artifact, SourceStatus, State
-from stellwerk.operators.component.errors import ClusterChanged, InvalidSpec
+from stellwerk.operators.component.errors import ClusterChanged, ClusterUnidentified, InvalidSpec
 from stellwerk.operators.component.reasons import Reason
 from stellwerk.operators.component.saying import Saying
 
@@ -42,10 +42,27 @@ def bound_for(found: str, *, former: str = "", objects: bool = True, confirmed: 
     return plan.bound_for(one, one.status, found, HOME).target_cluster
 
 
+@pytest.mark.req("R-509")
+@pytest.mark.parametrize("applied_as", ["operator", "system:serviceaccount:shop:deployer"])
+def test_what_was_applied_at_home_is_not_left_there_for_another_cluster(applied_as: str) -> None:
+    applied: dict[str, Any] = {"appliedAs": applied_as, "inventory": [ONE]}
+    with pytest.raises(
+        ClusterChanged, match=f"in the cluster {HOME}, and the component now leads to the cluster {FAR}"
+    ):
+        plan.bound_for(component(status=applied), component(status=applied).status, FAR, HOME)
+    with pytest.raises(ClusterUnidentified):
+        plan.bound_for(component(status=applied), component(status=applied).status, "", HOME)
+    for identity in (applied_as, "kubeconfig"):
+        one = component(status={**applied, "appliedAs": identity})
+        assert plan.bound_for(one, one.status, HOME, HOME) == one.status
+    confirmed = component(status=applied, annotations={CONFIRMED_CLUSTER_ANNOTATION: FAR})
+    assert plan.bound_for(confirmed, confirmed.status, FAR, HOME).target_cluster == FAR
+
+
 @pytest.mark.parametrize(
     ("former", "found", "named"),
-    [("", HOME, ""), ("", FAR, FAR), (FAR, FAR, FAR), (FAR, "", FAR)],
-    ids=["at home", "not known yet", "the same", "may not be asked"],
+    [("", HOME, ""), ("", FAR, FAR), (FAR, FAR, FAR), ("", "", "")],
+    ids=["at home", "not known yet", "the same", "never known"],
 )
 def test_the_cluster_of_the_objects_is_remembered(former: str, found: str, named: str) -> None:
     assert bound_for(found, former=former) == named
@@ -74,6 +91,13 @@ def test_the_confirmation_of_one_cluster_is_none_of_another() -> None:
 
 def test_without_objects_a_component_may_go_anywhere() -> None:
     assert bound_for(OTHER, former=FAR, objects=False) == OTHER
+    assert bound_for("", former=FAR, objects=False) == FAR
+
+
+@pytest.mark.req("R-210")
+def test_a_cluster_that_nothing_identifies_any_more_is_not_taken_for_the_former_one() -> None:
+    with pytest.raises(ClusterUnidentified, match=FAR):
+        bound_for("", former=FAR)
 
 
 # ---- what the spec asks for
@@ -187,3 +211,14 @@ def test_times_alone_are_no_reason_to_write_a_status() -> None:
     one = msgspec.structs.replace(component(), status=plan.finished(one, ready, NOW))
     again = plan.finished(one, one.status, later)
     assert plan.told(one, again, Saying(reason=Reason.Ready), later) is one.status
+
+
+def test_objects_that_cannot_be_watched_are_looked_at_as_often_as_the_original_looks() -> None:
+    looks, elapsed = 0, 0.0
+    times: dict[int, float] = {}
+    while looks < 60:
+        elapsed += plan.polling_pause(elapsed)
+        looks += 1
+        times[looks] = elapsed
+    assert (times[5] < 2, 15 < times[20] < 18, 70 < times[50] < 80) == (True, True, True)
+    assert [plan.polling_pause(seconds) for seconds in (0, 0.2, 5, 30, 3600)] == [0.05, 0.2, 1.0, 2.0, 10.0]

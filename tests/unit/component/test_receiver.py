@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from typing import Any
 
+import msgspec
 import pytest
 from aiohttp import web
 from tests.unit.component.given import component
@@ -228,3 +229,16 @@ def test_an_event_on_a_component_carries_revision_and_token_and_is_as_grave_as_i
     sink.forget(before.key)
     sink.send(before, Notice("Ready", "done"))
     assert dict(tape.notices[-1].annotations) == {"core.cs.sap.com/token": "uid-web:"}
+
+
+@pytest.mark.req("R-413")
+@pytest.mark.req("R-512")
+async def test_a_notification_that_cannot_be_encoded_stops_no_other(desk: Desk) -> None:
+    odd = shown("odd")
+    ready = msgspec.structs.replace(odd.status.conditions[0], message="a lone \udcff surrogate")
+    desk.sender.told(odd, msgspec.structs.replace(odd.status, conditions=(ready,)))
+    desk.tell(shown("web"))
+    await eventually(lambda: len(desk.received) == 1, on=desk.rung)
+    assert desk.received[0]["involvedObject"]["name"] == "web"
+    count = desk.metrics.registry.get_sample_value("stellwerk_task_failures_total", {"kind": "notification"})
+    assert count == 1

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import pytest
-
 from stellwerk.apply.desired import Address, Desired, Origin
 from stellwerk.apply.rollout.actions import Create, Remove
 from stellwerk.apply.rollout.carry import Carried
 from stellwerk.apply.rollout.policy import UpdatePolicy
 from stellwerk.kube.names import ObjectKey, Resource
 from stellwerk.operators.component.remarks import MOST_OBJECTS, Remarks
-from stellwerk.runtime import logs
 
 SHOP = ObjectKey("home", "shop")
 CONFIG_MAPS = Resource("", "v1", "ConfigMap", "configmaps", namespaced=True)
@@ -68,10 +65,3 @@ def test_only_so_much_is_remembered() -> None:
 
     assert remarks.news(SHOP, [written("old", name="n0")]) == ["ConfigMap home/n0: old"]
     assert remarks.news(SHOP, [written("old", name=f"n{MOST_OBJECTS}")]) == []
-
-
-@pytest.mark.req("R-801")
-def test_what_is_known_to_stand_in_a_secret_is_masked() -> None:
-    logs.hide("canary-in-a-remark")
-
-    assert "canary" not in Remarks().news(SHOP, [written("env TOKEN is canary-in-a-remark, which is short")])[0]

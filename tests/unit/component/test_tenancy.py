@@ -6,8 +6,14 @@ import pytest
 from tests.unit.component.given import component
 
 from stellwerk.operators.component import tenancy
-from stellwerk.operators.component.errors import CrossNamespaceReference, ServiceAccountRequired, TargetNamespaceRefused
+from stellwerk.operators.component.errors import (
+    CrossNamespaceReference,
+    InvalidSpec,
+    ServiceAccountRequired,
+    TargetNamespaceRefused,
+)
 from stellwerk.operators.component.settings import Mode, Tenancy
+from stellwerk.operators.component.tenancy import Account
 
 STRICT = Tenancy(mode=Mode.STRICT)
 NEAR = Tenancy(cross_namespace_refs=False)
@@ -49,9 +55,43 @@ def test_references_to_other_namespaces_are_refused_where_that_is_switched_off()
 
 
 @pytest.mark.req("R-501")
-def test_a_deletion_is_never_refused() -> None:
-    tenancy.check(component(deleting=True), STRICT)
-    tenancy.check(component(spec={"sourceRef": {"fluxBucket": {"namespace": "i", "name": "b"}}}, deleting=True), NEAR)
+@pytest.mark.req("R-509")
+@pytest.mark.parametrize("deleting", [False, True])
+def test_strict_tenancy_refuses_to_act_as_the_operator_on_every_way(deleting: bool) -> None:
+    with pytest.raises(ServiceAccountRequired):
+        tenancy.account(component(deleting=deleting), STRICT)
+    with pytest.raises(ServiceAccountRequired):
+        tenancy.require_account(None, STRICT)
+    tenancy.require_account(Account("shop", "deployer"), STRICT)
+    tenancy.require_account(None, Tenancy())
+
+
+@pytest.mark.req("R-509")
+@pytest.mark.parametrize("blank", ["", " ", "\t\n ", "\u00a0"])
+def test_an_account_of_blanks_is_no_account(blank: str) -> None:
+    strict = Tenancy(mode=Mode.STRICT, default_service_account=blank)
+    with pytest.raises(ServiceAccountRequired):
+        tenancy.check(component(spec={"serviceAccountName": blank}), strict)
+    assert tenancy.account(component(spec={"serviceAccountName": blank}), Tenancy()) is None
+    default = Tenancy(mode=Mode.STRICT, default_service_account="tenant")
+    assert tenancy.account(component(spec={"serviceAccountName": blank}), default) == Account("shop", "tenant")
+
+
+@pytest.mark.req("R-509")
+@pytest.mark.parametrize(
+    "name", ["a:b", "../kube-system:admin", "a/b", "a\r\nImpersonate-Group: system:masters", "A", "x" * 300, "a b", "é"]
+)
+def test_an_account_whose_name_can_be_none_is_refused(name: str) -> None:
+    with pytest.raises(InvalidSpec, match=r"spec\.serviceAccountName: expected the name"):
+        tenancy.account(component(spec={"serviceAccountName": name}), Tenancy())
+
+
+@pytest.mark.req("R-509")
+def test_a_deletion_without_an_account_names_the_command_that_helps() -> None:
+    one = component(deleting=True)
+    assert tenancy.advice(one).endswith(
+        'kubectl -n shop patch component web --type merge -p \'{"spec":{"serviceAccountName":"ACCOUNT"}}\''
+    )
 
 
 @pytest.mark.req("R-506")

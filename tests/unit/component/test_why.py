@@ -40,7 +40,7 @@ def test_a_command_in_it_is_for_this_very_component() -> None:
 
 
 def test_where_only_waiting_helps_the_page_alone_is_named() -> None:
-    assert next_step("Processing", "ObjectsNotReady") == "stellwerk explain ObjectsNotReady"
+    assert next_step("Restarting", "Restarting") == "stellwerk explain Restarting"
 
 
 def test_an_object_is_waited_for_until_it_shows_what_its_author_hints_at() -> None:

@@ -133,6 +133,15 @@ async def test_a_login_program_is_run_until_its_token_ends(tmp_path: Path) -> No
         ("exit 3", "failed with exit code 3"),
         ("echo nothing", "did not print an ExecCredential"),
         ("echo '{}'", "printed no status"),
+        ("printf '\\377'", "did not print an ExecCredential"),
+        (
+            """echo '{"status": {"token": "t", "expirationTimestamp": "2030-01-01T00:00:00"}}'""",
+            "did not print an ExecCredential",
+        ),
+        (
+            """echo '{"apiVersion": "client.authentication.k8s.io/v1", "status": {"token": "a\\\\nb"}}'""",
+            "printed no token",
+        ),
     ],
 )
 async def test_a_login_program_that_fails_says_how(tmp_path: Path, script: str, why: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from datetime import timedelta
 
 import pytest
@@ -83,3 +84,24 @@ def test_a_duration_is_written_without_empty_parts(value: timedelta, expected: s
 @given(st.timedeltas(min_value=timedelta(days=-90_000), max_value=timedelta(days=90_000)))
 def test_what_is_written_reads_back_the_same(value: timedelta) -> None:
     assert duration.parse(duration.format(value)) == value
+
+
+@pytest.mark.req("R-401")
+@pytest.mark.req("R-412")
+@pytest.mark.parametrize(
+    "text", ["9" * 101, "9" * 5_000, "1" * 1_000_000 + "h", "1h" * 100_000, "." * 100_000, "1." * 5_000]
+)
+def test_a_long_text_is_refused_at_once(text: str) -> None:
+    began = time.process_time()
+    with pytest.raises(duration.NotADuration):
+        duration.parse(text)
+    assert time.process_time() - began < 0.1
+
+
+@pytest.mark.req("R-412")
+@pytest.mark.parametrize("text", ["9" * 100, "1." * 50, "." * 100])
+def test_the_longest_text_that_is_looked_at_takes_no_time(text: str) -> None:
+    began = time.process_time()
+    with pytest.raises(duration.NotADuration):
+        duration.parse(text)
+    assert time.process_time() - began < 0.1

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from stellwerk.kube.sockets import OwnSocket, Sockets
+from stellwerk.kube.sockets import REFUSED, OwnSocket, Sockets
 
 LOOPBACK = (socket.AF_INET, socket.SOCK_STREAM, 0, "", ("127.0.0.1", 0))
 
@@ -68,3 +68,12 @@ def test_a_socket_that_is_left_open_is_told_and_closed() -> None:
         forgotten.clear()
     with pytest.raises(OSError, match="Bad file descriptor"):
         os.fstat(number)
+
+
+@pytest.mark.req("R-601")
+def test_no_socket_is_made_for_an_address_that_may_not_be_connected_to() -> None:
+    guarded = Sockets(lambda address: address == "192.0.2.1")
+    with pytest.raises(PermissionError, match=REFUSED):
+        guarded.make(LOOPBACK)
+    with guarded.make((*LOOPBACK[:4], ("192.0.2.1", 0))) as made:
+        assert made.fileno() >= 0

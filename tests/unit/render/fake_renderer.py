@@ -87,6 +87,12 @@ def render(request: dict[str, Any]) -> dict[str, Any]:
         late = {"generator": "helm", "objects": [], "origins": [], "uses": [], "kind": "x", "message": "y"}
         send({"id": 99, values["kind"]: late})
         return {"error": {"kind": "Internal", "message": "too late"}}
+    if what == "weigh":
+        weights = {path: len(content) for path, content in request["files"].items()}
+        return {"result": {"generator": "helm", "objects": [weights], "origins": ["a.yaml"], "uses": []}}
+    if what == "multiply":
+        objects = [values["object"]] * values["times"]
+        return {"result": {"generator": "helm", "objects": objects, "origins": [""] * len(objects), "uses": []}}
     if what == "fail":
         return {"error": values["error"]}
     answers = [ask(request, call) for call in values.get("calls", [])]

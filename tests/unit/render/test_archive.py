@@ -488,6 +488,7 @@ FILES = Files.of({"a/b/c.yaml": b"1", "a/d.yaml": b"2", "a.yaml": b"3", "ab/x": 
 
 def test_a_folder_is_a_tree_of_its_own() -> None:
     assert dict(FILES.under("a")) == {"b/c.yaml": b"1", "d.yaml": b"2"}
+    assert dict(Files.of({"a/b": b"1"}).under("a")) == {"b": b"1"}, "also where nothing lies beside the folder"
     assert dict(FILES.below("a")) == {"a/b/c.yaml": b"1", "a/d.yaml": b"2"}
     for spelling in ("a/b", "./a/b/", "/a/b", "a//b", "a/x/../b"):
         assert dict(FILES.under(spelling)) == {"c.yaml": b"1"}

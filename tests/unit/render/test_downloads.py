@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import hashlib
+import random
 import ssl
 from collections.abc import AsyncIterator, Awaitable
 from contextlib import asynccontextmanager
@@ -22,6 +24,7 @@ from stellwerk.render.errors import (
     EgressRefused,
     IncompleteAnswer,
     RenderError,
+    SourceError,
     Unavailable,
     WrongDigest,
 )
@@ -97,6 +100,35 @@ async def test_digests_of_all_kinds_are_verified(server: ArtifactServer, downloa
     await failure(downloads.fetch(artifact.url, f"{algorithm}:{'0' * len(right)}", rules=HERE), WrongDigest)
 
 
+UNCHECKABLE = [
+    *("sha1:" + "a" * 40, "SHA256:" + "a" * 64, "Sha256:" + "a" * 64, "sha-256:" + "a" * 64, "md5:" + "a" * 32),
+    *(" sha256:" + "a" * 64, "sha256:" + "a" * 64 + " ", "sha256-" + "A" * 43 + "=", "sha256=" + "a" * 64),
+    *("blake3:" + "a" * 64, "crc32:aaaaaaaa", "sha-256=:YWFh:", "sha256:", "sha512/256:" + "a" * 64),
+]
+
+
+@pytest.mark.req("R-604")
+@pytest.mark.parametrize("digest", UNCHECKABLE)
+async def test_a_digest_that_cannot_be_checked_is_refused_before_anything_is_called(
+    server: ArtifactServer, downloads: Downloads, digest: str
+) -> None:
+    artifact = server.publish("app.tar.gz", TREE)
+    for header in ("", "x-digest"):
+        fetch = downloads.fetch(artifact.url, digest, rules=HERE, digest_header=header)
+        assert "the promised digest" in await failure(fetch, WrongDigest)
+    assert server.seen == []
+
+
+@pytest.mark.req("R-604")
+async def test_a_word_passes_for_a_digest_only_where_a_header_carries_it(
+    server: ArtifactServer, downloads: Downloads
+) -> None:
+    artifact = server.publish("app.tar.gz", TREE)
+    for word in ("main", "v1.2.3", '"5f-abc:1"', "0123abcd"):
+        await failure(downloads.fetch(artifact.url, word, rules=HERE), WrongDigest)
+        assert await downloads.fetch(artifact.url, word, rules=HERE, digest_header="x-absent")
+
+
 async def test_an_etag_that_has_changed_since_is_noticed(server: ArtifactServer, downloads: Downloads) -> None:
     artifact = server.publish("app.tar.gz", TREE)
     fetch = downloads.fetch(artifact.url, '"older"', rules=HERE, digest_header="etag")
@@ -168,7 +200,7 @@ async def test_only_so_much_is_kept_and_the_longest_unused_goes_first(server: Ar
     made = [server.publish(f"{n}", {"a": bytes([n]) * 1000}) for n in range(3)]
     async with Downloads(budget=Budget(kept_bytes=2_100)) as downloads:
         for n in (0, 1, 0, 2, 0, 1):
-            await downloads.fetch(made[n].url, made[n].digest, rules=HERE)
+            await downloads.fetch(made[n].url, made[n].digest, rules=HERE, tenant=f"{n}")
     assert [server.count(f"{n}") for n in range(3)] == [1, 2, 1]
 
 
@@ -201,7 +233,7 @@ async def test_one_tenant_cannot_take_all_calls(server: ArtifactServer) -> None:
     well = server.publish("well", TREE)
     async with Downloads(budget=Budget(calls=3, calls_per_tenant=2)) as downloads:
         flood = [
-            asyncio.create_task(downloads.fetch(f"{server.url}/hanging{n}", "x", rules=HERE, tenant="flooding"))
+            asyncio.create_task(downloads.fetch(f"{server.url}/hanging{n}", rules=HERE, tenant="flooding"))
             for n in range(6)
         ]
         await eventually(lambda: sum(server.count(f"hanging{n}") for n in range(6)) == 2)
@@ -209,6 +241,67 @@ async def test_one_tenant_cannot_take_all_calls(server: ArtifactServer) -> None:
         assert sum(server.count(f"hanging{n}") for n in range(6)) == 2
     outcomes = await asyncio.gather(*flood, return_exceptions=True)
     assert {type(outcome) for outcome in outcomes} == {Unavailable}
+
+
+@pytest.mark.req("R-511")
+@pytest.mark.req("R-602")
+async def test_tenants_whose_servers_hang_leave_a_call_for_every_other_tenant(server: ArtifactServer) -> None:
+    hanging = [server.publish(f"hang-{number}", TREE, behaviour=Hang()) for number in range(12)]
+    good = server.publish("good.tar.gz", TREE)
+    async with Downloads(budget=Budget(calls=4, calls_per_tenant=4)) as downloads, asyncio.TaskGroup() as others:
+        tasks = [
+            others.create_task(downloads.fetch(one.url, one.digest, rules=HERE, tenant=f"attacker-{number % 3}"))
+            for number, one in enumerate(hanging)
+        ]
+        # One call that only its tenant can have for each of the three, and all of the four that they share.
+        await eventually(lambda: sum(server.count(f"hang-{number}") for number in range(12)) == 7, on=server.changed)
+        assert await downloads.fetch(good.url, good.digest, rules=HERE, tenant="victim")
+        for task in tasks:
+            task.cancel()
+
+
+GARBAGE_HEADS = [
+    *(
+        b"HTTP/1.1 200 OK",
+        b"HTTP/1.1 302 F",
+        b"HTTP/1.1 \xff\xff",
+        b"HTTP/9.9 200 OK",
+        b"HTTP/1.1 999999 x",
+        b"\x16\x03",
+    ),
+    *(b"HTTP/1.1 101 SP", b"HTTP/1.1 200 \xff\x00", b"HTTP/1.1 204 x", b"garbage"),
+]
+GARBAGE_HEADERS = [
+    *(b"etag: x\xff\xfe", b"etag: ok", b"Location: https://xn--/", b"Location: http://[", b"Location: \xff\xfe"),
+    *(b"Location: //xn--a", b"Location: https://127.0.0.1:99999/", b"Location: /\x00", b"Content-Length: -1"),
+    *(b"Content-Length: 99999999999999999999999", b"Content-Length: 5", b"Content-Encoding: gzip"),
+    *(b"Transfer-Encoding: chunked", b"Set-Cookie: a=\xff; expires=x", b"Content-Type: \xff/;charset=\xff"),
+    *(b"\x00: x", b"A" * 20_000 + b": x", b"Content-Type: text/html; charset=xn--", b"Upgrade: websocket"),
+]
+GARBAGE_BODIES = [b"", b"hello", b"5\r\nhello\r\n0\r\n\r\n", b"ZZ\r\n", b"FFFFFFFFFFFFFFFFFFFFF\r\nxx", b"-1\r\n"]
+
+
+@pytest.mark.req("R-401")
+@pytest.mark.req("R-413")
+async def test_whatever_bytes_a_server_answers_with_the_failure_is_one_of_the_source() -> None:
+    rolls = random.Random(4711)
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with contextlib.suppress(asyncio.IncompleteReadError, ConnectionError):
+            await reader.readuntil(b"\r\n\r\n")
+            headers = rolls.sample(GARBAGE_HEADERS, rolls.randint(0, 4))
+            writer.write(b"\r\n".join([rolls.choice(GARBAGE_HEADS), *headers, b"", rolls.choice(GARBAGE_BODIES)]))
+            await writer.drain()
+        writer.close()
+
+    server = await asyncio.start_server(answer, "127.0.0.1", 0)
+    url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/a"
+    async with server, Downloads(budget=Budget(total_seconds=2.0)) as downloads:
+        for _ in range(400):
+            with contextlib.suppress(SourceError):
+                await downloads.head(url, rules=HERE)
+            with contextlib.suppress(SourceError):
+                await downloads.fetch(url, rules=HERE)
 
 
 @pytest.mark.req("R-602")

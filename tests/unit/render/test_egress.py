@@ -8,7 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stellwerk.render.egress import IN_CLUSTER, PUBLIC, EgressRules, shown_url
+from stellwerk.render.egress import IN_CLUSTER, PUBLIC, EgressRules, parsed, shown_url
+from stellwerk.render.errors import EgressRefused
+from stellwerk.render.http import Call, Credentials
 
 NEVER = [
     *("127.0.0.1", "127.8.8.8", "0.0.0.0", "169.254.169.254", "169.254.1.1", "224.0.0.1", "255.255.255.255"),
@@ -76,3 +78,47 @@ def test_an_address_gains_nothing_by_another_spelling(address: object) -> None:
 def test_no_url_is_shown_with_a_login_or_a_query(tail: str) -> None:
     shown = shown_url(f"https://user:hunter2@example.com/{tail}?token=hunter2#hunter2")
     assert "hunter2" not in shown
+
+
+UNUSABLE = [
+    *(
+        "https://xn--/",
+        "https://xn--a/x",
+        "https://u:p@xn--/",
+        "https://\udcff/",
+        "https://[::1",
+        "https://host:99999/",
+    ),
+    *(
+        "https://:443",
+        "https://a\u200bb/",
+        "https://\x00/",
+        "https://a b/",
+        "https://a/\udcff",
+        f"https://{'a' * 9_000}/",
+    ),
+]
+"""URLs with a host or port that no server can have. yarl accepts some of them until host or port are read."""
+
+
+@pytest.mark.req("R-413")
+@pytest.mark.req("R-512")
+@pytest.mark.parametrize("url", UNUSABLE)
+def test_a_url_with_a_host_or_port_that_is_none_is_refused_by_name(url: str) -> None:
+    with pytest.raises(EgressRefused, match="is not called: it is no URL"):
+        IN_CLUSTER.check_url(Call.of("GET", url, IN_CLUSTER).url)
+    assert Credentials.bearer(url, "token").origin == ""
+
+
+@pytest.mark.req("R-401")
+@given(
+    st.text(max_size=40), st.sampled_from(["", "https://", "http://", "https://xn--", "https://[", "//", "https://a:"])
+)
+def test_any_text_is_a_url_that_can_be_checked_or_is_refused(tail: str, head: str) -> None:
+    try:
+        url = parsed(head + tail)
+        IN_CLUSTER.check_url(url)
+    except EgressRefused:
+        return
+    assert url.host
+    assert shown_url(url)

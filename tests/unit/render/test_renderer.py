@@ -15,6 +15,8 @@ from typing import Any
 import pytest
 from tests.unit.render.given import is_alive, pid, request, said
 
+from stellwerk.assembly import unconfined
+from stellwerk.kube.masking import LONGEST_TEXT
 from stellwerk.kube.model import JsonObject, JsonValue
 from stellwerk.render import errors
 from stellwerk.render.errors import (
@@ -33,8 +35,11 @@ from stellwerk.render.errors import (
 from stellwerk.render.pool import Shares
 from stellwerk.render.renderer import Renderer
 from stellwerk.render.request import Claim, Missing, PostBuild, Query, Release, Rendered
+from stellwerk.render.values import Layer, secret_words
 from stellwerk.render.worker import Bounds
+from stellwerk.runtime.settings import ProcessSettings
 from stellwerk.testing.eventually import eventually
+from stellwerk.testing.loop_stalls import LONGEST_STALL_SECONDS, measured_stalls
 
 Make = Callable[..., Renderer]
 HASTY = Bounds(seconds=5, grace_seconds=0, lookup_seconds=0.1)
@@ -154,6 +159,19 @@ async def test_no_word_of_a_secret_is_quoted(renderer: Renderer) -> None:
         with pytest.raises(RenderError, match=r"cannot parse \*\*\* as a number") as caught:
             await renderer.render(asked)
         assert "hunter2" not in f"{caught.value.__cause__}{caught.value!r}{asked!r}"
+
+
+@pytest.mark.req("R-412", "R-804")
+async def test_a_failure_beside_a_secret_of_many_words_does_not_stall_the_loop(renderer: Renderer) -> None:
+    secret = Layer("Secret a", {"words": [f"word{number:06}" for number in range(60_000)]}, secret=True)
+    failure: JsonObject = {"kind": "TemplateFailed", "message": "cannot use word059999 or 'word0599' " * 800}
+    asked = request({"do": "fail", "error": failure}, secrets=lambda: secret_words([secret]))
+    with measured_stalls() as stalls, pytest.raises(errors.TemplateFailed) as caught:
+        await renderer.render(asked)
+    assert stalls.longest_seconds < LONGEST_STALL_SECONDS
+    assert str(caught.value).startswith("cannot use *** or '***' cannot")
+    assert "word0" not in str(caught.value)
+    assert len(str(caught.value)) <= LONGEST_TEXT
 
 
 # ---- the process
@@ -576,6 +594,46 @@ async def test_a_slow_tenant_leaves_a_worker_to_the_others(make: Make) -> None:
     await asyncio.gather(*flood, return_exceptions=True)
 
 
+@pytest.mark.req("R-404")
+@pytest.mark.req("R-511")
+async def test_slow_renderings_of_many_new_tenants_give_way_and_are_done_later(make: Make) -> None:
+    renderer = make(Bounds(seconds=2), Shares(workers=2, slow_seconds=0.05, patience_seconds=0.01))
+    slow = [asyncio.create_task(renderer.render(request({"do": "spin", "n": n}, tenant=f"slow-{n}"))) for n in range(6)]
+    await eventually(lambda: renderer.workers_started == 2)
+    await renderer.render(request({"n": 1}, tenant="quick"))
+    assert not any(task.done() for task in slow), "none of them has used up its two seconds"
+    outcomes = await asyncio.gather(*slow, return_exceptions=True)
+    assert {type(outcome) for outcome in outcomes} == {RendererTimeout}, "each had its whole time in the end"
+
+
+async def test_a_slow_rendering_that_no_other_tenant_waits_for_is_not_begun_again(make: Make) -> None:
+    renderer = make(Bounds(seconds=0.5), Shares(workers=2, slow_seconds=0.01, patience_seconds=0.01))
+    slow = [asyncio.create_task(renderer.render(request({"do": "spin", "n": n}, tenant="slow"))) for n in range(3)]
+    outcomes = await asyncio.gather(*slow, return_exceptions=True)
+    assert {type(outcome) for outcome in outcomes} == {RendererTimeout}
+    assert renderer.workers_started == 3
+
+
+@pytest.mark.req("R-404")
+async def test_a_slow_tenant_is_served_though_quick_ones_never_cease(make: Make) -> None:
+    renderer = make(Bounds(seconds=30), Shares(workers=2, slow_seconds=0.0, patience_seconds=0.01))
+    await renderer.render(request({"n": "first"}, tenant="slow"))
+    done = asyncio.Event()
+
+    async def quick(tenant: str) -> None:
+        number = 0
+        while not done.is_set():
+            number += 1
+            await renderer.render(request({"n": number}, tenant=f"{tenant}-{number}"))
+
+    async with asyncio.TaskGroup() as tasks:
+        for tenant in "abc":
+            tasks.create_task(quick(tenant))
+        async with asyncio.timeout(30):
+            await renderer.render(request({"n": "second"}, tenant="slow"))
+        done.set()
+
+
 async def test_quick_renderings_share_one_worker(make: Make) -> None:
     renderer = make(shares=Shares(workers=2, patience_seconds=30))
     await asyncio.gather(*(renderer.render(request({"n": n})) for n in range(20)))
@@ -621,3 +679,21 @@ async def test_a_worker_that_fails_at_a_claim_is_replaced(
         await renderer.holds(claim(text))
     assert await renderer.holds(claim("self.answer"))
     assert renderer.workers_started == 2
+
+
+@pytest.mark.req("R-405")
+async def test_a_renderer_without_a_filter_of_system_calls_is_unready_unless_that_is_allowed(
+    make: Make, tmp_path: Path
+) -> None:
+    renderer = make()
+    await renderer.render(request())
+    assert unconfined(renderer, ProcessSettings()) is None
+    program = tmp_path / "renderer"
+    program.rename(tmp_path / "confined")
+    program.write_text(f"#!/bin/sh\necho 'renderer: not confined: no seccomp' >&2\nexec {tmp_path / 'confined'}\n")
+    program.chmod(0o700)
+    other = make()
+    await other.render(request())
+    await eventually(lambda: unconfined(other, ProcessSettings()) is not None, describe="it is known")
+    assert "seccomp" in (unconfined(other, ProcessSettings()) or "")
+    assert unconfined(other, ProcessSettings(allow_unconfined_renderer=True)) is None

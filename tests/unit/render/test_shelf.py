@@ -95,7 +95,7 @@ async def test_what_was_fetched_with_credentials_or_cannot_be_verified_does_not_
         shown = Credentials.basic(artifact.url, "user", "hunter2")
         await downloads.fetch(artifact.url, artifact.digest, rules=HERE, credentials=shown)
         await downloads.fetch(artifact.url.replace("//", "//user:hunter2@"), artifact.digest, rules=HERE)
-        await downloads.fetch(artifact.url, artifact.etag, rules=HERE)
+        await downloads.fetch(artifact.url, artifact.etag, rules=HERE, digest_header="etag")
     assert not (tmp_path / "artifacts").exists()
 
 
@@ -161,16 +161,50 @@ async def test_where_room_is_needed_what_was_read_longest_ago_goes_and_nothing_o
     kept = {letter: received(3_000, letter) for letter in "abcd"}
     for age, letter in enumerate("abc"):
         digest, data = kept[letter]
-        await shelf.put(URL, digest, data)
+        await shelf.put(URL, digest, data, letter)
         newest = max(files(tmp_path), key=lambda file: file.stat().st_mtime)
         os.utime(newest, (1_000_000 + age, 1_000_000 + age))
     (tmp_path / "artifacts" / "notes.txt").write_text("mine" * 5_000)
     assert await shelf.take(URL, kept["a"][0]) is not None
-    await shelf.put(URL, *kept["d"])
+    await shelf.put(URL, *kept["d"], "d")
     found = [await shelf.take(URL, kept[letter][0]) is not None for letter in "abcd"]
     assert found == [True, False, True, True]
     assert told["evicted"] == 1
     assert (tmp_path / "artifacts" / "notes.txt").exists()
+
+
+@pytest.mark.req("R-411")
+async def test_what_a_tenant_stores_beyond_its_share_costs_its_own_artifacts(
+    shelf: Shelf, told: Told, tmp_path: Path
+) -> None:
+    digest, data = received(2_000, "v")
+    await shelf.put(URL, digest, data, "victim")
+    [of_victim] = files(tmp_path)
+    os.utime(of_victim, (1, 1))  # of all, read longest ago
+    flood = [received(3_000, letter) for letter in "abcdef"]
+    for theirs, large in flood:
+        await shelf.put(URL, theirs, large, "flood")
+    assert of_victim in files(tmp_path)
+    assert sum(file.stat().st_size for file in files(tmp_path) if file != of_victim) <= 7_500
+    assert told["evicted"] == len(flood) - 2
+    assert await shelf.take(URL, digest, "another") == data, "who stored it does not matter to those who may read it"
+
+
+@pytest.mark.req("R-411")
+async def test_one_artifact_may_be_larger_than_a_share(shelf: Shelf, tmp_path: Path) -> None:
+    for size in (3_000, 9_000, 8_000):
+        digest, data = received(size, f"{size % 7}")
+        await shelf.put(URL, digest, data, "shop")
+        assert await shelf.take(URL, digest, "shop") == data
+        assert len(files(tmp_path)) == 1
+
+
+async def test_an_artifact_of_a_former_version_is_found(shelf: Shelf, tmp_path: Path) -> None:
+    digest, data = received(100, "a")
+    await shelf.put(URL, digest, data, "shop")
+    [file] = files(tmp_path)
+    file.rename(file.with_suffix(""))
+    assert await shelf.take(URL, digest, "shop") == data
 
 
 async def test_what_is_larger_than_the_folder_may_be_is_not_kept(shelf: Shelf, told: Told) -> None:
@@ -210,7 +244,10 @@ async def test_no_folder_is_bad_enough_to_fail_a_download(server: ArtifactServer
 
 async def test_what_a_crash_has_left_goes(shelf: Shelf, tmp_path: Path) -> None:
     (tmp_path / "artifacts").mkdir()
-    left = [tmp_path / "artifacts" / f".{letter * 64}.{'0' * 16}" for letter in "ab"]
+    left = [
+        tmp_path / "artifacts" / f".{letter * 64}.{'0' * 16}{suffix}"
+        for letter, suffix in (("a", ""), ("b", f".{'1' * 16}"))
+    ]
     for file in left:
         file.write_bytes(b"half")
     os.utime(left[0], (1_000_000, 1_000_000))

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+import contextlib
+import time
+from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import ClassVar
@@ -12,19 +15,23 @@ import pytest
 
 from stellwerk.kube.client import Client
 from stellwerk.kube.config import ClusterConfig
-from stellwerk.kube.errors import Forbidden, Status
+from stellwerk.kube.errors import Forbidden, Status, Unreachable
 from stellwerk.kube.meta import ObjectMeta, Record
-from stellwerk.kube.model import Kind
-from stellwerk.kube.names import ObjectKey, Resource
-from stellwerk.kube.watch_states import Changed, Synced
-from stellwerk.runtime.contract import Next, ReconcileError
+from stellwerk.kube.model import HasMetadata, Kind
+from stellwerk.kube.names import ObjectKey, ObjectRef, Resource
+from stellwerk.kube.watch_states import Changed, Removed, Synced
+from stellwerk.runtime.contract import Next, Notice, ReconcileError
 from stellwerk.runtime.controller import Controller
 from stellwerk.runtime.informer import Informer
 from stellwerk.runtime.manager import Manager
+from stellwerk.runtime.metrics import Metrics
+from stellwerk.runtime.outcomes import LeadershipLost
 from stellwerk.runtime.queue import Backoff
 from stellwerk.runtime.status import StatusWriter
-from stellwerk.testing.clock import FakeClock
+from stellwerk.runtime.watchdog import Watchdog
+from stellwerk.testing.clock import FakeClock, SimulatedLoop
 from stellwerk.testing.eventually import eventually
+from stellwerk.testing.surprises import SURPRISES
 
 
 class Stone(Kind, frozen=True, kw_only=True):
@@ -161,3 +168,426 @@ async def test_a_change_is_looked_at_before_the_objects_found_at_start() -> None
     controller.stop()
     await running
     assert watcher.names.index("stone-99") < 10
+
+
+@dataclass
+class Hanging:
+    """Hangs on the objects of some namespaces until it may go on."""
+
+    hanging: int = 0
+    served: list[str] = field(default_factory=list)
+    may_go_on: asyncio.Event = field(default_factory=asyncio.Event)
+
+    async def reconcile(self, stone: Stone) -> Next[Record]:
+        if stone.metadata.namespace.startswith("slow"):
+            self.hanging += 1
+            await self.may_go_on.wait()
+        self.served.append(stone.metadata.namespace)
+        return Next.done()
+
+    def explain(self, stone: Stone, failure: ReconcileError) -> Record | None:
+        return None
+
+    async def forget(self, key: ObjectKey) -> None:
+        return None
+
+
+def stone_in(namespace: str, number: int) -> Stone:
+    name = f"{namespace}-{number}"
+    return Stone(metadata=ObjectMeta(namespace=namespace, name=name, uid=name, resource_version="1"))
+
+
+@pytest.mark.req("R-507")
+@pytest.mark.req("R-511")
+async def test_passes_that_hang_hold_no_worker_and_are_bounded_by_tenant() -> None:
+    client, reconciler = nowhere(), Hanging()
+    stones = Informer(client, Stone)
+    slow = [stone_in(f"slow-{number % 3}", number) for number in range(60)]
+    stones.take(Synced((*slow, stone_in("quiet", 1)), "1"))
+    controller = Controller(
+        "stones",
+        stones,
+        reconciler,
+        write_status=StatusWriter(client=client),
+        workers=2,
+        tenant_of=lambda key: key.namespace,
+        seat_seconds=0.002,
+    )
+    running = asyncio.create_task(controller.run())
+    await eventually(lambda: reconciler.served == ["quiet"] and reconciler.hanging == 3 * 4 * 2, within=20)
+
+    stones.take(Changed(stone_in("quiet", 2)))
+    await eventually(lambda: reconciler.served == ["quiet"] * 2, within=20)
+    assert reconciler.hanging == 24, "four for each worker and tenant"
+
+    reconciler.may_go_on.set()
+    await eventually(lambda: len(reconciler.served) == 62, within=20)
+    controller.stop()
+    async with asyncio.timeout(20):
+        await running
+
+
+async def test_a_controller_that_is_stopped_waits_for_passes_without_a_worker() -> None:
+    client, reconciler = nowhere(), Hanging()
+    stones = Informer(client, Stone)
+    stones.take(Synced(tuple(stone_in("slow", number) for number in range(3)), "1"))
+    controller = Controller(
+        "stones",
+        stones,
+        reconciler,
+        write_status=StatusWriter(client=client),
+        tenant_of=lambda key: key.namespace,
+        seat_seconds=0.002,
+    )
+    running = asyncio.create_task(controller.run())
+    await eventually(lambda: reconciler.hanging == 3, within=20)
+    controller.stop()
+    await asyncio.sleep(0)
+    assert not running.done()
+    reconciler.may_go_on.set()
+    async with asyncio.timeout(20):
+        await running
+    assert reconciler.served == ["slow"] * 3
+
+
+async def test_losing_the_lead_ends_passes_without_a_worker() -> None:
+    class Loses(Hanging):
+        async def reconcile(self, stone: Stone) -> Next[Record]:
+            if stone.metadata.namespace == "quiet":
+                raise LeadershipLost
+            return await super().reconcile(stone)
+
+    client, reconciler = nowhere(), Loses()
+    stones = Informer(client, Stone)
+    stones.take(Synced(tuple(stone_in("slow", number) for number in range(3)), "1"))
+    controller = Controller(
+        "stones",
+        stones,
+        reconciler,
+        write_status=StatusWriter(client=client),
+        tenant_of=lambda key: key.namespace,
+        seat_seconds=0.002,
+    )
+    running = asyncio.create_task(controller.run())
+    await eventually(lambda: reconciler.hanging == 3, within=20)
+    stones.take(Changed(stone_in("quiet", 1)))
+    with pytest.raises(LeadershipLost):
+        async with asyncio.timeout(20):
+            await running
+
+
+# ---- passes that do not cooperate
+
+
+@dataclass
+class Unruly:
+    """Does with one stone what the test says, and counts passes on the others."""
+
+    act: Callable[[], Awaitable[None]]
+    passes: Counter[str] = field(default_factory=Counter)
+    explained: list[ReconcileError] = field(default_factory=list)
+    running: int = 0
+    most_at_once: int = 0
+    failing_words: Callable[[], BaseException] | None = None
+
+    async def reconcile(self, stone: Stone) -> Next[Record]:
+        self.passes[stone.metadata.name] += 1
+        if stone.metadata.name == "stone-0":
+            self.running += 1
+            self.most_at_once = max(self.most_at_once, self.running)
+            try:
+                await self.act()
+            finally:
+                self.running -= 1
+        return Next.done()
+
+    def explain(self, stone: Stone, failure: ReconcileError) -> Record | None:
+        self.explained.append(failure)
+        if self.failing_words is not None:
+            raise self.failing_words()
+        return None
+
+    async def forget(self, key: ObjectKey) -> None:
+        if key.name == "stone-0":
+            await self.act()
+
+
+@dataclass
+class Works:
+    """A controller of ten stones with one worker."""
+
+    reconciler: Unruly
+    stones: Informer[Stone]
+    controller: Controller[Stone, Record]
+    metrics: Metrics
+    bell: list[Notice] = field(default_factory=list)
+
+    def send(self, obj: HasMetadata, notice: Notice, related: ObjectRef | None = None) -> None:
+        self.bell.append(notice)
+
+    def number(self, name: str, **labels: str) -> float:
+        return self.metrics.registry.get_sample_value(name, labels) or 0.0
+
+    async def serves_the_others(self, passes: int = 1) -> None:
+        """Return when each other stone had so many passes."""
+        await eventually(
+            lambda: all(self.reconciler.passes[f"stone-{number}"] >= passes for number in range(1, 10)), within=20
+        )
+
+    def change_the_others(self) -> None:
+        for number in range(1, 10):
+            self.controller.queue.add(ObjectKey("here", f"stone-{number}"))
+
+
+@asynccontextmanager
+async def works(act: Callable[[], Awaitable[None]], *, timeout_seconds: float = 300.0) -> AsyncIterator[Works]:
+    client, reconciler, metrics = nowhere(), Unruly(act), Metrics()
+    stones = Informer(client, Stone)
+    stones.take(Synced(tuple(stone(number) for number in range(10)), "1"))
+    found: list[Works] = []
+
+    class Bell:
+        def send(self, obj: HasMetadata, notice: Notice, related: ObjectRef | None = None) -> None:
+            found[0].send(obj, notice, related)
+
+    controller = Controller(
+        "stones",
+        stones,
+        reconciler,
+        write_status=StatusWriter(client=client),
+        pass_timeout_seconds=timeout_seconds,
+        stuck_seconds=0.1,
+        metrics=metrics,
+        recorder=Bell(),
+    )
+    found.append(Works(reconciler, stones, controller, metrics))
+    running = asyncio.create_task(controller.run())
+    yield found[0]
+    controller.stop()
+    async with asyncio.timeout(20):
+        await running
+
+
+surprising = pytest.mark.parametrize("raised", SURPRISES.values(), ids=SURPRISES)
+
+
+@pytest.mark.req("R-304")
+@pytest.mark.req("R-512")
+@surprising
+async def test_whatever_a_pass_raises_its_worker_goes_on_and_the_object_is_told_and_tried_again(
+    raised: Callable[[], BaseException],
+) -> None:
+    failing = True
+
+    async def act() -> None:
+        if failing:
+            raise raised()
+
+    async with works(act) as stones:
+        await stones.serves_the_others()
+        await eventually(lambda: stones.reconciler.passes["stone-0"] >= 2, within=20)
+        failing = False
+        stones.change_the_others()
+        await stones.serves_the_others(passes=2)
+        await eventually(lambda: not stones.controller.queue.failures(ObjectKey("here", "stone-0")), within=20)
+        if not isinstance(raised(), Unreachable):  # a class of ApiError is no surprise
+            assert stones.number("controller_runtime_reconcile_panics_total", controller="stones") >= 2
+            assert stones.number("stellwerk_task_failures_total", kind="pass") >= 2
+            first = stones.reconciler.explained[0]
+            assert (first.reason, type(raised()).__name__ in str(first)) == ("UnexpectedError", True)
+
+
+@pytest.mark.req("R-304")
+@pytest.mark.req("R-512")
+@surprising
+async def test_words_for_a_failure_that_cannot_be_found_cost_only_that_object(
+    raised: Callable[[], BaseException],
+) -> None:
+    class Wrong(ReconcileError):
+        reason = "Wrong"
+
+    async def act() -> None:
+        raise Wrong("the user should read this")
+
+    async with works(act) as stones:
+        stones.reconciler.failing_words = raised
+        await stones.serves_the_others()
+        stones.change_the_others()
+        await stones.serves_the_others(passes=2)
+        await eventually(lambda: stones.reconciler.passes["stone-0"] >= 3, within=20)
+
+
+@pytest.mark.req("R-304")
+@pytest.mark.req("R-512")
+@surprising
+async def test_an_object_that_cannot_be_forgotten_is_tried_again_and_harms_no_other(
+    raised: Callable[[], BaseException],
+) -> None:
+    failing, tries = True, 0
+
+    async def act() -> None:
+        nonlocal tries
+        tries += 1
+        if failing and tries > 1:
+            raise raised()
+
+    async with works(act) as stones:
+        await eventually(lambda: stones.reconciler.passes["stone-0"] == 1, within=20)
+        stones.stones.take(Removed(stone(0, version=2)))
+        await eventually(lambda: tries >= 3, within=20)
+        stones.change_the_others()
+        await stones.serves_the_others(passes=2)
+        failing = False
+        await eventually(lambda: not stones.controller.queue.failures(ObjectKey("here", "stone-0")), within=20)
+
+
+@pytest.mark.req("R-304")
+def test_a_pass_has_five_minutes_and_is_tried_again_later() -> None:
+    """On simulated time, with the default timeout."""
+
+    async def wait_for_the_timeouts() -> list[tuple[float, float]]:
+        loop, passes, twice = asyncio.get_running_loop(), list[tuple[float, float]](), asyncio.Event()
+
+        async def act() -> None:
+            began = loop.time()
+            try:
+                await asyncio.Event().wait()
+            finally:
+                passes.append((began, loop.time()))
+                if len(passes) == 2:
+                    twice.set()
+
+        client = nowhere()
+        stones = Informer(client, Stone)
+        stones.take(Synced((stone(0),), "1"))
+        controller = Controller("stones", stones, Unruly(act), write_status=StatusWriter(client=client))
+        running = asyncio.create_task(controller.run())
+        await twice.wait()
+        running.cancel()
+        await asyncio.wait([running])
+        return passes
+
+    with asyncio.Runner(loop_factory=SimulatedLoop) as runner:
+        (first_began, first_ended), (second_began, second_ended) = runner.run(wait_for_the_timeouts())
+    assert first_ended - first_began == pytest.approx(300, abs=1)
+    assert second_ended - second_began == pytest.approx(300, abs=1)
+    assert second_began > first_ended, "it backs off"
+
+
+@pytest.mark.req("R-304")
+async def test_a_pass_that_blocks_the_loop_is_reported_with_its_stack_and_others_go_on(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def act() -> None:
+        time.sleep(1.5)  # noqa: ASYNC251  # a reconcile that really blocks
+
+    async with works(act) as stones:
+        watchdog = Watchdog(stones.metrics)
+        watching = asyncio.create_task(watchdog.run())
+        await stones.serves_the_others()
+        await eventually(lambda: stones.number("stellwerk_event_loop_stalls_total") >= 1, within=20)
+        watching.cancel()
+        await asyncio.wait([watching])
+    stalled = [record for record in caplog.records if "event loop stands still" in record.getMessage()]
+    assert any("time.sleep(1.5)" in str(getattr(record, "fields", {}).get("stack")) for record in stalled)
+
+
+@pytest.mark.req("R-304")
+async def test_a_pass_that_swallows_its_cancellation_loses_its_worker_and_keeps_its_key(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    goes_on, began = True, time.monotonic()
+
+    async def act() -> None:
+        while goes_on and time.monotonic() - began < 60:  # where the test fails, the event loop still ends
+            with contextlib.suppress(asyncio.CancelledError):
+                await asyncio.sleep(0.01)
+
+    async with works(act, timeout_seconds=0.1) as stones:
+        await stones.serves_the_others()
+        stuck = {"controller": "stones"}
+        await eventually(lambda: stones.number("stellwerk_stuck_passes", **stuck) == 1, within=20)
+        stones.controller.queue.add(ObjectKey("here", "stone-0"))
+        stones.change_the_others()
+        await stones.serves_the_others(passes=2)
+        assert stones.reconciler.passes["stone-0"] == 1, "the stuck pass may still write"
+        assert [notice.reason for notice in stones.bell] == ["PassStuck"]
+        told = next(record for record in caplog.records if "does not end although" in record.getMessage())
+        assert "in act" in getattr(told, "fields", {})["stack"]
+
+        goes_on = False
+        await eventually(lambda: stones.reconciler.passes["stone-0"] >= 2, within=20)
+        await eventually(lambda: stones.number("stellwerk_stuck_passes", **stuck) == 0, within=20)
+        assert stones.reconciler.most_at_once == 1
+        assert stones.number("controller_runtime_active_workers", **stuck) == 0
+
+
+@pytest.mark.req("R-303")
+@pytest.mark.req("R-304")
+async def test_a_stuck_pass_holds_up_no_stop() -> None:
+    goes_on, began = True, time.monotonic()
+
+    async def act() -> None:
+        while goes_on and time.monotonic() - began < 60:  # where the test fails, the event loop still ends
+            with contextlib.suppress(asyncio.CancelledError):
+                await asyncio.sleep(0.01)
+
+    async with works(act, timeout_seconds=0.1) as stones:
+        await eventually(lambda: stones.number("stellwerk_stuck_passes", controller="stones") == 1, within=20)
+    goes_on = False
+
+
+@pytest.mark.req("R-304")
+async def test_a_pass_that_cancels_its_own_task_does_not_take_the_worker_along() -> None:
+    failing = True
+
+    async def act() -> None:
+        task = asyncio.current_task()
+        if failing and task is not None:
+            task.cancel()
+            await asyncio.sleep(0)
+
+    async with works(act) as stones:
+        await stones.serves_the_others()
+        await eventually(lambda: stones.reconciler.passes["stone-0"] >= 2, within=20)
+        failing = False
+        stones.change_the_others()
+        await stones.serves_the_others(passes=2)
+        await eventually(lambda: not stones.controller.queue.failures(ObjectKey("here", "stone-0")), within=20)
+
+
+@pytest.mark.req("R-512")
+async def test_an_update_that_cannot_be_compared_is_looked_at() -> None:
+    async with works(lambda: asyncio.sleep(0)) as stones:
+        await stones.serves_the_others()
+
+        def compares(old: Stone, new: Stone) -> bool:
+            raise RecursionError
+
+        stones.controller.ignore_updates(compares)
+        stones.stones.take(Changed(stone(5, version=2)))
+        await eventually(lambda: stones.reconciler.passes["stone-5"] >= 2, within=20)
+
+
+@pytest.mark.req("R-303")
+@pytest.mark.req("R-304")
+async def test_a_worker_whose_pass_swallowed_the_cancellation_ends_with_the_pass() -> None:
+    swallowed = asyncio.Event()
+
+    async def act() -> None:
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            swallowed.set()
+
+    client, reconciler = nowhere(), Unruly(act)
+    stones = Informer(client, Stone)
+    stones.take(Synced((stone(0),), "1"))
+    controller = Controller("stones", stones, reconciler, write_status=StatusWriter(client=client))
+    running = asyncio.create_task(controller.run())
+    await eventually(lambda: reconciler.running == 1, within=20)
+    workers = [task for task in asyncio.all_tasks() if task.get_name() == "stones worker"]
+    running.cancel()
+    await asyncio.wait([running], timeout=20)
+    assert swallowed.is_set()
+    await eventually(lambda: all(worker.done() for worker in workers), within=5)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 
 import pytest
@@ -18,6 +19,7 @@ from stellwerk.runtime.contract import Notice
 from stellwerk.runtime.events import Recorder, shortened
 from stellwerk.runtime.metrics import Metrics
 from stellwerk.testing.clock import FakeClock
+from stellwerk.testing.loop_stalls import LONGEST_STALL_SECONDS, measured_stalls
 
 
 @pytest.fixture
@@ -78,3 +80,36 @@ def test_a_note_fits_its_limit_in_bytes_and_loses_no_half_character(text: str) -
     short = shortened(text.encode("utf-8", "ignore").decode())
     assert len(short.encode()) <= events.NOTE_LIMIT
     assert "\ufffd" not in short or "\ufffd" in text
+
+
+@pytest.mark.req("R-413")
+@pytest.mark.req("R-512")
+async def test_what_no_encoding_can_write_is_sent_with_a_replacement(recorder: Recorder) -> None:
+    recorder.send(subject(), Notice("Odd", "a lone \udcff surrogate"))
+    assert recorder.waiting == 1
+    assert shortened("a \udcff b") == "a ? b"
+
+
+@pytest.mark.req("R-512")
+async def test_an_event_that_cannot_be_made_costs_only_itself(
+    recorder: Recorder, metrics: Metrics, caplog: pytest.LogCaptureFixture
+) -> None:
+    class Odd(str):
+        def encode(self, *_: str, **__: str) -> bytes:
+            raise RecursionError
+
+    recorder.send(subject(), Notice("Odd", Odd("text")))
+    assert dropped(metrics, "failed") == 1
+    assert "RecursionError" in caplog.text
+    recorder.send(subject(), Notice("Plain", "text"))
+    assert recorder.waiting == 1
+
+
+@pytest.mark.req("R-412")
+async def test_a_flood_of_events_does_not_stall_the_loop(recorder: Recorder) -> None:
+    with measured_stalls() as stalls:
+        for number in range(20_000):
+            recorder.send(subject(f"object-{number}", str(number)), Notice("Flood", "much " * 400))
+            if number % 100 == 0:
+                await asyncio.sleep(0)
+    assert stalls.longest_seconds < LONGEST_STALL_SECONDS

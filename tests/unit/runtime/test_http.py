@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import resource
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
@@ -15,9 +16,13 @@ import pytest
 from aiohttp import web
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.unit import sockets
 
+from stellwerk.runtime.health import Health
 from stellwerk.runtime.http import Address, AddressInvalid, CannotListen, Limits, Route, Server, answer
 from stellwerk.runtime.metrics import Metrics
+from stellwerk.testing.loop_stalls import LONGEST_STALL_SECONDS, measured_stalls
+from stellwerk.testing.surprises import SURPRISES
 
 LOOPBACK = Address("127.0.0.1", 0)
 SMALL = Limits(body_bytes=1_000)
@@ -108,12 +113,9 @@ async def asked(server: Server, method: str, path: str, data: bytes = b"") -> An
 
 @pytest.fixture
 def many_files() -> Iterator[None]:
-    """Both sides of 500 connections are in this process, which may have 1024 files on many machines."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    most = 4_096 if hard == resource.RLIM_INFINITY else min(4_096, hard)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, most), hard))
-    yield
-    resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    """Both sides of 500 connections are in this process."""
+    with sockets.many_files():
+        yield
 
 
 async def test_a_request_is_answered_and_counted() -> None:
@@ -142,6 +144,26 @@ async def test_a_bug_of_ours_is_a_500_without_its_cause(caplog: pytest.LogCaptur
     assert response.status == 500
     assert "hunter2" not in str(response.body)
     assert "cannot answer GET /fail" in caplog.text
+
+
+@pytest.mark.req("R-512")
+@pytest.mark.parametrize("raised", SURPRISES.values(), ids=SURPRISES)
+async def test_whatever_a_handler_raises_its_client_is_answered_and_the_server_goes_on(
+    raised: Callable[[], BaseException], caplog: pytest.LogCaptureFixture
+) -> None:
+    async def surprising(_: web.Request) -> web.Response:
+        raise raised()
+
+    metrics = Metrics()
+    async with serving(metrics=metrics, routes=[*ROUTES, Route("GET", "/surprising", surprising)]) as server:
+        refused = await asked(server, "GET", "/surprising")
+        assert (await asked(server, "POST", "/echo", b"ok")).status == 200
+    if isinstance(raised(), TimeoutError):
+        assert refused.status == 503
+        return
+    assert refused.status == 500
+    assert metrics.registry.get_sample_value("stellwerk_task_failures_total", {"kind": "request"}) == 1
+    assert "cannot answer GET /surprising" in caplog.text
 
 
 @pytest.mark.req("R-701")
@@ -280,10 +302,95 @@ async def test_more_requests_at_a_time_than_allowed_are_a_429() -> None:
 
 
 @pytest.mark.req("R-701")
-async def test_more_connections_than_allowed_are_a_429() -> None:
-    async with serving(Limits(connections=1)) as server, connected(server) as one, connected(server) as two:
+async def test_of_more_connections_than_allowed_the_one_that_waits_longest_gets_a_429() -> None:
+    async with serving(Limits(connections=1)) as server, connected(server) as one:
         await one.send(b"P")
-        assert (await two.answer())[0] == 429
+        async with connected(server) as two:
+            assert (await one.answer())[0] == 429
+            assert await one.is_closed()
+            await two.send(b"GET /nowhere HTTP/1.1\r\nHost: a\r\n\r\n")
+            assert (await two.answer())[0] == 404
+
+
+@dataclass(frozen=True)
+class Stranger:
+    """How a client holds its connections."""
+
+    sends: bytes = b""
+    reads: bool = False
+
+
+STRANGERS = {
+    "silent": Stranger(),
+    "half a head": Stranger(b"GET /healthz HTTP/1.1\r\nHost:"),
+    "half a body": Stranger(b"POST /echo HTTP/1.1\r\nHost: a\r\nContent-Length: 900\r\n\r\nx"),
+    "kept after a request": Stranger(b"GET /nowhere HTTP/1.1\r\nHost: a\r\n\r\n", reads=True),
+    "an answer that is not read": Stranger(b"GET /large HTTP/1.1\r\nHost: a\r\n\r\n"),
+}
+
+
+@pytest.mark.req("R-701")
+@pytest.mark.req("R-412")
+@pytest.mark.parametrize("stranger", STRANGERS.values(), ids=STRANGERS)
+@pytest.mark.usefixtures("many_files")
+async def test_idle_connections_never_cost_the_kubelet_its_probe(
+    stranger: Stranger, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def large(_: web.Request) -> web.Response:
+        return web.Response(body=b"x" * 1_000_000)
+
+    routes = [*Health().routes(), Route("POST", "/echo", echo), Route("GET", "/large", large)]
+    limits = Limits(connections=100, arrival_seconds=60, idle_seconds=60)
+    async with serving(limits, routes=routes) as server, contextlib.AsyncExitStack() as stack:
+        with measured_stalls() as stalls:
+            for _ in range(300):
+                raw = await stack.enter_async_context(connected(server))
+                await raw.send(stranger.sends)
+                if stranger.reads:
+                    await raw.answer()
+            for _ in range(5):
+                async with asyncio.timeout(20):
+                    url = f"http://127.0.0.1:{server.port}/healthz"
+                    async with aiohttp.request("GET", url) as response:
+                        assert (response.status, await response.text()) == (200, "ok")
+        assert server.connections <= 100
+        assert stalls.longest_seconds < LONGEST_STALL_SECONDS
+    assert not [record for record in caplog.records if record.levelno >= logging.WARNING]
+
+
+@pytest.mark.req("R-701")
+async def test_a_request_that_is_being_answered_does_not_give_way() -> None:
+    begun, go_on = asyncio.Event(), asyncio.Event()
+
+    async def slow(_: web.Request) -> web.Response:
+        begun.set()
+        await go_on.wait()
+        return answer({})
+
+    routes = [Route("GET", "/slow", slow)]
+    async with (
+        serving(Limits(connections=3), routes=routes) as server,
+        connected(server) as served,
+        contextlib.AsyncExitStack() as stack,
+    ):
+        await served.send(b"GET /slow HTTP/1.1\r\nHost: a\r\n\r\n")
+        await begun.wait()
+        for _ in range(10):
+            await stack.enter_async_context(connected(server))
+        go_on.set()
+        assert await served.answer() == (200, "")
+
+
+@pytest.mark.req("R-305")
+@pytest.mark.req("R-701")
+def test_a_server_leaves_most_open_files_to_others() -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (256, hard))
+    try:
+        few = Server("few", LOOPBACK, [])
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    assert few.most_connections == 32
 
 
 async def test_a_taken_port_is_named() -> None:

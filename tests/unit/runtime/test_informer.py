@@ -12,10 +12,13 @@ from hypothesis import strategies as st
 from stellwerk.kube.client import Client
 from stellwerk.kube.config import ClusterConfig
 from stellwerk.kube.meta import ObjectMeta
-from stellwerk.kube.model import PartialObjectMetadata, metadata_of
+from stellwerk.kube.model import PartialObjectMetadata, Unreadable, metadata_of
 from stellwerk.kube.names import ObjectKey, Resource
-from stellwerk.kube.watch_states import Bookmark, Change, Changed, Parked, Removed, Synced
-from stellwerk.runtime.informer import Delta, Informer, noting_own_writes
+from stellwerk.kube.watch_states import Bookmark, Change, Changed, Odd, Parked, Removed, Synced
+from stellwerk.runtime.comparison import suspects
+from stellwerk.runtime.informer import COMPLAINTS_SECONDS, MOST_COMPLAINTS, Delta, Informer, noting_own_writes
+from stellwerk.runtime.metrics import Metrics
+from stellwerk.runtime.progress import version_number
 from stellwerk.testing.clock import FakeClock
 
 Thing: TypeAlias = PartialObjectMetadata
@@ -264,3 +267,164 @@ def test_arrivals_and_departures_always_balance(history: list[Change[Thing]]) ->
     present = {(obj.metadata.name, obj.metadata.uid) for obj in things.store.all()}
     assert {place for place, balance in told.items() if balance} == present
     assert all(told[place] == 1 for place in present)
+
+
+# ---- objects that cannot be decoded
+
+
+def odd(name: str, version: int, uid: str = "", why: str = "spec.lit: expected bool, got str") -> Unreadable:
+    return Unreadable(THINGS.resource, thing(name, version, uid).metadata, why)
+
+
+class OddDiary:
+    """What a handler of unreadable objects was called with: `?a` cannot be read, `!a` no longer so."""
+
+    def __init__(self, informer: Informer[Thing]) -> None:
+        self.lines: list[str] = []
+        informer.on_unreadable(lambda key, obj: self.lines.append(f"{'?' if obj else '!'}{key.name}"))
+
+
+@pytest.mark.req("R-510")
+def test_an_object_that_can_no_longer_be_read_stays_as_it_was() -> None:
+    things = informer()
+    things.take(Synced((thing("a", 1),), "1"))
+    diary, odd_diary = Diary(things), OddDiary(things)
+    diary.lines.clear()
+    things.take(Odd(odd("a", 2)))
+    assert things.store.get(A) == thing("a", 1)
+    assert things.unreadable == {A: odd("a", 2)}
+    assert (diary.lines, odd_diary.lines) == ([], ["?a"])
+    things.take(Changed(thing("a", 3)))
+    assert things.store.get(A) == thing("a", 3)
+    assert not things.unreadable
+    assert (diary.lines, odd_diary.lines) == (["~a"], ["?a", "!a"])
+
+
+@pytest.mark.req("R-510")
+def test_an_object_that_cannot_be_read_is_gone_when_it_is_deleted() -> None:
+    things = informer()
+    things.take(Synced((thing("a", 1),), "1", (odd("b", 1),)))
+    diary, odd_diary = Diary(things), OddDiary(things)
+    things.take(Odd(odd("a", 2)))
+    things.take(Removed(odd("a", 3)))
+    things.take(Removed(odd("b", 4)))
+    assert not things.unreadable
+    assert things.store.all() == ()
+    assert diary.lines == ["+a", "-a"]
+    assert odd_diary.lines == ["?b", "?a", "!a", "!b"]
+
+
+@pytest.mark.req("R-510")
+def test_a_new_list_keeps_what_was_read_of_an_object_that_cannot_be_read_now() -> None:
+    things = informer()
+    things.take(Synced((thing("a", 1), thing("b", 1)), "1"))
+    diary = Diary(things)
+    diary.lines.clear()
+    things.take(Synced((thing("b", 5),), "9", (odd("a", 7),)))
+    assert things.store.get(A) == thing("a", 1)
+    assert diary.lines == ["~b"]
+    things.take(Synced((thing("b", 5),), "12"))
+    assert diary.lines == ["~b", "-a"]
+    assert not things.unreadable
+
+
+@pytest.mark.req("R-105", "R-510")
+@pytest.mark.req("R-510")
+async def test_of_ten_thousand_objects_that_cannot_be_read_the_first_are_named_and_the_rest_counted(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    clock = FakeClock()
+    things = informer(clock)
+    things.take(Synced((), "1", tuple(odd(f"x{number}", 2) for number in range(10_000))))
+    lines = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
+    named, counted = lines[:MOST_COMPLAINTS], lines[MOST_COMPLAINTS:]
+    assert all(f"here/x{number} cannot be read" in line for number, line in enumerate(named))
+    assert len(counted) == 9
+    assert counted[-1] == "configmaps: 10000 times in 10 minutes, an object could not be read"
+    caplog.clear()
+    await clock.advance(COMPLAINTS_SECONDS)
+    things.take(Odd(odd("later", 3)))
+    assert [record.levelname for record in caplog.records] == ["WARNING"]
+    assert "here/later cannot be read" in caplog.text
+
+
+def test_nothing_of_a_former_object_is_taken_for_an_unreadable_one_of_its_name() -> None:
+    successor = odd("a", 5, uid="second")
+    changes: list[Change[Thing]] = [Odd(successor), Synced((), "9", (successor,))]
+    for change in changes:
+        things = informer()
+        things.take(Synced((thing("a", 1, uid="first"),), "1"))
+        diary = Diary(things)
+        things.take(change)
+        assert things.store.get(A) is None
+        assert diary.lines == ["+a", "-a"]
+        assert A in things.unreadable
+
+
+@pytest.mark.req("R-103", "R-510")
+def test_an_older_version_does_not_make_an_object_readable() -> None:
+    things = informer()
+    things.take(Synced((thing("a", 1),), "1"))
+    things.take(Odd(odd("a", 5)))
+    things.take(Changed(thing("a", 4)))
+    things.take(Removed(odd("a", 4, uid="an earlier one")))
+    assert things.store.get(A) == thing("a", 1)
+    assert A in things.unreadable
+
+
+@pytest.mark.req("R-510")
+def test_own_writes_become_visible_although_the_object_cannot_be_read() -> None:
+    things = informer()
+    things.take(Synced((thing("a", 1),), "1"))
+    things.expect(A, "5")
+    things.take(Odd(odd("b", 5)))
+    assert things.expected(A) is None
+
+
+@pytest.mark.req("R-510")
+def test_an_object_that_cannot_be_read_is_logged_once_for_a_cause_and_each_version_is_counted(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    metrics = Metrics()
+    things = Informer(
+        Client.connect(ClusterConfig(server="http://nowhere.invalid")), THINGS, clock=FakeClock(), metrics=metrics
+    )
+    things.take(Synced((), "1", (odd("a", 1),)))
+    things.take(Synced((), "2", (odd("a", 1),)))
+    for version in range(2, 5):
+        things.take(Odd(odd("a", version)))
+    things.take(Odd(odd("a", 6, why="another field")))
+    warnings = [record.message for record in caplog.records if record.levelname == "WARNING"]
+    assert len(warnings) == 2
+    assert "ConfigMap here/a cannot be read: spec.lit: expected bool, got str" in warnings[0]
+    exposed = metrics.exposition().decode()
+    assert 'stellwerk_unreadable_versions_total{kind="configmaps"} 5.0' in exposed
+    assert 'stellwerk_unreadable_objects{kind="configmaps"} 1.0' in exposed
+
+
+@pytest.mark.req("R-510")
+async def test_an_object_that_cannot_be_read_was_not_missed_by_the_watch() -> None:
+    things = informer()
+    things.take(Synced((thing("a", 1), thing("b", 2)), "2"))
+    things.take(Odd(odd("a", 5)))
+    listed = [thing("a", 5), thing("b", 2)]
+    assert not suspects(things.seen(), listed)
+
+
+def test_a_handler_of_unreadable_objects_that_fails_is_counted_and_stops_nobody() -> None:
+    things = informer()
+
+    def trip(key: ObjectKey, obj: Unreadable | None) -> None:
+        raise ZeroDivisionError
+
+    things.on_unreadable(trip)
+    diary = OddDiary(things)
+    things.take(Odd(odd("a", 1)))
+    assert diary.lines == ["?a"]
+    assert things.handler_failures == 1
+
+
+@pytest.mark.req("R-413")
+def test_a_version_of_thousands_of_digits_is_no_number() -> None:
+    assert version_number("9" * 5_000) == 0
+    assert version_number("18446744073709551615") == 2**64 - 1

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import io
 import logging
+import time
 from collections.abc import Iterator
 
 import msgspec
@@ -16,6 +17,7 @@ from stellwerk.kube.errors import Unreachable
 from stellwerk.kube.names import ObjectKey
 from stellwerk.runtime import logs
 from stellwerk.runtime.logs import Encoding, LogSettings, Redactor, TimeEncoding, settings_from_flags
+from stellwerk.testing.loop_stalls import LONGEST_STALL_SECONDS, measured_stalls
 
 KEY = ObjectKey("kyma-system", "btpoperator")
 
@@ -180,10 +182,118 @@ def test_whoever_reads_a_secret_may_hide_it_in_all_lines(written: Written) -> No
     assert written.lines[0]["msg"] == "with ***"
 
 
-def test_the_number_of_registered_values_is_bounded() -> None:
+@pytest.mark.req("R-411")
+def test_the_values_of_the_process_itself_make_room_for_each_other() -> None:
     redactor = Redactor(f"secret-{number}" for number in range(10_000))
     assert redactor.redacted("secret-9999") == Redactor.MASK
     assert redactor.redacted("a secret-0 b") == "a secret-0 b"
+    assert redactor.weight <= Redactor.TENANT_BYTES
+
+
+@pytest.mark.req("R-804")
+def test_the_words_of_one_tenant_take_no_room_from_another() -> None:
+    redactor = Redactor()
+    redactor.hide("canary-of-a-victim", tenant="victim", source="secret/a")
+    for number in range(50):
+        redactor.hide(*(f"word-{number}-{word}" for word in range(5_000)), tenant="flood", source=f"secret/{number}")
+    assert redactor.redacted("with canary-of-a-victim") == "with ***"
+    assert redactor.withholds("flood")
+    assert not redactor.withholds("victim")
+    assert redactor.weight <= 2 * Redactor.TENANT_BYTES
+
+
+@pytest.mark.req("R-804", "R-411")
+def test_where_all_tenants_together_need_too_much_the_largest_is_withheld() -> None:
+    redactor = Redactor(total_bytes=100_000)
+    redactor.hide("canary-of-a-victim", tenant="victim", source="s")
+    for number in range(30):
+        redactor.hide(*(f"word-{number}-{word}" for word in range(100)), tenant=f"flood-{number}", source="s")
+    assert redactor.weight <= 100_000
+    assert redactor.redacted("with canary-of-a-victim") == "with ***"
+    assert not redactor.withholds("victim")
+    for number in range(30):
+        shown = redactor.redacted(f"with word-{number}-7")
+        assert shown == "with ***" or redactor.withholds(f"flood-{number}")
+
+
+@pytest.mark.req("R-804")
+@pytest.mark.parametrize("encoding", list(Encoding))
+def test_lines_about_a_tenant_whose_words_are_not_all_known_show_no_value(written: Written, encoding: Encoding) -> None:
+    redactor = written.configure(LogSettings(encoding=encoding))
+    redactor.hide(*(f"canary-{number}" for number in range(50_000)), tenant="shop", source="secret/many")
+
+    def line(namespace: str) -> str:
+        written.stream.seek(0)
+        written.stream.truncate()
+        with logs.reconciling("Component", ObjectKey(namespace, "app"), "1"):
+            try:
+                raise RuntimeError("it quotes canary-49999")
+            except RuntimeError:
+                written.log.exception("%s failed with %s", "app", "canary-49999", extra=logs.fields(x="canary-49999"))
+        return written.stream.getvalue()
+
+    assert "canary" not in line("shop")
+    assert "app" in line("shop")
+    assert "%s failed with %s" in line("shop")
+    assert "canary-49999" in line("other"), "only lines of the one tenant are withheld"
+    redactor.hide("canary-1", tenant="shop", source="secret/many")
+    assert "it quotes canary-49999" in line("shop"), "the Secret has another content now"
+
+
+def test_the_former_values_of_a_source_and_of_one_that_is_gone_are_forgotten() -> None:
+    redactor = Redactor()
+    redactor.hide("first-value", tenant="shop", source="secret/a")
+    redactor.hide("second-value", "shared-value", tenant="shop", source="secret/a")
+    redactor.hide("shared-value", tenant="other", source="secret/b")
+    assert redactor.redacted("first-value, second-value, shared-value") == "first-value, ***, ***"
+    redactor.forget("shop", "secret/a")
+    redactor.forget("shop", "secret/a")
+    assert redactor.redacted("first-value, second-value, shared-value") == "first-value, second-value, ***"
+    redactor.forget("other", "secret/b")
+    assert redactor.weight == 0
+
+
+@pytest.mark.req("R-412")
+@pytest.mark.parametrize(
+    "text",
+    [
+        "eyJ-" * 50_000,
+        "-----BEGIN " * 20_000,
+        "basic " * 30_000,
+        "://a:" * 40_000,
+        f"password{' ' * 200_000}",
+        "\\u0041" * 30_000,
+        "%41" * 50_000,
+        "a" * 200_000,
+    ],
+    ids=lambda text: repr(text[:8]),
+)
+def test_a_line_takes_a_moment_whatever_stands_in_it_and_whatever_is_hidden(text: str) -> None:
+    redactor = Redactor(["a" * length + "b" for length in range(6, 512)])
+    for tenant in range(8):
+        redactor.hide("\n".join(f"{tenant} line {line}" for line in range(60_000)), tenant=f"{tenant}", source="s")
+    began = time.thread_time()
+    redactor.redacted(text)
+    assert time.thread_time() - began < 0.1
+
+
+@pytest.mark.req("R-412")
+async def test_secrets_of_many_short_lines_are_hidden_without_a_stall() -> None:
+    redactor = Redactor()
+    text = "\n".join(f"{line:08}" for line in range(110_000))
+    for number in range(8):
+        with measured_stalls() as stalls:
+            redactor.hide(text, tenant="shop", source=f"secret/{number}")
+        assert stalls.longest_seconds < LONGEST_STALL_SECONDS
+
+
+@pytest.mark.req("R-804")
+def test_a_text_that_is_cut_shows_no_part_of_a_secret_at_the_cut() -> None:
+    redactor = Redactor(["canary-canary"])
+    for before in (16_380, 16_384 - 13, 16_384 - 12):
+        assert "cana" not in redactor.redacted(f"{'.' * before}canary-canary{'.' * 100}")
+    token = f"eyJ{'canary' * 40}.{'canary' * 40}.canary"
+    assert "canary" not in redactor.redacted(f"{'.' * 16_300}{token}")
 
 
 def test_a_second_configuration_replaces_the_first(written: Written) -> None:
@@ -234,3 +344,70 @@ def test_times_are_written_as_asked(written: Written, encoding: TimeEncoding, ex
     record.created = 1.25
     logging.getLogger().handle(record)
     assert written.lines[0]["ts"] == expected
+
+
+@pytest.mark.req("R-413")
+@pytest.mark.req("R-512")
+@pytest.mark.parametrize("encoding", Encoding)
+@pytest.mark.parametrize(
+    "text", ["\ud800", "a \udcff b", "\x00", "\U00010348", "\x1b[31m"], ids=["lone", "low", "nul", "wide", "escape"]
+)
+def test_any_text_makes_a_line_that_can_be_written(written: Written, encoding: Encoding, text: str) -> None:
+    stream = io.BytesIO()
+    logs.configure(
+        LogSettings(encoding=encoding), stream=io.TextIOWrapper(stream, encoding="utf-8", write_through=True)
+    )
+    (handler,) = [each for each in logging.getLogger().handlers if type(each.formatter).__module__ == logs.__name__]
+    error = ValueError(text)
+    record = logging.LogRecord("test", logging.ERROR, "file.py", 1, "begin %s", (text,), (ValueError, error, None))
+    record.fields = {"value": text}
+    handler.handle(record)
+    assert b"begin" in stream.getvalue()
+    assert stream.getvalue().decode()
+
+
+@pytest.mark.req("R-512")
+def test_a_line_that_cannot_be_made_is_told_and_raises_nothing(
+    written: Written, capsys: pytest.CaptureFixture[str]
+) -> None:
+    class Odd(Exception):
+        def __str__(self) -> str:
+            raise RecursionError
+
+    written.configure(LogSettings())
+    (handler,) = [each for each in logging.getLogger().handlers if type(each.formatter).__module__ == logs.__name__]
+    for text, arguments, error in (("too few %s: %s", ("canary",), None), ("odd", (), Odd())):
+        exc_info = (type(error), error, None) if error else None
+        handler.handle(logging.LogRecord("test", logging.ERROR, "file.py", 1, text, arguments, exc_info))
+    first, second = written.lines
+    assert "cannot be written: TypeError" in str(first["msg"])
+    assert (second["msg"], second["error"]) == ("odd", "Odd")
+    assert "canary" not in capsys.readouterr().err, "the standard library prints what it cannot format"
+
+
+@pytest.mark.req("R-512")
+def test_a_surprise_shows_its_stack_whatever_its_class(written: Written) -> None:
+    written.configure(LogSettings())
+    for expected in (TimeoutError("late"), Unreachable("refused")):
+        written.log.error("expected", exc_info=expected)
+        written.log.error("unexpected", exc_info=expected, extra=logs.STACK)
+    assert ["stack" in line for line in written.lines] == [False, True] * 2
+
+
+def test_a_long_stack_shows_where_it_began_and_where_it_ended(written: Written) -> None:
+    def ping(depth: int) -> None:
+        pong(depth - 1) if depth else int("the end")
+
+    def pong(depth: int) -> None:
+        ping(depth)
+
+    written.configure(LogSettings())
+    try:
+        ping(400)
+    except ValueError as error:
+        written.log.exception("deep", exc_info=error)
+    (line,) = written.lines
+    stack = str(line["stack"])
+    assert len(stack) <= 33 * 1024
+    assert "ping(400)" in stack
+    assert stack.endswith("'the end'")

@@ -6,9 +6,12 @@ import asyncio
 
 import pytest
 from prometheus_client import Counter
+from prometheus_client.core import Metric
 from prometheus_client.parser import text_string_to_metric_families
+from prometheus_client.registry import Collector
 
 from stellwerk.runtime.metrics import QUEUE_BUCKETS, Metrics
+from stellwerk.testing.loop_stalls import LONGEST_STALL_SECONDS, measured_stalls
 
 
 def families(metrics: Metrics) -> dict[str, set[str]]:
@@ -133,3 +136,38 @@ async def test_tasks_are_counted_where_there_is_a_loop() -> None:
     assert counted() == before + 1
     waiting.cancel()
     assert await asyncio.to_thread(counted) == 0
+
+
+@pytest.mark.req("R-512")
+def test_a_reading_that_fails_costs_a_scrape_only_its_own_series() -> None:
+    class Broken(Collector):
+        def describe(self) -> list[Metric]:
+            return []
+
+        def collect(self) -> list[Metric]:
+            raise KeyError("gone")
+
+    def fails() -> float:
+        raise RecursionError
+
+    metrics = busy()
+    metrics.register(Broken())
+    metrics.cache("broken", fails)
+    metrics.cache("well", lambda: 3.0)
+    metrics.certificate("broken", fails)
+    page = metrics.exposition().decode()
+    assert 'stellwerk_cache_age_seconds{kind="well"} 3.0' in page
+    assert 'stellwerk_cache_age_seconds{kind="broken"}' not in page
+    assert "controller_runtime_reconcile_total" in page
+    assert metrics.registry.get_sample_value("stellwerk_task_failures_total", {"kind": "metrics"})
+
+
+@pytest.mark.req("R-412")
+async def test_a_scrape_of_a_busy_operator_does_not_stall_the_loop() -> None:
+    metrics = busy()
+    for number in range(500):
+        metrics.cache(f"kind-{number}", lambda: 1.0)
+        metrics.requested("GET", f"10.0.0.{number}:443", 200)
+    with measured_stalls() as stalls:
+        metrics.exposition()
+    assert stalls.longest_seconds < LONGEST_STALL_SECONDS

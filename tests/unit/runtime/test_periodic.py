@@ -8,8 +8,10 @@ from collections.abc import Callable
 import pytest
 
 from stellwerk.kube.errors import Unreachable
+from stellwerk.runtime.metrics import Metrics
 from stellwerk.runtime.outcomes import LeadershipLost
 from stellwerk.runtime.periodic import Periodic
+from stellwerk.runtime.tasks import Border
 from stellwerk.testing.clock import FakeClock
 
 
@@ -34,7 +36,7 @@ async def ended(periodic: Periodic, running: asyncio.Task[None]) -> None:
 
 async def test_a_round_comes_after_each_pause_until_it_is_stopped() -> None:
     clock, rounds = FakeClock(), Rounds()
-    periodic = Periodic("poll", rounds, interval_seconds=10, clock=clock)
+    periodic = Periodic("poll", rounds, interval_seconds=10, border=Border(Metrics(), clock))
     running = asyncio.create_task(periodic.run())
 
     for expected in (0, 1, 2):
@@ -50,7 +52,7 @@ async def test_a_failed_round_is_told_and_followed_by_the_next(
     error: Exception, caplog: pytest.LogCaptureFixture
 ) -> None:
     clock, rounds = FakeClock(), Rounds(lambda number: error if number == 1 else None)
-    periodic = Periodic("poll", rounds, interval_seconds=10, clock=clock)
+    periodic = Periodic("poll", rounds, interval_seconds=10, border=Border(Metrics(), clock))
     running = asyncio.create_task(periodic.run())
 
     for _ in range(2):
@@ -65,7 +67,7 @@ async def test_a_failed_round_is_told_and_followed_by_the_next(
 @pytest.mark.req("R-301")
 async def test_who_has_lost_the_lead_ends() -> None:
     clock, rounds = FakeClock(), Rounds(lambda _: LeadershipLost("the lease is over"))
-    running = asyncio.create_task(Periodic("poll", rounds, interval_seconds=10, clock=clock).run())
+    running = asyncio.create_task(Periodic("poll", rounds, interval_seconds=10, border=Border(Metrics(), clock)).run())
 
     await clock.until_sleeping()
     await clock.advance(10.6)

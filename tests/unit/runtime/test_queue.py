@@ -176,6 +176,26 @@ async def test_resyncs_are_not_starved_by_changes() -> None:
 
 
 @pytest.mark.req("R-507")
+@pytest.mark.req("R-507")
+async def test_a_tenant_that_floods_and_flips_its_objects_takes_every_second_turn_at_most() -> None:
+    """Each key of the flood comes back as soon as it is done, as a step of a chain or as a change."""
+    work = queue(FakeClock())
+    flood = [key(f"flood-{number}", "loud") for number in range(1_000)]
+    for one in flood:
+        work.add(one)
+    for number in range(100):
+        work.add(key(f"{number}", "quiet"))
+    turns, quiet = 0, 0
+    while quiet < 100:
+        taken = await work.get()
+        turns += 1
+        quiet += taken.namespace == "quiet"
+        if taken.namespace == "loud":
+            work.add(taken)
+        work.done(taken)
+    assert turns <= 2 * 100
+
+
 async def test_a_tenant_that_floods_delays_others_by_one_key_each() -> None:
     work = queue(FakeClock())
     for number in range(1_000):
@@ -208,6 +228,60 @@ async def test_a_tenant_with_slow_keys_leaves_the_last_worker_to_others() -> Non
     work.done(first)
     work.done(second)
     assert (await waiting).namespace == "loud", "nothing of his is slow any more"
+
+
+@pytest.mark.req("R-507")
+@pytest.mark.req("R-511")
+async def test_keys_that_run_without_a_worker_are_bounded_by_tenant_and_leave_workers_to_others() -> None:
+    work = WorkQueue(clock=FakeClock(), tenant_of=namespace_of, workers=2)
+    for number in range(30):
+        work.add(key(f"slow-{number}", "loud"))
+    taken = []
+    for _ in range(8):
+        taken.append(await work.get())
+        work.leave(taken[-1])
+    taker = asyncio.create_task(work.get())
+    await asyncio.sleep(0)
+    assert not taker.done(), "four keys per worker are under way already"
+    work.add(A)
+    assert await taker == A
+
+    waiting = asyncio.create_task(work.get())
+    await asyncio.sleep(0)
+    assert not waiting.done()
+    work.done(taken[0])
+    assert (await waiting).namespace == "loud"
+
+
+@pytest.mark.req("R-511")
+async def test_where_many_tenants_are_slow_a_tenant_without_a_key_under_way_still_gets_one() -> None:
+    work = WorkQueue(clock=FakeClock(), tenant_of=namespace_of, workers=1)
+    for number in range(60):
+        work.add(key("first", f"loud-{number}"))
+        work.add(key("second", f"loud-{number}"))
+    taken = []
+    for _ in range(60):
+        taken.append(await work.get())
+        work.leave(taken[-1])
+    assert {one.name for one in taken} == {"first"}
+    taker = asyncio.create_task(work.get())
+    await asyncio.sleep(0)
+    assert not taker.done(), "each of them has one key under way, and all together have more than fifty"
+    work.add(A)
+    assert await taker == A
+
+
+async def test_a_key_whose_writes_are_not_visible_yet_counts_for_nobody() -> None:
+    work = WorkQueue(clock=FakeClock(), tenant_of=namespace_of, workers=1)
+    for number in range(10):
+        work.add(key(f"written-{number}"))
+    for _ in range(10):
+        work.land(await work.get())
+    work.add(A)
+    assert await work.get() == A
+    for number in range(10):
+        work.done(key(f"written-{number}"), landed=True)
+    assert work.running == 1
 
 
 async def test_tenants_whose_keys_are_quick_may_have_all_workers() -> None:

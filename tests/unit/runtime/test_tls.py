@@ -4,16 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import ssl
-from collections.abc import AsyncIterator
+import sys
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+import pytest
 from cryptography import x509
+from tests.unit.sockets import accepted_at
 
 from stellwerk.runtime import serving
-from stellwerk.runtime.http import Address, Server
+from stellwerk.runtime.health import Health
+from stellwerk.runtime.http import Address, Limits, Server
+from stellwerk.runtime.metrics import Metrics
 from stellwerk.runtime.serving import Profile, Step
+from stellwerk.runtime.tasks import Border
 from stellwerk.runtime.tls import Certified, MountedCertificates, SelfSigned
 from stellwerk.testing.clock import FakeClock
 from stellwerk.testing.eventually import eventually
@@ -73,7 +79,7 @@ async def test_a_certified_server_listens_once_it_has_a_certificate(tmp_path: Pa
     clock = FakeClock()
     mounted = MountedCertificates(tmp_path, clock=clock)
     server = Server("test", Address("127.0.0.1", 0), [], tls=mounted.context)
-    running = asyncio.create_task(Certified(mounted, server).run())
+    running = asyncio.create_task(Certified(mounted, server, Border(Metrics(), clock)).run())
     await clock.until_sleeping()
     assert not server.is_listening
     (tmp_path / "tls.crt").write_bytes(FRESH.leaf.certificate)
@@ -84,3 +90,64 @@ async def test_a_certified_server_listens_once_it_has_a_certificate(tmp_path: Pa
     running.cancel()
     await asyncio.wait([running])
     assert not server.is_listening
+
+
+async def healthy(server: Server) -> str:
+    """What a probe by HTTPS is answered."""
+    careless = ssl.create_default_context()
+    careless.check_hostname, careless.verify_mode = False, ssl.CERT_NONE
+    reader, writer = await asyncio.open_connection("127.0.0.1", server.port, ssl=careless)
+    writer.write(b"GET /healthz HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
+    answered = (await reader.read()).decode()
+    writer.close()
+    return answered.split("\r\n\r\n")[-1]
+
+
+async def beset(limits: Limits) -> None:
+    """Ask for health while strangers hold connections open that never begin, or never end, a handshake."""
+    own = SelfSigned(names=("localhost",))
+    own.check()
+    server = Server("test", Address("127.0.0.1", 0), Health().routes(), tls=own.context, limits=limits)
+    await server.start()
+    writers = []
+    for number in range(200):
+        _, writer = await asyncio.open_connection("127.0.0.1", server.port)
+        writer.write(b"\x16\x03\x01" if number % 2 else b"GET / HTTP/1.1\r\n\r\n")
+        writers.append(writer)
+    for _ in range(3):
+        async with asyncio.timeout(20):
+            assert await healthy(server) == "ok"
+    port = server.port
+    await eventually(lambda: len(accepted_at(port)) <= 50)
+    for writer in writers:
+        writer.close()
+    await server.stop()
+
+
+LOOPS = {"asyncio": asyncio.new_event_loop}
+if sys.platform != "win32":
+    import uvloop
+
+    LOOPS["uvloop"] = uvloop.new_event_loop
+
+
+@pytest.mark.req("R-701")
+@pytest.mark.parametrize("loop", LOOPS.values(), ids=LOOPS)
+def test_handshakes_that_do_not_end_cost_nobody_an_answer(loop: Callable[[], asyncio.AbstractEventLoop]) -> None:
+    with asyncio.Runner(loop_factory=loop) as runner:
+        runner.run(beset(Limits(connections=50, arrival_seconds=60)))
+
+
+@pytest.mark.req("R-701")
+async def test_a_handshake_has_a_deadline() -> None:
+    own = SelfSigned(names=("localhost",))
+    own.check()
+    limits = Limits(arrival_seconds=0.3)
+    server = Server("test", Address("127.0.0.1", 0), Health().routes(), tls=own.context, limits=limits)
+    await server.start()
+    reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
+    async with asyncio.timeout(20):
+        assert await reader.read() == b""
+    assert server.connections == 0
+    writer.close()
+    await server.stop()

@@ -30,3 +30,8 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
   name: {{ include "component-operator.fullname" . }}
   namespace: {{ .Release.Namespace }}
 {{- end }}
+
+{{- /* Whether the operator is cluster-admin: as the values say, else unless tenancy is strict. */}}
+{{- define "component-operator.clusterAdmin" -}}
+{{- if kindIs "bool" .Values.rbac.clusterAdmin }}{{ .Values.rbac.clusterAdmin }}{{ else }}{{ ne .Values.options.tenancy "strict" }}{{ end }}
+{{- end }}

@@ -2,7 +2,8 @@
 
 Whether a live object is as wanted is decided by the first that applies:
 
-1. it does not exist: it is made. A cache that does not show it yet does no harm: it is only made where there is none;
+1. it does not exist: it is made, unless it is a Job that was complete and that Kubernetes removes by itself. A cache
+   that does not show it yet does no harm: it is only made where there is none;
 2. it has become somebody else's, and may not be taken back: nothing is done, and that is a failure;
 3. it is being deleted: its end is waited for;
 4. it does not carry our marks, or not the digest of what is wanted: it is written;
@@ -12,7 +13,8 @@ What others change is taken back only when an object's reapply interval has pass
 (`Habits.repairs_drift`); what they delete, and marks that they take off, are restored at once, because without the
 marks an object is lost to us. None of it more often than every `FIGHT_SECONDS` (R-110).
 
-With `Recreate`, an object is deleted and made anew for a changed manifest, and for a field that is proved to differ. It
+With `Recreate`, an object is deleted and made anew for a changed manifest, for a reconcile policy that changes from or
+to `once` (specification 5: an upgrade hook runs at the first upgrade), and for a field that is proved to differ. It
 is not for a digest in another operator's spelling: an object that is taken over loses nothing. Nor is what
 somebody has put in the place of ours, under another uid and without our label.
 """
@@ -32,12 +34,12 @@ from stellwerk.apply.plan import FIGHT_SECONDS, Confirmation, Live
 from stellwerk.apply.rollout import settling
 from stellwerk.apply.rollout.actions import Action, Create, Release, Remove, Update
 from stellwerk.apply.rollout.inventory import APPLIED_ONCE, THEIR_SPELLING, Entry, Phase, Status
-from stellwerk.apply.rollout.owner import Owner, Standing, unmarked
+from stellwerk.apply.rollout.owner import Standing, unmarked
 from stellwerk.apply.rollout.policy import UpdatePolicy
 from stellwerk.apply.rollout.prepare import Wanted, is_definition
 from stellwerk.apply.rollout.register import refusal
 from stellwerk.apply.rollout.scene import IN_USE_SECONDS, Scene
-from stellwerk.kube.model import Unstructured
+from stellwerk.kube.model import JsonObject, Unstructured, dig
 
 UNSERVED_SECONDS = 1.0
 """How soon to look again whether a kind is served that the set itself has brought."""
@@ -96,12 +98,20 @@ def _recalled(entry: Entry, live: Live) -> Entry:
 def _create(one: Wanted, entry: Entry, last: Confirmation | None, scene: Scene) -> Decision:
     if not one.is_served:
         return Decision(entry, waits="its kind is not served yet", again_at=scene.clock + UNSERVED_SECONDS)
+    if entry.phase is Phase.READY and goes_by_itself(one.desired.body):
+        return Decision(entry.now(Phase.COMPLETED, Status.NONE))
     restores = entry.phase is Phase.READY or _is_remembered(one, last)
     if restores and (held := _held_until(last, scene)) is not None:
         why = f"it is deleted again and again; restored every {FIGHT_SECONDS:.0f} s only"
         return Decision(entry, waits=why, again_at=held)
     action = Create(one.desired, one.directive.update, restores=restores)
     return Decision(entry.now(Phase.CREATING, Status.IN_PROGRESS), action, "is being created")
+
+
+def goes_by_itself(body: JsonObject) -> bool:
+    """Whether Kubernetes removes the object once it has done its work: a Job with `ttlSecondsAfterFinished`."""
+    is_job = body.get("kind") == "Job" and str(body.get("apiVersion")).startswith("batch/")
+    return is_job and dig(body, "spec", "ttlSecondsAfterFinished") is not None
 
 
 def _ending(one: Wanted, entry: Entry, live: Live, scene: Scene) -> Decision:
@@ -186,7 +196,7 @@ def _is_of_another_hand(one: Wanted, live: Live, scene: Scene) -> bool:
 
 def _changed(one: Wanted, live: Live, last: Confirmation | None, scene: Scene, found: str, why: str) -> Update:
     policy = one.directive.update
-    if policy is UpdatePolicy.RECREATE and _is_alike(one, live, found, scene.owner):
+    if policy is UpdatePolicy.RECREATE and is_alike(one, live, found, scene.owner.prefix):
         return _marked(one, live, last, why)
     return _update_of(one, live, scene, policy, why, _differences(one, live), restores=_is_remembered(one, last))
 
@@ -201,15 +211,19 @@ def _taken(one: Wanted, live: Live, last: Confirmation | None, scene: Scene) -> 
     return _update_of(one, live, scene, policy, "somebody else has made it anew", differences, restores=restores)
 
 
-def _is_alike(one: Wanted, live: Live, found: str, owner: Owner) -> bool:
-    """Whether an object is as wanted but for its marks, or is not to be made like it any more."""
-    if found and one.digest in (found, APPLIED_ONCE):
+def is_alike(one: Wanted, live: Live, found: str, prefix: str) -> bool:
+    """Whether a live object that carries the digest `found` is as wanted but for its marks.
+
+    An object whose digest comes from this operator is not, because the digest differs. The same holds if exactly one of
+    the two digests is that of `once`: a change of the policy from or to `once` makes the object due.
+    """
+    if found and found == one.digest:
         return True
-    if _OUR_SPELLING.fullmatch(found):
+    if found == APPLIED_ONCE or (found and one.digest == APPLIED_ONCE) or _OUR_SPELLING.fullmatch(found):
         return False
     if not isinstance(live, Unstructured):  # a Secret: its content is not at hand
         return THEIR_SPELLING.fullmatch(found) is not None
-    return not compare(unmarked(one.desired.body, owner.prefix), live.body).differences
+    return not compare(unmarked(one.desired.body, prefix), live.body).differences
 
 
 def _marked(one: Wanted, live: Live, last: Confirmation | None, why: str) -> Update:

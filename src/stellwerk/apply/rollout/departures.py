@@ -3,9 +3,10 @@
 The order is the author's delete order; within it instances go before their kinds, then the rest, and a namespace when
 nothing of the set is in it any more. The next wave waits until the one before is gone.
 
-An object is deleted only while it is ours: what carries another owner's label, or none, was taken over or made anew by
-somebody else, and is let go of. What a cache does not show is looked up before it is forgotten, because a cache may be
-older than the object. A definition stays as long as others have instances: with it, theirs would go.
+An object is deleted only while it is ours: what carries another owner's label, or none, or has another uid than the one
+that was written last, was taken over or replaced by another client, and is orphaned. What a cache does not show is
+looked up before it is forgotten, because a cache may be older than the object. A definition stays as long as others
+have instances: with it, theirs would go.
 """
 
 from __future__ import annotations
@@ -17,7 +18,6 @@ from stellwerk.apply.plan import Live
 from stellwerk.apply.rollout import order
 from stellwerk.apply.rollout.actions import Action, LookUp, Release, Remove
 from stellwerk.apply.rollout.inventory import Entry, Identity, Inventory, Phase, Status, is_managed
-from stellwerk.apply.rollout.owner import Standing
 from stellwerk.apply.rollout.prepare import NAMESPACE, is_definition
 from stellwerk.apply.rollout.scene import IN_USE_SECONDS, Scene, Seen
 from stellwerk.apply.rollout.stage import Stage, Unready, grouped
@@ -118,12 +118,11 @@ class _Walk:
             self._wait(entry, "is being looked for")
 
     def _stays(self, entry: Entry, live: Live) -> bool:
-        ours = self._scene.owner.standing(live.metadata) is Standing.OURS
-        return not ours or _orphans(entry, whole=self._whole)
+        return not self._scene.proves(entry, live) or _orphans(entry, whole=self._whole)
 
     def _let_go(self, entry: Entry, seen: Seen) -> None:
         """The object stays; only our finalizer must not."""
-        if self._scene.owner.standing(seen.live.metadata) is Standing.OURS and self._is_held(entry, seen.live):
+        if self._scene.proves(entry, seen.live) and self._is_held(entry, seen.live):
             self._release(seen)
             self._wait(entry, "is being released")
         else:

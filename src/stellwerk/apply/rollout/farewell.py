@@ -7,7 +7,8 @@
 
 How far it has come is in the inventory, and nowhere else. A hook that has run is an entry with the digest of its moment
 that is Completed, and stays one until the keeper is gone: so none runs twice, wherever the process dies. A hook that
-fails holds the rest back, as with Helm; who does not want to wait for it deletes the keeper, or says so in the spec.
+fails holds the rest back, as with Helm; a user that does not want to wait for it says so in the spec. That the keeper
+goes is saved before it does, so that one that another client deleted is told from one that is needed no longer.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from dataclasses import dataclass, replace
 
 from stellwerk.apply.rollout import departures, register, waves
 from stellwerk.apply.rollout.hooks import Moment
-from stellwerk.apply.rollout.inventory import Entry, Identity, Inventory, Phase
+from stellwerk.apply.rollout.inventory import Entry, Identity, Inventory, Phase, Status
 from stellwerk.apply.rollout.prepare import NAMESPACE, Wanted
 from stellwerk.apply.rollout.scene import Scene
 from stellwerk.apply.rollout.stage import Stage, Unready
@@ -58,7 +59,11 @@ def next_stage(farewell: Farewell, inventory: Inventory, scene: Scene) -> Stage:
     stage = _run(farewell.after, Moment.AFTER, inventory, scene)
     if stage is not None:
         return stage
-    return departures.of_part(inventory, [inventory.by_identity()[farewell.keeper]], scene)
+    keeper = inventory.by_identity()[farewell.keeper]
+    if not keeper.phase.is_leaving:
+        leaving = keeper.now(Phase.SCHEDULED_FOR_DELETION, Status.TERMINATING)
+        return Stage(inventory.changed({farewell.keeper: leaving}), must_be_saved=True)
+    return departures.of_part(inventory, [keeper], scene)
 
 
 def _is_of(entry: Entry, moment: Moment) -> bool:

@@ -120,11 +120,16 @@ def keeper(hooks: Sequence[Hook], name: str, namespace: str, prefix: str) -> Doc
         {
             "apiVersion": "v1",
             "kind": "Secret",
-            "type": f"{prefix}/delete-hooks",
+            "type": type_of(prefix),
             "metadata": metadata,
             "data": {KEY: base64.b64encode(packed).decode()},
         }
     )
+
+
+def type_of(prefix: str) -> str:
+    """The type of the Secret."""
+    return f"{prefix}/delete-hooks"
 
 
 class _Kept(msgspec.Struct):
@@ -137,12 +142,12 @@ class _Kept(msgspec.Struct):
 _kept = msgspec.json.Decoder(list[_Kept])
 
 
-def unpacked(secret: str, content: bytes | None) -> tuple[Hook, ...]:
+def unpacked(secret: str, content: bytes) -> tuple[Hook, ...]:
     """What a Secret keeps. Raises `InvalidSet`, which names the Secret and quotes nothing of it."""
     try:
-        found = _kept.decode(_decompressed(content or b""))
+        found = _kept.decode(_decompressed(content))
     except (msgspec.DecodeError, OSError, EOFError, binascii.Error, ValueError):
-        fix = "delete it to go on without them"
+        fix = "restore it, or go on without delete hooks"
         raise InvalidSet(
             [Problem(f"Secret {secret}", f"does not hold the delete hooks that it should; {fix}")]
         ) from None

@@ -103,6 +103,8 @@ class Entry:
     managed_types: tuple[ManagedType, ...] = ()
     digest: str = ""
     """Of what is wanted; empty where the object is no longer wanted."""
+    former_digest: str = ""
+    """Of what was wanted last, where the object is no longer wanted."""
     phase: Phase = Phase.SCHEDULED_FOR_APPLICATION
     status: Status = Status.NONE
     last_applied_at: datetime | None = None

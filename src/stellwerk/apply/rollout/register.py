@@ -124,13 +124,21 @@ def _refreshed(one: Wanted, entry: Entry | None) -> Entry:
     )
     if fresh.digest == one.digest and not fresh.phase.is_leaving:
         return fresh
-    return replace(fresh, digest=one.digest, phase=Phase.SCHEDULED_FOR_APPLICATION, status=Status.IN_PROGRESS)
+    return replace(
+        fresh, digest=one.digest, former_digest="", phase=Phase.SCHEDULED_FOR_APPLICATION, status=Status.IN_PROGRESS
+    )
 
 
 def _unwanted(entry: Entry) -> Entry:
     if not entry.digest and entry.phase.is_leaving:
         return entry
-    return replace(entry, digest="", phase=Phase.SCHEDULED_FOR_DELETION, status=Status.TERMINATING)
+    return replace(
+        entry,
+        digest="",
+        former_digest=entry.digest or entry.former_digest,
+        phase=Phase.SCHEDULED_FOR_DELETION,
+        status=Status.TERMINATING,
+    )
 
 
 # ---- orders that contradict each other

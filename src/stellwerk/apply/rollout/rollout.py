@@ -10,10 +10,12 @@ be saved. The caller may save it on the way; where he does not, or cannot, the p
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import TypeAlias
+from functools import partial
+from typing import TypeAlias, TypeVar
 
 from stellwerk.apply.desired import Address
 from stellwerk.apply.errors import Failure, Obstacle
@@ -35,6 +37,7 @@ from stellwerk.apply.rollout.scene import Habits, Scene, Seen
 from stellwerk.apply.rollout.stage import Stage, Unready
 from stellwerk.apply.rollout.usage import Usage
 from stellwerk.apply.together import together
+from stellwerk.kube import threads
 from stellwerk.kube.client import Client
 from stellwerk.kube.errors import Conflict, Status
 from stellwerk.kube.meta import kubernetes_time
@@ -42,8 +45,12 @@ from stellwerk.kube.names import ObjectRef, Resource
 
 _STAGES_PER_OBJECT = 10
 """More than any way through a set takes: a wave of its own, created, purged, completed."""
+_LEARNED_AT_ONCE = 250
+"""Answers that are added to what is seen before the event loop gets its turn."""
 _SURPRISES = 4
 """How often in one pass an object may be otherwise than it was just seen."""
+
+T = TypeVar("T")
 
 Save: TypeAlias = Callable[[Inventory], Awaitable[bool]]
 """Saves the inventory in the middle of a pass; False where the pass has to end for that."""
@@ -87,6 +94,12 @@ class Rollout:
     """Looks up an object of any owner in the caches; None where there are no caches."""
     now: datetime
     clock: float
+    is_large: bool = False
+    """Whether planning would block the event loop for too long, and runs in a thread."""
+
+    async def plan(self, work: Callable[[], T]) -> T:
+        """Return what `work` returns, which is pure."""
+        return await threads.run(work) if self.is_large else work()
 
     async def apply(
         self,
@@ -107,7 +120,7 @@ class Rollout:
         """
         newcomers = register.newcomers(wanted, inventory)
         found = await existing(self.client, newcomers, self.namespace_exists, self.owned) if newcomers else {}
-        registered = register.register(wanted, inventory, found, self.owner)
+        registered = await self.plan(lambda: register.register(wanted, inventory, found, self.owner))
         if registered.must_be_saved:
             if not await save(registered.inventory):
                 return Progress(registered.inventory, must_be_saved=True)
@@ -123,7 +136,8 @@ class Rollout:
         )
         if not progress.done or self.habits.repairs_drift:
             return progress
-        return replace(progress, drifted=drifted(wanted, pass_.scene()))
+        scene = pass_.scene()
+        return replace(progress, drifted=await self.plan(lambda: drifted(wanted, scene)))
 
     async def delete(
         self,
@@ -184,7 +198,7 @@ class _Pass:
     ) -> Progress:
         """Stage after stage. Raises ApiError where the cluster cannot be asked."""
         for _ in range(_STAGES_PER_OBJECT * (len(inventory) + 1)):
-            stage = decide(inventory, self.scene())
+            stage = await self._rollout.plan(partial(decide, inventory, self.scene()))
             if await self._asks_for_usage(inventory, stage.actions):
                 continue
             if announce is not None and stage.groups:
@@ -222,7 +236,8 @@ class _Pass:
         ]
         if not unasked:
             return False
-        self._in_use |= await Usage(self._rollout.client, self._rollout.owner).in_use(unasked)
+        usage = Usage(self._rollout.client, self._rollout.owner, self._rollout.now)
+        self._in_use |= await usage.in_use(unasked)
         self._asked |= {entry.identity for entry in unasked}
         return True
 
@@ -230,17 +245,19 @@ class _Pass:
         for group in stage.groups:
             results = await together(group, self._carrier.carry_out)
             carried = [result for result in results if isinstance(result, Carried)]
-            inventory = self._learn(inventory, carried)
+            inventory = await self._learn(inventory, carried)
             failures = [result for result in results if isinstance(result, Failure)]
             failures += [failure for each in carried if (failure := self._fight(each)) is not None]
             if failures:
                 return inventory, await self._namespaces.mend(failures)
         return inventory, []
 
-    def _learn(self, inventory: Inventory, carried: Iterable[Carried]) -> Inventory:
+    async def _learn(self, inventory: Inventory, carried: Iterable[Carried]) -> Inventory:
         known = inventory.by_identity()
         changes: dict[Identity, Entry | None] = {}
-        for each in carried:
+        for number, each in enumerate(carried, start=1):
+            if number % _LEARNED_AT_ONCE == 0:
+                await asyncio.sleep(0)
             identity = Identity.of(each.address.ref)
             self._sight.learn(identity, each)
             if each.done and not isinstance(each.action, LookUp):

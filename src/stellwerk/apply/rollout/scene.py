@@ -8,8 +8,8 @@ from datetime import datetime
 
 from stellwerk.apply.desired import Address
 from stellwerk.apply.plan import Confirmation, Live
-from stellwerk.apply.rollout.inventory import Identity
-from stellwerk.apply.rollout.owner import Owner
+from stellwerk.apply.rollout.inventory import Entry, Identity
+from stellwerk.apply.rollout.owner import Owner, Standing
 from stellwerk.apply.rollout.policy import Policies
 from stellwerk.kube.names import Resource
 
@@ -56,3 +56,18 @@ class Scene:
     now: datetime
     clock: float
     """The same moment on the clock of the confirmations, in seconds."""
+
+    def proves(self, entry: Entry, live: Live) -> bool:
+        """Whether a live object is the one that the entry is about, so that it may be deleted or released.
+
+        An inventory is text in a status, and may be edited. So the object itself must carry the owner's label, and be
+        the one that was written last: by its uid or, where that was not noted, by the digest of what was wanted last.
+        A crash keeps a uid from being noted, and so does a cluster that was restored from a backup: a pass with an
+        outdated view creates an object again that the restored inventory knows by its former uid, or not at all.
+        """
+        if self.owner.standing(live.metadata) is not Standing.OURS:
+            return False
+        if not entry.is_replaced_by(live.metadata.uid):
+            return True
+        digest = entry.digest or entry.former_digest
+        return bool(digest) and self.owner.digest_on(live.metadata) == digest

@@ -6,6 +6,7 @@ taken for one that has to be applied again, which is always safe, and never for 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from datetime import datetime
 from enum import Enum
@@ -56,6 +57,7 @@ class Item(Record, frozen=True, kw_only=True):
     delete_order: Annotated[int, documented("Wave in which it is deleted; lower ones come first.", schema=_ORDER)]
     managed_types: Annotated[tuple[Type, ...], documented("Kinds that it brings.")] = ()
     digest: Annotated[str, documented("Fingerprint of what is wanted; empty once it is no longer wanted.")]
+    former_digest: Annotated[str, documented("Fingerprint of what was wanted last, once it is no longer wanted.")] = ""
     phase: Annotated[str, documented("Where it is on its way.", example="Ready")] = ""
     status: Annotated[
         str,
@@ -76,6 +78,45 @@ class Item(Record, frozen=True, kw_only=True):
         return self.phase in _SETTLED
 
 
+_USABLE = re.compile(
+    r"[a-z0-9.-]{0,253}\n[a-z0-9-]{1,63}\n[A-Za-z0-9]{1,63}\n[a-z0-9-]{0,63}\n(?!\.{1,2}\n)[^/%\x00-\x1f\x7f]{1,253}\n"
+    r"[!-~]{0,128}\n[!-~]{0,256}\n[!-~]{0,256}"
+)
+"""Group, version, kind, namespace, name, uid, digest and former digest, line by line."""
+_MOST_TYPES = 64
+_SHOWN = 60
+
+
+def complaint(items: Sequence[Item]) -> tuple[int, str] | None:
+    """The first entry that no operator has written, by its place, and why; None where all can be worked with.
+
+    A status may be edited. A name that is no segment of a path would lead a request elsewhere.
+    """
+    met: set[tuple[str, str, str, str]] = set()
+    for place, item in enumerate(items):
+        identity = (item.group, item.kind, item.namespace, item.name)
+        if why := "it is there twice" if identity in met else _complaint(item):
+            return place, why
+        met.add(identity)
+    return None
+
+
+def _complaint(item: Item) -> str:
+    identity = (item.group, item.version, item.kind, item.namespace, item.name)
+    words = (*identity, item.uid, item.digest, item.former_digest)
+    if len(item.managed_types) > _MOST_TYPES:
+        return f"it brings more than {_MOST_TYPES} kinds"
+    if _USABLE.fullmatch("\n".join(words)):
+        return ""
+    usable = ("", "v1", "A", "", "a", "", "", "")
+    for place, (name, word) in enumerate(zip(_WORDS, words, strict=True)):
+        if not _USABLE.fullmatch("\n".join((*usable[:place], word, *usable[place + 1 :]))):
+            shown = f"{word[:_SHOWN]!r}{f' ({len(word)} characters)' if len(word) > _SHOWN else ''}"
+            return f"its {name} cannot be {shown}"
+    return "its fields hold line breaks"
+
+
+_WORDS = ("group", "version", "kind", "namespace", "name", "uid", "digest", "formerDigest")
 _SETTLED = frozenset(phase.value for phase in Phase if phase.is_settled)
 
 
@@ -112,6 +153,7 @@ def _entry(item: Item) -> Entry:
         delete_order=item.delete_order,
         managed_types=tuple(ManagedType(type_.group, type_.version, type_.kind) for type_ in item.managed_types),
         digest=item.digest,
+        former_digest=item.former_digest,
         phase=_word(item.phase, Phase.SCHEDULED_FOR_APPLICATION if item.digest else Phase.SCHEDULED_FOR_DELETION),
         status=_word(item.status, Status.UNKNOWN),
         last_applied_at=item.last_applied_at,
@@ -136,6 +178,7 @@ def _item(entry: Entry) -> Item:
             Type(group=type_.group, version=type_.version, kind=type_.kind) for type_ in entry.managed_types
         ),
         digest=entry.digest,
+        former_digest=entry.former_digest,
         phase=entry.phase.value,
         status=entry.status.value,
         last_applied_at=entry.last_applied_at,

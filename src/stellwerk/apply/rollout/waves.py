@@ -22,7 +22,6 @@ from stellwerk.apply.rollout import departures, order
 from stellwerk.apply.rollout.actions import Action, LookUp, Remove
 from stellwerk.apply.rollout.decide import decide
 from stellwerk.apply.rollout.inventory import Entry, Identity, Inventory, Phase, Status, is_managed
-from stellwerk.apply.rollout.owner import Standing
 from stellwerk.apply.rollout.prepare import API_SERVICE, Wanted
 from stellwerk.apply.rollout.scene import Scene
 from stellwerk.apply.rollout.stage import Stage, Unready, grouped
@@ -80,7 +79,7 @@ def _is_over(entry: Entry, scene: Scene) -> bool:
     seen = scene.seen.get(entry.identity)
     if seen is None:
         return entry.identity in scene.absent or entry.identity not in scene.resources
-    return scene.owner.standing(seen.live.metadata) is not Standing.OURS
+    return not scene.proves(entry, seen.live)
 
 
 def _end(entry: Entry, scene: Scene) -> Remove | LookUp | None:

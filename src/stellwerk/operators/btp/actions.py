@@ -1,4 +1,4 @@
-"""What a person may ask of a BtpOperator, as a patch, and how the operator shows that it has looked (pure).
+"""What a person may ask of a BtpOperator, as a patch, and how the operator shows that it has looked.
 
 There is no suspension: the kind has no field for it, and a module without its manager would run on with certificates
 that nobody renews.
@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import msgspec
 
+from stellwerk.kube.client import Client
 from stellwerk.kube.model import JsonObject, Unstructured
 from stellwerk.operators import requests
+from stellwerk.operators.btp import why
 from stellwerk.operators.btp.api import FORCE_DELETE_LABEL, BtpOperator, BtpOperatorStatus
 from stellwerk.operators.requests import request as request
 from stellwerk.operators.requests import was_handled as was_handled
@@ -33,3 +35,14 @@ UNSTICK_CONSEQUENCE = (
 def unstuck(operator: Unstructured) -> JsonObject:
     """Lets a deletion go on that waits for the users' instances and bindings."""
     return {"metadata": {"labels": {FORCE_DELETE_LABEL: "true"}}}
+
+
+async def unstick_obstacle(client: Client, operator: Unstructured) -> tuple[str, str] | None:
+    """Why force has no effect on this BtpOperator, and what helps instead; None where it has one. Raises ApiError.
+
+    The label counts only in the module's own namespace: in any other one, tenants may edit a BtpOperator.
+    """
+    home = await why.module_namespace(client)
+    if operator.metadata.namespace == home:
+        return None
+    return f"the label {FORCE_DELETE_LABEL} counts only on a BtpOperator in the namespace {home}", why.WITHOUT_FORCE

@@ -6,13 +6,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from stellwerk.kube.model import Unreadable
 from stellwerk.kube.names import ObjectKey
-from stellwerk.operators.btp import api, release
+from stellwerk.operators.btp import api, reasons, release
 from stellwerk.operators.btp.api import BtpOperator, BtpOperatorStatus, State
 from stellwerk.operators.btp.chart import Charts
 from stellwerk.operators.btp.credential_check import Asked, CredentialCheck, TokenServer
 from stellwerk.operators.btp.diagnose import Diagnosis
 from stellwerk.operators.btp.history import History
+from stellwerk.operators.btp.leading import Leading
 from stellwerk.operators.btp.metrics import BtpMetrics
 from stellwerk.operators.btp.observe import Observer, SecretReader
 from stellwerk.operators.btp.probe import Probe, ProbeSettings
@@ -20,14 +22,13 @@ from stellwerk.operators.btp.provision import Provisioner
 from stellwerk.operators.btp.reconcile import BtpReconciler
 from stellwerk.operators.btp.release import SHIPPED
 from stellwerk.operators.btp.removal import Removal
-from stellwerk.operators.btp.settings import ModuleSource, Settings, as_text
+from stellwerk.operators.btp.settings import CrSelection, ModuleSource, Settings, as_text
 from stellwerk.operators.btp.setup import Caches, caches
 from stellwerk.operators.btp.source import Source
 from stellwerk.operators.btp.tunables import Tunables
 from stellwerk.operators.btp.webhooks import Foresight, Webhooks
 from stellwerk.render.renderer import Renderer
 from stellwerk.runtime.controller import Controller, EventSink, only_status_changed
-from stellwerk.runtime.informer import Delta
 from stellwerk.runtime.keys import KeyStock
 from stellwerk.runtime.manager import Manager
 from stellwerk.runtime.status import StatusWriter
@@ -89,6 +90,8 @@ def install(
     reconciler = _reconciler(manager, observer, tunables, environment, webhooks, source)
     controller = _controller(manager, seen, reconciler, recorder)
     metrics.show(lambda: as_text(tunables.settings))
+    metrics.show_operators(seen.operators.store.all)
+    metrics.show_certificates(webhooks.ends)
     _wire(controller, seen, tunables, observer)
     woken.append(controller)
     manager.add_controller(controller)
@@ -107,16 +110,23 @@ BtpOperatorController = Controller[BtpOperator, BtpOperatorStatus]
 def in_force(settings: Settings, working_directory: Path) -> Settings:
     """The settings with the module's folders resolved.
 
-    Relative ones lie in the working directory, as with the original; where it has none, the module that we ship is
-    taken. What we ship is no chart: whoever asks for one is told where it was looked for. A chart comes with network
-    policies of ours, unless the working directory has some.
+    Relative ones lie in the working directory, as with the original. Each folder that is not there is taken from the
+    module that we ship, whichever of the others are there. What we ship is no chart: if a chart is asked for and not
+    there, the error names the place in the working directory.
     """
-    here = _below(working_directory, settings)
-    asked = settings.module_source is ModuleSource.CHART
-    if asked or (release.comes_from_chart(here) and _has(working_directory, settings.chart_path)):
-        policies = here if _has(working_directory, settings.manager_resources_path) else _below(SHIPPED, settings)
-        return replace(here, manager_resources_path=policies.manager_resources_path)
-    return _below(working_directory if _has(working_directory, settings.resources_path) else SHIPPED, settings)
+    here, shipped = _below(working_directory, settings), _below(SHIPPED, settings)
+    has_policies = _has(working_directory, settings.manager_resources_path)
+    policies = (here if has_policies else shipped).manager_resources_path
+    has_chart = _has(working_directory, settings.chart_path)
+    if settings.module_source is ModuleSource.CHART or (release.comes_from_chart(here) and has_chart):
+        return replace(here, manager_resources_path=policies)
+    has_resources = _has(working_directory, settings.resources_path)
+    return replace(
+        settings,
+        resources_path=(here if has_resources else shipped).resources_path,
+        manager_resources_path=policies,
+        chart_path=(here if has_chart else shipped).chart_path,
+    )
 
 
 def _has(root: Path, folder: str) -> bool:
@@ -144,7 +154,14 @@ def _observed(
 
     seen = caches(manager, wake=wake, settings=settings)
     secrets = SecretReader(manager.client)
-    observer = Observer(seen, secrets, lambda: tunables.settings, manager.clock, set())
+    leading = Leading(
+        seen.operators.store,
+        lambda: tunables.settings.cr_selection is CrSelection.FIXED,
+        seen.operators.unreadable,
+    )
+    seen.operators.on_change(leading.take)
+    seen.operators.on_unreadable(lambda key, _: leading.doubt())
+    observer = Observer(seen, secrets, lambda: tunables.settings, manager.clock, leading)
     return seen, observer
 
 
@@ -164,6 +181,7 @@ def _controller(
         reconciler,
         write_status=reconciler.status_writer,
         recorder=recorder,
+        explain_unreadable=reasons.unreadable,
         metrics=manager.metrics,
         clock=manager.clock,
     )
@@ -206,9 +224,10 @@ def _probe(
         manager.client,
         probing,
         interval=lambda: tunables.settings.probe_interval,
-        clock=manager.clock,
+        border=manager.border,
         leader=observer.leader,
         report=metrics.credential_probe,
+        chart_namespace=lambda: tunables.settings.chart_namespace,
     )
 
 
@@ -232,7 +251,7 @@ def _credential_check(
         secret=secret,
         report=metrics.credential_check,
         recorder=recorder,
-        clock=manager.clock,
+        border=manager.border,
     )
     for informer in (seen.tunables, seen.secrets, seen.operators):
         informer.on_change(lambda _: check.wake())
@@ -240,22 +259,21 @@ def _credential_check(
 
 
 def _wire(controller: BtpOperatorController, seen: Caches, tunables: Tunables, observer: Observer) -> None:
-    """Which change wakes whom. What concerns the module wakes the leader; a CR that comes or goes wakes all."""
+    """Which change wakes whom. What concerns the module wakes the leader; where another CR leads, all are woken."""
 
     def leading(delta: object) -> Iterable[ObjectKey]:
-        return _leading(observer)
-
-    def all_when_leaders_may_change(delta: Delta[BtpOperator]) -> Iterable[ObjectKey]:
-        changed = delta.old is None or delta.new is None or delta.old.metadata.labels != delta.new.metadata.labels
-        return [operator.key for operator in seen.operators.store.all()] if changed else ()
+        return (*_leading(observer), *observer.leading.woken_by(delta))
 
     seen.tunables.on_change(tunables.take)
     controller.ignore_updates(_is_own_verdict)
-    controller.watches(seen.operators, all_when_leaders_may_change)
+    controller.watches(seen.operators, observer.leading.woken_by)
+
+    def on_unreadable(key: ObjectKey, _: Unreadable | None) -> None:
+        for woken in observer.leading.woken_by(key):
+            controller.queue.add(woken)
+
+    seen.operators.on_unreadable(on_unreadable)
     controller.watches(seen.tunables, leading)
-    controller.watches(seen.secrets, leading)
-    controller.watches(seen.cluster_id_secrets, leading)
-    controller.watches(seen.pods, leading)
 
 
 def _leading(observer: Observer) -> Iterable[ObjectKey]:

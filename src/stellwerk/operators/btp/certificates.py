@@ -75,7 +75,7 @@ def _flaw(pair: Pair | None, now: datetime, boundary: timedelta) -> str:
         return "lacks its certificate or its key"
     if pair.ends is None:
         return "holds no readable certificate"
-    if now > pair.ends + boundary:
+    if now - boundary > pair.ends:  # a certificate may end at any date that there is, so none is reckoned from it
         return "is about to expire" if now <= pair.ends else "is expired"
     return "" if pair.key_fits else "holds a key that is not its certificate's"
 

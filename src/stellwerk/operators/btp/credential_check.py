@@ -30,10 +30,11 @@ from stellwerk.operators.btp.token_request import Answer, TokenRequest, Verdict,
 from stellwerk.render import http
 from stellwerk.render.egress import EgressRules
 from stellwerk.render.errors import EgressRefused, SourceError, Unavailable
-from stellwerk.runtime.clock import Clock, happens_within
+from stellwerk.runtime.clock import happens_within
 from stellwerk.runtime.contract import Notice, Severity
 from stellwerk.runtime.controller import EventSink
 from stellwerk.runtime.periodic import JITTER
+from stellwerk.runtime.tasks import Border
 
 RETRY_SECONDS = 60.0
 """How soon a question without an answer is asked again."""
@@ -57,7 +58,7 @@ class TokenServer:
         self._rules = rules
         self._authority = authority
         tls = ssl.create_default_context(cadata=authority.decode()) if authority else None
-        self._client = http.Client(tls=tls, user_agent="btp-manager", connect_seconds=10, silence_seconds=10)
+        self._client = http.Client(tls=tls, user_agent="btp-manager", connect_seconds=5, silence_seconds=10)
 
     async def close(self) -> None:
         """Close all connections."""
@@ -109,7 +110,7 @@ class CredentialCheck:
         secret: Callable[[], str],
         report: Callable[[Verdict | None], None],
         recorder: EventSink | None,
-        clock: Clock,
+        border: Border,
     ) -> None:
         """`secret` names the required Secret. `report` is told what each question came to; None: none is asked."""
         self._server = server
@@ -119,7 +120,8 @@ class CredentialCheck:
         self._secret = secret
         self._report = report
         self._recorder = recorder
-        self._clock = clock
+        self._border = border
+        self._clock = border.clock
         self._asked: TokenRequest | None = None
         self._due: float | None = None
         self._known: Verdict | None = None
@@ -147,10 +149,7 @@ class CredentialCheck:
             await self._server.close()
 
     async def _look(self) -> None:
-        try:
-            await self.round()
-        except Exception:  # a check is never worth the process
-            _log.exception("the credential check failed: a bug of ours")
+        if not await self._border.once(self.name, "the credential check", self.round):
             self._due = self._clock.monotonic() + RETRY_SECONDS
 
     async def round(self) -> None:

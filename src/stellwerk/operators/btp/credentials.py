@@ -13,8 +13,10 @@ from __future__ import annotations
 
 import base64
 import binascii
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from urllib.parse import unquote
 
 from stellwerk.apply import naming
 from stellwerk.kube.names import SYSTEM_NAMESPACES, ObjectKey
@@ -28,6 +30,9 @@ CLUSTER_ID_KEY = "cluster_id"
 CREDENTIALS_NAMESPACE_KEY = "credentials_namespace"
 INITIAL_CLUSTER_ID_KEY = "INITIAL_CLUSTER_ID"
 """In the operand's own Secret."""
+
+NAMESPACE_KEYS = ("RELEASE_NAMESPACE", "MANAGEMENT_NAMESPACE")
+"""In the operand's ConfigMap: where the operand keeps its cluster id, and where it looks for credentials."""
 
 PLAIN_KEYS = frozenset(
     {CLUSTER_ID_KEY, CREDENTIALS_NAMESPACE_KEY, INITIAL_CLUSTER_ID_KEY, "RELEASE_NAMESPACE", "ca.crt", "tls.crt"}
@@ -96,11 +101,14 @@ def _complaints(data: Mapping[str, str], default_namespace: str) -> list[str]:
     """In the words of the original operator, which name keys and never values."""
     absent = [key for key in REQUIRED_KEYS if key not in data]
     empty = [key for key in REQUIRED_KEYS if data.get(key) == ""]
-    as_text = (CLUSTER_ID_KEY, CREDENTIALS_NAMESPACE_KEY)
+    as_text = (*REQUIRED_KEYS, CREDENTIALS_NAMESPACE_KEY)
     garbled = [key for key in as_text if data.get(key) and _text(data[key]) is None]
     complaints = [f"key(s) {', '.join(absent)} not found"] if absent else []
     complaints += [f"missing value(s) for {', '.join(empty)} key(s)"] if empty else []
     complaints += [f"value(s) of {', '.join(garbled)} key(s) not readable as text"] if garbled else []
+    cluster_id = _text(data.get(CLUSTER_ID_KEY, ""))
+    if cluster_id and not cluster_id.isprintable():
+        complaints += [f"value of {CLUSTER_ID_KEY} has characters that cannot be printed"]
     namespace = _text(data.get(CREDENTIALS_NAMESPACE_KEY, ""))
     if namespace and namespace != default_namespace:
         complaints += [f"value of {CREDENTIALS_NAMESPACE_KEY} {why}" for why in _of_namespace(namespace)]
@@ -113,6 +121,11 @@ def _of_namespace(namespace: str) -> Iterator[str]:
         yield "names a namespace of the cluster's own"
     elif not naming.is_namespace(namespace):
         yield "cannot be the name of a namespace"
+
+
+def is_cluster_id(text: str) -> bool:
+    """Whether a text that others may have written is fit for an annotation and a message, as any cluster ID is."""
+    return re.fullmatch(r"[!-~]{1,253}", text) is not None
 
 
 def _text(value: str) -> str | None:
@@ -128,11 +141,28 @@ def text(data: Mapping[str, str], key: str) -> str:
 
 
 def secret_texts(data: Mapping[str, str]) -> Iterator[str]:
-    """The values that nobody may read in a log. `data` is base64 text by key."""
+    """The values that nobody may read, as text and as a server may quote them: in base64, and a part of a URL alone.
+
+    `data` is base64 text by key.
+    """
     for key, value in data.items():
-        text = None if key in PLAIN_KEYS else _text(value)
+        if key in PLAIN_KEYS or not value:
+            continue
+        yield value
+        text = _text(value)
         if text is not None:
             yield text
+            yield from _of_url(text)
+
+
+_USER_INFO = re.compile(r"[a-z][a-z0-9+.-]{0,20}://([^/?#@\s]{0,1024})@")
+
+
+def _of_url(text: str) -> Iterator[str]:
+    """User and password in a URL, as they are written and as they are meant."""
+    if found := _USER_INFO.match(text):
+        for part in found[1].split(":", 1):
+            yield from {part, unquote(part)}
 
 
 def initial_cluster_id(data: Mapping[str, str]) -> str:
@@ -221,7 +251,8 @@ class Comparison:
         return None
 
     def _other_cluster_id(self, old: str | None) -> Drift:
-        return Drift(Reason.ClusterIdChanged, f"cluster ID changed from {old} to {self.wanted.cluster_id}")
+        shown = old if old and is_cluster_id(old) else "a value that is no cluster ID"
+        return Drift(Reason.ClusterIdChanged, f"cluster ID changed from {shown} to {self.wanted.cluster_id}")
 
     @property
     def preparation(self) -> Preparation:
@@ -242,9 +273,9 @@ class Comparison:
 
     @property
     def _old_cluster_id(self) -> str:
-        if self.initial_differs:
-            return self.initial_cluster_id or ""
-        return (self.config_cluster_id or "") if self.config_differs else ""
+        """What the annotation remembers; empty for a text that is no cluster ID, because others may have written it."""
+        old = self.initial_cluster_id if self.initial_differs else self.config_cluster_id if self.config_differs else ""
+        return old if old and is_cluster_id(old) else ""
 
     @property
     def cleanup(self) -> Cleanup:
@@ -258,6 +289,19 @@ class Comparison:
     @property
     def _cluster_id_secret(self) -> ObjectKey:
         return ObjectKey(self.namespace, api.CLUSTER_ID_SECRET_NAME)
+
+
+def possible_namespaces(
+    wanted: Credentials | SecretProblem, config: Mapping[str, str], recorded: str = ""
+) -> tuple[str, ...]:
+    """Where the operand's credentials Secret may be: nobody but an administrator of the chart namespace decides this.
+
+    `config` is the data of the operand's ConfigMap, `recorded` the namespace in the record of the last installation.
+    """
+    named = {recorded, *(config.get(key, "") for key in NAMESPACE_KEYS)}
+    if isinstance(wanted, Credentials):
+        named |= {wanted.namespace, wanted.previous_namespace}
+    return tuple(sorted(namespace for namespace in named if naming.is_namespace(namespace)))
 
 
 def operand_namespace(found: Iterable[str], wanted: Credentials) -> str:
@@ -277,12 +321,13 @@ class OperandPod:
 
     key: ObjectKey
     ready: bool | None
+    uid: str = ""
 
 
-def pods_to_restart(pods: Iterable[OperandPod], chart_namespace: str, *, failing_only: bool) -> tuple[ObjectKey, ...]:
+def pods_to_restart(pods: Iterable[OperandPod], chart_namespace: str, *, failing_only: bool) -> tuple[OperandPod, ...]:
     """The operand's pods in the chart namespace; of these only the ones that are not ready, if asked."""
     return tuple(
-        pod.key
+        pod
         for pod in sorted(pods, key=lambda pod: pod.key)
         if pod.key.namespace == chart_namespace
         and pod.key.name.startswith(api.OPERAND_NAME)

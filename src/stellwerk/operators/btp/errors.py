@@ -36,6 +36,10 @@ from stellwerk.operators.btp.credentials import SecretProblem
 from stellwerk.operators.btp.reasons import Reason
 from stellwerk.runtime.contract import ReconcileError, Retry
 
+NOT_READY_IN_TIME = "timed out while waiting for resources readiness"
+WAITED_FOR = "timeout waiting for"
+"""Before the name and the kind of what was waited for."""
+
 
 class StepFailed(ReconcileError):
     """A step did not succeed; `str()` is the message that the condition shows."""
@@ -87,8 +91,8 @@ class NotReadyInTime(ModuleFailed):
 
     def __init__(self, ref: ObjectRef, why: str = "") -> None:
         self.ref = ref
-        waiting = f"timeout waiting for {ref.key.name} {ref.gvk.kind} to be ready"
-        super().__init__(f"timed out while waiting for resources readiness: {waiting}{f': {why}' if why else ''}")
+        waiting = f"{WAITED_FOR} {ref.key.name} {ref.gvk.kind} to be ready"
+        super().__init__(f"{NOT_READY_IN_TIME}: {waiting}{f': {why}' if why else ''}")
 
 
 class OutdatedNotDeleted(ModuleFailed):

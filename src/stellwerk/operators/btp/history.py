@@ -7,7 +7,7 @@ with everything else: when somebody deletes it, it is written again.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from stellwerk.api.core import ConfigMap, Secret
 from stellwerk.apply import leftovers
@@ -22,11 +22,8 @@ from stellwerk.operators.btp.errors import NotRecorded, OrphansUnknown, RecordUn
 from stellwerk.operators.btp.observe import Observer
 from stellwerk.operators.btp.release import Release
 from stellwerk.operators.btp.settings import Settings
-from stellwerk.operators.btp.setup import MODULE_KINDS
-from stellwerk.operators.btp.versions import Record
-
-ALWAYS_WATCHED = frozenset(kind.resource.gvk for kind in (*MODULE_KINDS, Secret))
-"""Objects of these kinds are found without a record."""
+from stellwerk.operators.btp.setup import USUAL_KINDS
+from stellwerk.operators.btp.versions import CredentialsSecret, Record
 
 
 @dataclass(slots=True)
@@ -65,30 +62,34 @@ class History:
         if any(record is None or gvk not in record.kinds for gvk in unusual):
             await self._keep(versions.before_apply(record, release.version, release.kinds))
 
-    async def applied(self, release: Release) -> bool:
-        """A release is there and nothing else is left: record it. Returns whether it replaced another version."""
+    async def applied(self, release: Release, credentials: CredentialsSecret | None) -> bool:
+        """A release is there and nothing else is left: record it, with the Secret of the operand's credentials.
+
+        Returns whether it replaced another version.
+        """
         former = await self.record()
         record = versions.after_apply(former, release.version, release.kinds)
+        record = replace(record, credentials=credentials or record.credentials)
         await self._keep(record)
-        self._searched = record
+        self._searched = _kinds(record)
         return former is not None and former.current_version != release.version
 
     async def leftovers(self, release: Release, wanted: Collection[Address]) -> Mapping[Address, Live]:
         """What other versions left. Kinds that nobody watches are listed, once for each record. Raises StepFailed."""
         record = versions.after_apply(await self.record(), release.version, release.kinds)
-        unwatched = await self._unwatched(record) if record != self._searched else {}
+        unwatched = await self._unwatched(record) if _kinds(record) != self._searched else {}
         return leftovers.stale(
-            {**self.observer.module(), **unwatched},
+            {**self.observer.removable(), **unwatched},
             wanted=wanted,
             marks=versions.marks(release.version),
-            spared=versions.spared(has_users_objects=bool(self.observer.blockers())),
+            spared=versions.spared(has_users_objects=self.observer.users_may_have_objects()),
         )
 
     async def watch_all(self) -> None:
         """Watch every recorded kind: after a restart only the usual ones are. Raises StepFailed."""
         record = await self.record()
         if record is not None:
-            await self.observer.caches.cover((await served(self.client, _unusual(record.kinds))).values())
+            await self.observer.caches.cover((await self._served(_unusual(record.kinds))).values())
 
     def forget(self) -> None:
         """The module is gone, and the record with it."""
@@ -105,12 +106,20 @@ class History:
         caches.expect(written.key, written.metadata.resource_version)
         self._record = record
 
+    async def _served(self, kinds: Iterable[GroupVersionKind]) -> Mapping[GroupVersionKind, Resource]:
+        """The recorded kinds that exist. Raises OrphansUnknown where the API server does not say which do."""
+        try:
+            return await served(self.client, kinds)
+        except ApiError as error:
+            raise OrphansUnknown("recorded kinds", str(error)) from error
+
     async def _unwatched(self, record: Record) -> Mapping[Address, Live]:
         watched = {resource.gvk for resource in (*self.observer.caches.resources, Secret.resource)}
         found: dict[Address, Live] = {}
-        for resource in (await served(self.client, set(record.kinds) - watched)).values():
+        for resource in (await self._served(set(record.kinds) - watched)).values():
             try:
-                listed = await self.client.list(metadata_of(resource), labels=api.MANAGED_SELECTOR)
+                place = self.settings().chart_namespace if resource.namespaced else ""
+                listed = await self.client.list(metadata_of(resource), place, labels=api.MANAGED_SELECTOR)
             except ApiError as error:
                 raise OrphansUnknown(resource.kind, str(error)) from error
             found.update((Address(resource, obj.key), obj) for obj in listed.items)
@@ -128,5 +137,10 @@ async def served(client: Client, kinds: Iterable[GroupVersionKind]) -> Mapping[G
     return known
 
 
+def _kinds(record: Record) -> Record:
+    """The record as far as it says what to look for."""
+    return replace(record, credentials=None)
+
+
 def _unusual(kinds: Iterable[GroupVersionKind]) -> list[GroupVersionKind]:
-    return [gvk for gvk in kinds if gvk not in ALWAYS_WATCHED]
+    return [gvk for gvk in kinds if gvk not in USUAL_KINDS]

@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from datetime import datetime
+from itertools import islice
 
 from prometheus_client import Counter, Gauge
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
+from stellwerk.operators.btp import api
+from stellwerk.operators.btp.api import BtpOperator
 from stellwerk.operators.btp.token_request import Verdict
+from stellwerk.runtime import conditions
 from stellwerk.runtime.metrics import Metrics
+
+_MOST_OPERATORS = 2_000
+"""One of them represents the module. Whoever creates more makes no scrape larger."""
 
 
 class BtpMetrics:
@@ -48,7 +56,15 @@ class BtpMetrics:
 
     def show(self, in_force: Callable[[], Mapping[str, str]]) -> None:
         """Show the settings in force, by key and as people write them, at each scrape."""
-        self._metrics.register(_InForce(in_force))
+        self._metrics.register(_AtScrapes(lambda: _settings(in_force())))
+
+    def show_operators(self, listed: Callable[[], Iterable[BtpOperator]]) -> None:
+        """Show how each BtpOperator is, at each scrape."""
+        self._metrics.register(_AtScrapes(lambda: _operators(listed())))
+
+    def show_certificates(self, ends: Callable[[], Mapping[str, datetime]]) -> None:
+        """Show at each scrape when certificates of the operand's webhooks end, by `ca` and `webhook`."""
+        self._metrics.register(_AtScrapes(lambda: _certificates(ends())))
 
     def regenerated(self) -> None:
         """Certificates were made anew."""
@@ -71,25 +87,50 @@ class BtpMetrics:
             self._refused.set(int(verdict is Verdict.REFUSED))
 
 
-class _InForce(Collector):
-    """One series for each setting. What it is set to is a label, as with every `_info`: text is no number."""
+class _AtScrapes(Collector):
+    """A family whose series are made anew for each scrape: what is gone leaves none behind."""
 
-    def __init__(self, in_force: Callable[[], Mapping[str, str]]) -> None:
-        self._in_force = in_force
+    def __init__(self, family: Callable[[], GaugeMetricFamily]) -> None:
+        self._family = family
 
     def describe(self) -> Iterator[GaugeMetricFamily]:
-        """The family without its series: what is in force is asked at scrapes only."""
-        yield self._family()
+        """Nothing: what is there is asked at scrapes only."""
+        return iter(())
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
         """The family as it is now."""
-        family = self._family()
-        for key, value in self._in_force().items():
-            family.add_metric((key, value), 1)
-        yield family
+        yield self._family()
 
-    @staticmethod
-    def _family() -> GaugeMetricFamily:
-        return GaugeMetricFamily(
-            "btpmanager_setting_info", "1 for each setting with the value that is in force", labels=("key", "value")
-        )
+
+def _settings(in_force: Mapping[str, str]) -> GaugeMetricFamily:
+    """What a setting is set to is a label, as with every `_info`: text is no number."""
+    family = GaugeMetricFamily(
+        "btpmanager_setting_info", "1 for each setting with the value that is in force", labels=("key", "value")
+    )
+    for key, value in in_force.items():
+        family.add_metric((key, value), 1)
+    return family
+
+
+def _operators(listed: Iterable[BtpOperator]) -> GaugeMetricFamily:
+    family = GaugeMetricFamily(
+        "btpmanager_resource_info",
+        "How a BtpOperator is, as labels; always 1",
+        labels=("kind", "namespace", "name", "ready", "reason", "suspended"),
+    )
+    for operator in islice(listed, _MOST_OPERATORS):
+        ready = conditions.find(operator.status.conditions if operator.status else (), api.READY)
+        shown = (ready.status, ready.reason) if ready else ("Unknown", "")
+        family.add_metric((BtpOperator.__name__, *operator.key, *shown, "false"), 1)
+    return family
+
+
+def _certificates(ends: Mapping[str, datetime]) -> GaugeMetricFamily:
+    family = GaugeMetricFamily(
+        "btpmanager_certificate_expiration_timestamp_seconds",
+        "When a certificate of the operand's webhooks ends, in seconds since 1970",
+        labels=("certificate",),
+    )
+    for name, end in ends.items():
+        family.add_metric((name,), end.timestamp())
+    return family

@@ -21,6 +21,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from heapq import nsmallest
 from typing import TypeAlias
 
 from stellwerk.kube.names import ObjectKey
@@ -34,13 +35,15 @@ CHART_UPDATED = "Resource has been updated"
 """What `Updated` says where the module comes from a chart; alerts compare it."""
 WAITING = ". Waiting for "
 """Between what a condition said by itself and what is waited for."""
+CLOCK_SKEW = timedelta(minutes=5)
+"""How far the clocks of API server and operator may be apart."""
 NAMED_BLOCKERS = 5
 """How many service instances and bindings a message names; the counts are always complete."""
 
 
 @dataclass(frozen=True, slots=True)
 class Blockers:
-    """What users still have in the cluster, each by namespace and name."""
+    """What users still have in the cluster, each by namespace and name, in no order: there may be very many."""
 
     instances: tuple[ObjectKey, ...] = ()
     bindings: tuple[ObjectKey, ...] = ()
@@ -49,9 +52,9 @@ class Blockers:
         return bool(self.instances or self.bindings)
 
     def __str__(self) -> str:
-        named = [f"ServiceInstance {key}" for key in sorted(self.instances)]
-        named += [f"ServiceBinding {key}" for key in sorted(self.bindings)]
-        more = len(named) - NAMED_BLOCKERS
+        named = [f"ServiceInstance {key}" for key in nsmallest(NAMED_BLOCKERS, self.instances)]
+        named += [f"ServiceBinding {key}" for key in nsmallest(NAMED_BLOCKERS, self.bindings)]
+        more = len(self.instances) + len(self.bindings) - NAMED_BLOCKERS
         rest = f" and {more} more" if more > 0 else ""
         return f"{', '.join(named[:NAMED_BLOCKERS])}{rest}"
 
@@ -71,6 +74,8 @@ class Snapshot:
     blockers: Blockers
     now: datetime
     hard_delete_timeout: timedelta
+    chart_namespace: str = api.STANDARD_NAMESPACE
+    """The module's own namespace."""
     from_chart: bool = False
     """Whether the module comes from a chart."""
     update_unchecked: bool = False
@@ -105,9 +110,14 @@ class Snapshot:
         return any(finalizer.present(self.operator, name) for name in names)
 
     @property
+    def is_at_home(self) -> bool:
+        """Whether the CR lies in the module's own namespace."""
+        return is_at_home(self.operator, self.chart_namespace)
+
+    @property
     def is_forced(self) -> bool:
-        """Whether the user asked to delete service instances and bindings too."""
-        return self.operator.metadata.labels.get(api.FORCE_DELETE_LABEL) == "true"
+        """Whether an administrator of the module asked to delete service instances and bindings of all users too."""
+        return self.is_at_home and self.operator.metadata.labels.get(api.FORCE_DELETE_LABEL) == "true"
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,6 +197,14 @@ class RemoveModule:
 Step: TypeAlias = (
     Rest | StandAside | Adopt | Turn | Complain | Provision | KeepUp | Wait | HardDelete | SoftDelete | RemoveModule
 )
+
+
+def is_at_home(operator: BtpOperator, chart_namespace: str) -> bool:
+    """Whether a CR lies in the module's own namespace.
+
+    In any other namespace its tenants may edit it. There it may ask for the module, but not for what concerns all.
+    """
+    return operator.metadata.namespace == chart_namespace
 
 
 def leader(operators: list[BtpOperator], *, fixed: bool) -> BtpOperator | None:
@@ -281,7 +299,7 @@ def _deletion(seen: Snapshot) -> Step:
     if seen.state is not State.Deleting and not was_blocked:
         return Turn(Reason.HardDeleting)
     if seen.blockers and not seen.is_forced:
-        return Wait(blocked_message(seen.blockers))
+        return Wait(blocked_message(seen.blockers, "" if seen.is_at_home else seen.chart_namespace))
     if was_blocked:
         return Turn(
             Reason.HardDeleting, "BtpOperator is to be deleted after cleaning service instance and binding resources"
@@ -290,17 +308,23 @@ def _deletion(seen: Snapshot) -> Step:
         return RemoveModule()
     if seen.reason == Reason.SoftDeleting:
         return SoftDelete()
-    remaining = seen.hard_delete_timeout - (seen.now - (hard_delete_start(seen.operator) or seen.now))
+    remaining = seen.hard_delete_timeout - (seen.now - (hard_delete_start(seen.operator, seen.now) or seen.now))
     return HardDelete(remaining) if remaining > timedelta() else Turn(Reason.SoftDeleting)
 
 
-def blocked_message(blockers: Blockers) -> str:
-    """Why the deletion waits: how many, the first by name, and what to do."""
-    return (
-        "All service instances and bindings must be removed: "
-        f"{len(blockers.instances)} instance(s) and {len(blockers.bindings)} binding(s). Still there: {blockers}. "
-        f'Delete them, or label the BtpOperator {api.FORCE_DELETE_LABEL}="true" to have them deleted'
-    )
+def blocked_message(blockers: Blockers, home: str = "") -> str:
+    """Why the deletion waits: how many, the first by name, and what to do.
+
+    `home` is the module's namespace where the CR lies in another one. Its readers may be tenants, who learn how many
+    objects of others there are, and not their names.
+    """
+    label = f'{api.FORCE_DELETE_LABEL}="true"'
+    counts = f"{len(blockers.instances)} instance(s) and {len(blockers.bindings)} binding(s)"
+    if home:
+        way_out = f"Delete them; the label {label} counts only on a BtpOperator in the namespace {home}"
+    else:
+        way_out = f"Still there: {blockers}. Delete them, or label the BtpOperator {label} to have them deleted"
+    return f"All service instances and bindings must be removed: {counts}. {way_out}"
 
 
 def forced_message(blockers: Blockers) -> str:
@@ -316,11 +340,18 @@ def waiting_message(shown: str, what: str, why: str) -> str:
     return f"{shown.partition(WAITING)[0]}{WAITING}{what}: {why}"
 
 
-def hard_delete_start(operator: BtpOperator) -> datetime | None:
-    """When the sweep over instances and bindings began; None before that, or where the annotation was tampered with."""
-    text = operator.metadata.annotations.get(api.HARD_DELETE_STARTED_ANNOTATION)
+def hard_delete_start(operator: BtpOperator, now: datetime) -> datetime | None:
+    """When the sweep over instances and bindings began; None before that.
+
+    It begins after the CR was deleted, and has begun before now. A time that is none, or another one, was not written
+    by us: it would cut the users' time short, or never let it end.
+    """
+    text = operator.metadata.annotations.get(api.HARD_DELETE_STARTED_ANNOTATION, "")
     try:
         start = datetime.fromisoformat(text) if text else None
     except ValueError:
         return None
-    return start if start is None or start.tzinfo else None
+    deleted = operator.metadata.deletion_timestamp
+    if start is None or start.tzinfo is None or deleted is None:
+        return None
+    return start if deleted - CLOCK_SKEW <= start <= now + CLOCK_SKEW else None

@@ -7,7 +7,7 @@ The operand's image: the one that runs stands for it, or else the manifest's, un
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -90,7 +90,7 @@ class Desk:
         release = await Source(lambda: settings, Charts(self.renderer, self.client)).current(operator, wanted)
         record = await self._record(settings)
         after = versions.after_apply(record, release.version, release.kinds)
-        module = await self._module(after)
+        module = await self._module(after, settings.chart_namespace)
         authority, webhook = await self._certificates(settings)
         operand = await self.client.find(_DEPLOYMENTS, settings.deployment_name, settings.chart_namespace)
         config = await self.client.find(ConfigMap, api.OPERAND_CONFIG_NAME, settings.chart_namespace)
@@ -98,7 +98,8 @@ class Desk:
             settings=settings,
             credentials=wanted,
             image=self.image or _image(release, operand),
-            network_policies=resources.network_policies_wanted(operator.metadata.annotations),
+            network_policies=not plan.is_at_home(operator, settings.chart_namespace)
+            or resources.network_policies_wanted(operator.metadata.annotations),
             ca_bundle=(authority or _NOT_MADE_YET).certificate,
             running=await self._running(operand, config, wanted),
         )
@@ -116,7 +117,7 @@ class Desk:
                 **await self._outdated(release, settings),
                 **await self._stale(module, desired, release.version),
                 **_opted_out(module, settings, values.network_policies),
-                **await self._former_credentials(module, wanted, config),
+                **await self._former_credentials(wanted, config, record),
             },
         )
 
@@ -183,16 +184,18 @@ class Desk:
         webhook = await self.client.find(Secret, api.WEBHOOK_SECRET_NAME, settings.chart_namespace)
         return webhooks.authority_in(authority), webhooks.webhook_in(webhook)
 
-    async def _module(self, record: Record) -> dict[Address, Live]:
-        """Everything that carries our label, of every kind that any version had; as metadata."""
+    async def _module(self, record: Record, chart_namespace: str) -> dict[Address, Live]:
+        """Everything of the module that carries our label, of every kind that any version had; as metadata."""
         usual = [kind.resource for kind in (*MODULE_KINDS, Secret)]
         served = await history.served(self.client, {*record.kinds} - {resource.gvk for resource in usual})
-        found = await together([*usual, *served.values()], self._listed)
-        return {address: live for listed in found for address, live in listed.items()}
 
-    async def _listed(self, resource: Resource) -> dict[Address, Live]:
-        listed = await self.client.list(metadata_of(resource), labels=api.MANAGED_SELECTOR)
-        return {Address(resource, one.key): one for one in listed.items}
+        async def listed(resource: Resource) -> dict[Address, Live]:
+            place = chart_namespace if resource.namespaced else ""
+            found = await self.client.list(metadata_of(resource), place, labels=api.MANAGED_SELECTOR)
+            return {Address(resource, one.key): one for one in found.items}
+
+        found = await together([*usual, *served.values()], listed)
+        return {address: live for listed in found for address, live in listed.items()}
 
     # ---- what goes
 
@@ -228,10 +231,14 @@ class Desk:
         return False
 
     async def _former_credentials(
-        self, module: Collection[Address], wanted: Credentials, config: ConfigMap | None
+        self, wanted: Credentials, config: ConfigMap | None, record: Record | None
     ) -> dict[ObjectRef, str]:
-        places = [one.key.namespace for one in module if one.is_secret and one.key.name == api.OPERAND_SECRET_NAME]
-        namespace = credentials.operand_namespace(places, wanted)
+        recorded = record.credentials if record is not None else None
+        data = config.data if config is not None else {}
+        places = credentials.possible_namespaces(wanted, data, recorded.namespace if recorded is not None else "")
+        there = [await self.client.find(metadata_of(Secret), api.OPERAND_SECRET_NAME, place) for place in places]
+        holding = [one.metadata.namespace for one in there if one and versions.holds_credentials(one, recorded)]
+        namespace = credentials.operand_namespace(holding, wanted)
         own = await self.client.find(Secret, api.CLUSTER_ID_SECRET_NAME, namespace)
         compared = Comparison(
             wanted=wanted,

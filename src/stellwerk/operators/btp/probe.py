@@ -24,7 +24,9 @@ from stellwerk.kube.model import JsonObject
 from stellwerk.kube.patch import MergePatch
 from stellwerk.operators.btp import api
 from stellwerk.operators.btp.api import BtpOperator
-from stellwerk.runtime.clock import Clock, happens_within
+from stellwerk.operators.btp.credentials import OperandPod, pods_to_restart
+from stellwerk.runtime.clock import happens_within
+from stellwerk.runtime.tasks import Border
 
 JOB_NAME = "btp-manager-ca-bundle-probe"
 SERVICE_ACCOUNT = "btp-manager-ca-bundle-probe"
@@ -92,37 +94,47 @@ class Probe:
         settings: ProbeSettings,
         *,
         interval: Callable[[], timedelta],
-        clock: Clock,
+        border: Border,
         leader: Callable[[], BtpOperator | None],
         report: Callable[[bool], None],
+        chart_namespace: Callable[[], str] = lambda: api.STANDARD_NAMESPACE,
     ) -> None:
+        """`chart_namespace` is where the operand runs: pods of others may carry its label, too."""
         self._client = client
         self._settings = settings
         self._interval = interval
-        self._clock = clock
+        self._border = border
+        self._clock = border.clock
         self._leader = leader
         self._report = report
+        self._chart_namespace = chart_namespace
         self._stopping = asyncio.Event()
 
     async def run(self) -> None:
         """Probe until stopped, or not at all. A failed cycle is logged and the next one tries again."""
         interval = self._interval()
         while interval > timedelta() and not self._stopping.is_set():
-            try:
-                await self.cycle()
-            except (ApiError, TimeoutError) as error:
-                _log.warning("the CA-bundle probe failed: %s", error)
+            await self._border.once(self.name, "the CA-bundle probe", self._try)
             await happens_within(self._clock, interval.total_seconds(), self._stopping)
+
+    async def _try(self) -> None:
+        try:
+            await self.cycle()
+        except (ApiError, TimeoutError) as error:
+            _log.warning("the CA-bundle probe failed: %s", error)
 
     def stop(self) -> None:
         """Begin no further cycle."""
         self._stopping.set()
 
     async def cycle(self) -> None:
-        """One probe: a fresh Job, its finding, and what follows from it. Nothing happens without a leading CR."""
+        """One probe: a fresh Job, its finding, and what follows from it.
+
+        Nothing happens without a leading CR in the standard namespace.
+        """
         operator = self._leader()
-        if operator is None:
-            return
+        if operator is None or operator.metadata.namespace != api.STANDARD_NAMESPACE:
+            return  # the Job writes on CRs in its own namespace; elsewhere tenants would write the finding
         before = Finding.on(operator)
         await self._run_job()
         now = await self._client.get(BtpOperator, operator.metadata.name, operator.metadata.namespace)
@@ -138,7 +150,9 @@ class Probe:
 
     async def _run_job(self) -> None:
         namespace = api.STANDARD_NAMESPACE
-        await self._client.delete(Job, JOB_NAME, namespace, propagation="Background")
+        former = await self._client.find(Job, JOB_NAME, namespace)
+        if former is not None:
+            await self._client.delete(Job, JOB_NAME, namespace, uid=former.metadata.uid, propagation="Background")
         await self._until_gone(namespace)
         await self._client.create(Job, job(self._settings, namespace))
         await self._until_ended(namespace)
@@ -154,12 +168,17 @@ class Probe:
                 await self._clock.sleep(STEP_SECONDS)
 
     async def _restart_operand(self) -> None:
-        pods = await self._client.list(Pod, labels=api.OPERAND_POD_SELECTOR)
-        for pod in pods.items:
-            await self._client.delete(Pod, pod.metadata.name, pod.metadata.namespace, uid=pod.metadata.uid)
+        namespace = self._chart_namespace()
+        listed = await self._client.list(Pod, namespace, labels=api.OPERAND_POD_SELECTOR)
+        pods = [OperandPod(pod.key, pod.is_ready, pod.metadata.uid) for pod in listed.items]
+        for pod in pods_to_restart(pods, namespace, failing_only=False):
+            await self._client.delete(Pod, pod.key.name, pod.key.namespace, uid=pod.uid)
 
     async def _remember(self, operator: BtpOperator, value: str) -> None:
-        metadata: JsonObject = {"annotations": {api.PROBE_LAST_HASH_ANNOTATION: value}}
+        metadata: JsonObject = {
+            "uid": operator.metadata.uid,
+            "annotations": {api.PROBE_LAST_HASH_ANNOTATION: value},
+        }
         name, namespace = operator.metadata.name, operator.metadata.namespace
         await self._client.patch(BtpOperator, name, namespace, MergePatch({"metadata": metadata}))
 

@@ -99,8 +99,10 @@ class Provisioner:
     source: Source
     history: History
     ledger: Ledger = field(default_factory=Ledger)
-    _absent: set[tuple[GroupVersionKind, ObjectKey]] = field(default_factory=set)
-    """Outdated objects that were looked for and are not there."""
+    _absent: dict[tuple[GroupVersionKind, ObjectKey], float] = field(default_factory=dict)
+    """Outdated objects that were looked for and are not there, and when, in seconds of the monotonic clock."""
+    _absent_for: str = ""
+    """The version of the module for which they were looked for."""
 
     async def inspect(self, operator: BtpOperator, credentials: Credentials) -> Turn | None:
         """What a Ready module from a chart shows before anything is written; None where it is as it should be.
@@ -150,7 +152,7 @@ class Provisioner:
             outdated=outdated,
         )
 
-    async def finish(self, release: Release) -> Finish:
+    async def finish(self, release: Release, credentials: Credentials) -> Finish:
         """The module is ready: delete what older versions left, and record its version.
 
         In this order, so that a crash in between is followed by another look. Raises StepFailed.
@@ -158,7 +160,8 @@ class Provisioner:
         stale = await self.history.leftovers(release, wanted=self.ledger.keys())
         if stale:
             await self._delete(stale)
-        return Finish(await self.history.applied(release), tuple(address.ref for address in stale))
+        written = self.observer.present_credentials(credentials.namespace)
+        return Finish(await self.history.applied(release, written), tuple(address.ref for address in stale))
 
     def forget(self) -> None:
         """The module is gone: what was confirmed says nothing about the next one."""
@@ -176,7 +179,7 @@ class Provisioner:
             settings=settings,
             credentials=credentials,
             image=self.image(),
-            network_policies=resources.network_policies_wanted(operator.metadata.annotations),
+            network_policies=self.observer.network_policies_wanted(operator),
             ca_bundle=certificates.authority,
             running=await self._running(credentials.namespace),
         )
@@ -197,7 +200,7 @@ class Provisioner:
         running = Running.of(deployment.body, _texts(config), {})
         if running.template_checksum or running.known_checksum:
             return running
-        seen = self.observer.caches.secrets.store.get(ObjectKey(namespace, api.OPERAND_SECRET_NAME))
+        seen = self.observer.caches.secrets.get(ObjectKey(namespace, api.OPERAND_SECRET_NAME))
         secret = await self.observer.secrets.read(seen)
         return Running.of(deployment.body, _texts(config), secret.data if secret else {})
 
@@ -242,10 +245,14 @@ class Provisioner:
                 self.observer.secrets.keep(outcome.address.key, Secret(metadata=outcome.live.metadata, data=texts))
 
     async def _delete_outdated(self, release: Release) -> tuple[ObjectRef, ...]:
-        """Delete by name what former releases had; each is looked for once and then left to the caches.
+        """Delete by name what former releases had; returns what there was.
 
-        Returns what there was.
+        The caches do not show an object that lacks our labels. So each is read once for each version, and again after
+        `ReadyStateRequeueInterval`, because it may come back: from a backup, or by another tool.
         """
+        if release.version != self._absent_for:
+            self._absent.clear()
+            self._absent_for = release.version
         failed, deleted = [], []
         for document in resources.to_delete(release, self.settings()):
             address = await self._address(document)
@@ -271,7 +278,10 @@ class Provisioner:
             raise ModuleUnreadable(str(document.origin), str(error)) from error
 
     def _is_known_absent(self, address: Address) -> bool:
-        return (address.resource.gvk, address.key) in self._absent and address not in self.observer.module()
+        looked_at = self._absent.get((address.resource.gvk, address.key))
+        if looked_at is None or address in self.observer.module():
+            return False
+        return self.clock.monotonic() - looked_at < self.settings().ready_state_requeue_interval.total_seconds()
 
     async def _delete_by_name(self, address: Address) -> bool:
         target, key = metadata_of(address.resource), address.key
@@ -279,12 +289,12 @@ class Provisioner:
         goes = found is not None and not found.metadata.is_terminating
         if found is not None and goes:
             await self.client.delete(target, key.name, key.namespace, uid=found.metadata.uid, propagation="Background")
-        self._absent.add((address.resource.gvk, key))
+        self._absent[address.resource.gvk, key] = self.clock.monotonic()
         return goes
 
     async def _drop_network_policies(self, operator: BtpOperator) -> bool:
         """Where the user opted out, delete every network policy of ours. Returns whether there were any."""
-        if resources.network_policies_wanted(operator.metadata.annotations):
+        if self.observer.network_policies_wanted(operator):
             return False
         namespace = self.settings().chart_namespace
         unwanted = {

@@ -9,14 +9,15 @@ The chart reasons are written only while the module comes from a chart (`ModuleS
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import UTC, datetime
 from enum import StrEnum
 
 from stellwerk.kube.meta import Condition
+from stellwerk.kube.model import JsonObject, Unreadable, to_json_object
 from stellwerk.operators.btp import api
 from stellwerk.operators.btp.api import BtpOperatorStatus, State
 from stellwerk.runtime import conditions
-from stellwerk.runtime.reasons import ITSELF, NOBODY, YOURS, Catalogue, Meaning
+from stellwerk.runtime.reasons import ITSELF, NOBODY, NOTHING_TO_FIX, YOURS, Catalogue, Meaning
 
 
 class Reason(StrEnum):
@@ -64,12 +65,25 @@ _TURNS = {
 }
 
 _SHOW = "kubectl get btpoperators -A -o wide"
-_WHY = "stellwerk why btp/btpoperator"
+_WHY = "stellwerk why btp/btpoperator -n kyma-system"
 _KEYS = "kubectl -n kyma-system describe secret sap-btp-manager"
 _OPERAND = "kubectl -n kyma-system get deployment,pod -l app.kubernetes.io/instance=sap-btp-operator"
 _INSTANCES = "kubectl get servicebindings.services.cloud.sap.com,serviceinstances.services.cloud.sap.com -A"
-_RIGHTS = "Give the operator's ServiceAccount the right that the message names."
+_CORRECT = (
+    "Correct the object, file or right that the message names; the operator tries again by itself, or at once: "
+    "stellwerk reconcile btp/btpoperator -n kyma-system"
+)
+_FOLLOW = f"{NOTHING_TO_FIX} Follow it: stellwerk wait btp/btpoperator -n kyma-system"
+_NOTHING = f"{NOTHING_TO_FIX} Compare with what is in the cluster: stellwerk diff btp/btpoperator -n kyma-system"
 _API = "The API server was not reachable, refused the call, or took too long; the message has its answer."
+
+
+def _grant(verb: str, resource: str, scope: str) -> str:
+    return (
+        "Give the ServiceAccount of the operator the right that the message names, and see that it has it: "
+        f"kubectl auth can-i {verb} {resource}{scope} --as=SERVICE_ACCOUNT"
+    )
+
 
 MEANINGS: dict[Reason, Meaning[State]] = {
     # ---- Ready
@@ -77,16 +91,19 @@ MEANINGS: dict[Reason, Meaning[State]] = {
         state=State.Ready,
         message="Module provisioning succeeded",
         meaning="All module resources are applied, and the SAP BTP service operator is available.",
+        fix=(_NOTHING,),
     ),
     Reason.UpdateCheckSucceeded: Meaning(
         state=State.Ready,
         message="Update not required",
         meaning="After a restart the operator compared the recorded chart version with its own: they are the same.",
+        fix=(_NOTHING,),
     ),
     Reason.UpdateDone: Meaning(
         state=State.Ready,
         message="Updated",
         meaning="A new chart version was applied, and what only the former version had is deleted.",
+        fix=(_NOTHING,),
     ),
     # ---- Processing
     Reason.Initialized: Meaning(
@@ -95,26 +112,37 @@ MEANINGS: dict[Reason, Meaning[State]] = {
         meaning="The CR was accepted, and the module is being provisioned. The message tells what is waited for.",
         causes=("The operand's pods are not available yet.",),
         check=(_WHY, _OPERAND),
+        fix=(
+            _FOLLOW,
+            (
+                "Read the log of an operand that does not become available: "
+                "kubectl logs deployment/sap-btp-operator-controller-manager -n kyma-system"
+            ),
+        ),
     ),
     Reason.Processing: Meaning(
         state=State.Processing,
         message="After deprovisioning",
         meaning="This CR takes over, because the CR that represented the module is gone.",
+        fix=(_FOLLOW,),
     ),
     Reason.UpdateCheck: Meaning(
         state=State.Processing,
         message="Checking for updates",
         meaning="The operator has restarted and looks whether it brings another chart version.",
+        fix=(_FOLLOW,),
     ),
     Reason.Updated: Meaning(
         state=State.Processing,
         message="CR has been updated",
         meaning="The cause of a former Error or Warning may be gone: the operator starts over.",
+        fix=(_FOLLOW,),
     ),
     Reason.CredentialsNamespaceChanged: Meaning(
         state=State.Processing,
         meaning="The required Secret names another namespace for the credentials; they are being moved there.",
         causes=("credentials_namespace in the Secret sap-btp-manager was changed.",),
+        fix=(_FOLLOW,),
     ),
     Reason.ClusterIdChanged: Meaning(
         state=State.Processing,
@@ -124,6 +152,7 @@ MEANINGS: dict[Reason, Meaning[State]] = {
             "cluster_id in the Secret sap-btp-manager was changed.",
             "CLUSTER_ID in the ConfigMap sap-btp-operator-config was edited; it is put back.",
         ),
+        fix=(_FOLLOW,),
     ),
     # ---- Deleting
     Reason.HardDeleting: Meaning(
@@ -132,7 +161,12 @@ MEANINGS: dict[Reason, Meaning[State]] = {
         meaning="The CR is being deleted: first all service bindings, then all service instances, then the module.",
         causes=("An instance or binding takes its time: the service's broker deletes it.",),
         check=(_INSTANCES,),
-        fix=("Wait up to 20 minutes (HardDeleteTimeout). Then finalizers are removed instead.",),
+        fix=(
+            (
+                "Wait up to 20 minutes (HardDeleteTimeout), then the finalizers are removed instead: "
+                "stellwerk wait btp/btpoperator -n kyma-system --for=deleted"
+            ),
+        ),
     ),
     Reason.SoftDeleting: Meaning(
         state=State.Deleting,
@@ -140,7 +174,13 @@ MEANINGS: dict[Reason, Meaning[State]] = {
         meaning="Deleting through the brokers failed or took too long. The operand is taken away and the finalizers of "
         "the remaining bindings and instances are removed. The services themselves may live on in SAP BTP.",
         check=(_INSTANCES,),
-        fix=("Look in the SAP BTP cockpit for service instances that were left behind, and delete them there.",),
+        fix=(
+            (
+                "Look in the SAP BTP cockpit for service instances that were left behind, and delete them "
+                "there. Follow the deletion: "
+                "stellwerk wait btp/btpoperator -n kyma-system --for=deleted"
+            ),
+        ),
     ),
     # ---- Warning: the user's turn
     Reason.ServiceInstancesAndBindingsNotCleaned: Meaning(
@@ -150,7 +190,10 @@ MEANINGS: dict[Reason, Meaning[State]] = {
         causes=("Service instances or bindings exist in some namespace; the message counts them and names some.",),
         check=(_INSTANCES,),
         fix=(
-            "Delete the bindings, then the instances; the deletion goes on when the last one is gone.",
+            (
+                "Delete the bindings, then the instances; the deletion goes on when the last one is gone: "
+                "kubectl delete servicebindings.services.cloud.sap.com BINDING -n NAMESPACE"
+            ),
             'To delete them all with the module: kubectl -n kyma-system label btp btpoperator force-delete="true"',
         ),
     ),
@@ -159,7 +202,13 @@ MEANINGS: dict[Reason, Meaning[State]] = {
         meaning="Another BtpOperator represents the module: the oldest in the cluster. This one has no effect.",
         causes=("More than one BtpOperator was created.",),
         check=(_SHOW,),
-        fix=("Delete this BtpOperator, or delete the one that the message names to let this one take over.",),
+        fix=(
+            (
+                "Delete this BtpOperator, or delete the one that the message names to let this one take over:"
+                " "
+                "kubectl delete btpoperators NAME -n NAMESPACE"
+            ),
+        ),
     ),
     Reason.WrongNamespaceOrName: Meaning(
         state=State.Warning,
@@ -167,7 +216,9 @@ MEANINGS: dict[Reason, Meaning[State]] = {
         meaning="Only the BtpOperator kyma-system/btpoperator represents the module. This one has no effect.",
         causes=("CrSelection is `fixed`, and the BtpOperator has another name or namespace.",),
         check=(_SHOW,),
-        fix=("Delete this BtpOperator and create kyma-system/btpoperator.",),
+        fix=(
+            "Delete this BtpOperator and create kyma-system/btpoperator: kubectl delete btpoperators NAME -n NAMESPACE",
+        ),
     ),
     Reason.MissingSecret: Meaning(
         state=State.Warning,
@@ -178,7 +229,14 @@ MEANINGS: dict[Reason, Meaning[State]] = {
             "It exists but lacks the label app.kubernetes.io/managed-by: kcp-kyma-environment-broker.",
         ),
         check=("kubectl -n kyma-system get secret sap-btp-manager --show-labels",),
-        fix=("Create the Secret with its label; samples/btp/30-secret.yaml shows one.",),
+        fix=(
+            "Create the Secret with its label; samples/btp/30-secret.yaml shows one.",
+            (
+                "Or add the label that is missing: "
+                "kubectl -n kyma-system label secret sap-btp-manager "
+                "app.kubernetes.io/managed-by=kcp-kyma-environment-broker"
+            ),
+        ),
     ),
     # ---- Error: the system could not
     Reason.InvalidSecret: Meaning(
@@ -190,7 +248,13 @@ MEANINGS: dict[Reason, Meaning[State]] = {
             "The API server did not let the operator read the Secret.",
         ),
         check=(_KEYS,),
-        fix=("Add the keys and values that the message names; samples/btp/30-secret.yaml shows a complete Secret.",),
+        fix=(
+            (
+                "Add the keys and values that the message names; samples/btp/30-secret.yaml shows a complete "
+                "Secret: "
+                "kubectl edit secret sap-btp-manager -n kyma-system"
+            ),
+        ),
         only_you_can_mend_it=True,
     ),
     Reason.ProvisioningFailed: Meaning(
@@ -203,7 +267,7 @@ MEANINGS: dict[Reason, Meaning[State]] = {
             "SAP_BTP_SERVICE_OPERATOR, the operand's image, is empty.",
         ),
         check=(_WHY, _OPERAND),
-        fix=("Remove the cause that the message names.",),
+        fix=(_CORRECT,),
     ),
     Reason.ReconcileFailed: Meaning(
         state=State.Error,
@@ -213,7 +277,7 @@ MEANINGS: dict[Reason, Meaning[State]] = {
             "The API server refused an object: quota, policy, admission webhook, missing right.",
         ),
         check=(_WHY, _OPERAND),
-        fix=("Remove the cause that the message names.",),
+        fix=(_CORRECT,),
     ),
     Reason.ResourceRemovalFailed: Meaning(
         state=State.Error,
@@ -221,7 +285,10 @@ MEANINGS: dict[Reason, Meaning[State]] = {
         meaning="Removing module resources failed; some may still be there.",
         causes=(_API, "An object has a finalizer whose controller is gone."),
         check=("kubectl get all,crd,networkpolicy -A -l app.kubernetes.io/managed-by=btp-manager",),
-        fix=("Remove the cause that the message names.",),
+        fix=(
+            _CORRECT,
+            "See what blocks the deletion: stellwerk unstick btp/btpoperator -n kyma-system",
+        ),
     ),
     Reason.DeletionOfOrphanedResourcesFailed: Meaning(
         state=State.Error,
@@ -229,35 +296,35 @@ MEANINGS: dict[Reason, Meaning[State]] = {
         meaning="Deleting what only a former version or cluster id needed failed.",
         causes=(_API,),
         check=("kubectl -n kyma-system get secret sap-btp-operator-clusterid",),
-        fix=(_RIGHTS,),
+        fix=(_grant("delete", "secrets", " -n kyma-system"),),
     ),
     Reason.AnnotatingSecretFailed: Meaning(
         state=State.Error,
         meaning="The former cluster id or credentials namespace could not be noted on the required Secret.",
         causes=(_API,),
         check=("kubectl auth can-i patch secrets -n kyma-system --as=SERVICE_ACCOUNT",),
-        fix=(_RIGHTS,),
+        fix=(_grant("patch", "secrets", " -n kyma-system"),),
     ),
     Reason.GettingDefaultCredentialsSecretFailed: Meaning(
         state=State.Error,
         meaning="The operand's credentials Secrets could not be listed.",
         causes=(_API,),
         check=("kubectl auth can-i list secrets -A --as=SERVICE_ACCOUNT",),
-        fix=(_RIGHTS,),
+        fix=(_grant("list", "secrets", " -A"),),
     ),
     Reason.GettingSapBtpServiceOperatorConfigMapFailed: Meaning(
         state=State.Error,
         meaning="The operand's ConfigMap sap-btp-operator-config could not be read.",
         causes=(_API,),
         check=("kubectl auth can-i get configmaps -n kyma-system --as=SERVICE_ACCOUNT",),
-        fix=(_RIGHTS,),
+        fix=(_grant("get", "configmaps", " -n kyma-system"),),
     ),
     Reason.GettingSapBtpServiceOperatorClusterIdSecretFailed: Meaning(
         state=State.Error,
         meaning="The operand's Secret sap-btp-operator-clusterid could not be read.",
         causes=(_API,),
         check=("kubectl auth can-i get secrets -n kyma-system --as=SERVICE_ACCOUNT",),
-        fix=(_RIGHTS,),
+        fix=(_grant("get", "secrets", " -n kyma-system"),),
     ),
     # ---- Error: chart mode
     Reason.GettingConfigMapFailed: Meaning(
@@ -266,7 +333,7 @@ MEANINGS: dict[Reason, Meaning[State]] = {
         meaning="The record of the applied version, ConfigMap btp-manager-versions, could not be read.",
         causes=(_API,),
         check=("kubectl -n kyma-system get configmap btp-manager-versions -o yaml",),
-        fix=(_RIGHTS,),
+        fix=(_grant("get", "configmaps", " -n kyma-system"),),
     ),
     Reason.StoringChartDetailsFailed: Meaning(
         state=State.Error,
@@ -274,7 +341,10 @@ MEANINGS: dict[Reason, Meaning[State]] = {
         meaning="The record of the applied version, ConfigMap btp-manager-versions, is damaged or not writable.",
         causes=(_API, "A key of the ConfigMap is missing or is not what the operator wrote."),
         check=("kubectl -n kyma-system get configmap btp-manager-versions -o yaml",),
-        fix=("Delete the ConfigMap; it is made anew.", _RIGHTS),
+        fix=(
+            "Delete the ConfigMap, it is made again: kubectl delete configmap btp-manager-versions -n kyma-system",
+            _grant("patch", "configmaps", " -n kyma-system"),
+        ),
     ),
     Reason.ChartPathEmpty: Meaning(
         state=State.Error,
@@ -282,34 +352,35 @@ MEANINGS: dict[Reason, Meaning[State]] = {
         meaning="The module is to come from a chart, and no chart is named.",
         causes=("ChartPath is empty in the flags or in the tunables ConfigMap.",),
         check=("kubectl -n kyma-system get configmap sap-btp-manager -o yaml",),
-        fix=("Set ChartPath, or set ModuleSource to resources.",),
+        fix=("Set ChartPath, or set ModuleSource to resources: kubectl edit configmap sap-btp-manager -n kyma-system",),
     ),
     Reason.PreparingInstallInfoFailed: Meaning(
         state=State.Error,
         message="Error while preparing InstallInfo",
         meaning="The chart or its values could not be rendered.",
         causes=("The chart or overrides.yaml is missing or damaged; the message names file and line.",),
-        fix=("Correct the file that the message names.",),
+        fix=("Correct the file that the message names, then: stellwerk reconcile btp/btpoperator -n kyma-system",),
     ),
     Reason.ChartInstallFailed: Meaning(
         state=State.Error,
         meaning="An object of the chart could not be applied.",
         causes=("The API server refused the object that the message names.",),
         check=(_WHY,),
-        fix=("Remove the cause that the message names.",),
+        fix=(_CORRECT,),
     ),
     Reason.ConsistencyCheckFailed: Meaning(
         state=State.Error,
         meaning="The chart could not be compared with the cluster.",
         causes=(_API,),
         check=(_WHY,),
-        fix=("Remove the cause that the message names.",),
+        fix=(_CORRECT,),
     ),
     Reason.InconsistentChart: Meaning(
         state=State.Error,
         meaning="The cluster differs from the chart; the operator puts that right at once.",
         causes=("Somebody changed or deleted the objects that the message names.",),
         check=("kubectl get events -A --field-selector reason=InconsistentChart",),
+        fix=(_FOLLOW,),
     ),
 }
 
@@ -341,6 +412,18 @@ def status_for(
         conditions=conditions.set_condition(former, condition, now),
         last_handled_reconcile_at=previous.last_handled_reconcile_at if previous else "",
     )
+
+
+def unreadable(obj: Unreadable) -> JsonObject:
+    """The fields of the status that report a BtpOperator that cannot be decoded. Equal for an equal cause.
+
+    The API server requires a lastTransitionTime; when the object became unreadable is not known, so it is the time of
+    its creation.
+    """
+    since = obj.metadata.creation_timestamp or datetime.fromtimestamp(0, UTC)
+    message = f"object cannot be read: {obj.why}; correct the field"
+    said = status_for(None, Reason.ReconcileFailed, message, obj.metadata.generation, since)
+    return {"state": said.state.value, "conditions": [to_json_object(each) for each in said.conditions]}
 
 
 def page() -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
@@ -14,13 +15,14 @@ from stellwerk.kube.errors import ApiError
 from stellwerk.kube.model import JsonObject, metadata_of
 from stellwerk.kube.names import ObjectKey
 from stellwerk.kube.patch import MergePatch
-from stellwerk.operators.btp import actions, api, credentials, plan, reasons, telling
+from stellwerk.operators.btp import actions, api, credentials, plan, reasons, removal, telling
 from stellwerk.operators.btp.api import BtpOperator, BtpOperatorStatus, State
 from stellwerk.operators.btp.credentials import Comparison, Credentials
 from stellwerk.operators.btp.diagnose import Diagnosis
 from stellwerk.operators.btp.errors import (
     AnnotatingFailed,
     CleanupFailed,
+    ModuleFailed,
     NotReadyInTime,
     RemovalFailed,
     SecretUnusable,
@@ -38,9 +40,12 @@ from stellwerk.operators.btp.settings import Settings
 from stellwerk.runtime import finalizer
 from stellwerk.runtime.clock import Clock
 from stellwerk.runtime.contract import Next, ReconcileError
+from stellwerk.runtime.outcomes import Unexpected
 from stellwerk.runtime.status import StatusWriter
 
 T = TypeVar("T")
+
+_log = logging.getLogger(__name__)
 
 FIRST_RETRY_SECONDS = 30.0
 EXPLAIN_AFTER_SECONDS = 5.0
@@ -71,7 +76,7 @@ class BtpReconciler:
 
     async def reconcile(self, operator: BtpOperator) -> Next[BtpOperatorStatus]:
         """Observe, decide, act. Raises StepFailed for failures that the user should read about."""
-        if operator.metadata.uid in self.observer.finished:
+        if operator.metadata.uid in self.observer.leading.finished:
             return Next.done()  # let go already; the cache is behind
         done = await self._attempt(operator)
         return replace(done, status=actions.answered(operator, done.status))
@@ -108,7 +113,15 @@ class BtpReconciler:
     def explain(self, obj: BtpOperator, failure: ReconcileError) -> BtpOperatorStatus | None:
         """The status that shows a failure."""
         state = obj.status.state if obj.status else None
-        reason = failure.reason_in(state) if isinstance(failure, StepFailed) else Reason(failure.reason)
+        match failure:
+            case StepFailed():
+                reason = failure.reason_in(state)
+            case Unexpected() if obj.metadata.is_terminating:
+                reason = Reason.ResourceRemovalFailed
+            case Unexpected():
+                reason = Reason.ReconcileFailed if state is State.Ready else Reason.ProvisioningFailed
+            case _:
+                reason = Reason(failure.reason)
         status = reasons.status_for(obj.status, reason, str(failure), obj.metadata.generation, self.clock.now())
         return actions.answered(obj, status)
 
@@ -181,7 +194,7 @@ class BtpReconciler:
         self._waiting_since.pop(seen.operator.key, None)
         if seen.comparison is not None and seen.state is State.Processing:
             await self._clean_up_move(seen.comparison)
-        finish = await self.provisioner.finish(progress.release)
+        finish = await self.provisioner.finish(progress.release, wanted)
         self._failures.pop(seen.operator.key, None)
         return self._ready(seen, progress, finish)
 
@@ -258,18 +271,19 @@ class BtpReconciler:
         patch = MergePatch({"metadata": {"annotations": notes}})
         target = metadata_of(Secret)
         written = await self.client.patch(target, settings.secret_name, settings.chart_namespace, patch)
-        self.observer.caches.secrets.expect(written.key, written.metadata.resource_version)
+        if (shown_by := self.observer.caches.secrets.of(written.key)) is not None:
+            shown_by.expect(written.key, written.metadata.resource_version)
 
     async def _delete_secret(self, key: ObjectKey) -> None:
-        caches = self.observer.caches
-        seen = caches.secrets.store.get(key) or caches.cluster_id_secrets.store.get(key)
-        if seen is not None:
-            await self.client.delete(metadata_of(Secret), key.name, key.namespace, uid=seen.metadata.uid)
+        seen = self.observer.caches.secrets.get(key)
+        if seen is None or (key.name == api.OPERAND_SECRET_NAME and not self.observer.holds_credentials(seen)):
+            return
+        await self.client.delete(metadata_of(Secret), key.name, key.namespace, uid=seen.metadata.uid)
 
     async def _delete_pods(self, *, failing_only: bool) -> None:
         pods, namespace = self.observer.operand_pods(), self.settings().chart_namespace
-        for key in credentials.pods_to_restart(pods, namespace, failing_only=failing_only):
-            await self.client.delete(metadata_of(Pod), key.name, key.namespace)
+        for pod in credentials.pods_to_restart(pods, namespace, failing_only=failing_only):
+            await self.client.delete(metadata_of(Pod), pod.key.name, pod.key.namespace, uid=pod.uid)
 
     # Taking the module away
 
@@ -294,6 +308,8 @@ class BtpReconciler:
         return kept_up.noting(*telling.of_progress(progress))
 
     async def _hard_delete(self, seen: Snapshot, remaining: timedelta) -> Next[BtpOperatorStatus]:
+        if not await _told(removal.is_forced_still(self.client, seen.operator), RemovalFailed):
+            return Next.after(RESIST_SECONDS)  # the cache is behind; it will tell
         begins = await self.removal.note_start(seen.operator)
         notices = (telling.forced(seen.blockers),) if begins else ()
         try:
@@ -326,18 +342,23 @@ class BtpReconciler:
         The operand may then still end instances and bindings as it should. A first failure is mostly a passing one,
         and the next try, half a minute later, would take away again what has just come up.
         """
+        if not await _told(removal.is_forced_still(self.client, seen.operator), RemovalFailed):
+            return Next.after(RESIST_SECONDS)
         try:
-            await self.removal.cut_loose()
+            kept = await self.removal.cut_loose()
         except RemovalFailed:
             if self._failures.get(seen.operator.key):
                 await self._restore(seen)
             raise
-        return Next.after(RESIST_SECONDS)
+        return Next[BtpOperatorStatus].after(RESIST_SECONDS).noting(*telling.kept(kept))
 
     async def _remove_module(self, seen: Snapshot) -> Next[BtpOperatorStatus]:
+        try:
+            await self.provisioner.history.watch_all()
+        except ModuleFailed as failure:
+            raise RemovalFailed(str(failure)) from failure
         if self.removal.endangers_users() and not await self._users_have_nothing():
-            return Next.after(RESIST_SECONDS)  # the caches are behind; they will tell
-        await self.provisioner.history.watch_all()
+            return self._waiting_for_sight(seen)
         try:
             if not await self.removal.step():
                 return self._saying_what_is_left(seen, "the module to go", self.removal.left())
@@ -345,10 +366,17 @@ class BtpReconciler:
             await self._restore(seen)
             raise
         if not await self._users_have_nothing():
-            return Next.after(RESIST_SECONDS)
+            return self._waiting_for_sight(seen)
         self.provisioner.forget()
         await self._hand_over(seen)
         return Next.done()
+
+    def _waiting_for_sight(self, seen: Snapshot) -> Next[BtpOperatorStatus]:
+        """Users have objects that the caches do not show: mostly these are behind, and will tell."""
+        if why := self.observer.caches.users_unseen():
+            raise RemovalFailed(f"users have service instances or bindings, and which ones is not seen: {why}")
+        what = "service instances and bindings to go"
+        return self._saying_what_is_left(seen, what, "the watch does not show them yet", within=RESIST_SECONDS)
 
     async def _users_have_nothing(self) -> bool:
         return await _told(self.removal.users_have_nothing(), RemovalFailed)
@@ -364,17 +392,21 @@ class BtpReconciler:
     async def _hand_over(self, seen: Snapshot) -> None:
         """Let the CR go, and the next one begin; where only one place may lead, there is no next one."""
         await self._release(seen.operator)
-        self.observer.finished.add(seen.operator.metadata.uid)
+        self.observer.leading.finish(seen.operator)
         if seen.fixed:
             return
         for other in self.observer.caches.operators.store.all():
-            if other.metadata.uid not in self.observer.finished and not other.metadata.is_terminating:
+            if other.metadata.uid not in self.observer.leading.finished and not other.metadata.is_terminating:
                 await self._show_after_deprovisioning(other)
 
     async def _show_after_deprovisioning(self, other: BtpOperator) -> None:
         now, generation = self.clock.now(), other.metadata.generation
         status = reasons.status_for(other.status, Reason.Processing, "After deprovisioning", generation, now)
-        version = await self.status_writer.write(other, status)
+        try:
+            version = await self.status_writer.write(other, status)
+        except ApiError as error:
+            _log.warning("%s cannot be shown as free to take over the module: %s", other.ref, error)
+            return  # it is woken all the same, because another CR leads now
         if version is not None:
             self.observer.caches.operators.expect(other.key, version)
 

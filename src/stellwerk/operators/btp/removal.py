@@ -11,22 +11,26 @@ import asyncio
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TypeVar
+from typing import ClassVar, TypeVar
 
-from stellwerk.api.btp import ServiceBinding, ServiceInstance
+from stellwerk.api.apiextensions import CustomResourceDefinition
+from stellwerk.api.btp import ServiceBinding, ServiceBindingSpec, ServiceInstance
 from stellwerk.api.core import Secret
-from stellwerk.apply import order, plan
+from stellwerk.apply import naming, order, plan
 from stellwerk.apply.desired import Address
 from stellwerk.apply.execute import execute
 from stellwerk.apply.plan import Delete, Ledger, Live, Plan
 from stellwerk.kube.client import Client
-from stellwerk.kube.errors import ApiError, NotFound, NotServed
-from stellwerk.kube.model import JsonObject, Kind, PartialObjectMetadata, metadata_of
+from stellwerk.kube.errors import ApiError, NotFound, NotServed, StatusError, Undecodable
+from stellwerk.kube.meta import ObjectMeta
+from stellwerk.kube.model import HasMetadata, JsonObject, Kind, PartialObjectMetadata, metadata_of
+from stellwerk.kube.names import Resource
 from stellwerk.kube.patch import MergePatch
 from stellwerk.operators.btp import api
 from stellwerk.operators.btp.api import BtpOperator
 from stellwerk.operators.btp.errors import RemovalFailed
 from stellwerk.operators.btp.observe import Observer
+from stellwerk.operators.btp.plan import hard_delete_start
 from stellwerk.operators.btp.provision import RULES
 from stellwerk.operators.btp.settings import Settings
 from stellwerk.runtime.clock import Clock
@@ -36,6 +40,22 @@ SOFT_DELETED_FIRST = ("MutatingWebhookConfiguration", "ValidatingWebhookConfigur
 """What stands in the way of cutting finalizers: the operand would put them back, its webhooks would refuse the cut."""
 NAMED_RESISTING = 3
 """How many bindings, and how many instances, are quoted when the hard way is given up."""
+NAMED_CHARACTERS = 60
+CUT_SECONDS = 60.0
+"""For how long one pass cuts finalizers. A user may have ten thousand objects, and a pass that takes too long fails."""
+
+
+class BoundSecret(Kind, frozen=True, kw_only=True):
+    """A binding of which only the name of its Secret is read: no other field can make it unreadable."""
+
+    resource: ClassVar[Resource] = ServiceBinding.resource
+
+    spec: ServiceBindingSpec = ServiceBindingSpec()
+
+
+def owns(uid: str, metadata: ObjectMeta) -> bool:
+    """Whether the object with this uid is the controller of another one."""
+    return any(owner.controller and owner.uid == uid for owner in metadata.owner_references)
 
 
 @dataclass(slots=True)
@@ -46,6 +66,12 @@ class Removal:
     observer: Observer
     settings: Callable[[], Settings]
     clock: Clock
+    _definitions_asked: bool = False
+    """Whether the deletion of users' kinds was asked for, and they have not been made again since."""
+    _kept: list[str] = field(default_factory=list)
+    """Secrets that bindings name and that stay, not reported yet."""
+    _resisted: set[str] = field(default_factory=set)
+    """Objects of users, by uid, that the last pass could not cut."""
     _asked: set[tuple[Address, str]] = field(default_factory=set)
     """Objects, by uid, of which the API server has taken the deletion: a cache that is behind must not ask again."""
 
@@ -54,7 +80,7 @@ class Removal:
 
         Returns whether it begins now.
         """
-        if api.HARD_DELETE_STARTED_ANNOTATION in operator.metadata.annotations:
+        if hard_delete_start(operator, self.clock.now()) is not None:
             return False
         await self._note(operator, self.clock.now().isoformat(timespec="seconds"))
         return True
@@ -99,23 +125,47 @@ class Removal:
             pass  # gone with its kind, or not to be read: then nobody can say why
         return []
 
-    async def cut_loose(self) -> None:
+    async def cut_loose(self) -> Sequence[str]:
         """The soft way: the operand goes, then bindings lose their finalizers and Secrets, then instances theirs.
 
-        Raises RemovalFailed naming the first object that resists.
+        One object that resists does not protect the others: each has its turn. Returns which Secrets stay, and why.
+        Raises RemovalFailed naming the first objects that resist, and ApiError never.
         """
         try:
             await self._delete_operand()
             if self.observer.caches.of_users(ServiceBinding):
-                await self._cut_bindings()
+                failures = await self._cut_all(ServiceBinding)
             else:
-                await self._cut_instances()
+                failures = await self._cut_all(ServiceInstance)
         except ApiError as error:
             raise RemovalFailed(str(error)) from error
+        if failures:
+            raise RemovalFailed(_first_of(failures))
+        kept, self._kept = self._kept, []
+        return kept
+
+    async def _cut_all(self, kind: type[User]) -> list[str]:
+        """Cut the objects of a kind, those that resisted before last. Returns what the API server refused."""
+        failures: list[str] = []
+        objects = sorted(
+            self.observer.caches.of_users(kind), key=lambda user: (user.metadata.uid in self._resisted, user.key)
+        )
+        self._resisted.clear()
+        try:
+            async with asyncio.timeout(CUT_SECONDS):
+                for user in objects:
+                    try:
+                        await self._cut(kind, user)
+                    except StatusError as error:
+                        self._resisted.add(user.metadata.uid)
+                        failures.append(str(error))
+        except TimeoutError:
+            pass  # many, not resisting: the next pass cuts the others
+        return failures
 
     def left(self) -> str:
         """What of the module is still there: how many of each kind, and what holds the first that is held."""
-        present = self.observer.module()
+        present = self.observer.removable()
         kinds = Counter(address.resource.kind for address in present)
         held = next(
             (f"; {address.ref} is held by {why}" for address, live in present.items() if (why := _held(live))), ""
@@ -123,13 +173,23 @@ class Removal:
         return f"{', '.join(f'{number} {kind}' for kind, number in sorted(kinds.items()))}{held}"
 
     def endangers_users(self) -> bool:
-        """Whether the next step takes something away while users' kinds are there. Once those go, that is decided."""
-        present = self.observer.module().items()
-        kinds = [live for address, live in present if order.is_definition(address.resource)]
-        return any(not kind.metadata.is_terminating for kind in kinds) and bool(self._due())
+        """Whether the next step takes something away before the end of users' kinds is decided.
+
+        It is decided once their definitions go. That none of them is seen decides nothing, unless we have deleted them.
+        """
+        module = self.observer.module().items()
+        definitions = [live for address, live in module if order.is_definition(address.resource)]
+        if any(not live.metadata.is_terminating for live in definitions):
+            self._definitions_asked = False
+        elif definitions or self._definitions_asked:
+            return False
+        return bool(self._due())
 
     async def users_have_nothing(self) -> bool:
-        """Whether the API server itself knows no service instance and no binding. Raises ApiError."""
+        """Whether the API server itself knows no service instance and no binding.
+
+        Raises ApiError, and RemovalFailed, where it does not say.
+        """
         for kind in (ServiceBinding, ServiceInstance):
             if await self._has_any(kind):
                 return False
@@ -140,41 +200,45 @@ class Removal:
         if why := self.observer.unseen():
             raise RemovalFailed(why)
         await self._delete_cluster_id_secrets()
-        if not self.observer.module():
+        if not self.observer.removable():
             return True
         fresh = self._due()
         report = await execute(Plan((fresh,)), self.client, Ledger(), RULES, now=self.clock.monotonic())
         if report.failures:
             raise RemovalFailed("; ".join(str(failure) for failure in report.failures))
         self._asked.update((delete.address, delete.uid) for delete in fresh)
+        self._definitions_asked |= any(order.is_definition(delete.address.resource) for delete in fresh)
         return False
 
     # Inside
 
     def _due(self) -> tuple[Delete, ...]:
         """What is to be deleted now and was not asked for yet."""
-        writes = plan.plan_delete(self.observer.module()).writes
+        writes = plan.plan_delete(self.observer.removable()).writes
         deletes = [delete for delete in writes if isinstance(delete, Delete)]
         return tuple(delete for delete in deletes if (delete.address, delete.uid) not in self._asked)
 
     async def _has_any(self, kind: type[Kind]) -> bool:
         try:
-            async for page in self.client.pages(metadata_of(kind), limit=1):
-                return bool(page.items)
-        except (NotFound, NotServed):
-            return False  # no CustomResourceDefinition, so no objects
+            async for page in self.client.pages(metadata_of(kind), limit=1, skip_unreadable=True):
+                if page.items or page.unreadable:
+                    return True
+        except (NotFound, NotServed) as error:
+            # A kind that is not served has no objects only where it is not defined: they may be there, out of reach.
+            if await self.client.find(metadata_of(CustomResourceDefinition), kind.resource.group_resource):
+                raise RemovalFailed(f"{kind.resource.kind}s cannot be counted: {error}") from error
         return False
 
     async def _delete_cluster_id_secrets(self) -> None:
         """The operand's own Secret carries no label of ours. It lies beside the credentials, so it goes before them."""
         chart_namespace = self.settings().chart_namespace
-        beside = {address.key.namespace for address in self.observer.module() if _is_credentials(address.key.name)}
-        for secret in self.observer.caches.cluster_id_secrets.store.all():
+        beside = {address.key.namespace for address in self.observer.removable() if _is_credentials(address.key.name)}
+        for secret in self.observer.caches.secrets.cluster_ids():
             if secret.metadata.namespace in {chart_namespace, *beside} and not secret.metadata.is_terminating:
                 await self._delete(Secret, secret)
 
     async def _delete_operand(self) -> None:
-        for address, live in self.observer.module().items():
+        for address, live in self.observer.removable().items():
             if address.resource.kind in SOFT_DELETED_FIRST and not live.metadata.is_terminating:
                 await self.client.delete(
                     metadata_of(address.resource),
@@ -184,24 +248,15 @@ class Removal:
                     propagation="Background",
                 )
 
-    async def _cut_bindings(self) -> None:
-        listed = await self.client.list(ServiceBinding)
-        for binding in listed.items:
-            # The Secret first: once its binding is gone, nobody knows any more whose it was.
-            secret = binding.spec.secret_name or binding.metadata.name
-            await self.client.delete(metadata_of(Secret), secret, binding.metadata.namespace)
-            await self._cut(ServiceBinding, binding.metadata.name, binding.metadata.namespace)
-
-    async def _cut_instances(self) -> None:
-        for instance in self.observer.caches.of_users(ServiceInstance):
-            await self._cut(ServiceInstance, instance.metadata.name, instance.metadata.namespace)
-
-    async def _cut(self, kind: type[Kind], name: str, namespace: str) -> None:
+    async def _cut(self, kind: type[User], user: HasMetadata) -> None:
         """Delete one object and take all finalizers off it; gone at any point is what we want."""
-        target = metadata_of(kind)
+        target, name, namespace = metadata_of(kind), user.metadata.name, user.metadata.namespace
         found = await self.client.find(target, name, namespace)
         if found is None:
             return
+        if kind is ServiceBinding and (why := await self._delete_secret_of(found)):
+            # The Secret first: once its binding is gone, only the garbage collector knows whose it was.
+            self._kept.append(why)
         uid = found.metadata.uid
         if not found.metadata.is_terminating:
             await self.client.delete(target, name, namespace, uid=uid)
@@ -213,6 +268,28 @@ class Removal:
             except NotFound:
                 return
 
+    async def _delete_secret_of(self, binding: PartialObjectMetadata) -> str:
+        """Delete the Secret that the operand wrote for a binding. Returns why it stays; empty where it goes or is gone.
+
+        A user writes the name into the binding, so the name proves nothing: it could lead to any Secret, with our
+        rights. The operand makes the binding the controller of the Secret, and that decides.
+        """
+        name, namespace = binding.metadata.name, binding.metadata.namespace
+        try:
+            read = await self.client.get(BoundSecret, name, namespace)
+        except (NotFound, Undecodable):
+            return ""  # the garbage collector deletes what the binding owns
+        secret_name = read.spec.secret_name or name
+        if not naming.is_subdomain(secret_name):
+            return f"{read.ref} names {secret_name[:NAMED_CHARACTERS]!r}, which no Secret can be called"
+        secret = await self.client.find(metadata_of(Secret), secret_name, namespace)
+        if secret is None:
+            return ""
+        if not owns(binding.metadata.uid, secret.metadata):
+            return f"Secret {secret.key} does not belong to {read.ref}, which names it"
+        await self.client.delete(metadata_of(Secret), secret_name, namespace, uid=secret.metadata.uid)
+        return ""
+
     async def _delete(self, kind: type[Kind], seen: PartialObjectMetadata) -> None:
         try:
             await self.client.delete(
@@ -222,9 +299,25 @@ class Removal:
             raise RemovalFailed(str(error)) from error
 
 
+async def is_forced_still(client: Client, operator: BtpOperator) -> bool:
+    """Whether the API server itself has this very CR, going, with the label that asks for users' objects.
+
+    What is swept carries no uid of the CR, so a cache that is behind must not decide. Raises ApiError.
+    """
+    found = await client.find(metadata_of(BtpOperator), operator.metadata.name, operator.metadata.namespace)
+    if found is None or found.metadata.uid != operator.metadata.uid:
+        return False
+    return found.metadata.is_terminating and found.metadata.labels.get(api.FORCE_DELETE_LABEL) == "true"
+
+
 def _in_its_own_words(user: ServiceBinding | ServiceInstance) -> str:
     said = next((one.message for one in user.status.conditions if not one.is_true and one.message), "")
     return f"{user.ref}: {said or 'it says nothing'}"
+
+
+def _first_of(failures: Sequence[str]) -> str:
+    more = f"; and {len(failures) - NAMED_RESISTING} more" if len(failures) > NAMED_RESISTING else ""
+    return f"{'; '.join(failures[:NAMED_RESISTING])}{more}"
 
 
 def _held(live: Live) -> str:

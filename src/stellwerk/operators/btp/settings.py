@@ -15,6 +15,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from enum import StrEnum
+from heapq import nsmallest
 from typing import Generic, TypeAlias, TypeVar
 
 from stellwerk.apply import naming
@@ -131,20 +132,36 @@ def with_tunables(base: Settings, previous: Settings, data: Mapping[str, str] | 
     """
     values: dict[str, object] = {}
     rejections: list[Rejection] = []
-    for key, text in sorted((data or {}).items()):
-        tunable = TUNABLES.get(key)
-        if tunable is None:
-            rejections.append(Rejection(_shown(key), _shown(text), "there is no such key"))
+    texts = data or {}
+    for tunable in ALL:
+        if (text := texts.get(tunable.key)) is None:
             continue
         try:
-            values[tunable.field] = tunable.read(text)
+            values[tunable.field] = tunable.read(_bounded(text))
         except ValueError as error:
             values[tunable.field] = getattr(previous, tunable.field)
-            rejections.append(Rejection(key, _shown(text), str(error)))
+            rejections.append(Rejection(tunable.key, _shown(text), str(error)))
+    unknown = texts.keys() - TUNABLES.keys()
+    named = nsmallest(MOST_UNKNOWN, unknown)
+    rejections += [Rejection(_shown(key), _shown(texts[key]), "there is no such key") for key in named]
+    rejections.sort(key=lambda rejection: rejection.key)
+    if len(unknown) > MOST_UNKNOWN:
+        more = len(unknown) - MOST_UNKNOWN
+        rejections.append(Rejection(f"{more} more keys", "", "there are no such keys"))
     return Effective(replace(base, **values), tuple(rejections))  # type: ignore[arg-type]  # read() gave the field's type
 
 
+MOST_UNKNOWN = 20
+"""How many keys that do not exist are reported by name."""
+LONGEST_VALUE = 4_096
 _SHOWN_CHARACTERS = 60
+
+
+def _bounded(text: str) -> str:
+    """The text, if it can be a value at all: what reads it may take long for a text of megabytes."""
+    if len(text) > LONGEST_VALUE:
+        raise ValueError(f"expected at most {LONGEST_VALUE} characters, got {len(text)}")
+    return text
 
 
 def _shown(text: str) -> str:

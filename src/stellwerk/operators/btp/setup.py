@@ -21,7 +21,7 @@ from stellwerk.api.core import ConfigMap, Pod, Secret, Service, ServiceAccount
 from stellwerk.api.networking import NetworkPolicy
 from stellwerk.api.rbac import ClusterRole, ClusterRoleBinding, Role, RoleBinding
 from stellwerk.apply.execute import Report
-from stellwerk.kube.model import Kind, PartialObjectMetadata, Unstructured, metadata_of, unstructured
+from stellwerk.kube.model import HasMetadata, Kind, PartialObjectMetadata, Unstructured, metadata_of, unstructured
 from stellwerk.kube.names import ObjectKey, Resource
 from stellwerk.kube.watch_states import Parked
 from stellwerk.operators.btp import api
@@ -30,8 +30,11 @@ from stellwerk.operators.btp.settings import Settings
 from stellwerk.runtime.informer import Delta, Informer
 from stellwerk.runtime.manager import Manager
 
-Cache: TypeAlias = Informer[PartialObjectMetadata] | Informer[Unstructured]
+Metadata: TypeAlias = Informer[PartialObjectMetadata]
+Cache: TypeAlias = Metadata | Informer[Unstructured]
 VISIBLE_WITHIN_SECONDS = 30.0
+SETTLED_WITHIN_SECONDS = 5.0
+"""How long a pass waits for the list of users' objects; before anything of theirs goes, the API server is asked."""
 OURS_OR_BROKERS = f"{api.MANAGED_BY_LABEL} in ({api.OPERATOR_NAME},{api.BROKER_NAME})"
 
 MODULE_KINDS = (
@@ -51,40 +54,178 @@ MODULE_KINDS = (
 """What every release of the module consists of; watched from the start, others when a release brings them."""
 
 
+class Secrets:
+    """The Secrets that we need, as metadata: those with our label or the broker's in the chart namespace, and by name
+    the operand's own and its credentials where these are kept in another namespace.
+
+    Anybody can put our label on a Secret in a namespace of their own, so no other namespace is looked at.
+    """
+
+    def __init__(self, manager: Manager, chart_namespace: str) -> None:
+        self._manager = manager
+        self._handlers: list[Callable[[Delta[PartialObjectMetadata]], None]] = []
+        self._chart_namespace = chart_namespace
+        self._labelled: dict[str, Metadata] = {}
+        self._credentials: dict[str, Metadata] = {}
+        self._cluster_ids: dict[str, Metadata] = {}
+        self._watched: tuple[str, ...] = ()
+        self._open((chart_namespace,))
+
+    def on_change(self, handler: Callable[[Delta[PartialObjectMetadata]], None]) -> None:
+        """Call the handler for each change of any of these Secrets."""
+        self._handlers.append(handler)
+        for informer in self._informers():
+            informer.on_change(handler)
+
+    async def cover(self, chart_namespace: str, others: Collection[str]) -> None:
+        """Look into these namespaces and no others; return when the caches are full or known to be impossible."""
+        self._chart_namespace = chart_namespace
+        self._open((chart_namespace, *sorted({*others} - {chart_namespace})))
+        for informer in self.sights():
+            await informer.wait_settled()
+
+    @property
+    def namespaces(self) -> tuple[str, ...]:
+        """Where we look, the chart namespace first."""
+        return self._watched
+
+    def of(self, key: ObjectKey) -> Metadata | None:
+        """The informer that shows a Secret; None for one that we do not watch."""
+        if key.namespace not in self._watched:
+            return None
+        if key.name == api.CLUSTER_ID_SECRET_NAME:
+            return self._cluster_ids[key.namespace]
+        if key.namespace == self._chart_namespace:
+            return self._labelled[key.namespace]
+        return self._credentials[key.namespace] if key.name == api.OPERAND_SECRET_NAME else None
+
+    def get(self, key: ObjectKey) -> PartialObjectMetadata | None:
+        """A Secret, as far as it is watched."""
+        informer = self.of(key)
+        return informer.store.get(key) if informer is not None else None
+
+    def ours(self) -> Iterator[PartialObjectMetadata]:
+        """The Secrets that carry our label, in all namespaces where we look."""
+        for informer in self.labelled():
+            for secret in informer.store.all():
+                if secret.metadata.labels.get(api.MANAGED_BY_LABEL) == api.OPERATOR_NAME:
+                    yield secret
+
+    def cluster_ids(self) -> Iterator[PartialObjectMetadata]:
+        """The Secrets that the operand writes for itself, in all namespaces where we look."""
+        for namespace in self._watched:
+            yield from self._cluster_ids[namespace].store.all()
+
+    def labelled(self) -> Iterator[Metadata]:
+        """The informers over Secrets with a label."""
+        for namespace in self._watched:
+            chart = namespace == self._chart_namespace
+            yield self._labelled[namespace] if chart else self._credentials[namespace]
+
+    def sights(self) -> Iterator[Metadata]:
+        """All informers that are looked at."""
+        yield from self.labelled()
+        for namespace in self._watched:
+            yield self._cluster_ids[namespace]
+
+    def _open(self, namespaces: tuple[str, ...]) -> None:
+        for namespace in namespaces:
+            if namespace == self._chart_namespace:
+                self._add(self._labelled, namespace, labels=OURS_OR_BROKERS)
+            else:
+                self._add(self._credentials, namespace, fields=f"metadata.name={api.OPERAND_SECRET_NAME}")
+            self._add(self._cluster_ids, namespace, fields=f"metadata.name={api.CLUSTER_ID_SECRET_NAME}")
+        self._watched = namespaces
+
+    def _add(self, opened: dict[str, Metadata], namespace: str, *, labels: str = "", fields: str = "") -> None:
+        if namespace in opened:
+            return
+        opened[namespace] = self._manager.informer(
+            metadata_of(Secret), namespace=namespace, labels=labels, fields=fields
+        )
+        for handler in self._handlers:
+            opened[namespace].on_change(handler)
+
+    def _informers(self) -> Iterator[Metadata]:
+        for opened in (self._labelled, self._credentials, self._cluster_ids):
+            yield from opened.values()
+
+
+USUAL_KINDS = frozenset(kind.resource.gvk for kind in (*MODULE_KINDS, Secret))
+"""Kinds of Kubernetes itself."""
+
+
 @dataclass(slots=True)
 class Caches:
     """The informers of the operator. `resources` holds one per resource of the module, Secrets excepted.
 
-    Everything is watched in all namespaces, by label or name: the chart namespace is a tunable that may change while we
-    run.
+    Objects in namespaces are watched in the chart namespace alone: elsewhere tenants may put our label on what they
+    like, as often as they like. That namespace is a tunable which may change while we run.
     """
 
-    informer: Callable[[Resource], Informer[Unstructured]]
-    """Opens the informer over our objects of a further resource."""
+    informer: Callable[[Resource, str], Informer[Unstructured]]
+    """Gives the informer over our objects of a resource in a namespace."""
+    pods_in: Callable[[str], Informer[Pod]]
+    """Gives the informer over the operand's pods in a namespace."""
+    namespace: str
+    """The chart namespace that is watched."""
     operators: Informer[BtpOperator]
     tunables: Informer[ConfigMap]
-    secrets: Informer[PartialObjectMetadata]
-    cluster_id_secrets: Informer[PartialObjectMetadata]
+    secrets: Secrets
     pods: Informer[Pod]
     users: dict[Resource, Informer[PartialObjectMetadata]] = field(default_factory=dict)
     """What users have: service instances and bindings, watched from when their kinds are served."""
     resources: dict[Resource, Informer[Unstructured]] = field(default_factory=dict)
 
-    def of_users(self, kind: type[Kind]) -> Collection[PartialObjectMetadata]:
+    async def follow(self, namespace: str) -> None:
+        """Watch the module in this chart namespace."""
+        if namespace == self.namespace:
+            return
+        self.namespace, self.pods = namespace, self.pods_in(namespace)
+        self.resources = {resource: self.informer(resource, namespace) for resource in self.resources}
+        await self.pods.wait_settled()
+        for informer in self.resources.values():
+            await informer.wait_settled()
+
+    def of_users(self, kind: type[Kind]) -> Collection[HasMetadata]:
         """All service instances, or all bindings, as they are now; none while the kind is not served."""
         informer = self.users.get(kind.resource)
-        return informer.store.all() if informer is not None else ()
+        if informer is None:
+            return ()
+        hidden = [obj for key, obj in informer.unreadable.items() if key not in informer.store]
+        return (*informer.store.all(), *hidden)
+
+    def may_have(self, kind: type[Kind]) -> bool:
+        """Whether users have objects of a kind of theirs, as far as the caches do not exclude it."""
+        informer = self.users.get(kind.resource)
+        if informer is None:
+            definitions = self.resources[CustomResourceDefinition.resource].store
+            return ObjectKey("", kind.resource.group_resource) in definitions
+        if informer.has_synced:
+            return bool(self.of_users(kind))
+        return informer.parked is None or not informer.parked.is_not_served
+
+    async def users_settled(self) -> None:
+        """Return when the caches of users' objects are full or known to be impossible, or that takes too long."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(SETTLED_WITHIN_SECONDS):
+                for informer in [*self.users.values()]:  # a kind may come to be served while we wait
+                    await informer.wait_settled()
+
+    def users_unseen(self) -> str:
+        """Why users may have instances and bindings that the caches do not hold; empty where they do not say."""
+        return next((informer.parked.why for informer in self.users.values() if informer.parked is not None), "")
 
     async def cover(self, needed: Iterable[Resource]) -> None:
         """Watch these resources too, and return when their caches are full or known to be impossible."""
         for resource in needed:
             if resource != Secret.resource and resource not in self.resources:
-                self.resources[resource] = self.informer(resource)
+                self.resources[resource] = self.informer(resource, self.namespace)
                 await self.resources[resource].wait_settled()
 
-    def of_module(self) -> Iterator[Sight]:
+    def of_module(self) -> Iterator[Cache]:
         """Where everything of the module is looked up."""
-        yield self.secrets
+        yield from self.secrets.labelled()
         yield from self.resources.values()
 
     def expect(self, report: Report) -> None:
@@ -108,8 +249,8 @@ class Caches:
         for outcome in report.written:
             if outcome.live is not None:
                 resource, key = outcome.address.resource, outcome.address.key
-                informer = self.secrets if resource == Secret.resource else self.resources[resource]
-                if not is_forbidden(informer):
+                informer = self.secrets.of(key) if resource == Secret.resource else self.resources[resource]
+                if informer is not None and not is_forbidden(informer):
                     yield informer, key, outcome.live.metadata.resource_version
 
 
@@ -125,28 +266,56 @@ def is_forbidden(informer: Sight) -> bool:
     return informer.parked is not None and informer.parked.is_forbidden
 
 
+def why_blind(informer: Cache) -> str:
+    """Why objects may exist that this cache does not hold, in a clause; empty where it holds all there are."""
+    if informer.parked is not None:
+        # Only a kind that a definition brings can be gone, with all its objects; those of Kubernetes are always there.
+        absent = informer.parked.is_not_served and informer.view.resource.gvk not in USUAL_KINDS
+        return "" if absent else informer.parked.why
+    if not informer.has_synced:
+        return f"the cache of {informer.name} is not filled yet"
+    hidden = next((obj for key, obj in informer.unreadable.items() if key not in informer.store), None)
+    return f"{hidden.ref} cannot be read: {hidden.why}" if hidden is not None else ""
+
+
 def caches(manager: Manager, *, wake: Callable[[], None], settings: Settings) -> Caches:
     """The informers over everything that a pass looks at. `wake` is called when an object of ours changes."""
 
-    def informer(resource: Resource) -> Informer[Unstructured]:
-        opened = manager.informer(unstructured(resource), labels=api.MANAGED_SELECTOR)
-        opened.on_change(lambda _: wake())
-        return opened
+    opened: dict[tuple[Resource, str], Informer[Unstructured]] = {}
+    pods: dict[str, Informer[Pod]] = {}
 
-    opened = Caches(
+    def informer(resource: Resource, namespace: str) -> Informer[Unstructured]:
+        place = namespace if resource.namespaced else ""
+        if (resource, place) not in opened:
+            found = manager.informer(unstructured(resource), namespace=place, labels=api.MANAGED_SELECTOR)
+            opened[resource, place] = found
+            found.on_change(lambda _: wake())
+        return opened[resource, place]
+
+    def pods_in(namespace: str) -> Informer[Pod]:
+        if namespace not in pods:
+            pods[namespace] = manager.informer(Pod, namespace=namespace, labels=api.OPERAND_POD_SELECTOR)
+            pods[namespace].on_change(lambda _: wake())
+        return pods[namespace]
+
+    here = settings.chart_namespace
+    secrets = Secrets(manager, here)
+    secrets.on_change(lambda _: wake())
+    found = Caches(
         informer=informer,
-        operators=manager.informer(BtpOperator),
+        pods_in=pods_in,
+        namespace=here,
+        operators=manager.informer(BtpOperator, required=True),
         tunables=manager.informer(
-            ConfigMap, namespace=settings.chart_namespace, fields=f"metadata.name={settings.config_name}"
+            ConfigMap, namespace=here, fields=f"metadata.name={settings.config_name}", required=True
         ),
-        secrets=manager.informer(metadata_of(Secret), labels=OURS_OR_BROKERS),
-        cluster_id_secrets=manager.informer(metadata_of(Secret), fields=f"metadata.name={api.CLUSTER_ID_SECRET_NAME}"),
-        pods=manager.informer(Pod, labels=api.OPERAND_POD_SELECTOR),
-        resources={kind.resource: informer(kind.resource) for kind in MODULE_KINDS},
+        secrets=secrets,
+        pods=pods_in(here),
+        resources={kind.resource: informer(kind.resource, here) for kind in MODULE_KINDS},
     )
     for kind in (ServiceInstance, ServiceBinding):
-        _open_when_served(manager, kind, opened.users, wake)
-    return opened
+        _open_when_served(manager, kind, found.users, wake)
+    return found
 
 
 def _open_when_served(

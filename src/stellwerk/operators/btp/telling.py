@@ -25,6 +25,8 @@ FORCED = "ForcedDeletion"
 """What of users goes with the module, and why."""
 GIVEN_UP = "HardDeletionGivenUp"
 """What of users did not go in time, and what it says of itself, before its finalizers are cut."""
+KEPT = "SecretKept"
+"""Secrets that bindings name and do not own: they are not deleted with the bindings."""
 NAMED = 5
 """How many objects an Event names."""
 
@@ -61,6 +63,14 @@ def given_up(resisting: Sequence[str]) -> Iterator[Notice]:
     if resisting:
         text = f"not gone by themselves, so their finalizers are removed: {'; '.join(resisting)}"
         yield Notice(GIVEN_UP, conditions.truncated(text), Severity.WARNING)
+
+
+def kept(secrets: Sequence[str]) -> Iterator[Notice]:
+    """Which Secrets that a binding names were not deleted with it."""
+    if secrets:
+        more = f"; and {len(secrets) - NAMED} more" if len(secrets) > NAMED else ""
+        text = f"not deleted with their bindings: {'; '.join(secrets[:NAMED])}{more}"
+        yield Notice(KEPT, conditions.truncated(text), Severity.WARNING)
 
 
 def _named(objects: Sequence[ObjectRef]) -> str:

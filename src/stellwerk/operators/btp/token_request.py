@@ -15,6 +15,7 @@ from enum import StrEnum
 
 import msgspec
 
+from stellwerk.kube.model import UNREADABLE
 from stellwerk.operators.btp import credentials
 
 SUFFIX = "/oauth/token"
@@ -75,7 +76,8 @@ class TokenRequest:
 
 
 def _joined(base: str, suffix: str) -> str:
-    return base.strip().rstrip("/") + suffix
+    """The URL of the token server; empty where the suffix is no path, because it would then change the host."""
+    return base.strip().rstrip("/") + suffix if suffix.startswith("/") else ""
 
 
 def judged(status: int, body: bytes) -> Answer:
@@ -97,5 +99,5 @@ class _Said(msgspec.Struct):
 def _decoded(body: bytes) -> _Said:
     try:
         return msgspec.json.decode(body, type=_Said)
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except UNREADABLE:
         return _Said()

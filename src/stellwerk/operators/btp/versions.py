@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 
 from stellwerk.apply.errors import UnreadableManifest
 from stellwerk.apply.leftovers import Marks, format_gvks, parse_gvks
-from stellwerk.kube.model import JsonObject
+from stellwerk.kube.model import HasMetadata, JsonObject
 from stellwerk.kube.names import GroupVersionKind, ObjectKey, ObjectRef
 from stellwerk.operators.btp import api
 from stellwerk.operators.btp.errors import StepFailed
@@ -23,6 +23,9 @@ from stellwerk.operators.btp.reasons import Reason
 
 CURRENT_VERSION, CURRENT_KINDS = "currentChartVersion", "currentGvks"
 OLD_VERSION, OLD_KINDS = "oldChartVersion", "oldGvks"
+
+CREDENTIALS_SECRET = "credentialsSecret"  # noqa: S105  # a key
+"""Ours: which Secret holds the operand's credentials, as namespace and uid."""
 
 _DEFINITION = GroupVersionKind("apiextensions.k8s.io", "v1", "CustomResourceDefinition")
 USERS_DEFINITIONS = (
@@ -41,6 +44,39 @@ class DamagedRecord(StepFailed):
         super().__init__(f"Failure of storing chart details: ConfigMap {api.VERSIONS_NAME}: {cause}")
 
 
+@dataclass(frozen=True, slots=True)
+class CredentialsSecret:
+    """The Secret that we have written for the operand: anybody may give the same name and labels to another one."""
+
+    namespace: str
+    uid: str
+
+    @classmethod
+    def of(cls, secret: HasMetadata) -> CredentialsSecret:
+        """From the Secret itself."""
+        return cls(secret.metadata.namespace, secret.metadata.uid)
+
+    @classmethod
+    def parse(cls, text: str) -> CredentialsSecret | None:
+        """From the record; None where it does not say both."""
+        namespace, _, uid = text.partition("/")
+        return cls(namespace, uid) if namespace and uid else None
+
+    def __str__(self) -> str:
+        return f"{self.namespace}/{self.uid}"
+
+
+def holds_credentials(secret: HasMetadata, recorded: CredentialsSecret | None) -> bool:
+    """Whether a Secret is the operand's credentials Secret as an installation has left it.
+
+    Where there is no record yet, a former release or the original may have written it, and name and label decide.
+    """
+    metadata = secret.metadata
+    if metadata.name != api.OPERAND_SECRET_NAME or metadata.labels.get(api.MANAGED_BY_LABEL) != api.OPERATOR_NAME:
+        return False
+    return recorded is None or recorded == CredentialsSecret.of(secret)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Record:
     """The version that is applied and the one before it; the same twice after the first installation."""
@@ -49,6 +85,8 @@ class Record:
     current_kinds: tuple[GroupVersionKind, ...]
     old_version: str
     old_kinds: tuple[GroupVersionKind, ...]
+    credentials: CredentialsSecret | None = None
+    """None in the records of former releases."""
 
     @property
     def kinds(self) -> tuple[GroupVersionKind, ...]:
@@ -57,11 +95,13 @@ class Record:
 
     def data(self) -> dict[str, str]:
         """The ConfigMap's data."""
+        credentials = {CREDENTIALS_SECRET: str(self.credentials)} if self.credentials else {}
         return {
             CURRENT_VERSION: self.current_version,
             CURRENT_KINDS: format_gvks(self.current_kinds),
             OLD_VERSION: self.old_version,
             OLD_KINDS: format_gvks(self.old_kinds),
+            **credentials,
         }
 
 
@@ -75,6 +115,7 @@ def parse(data: Mapping[str, str]) -> Record:
         current_kinds=_kinds(data, CURRENT_KINDS),
         old_version=data[OLD_VERSION],
         old_kinds=_kinds(data, OLD_KINDS),
+        credentials=CredentialsSecret.parse(data.get(CREDENTIALS_SECRET, "")),
     )
 
 
@@ -92,14 +133,13 @@ def after_apply(record: Record | None, version: str, kinds: Iterable[GroupVersio
         return Record(current_version=version, current_kinds=applied, old_version=version, old_kinds=applied)
     if record.current_version == version:
         known = tuple(dict.fromkeys((*record.current_kinds, *applied)))
-        return Record(
-            current_version=version, current_kinds=known, old_version=record.old_version, old_kinds=record.old_kinds
-        )
+        return replace(record, current_kinds=known)
     return Record(
         current_version=version,
         current_kinds=applied,
         old_version=record.current_version,
         old_kinds=record.current_kinds,
+        credentials=record.credentials,
     )
 
 

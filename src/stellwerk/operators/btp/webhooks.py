@@ -11,9 +11,8 @@ from __future__ import annotations
 
 import asyncio
 import base64
-import binascii
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import lru_cache
 
@@ -58,11 +57,22 @@ class Webhooks:
     clock: Clock
     regenerated: Callable[[], None]
     keys: KeyStock
+    _ends: dict[str, datetime] = field(default_factory=dict)
+
+    def ends(self) -> Mapping[str, datetime]:
+        """When the certificates end that are there, by `ca` and `webhook`, as far as they were looked at."""
+        namespace, present = self.settings().chart_namespace, self.observer.caches.secrets
+        return {
+            name: self._ends[name]
+            for name, secret in (("ca", api.CA_SECRET_NAME), ("webhook", api.WEBHOOK_SECRET_NAME))
+            if name in self._ends and present.get(ObjectKey(namespace, secret)) is not None
+        }
 
     def foresee(self) -> None:
         """Begin the keys of certificates that the caches do not know: they will be needed with the first CR."""
-        present, namespace = self.observer.caches.secrets.store, self.settings().chart_namespace
-        if any(ObjectKey(namespace, name) not in present for name in (api.CA_SECRET_NAME, api.WEBHOOK_SECRET_NAME)):
+        present, namespace = self.observer.caches.secrets, self.settings().chart_namespace
+        names = (api.CA_SECRET_NAME, api.WEBHOOK_SECRET_NAME)
+        if any(present.get(ObjectKey(namespace, name)) is None for name in names):
             self.keys.fill(self.settings().rsa_key_bits)
 
     async def are_due(self) -> bool:
@@ -81,6 +91,8 @@ class Webhooks:
             authority, webhook = await self._renewed(decision.renewal, authority)
         assert authority is not None, "a missing authority is renewed"
         assert webhook is not None, "a missing certificate is renewed"
+        seen = {"ca": _facts(authority), "webhook": _facts(webhook)}
+        self._ends = {name: facts.ends for name, facts in seen.items() if facts is not None and facts.ends is not None}
         return Certificates(authority.certificate, documents_of(authority, webhook, namespace), renewed)
 
     async def _seen(self) -> tuple[Decision, certs.Pair | None, certs.Pair | None]:
@@ -92,7 +104,7 @@ class Webhooks:
 
     async def _read(self, name: str) -> Secret | None:
         key = ObjectKey(self.settings().chart_namespace, name)
-        return await self.observer.secrets.read(self.observer.caches.secrets.store.get(key))
+        return await self.observer.secrets.read(self.observer.caches.secrets.get(key))
 
     async def _renewed(self, renewal: Renewal, authority: certs.Pair | None) -> tuple[certs.Pair, certs.Pair]:
         """New ones. Signing with a key of 4096 bits takes long enough for a thread, too."""
@@ -178,7 +190,7 @@ def _facts(pair: certs.Pair | None) -> certificates.Pair | None:
 def _bytes(secret: Secret, key: str) -> bytes:
     try:
         return base64.b64decode(secret.data.get(key, ""), validate=True)
-    except binascii.Error:
+    except ValueError:  # binascii.Error is one; text that is not ASCII is another
         return b""
 
 

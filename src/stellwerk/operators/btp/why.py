@@ -19,19 +19,24 @@ from typing import TYPE_CHECKING
 from stellwerk.api.apps import Deployment
 from stellwerk.api.btp import ServiceBinding, ServiceInstance
 from stellwerk.api.core import ConfigMap, Secret
+from stellwerk.apply.failures import advice_in
 from stellwerk.kube.model import Kind, Unstructured, dig
 from stellwerk.kube.names import ObjectKey
 from stellwerk.operators import workloads
 from stellwerk.operators.btp import api
 from stellwerk.operators.btp.api import State
 from stellwerk.operators.btp.credentials import REQUIRED_KEYS, is_for_us
-from stellwerk.operators.btp.reasons import CATALOGUE, Reason
+from stellwerk.operators.btp.errors import NOT_READY_IN_TIME, WAITED_FOR
+from stellwerk.operators.btp.reasons import CATALOGUE, MEANINGS, Reason
 from stellwerk.operators.btp.settings import Settings, with_tunables
 from stellwerk.operators.workloads import Workload
-from stellwerk.runtime.diagnosis import Child, Diagnosis, Finding, Reader
+from stellwerk.runtime.diagnosis import Child, Diagnosis, Finding, Reader, root_causes
 
 if TYPE_CHECKING:
     from stellwerk.kube.client import Client
+
+WITHOUT_FORCE = "delete the service instances and bindings, bindings first: stellwerk instance list -A"
+"""What lets a deletion go on that waits for users, where the label for force does not count."""
 
 NAMED = 10
 """How many service instances and bindings are named; the counts are always complete."""
@@ -131,6 +136,12 @@ def places(tunables: Mapping[str, str]) -> tuple[ObjectKey, ObjectKey]:
     return ObjectKey(namespace, settings.deployment_name), ObjectKey(namespace, settings.secret_name)
 
 
+async def module_namespace(client: Client) -> str:
+    """The namespace of the module, as far as the user may read the tunables; else the default. Raises ApiError."""
+    operand_key, _ = places(await _tunables(Reader(client)))
+    return operand_key.namespace
+
+
 async def _operand_at(reader: Reader, key: ObjectKey) -> Workload | None:
     deployment = await reader.find(Deployment.resource, key.name, key.namespace)
     return await workloads.read(reader, deployment) if deployment else None
@@ -175,8 +186,10 @@ def explain(seen: Graph) -> Diagnosis:
     if not seen.condition:
         never = Finding("no operator has looked at it yet", "NotSeenYet", is_root_cause=True)
         return Diagnosis((never,), _LOOK_AT_OPERATOR, hidden=seen.hidden)
-    causes, next_step = _EXPLAINERS.get(seen.reason, _operand)(seen)
-    condition = Finding(seen.condition.get("message") or seen.reason, seen.reason, causes, is_root_cause=not causes)
+    causes, next_step = _EXPLAINERS.get(seen.reason, _failed)(seen)
+    is_explained = next(root_causes(causes), None) is not None
+    is_own_cause = not causes or (seen.state == State.Error and not is_explained)
+    condition = Finding(seen.condition.get("message") or seen.reason, seen.reason, causes, is_root_cause=is_own_cause)
     return Diagnosis((condition,), next_step, _turn(seen.reason), _unready(seen), seen.hidden)
 
 
@@ -243,10 +256,12 @@ def _blocked(seen: Graph) -> _Answer:
     named = [Finding(_remaining(obj)) for obj in left[:NAMED]]
     if len(left) > NAMED:
         named.append(Finding(f"and {len(left) - NAMED} more"))
-    step = (
-        "delete them, bindings first; or have them deleted with all their data: "
-        f"kubectl label {_BTP_OPERATOR} {_on_the_line(seen.subject.key)} {api.FORCE_DELETE_LABEL}=true"
-    )
+    step = WITHOUT_FORCE
+    if seen.subject.key.namespace == seen.operand_key.namespace:
+        step = (
+            "delete them, bindings first; or have them deleted with all their data: "
+            f"kubectl label {_BTP_OPERATOR} {_on_the_line(seen.subject.key)} {api.FORCE_DELETE_LABEL}=true"
+        )
     return (Finding(counts, because=tuple(named), is_root_cause=True),), step
 
 
@@ -258,16 +273,50 @@ def _deleting(seen: Graph) -> _Answer:
     return held, "see why they stay: their condition and the log of the SAP BTP service operator tell."
 
 
-def _operand(seen: Graph) -> _Answer:
-    """For every reason that is not about something else: is the operand the trouble?"""
-    if seen.operand is None:
-        if Deployment.resource.plural in " ".join(seen.hidden) or seen.state == State.Error:
-            return (), f"stellwerk explain {seen.reason}"
-        return (Finding(f"Deployment {seen.operand_key} does not exist yet"),), ""
-    found = workloads.findings(seen.operand, seen.now)
-    step = workloads.advice(seen.operand) if found else ""
-    return found, step or (f"stellwerk explain {seen.reason}" if seen.state != State.Processing else "")
+def _failed(seen: Graph) -> _Answer:
+    """A step that failed is its own cause, unless it waited for the operand in vain."""
+    if waited_for_operand(seen):
+        causes, step = _operand(seen)
+        return causes, step or _own_step(seen)
+    return (), _own_step(seen)
 
+
+def waited_for_operand(seen: Graph) -> bool:
+    """Whether the condition is about an operand that is not ready. Only its text tells that from other failures."""
+    message = seen.condition.get("message", "")
+    if seen.state == State.Processing or seen.reason in _WAITING:
+        return True
+    named = f"{WAITED_FOR} {seen.operand_key.name} {Deployment.resource.kind} "
+    return NOT_READY_IN_TIME in message and (WAITED_FOR not in message or named in message)
+
+
+def _operand(seen: Graph) -> _Answer:
+    """What the operand lacks, while the operator waits for it."""
+    if seen.operand is None:
+        is_hidden = Deployment.resource.plural in " ".join(seen.hidden)
+        return ((), "") if is_hidden else ((Finding(f"Deployment {seen.operand_key} does not exist yet"),), "")
+    found = workloads.findings(seen.operand, seen.now)
+    return found, workloads.advice(seen.operand) if found else ""
+
+
+def _own_step(seen: Graph) -> str:
+    """The fix that the message itself carries, else the first one of the reason's page."""
+    page = f"stellwerk explain {seen.reason}"
+    advised = advice_in(seen.condition.get("message", ""))
+    if not advised and seen.reason in Reason.__members__:
+        advised = MEANINGS[Reason(seen.reason)].next_step(seen.subject.key)
+    return f"{advised[:1].lower()}{advised[1:]} ({page})" if advised else page
+
+
+_WAITING = (
+    Reason.Initialized,
+    Reason.Processing,
+    Reason.UpdateCheck,
+    Reason.Updated,
+    Reason.CredentialsNamespaceChanged,
+    Reason.ClusterIdChanged,
+)
+"""Reasons of an operator at work: nothing has failed, and the operand may not be ready yet."""
 
 _EXPLAINERS: Mapping[str, Callable[[Graph], _Answer]] = {
     Reason.MissingSecret: _missing_secret,
@@ -316,7 +365,7 @@ def _own_words(obj: Unstructured) -> str:
 
 def _unready(seen: Graph) -> tuple[Child, ...]:
     children: list[Child] = []
-    if seen.operand and (lacking := workloads.lacks(seen.operand, seen.now)):
+    if waited_for_operand(seen) and seen.operand and (lacking := workloads.lacks(seen.operand, seen.now)):
         children.append(Child(seen.operand.deployment.ref, lacking))
     if seen.subject.metadata.is_terminating:
         children += [Child(obj.ref, "still exists") for obj in (*seen.bindings, *seen.instances)[:NAMED]]

@@ -47,6 +47,8 @@ class Engine:
     client: Client
     clock: Clock
     tell: Tell
+    report: Tell = lambda words: None
+    """Gets how far a run is, after each of its passes."""
     creates_namespaces: bool = False
     store: Store = field(init=False)
     _memory: Memory = field(default_factory=Memory)
@@ -129,7 +131,7 @@ class Engine:
         found = await self.store.find(key)
         if found is None:
             raise NoSuchRelease(key)
-        what = await Usage(self.client, found.owner).obstacle(found.inventory, ())
+        what = await Usage(self.client, found.owner, self.clock.now()).obstacle(found.inventory, ())
         if what and not found.is_deleting:
             raise InUse(key, what)
         return found
@@ -202,6 +204,15 @@ class Engine:
             return
 
 
+def _far(progress: Progress) -> str:
+    """How many objects are ready, and what is waited for."""
+    entries = [*progress.inventory]
+    settled = sum(entry.phase.is_settled for entry in entries)
+    waits = f"; waits for {progress.waits[0]}" if progress.waits else ""
+    more = f" and {len(progress.waits) - 1} more" if len(progress.waits) > 1 else ""
+    return f"{settled} of {len(entries)} objects ready{waits}{more}"
+
+
 @dataclass(slots=True)
 class _Run:
     """The loop over the passes of one run."""
@@ -222,6 +233,7 @@ class _Run:
             await self._save(progress)
             for sentence in (*self._remarks(progress), *self.patience.judge(progress.failures)):
                 self.engine.tell(sentence)
+            self.engine.report(_far(progress))
             if progress.done:
                 return self.release
             if not progress.must_be_saved:

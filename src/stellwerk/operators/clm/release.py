@@ -144,9 +144,12 @@ def written(release: Release) -> JsonObject:
     return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data}
 
 
+_MOST_DIGITS = 18
+
+
 def _number(key: ObjectKey, word: str) -> int:
-    if not word.isdecimal():
-        raise UnreadableRelease(key, f"its revision is {word!r}, which is no number")
+    if not word.isdecimal() or len(word) > _MOST_DIGITS:
+        raise UnreadableRelease(key, f"its revision is {word[:_MOST_DIGITS]!r}, which is no number")
     return int(word)
 
 

@@ -6,7 +6,7 @@ all sources are one set, in the order in which they were named.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,7 +19,7 @@ from stellwerk.operators.questions import answer
 from stellwerk.render import folder, values
 from stellwerk.render.files import Files
 from stellwerk.render.renderer import Renderer
-from stellwerk.render.request import Cluster, Generator, Missing, Query, Request
+from stellwerk.render.request import Cluster, Farewells, Generator, Missing, Query, Request
 from stellwerk.render.request import Release as RenderedAs
 from stellwerk.render.served import facts_of
 from stellwerk.render.values import Layer
@@ -40,6 +40,8 @@ def read(paths: Sequence[Path]) -> list[Source]:
 
 
 def _read(path: Path) -> Source:
+    if path == folder.STDIN:
+        return Source(path, Files.of({"stdin.yaml": folder.content(path)}), "manifests")
     if path.is_dir():
         files = folder.read(path)
         if not len(files):
@@ -53,14 +55,22 @@ def _read(path: Path) -> Source:
 
 def layers(paths: Sequence[Path]) -> list[Layer]:
     """The values of these files, the last one nearest. Raises InvalidValues, OSError."""
-    return [Layer(str(path), values.read(path.read_bytes(), str(path)), secret=True) for path in paths]
+    return [Layer(str(path), values.read(folder.content(path), str(path)), secret=True) for path in paths]
 
 
 async def rendered(
-    place: Client | Cluster, renderer: Renderer, release: Release, sources: Sequence[Source], layers: Sequence[Layer]
+    place: Client | Cluster,
+    renderer: Renderer,
+    release: Release,
+    sources: Sequence[Source],
+    layers: Sequence[Layer],
+    *,
+    farewells: Farewells = "refuse",
+    warn: Callable[[str], None] = lambda warning: None,
 ) -> tuple[Document, ...]:
     """The objects of all sources, for the cluster behind a client, or for an assumed one, where nothing exists.
 
+    `farewells` says what becomes of hooks for the end of a release; `warn` gets what Helm passes over in silence.
     Raises RenderError, ApiError.
     """
     client = place if isinstance(place, Client) else None
@@ -73,7 +83,9 @@ async def rendered(
     cluster = await facts_of(place) if isinstance(place, Client) else place
     documents: list[Document] = []
     for source in sources:
-        made = await renderer.render(_request(release, source, layers, cluster), look_up)
+        made = await renderer.render(_request(release, source, layers, cluster, farewells), look_up)
+        for warning in made.chart.warnings if made.chart is not None else ():
+            warn(f"{source.path}/{warning}")
         origins = (_origin(source, origin) for origin in made.origins)
         documents += [Document(body, Origin(file=origin)) for body, origin in zip(made.objects, origins, strict=True)]
     return tuple(documents)
@@ -83,8 +95,11 @@ def _origin(source: Source, origin: str) -> str:
     return f"{source.path}/{origin}" if source.path.is_dir() and origin else str(source.path)
 
 
-def _request(release: Release, source: Source, layers: Sequence[Layer], cluster: Cluster) -> Request:
+def _request(
+    release: Release, source: Source, layers: Sequence[Layer], cluster: Cluster, farewells: Farewells
+) -> Request:
     return Request(
+        farewells=farewells,
         files=source.files,
         generator=source.generator,
         prefix=RECONCILER,

@@ -10,11 +10,17 @@ at in a deletion only, at the moment at which the cluster cannot be reached; whi
 from __future__ import annotations
 
 from stellwerk.operators.component.api import ABANDON_ANNOTATION, Component
-from stellwerk.operators.component.errors import ClusterUnreachable, InvalidKubeConfig, ReferencesUnresolved
+from stellwerk.operators.component.errors import (
+    ClusterTooLarge,
+    ClusterUnreachable,
+    InvalidKubeConfig,
+    ReferencesUnresolved,
+)
 from stellwerk.runtime.contract import Notice, Severity
 
-OUT_OF_REACH = (ReferencesUnresolved, InvalidKubeConfig, ClusterUnreachable)
-"""What keeps us out of a cluster: no kubeconfig, none that can be used, no answer. A refusal is an answer."""
+OUT_OF_REACH = (ReferencesUnresolved, InvalidKubeConfig, ClusterUnreachable, ClusterTooLarge)
+"""What keeps us out of a cluster: no kubeconfig, none that can be used, no answer, too many objects. A refusal is
+an answer."""
 
 REASON = "ObjectsAbandoned"
 

@@ -1,7 +1,8 @@
-"""What a person may do to a Component, as patches (pure)."""
+"""What a person may do to a Component, as patches."""
 
 from __future__ import annotations
 
+from stellwerk.kube.client import Client
 from stellwerk.kube.model import JsonObject, JsonValue, Unstructured
 from stellwerk.kube.names import ObjectKey, Resource
 from stellwerk.operators.component import sources
@@ -40,3 +41,8 @@ def unstuck(component: Unstructured) -> JsonObject:
     """Lets a Component go that cannot be deleted in order."""
     kept: list[JsonValue] = [name for name in component.metadata.finalizers if name != FINALIZER]
     return {"metadata": {"finalizers": kept, "resourceVersion": component.metadata.resource_version}}
+
+
+async def unstick_obstacle(client: Client, component: Unstructured) -> tuple[str, str] | None:
+    """Why force has no effect on this Component, and what helps instead: it always has one."""
+    return None

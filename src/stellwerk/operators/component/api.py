@@ -32,6 +32,9 @@ FINALIZER = RECONCILER
 LEASE_NAME = RECONCILER
 """The leader-election Lease, shared with the original so that both never act at once."""
 
+SEALS = "component-operator-seals"
+"""The Secret, in the operator's own namespace, that holds the key of its seals."""
+
 # ---- on dependent objects
 
 OWNER_ID = f"{RECONCILER}/owner-id"
@@ -61,8 +64,14 @@ CONFIRMED_CLUSTER_ANNOTATION = f"{GROUP}/confirmed-cluster"
 ABANDON_ANNOTATION = f"{GROUP}/abandon-remote-objects"
 """The Component's own uid: where it is deleted and its other cluster cannot be reached, the objects there stay."""
 
+APPROVED_HOOKS_ANNOTATION = f"{GROUP}/approved-delete-hooks"
+"""The SHA-256 of the content of the Secret with the delete hooks: they run in a deletion though no seal fits them."""
+
 SUSPEND_REASON_ANNOTATION = f"{GROUP}/suspend-reason"
 """Why somebody has suspended it; shown wherever its state is."""
+
+MOST_DEPENDENCIES = 1_000
+"""How many Components one may list; more are refused."""
 
 # ---- on Events
 
@@ -93,8 +102,8 @@ class Component(Kind, frozen=True, kw_only=True):
 
     @property
     def dependencies(self) -> tuple[ObjectKey, ...]:
-        """The Components that it depends on, each once, in the order of the spec."""
-        named = (one.key(self.metadata.namespace) for one in self.spec.dependencies)
+        """The Components that it depends on, each once, in the order of the spec; of too many, the first ones."""
+        named = (one.key(self.metadata.namespace) for one in self.spec.dependencies[:MOST_DEPENDENCIES])
         return tuple(dict.fromkeys(named))
 
 
@@ -139,7 +148,9 @@ class BlueprintVersion(Kind, frozen=True, kw_only=True):
 
 # ---- their definitions
 
-_REASON = ".status.conditions[?(@.type=='Ready')].reason"
+_CAUSE = ".status.conditions[-1:].reason"
+"""Ready comes first; what stands behind it, Reconciling or Stalled, names the precise cause. The column Reason stays
+as the original has it."""
 
 COMPONENTS = Definition(
     short_names=("comp",),
@@ -150,7 +161,8 @@ COMPONENTS = Definition(
             columns=(
                 Column(name="Ready", path=".status.conditions[?(@.type=='Ready')].status"),
                 Column(name="State", path=".status.state"),
-                Column(name="Reason", path=_REASON),
+                Column(name="Reason", path=".status.conditions[?(@.type=='Ready')].reason"),
+                Column(name="Cause", path=_CAUSE),
                 Column(name="Revision", path=".status.lastAppliedRevision"),
                 AGE,
                 Column(name="Objects", path=".status.inventorySummary", priority=1),
@@ -161,7 +173,9 @@ COMPONENTS = Definition(
 )
 BLUEPRINTS = Definition(
     categories=("sap",),
-    versions=(Version(kind=Blueprint, columns=(AGE,)),),
+    versions=(
+        Version(kind=Blueprint, columns=(Column(name="Generation", path=".metadata.generation", type="integer"), AGE)),
+    ),
 )
 BLUEPRINT_VERSIONS = Definition(
     categories=("sap",),
@@ -172,6 +186,7 @@ BLUEPRINT_VERSIONS = Definition(
                 Column(name="Blueprint", path=".spec.blueprint"),
                 Column(name="Revision", path=".spec.revision"),
                 AGE,
+                Column(name="Digest", path=".spec.digest", priority=1),
             ),
             selectable_fields=(".spec.blueprint",),
         ),

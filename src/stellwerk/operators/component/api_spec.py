@@ -13,6 +13,7 @@ from typing import Annotated, Any, ClassVar
 import msgspec
 
 from stellwerk.kube.crd import Rule, documented
+from stellwerk.kube.depth import LEVELS, TOO_DEEP, is_deeper
 from stellwerk.kube.meta import Record
 from stellwerk.kube.names import ObjectKey
 
@@ -213,7 +214,7 @@ class ManagedTypePattern(Record, frozen=True, kw_only=True):
     kind: Annotated[str, documented("Kind: exact, or `*`.", example="*")]
 
 
-class Dependency(Record, frozen=True, kw_only=True):
+class Dependency(Record, frozen=True, kw_only=True, gc=False):
     """Another Component that must be ready first, and that is kept until this one is gone."""
 
     namespace: Annotated[str, documented("Its namespace.", otherwise="that of this Component")] = ""
@@ -242,6 +243,9 @@ class DeleteHooks(StrEnum):
 
 
 # ---- the spec
+
+_LEVELS_ABOVE_VALUES = 2
+"""The Component and its spec."""
 
 DURATION_PATTERN = "^([0-9]+(\\.[0-9]+)?(ns|us|µs|ms|s|m|h))+$"
 
@@ -389,3 +393,8 @@ class ComponentSpec(Record, frozen=True, kw_only=True):
         tuple[Dependency, ...],
         documented("Components that must be ready before this one is applied, and that stay until this one is gone."),
     ] = ()
+
+    def __post_init__(self) -> None:
+        """Raises ValueError where the values are nested too deep; decoding makes an unreadable object of it."""
+        if self.values is not None and is_deeper(self.values, LEVELS - _LEVELS_ABOVE_VALUES):
+            raise ValueError(f"values are {TOO_DEEP}")

@@ -10,9 +10,11 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Annotated
 
+from msgspec.structs import force_setattr
+
 from stellwerk.apply.rollout.stored import Item
 from stellwerk.kube.crd import documented
-from stellwerk.kube.meta import Condition, Record
+from stellwerk.kube.meta import Condition, Record, is_usable
 from stellwerk.kube.model import JsonObject
 from stellwerk.operators.requests import REQUESTED_AT_ANNOTATION
 
@@ -90,8 +92,23 @@ class ComponentStatus(Record, frozen=True, kw_only=True):
     source_ref: Annotated[SourceStatus | None, documented("What the source offered last.")] = None
     target_cluster: Annotated[
         str,
-        documented("Uid of kube-system in the cluster that the objects are in, if that is another one."),
+        documented(
+            "What identifies the cluster that the objects are in, if that is another one: the uid of kube-system; "
+            "where that may not be read, NAMESPACE/UID of another namespace, or a digest of the cluster's authority."
+        ),
     ] = ""
+    applied_as: Annotated[
+        str,
+        documented(
+            "Identity that applied the objects, and that deletes them: a ServiceAccount's user name, `operator`, or "
+            "`kubeconfig`.",
+            example="system:serviceaccount:shop:deployer",
+        ),
+    ] = ""
+    applied_as_seal: Annotated[str, documented("Seal of appliedAs; without a valid one it is ignored.")] = ""
+    delete_hook_seals: Annotated[
+        tuple[str, ...], documented("Seals of the delete hooks that may run when the Component is deleted.")
+    ] = ()
     last_attempted_digest: Annotated[str, documented("Digest of the artifact that was last rendered.")] = ""
     last_attempted_revision: Annotated[str, documented("Revision of the artifact that was last rendered.")] = ""
     last_applied_digest: Annotated[str, documented("Digest of the artifact that last became Ready.")] = ""
@@ -121,6 +138,11 @@ class ComponentStatus(Record, frozen=True, kw_only=True):
     ] = None
     inventory_summary: Annotated[str, documented("How many of the objects are ready.", example="12 of 14 ready")] = ""
     inventory: Annotated[tuple[Item, ...], documented("Every dependent object.")] = ()
+
+    def __post_init__(self) -> None:
+        """The timeout counts from `processing_since`; one that nothing can be counted from is absent."""
+        if self.processing_since is not None and not is_usable(self.processing_since):
+            force_setattr(self, "processing_since", None)
 
 
 NEW = ComponentStatus(observed_generation=NEVER_OBSERVED)

@@ -15,11 +15,11 @@ from stellwerk.operators.component.api import Component
 from stellwerk.operators.component.api_status import Artifact, SourceStatus
 from stellwerk.operators.component.blueprints import BlueprintStore
 from stellwerk.operators.component.contents import Reader
-from stellwerk.operators.component.errors import SourceUnusable
+from stellwerk.operators.component.errors import SourceNotReady, SourceUnusable, failure_of
 from stellwerk.operators.component.references import Login
 from stellwerk.operators.component.sources import Source, SourceKind
 from stellwerk.render.downloads import Downloads
-from stellwerk.render.egress import IN_CLUSTER, EgressRules
+from stellwerk.render.egress import IN_CLUSTER, EgressRules, shown_url
 from stellwerk.render.errors import SourceError
 from stellwerk.render.files import Files
 from stellwerk.render.http import Credentials
@@ -45,11 +45,18 @@ class Artifacts:
         """What the source offers now. Raises `SourceNotReady`, `SourceUnusable` or `InvalidCredentials`."""
         match source.kind:
             case SourceKind.Blueprint:
-                return self.blueprints.offer(source)
+                return await self.blueprints.offer(source)
             case SourceKind.HttpRepository:
                 return await self._ask(component, source, login)
             case _:
                 return await self._flux(source)
+
+    def has_to_call(self, source: Source, artifact: Artifact, login: Login | None = None) -> bool:
+        """Whether `files` has to call a server. Raises InvalidCredentials."""
+        if source.kind is SourceKind.Blueprint:
+            return False
+        shown = _shown(source, login) if source.repository is not None else None
+        return not self.downloads.has(artifact.url, artifact.digest, credentials=shown)
 
     async def files(
         self, component: Component, source: Source, artifact: Artifact, login: Login | None = None
@@ -57,6 +64,8 @@ class Artifacts:
         """The files of an artifact. Raises a `SourceError` or `InvalidCredentials`."""
         if source.kind is SourceKind.Blueprint:
             return await self.blueprints.files(source, artifact)
+        if not artifact.digest:
+            raise SourceUnusable(f"the artifact {shown_url(artifact.url)} has no digest, so it cannot be checked")
         tenant = component.metadata.namespace
         if source.repository is None:
             return await self.downloads.fetch(artifact.url, artifact.digest, rules=self.flux_rules, tenant=tenant)
@@ -74,8 +83,10 @@ class Artifacts:
         cache = await self.watches(source.kind)
         await cache.wait_settled()
         if cache.parked is not None:
-            raise sources.not_served(source)
+            raise sources.not_watched(source, cache.parked)
         assert source.key is not None
+        if odd := cache.unreadable.get(source.key):
+            raise SourceNotReady(source.place, str(odd))
         return sources.offered_by_flux(source, cache.store.get(source.key))
 
     async def _ask(self, component: Component, source: Source, login: Login | None) -> SourceStatus:
@@ -92,7 +103,7 @@ class Artifacts:
                 credentials=shown,
             )
         except SourceError as error:
-            raise SourceUnusable(str(error)) from error
+            raise failure_of(error) from error
         return sources.download_offer(Artifact(url=found.url, digest=found.digest, revision=found.revision))
 
 

@@ -9,7 +9,8 @@ from socket import gethostname
 from stellwerk.api.core import Namespace
 from stellwerk.apply.rollout.scene import Habits
 from stellwerk.kube.model import metadata_of
-from stellwerk.operators.component import blueprints
+from stellwerk.operators.component import blueprints, saying
+from stellwerk.operators.component.addresses import Addresses
 from stellwerk.operators.component.api import CONTROLLER, RECONCILER
 from stellwerk.operators.component.artifacts import Artifacts, Logins
 from stellwerk.operators.component.blueprints import BlueprintStore
@@ -17,15 +18,19 @@ from stellwerk.operators.component.contents import Reader
 from stellwerk.operators.component.deployment import Deployer, Renders
 from stellwerk.operators.component.events import AnnotatedSink
 from stellwerk.operators.component.http_repositories import Poller
+from stellwerk.operators.component.inputs import Inputs
 from stellwerk.operators.component.lanes import Lanes
 from stellwerk.operators.component.metrics import ComponentMetrics, artifact_cache
+from stellwerk.operators.component.privileges import PrivilegeCheck
 from stellwerk.operators.component.receiver import Receiver
 from stellwerk.operators.component.reconcile import ComponentReconciler
 from stellwerk.operators.component.reporting import Reports, Watcher
-from stellwerk.operators.component.settings import DriftPolicy, Settings
+from stellwerk.operators.component.seal_key import SealKey
+from stellwerk.operators.component.settings import DriftPolicy, Mode, Settings
 from stellwerk.operators.component.setup import ComponentController, Watches, watches, wire
 from stellwerk.operators.component.targets import Connect, Targets
 from stellwerk.operators.component.traced import Traced
+from stellwerk.operators.component.weights import Weights
 from stellwerk.render.downloads import Downloads
 from stellwerk.render.shelf import Shelf
 from stellwerk.runtime import traces
@@ -54,10 +59,11 @@ def install(
     downloads: Downloads,
     connect: Connect,
     recorder: EventSink,
+    namespace: str,
     watchers: tuple[Watcher, ...] = (),
 ) -> ComponentOperator:
     """Give the Component operator to a manager. `connect` opens clients for other clusters; their writes pass the same
-    fence as the manager's."""
+    fence as the manager's. `namespace` is the operator's own."""
     seen = watches(manager)
     client = manager.client.with_field_manager(RECONCILER)
     metrics = ComponentMetrics.registered(manager.metrics, settings.object_metrics_limit)
@@ -69,12 +75,17 @@ def install(
     reconciler = ComponentReconciler(
         client=client,
         components=seen.components,
+        graph=seen.graph,
+        waiting=seen.waiting,
         contents=contents,
         artifacts=_artifacts(settings, seen, store, downloads),
         targets=targets,
         deployer=deployer,
         holds=traced.holds,
+        seal_key=SealKey(client, namespace, manager.clock),
         lanes=Lanes(workers=settings.max_concurrent_reconciles, wake=seen.wake),
+        weights=Weights(wake=seen.wake),
+        addresses=Addresses(manager.clock),
         reports=_reports(manager, settings, metrics, events, watchers),
         checkpoints=Checkpoints(seen.components, StatusWriter(client=client, clock=manager.clock)),
         settings=settings,
@@ -84,6 +95,10 @@ def install(
     wire(controller, seen)
     blueprints.install(manager, store, seen.components, recorder=recorder)
     manager.add_server("target clusters", targets)
+    if settings.tenancy is Mode.STRICT:
+        manager.add_controller(
+            PrivilegeCheck(client, namespace, events=recorder, metrics=manager.metrics, clock=manager.clock)
+        )
     manager.add_controller(controller)
     manager.add_controller(_poller(manager, settings, seen, downloads, contents, controller))
     return ComponentOperator(controller, reconciler, seen, targets)
@@ -103,9 +118,13 @@ def _deployment(
         connect=connect,
         wake=lambda label: _wake_owner(label, deployer, seen),
         clock=manager.clock,
+        border=manager.border,
         rules=settings.rules,
+        egress=settings.egress if settings.tenancy is Mode.STRICT else None,
         on_client=metrics.clients,
         on_gone=manager.metrics.forget_host,
+        most_remote=settings.max_remote_clusters,
+        most_remote_of_namespace=settings.max_remote_clusters_per_namespace,
     )
     seen.definitions.on_change(lambda _: targets.kinds_changed())
     deployer = Deployer(
@@ -113,6 +132,7 @@ def _deployment(
         targets=targets,
         cluster_uid=ClusterIdentity(manager),
         habits=Habits(settings.reclaim_managers, settings.drift_policy is DriftPolicy.REPAIR),
+        inputs=Inputs(manager.clock),
         clock=manager.clock,
         find=seen.components.store.get,
     )
@@ -154,7 +174,7 @@ def _poller(
         rules=settings.egress,
         wake=controller.queue.add,
         interval_seconds=settings.http_repository_interval.total_seconds(),
-        clock=manager.clock,
+        border=manager.border,
     )
 
 
@@ -173,6 +193,7 @@ def _controller(
         workers=settings.max_concurrent_reconciles,
         tenant_of=lambda key: key.namespace,
         recorder=events,
+        explain_unreadable=saying.unreadable,
         metrics=manager.metrics,
         clock=manager.clock,
     )

@@ -7,7 +7,7 @@ says that it was taken.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, TypeAlias
 
@@ -20,10 +20,17 @@ from stellwerk.operators.component.api_status import Artifact
 from stellwerk.operators.component.sources import SourceKind, index_value
 from stellwerk.render.errors import BadArchive, SourceError
 from stellwerk.render.files import Files
+from stellwerk.render.limits import LIMITS
 
 SCHEME = "blueprint://"
 _LONGEST_NAME = 253
 _SHORT_HASH = 8
+
+
+class BlueprintSummary(Kind, frozen=True, kw_only=True):
+    """A Blueprint without its files: what a cache needs to hold."""
+
+    resource: ClassVar[Resource] = Blueprint.resource
 
 
 class VersionSummarySpec(Record, frozen=True, kw_only=True):
@@ -88,27 +95,32 @@ def artifact(blueprint: Blueprint) -> Artifact:
     )
 
 
-def version_of(blueprint: Blueprint, taken: Artifact) -> JsonObject:
-    """The version that keeps the present content of a Blueprint."""
-    files: JsonObject = {**blueprint.spec.files}
+def version_of(blueprint: ObjectKey, taken: Artifact, files: Files) -> JsonObject:
+    """The version that keeps a content of a Blueprint."""
+    texts: JsonObject = {path: content.decode() for path, content in files.items()}
     return {
         "apiVersion": BlueprintVersion.resource.api_version,
         "kind": BlueprintVersion.resource.kind,
         "metadata": {
-            "name": version_name(blueprint.metadata.name, taken.digest),
-            "namespace": blueprint.metadata.namespace,
+            "name": version_name(blueprint.name, taken.digest),
+            "namespace": blueprint.namespace,
         },
         "spec": {
-            "blueprint": blueprint.metadata.name,
+            "blueprint": blueprint.name,
             "digest": taken.digest,
             "revision": taken.revision,
-            "files": files,
+            "files": texts,
         },
     }
 
 
 def files(contents: Mapping[str, str]) -> Files:
-    """The files of a Blueprint or version. Raises a `SourceError` for a path that is unclean or leads out."""
+    """The files of a Blueprint or version.
+
+    Raises a `SourceError` for more than an archive may hold, and for a path that is unclean or leads out.
+    """
+    if len(contents) > LIMITS.entries:
+        raise SourceError(f"the blueprint has {len(contents)} files; at most {LIMITS.entries} are allowed")
     try:
         return Files.of(contents)
     except BadArchive as error:
@@ -159,6 +171,14 @@ def usage(
         elif not version.metadata.is_terminating:
             unused.append(version)
     return Usage(used, tuple(unused), bool(following))
+
+
+def used_unseen(usage: Usage, users: Sequence[ObjectKey]) -> Usage:
+    """The usage where these Components cannot be decoded: each may need any version."""
+    if not users:
+        return usage
+    unseen = {version.key: tuple(sorted(users)) for version in usage.unused}
+    return Usage({**usage.used, **unseen}, (), has_followers=True)
 
 
 def _is_leaving(component: Component) -> bool:

@@ -11,13 +11,15 @@ server as nobody, and be told that the artifact does not exist.
 
 from __future__ import annotations
 
-import ssl
 from dataclasses import replace
 
 from stellwerk.kube.errors import LoginFailed
 from stellwerk.operators.component.errors import InvalidCredentials
 from stellwerk.operators.component.references import LOGIN_KEYS, Login
 from stellwerk.render.http import Credentials, TlsMaterial
+
+_MOST_BYTES = 64 * 1024
+"""Of a certificate file. Reading certificates costs the event loop 50 ms per MiB, and a context keeps them all."""
 
 USER, PASSWORD, TOKEN, AUTHORITY, CERTIFICATE, KEY = LOGIN_KEYS
 
@@ -67,11 +69,14 @@ def _text(login: Login, key: str) -> str:
 
 
 def _tls(login: Login) -> TlsMaterial:
+    for key in (AUTHORITY, CERTIFICATE, KEY):
+        if not login.data.get(key, b"-").strip():
+            raise InvalidCredentials(login.origin, f"{key} is empty")
+        if len(login.data.get(key, b"")) > _MOST_BYTES:
+            raise InvalidCredentials(login.origin, f"{key} is larger than {_MOST_BYTES >> 10} KiB")
     material = TlsMaterial(*(login.data.get(key, b"") for key in (AUTHORITY, CERTIFICATE, KEY)))
     try:
         material.context()
     except LoginFailed as error:
         raise InvalidCredentials(login.origin, str(error)) from None
-    except (ssl.SSLError, ValueError):
-        raise InvalidCredentials(login.origin, f"{AUTHORITY} is damaged") from None
     return material

@@ -11,7 +11,10 @@ the policy with which they were applied last.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import base64
+import hashlib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
 from stellwerk.api.core import Secret
 from stellwerk.apply import kinds
@@ -21,15 +24,21 @@ from stellwerk.apply.rollout import farewell, hooks
 from stellwerk.apply.rollout.farewell import Farewell
 from stellwerk.apply.rollout.hooks import Hook, Moment
 from stellwerk.apply.rollout.inventory import Identity, Inventory
-from stellwerk.apply.rollout.owner import Owner, Standing
+from stellwerk.apply.rollout.owner import Owner
 from stellwerk.apply.rollout.policy import DeletePolicy, Policies
 from stellwerk.apply.rollout.prepare import Wanted, prepared
 from stellwerk.kube.client import Client
+from stellwerk.kube.model import dig
 from stellwerk.kube.names import GroupVersionKind, ObjectKey, Resource
-from stellwerk.operators.component.api import RECONCILER, Component
+from stellwerk.operators.component import tenancy
+from stellwerk.operators.component.api import APPROVED_HOOKS_ANNOTATION, RECONCILER, Component
 from stellwerk.operators.component.api_spec import ComponentSpec, DeleteHooks
-from stellwerk.operators.component.errors import InvalidSpec
+from stellwerk.operators.component.errors import HooksMissing, HooksNotSealed, InvalidSpec, without_hooks
+from stellwerk.operators.component.seals import Purpose, Signet
+from stellwerk.operators.component.settings import Tenancy
 from stellwerk.render.request import Farewells, Rendered
+
+_SUFFIX = ".delete-hooks"
 
 _ASKED: Mapping[str, Farewells] = {
     "": "refuse",
@@ -79,21 +88,75 @@ def checked(
         _prepared(_of_moment(found, moment), served, moment, component, owner, policies)
 
 
+def content_of(component: Component, wanted: Iterable[Wanted]) -> bytes | None:
+    """What the Secret with the hooks is about to hold; None where the set has no such Secret."""
+    keeper = Identity("", "Secret", _keeper_of(component))
+    body = next((one.desired.body for one in wanted if one.identity == keeper), None)
+    return base64.b64decode(str(dig(body, "data", hooks.KEY) or "")) if body is not None else None
+
+
 # ---- when it goes
 
 
+@dataclass(frozen=True, slots=True)
+class Trust:
+    """Which hooks may run: those that the operator sealed for this Component, target and identity."""
+
+    signet: Signet
+    rules: Tenancy
+
+    def check(self, component: Component, secret: ObjectKey, packed: bytes) -> None:
+        """Raises HooksNotSealed. Nothing of `packed` has been read yet."""
+        if any(self.signet.fits(seal, Purpose.HOOKS, packed) for seal in component.status.delete_hook_seals):
+            return
+        digest = hashlib.sha256(packed).hexdigest()
+        if component.metadata.annotations.get(APPROVED_HOOKS_ANNOTATION) == digest:
+            tenancy.check_target(component, self.rules)
+            return
+        raise HooksNotSealed(_advice(component, secret, digest))
+
+
+def _advice(component: Component, secret: ObjectKey, digest: str) -> str:
+    namespace, name = component.key
+    return (
+        f"the delete hooks in secret {secret} are not the ones that were sealed when the component was applied; "
+        f"nothing runs and nothing is deleted; approve them as they are: kubectl -n {namespace} annotate component "
+        f"{name} {APPROVED_HOOKS_ANNOTATION}={digest}; or delete without them: {without_hooks(component.key)}"
+    )
+
+
 async def kept(
-    component: Component, known: Inventory, client: Client, owner: Owner, policies: Policies
+    component: Component, known: Inventory, client: Client, owner: Owner, policies: Policies, trust: Trust
 ) -> Farewell | None:
-    """What is still to be done before the Component is gone; None where nothing is. Raises InvalidSet, ApiError."""
-    key = _keeper_of(component)
-    keeper = Identity("", "Secret", key)
-    if component.spec.delete_hooks != DeleteHooks.Run or keeper not in known.by_identity():
+    """What is still to be done before the Component is gone; None where nothing is.
+
+    What proves the hooks is their seal, so a Secret whose labels another client removed still keeps them. A Secret that
+    is gone holds the deletion back, unless the operator deleted it or never wrote it: a hook may save what is lost
+    otherwise.
+    Raises HooksMissing, HooksNotSealed, InvalidSet, ApiError.
+    """
+    keeper = _keeper_in(component, known)
+    if component.spec.delete_hooks != DeleteHooks.Run or keeper is None:
         return None
+    key = keeper.key
     secret = await client.find(Secret, key.name, key.namespace)
-    if secret is None or secret.metadata.is_terminating or owner.standing(secret.metadata) is not Standing.OURS:
+    entry = known.by_identity()[keeper]
+    is_over = entry.phase.is_leaving
+    if (
+        secret is None
+        and entry.uid
+        and not is_over
+        and (key == _keeper_of(component) or component.status.delete_hook_seals)
+    ):
+        raise HooksMissing(component.key, key)
+    if secret is None or (is_over and secret.metadata.is_terminating):
         return None
-    found = hooks.unpacked(str(key), secret.decoded().get(hooks.KEY))
+    may_be_another = key != _keeper_of(component) or not component.status.delete_hook_seals
+    if may_be_another and secret.type != hooks.type_of(RECONCILER):
+        return None
+    packed = secret.decoded().get(hooks.KEY, b"")
+    trust.check(component, key, packed)
+    found = hooks.unpacked(str(key), packed)
     documents = [hook.document for hook in found]
     served = await kinds.served(documents, client.mapper)
     open_ = {moment: _still_open(found, moment, known) for moment in Moment}
@@ -129,6 +192,15 @@ def _prepared(
     )
 
 
+def _keeper_in(component: Component, known: Inventory) -> Identity | None:
+    """The Secret with the hooks; after an edit of spec.namespace or spec.name it is still the one that was applied."""
+    wanted = Identity("", "Secret", _keeper_of(component))
+    secrets = [entry.identity for entry in known if (entry.gvk.group, entry.gvk.kind) == ("", "Secret")]
+    if wanted in secrets:
+        return wanted
+    return next((one for one in secrets if one.key.name.endswith(_SUFFIX)), None)
+
+
 def _keeper_of(component: Component) -> ObjectKey:
     namespace, name = component.target
-    return ObjectKey(namespace, f"{name}.delete-hooks")
+    return ObjectKey(namespace, f"{name}{_SUFFIX}")

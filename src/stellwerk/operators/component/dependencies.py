@@ -8,21 +8,20 @@ deleted do not wait for each other, nor does a Component wait for itself.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TypeAlias
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple, TypeAlias
 
 from stellwerk.kube.names import ObjectKey
 from stellwerk.operators.component import ready_expressions, sources
-from stellwerk.operators.component.api import Component
+from stellwerk.operators.component.api import MOST_DEPENDENCIES, Component
 from stellwerk.operators.component.api_status import Artifact
+from stellwerk.operators.component.dependency_graph import Dependants, Graph
 from stellwerk.operators.component.errors import DependencyCycle, DependencyNotReady, InvalidSpec, StillNeeded
 from stellwerk.operators.component.ready_expressions import Asked
 
 Find: TypeAlias = Callable[[ObjectKey], Component | None]
 """A Component by its key, as the cache holds it; None where there is none."""
-
-Dependants: TypeAlias = Callable[[ObjectKey], Iterable[Component]]
-"""The Components that list one, as an index of the cache holds them."""
 
 
 def index_by_dependency(component: Component) -> Iterable[str]:
@@ -33,13 +32,16 @@ def index_by_dependency(component: Component) -> Iterable[str]:
 # ---- before applying
 
 
-def check(component: Component, find: Find, artifact: Artifact | None) -> tuple[Asked, ...]:
+def check(component: Component, find: Find, graph: Graph, artifact: Artifact | None) -> tuple[Asked, ...]:
     """May the Component be applied? `artifact`: what its source offers now. Comes to what expressions have yet to say.
 
-    Raises `DependencyCycle`; `DependencyNotReady` for the first that is absent, has not taken over the artifact of the
-    common source yet, or is not ready.
+    Raises `InvalidSpec` where it lists too many; `DependencyCycle`; `DependencyNotReady` for the first that is absent,
+    has not taken over the artifact of the common source yet, or is not ready.
     """
-    if circle := circle_through(component, find):
+    if len(component.spec.dependencies) > MOST_DEPENDENCIES:
+        count = len(component.spec.dependencies)
+        raise InvalidSpec("dependencies", f"lists {count} components; at most {MOST_DEPENDENCIES} are allowed")
+    if circle := graph.cycle_through(component.key):
         raise DependencyCycle(circle)
     open_: list[Asked] = []
     for number, one in enumerate(component.spec.dependencies):
@@ -56,8 +58,13 @@ def check(component: Component, find: Find, artifact: Artifact | None) -> tuple[
 def _check_one(component: Component, key: ObjectKey, dependency: Component, artifact: Artifact | None) -> None:
     if artifact is not None and _share_source(component, dependency) and not _has_taken(dependency, artifact):
         raise DependencyNotReady(key, f"not synced: it has not taken over revision {artifact.revision} yet")
-    if not dependency.is_ready:
+    if not dependency.is_ready and not _may_rest(component, dependency, artifact):
         raise DependencyNotReady(key, f"not ready{_state(dependency)}")
+
+
+def _may_rest(component: Component, dependency: Component, artifact: Artifact | None) -> bool:
+    """Whether a Component that is ready stays ready: somebody suspended the dependency, and nothing new is to apply."""
+    return dependency.spec.suspend and component.is_ready and (artifact is None or _has_taken(component, artifact))
 
 
 def _share_source(one: Component, other: Component) -> bool:
@@ -73,6 +80,8 @@ def _has_taken(component: Component, artifact: Artifact) -> bool:
 
 
 def _state(dependency: Component) -> str:
+    if dependency.spec.suspend:
+        return ": it is suspended"
     if dependency.status.state is None:
         return ""
     if dependency.status.observed_generation != dependency.metadata.generation:
@@ -80,75 +89,78 @@ def _state(dependency: Component) -> str:
     return f": its state is {dependency.status.state}"
 
 
-def circle_through(component: Component, find: Find) -> tuple[ObjectKey, ...]:
-    """The shortest circle of dependencies that the Component is in, beginning with it; empty where there is none."""
-    came_from: dict[ObjectKey, ObjectKey] = {}
-    waiting = [component.key]
-    for key in waiting:  # grows while it is walked: breadth first
-        one = component if key == component.key else find(key)
-        for dependency in one.dependencies if one is not None else ():
-            if dependency == component.key:
-                return _way(component.key, key, came_from)
-            if dependency not in came_from:
-                came_from[dependency] = key
-                waiting.append(dependency)
-    return ()
-
-
-def _way(start: ObjectKey, last: ObjectKey, came_from: dict[ObjectKey, ObjectKey]) -> tuple[ObjectKey, ...]:
-    way = [last]
-    while way[-1] != start:
-        way.append(came_from[way[-1]])
-    return tuple(reversed(way))
-
-
 # ---- before deleting
 
 
-def check_deletion(component: Component, dependants: Dependants) -> None:
+def check_deletion(component: Component, graph: Graph, *, cross_namespace: bool = True) -> None:
     """May the objects of the Component be deleted? Raises `StillNeeded` while others depend on it."""
-    if waiting := blocking(component, dependants):
+    if waiting := blocking(component, graph, cross_namespace=cross_namespace):
         raise StillNeeded(waiting)
 
 
-def blocking(component: Component, dependants: Dependants) -> Sequence[ObjectKey]:
+def blocking(component: Component, graph: Graph, *, cross_namespace: bool = True) -> Sequence[ObjectKey]:
     """The Components that the deletion has to wait for, sorted.
+
+    Without `cross_namespace`, Components of other namespaces may not list it, and do not count.
 
     Components on a circle of which all are to be deleted count as one: they wait together for those outside.
     """
-    together = _going_together(component, dependants)
-    return sorted({one.key for member in together for one in dependants(member) if one.key not in together})
-
-
-def _going_together(component: Component, dependants: Dependants) -> set[ObjectKey]:
-    """The Component and all that are to be deleted and are on a circle with it."""
-    needing = {component.key: component}
-    waiting = [component.key]
-    while waiting:
-        for one in dependants(waiting.pop()):
-            if one.metadata.is_terminating and one.key not in needing:
-                needing[one.key] = one
-                waiting.append(one.key)
-    return _needed_among(component, needing)
-
-
-def _needed_among(component: Component, among: Mapping[ObjectKey, Component]) -> set[ObjectKey]:
-    found = {component.key}
-    waiting = [component]
-    while waiting:
-        for key in waiting.pop().dependencies:
-            if key in among and key not in found:
-                found.add(key)
-                waiting.append(among[key])
-    return found
+    together = graph.deleted_together(component.key)
+    listing = {
+        key
+        for member in together
+        for key in graph.listing(member)
+        if cross_namespace or key.namespace == member.namespace
+    }
+    return sorted(listing - together)
 
 
 # ---- who is woken
 
 
-def woken_by_readiness(component: Component, dependants: Dependants) -> Iterable[ObjectKey]:
-    """Whose pass may come further because the Component became ready, or took over a new artifact."""
-    return (one.key for one in dependants(component.key))
+class _Obstacle(NamedTuple):
+    """Why a Component waits."""
+
+    named: ObjectKey
+    """The dependency that its status names: the first one that is not ready."""
+    last: ObjectKey
+    """The one that is probably ready last: of all that are not ready, the one with the most dependencies."""
+
+
+@dataclass(slots=True)
+class Waiting:
+    """For which dependency each Component waits, so that it is woken when that is ready, and not for each before it.
+
+    A thousand Components that depend on all before them have half a million dependencies. If each one that becomes
+    ready woke all its dependants at once, there would be half a million passes, nearly all of them in vain.
+    """
+
+    _obstacles: dict[ObjectKey, _Obstacle] = field(default_factory=dict)
+
+    def forget(self, key: ObjectKey) -> None:
+        """A pass on a Component begins, or it is gone: it is not known to wait."""
+        self._obstacles.pop(key, None)
+
+    def note(self, component: Component, named: ObjectKey, find: Find) -> None:
+        """The Component waits until `named` is ready, or has taken over an artifact."""
+        by_expression = judged(component)
+        plain = (find(key) for key in component.dependencies if key not in by_expression)
+        open_ = [(len(one.spec.dependencies), one.key) for one in plain if one is not None and not one.is_ready]
+        self._obstacles[component.key] = _Obstacle(named, max(open_)[1] if open_ else named)
+
+    def woken_by_readiness(self, component: Component, dependants: Dependants) -> Iterable[ObjectKey]:
+        """Whose pass may come further because the Component became ready, or took over a new artifact."""
+        for one in dependants(component.key):
+            obstacle = self._obstacles.get(one.key)
+            if obstacle is None or obstacle.last == component.key:
+                yield one.key
+
+    def renamed_by_readiness(self, component: Component, dependants: Dependants) -> Iterable[ObjectKey]:
+        """Who waits for another one, too, but names the Component in its status."""
+        for one in dependants(component.key):
+            obstacle = self._obstacles.get(one.key)
+            if obstacle is not None and obstacle.named == component.key != obstacle.last:
+                yield one.key
 
 
 def woken_by_any_change(component: Component, dependants: Dependants) -> Iterable[ObjectKey]:
@@ -171,23 +183,6 @@ def has_expressions(component: Component) -> bool:
 def _has_expression_about(component: Component, key: ObjectKey) -> bool:
     listed = component.spec.dependencies
     return any(one.ready_expr and one.key(component.metadata.namespace) == key for one in listed)
-
-
-def woken_by_rewiring(component: Component, dependants: Dependants) -> Iterable[ObjectKey]:
-    """Who has to look again because the Component lists others than before: all above it, who may be in a circle with
-    it now, or no longer."""
-    return sorted(_above(component, dependants) - {component.key})
-
-
-def _above(component: Component, dependants: Dependants) -> set[ObjectKey]:
-    found = {component.key}
-    waiting = [component.key]
-    while waiting:
-        for one in dependants(waiting.pop()):
-            if one.key not in found:
-                found.add(one.key)
-                waiting.append(one.key)
-    return found
 
 
 def woken_by_departure(component: Component) -> Iterable[ObjectKey]:

@@ -4,26 +4,36 @@
     ├── NotYet                      something is missing that may still come: Pending, tried again by the clock
     │   ├── ReferencesUnresolved    a Secret, ConfigMap or key; after 10 s
     │   ├── SourceNotReady          absent, not served, or without an artifact; after 10 s
+    │   ├── KindsUnknown            templates ask about kinds of an API service that does not answer; after 10 s
     │   ├── WaitingForPin           another digest or revision than the one that is pinned; after 10 s
+    │   ├── TooManyClusters         a target cluster more than there may be; after 10 s
     │   ├── DependencyNotReady      absent, not ready, not synced; after retryInterval
     │   └── StillNeeded             others depend on what is to be deleted; after retryInterval
     ├── Misconfigured               only an edit can help: Error, tried again when something changes
     │   ├── InvalidSpec
+    │   ├── InputsTooLarge
     │   ├── DependencyCycle
     │   ├── InvalidReadyExpression
     │   ├── CrossNamespaceReference
     │   ├── ServiceAccountRequired
     │   ├── TargetNamespaceRefused
+    │   ├── HooksNotSealed      delete hooks that are not proved to be those that were applied
+    │   ├── HooksMissing        delete hooks that were applied and are gone
     │   ├── InvalidKubeConfig
     │   ├── InvalidCredentials
-    │   └── ClusterChanged      the objects are in another cluster than the one that is named now
+    │   ├── ClusterChanged      the objects are in another cluster than the one that is named now
+    │   └── ClusterUnidentified nothing shows whether the objects are in the cluster that is named now
     └── PassFailed                  anything else: Error, tried again with back-off
         ├── ReferencesUnreadable    Secrets or ConfigMaps that may be there, but could not be read
+        ├── InvalidInventory        an entry of the status that the operator has not written; after 10 s
         ├── SourceUnusable          the artifact cannot be had, or is not what was promised
+        │   └── SourceSilent        its server does not answer
         ├── RenderingFailed         files, values or templates
         ├── InvalidObjects          objects that must not be applied together; nothing was written
         ├── ApplyFailed             the API server did not take an object
-        └── ClusterUnreachable      the API server of the target cluster does not answer
+        ├── ClusterUnreachable      the API server of the target cluster does not answer
+        ├── ClusterTooLarge         it shows more objects with our label than are held
+        └── EndedUnexpectedly       a fault of the operator; its log has the stack
 
 The first words of the messages are the original operator's, because alerts look for them; causes follow. No message
 carries a value of a Secret.
@@ -43,11 +53,14 @@ from stellwerk.operators.component.reasons import Cause, Reason
 from stellwerk.operators.component.saying import Saying
 from stellwerk.render.errors import (
     BadArchive,
+    IncompleteAnswer,
     LimitExceeded,
+    NotAnArchive,
     RendererGone,
     RenderError,
     RendererTimeout,
     SourceError,
+    Unavailable,
 )
 from stellwerk.runtime.contract import ReconcileError, Retry
 
@@ -115,6 +128,31 @@ class SourceNotReady(NotYet):
         super().__init__(f"error resolving references: {where}: {why}")
 
 
+class TooManyClusters(NotYet):
+    """The Components of the namespace, or all, go to as many other clusters as they may."""
+
+    cause = Cause.TooManyTargetClusters
+
+    def __init__(self, whose: str, most: int, flag: str) -> None:
+        super().__init__(
+            f"{_APPLYING}{whose} go to {most} other clusters, and --{flag} allows no more; use the same kubeconfig for "
+            "the same cluster, delete Components of unused clusters, or raise the limit"
+        )
+
+
+class KindsUnknown(NotYet):
+    """Templates ask whether the cluster serves kinds of an API service that does not answer."""
+
+    cause = Cause.KindsUnknown
+
+    def __init__(self, unknown: str) -> None:
+        group, _, version = unknown.rpartition("/")
+        super().__init__(
+            f"templates ask whether the cluster serves {unknown}, and that is not known: its API service "
+            f"{version}.{group} does not answer; see kubectl get apiservice {version}.{group}"
+        )
+
+
 class WaitingForPin(NotYet):
     """The source has another artifact than the one that is pinned."""
 
@@ -131,6 +169,7 @@ class DependencyNotReady(NotYet):
     retry_after_seconds = None
 
     def __init__(self, dependency: ObjectKey, why: str) -> None:
+        self.dependency = dependency
         super().__init__(f"dependent component {dependency} {why}")
 
 
@@ -162,14 +201,26 @@ class InvalidSpec(Misconfigured):
         super().__init__(f"spec.{field}: {why}")
 
 
+class InputsTooLarge(Misconfigured):
+    """Secrets and ConfigMaps hold more than one Component may refer to."""
+
+    cause = Cause.InputsTooLarge
+
+    def __init__(self, size: int, most: int) -> None:
+        super().__init__(
+            f"the Secrets and ConfigMaps that the spec refers to hold {size >> 10} KiB; at most {most >> 10} KiB are "
+            "allowed for one component"
+        )
+
+
 class DependencyCycle(Misconfigured):
-    """Components depend on each other in a circle."""
+    """Components depend on each other in a cycle."""
 
     cause = Cause.DependencyCycle
 
-    def __init__(self, circle: Sequence[ObjectKey]) -> None:
-        way = " -> ".join(map(str, (*circle, circle[0])))
-        super().__init__(f"components depend on each other in a circle: {way}; remove one of these dependencies")
+    def __init__(self, cycle: Sequence[ObjectKey]) -> None:
+        way = " -> ".join(map(str, (*cycle, cycle[0])))
+        super().__init__(f"dependency cycle: {way}; remove one of these dependencies")
 
 
 class InvalidReadyExpression(Misconfigured):
@@ -214,6 +265,31 @@ class TargetNamespaceRefused(Misconfigured):
         )
 
 
+class HooksNotSealed(Misconfigured):
+    """Delete hooks are not proved to be those that were applied, or cannot be sealed."""
+
+    cause = Cause.DeleteHooksNotSealed
+
+
+class HooksMissing(Misconfigured):
+    """The Secret with the delete hooks is gone, and this operator has not deleted it."""
+
+    cause = Cause.DeleteHooksMissing
+
+    def __init__(self, component: ObjectKey, secret: ObjectKey) -> None:
+        super().__init__(
+            f"the secret {secret} with the delete hooks is gone, so that they cannot run; nothing is deleted; restore "
+            f"the secret; or delete without them: {without_hooks(component)}"
+        )
+        self.secret = secret
+
+
+def without_hooks(component: ObjectKey) -> str:
+    """The command that lets a deletion go on without delete hooks."""
+    skip = '{"spec":{"deleteHooks":"Skip"}}'
+    return f"kubectl -n {component.namespace} patch component {component.name} --type merge -p '{skip}'"
+
+
 class InvalidKubeConfig(Misconfigured):
     """The kubeconfig of the Secret cannot be used. `why` quotes nothing of it."""
 
@@ -245,6 +321,18 @@ class ClusterChanged(Misconfigured):
         )
 
 
+class ClusterUnidentified(Misconfigured):
+    """Nothing shows whether what is named now is the cluster that the objects are in."""
+
+    cause = Cause.TargetClusterChanged
+
+    def __init__(self, former: str) -> None:
+        super().__init__(
+            f"the objects are in the cluster {former}, and it is not known whether the component still leads there: "
+            "the login may read no namespace, and the kubeconfig has no certificate-authority-data; provide one of both"
+        )
+
+
 # ---- what failed
 
 
@@ -252,6 +340,21 @@ class PassFailed(ComponentFailed):
     """Something did not work; the system tries again."""
 
     retry = Retry.BACKOFF
+
+
+class InvalidInventory(PassFailed):
+    """An entry of the status cannot have been written by an operator."""
+
+    cause = Cause.InvalidInventory
+    retry_after_seconds = RETRY_SECONDS  # an edit of the status wakes no pass
+
+    def __init__(self, component: ObjectKey, place: int, why: str) -> None:
+        remove = f'[{{"op":"remove","path":"/status/inventory/{place}"}}]'
+        super().__init__(
+            f"status.inventory[{place}]: {why}; another client edited the status, and nothing is applied or deleted "
+            f"until the entry is removed: kubectl -n {component.namespace} patch component {component.name} "
+            f"--subresource status --type json -p '{remove}'"
+        )
 
 
 class ReferencesUnreadable(PassFailed):
@@ -270,6 +373,10 @@ class SourceUnusable(PassFailed):
 
     def __init__(self, why: str) -> None:
         super().__init__(f"{_RENDERING}{why}")
+
+
+class SourceSilent(SourceUnusable):
+    """The server of the artifact does not answer."""
 
 
 class RenderingFailed(PassFailed):
@@ -308,6 +415,22 @@ class ClusterUnreachable(PassFailed):
         super().__init__(f"{_APPLYING}{why}")
 
 
+class EndedUnexpectedly(PassFailed):
+    """The pass ended by an exception that nobody expects; the engine found the words."""
+
+    cause = Cause.UnexpectedError
+
+
+class ClusterTooLarge(PassFailed):
+    """The target cluster shows more objects with our label than are held."""
+
+    retry = Retry.WHEN_CHANGED
+    cause = Cause.TargetClusterTooLarge
+
+    def __init__(self, why: str) -> None:
+        super().__init__(f"{_APPLYING}{why}; remove them, or distribute Components over several clusters")
+
+
 NO_ANSWER = (Unreachable, LoginFailed, Undecodable)
 """A cluster that says nothing, or nothing that an API server would say."""
 _SHOWN = 3
@@ -323,6 +446,45 @@ def failure_of(error: RenderError | ApplyError | ApiError) -> ComponentFailed:
     return failure
 
 
+def advised(error: SourceError) -> str:
+    """The sentence of a source's failure, with its fix in parentheses where there is one of its own."""
+    fix = _source_fix(error)
+    return f"{error} ({fix})" if fix else str(error)
+
+
+def source_fix_in(sentence: str) -> str:
+    """The fix that `advised` has put into a sentence; empty where it has none. For programs that have only the text."""
+    return next((fix for fix in _SOURCE_FIXES.values() if f"({fix})" in sentence), "")
+
+
+def _source_fix(error: SourceError) -> str:
+    match error:
+        case IncompleteAnswer(header=header) if header:
+            return _SOURCE_FIXES["header"]
+        case Unavailable(status=401 | 403):
+            return _SOURCE_FIXES["login"]
+        case Unavailable(status=404 | 410):
+            return _SOURCE_FIXES["absent"]
+        case Unavailable(unknown_host=True):
+            return _SOURCE_FIXES["host"]
+        case NotAnArchive():
+            return _SOURCE_FIXES["archive"]
+        case _:
+            return ""
+
+
+_SOURCE_FIXES = {
+    "header": "set digestHeader and revisionHeader of spec.sourceRef.httpRepository to headers that the server sends; "
+    "curl -I URL lists them",
+    "login": "put a login that the server accepts into a Secret, and name it in "
+    "spec.sourceRef.httpRepository.secretRef",
+    "absent": "correct the path of the URL in spec.sourceRef.httpRepository, or have flux fetch its source again",
+    "host": "correct the host of the URL in spec.sourceRef.httpRepository, or the DNS of the cluster",
+    "archive": "have the URL lead to a tar or zip archive, or to a file named *.yaml or *.json",
+}
+"""By what is wrong. No fix has parentheses, because it stands in some."""
+
+
 def writes_failed(failures: Sequence[Failure]) -> ComponentFailed:
     """What it means that objects could not be written."""
     why = "; ".join(map(str, failures[:_SHOWN]))
@@ -331,8 +493,10 @@ def writes_failed(failures: Sequence[Failure]) -> ComponentFailed:
 
 def _failure_of(error: RenderError | ApplyError | ApiError) -> ComponentFailed:
     match error:
+        case Unavailable(status=0):
+            return SourceSilent(advised(error))
         case SourceError():
-            return SourceUnusable(str(error))
+            return SourceUnusable(advised(error))
         case RenderError():
             return RenderingFailed(str(error))
         case InvalidSet():

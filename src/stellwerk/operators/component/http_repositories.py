@@ -11,7 +11,9 @@ who depend on it.
 from __future__ import annotations
 
 import logging
+import random
 from collections.abc import Awaitable, Callable, Iterable, Sequence
+from functools import partial
 from typing import NamedTuple, Protocol
 
 from stellwerk.kube.names import ObjectKey
@@ -20,14 +22,16 @@ from stellwerk.operators.component.api import Component
 from stellwerk.operators.component.api_status import Artifact
 from stellwerk.operators.component.errors import ComponentFailed
 from stellwerk.render.downloads import HttpArtifact
-from stellwerk.render.egress import EgressRules, shown_url
+from stellwerk.render.egress import EgressRules
 from stellwerk.render.errors import SourceError
 from stellwerk.render.http import Credentials
-from stellwerk.runtime.clock import Clock
 from stellwerk.runtime.periodic import Periodic
-from stellwerk.runtime.tasks import Background, background
+from stellwerk.runtime.queue import Backoff
+from stellwerk.runtime.tasks import Background, Border, background
 
 _log = logging.getLogger(__name__)
+
+_BACKOFF = Backoff(first_seconds=15.0, limit_seconds=1800.0, jitter=0.25)
 
 
 class Address(NamedTuple):
@@ -38,6 +42,13 @@ class Address(NamedTuple):
     revision_header: str
     secret: ObjectKey | None = None
     """What it is shown; not what is in it, so that an edited Secret makes no second address."""
+
+
+class _Parked(NamedTuple):
+    """An address that is left alone after unexpected exceptions."""
+
+    failures: int
+    until: float
 
 
 class Head(Protocol):
@@ -69,7 +80,7 @@ class Poller:
         rules: EgressRules,
         wake: Callable[[ObjectKey], None],
         interval_seconds: float,
-        clock: Clock,
+        border: Border,
     ) -> None:
         """`components`: all of them, as the cache holds them. `credentials`: what the server of one is shown; raises
         ComponentFailed. `wake` has a Component looked at."""
@@ -78,8 +89,10 @@ class Poller:
         self._credentials = credentials
         self._rules = rules
         self._wake = wake
-        self._rounds = Periodic(self.name, self._round, interval_seconds=interval_seconds, clock=clock)
+        self._border = border
+        self._rounds = Periodic(self.name, self._round, interval_seconds=interval_seconds, border=border)
         self._under_way: set[Address] = set()
+        self._parked: dict[Address, _Parked] = {}
         self._tasks: Background | None = None
 
     async def run(self) -> None:
@@ -93,10 +106,23 @@ class Poller:
 
     async def _round(self) -> None:
         assert self._tasks is not None  # run() has seen to it
-        for address, users in by_address(self._components()).items():
-            if address not in self._under_way:
+        wanted, now = by_address(self._components()), self._border.clock.monotonic()
+        self._parked = {address: parked for address, parked in self._parked.items() if address in wanted}
+        for address, users in wanted.items():
+            parked = self._parked.get(address)
+            if address not in self._under_way and (parked is None or parked.until <= now):
                 self._under_way.add(address)
-                self._tasks.start(self._ask(address, users[0]), f"HEAD {shown_url(address.url)}")
+                self._tasks.start(self._guarded(address, users[0]), "look at an HTTP repository")
+
+    async def _guarded(self, address: Address, user: Component) -> None:
+        """Ask, and leave an address alone for a while where that ends by an exception that nobody expects."""
+        name = f"looking at the HTTP repository of Component {user.key}"
+        if await self._border.once("http repository", name, partial(self._ask, address, user)):
+            self._parked.pop(address, None)
+        else:
+            failures = self._parked[address].failures + 1 if address in self._parked else 1
+            pause = _BACKOFF.delay_seconds(failures, random.random())
+            self._parked[address] = _Parked(failures, self._border.clock.monotonic() + pause)
 
     async def _ask(self, address: Address, user: Component) -> None:
         try:

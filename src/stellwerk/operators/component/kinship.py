@@ -6,10 +6,9 @@ which the Component lies, so that an object in a target cluster is not taken for
 
 from __future__ import annotations
 
-import msgspec
-
 from stellwerk.api.core import Namespace
 from stellwerk.apply.rollout.stored import Item
+from stellwerk.kube import lenient
 from stellwerk.kube.meta import rfc3339
 from stellwerk.kube.model import Unstructured
 from stellwerk.kube.names import GroupVersionKind, ObjectKey, ObjectRef
@@ -27,7 +26,7 @@ class ComponentKinship:
 
     async def members(self, reader: Reader, subject: Unstructured) -> list[Member]:
         """The objects of the inventory, in the order in which they are applied."""
-        component = msgspec.convert(subject.body, Component)
+        component = lenient.convert(subject.body, Component)
         is_elsewhere = component.spec.kube_config is not None
         items = sorted(component.status.inventory, key=lambda item: item.apply_order)
         return [Member(_ref(item), item.phase, not item.is_settled, is_elsewhere) for item in items]
@@ -44,7 +43,7 @@ class ComponentKinship:
 
     def origin(self, subject: Unstructured, obj: Unstructured) -> list[Fact]:
         """Source, revision, and when the object and the whole Component were last applied."""
-        component = msgspec.convert(subject.body, Component)
+        component = lenient.convert(subject.body, Component)
         status = component.status
         item = next((one for one in status.inventory if _is(one, obj.ref)), None)
         facts = [

@@ -1,91 +1,154 @@
-"""How many passes may be at work on other clusters at the same time.
+"""How many passes of one tenant may be at work on the same server, and on servers outside of the cluster in all.
 
-A cluster that is slow or silent holds whoever asks it, up to a minute for each request. Without a bound its Components
-would soon have all workers, and nobody else would get one. So a cluster has at most half of the workers, one that has
-just failed to answer has one, and all of them together leave one for the home cluster. Whoever comes too late gives his
-worker back at once and is woken when there is room: nobody waits in a worker's seat.
+A server that is slow or silent keeps every pass that calls it, up to a minute for each request. Such a pass holds no
+worker (see `runtime.controller`), but the number of passes that a tenant has under way is bounded. Without a bound for
+each server, one silent server would keep all of them, and the tenant's other Components would wait. So a server has at
+most two passes of a tenant for each worker, a server that has just failed to answer has one pass, and all servers
+together leave a quarter of the tenant's passes for Components that call none. A Component that finds no room ends its
+pass, and is woken when there is room.
 
-We refused workers of their own for each cluster: there may be hundreds, most of them idle, and a bound on the whole
-would still be needed.
+All bounds are per tenant: the servers of one tenant take no room from another tenant, even where both call the same
+server. A server is counted by its addresses and port and not by its name, because one server has any number of names.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
+from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from stellwerk.kube.names import ObjectKey
 
 HOME = ""
-"""The lane of the operator's own cluster, which has no bound."""
+"""The server of the operator's own cluster, which has no bound."""
+
+_ONE_SERVER, _ALL_SERVERS = 2, 3
+"""Passes of a tenant for each worker; the queue allows four for each worker."""
+_REMEMBERED = 10_000
+"""How many silent servers are remembered."""
 
 
 class Full(Exception):
-    """There is no room now; the Component is woken when there is."""
+    """There is no room now; the Component is woken when there is. `str()` says which server it waits for."""
+
+
+class _Lane(NamedTuple):
+    """One address, for one tenant."""
+
+    tenant: str
+    address: str
 
 
 @dataclass(slots=True, kw_only=True)
 class Lanes:
-    """Who is at work on which cluster. `wake` is called with those for whom there is room."""
+    """Which Component is at work on which server. `wake` is called with the Components for which there is room."""
 
     workers: int
     wake: Callable[[Iterable[ObjectKey]], None]
-    _inside: dict[ObjectKey, str] = field(default_factory=dict)
-    _waiting: dict[ObjectKey, str] = field(default_factory=dict)
-    """In the order of their coming."""
-    _silent: set[str] = field(default_factory=set)
+    _inside: dict[ObjectKey, dict[_Lane, tuple[type[Exception], ...]]] = field(default_factory=dict)
+    """With what the servers raise when they do not answer."""
+    _invited: dict[ObjectKey, frozenset[_Lane]] = field(default_factory=dict)
+    """Components that were woken because there was room. The room is theirs until their pass ends."""
+    _waiting: dict[str, dict[ObjectKey, frozenset[_Lane]]] = field(default_factory=dict)
+    """By tenant, in the order of arrival."""
+    _taken: Counter[_Lane] = field(default_factory=Counter)
+    _passes: Counter[str] = field(default_factory=Counter)
+    _silent: OrderedDict[_Lane, None] = field(default_factory=OrderedDict)
 
     @contextmanager
-    def passing(self, key: ObjectKey, silence: type[Exception]) -> Iterator[None]:
-        """A pass on a Component, which may `enter` a lane. `silence` is what a cluster that does not answer raises."""
-        answers = True
+    def passing(self, key: ObjectKey) -> Iterator[None]:
+        """A pass on a Component, which may `enter` lanes."""
+        failure: BaseException | None = None
         try:
             yield
-        except (asyncio.CancelledError, silence):
-            answers = False
+        except BaseException as error:
+            failure = error
             raise
         finally:
-            self._leave(key, answers=answers)
+            self._leave(key, failure)
 
-    def enter(self, key: ObjectKey, lane: str) -> None:
-        """Take a place in a lane until the pass ends. Raises `Full`."""
-        self._waiting.pop(key, None)
-        if lane == HOME:
+    def enter(self, key: ObjectKey, addresses: Iterable[str], *, silence: tuple[type[Exception], ...]) -> None:
+        """Take a place at a server until the pass ends. Raises `Full`.
+
+        `silence`: the failures of a pass that mean that this server did not answer.
+        """
+        wanted = frozenset(_Lane(key.namespace, address) for address in addresses)
+        self._stop_waiting(key)
+        self._release(key, self._invited.pop(key, frozenset()))
+        new = wanted - self._inside.get(key, {}).keys()
+        if not new:
             return
-        if not self._has_room(lane, Counter()):
-            self._waiting[key] = lane
-            raise Full
-        self._inside[key] = lane
+        if not self._has_room(key, new):
+            self._waiting.setdefault(key.namespace, {})[key] = wanted
+            raise Full(", ".join(sorted(lane.address for lane in new)))
+        self._take(key, new)
+        self._inside.setdefault(key, {}).update(dict.fromkeys(new, silence))
 
     def forget(self, key: ObjectKey) -> None:
         """The Component is gone."""
-        self._waiting.pop(key, None)
+        self._stop_waiting(key)
+        self._leave(key, None)
 
-    def _leave(self, key: ObjectKey, *, answers: bool) -> None:
-        lane = self._inside.pop(key, HOME)
-        if lane == HOME:
+    def _leave(self, key: ObjectKey, failure: BaseException | None) -> None:
+        entered = self._inside.pop(key, {})
+        invited = self._invited.pop(key, frozenset())
+        for lane, silence in entered.items():
+            if not isinstance(failure, Full):
+                self._note(lane, answers=not isinstance(failure, (asyncio.CancelledError, *silence)))
+        self._release(key, frozenset(entered) | invited)
+        if entered or invited:
+            self.wake(self._next(key.namespace))
+
+    def _note(self, lane: _Lane, *, answers: bool) -> None:
+        self._silent.pop(lane, None)
+        if not answers:
+            self._silent[lane] = None
+            while len(self._silent) > _REMEMBERED:
+                self._silent.popitem(last=False)
+
+    # ---- places
+
+    def _has_room(self, key: ObjectKey, lanes: frozenset[_Lane]) -> bool:
+        if key not in self._inside and self._passes[key.namespace] >= _ALL_SERVERS * self.workers:
+            return False
+        return all(self._taken[lane] < (1 if lane in self._silent else _ONE_SERVER * self.workers) for lane in lanes)
+
+    def _take(self, key: ObjectKey, lanes: frozenset[_Lane]) -> None:
+        self._taken.update(lanes)
+        if key not in self._inside:
+            self._passes[key.namespace] += 1
+
+    def _release(self, key: ObjectKey, lanes: frozenset[_Lane]) -> None:
+        if not lanes:
             return
-        (self._silent.discard if answers else self._silent.add)(lane)
-        self.wake(self._next())
+        for lane in lanes:
+            self._taken[lane] -= 1
+            if not self._taken[lane]:
+                del self._taken[lane]
+        if key not in self._inside:
+            self._passes[key.namespace] -= 1
+            if not self._passes[key.namespace]:
+                del self._passes[key.namespace]
 
-    def _has_room(self, lane: str, promised: Counter[str]) -> bool:
-        taken = Counter(self._inside.values()) + promised
-        return taken[lane] < self._bound(lane) and taken.total() < max(1, self.workers - 1)
-
-    def _bound(self, lane: str) -> int:
-        return 1 if lane in self._silent else max(1, self.workers // 2)
-
-    def _next(self) -> list[ObjectKey]:
-        """Take out of the waiting those who find room even if all of them come."""
-        promised: Counter[str] = Counter()
-        found: list[ObjectKey] = []
-        for key, lane in self._waiting.items():
-            if self._has_room(lane, promised):
-                promised[lane] += 1
+    def _next(self, tenant: str) -> list[ObjectKey]:
+        """Invite the Components that find room even if all of them come."""
+        found = []
+        for key, lanes in self._waiting.get(tenant, {}).items():
+            if self._passes[tenant] >= _ALL_SERVERS * self.workers:
+                break
+            if key not in self._inside and self._has_room(key, lanes):
+                self._take(key, lanes)
+                self._invited[key] = lanes
                 found.append(key)
         for key in found:
-            del self._waiting[key]
+            self._stop_waiting(key)
         return found
+
+    def _stop_waiting(self, key: ObjectKey) -> None:
+        waiting = self._waiting.get(key.namespace, {})
+        waiting.pop(key, None)
+        if not waiting:
+            self._waiting.pop(key.namespace, None)

@@ -17,7 +17,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
-from stellwerk.kube.errors import StatusError
+from stellwerk.kube.errors import StatusError, causes
 from stellwerk.kube.names import ObjectKey
 from stellwerk.operators.component.api import CONTROLLER, Component
 from stellwerk.operators.component.api_status import READY, ComponentStatus, State
@@ -197,12 +197,8 @@ def _labels(key: ObjectKey) -> tuple[str, ...]:
 
 def _type(error: BaseException) -> str:
     """The HTTP status that an API server answered with, else `other`; looked for among the causes, too."""
-    seen: BaseException | None = error
-    while seen is not None:
-        if isinstance(seen, StatusError) and seen.code:
-            return str(seen.code)
-        seen = seen.__cause__
-    return "other"
+    codes = (each.code for each in causes(error) if isinstance(each, StatusError) and each.code)
+    return str(next(codes, "other"))
 
 
 def _counter(name: str, help_text: str, *labels: str) -> Counter:

@@ -12,6 +12,7 @@ at again is not written to.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import Enum
@@ -35,9 +36,10 @@ from stellwerk.operators.component import saying as sayings
 from stellwerk.operators.component.api import CONFIRMED_CLUSTER_ANNOTATION, Component
 from stellwerk.operators.component.api_spec import ComponentSpec
 from stellwerk.operators.component.api_status import Artifact, ComponentStatus, SourceStatus
-from stellwerk.operators.component.errors import ClusterChanged, InvalidSpec
+from stellwerk.operators.component.errors import ClusterChanged, ClusterUnidentified, InvalidInventory, InvalidSpec
 from stellwerk.operators.component.intervals import Intervals
 from stellwerk.operators.component.saying import Saying
+from stellwerk.operators.component.seals import KUBECONFIG, Purpose, Signet
 
 E_ = TypeVar("E_", bound=Enum)
 
@@ -46,6 +48,22 @@ _DIGEST_LENGTH, _FOREIGN_DIGEST_LENGTH = 40, 64
 
 
 # ---- what the spec asks for
+
+
+_DOUBLING_SECONDS, _SECONDLY_SECONDS, _EVERY_OTHER_SECONDS = 1.55, 16.55, 76.55
+
+
+def polling_pause(elapsed_seconds: float) -> float:
+    """Seconds until the next look at objects that cannot be watched (specification 6.4).
+
+    As the original: 50, 100, 200, 400, 800 ms, then 1 s up to the 20th look, 2 s up to the 50th, then 10 s. It is a
+    function of the time that has elapsed, so nothing has to be counted.
+    """
+    if elapsed_seconds < _DOUBLING_SECONDS:
+        return min(max(elapsed_seconds, 0.05), 0.8)
+    if elapsed_seconds < _SECONDLY_SECONDS:
+        return 1.0
+    return 2.0 if elapsed_seconds < _EVERY_OTHER_SECONDS else 10.0
 
 
 def policies(spec: ComponentSpec) -> Policies:
@@ -129,18 +147,62 @@ def is_applied(component: Component, artifact: Artifact | None) -> bool:
 
 
 def bound_for(component: Component, status: ComponentStatus, found: str, home: str) -> ComponentStatus:
-    """The status with the cluster that the objects go to. `found` is its uid, empty where that may not be known; `home`
-    that of the operator's own. Raises ClusterChanged.
+    """The status with the cluster that the objects go to. `found` identifies it, empty where nothing does; `home` is
+    the uid of the operator's own. Raises ClusterChanged, ClusterUnidentified.
 
     A Component that has no objects may go anywhere, and one of which it is not known where they are goes on as before.
     """
-    former = status.target_cluster
+    was_home = status.applied_as not in ("", KUBECONFIG)
+    former = status.target_cluster or (home if was_home else "")
+    if former and not found and status.inventory:
+        raise ClusterUnidentified(former)
     if not found or found == former or (not former and found == home):
         return status
     is_confirmed = component.metadata.annotations.get(CONFIRMED_CLUSTER_ANNOTATION) == found
     if former and status.inventory and not is_confirmed:
         raise ClusterChanged(former, found)
     return msgspec.structs.replace(status, target_cluster="" if found == home else found)
+
+
+def check_inventory(component: Component) -> None:
+    """Raises InvalidInventory where the status holds an entry that nothing can be done with."""
+    if found := stored.complaint(component.status.inventory):
+        raise InvalidInventory(component.key, *found)
+
+
+def applying(status: ComponentStatus, signet: Signet) -> ComponentStatus:
+    """The status before anything is written: the first identity is recorded before it leaves a trace.
+
+    Another identity is recorded when it has applied everything: until then, objects are those of the former.
+    """
+    return status if status.inventory else applied(status, signet)
+
+
+def applied(status: ComponentStatus, signet: Signet) -> ComponentStatus:
+    """The status with the identity that applied all objects; as it is where that cannot be sealed."""
+    if not (seal := signet.seal(Purpose.IDENTITY)):
+        return status
+    return msgspec.structs.replace(status, applied_as=signet.scope.identity, applied_as_seal=seal)
+
+
+def proved_identity(status: ComponentStatus, recorded: Signet) -> str:
+    """The identity that applied the objects; empty where none is recorded, or the record does not fit its seal.
+
+    The scope of `recorded` has the identity that the status names.
+    """
+    return status.applied_as if recorded.fits(status.applied_as_seal, Purpose.IDENTITY) else ""
+
+
+def sealing(status: ComponentStatus, seal: str) -> ComponentStatus:
+    """The status before delete hooks are written: with their seal beside that of the ones that are there."""
+    if seal in status.delete_hook_seals:
+        return status
+    return msgspec.structs.replace(status, delete_hook_seals=(*status.delete_hook_seals[-1:], seal))
+
+
+def sealed(status: ComponentStatus, seals: Sequence[str]) -> ComponentStatus:
+    """The status when everything is applied: only the seals of the hooks that are there are left."""
+    return msgspec.structs.replace(status, delete_hook_seals=tuple(seals))
 
 
 def attempted(status: ComponentStatus, artifact: Artifact) -> ComponentStatus:
@@ -199,6 +261,8 @@ def told(component: Component, status: ComponentStatus, saying: Saying, now: dat
     unchanged = msgspec.structs.replace(
         said, last_observed_at=before.last_observed_at, last_applied_at=before.last_applied_at
     )
+    if not before.applied_as:  # a calm Component of an earlier version costs no write
+        unchanged = msgspec.structs.replace(unchanged, applied_as="", applied_as_seal=before.applied_as_seal)
     if unchanged == before:
         return before
     return msgspec.structs.replace(said, last_observed_at=kubernetes_time(now))

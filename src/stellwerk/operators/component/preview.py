@@ -42,6 +42,7 @@ from stellwerk.operators.component.api_status import Artifact, SourceStatus
 from stellwerk.operators.component.contents import NOT_FOUND, content_of
 from stellwerk.operators.component.deployment import Content, request_of
 from stellwerk.operators.component.errors import SourceNotReady
+from stellwerk.operators.component.inputs import layers_of
 from stellwerk.operators.component.references import Found, Login, Reference, Resolved, Target, Unread
 from stellwerk.operators.component.sources import FLUX_KINDS, Source, SourceKind
 from stellwerk.operators.questions import answer
@@ -100,7 +101,7 @@ class Desk:
         content = Content(offer.artifact, resolved, begun.status.processing_digest)
         status = plan.attempted(begun.status, offer.artifact)
         cluster = await facts_of(self.client) if self.client is not None else UNKNOWN_CLUSTER
-        request = request_of(component, status, content, files, cluster)
+        request = request_of(component, status, content, files, cluster, layers_of(component, resolved))
         return content, await renderer.render(request, self._lookup)
 
     async def wanted(self, component: Component, content: Content, rendered: Rendered) -> tuple[Wanted, ...]:

@@ -16,6 +16,7 @@ import logging
 from collections import deque
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 
 import aiohttp
 from prometheus_client import Counter
@@ -31,6 +32,7 @@ from stellwerk.runtime import conditions
 from stellwerk.runtime.clock import Clock
 from stellwerk.runtime.contract import Severity
 from stellwerk.runtime.metrics import Metrics
+from stellwerk.runtime.tasks import Border
 
 _log = logging.getLogger(__name__)
 
@@ -62,6 +64,7 @@ class Receiver:
         self._address = address
         self._instance = instance
         self._clock = clock
+        self._border = Border(metrics or Metrics(), clock)
         self._pending: deque[JsonObject] = deque()
         self._arrived = asyncio.Event()
         self._said: dict[ObjectKey, tuple[_Word, float]] = {}
@@ -126,9 +129,13 @@ class Receiver:
     async def _send_all(self, session: aiohttp.ClientSession) -> None:
         while self._pending:
             # Taken out only when sent: what a cancellation interrupts is sent by the drain.
-            await self._send(session, encode_json(self._pending[0]))
+            if not await self._border.once("notification", "a notification", partial(self._send_first, session)):
+                self._outcomes.labels("failed").inc()
             self._pending.popleft()
         self._arrived.clear()
+
+    async def _send_first(self, session: aiohttp.ClientSession) -> None:
+        await self._send(session, encode_json(self._pending[0]))
 
     async def _drain(self, session: aiohttp.ClientSession) -> None:
         try:
@@ -157,7 +164,7 @@ class Receiver:
         try:
             async with session.post(self._address, data=body, headers=headers, allow_redirects=False) as answer:
                 return answer.status, f"it answered {answer.status}"
-        except (aiohttp.ClientError, TimeoutError, OSError) as error:
+        except Exception as error:  # whatever a library raises on a strange answer, the next notification goes on
             return 0, str(error) or type(error).__name__
 
 

@@ -10,21 +10,24 @@ cluster may be touched, it is saved on the way, at a checkpoint.
 
 from __future__ import annotations
 
+import contextlib
 import logging
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from functools import partial
 
 from stellwerk.apply.errors import ApplyError
+from stellwerk.apply.rollout.farewell import Farewell
 from stellwerk.apply.rollout.inventory import Inventory
 from stellwerk.apply.rollout.rollout import Progress, Save
+from stellwerk.kube import threads
 from stellwerk.kube.client import Client
-from stellwerk.kube.errors import ApiError
+from stellwerk.kube.errors import ApiError, Forbidden
 from stellwerk.kube.names import ObjectKey
 from stellwerk.operators.component import (
     abandonment,
     dependencies,
-    digests,
     plan,
     ready_expressions,
     references,
@@ -33,17 +36,29 @@ from stellwerk.operators.component import (
     sources,
     tenancy,
 )
+from stellwerk.operators.component.addresses import Addresses
 from stellwerk.operators.component.api import FINALIZER, SUSPEND_REASON_ANNOTATION, Component
-from stellwerk.operators.component.api_status import ComponentStatus, SourceStatus
+from stellwerk.operators.component.api_spec import ReferenceKind
+from stellwerk.operators.component.api_status import READY, Artifact, ComponentStatus, SourceStatus, State
 from stellwerk.operators.component.artifacts import Artifacts
 from stellwerk.operators.component.contents import Reader
+from stellwerk.operators.component.delete_hooks import Trust
+from stellwerk.operators.component.dependency_graph import Graph
 from stellwerk.operators.component.deployment import Content, Deployer
 from stellwerk.operators.component.errors import (
     NO_ANSWER,
     ApplyFailed,
+    ClusterTooLarge,
     ClusterUnreachable,
     ComponentFailed,
+    DependencyNotReady,
+    EndedUnexpectedly,
+    HooksMissing,
+    HooksNotSealed,
+    InputsTooLarge,
     ReferencesUnresolved,
+    ServiceAccountRequired,
+    SourceSilent,
     failure_of,
     writes_failed,
 )
@@ -52,11 +67,16 @@ from stellwerk.operators.component.lanes import Full, Lanes
 from stellwerk.operators.component.reasons import Cause, Reason
 from stellwerk.operators.component.references import Resolved
 from stellwerk.operators.component.saying import Saying
+from stellwerk.operators.component.seal_key import SealKey
+from stellwerk.operators.component.seals import Purpose, Scope, Signet
 from stellwerk.operators.component.settings import Settings
 from stellwerk.operators.component.targets import Target, Targets
-from stellwerk.operators.owned import NoAnswer, Unwatchable
+from stellwerk.operators.component.tenancy import Account
+from stellwerk.operators.component.weights import NoRoom, Weights
+from stellwerk.operators.owned import NoAnswer, TooMuch, Unwatchable
 from stellwerk.render.errors import RenderError
-from stellwerk.runtime import finalizer
+from stellwerk.render.files import Files
+from stellwerk.runtime import conditions, finalizer
 from stellwerk.runtime.checkpoints import Checkpoints
 from stellwerk.runtime.clock import Clock
 from stellwerk.runtime.contract import Next, ReconcileError
@@ -66,7 +86,16 @@ SHORTEST_LOOK_SECONDS, LONGEST_LOOK_SECONDS = 1.0, 10.0
 """How often it is asked whether others still use what is to be deleted. Their objects are not watched."""
 
 ROOM_SECONDS = 60.0
-"""When to look again for room on a busy cluster, if nobody who has left it wakes us."""
+"""When to look again for room at a busy server, if no Component that has left it wakes us."""
+
+SILENT_SECONDS = 5.0
+"""For how long a Component waits for room before its status says so."""
+
+_TELLING = {
+    False: (State.Pending, State.Processing, State.Error, State.Ready),
+    True: (State.Deleting, State.DeletionPending, State.Error),
+}
+"""The states that say something about a Component, by whether it is being deleted."""
 
 OUTDATED_SECONDS = 10.0
 """When to look again at a Component of the past, if no watch tells before that it is gone."""
@@ -82,12 +111,17 @@ class ComponentReconciler:
 
     client: Client
     components: Informer[Component]
+    graph: Graph
+    waiting: dependencies.Waiting
     contents: Reader
     artifacts: Artifacts
     targets: Targets
     deployer: Deployer
     holds: ready_expressions.Holds
     lanes: Lanes
+    weights: Weights
+    addresses: Addresses
+    seal_key: SealKey
     reports: reporting.Reports
     checkpoints: Checkpoints[Component, ComponentStatus]
     settings: Settings
@@ -96,16 +130,28 @@ class ComponentReconciler:
     """How far the status of a pass that failed had come."""
     _leaving_since: dict[ObjectKey, float] = field(default_factory=dict)
     """Since when a deletion has been waiting, on the clock's seconds."""
+    _without_room_since: dict[ObjectKey, float] = field(default_factory=dict)
+    """Since when a Component has been waiting for room at a server, on the clock's seconds."""
     _met: dict[ObjectKey, str] = field(default_factory=dict)
     """By uid, the Components that have answered to a write of this process, and are no shadows of the past."""
 
     async def reconcile(self, component: Component) -> Answer:
         """Bring one Component as far as it goes now. Raises ComponentFailed."""
+        self.waiting.forget(component.key)
         try:
-            with self.lanes.passing(component.key, ClusterUnreachable):
-                return await self._attempt(component)
-        except Full:
-            return Next.after(ROOM_SECONDS)
+            with self.lanes.passing(component.key), self.weights.passing(component.key):
+                answer = await self._attempt(component)
+        except Full as full:
+            why = f"waiting for a turn at {full}, which keeps other components of this namespace waiting"
+            return self._without_room(self.checkpoints.shown(component), why, Cause.ServerBusy)
+        except NoRoom:
+            why = "waiting until other large components are applied: all at once would take too much memory"
+            return self._without_room(self.checkpoints.shown(component), why, Cause.LargeComponentsBusy)
+        except ComponentFailed:
+            self._without_room_since.pop(component.key, None)
+            raise
+        self._without_room_since.pop(component.key, None)
+        return answer
 
     async def _attempt(self, component: Component) -> Answer:
         self._drafts[component.key] = component.status
@@ -114,9 +160,11 @@ class ComponentReconciler:
         except ComponentFailed as failure:
             raise self._timed(component, failure) from failure.__cause__
         except (RenderError, ApplyError, ApiError) as error:
-            raise self._timed(component, failure_of(error)) from error
+            raise self._timed(component, _failed(component, failure_of(error), [error])) from error
         except NoAnswer as error:
             raise self._timed(component, ClusterUnreachable(str(error))) from error
+        except TooMuch as error:
+            raise self._timed(component, ClusterTooLarge(str(error))) from error
         except Unwatchable as error:
             raise self._timed(component, ApplyFailed(str(error))) from error
         self.reports.passed(component, answer.status)
@@ -124,7 +172,8 @@ class ComponentReconciler:
 
     def explain(self, component: Component, failure: ReconcileError) -> ComponentStatus | None:
         """The status that tells about a failure."""
-        assert isinstance(failure, ComponentFailed)
+        if not isinstance(failure, ComponentFailed):
+            failure = EndedUnexpectedly(str(failure))
         now, draft = self.clock.now(), self._drafts.get(component.key, component.status)
         saying = failure.saying(
             deleting=component.metadata.is_terminating, timed_out=self._is_late(component, draft, now)
@@ -137,10 +186,13 @@ class ComponentReconciler:
     async def forget(self, key: ObjectKey) -> None:
         """The Component is gone."""
         self._drafts.pop(key, None)
+        self.waiting.forget(key)
         self._leaving_since.pop(key, None)
+        self._without_room_since.pop(key, None)
         self._met.pop(key, None)
         self.targets.forget(key)
         self.lanes.forget(key)
+        self.weights.forget(key)
         self.deployer.forget(key)
         self.reports.forget(key)
 
@@ -163,45 +215,73 @@ class ComponentReconciler:
         return await self._apply(component)
 
     async def _apply(self, component: Component) -> Answer:
+        self.weights.enter(component.key)
+        plan.check_inventory(component)
         tenancy.check(component, self.settings.rules)
         plan.policies(component.spec)
         resolved = await self._resolved(component)
         source = sources.named(component)
         offer = await self._offer(component, source, resolved)
-        content = self._begin(component, resolved, offer)
+        content = await self._begin(component, resolved, offer)
         artifact = content.artifact
         sources.check_pins(component.spec, artifact)
-        target = await self._target(component, resolved)
+        target = await self._target(component, resolved, tenancy.account(component, self.settings.rules))
         component = await self._held(component)
+        signet = await self._signet(component, target.identity)
+        self._draft(component, plan.applying(self._drafts[component.key], signet))
         self._draft(component, plan.attempted(self._drafts[component.key], artifact))
-        await ready_expressions.check(dependencies.check(component, self._find, artifact), self.holds)
-        files = await self.artifacts.files(component, source, artifact, resolved.login)
+        await ready_expressions.check(self._asked(component, artifact), self.holds)
+        files = await self._files(component, source, artifact, resolved)
         reason = Reason.Restarting if content.is_restart else Reason.Processing
-        save = self._saving(component, reason)
-        progress = await self.deployer.apply(component, self._drafts[component.key], content, files, target, save)
+        save, draft, seals = self._saving(component, reason), self._drafts[component.key], list[str]()
+        seal = self._sealing(component, signet, seals)
+        weigh = partial(self.weights.hold, component.key)
+        progress = await self.deployer.apply(component, draft, content, files, target, save, seal, weigh)
+        self.reports.unreadable(component, await self.deployer.unreadable(component, progress.inventory, target))
+        self.reports.unwatched(component, self.deployer.unwatched.get(component.key, ()))
+        self.reports.chart_warns(component, self.deployer.warnings.get(component.key, ()))
+        if progress.done:
+            self._draft(component, plan.sealed(plan.applied(self._drafts[component.key], signet), seals))
         return self._progressed(self.checkpoints.shown(component), progress, reason)
 
     async def _delete(self, component: Component) -> Answer:
         if not finalizer.present(component, FINALIZER):
             return Next.done()
         self._draft(component, plan.leaving(component.status))
+        await self._note_secrets(component)
+        plan.check_inventory(component)
         try:
             resolved = await self._resolved(component)
-            dependencies.check_deletion(component, self._dependants)
-            target = await self._target(component, resolved)
+            self._check_dependants(component)
+            account = None if resolved.kube_config is not None else await self._account_of_deletion(component)
+            target = await self._target(component, resolved, account)
         except abandonment.OUT_OF_REACH as failure:
             return await self._out_of_reach(component, failure)
+        except ServiceAccountRequired as failure:
+            return await self._without_account(component, failure)
         if blocked := self._held_by_others(component):
             return blocked
         if obstacle := await self.deployer.obstacle(component, target):
             return self._blocked(component, f"deletion blocked: {obstacle}", Cause.TypesInUse)
         if not await self._is_of_the_present(component):
             return Next.after(OUTDATED_SECONDS)
-        progress = await self.deployer.delete(component, target)
+        trust = Trust(await self._signet(component, target.identity), self.settings.rules)
+        progress = await self.deployer.delete(component, target, await self._farewell(component, target, trust))
+        self.reports.unreadable(component, await self.deployer.unreadable(component, progress.inventory, target))
         if progress.done:
             await finalizer.remove(self.client, component, FINALIZER)
             return self.reports.noting(component, Next.done(), progress)
         return self._leaving(component, progress)
+
+    async def _farewell(self, component: Component, target: Target, trust: Trust) -> Farewell | None:
+        """What is to be done before the objects are gone. Raises HooksMissing, HooksNotSealed, ApiError."""
+        try:
+            return await self.deployer.farewell(component, target, trust)
+        except HooksMissing as missing:
+            if not target.owned.namespace_is_ending(missing.secret.namespace):
+                raise
+            self.reports.hooks_skipped(component, missing.secret)
+            return None
 
     async def _held(self, component: Component) -> Component:
         """The Component with our finalizer on it."""
@@ -226,13 +306,22 @@ class ComponentReconciler:
             raise failure
         if not abandonment.is_asked_for(component) or await self._has_reappeared(component, failure):
             raise failure.advising(abandonment.advice(component))
-        dependencies.check_deletion(component, self._dependants)
+        self._check_dependants(component)
         if blocked := self._held_by_others(component):
             return blocked
         await finalizer.remove(self.client, component, FINALIZER)
         left = ", ".join(abandonment.left_behind(component))
         _log.warning("%s: left behind in the other cluster: %s", component.ref, left or "nothing")
         return Next[ComponentStatus].done().noting(abandonment.notice(component, str(failure)))
+
+    async def _without_account(self, component: Component, failure: ServiceAccountRequired) -> Answer:
+        """Refuse to delete objects as the operator. Without objects, nothing acts, and the Component goes."""
+        if component.status.inventory:
+            raise failure.advising(tenancy.advice(component))
+        if blocked := self._held_by_others(component):
+            return blocked
+        await finalizer.remove(self.client, component, FINALIZER)
+        return Next.done()
 
     async def _has_reappeared(self, component: Component, failure: ComponentFailed) -> bool:
         """Whether the Secret is there after all: our cache may be behind, and what is given up stays given up."""
@@ -250,28 +339,78 @@ class ComponentReconciler:
 
     async def _resolved(self, component: Component) -> Resolved:
         wanted = references.find(component)
-        return references.settle(component, wanted, await self.contents.read(one.target for one in wanted))
+        found = await self.contents.read(one.target for one in wanted)
+        return await self.deployer.inputs.settled(component, wanted, found)
+
+    async def _note_secrets(self, component: Component) -> None:
+        """Have the words of all Secrets of the spec masked. A deletion needs few of them, but a template may have put
+        any into the name of an object."""
+        others = references.targets(component) - {one.target for one in references.find(component)}
+        with contextlib.suppress(InputsTooLarge):
+            await self.contents.read(target for target in others if target.kind is ReferenceKind.Secret)
+
+    def _asked(self, component: Component, artifact: Artifact) -> tuple[ready_expressions.Asked, ...]:
+        """As `dependencies.check`; what the Component waits for is noted."""
+        try:
+            return dependencies.check(component, self._find, self.graph, artifact)
+        except DependencyNotReady as failure:
+            self.waiting.note(component, failure.dependency, self._find)
+            raise
 
     async def _offer(self, component: Component, source: sources.Source, resolved: Resolved) -> SourceStatus:
         held = sources.held(component, Intervals.of(component.spec).timeout, self.clock.now())
-        return held or await self.artifacts.offer(component, source, resolved.login)
+        if held is not None:
+            return held
+        if source.repository is not None:
+            await self._enter(component, source.repository.url, SourceSilent)
+        return await self.artifacts.offer(component, source, resolved.login)
 
-    def _begin(self, component: Component, resolved: Resolved, offer: SourceStatus) -> Content:
+    async def _files(
+        self, component: Component, source: sources.Source, artifact: Artifact, resolved: Resolved
+    ) -> Files:
+        if self.artifacts.has_to_call(source, artifact, resolved.login):
+            await self._enter(component, artifact.url, SourceSilent)
+        return await self.artifacts.files(component, source, artifact, resolved.login)
+
+    async def _begin(self, component: Component, resolved: Resolved, offer: SourceStatus) -> Content:
         """What is worked on from now on."""
         assert offer.artifact is not None  # an offer has one
-        digest = digests.of_component(component, {**resolved.digests, "/sourceRef": offer.digest})
+        parts = {**resolved.digests, "/sourceRef": offer.digest}
+        digest = await self.deployer.inputs.digest(component, parts)
         begun = plan.begun(component, offer, digest)
         self._draft(component, begun.status)
         is_restart = begun.is_new and bool(component.status.processing_digest)
         return Content(offer.artifact, resolved, begun.status.processing_digest, is_restart=is_restart)
 
-    async def _target(self, component: Component, resolved: Resolved) -> Target:
-        """Where the objects go. Raises InvalidKubeConfig, ClusterUnreachable and ClusterChanged; Full where others are
-        at work there."""
-        target = self.targets.of(component, resolved.kube_config)
-        self.lanes.enter(component.key, target.lane)
+    async def _signet(self, component: Component, identity: str) -> Signet:
+        """What seals for a Component where its objects are now, under an identity. Raises ApiError."""
+        scope = Scope(
+            home=await self.deployer.cluster_uid(),
+            component=component.key,
+            uid=component.metadata.uid,
+            target=component.target,
+            cluster=self._drafts[component.key].target_cluster,
+            identity=identity,
+        )
+        return Signet(await self.seal_key(), scope)
+
+    async def _account_of_deletion(self, component: Component) -> Account | None:
+        """Raises ServiceAccountRequired, InvalidSpec, ApiError."""
+        recorded = await self._signet(component, component.status.applied_as)
+        applied_as = plan.proved_identity(component.status, recorded)
+        return tenancy.account_of_deletion(component, self.settings.rules, applied_as)
+
+    async def _target(self, component: Component, resolved: Resolved, account: Account | None) -> Target:
+        """Where the objects go. Raises ServiceAccountRequired, InvalidKubeConfig, ClusterUnreachable and
+        ClusterChanged; Full where others are at work there."""
+        if resolved.kube_config is not None:
+            target = self.targets.remote(component, resolved.kube_config)
+        else:
+            target = self.targets.home(component, account)
+        if target.is_remote:
+            await self._enter(component, target.lane, ClusterUnreachable)
         home = await self.deployer.cluster_uid()
-        found = await _uid_of(target) if target.is_remote else home
+        found = await _uid_of(target, component) if target.is_remote else home
         self._draft(component, plan.bound_for(component, self._drafts[component.key], found, home))
         return target
 
@@ -279,7 +418,7 @@ class ComponentReconciler:
         """Saves the inventory of a Component before its objects are touched."""
 
         async def save(inventory: Inventory) -> bool:
-            room.check(component, inventory)
+            await threads.run_if_large(room.ENTRY_BYTES * len(inventory), lambda: room.check(component, inventory))
             self._draft(component, plan.with_inventory(self._drafts[component.key], inventory))
             saved = await self.checkpoints.save(component, self._say(component, Saying(reason=reason)))
             if saved is None:
@@ -288,6 +427,19 @@ class ComponentReconciler:
             return True
 
         return save
+
+    def _sealing(self, component: Component, signet: Signet, seals: list[str]) -> Callable[[bytes], None]:
+        """Seals the delete hooks of a Component before they are written; each seal goes into `seals`, too."""
+
+        def seal(packed: bytes) -> None:
+            if not (made := signet.seal(Purpose.HOOKS, packed)):
+                raise HooksNotSealed(
+                    f"delete hooks cannot be sealed, so that they could never run: {self.seal_key.why}"
+                )
+            seals.append(made)
+            self._draft(component, plan.sealing(self._drafts[component.key], made))
+
+        return seal
 
     # ---- what came of it
 
@@ -341,7 +493,7 @@ class ComponentReconciler:
         self._draft(component, plan.with_inventory(self._drafts[component.key], progress.inventory))
         if progress.failures:
             self.reports.carried(component, progress)
-            raise writes_failed(progress.failures)
+            raise _failed(component, writes_failed(progress.failures), [one.error for one in progress.failures])
         message = reporting.departing(progress.waits)
         status = self._say(component, Saying(reason=Reason.DeletionProcessing, message=message))
         if progress.must_be_saved:
@@ -366,7 +518,28 @@ class ComponentReconciler:
         since = self._leaving_since.setdefault(component.key, now)
         return min(max(SHORTEST_LOOK_SECONDS, (now - since) / 2), LONGEST_LOOK_SECONDS)
 
+    def _without_room(self, component: Component, why: str, cause: Cause) -> Answer:
+        """Wait until other Components have left a server, or are applied. A status that says something stays."""
+        now = self.clock.monotonic()
+        if now - self._without_room_since.setdefault(component.key, now) < SILENT_SECONDS:
+            return Next.after(SILENT_SECONDS)
+        deleting, status = component.metadata.is_terminating, component.status
+        tells = status.state in _TELLING[deleting] and status.observed_generation == component.metadata.generation
+        ready = conditions.find(status.conditions, READY)
+        if tells and ready is not None and ready.reason != Reason.FirstSeen:
+            return Next.after(ROOM_SECONDS)
+        saying = Saying(
+            reason=Reason.DeletionRetrying if deleting else Reason.Retrying,
+            message=why,
+            cause=cause,
+        )
+        return Next.after(ROOM_SECONDS, plan.told(component, status, saying, self.clock.now()))
+
     # ---- small things
+
+    async def _enter(self, component: Component, url: str, silence: type[ComponentFailed]) -> None:
+        """Take a place at a server outside of the cluster until the pass ends. Raises Full."""
+        self.lanes.enter(component.key, await self.addresses.of(url), silence=(silence,))
 
     def _draft(self, component: Component, status: ComponentStatus) -> None:
         self._drafts[component.key] = status
@@ -389,14 +562,24 @@ class ComponentReconciler:
     def _find(self, key: ObjectKey) -> Component | None:
         return self.components.store.get(key)
 
-    def _dependants(self, key: ObjectKey) -> Iterable[Component]:
-        return self.components.store.by(reporting.BY_DEPENDENCY, str(key))
+    def _check_dependants(self, component: Component) -> None:
+        """Raises StillNeeded. A refused reference delays the deletion of no Component."""
+        rules = self.settings.rules
+        dependencies.check_deletion(component, self.graph, cross_namespace=rules.cross_namespace_refs)
 
 
-async def _uid_of(target: Target) -> str:
+def _failed(component: Component, failure: ComponentFailed, errors: Iterable[Exception]) -> ComponentFailed:
+    """The failure; in a deletion that is forbidden, with the identity that needs the rights."""
+    is_forbidden = any(isinstance(error, Forbidden) for error in errors)
+    if component.metadata.is_terminating and is_forbidden and (advice := tenancy.advice_on_rights(component)):
+        return failure.advising(advice)
+    return failure
+
+
+async def _uid_of(target: Target, component: Component) -> str:
     """Silence of the target is another thing than silence of our own cluster. Raises ClusterUnreachable, ApiError."""
     try:
-        return await target.uid()
+        return await target.uid(component.status.target_cluster, component.target.namespace)
     except NO_ANSWER as error:
         raise ClusterUnreachable(str(error)) from error
 

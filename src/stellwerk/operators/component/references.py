@@ -12,15 +12,20 @@ So of a Component that is being deleted only the kubeconfig is looked at, and no
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple, TypeAlias
 
 from stellwerk.kube.names import ObjectKey
 from stellwerk.operators.component import digests
 from stellwerk.operators.component.api import Component
-from stellwerk.operators.component.api_spec import ReferenceKind
-from stellwerk.operators.component.errors import InvalidSpec, ReferencesUnreadable, ReferencesUnresolved
+from stellwerk.operators.component.api_spec import ReferenceKind, SubstituteReference
+from stellwerk.operators.component.errors import (
+    InputsTooLarge,
+    InvalidSpec,
+    ReferencesUnreadable,
+    ReferencesUnresolved,
+)
 
 KUBE_CONFIG_KEYS = ("value", "value.yaml", "value.yml")
 VALUES_KEYS = ("values", "values.yaml", "values.yml")
@@ -31,6 +36,9 @@ PROVIDER = "sops"
 KUBE_CONFIG = "/kubeConfig/secretRef"
 REPOSITORY = "/sourceRef/httpRepository/secretRef"
 DECRYPTION = "/decryption/secretRef"
+
+MOST_REFERENCES = 1_000
+"""How many entries valuesFrom and substituteFrom may have each; of more, only the first ones are looked at (R-412)."""
 
 
 class Target(NamedTuple):
@@ -66,6 +74,15 @@ class Content:
     """What a Secret or ConfigMap holds. Its text form names keys only."""
 
     data: Mapping[str, bytes] = field(repr=False)
+    words: Callable[[], Iterable[str]] = field(default=tuple, repr=False, compare=False)
+    """What of it must not be shown; collected when a text is compared with it."""
+    _digests: dict[str, str] = field(default_factory=dict, repr=False, compare=False)
+
+    def digest(self, key: str) -> str:
+        """The fingerprint of the value under a key, or, without a key, of everything. Computed once."""
+        if key not in self._digests:
+            self._digests[key] = digests.of_bytes(self.data[key]) if key else _digest_of_all(self.data)
+        return self._digests[key]
 
     def __str__(self) -> str:
         return f"keys {', '.join(sorted(self.data))}"
@@ -88,6 +105,8 @@ class NamedText:
 
     origin: str
     text: bytes = field(repr=False)
+    digest: str = ""
+    """The fingerprint of the text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +134,12 @@ class Resolved:
     renewed changes nothing that is applied."""
 
     @property
+    def size(self) -> int:
+        """Bytes of all texts and variables, each text once."""
+        texts = sum(len(text.text) for text in last_of_each(self.values))
+        return texts + sum(map(len, self.substitutes.values()))
+
+    @property
     def decryption_digest(self) -> str:
         """The fingerprint of the keys; empty without any. What was decrypted is kept under it."""
         return self.digests.get(DECRYPTION, "") if self.decryption_keys else ""
@@ -124,7 +149,10 @@ class Resolved:
 
 
 def find(component: Component) -> tuple[Reference, ...]:
-    """What a pass on the Component has to read."""
+    """What a pass on the Component has to read. Raises InvalidSpec where that is too much."""
+    if not component.metadata.is_terminating:
+        _check_count("valuesFrom", component.spec.values_from)
+        _check_count("postBuild.substituteFrom", _substitutes_from(component))
     return tuple(_of_deletion(component) if component.metadata.is_terminating else _all(component))
 
 
@@ -159,14 +187,23 @@ def _all(component: Component) -> Iterator[Reference]:
     yield from _of_deletion(component)
     if spec.source_ref.http_repository is not None and spec.source_ref.http_repository.secret_ref is not None:
         yield Reference(REPOSITORY, _secret(component, spec.source_ref.http_repository.secret_ref.name))
-    for number, values in enumerate(spec.values_from):
+    for number, values in enumerate(spec.values_from[:MOST_REFERENCES]):
         target = _target(component, values.kind, values.name)
         yield Reference(f"/valuesFrom/{number}", target, values.key, _unless(values.key, VALUES_KEYS))
     if spec.decryption is not None:
         yield Reference(DECRYPTION, _secret(component, spec.decryption.secret_ref.name))
-    for number, substitutes in enumerate(spec.post_build.substitute_from if spec.post_build else ()):
+    for number, substitutes in enumerate(_substitutes_from(component)[:MOST_REFERENCES]):
         target = _target(component, substitutes.kind, substitutes.name)
         yield Reference(f"/postBuild/substituteFrom/{number}", target)
+
+
+def _substitutes_from(component: Component) -> Sequence[SubstituteReference]:
+    return component.spec.post_build.substitute_from if component.spec.post_build else ()
+
+
+def _check_count(field: str, entries: Sequence[object]) -> None:
+    if len(entries) > MOST_REFERENCES:
+        raise InvalidSpec(field, f"has {len(entries)} entries; at most {MOST_REFERENCES} are allowed")
 
 
 def _secret(component: Component, name: str) -> Target:
@@ -180,6 +217,41 @@ def _target(component: Component, kind: str, name: str) -> Target:
 
 def _unless(key: str, fallbacks: tuple[str, ...]) -> tuple[str, ...]:
     return () if key else fallbacks
+
+
+# ---- how much they are
+
+MOST_BYTES = 8 * 2**20
+"""Of everything that a Component refers to."""
+
+
+def size_of(references: Sequence[Reference], found: Found) -> int:
+    """The bytes of all that is referred to; what is referred to several times counts once."""
+    sizes: dict[tuple[Target, str], int] = {}
+    for reference in references:
+        content = found[reference.target]
+        if isinstance(content, Content):
+            key = _key_of(reference, content)
+            data = [content.data[key]] if key in content.data else content.data.values() if reference.is_whole else ()
+            sizes[reference.target, key] = sum(map(len, data))
+    return sum(sizes.values())
+
+
+def check_size(size: int) -> None:
+    """Raises `InputsTooLarge` where a Component refers to more than it may."""
+    if size > MOST_BYTES:
+        raise InputsTooLarge(size, MOST_BYTES)
+
+
+def last_of_each(texts: Sequence[NamedText]) -> list[NamedText]:
+    """Each text once, where it stands last: merged again, it has the last word on everything that it says."""
+    last = {(text.origin, text.digest): number for number, text in enumerate(texts)}
+    return [text for number, text in enumerate(texts) if last[text.origin, text.digest] == number]
+
+
+def _key_of(reference: Reference, content: Content) -> str:
+    """The key that a reference comes to; empty for all keys, or where there is none."""
+    return reference.key or next((key for key in reference.fallbacks if key in content.data), "")
 
 
 # ---- what they come to
@@ -204,32 +276,38 @@ class _Taken:
     """What one reference comes to: a value under a key, or, without a key, all of them."""
 
     origin: str
-    data: Mapping[str, bytes] = field(repr=False)
+    content: Content = field(repr=False)
     key: str = ""
 
     @property
+    def data(self) -> Mapping[str, bytes]:
+        return self.content.data
+
+    @property
     def named(self) -> NamedText:
-        return NamedText(f"{self.origin}, key {self.key}", self.data[self.key])
+        return NamedText(f"{self.origin}, key {self.key}", self.data[self.key], self.digest)
 
     @property
     def digest(self) -> str:
-        if self.key:
-            return digests.of_bytes(self.data[self.key])
-        return digests.of_data({key: base64.b64encode(value).decode() for key, value in self.data.items()})
+        return self.content.digest(self.key)
+
+
+def _digest_of_all(data: Mapping[str, bytes]) -> str:
+    return digests.of_data({key: base64.b64encode(value).decode() for key, value in data.items()})
 
 
 def _take(reference: Reference, content: Content | Unread) -> _Taken | Unread:
     if isinstance(content, Unread):
         return Unread(f"error loading {reference.target}: {content.why}", content.may_come)
     if reference.is_whole:
-        return _Taken(str(reference.target), content.data)
+        return _Taken(str(reference.target), content)
     if reference.key and reference.key not in content.data:
         return Unread(f"key {reference.key} not found in {reference.target}", may_come=True)
-    key = reference.key or next((key for key in reference.fallbacks if key in content.data), "")
+    key = _key_of(reference, content)
     if not key:
         tried = ", ".join(reference.fallbacks)
         return Unread(f"no matching key found in {reference.target} (looked for {tried})", may_come=True)
-    return _Taken(str(reference.target), content.data, key)
+    return _Taken(str(reference.target), content, key)
 
 
 def _resolved(component: Component, taken: Mapping[str, _Taken]) -> Resolved:

@@ -14,7 +14,6 @@ from stellwerk.apply.desired import Address
 from stellwerk.apply.rollout.actions import Create, Update
 from stellwerk.apply.rollout.carry import Carried
 from stellwerk.kube.names import ObjectKey
-from stellwerk.runtime import logs
 from stellwerk.runtime.contract import Notice, Severity
 
 REMARKED = "ApiServerWarning"
@@ -30,15 +29,12 @@ class Remarks:
     _known: dict[ObjectKey, dict[Address, tuple[str, ...]]] = field(default_factory=dict)
 
     def news(self, component: ObjectKey, carried: Iterable[Carried]) -> list[str]:
-        """The remarks that were not there before, each with the object that it is about.
-
-        What is known to stand in a Secret is masked: webhooks may say anything.
-        """
+        """The remarks that were not there before, each with the object that it is about."""
         known = self._known.get(component, {})
         written = [one for one in carried if isinstance(one.action, Create | Update)]
         last = {one.address: one.remarks for one in written if one.remarks or one.address in known}
         news = [
-            f"{address}: {logs.redacted(said)}"
+            f"{address}: {said}"
             for address, told in last.items()
             for said in told
             if said not in known.get(address, ())

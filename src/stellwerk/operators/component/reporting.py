@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -12,16 +13,20 @@ from stellwerk.apply.rollout.carry import Carried
 from stellwerk.apply.rollout.rollout import Progress
 from stellwerk.apply.rollout.stage import Unready
 from stellwerk.kube.meta import ObjectMeta
-from stellwerk.kube.model import HasMetadata
+from stellwerk.kube.model import HasMetadata, Unreadable
 from stellwerk.kube.names import ObjectKey, ObjectRef
 from stellwerk.operators.component.api import DISABLE_EVENTS_ANNOTATION, Component
 from stellwerk.operators.component.api_status import READY, ComponentStatus
+from stellwerk.operators.component.reasons import OBJECTS_NOT_WATCHED
 from stellwerk.operators.component.remarks import Remarks, remarked
 from stellwerk.operators.component.saying import Saying
 from stellwerk.operators.component.settings import DependentEvents
 from stellwerk.runtime import conditions
 from stellwerk.runtime.contract import Next, Notice, Severity
 from stellwerk.runtime.controller import EventSink
+from stellwerk.runtime.manager import UNREADABLE
+
+_log = logging.getLogger(__name__)
 
 BY_DEPENDENCY = "dependency"
 SHOWN = 3
@@ -61,6 +66,12 @@ class Reports:
     _drift: dict[ObjectKey, frozenset[str]] = field(default_factory=dict)
     """The drift that was told about already."""
     _remarks: Remarks = field(default_factory=Remarks)
+    _without_hooks: set[ObjectKey] = field(default_factory=set)
+    """Components whose skipped delete hooks were reported."""
+    _unreadable: dict[ObjectKey, frozenset[str]] = field(default_factory=dict)
+    """The unreadable objects that were reported."""
+    _reported: dict[ObjectKey, dict[str, tuple[str, ...]]] = field(default_factory=dict)
+    """Per Component and reason, the words that were reported once."""
 
     def passed(self, component: Component, status: ComponentStatus | None) -> None:
         """A pass has ended well."""
@@ -75,9 +86,55 @@ class Reports:
     def forget(self, key: ObjectKey) -> None:
         """The Component is gone."""
         self._drift.pop(key, None)
+        self._without_hooks.discard(key)
+        self._unreadable.pop(key, None)
+        self._reported.pop(key, None)
         self._remarks.forget(key)
         for watcher in self.watchers:
             watcher.forget(key)
+
+    def unreadable(self, component: Component, objects: Sequence[Unreadable]) -> None:
+        """Report objects of the Component that cannot be decoded, each once for each cause."""
+        found = frozenset(str(obj) for obj in objects)
+        known = self._unreadable.get(component.key, frozenset())
+        if found:
+            self._unreadable[component.key] = found
+        else:
+            self._unreadable.pop(component.key, None)
+        if news := sorted(found - known):
+            message = f"{listed(news)}; correct the field, or delete the object"
+            self.recorder.send(component, Notice(UNREADABLE, message, Severity.WARNING, "Read"))
+
+    def hooks_skipped(self, component: Component, secret: ObjectKey) -> None:
+        """Report, once, that delete hooks cannot run because the namespace of their Secret is being deleted."""
+        if component.key in self._without_hooks:
+            return
+        self._without_hooks.add(component.key)
+        message = (
+            f"delete hooks are skipped: namespace {secret.namespace}, which kept them in secret {secret.name}, is "
+            "being deleted; delete the component before its namespace to have them run"
+        )
+        _log.warning("%s: %s", component.ref, message)
+        self.recorder.send(component, Notice("DeleteHooksSkipped", message, Severity.WARNING, "Delete"))
+
+    def unwatched(self, component: Component, why: tuple[str, ...]) -> None:
+        """Report, once, that objects are read one by one because rights to list and watch are missing."""
+        message = f"objects are read one by one: {listed(why)}; grant list and watch to notice changes at once"
+        self._once(component, Notice(OBJECTS_NOT_WATCHED, message, Severity.WARNING, "Watch"), why)
+
+    def chart_warns(self, component: Component, words: tuple[str, ...]) -> None:
+        """Report, once, what Helm passes over in silence in the chart of a Component."""
+        self._once(component, Notice("ChartWarning", f"the chart: {listed(words)}", Severity.WARNING, "Render"), words)
+
+    def _once(self, component: Component, notice: Notice, words: tuple[str, ...]) -> None:
+        """Report something when it comes up, and again only after its words have changed."""
+        known = self._reported.get(component.key, {})
+        if known.get(notice.reason, ()) == words:
+            return
+        self._reported[component.key] = {**known, notice.reason: words}
+        if words:
+            _log.warning("%s: %s", component.ref, notice.message)
+            self.recorder.send(component, notice)
 
     def carried(self, component: Component, progress: Progress) -> None:
         """Tell about each object that was written, or could not be."""

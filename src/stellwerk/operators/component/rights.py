@@ -44,9 +44,7 @@ GRANTS = (
         "no Component shows how it is, nor what it consists of",
         patch="somebody changed the object during a pass",
     ),
-    grant(
-        api.GROUP, "blueprints", "get list watch patch", "Components with a Blueprint have no content", get=_CONFLICT
-    ),
+    grant(api.GROUP, "blueprints", "get list watch patch", "Components with a Blueprint have no content"),
     grant(
         api.GROUP,
         "blueprintversions",
@@ -87,6 +85,13 @@ LEASES = (
         "leases",
         "get create update patch",
         "replicas cannot agree on who acts, so that none does",
+    ),
+    grant(
+        "",
+        "secrets",
+        "create",
+        "Components with delete hooks are not applied, and deletions act as the account that the spec names then",
+        create=f"there is no Secret {api.SEALS} yet, which holds the key of the operator's seals",
     ),
 )
 """What it needs in its own namespace."""

@@ -19,6 +19,8 @@ LARGEST_BYTES = 1_400_000
 """Leaves a tenth for managedFields and for the words of conditions."""
 _FEW = 500
 """So many objects are not worth the reckoning."""
+ENTRY_BYTES = 400
+"""What an object takes in an inventory, as JSON."""
 _LATER_BYTES = 110
 """What an entry gets when its object is written: uid, time and a longer phase."""
 

@@ -9,12 +9,13 @@ error.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 
 import msgspec
 
 from stellwerk.kube.meta import Condition
-from stellwerk.operators.component.api_status import READY, RECONCILING, STALLED, ComponentStatus, State
+from stellwerk.kube.model import JsonObject, Unreadable, to_json_object
+from stellwerk.operators.component.api_status import NEW, READY, RECONCILING, STALLED, ComponentStatus, State
 from stellwerk.operators.component.reasons import MEANINGS, Cause, Reason
 from stellwerk.runtime import conditions
 from stellwerk.runtime.contract import Severity
@@ -68,6 +69,19 @@ def status_saying(status: ComponentStatus, saying: Saying, *, generation: int, n
         state=saying.effective_state,
         conditions=_conditions(status.conditions, saying, generation, now),
     )
+
+
+def unreadable(obj: Unreadable) -> JsonObject:
+    """The fields of the status that report a Component that cannot be read. Equal for an equal cause."""
+    message = f"object cannot be read: {obj.why}"
+    saying = Saying(reason=Reason.Error, message=message, cause=Cause.ObjectUnreadable)
+    said = status_saying(NEW, saying, generation=obj.metadata.generation, now=datetime.fromtimestamp(0, UTC))
+    listed = [msgspec.structs.replace(each, last_transition_time=None) for each in said.conditions]
+    return {
+        "observedGeneration": said.observed_generation,
+        "state": saying.effective_state.value,
+        "conditions": [to_json_object(each) for each in listed],
+    }
 
 
 def ready_status(state: State) -> str:

@@ -102,6 +102,8 @@ class Settings:
     egress_allow_networks: tuple[Network, ...] = ()
     egress_allow_http: Permission = Permission.AUTO
     egress_allow_private: Permission = Permission.AUTO
+    max_remote_clusters: int = 2_000
+    max_remote_clusters_per_namespace: int = 500
     object_metrics_limit: int = 2_000
     artifact_cache_dir: str = ""
     artifact_cache_mib: int = 512
@@ -165,7 +167,7 @@ class Flag(Generic[V]):
 
 
 def _account(text: str) -> str:
-    return reading.name(text) if text else ""
+    return reading.name(text.strip()) if text.strip() else ""
 
 
 def _folder(text: str) -> str:
@@ -268,15 +270,18 @@ FLAGS: tuple[
     ),
     Flag(
         name="egress-allow-hosts", read=_hosts, write=_listed,
-        help="Hosts that an httpRepository may be on, separated by commas. None named: any.",
+        help="Hosts that an httpRepository, or where tenancy is strict a kubeconfig, may name, separated by commas. "
+        "None named: any.",
     ),
     Flag(
         name="egress-allow-ports", read=_ports, write=_listed,
-        help="Ports that an httpRepository may be on, separated by commas. None named: any.",
+        help="Ports that an httpRepository, or where tenancy is strict a kubeconfig, may name, separated by commas. "
+        "None named: any.",
     ),
     Flag(
         name="egress-allow-networks", read=_networks, write=_listed,
-        help="Networks that an httpRepository may be in although they are loopback, link-local or private.",
+        help="Networks that an httpRepository, or where tenancy is strict a kubeconfig, may name although they are "
+        "loopback, link-local or private.",
     ),
     Flag(
         name="egress-allow-http", read=reading.one_of(Permission),
@@ -284,7 +289,17 @@ FLAGS: tuple[
     ),
     Flag(
         name="egress-allow-private", read=reading.one_of(Permission),
-        help="Whether an httpRepository may be in a private network. auto: unless tenancy is strict.",
+        help="Whether an httpRepository may be in a private network. auto: unless tenancy is strict; then it holds for "
+        "kubeconfigs, too.",
+    ),
+    Flag(
+        name="max-remote-clusters", read=reading.number(1, 1_000_000),
+        help="How many other clusters (different kubeconfigs) all Components together may have as their targets.",
+    ),
+    Flag(
+        name="max-remote-clusters-per-namespace", read=reading.number(1, 1_000_000),
+        help="How many other clusters (different kubeconfigs) the Components of one namespace may have as their "
+        "targets.",
     ),
     Flag(
         name="object-metrics-limit", read=reading.number(0, 1_000_000),

@@ -16,12 +16,14 @@ from stellwerk.api.core import ConfigMap, Secret
 from stellwerk.kube.errors import NotServed
 from stellwerk.kube.model import Kind, PartialObjectMetadata, View, metadata_of
 from stellwerk.kube.names import ObjectKey
-from stellwerk.operators.component import blueprint_versions, blueprints, dependencies, references, reporting, sources
-from stellwerk.operators.component.api import Blueprint, Component
+from stellwerk.operators.component import blueprints, dependencies, references, reporting, sources
+from stellwerk.operators.component.api import Component
 from stellwerk.operators.component.api_spec import ReferenceKind
-from stellwerk.operators.component.api_status import Artifact, ComponentStatus
-from stellwerk.operators.component.blueprint_versions import VersionSummary
+from stellwerk.operators.component.api_status import Artifact, ComponentStatus, State
+from stellwerk.operators.component.blueprint_versions import BlueprintSummary, VersionSummary
 from stellwerk.operators.component.blueprints import BY_SOURCE
+from stellwerk.operators.component.dependencies import Waiting
+from stellwerk.operators.component.dependency_graph import Graph
 from stellwerk.operators.component.sources import FLUX_KINDS, SourceKind
 from stellwerk.runtime.controller import Controller
 from stellwerk.runtime.informer import Delta, Informer
@@ -29,6 +31,9 @@ from stellwerk.runtime.manager import Manager
 
 BY_SECRET = "secret"  # noqa: S105  # the name of an index
 BY_CONFIG_MAP = "config map"
+
+RENAMED_SECONDS = 2.0
+"""How soon a status names the next dependency that its Component waits for."""
 
 ComponentController = Controller[Component, ComponentStatus]
 
@@ -40,8 +45,10 @@ class Watches:
     manager: Manager
     components: Informer[Component]
     definitions: Informer[PartialObjectMetadata]
-    blueprints: Informer[Blueprint]
+    blueprints: Informer[BlueprintSummary]
     blueprint_versions: Informer[VersionSummary]
+    graph: Graph
+    waiting: Waiting = field(default_factory=Waiting)
     controllers: list[ComponentController] = field(default_factory=list)
     """The one controller, as soon as there is one."""
     _contents: dict[ReferenceKind, Informer[PartialObjectMetadata]] = field(default_factory=dict)
@@ -72,6 +79,7 @@ class Watches:
         if view not in self._heard:
             self._heard.add(view)
             cache.on_change(lambda delta: self._on_source(kind, delta))
+            cache.on_unreadable(lambda key, _: self.on_unreadable_source(kind, key))
         return cache
 
     def wake(self, keys: Iterable[ObjectKey]) -> None:
@@ -92,10 +100,17 @@ class Watches:
     def _wake_by(self, index: str, value: str) -> None:
         self.wake([component.key for component in self.components.store.by(index, value)])
 
-    def on_blueprint(self, delta: Delta[Blueprint]) -> None:
-        """A new content is news to those who have not taken it yet."""
-        if delta.new is not None:
-            self._offered(SourceKind.Blueprint, delta.key, blueprint_versions.artifact(delta.new))
+    def on_component(self, delta: Delta[Component]) -> None:
+        """Components that are in a cycle with this one only now, or no longer, look again."""
+        self.wake(self.graph.change(delta.old, delta.new))
+
+    def on_blueprint(self, delta: Delta[BlueprintSummary]) -> None:
+        """A new content, which a new generation has, is news to all; whatever else changes is to those not Ready."""
+        if delta.new is None:
+            return
+        may_be_news = not delta.is_first and (delta.old is None or _generation(delta.old) != _generation(delta.new))
+        found = self.components.store.by(BY_SOURCE, sources.index_value(SourceKind.Blueprint, delta.key))
+        self.wake([one.key for one in found if may_be_news or one.status.state is not State.Ready])
 
     def _on_source(self, kind: SourceKind, delta: Delta[flux.Source]) -> None:
         """Readiness, with an artifact, is news to those who have not taken that artifact yet."""
@@ -104,6 +119,11 @@ class Watches:
         offer = sources.offered_by_flux(sources.Source(kind, delta.key), delta.new)
         if offer.artifact is not None:
             self._offered(kind, delta.key, offer.artifact)
+
+    def on_unreadable_source(self, kind: SourceKind, key: ObjectKey) -> None:
+        """A source cannot be decoded, or no longer so."""
+        found = self.components.store.by(BY_SOURCE, sources.index_value(kind, key))
+        self.wake([component.key for component in found])
 
     def _offered(self, kind: SourceKind, key: ObjectKey, artifact: Artifact) -> None:
         found = self.components.store.by(BY_SOURCE, sources.index_value(kind, key))
@@ -132,23 +152,29 @@ _REFERENCED: dict[ReferenceKind, tuple[type[Kind], str]] = {
 
 def watches(manager: Manager) -> Watches:
     """The watches that are open from the start, indexed."""
-    components = manager.informer(Component)
+    components = manager.informer(Component, required=True)
     components.store.add_index(reporting.BY_DEPENDENCY, dependencies.index_by_dependency)
     components.store.add_index(BY_SECRET, references.index_by_secret)
     components.store.add_index(BY_CONFIG_MAP, references.index_by_config_map)
-    versions = manager.informer(VersionSummary)
+    versions = manager.informer(VersionSummary, required=True)
     blueprints.index(components, versions)
-    definitions = manager.informer(metadata_of(CustomResourceDefinition))
-    found = Watches(manager, components, definitions, manager.informer(Blueprint), versions)
+    definitions = manager.informer(metadata_of(CustomResourceDefinition), required=True)
+    graph = Graph(lambda key: components.store.by(reporting.BY_DEPENDENCY, str(key)))
+    found = Watches(
+        manager, components, definitions, manager.informer(BlueprintSummary, required=True), versions, graph
+    )
+    components.on_change(found.on_component)
     found.definitions.on_change(found.on_definition)
     found.blueprints.on_change(found.on_blueprint)
+    found.blueprints.on_unreadable(lambda key, _: found.on_unreadable_source(SourceKind.Blueprint, key))
     return found
 
 
 def wire(controller: ComponentController, seen: Watches) -> None:
     """Which change of a Component wakes itself, and which wakes others."""
     controller.ignore_updates(nothing_was_asked)
-    controller.watches(seen.components, lambda delta: woken(delta, seen.components))
+    controller.watches(seen.components, lambda delta: woken(delta, seen.components, seen.waiting))
+    seen.components.on_change(lambda delta: _rename_later(delta, seen, controller))
     seen.controllers.append(controller)
 
 
@@ -165,18 +191,31 @@ def _asked(component: Component) -> tuple[object, ...]:
     return metadata.generation, metadata.annotations, metadata.is_terminating, finalizers, labels
 
 
-def woken(delta: Delta[Component], components: Informer[Component]) -> Iterable[ObjectKey]:
-    """Who may come further because a Component changed."""
+def _rename_later(delta: Delta[Component], seen: Watches, controller: ComponentController) -> None:
+    """Have those looked at soon, and once for many changes, that name a Component and wait for another one, too."""
+    if delta.is_first or delta.new is None or (delta.old is not None and _progress(delta.old) == _progress(delta.new)):
+        return
+
+    def dependants(key: ObjectKey) -> Iterable[Component]:
+        return seen.components.store.by(reporting.BY_DEPENDENCY, str(key))
+
+    for key in seen.waiting.renamed_by_readiness(delta.new, dependants):
+        controller.queue.add_after(key, RENAMED_SECONDS)
+
+
+def woken(delta: Delta[Component], components: Informer[Component], waiting: Waiting) -> Iterable[ObjectKey]:
+    """Who may come further because a Component changed. At first, every Component is looked at anyway."""
     old, new = delta.old, delta.new
+    if delta.is_first:
+        return
 
     def dependants(key: ObjectKey) -> Iterable[Component]:
         return components.store.by(reporting.BY_DEPENDENCY, str(key))
 
-    if old is not None and (new is None or old.dependencies != new.dependencies):
+    if old is not None and (new is None or old.spec.dependencies != new.spec.dependencies):
         yield from dependencies.woken_by_departure(old)
-        yield from dependencies.woken_by_rewiring(old, dependants)
     if new is not None and (old is None or _progress(old) != _progress(new)):
-        yield from dependencies.woken_by_readiness(new, dependants)
+        yield from waiting.woken_by_readiness(new, dependants)
     elif new is not None:
         yield from dependencies.woken_by_any_change(new, dependants)
 
@@ -184,6 +223,10 @@ def woken(delta: Delta[Component], components: Informer[Component]) -> Iterable[
 def _progress(component: Component) -> tuple[object, ...]:
     status = component.status
     return component.is_ready, status.last_attempted_digest, status.last_attempted_revision
+
+
+def _generation(blueprint: BlueprintSummary) -> tuple[str, int]:
+    return blueprint.metadata.uid, blueprint.metadata.generation
 
 
 def _names(component: Component, kind: SourceKind) -> bool:

@@ -18,6 +18,7 @@ from enum import StrEnum
 from stellwerk.api import flux
 from stellwerk.kube.meta import ObjectMeta
 from stellwerk.kube.names import ObjectKey
+from stellwerk.kube.watch_states import Parked
 from stellwerk.operators.component import digests
 from stellwerk.operators.component.api import Component
 from stellwerk.operators.component.api_spec import (
@@ -150,6 +151,13 @@ def offered_by_flux(source: Source, found: flux.Source | None) -> SourceStatus:
     assert artifact is not None  # not_ready has seen to it
     taken = Artifact(url=artifact.url, digest=artifact.digest, revision=artifact.revision)
     return offer(found.metadata, taken)
+
+
+def not_watched(source: Source, parked: Parked) -> SourceNotReady:
+    """The kind of the source cannot be watched."""
+    if parked.is_not_served:
+        return not_served(source)
+    return SourceNotReady(source.place, f"{_shown(source)} cannot be read: {parked.why}")
 
 
 def not_served(source: Source) -> SourceNotReady:

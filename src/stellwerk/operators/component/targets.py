@@ -14,8 +14,10 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import logging
+from collections import OrderedDict
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
 
 from yarl import URL
 
@@ -27,25 +29,42 @@ from stellwerk.kube.model import metadata_of
 from stellwerk.kube.names import ObjectKey
 from stellwerk.operators.component import tenancy
 from stellwerk.operators.component.api import RECONCILER, Component
-from stellwerk.operators.component.errors import InvalidKubeConfig
+from stellwerk.operators.component.errors import ClusterTooLarge, InvalidKubeConfig, TooManyClusters
 from stellwerk.operators.component.lanes import HOME
 from stellwerk.operators.component.references import NamedText
+from stellwerk.operators.component.seals import KUBECONFIG, OPERATOR
 from stellwerk.operators.component.settings import Tenancy
 from stellwerk.operators.component.tenancy import Account
-from stellwerk.operators.owned import OwnedObjects
+from stellwerk.operators.owned import OwnedObjects, TooMuch
 from stellwerk.render import request
+from stellwerk.render.egress import EgressRules, parsed
+from stellwerk.render.errors import EgressRefused
 from stellwerk.render.served import facts_of
 from stellwerk.runtime.clock import Clock
 from stellwerk.runtime.clusters import Cluster
-from stellwerk.runtime.tasks import Background, background
+from stellwerk.runtime.tasks import Background, Border, background
 
 _log = logging.getLogger(__name__)
 
 _FACTS_SECONDS = 60.0
 """For how long it is believed what a cluster serves; templates ask for it in every rendering."""
+_UNKNOWN_SECONDS = 5.0
+"""The same while an API service of the cluster does not answer, so that some of its kinds are unknown."""
 _DOUBT_SECONDS = 10.0
 """For how long nothing of that is believed after a definition has changed. An API server takes a moment to serve what
 it has accepted, and whoever waited for the kind is rendered in that very moment."""
+
+_SYSTEM = "kube-system"
+_AUTHORITY = "ca:"
+"""No name of a namespace has a colon."""
+
+MOST_ACCOUNTS = 1_000
+"""Targets that are kept, one for each account of the operator's own cluster; the one unused for longest goes."""
+
+MOST_OWNED_BYTES = 64 * 2**20
+"""Of the objects that carry our label in one other cluster, as JSON. A Component has a MiB for its inventory."""
+_REFUSED_SECONDS = 600.0
+"""For how long a cluster that shows more than that is left alone."""
 
 Connect = Callable[[ClusterConfig], Client]
 
@@ -57,6 +76,9 @@ class Kinds:
     clock: Clock
     were_asked_for: bool = False
     doubted_until: float = float("-inf")
+    facts: request.Cluster | None = None
+    """What the cluster serves: the same for every identity, and held once."""
+    facts_at: float = 0.0
 
     def changed(self) -> None:
         """A definition of kinds came, changed or went. What a cache tells as it fills is no news to anybody yet."""
@@ -76,38 +98,63 @@ class Target:
     """The address of another cluster."""
     acts_as: str = ""
     """Whose rights bound it, for messages; empty: the operator's own."""
-    _uid: str = ""
-    _uid_at: float = float("-inf")
-    _facts: request.Cluster | None = None
-    _facts_at: float = 0.0
+    _uids: dict[str, tuple[str, float]] = field(default_factory=dict)
+    """By namespace, its uid and when it was read; an empty one where there is no such namespace that we may read."""
 
     @property
     def is_remote(self) -> bool:
         """Whether it is another cluster than the operator's."""
         return self.lane != HOME
 
-    async def uid(self) -> str:
-        """What tells the cluster from all others, at most a minute old; empty where we may not ask. Raises ApiError."""
+    @property
+    def identity(self) -> str:
+        """The identity that applies and deletes there, as seals know it."""
+        return KUBECONFIG if self.is_remote else self.acts_as or OPERATOR
+
+    async def uid(self, former: str = "", namespace: str = "") -> str:
+        """What distinguishes the cluster from all others, at most a minute old. Raises ApiError.
+
+        It is the uid of kube-system; where that may not be read, `NAMESPACE/UID` of the namespace default or of
+        `namespace`, where the objects go; else `ca:` and the digest of the authority of its certificate, empty without
+        one. What `former` was taken from is looked at first, because two different things cannot be compared.
+        """
+        authority = self._authority()
+        if former.startswith(_AUTHORITY) and authority:
+            return authority
+        known = former.rpartition("/")[0] if former and not former.startswith(_AUTHORITY) else ""
+        for place in dict.fromkeys((known or _SYSTEM, _SYSTEM, "default", namespace)):
+            if place and (uid := await self._uid_of(place)):
+                return uid if place == _SYSTEM else f"{place}/{uid}"
+        return authority
+
+    async def _uid_of(self, namespace: str) -> str:
         now = self.clock.monotonic()
-        if now - self._uid_at >= _FACTS_SECONDS:
-            self._uid = await _uid_of(self.client)
-            self._uid_at = now
-        return self._uid
+        uid, read_at = self._uids.get(namespace, ("", float("-inf")))
+        if now - read_at >= _FACTS_SECONDS:
+            uid = await _uid_of(self.client, namespace)
+            self._uids[namespace] = (uid, now)
+        return uid
+
+    def _authority(self) -> str:
+        certificates = self.client.config.authority.read()
+        return f"{_AUTHORITY}{hashlib.sha256(certificates).hexdigest()[:32]}" if certificates else ""
 
     async def facts(self) -> request.Cluster:
         """What the cluster serves, at most a minute old, and asked for anew where it may just have changed.
 
         Raises ApiError.
         """
-        now, doubted_until = self.clock.monotonic(), self.kinds.doubted_until
-        if now < doubted_until:
+        kinds, now = self.kinds, self.clock.monotonic()
+        if now < kinds.doubted_until:
             self.client.mapper.doubt()
-        elif self._facts is not None and doubted_until <= self._facts_at and now - self._facts_at < _FACTS_SECONDS:
-            return self._facts
-        self.kinds.were_asked_for = True
-        self._facts = await facts_of(self.client)
-        self._facts_at = now
-        return self._facts
+        elif kinds.facts is not None and kinds.doubted_until <= kinds.facts_at:
+            life = _UNKNOWN_SECONDS if kinds.facts.unknown else _FACTS_SECONDS
+            if now - kinds.facts_at < life:
+                return kinds.facts
+        kinds.were_asked_for = True
+        found = await facts_of(self.client)
+        kinds.facts, kinds.facts_at = found, now
+        return found
 
 
 @dataclass(slots=True)
@@ -115,8 +162,15 @@ class _Remote:
     """A cluster that Components bring along."""
 
     target: Target
-    task: asyncio.Task[None]
+    task: asyncio.Task[bool]
+    opened_at: float
+    refused: str = ""
+    """Why it is not watched for a while; empty: it is."""
     users: set[ObjectKey] = field(default_factory=set)
+
+    def serves(self, namespace: str = "", *, but: ObjectKey | None = None) -> bool:
+        """Whether a Component `but` one, of a namespace or of any, uses it."""
+        return any(user != but and namespace in ("", user.namespace) for user in self.users)
 
 
 class Targets:
@@ -129,23 +183,35 @@ class Targets:
         connect: Connect,
         wake: Callable[[str], None],
         clock: Clock,
+        border: Border,
         rules: Tenancy,
+        egress: EgressRules | None = None,
         on_client: Callable[[int], None] = lambda active: None,
         on_gone: Callable[[str], None] = lambda host: None,
+        most_owned_bytes: int = MOST_OWNED_BYTES,
+        most_remote: int = 2_000,
+        most_remote_of_namespace: int = 500,
     ) -> None:
-        """`connect` opens a client whose writes pass the leader's fence. `wake` gets an owner's label when one of his
+        """`egress`: which servers kubeconfigs may name; None: any.
+
+        `connect` opens a client whose writes pass the leader's fence. `wake` gets an owner's label when one of his
         objects changed. `on_client` is told how many clients there are, `on_gone` with which host nobody deals any
         more."""
         self._home = home
         self._connect = connect
         self._wake = wake
         self._clock = clock
-        self._tenancy = rules
+        self._border = border
+        self.rules = rules
+        self._egress = egress
         self._on_client = on_client
         self._on_gone = on_gone
+        self._most_owned_bytes = most_owned_bytes
+        self._most_remote = most_remote
+        self._most_remote_of_namespace = most_remote_of_namespace
         self._kinds = Kinds(clock)
         self._owned = OwnedObjects(home, RECONCILER, wake, self._kinds.changed)
-        self._local: dict[Account | None, Target] = {}
+        self._local: OrderedDict[Account | None, Target] = OrderedDict()
         self._remote: dict[str, _Remote] = {}
         self._tasks: Background | None = None
 
@@ -154,16 +220,45 @@ class Targets:
         async with background() as self._tasks:
             await asyncio.Event().wait()
 
-    def of(self, component: Component, kube_config: NamedText | None) -> Target:
-        """Where the objects of a Component go. Raises InvalidKubeConfig."""
-        if kube_config is None:
-            self._leave(component.key)
-            return self.local(component)
-        return self._remote_target(component, kube_config)
+    def remote(self, component: Component, kube_config: NamedText) -> Target:
+        """The cluster of a kubeconfig, for a Component. Raises InvalidKubeConfig, ClusterTooLarge, TooManyClusters."""
+        digest = hashlib.sha256(kube_config.text).hexdigest()
+        remote = self._remote.get(digest)
+        if remote is not None and remote.refused and self._clock.monotonic() - remote.opened_at >= _REFUSED_SECONDS:
+            del self._remote[digest]
+            remote = None
+        if remote is None or not remote.serves(component.metadata.namespace):
+            self._check_number(component.key, digest)
+        if remote is None:
+            remote = self._remote[digest] = self._open(component, kube_config, digest)
+            self._count()
+        if component.key not in remote.users:
+            remote.users.add(component.key)
+            self._leave(component.key, but=remote)
+        if remote.refused:
+            raise ClusterTooLarge(remote.refused)
+        return remote.target
 
-    def local(self, component: Component) -> Target:
-        """This cluster, as whom the Component acts."""
-        acting_as = tenancy.account(component, self._tenancy)
+    def _check_number(self, user: ObjectKey, digest: str) -> None:
+        """May the Component have one more cluster? Raises TooManyClusters. One that only it uses is about to end."""
+        others = [one for name, one in self._remote.items() if name != digest and one.serves(but=user)]
+        if digest not in self._remote and len(others) >= self._most_remote:
+            raise TooManyClusters("all components together", self._most_remote, "max-remote-clusters")
+        if sum(one.serves(user.namespace, but=user) for one in others) >= self._most_remote_of_namespace:
+            raise TooManyClusters(
+                f"the components of namespace {user.namespace}",
+                self._most_remote_of_namespace,
+                "max-remote-clusters-per-namespace",
+            )
+
+    def home(self, component: Component, account: Account | None) -> Target:
+        """The operator's own cluster for a Component. Raises ServiceAccountRequired."""
+        self._leave(component.key)
+        return self.local(account)
+
+    def local(self, acting_as: Account | None) -> Target:
+        """The operator's own cluster under an account; None: as the operator itself. Raises ServiceAccountRequired."""
+        tenancy.require_account(acting_as, self.rules)
         if acting_as not in self._local:
             client = self._home.client
             if acting_as is not None:
@@ -175,12 +270,19 @@ class Targets:
                 self._clock,
                 acts_as=acting_as.user if acting_as is not None else "",
             )
+            if len(self._local) > MOST_ACCOUNTS:
+                self._local.popitem(last=False)
             self._count()
+        self._local.move_to_end(acting_as)
         return self._local[acting_as]
 
     def passing(self, kube_config: str) -> Client:
         """A client for one question; the caller closes it. Raises LoginFailed."""
-        return self._connect(ClusterConfig.from_kubeconfig_text(kube_config))
+        config = ClusterConfig.from_kubeconfig_text(kube_config)
+        try:
+            return self._connect(self._within_rules(config))
+        except EgressRefused as error:
+            raise LoginFailed(str(error)) from None
 
     def kinds_changed(self) -> None:
         """A definition of kinds came, changed or went in this cluster."""
@@ -190,39 +292,59 @@ class Targets:
         """A Component is gone."""
         self._leave(key)
 
-    def _remote_target(self, component: Component, kube_config: NamedText) -> Target:
-        digest = hashlib.sha256(kube_config.text).hexdigest()
-        remote = self._remote.get(digest)
-        if remote is None:
-            remote = self._remote[digest] = self._open(component, kube_config)
-            self._count()
-        if component.key not in remote.users:
-            remote.users.add(component.key)
-            self._leave(component.key, but=remote)
-        return remote.target
-
-    def _open(self, component: Component, kube_config: NamedText) -> _Remote:
+    def _open(self, component: Component, kube_config: NamedText, digest: str) -> _Remote:
         secret = component.spec.kube_config.secret_ref.name if component.spec.kube_config else ""
         key = ObjectKey(component.metadata.namespace, secret)
         try:
-            config = ClusterConfig.from_kubeconfig_text(kube_config.text.decode())
+            config = self._within_rules(ClusterConfig.from_kubeconfig_text(kube_config.text.decode()))
         except UnicodeDecodeError:
             raise InvalidKubeConfig(key, "it is not text") from None
-        except LoginFailed as error:
+        except (LoginFailed, EgressRefused) as error:
             raise InvalidKubeConfig(key, str(error)) from None
         assert self._tasks is not None, "run() must be running"
         client = self._connect(config).with_field_manager(RECONCILER)
-        cluster = Cluster(client, clock=self._clock, name=config.server)
+        cluster = Cluster(client, clock=self._clock, name=config.server, border=self._border)
         kinds = Kinds(self._clock)
-        owned = OwnedObjects(cluster, RECONCILER, self._wake, kinds.changed)
+        owned = OwnedObjects(
+            cluster,
+            RECONCILER,
+            self._wake,
+            kinds.changed,
+            most_bytes=self._most_owned_bytes,
+            too_much=lambda: self._refuse(digest, cluster),
+        )
         target = Target(
             client, owned, kinds, self._clock, lane=config.server, acts_as=f"the kubeconfig of secret {key}"
         )
-        return _Remote(target, self._tasks.start(self._running(cluster), f"cluster {config.server}"))
+        name = f"cluster {config.server}"
+        running = self._border.once("remote cluster", name, partial(self._running, cluster))
+        return _Remote(target, self._tasks.start(running, name), self._clock.monotonic())
+
+    def _refuse(self, digest: str, cluster: Cluster) -> None:
+        """Hold nothing more of a cluster that shows too much, and leave it alone for a while."""
+        remote = self._remote.get(digest)
+        if remote is None or remote.refused or remote.target.owned.cluster is not cluster:
+            return
+        remote.refused = str(TooMuch(cluster.name, self._most_owned_bytes))
+        _log.warning("%s; it is left alone for %d s", remote.refused, _REFUSED_SECONDS)
+        remote.opened_at = self._clock.monotonic()
+        remote.task.cancel()
+        # The caches go with the cluster as soon as no pass uses them any more.
+        remote.target = replace(remote.target, owned=OwnedObjects(self._home, RECONCILER, self._wake, lambda: None))
+
+    def _within_rules(self, config: ClusterConfig) -> ClusterConfig:
+        """The login, held to the egress rules. Behind a proxy an address cannot be checked, so that none is used.
+
+        Raises EgressRefused.
+        """
+        if self._egress is None:
+            return config
+        self._egress.check_url(parsed(config.server))
+        return replace(config, may_connect=self._egress.allows, proxy="")
 
     async def _running(self, cluster: Cluster) -> None:
         try:
-            await cluster.run()
+            await self._border.keep("remote cluster", f"cluster {cluster.name}", cluster.run)
         finally:
             await cluster.client.close()
             server = cluster.client.config.server
@@ -248,9 +370,9 @@ class Targets:
         self._on_client(len(self._local) + len(self._remote))
 
 
-async def _uid_of(client: Client) -> str:
+async def _uid_of(client: Client, namespace: str) -> str:
     try:
-        found = await client.find(metadata_of(Namespace), "kube-system")
+        found = await client.find(metadata_of(Namespace), namespace)
     except Forbidden:
         return ""
     return found.metadata.uid if found is not None else ""

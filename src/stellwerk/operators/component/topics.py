@@ -75,7 +75,11 @@ VALUES = Topic(
         "is replaced; null takes a default of a chart away. Variables of postBuild.substituteFrom are replaced by "
         "later ones, and by postBuild.substitute.",
         "A kubeconfig must hold everything inline: plugins (exec, auth-provider), file paths, proxies and "
-        "insecure-skip-tls-verify are refused.",
+        "insecure-skip-tls-verify are refused. So are a server URL with a user or a query, a certificate authority of "
+        "more than 64 KiB, an RSA client key of more than 4096 bits, and a key that is encrypted.",
+        "Of another cluster, answers of up to 16 MiB are read, objects of up to 4 MiB and 100,000 lists and maps, and "
+        "lists that take up to 256 MiB of memory. Large objects are read in smaller pages.",
+        "YAML is nested at most 100 levels, and aliases unfold to at most ten times the text.",
     ),
     rows=(
         ("kubeConfig", f"keys {', '.join(references.KUBE_CONFIG_KEYS)}, or secretRef.key"),
@@ -99,7 +103,7 @@ DEPENDENCIES = Topic(
         "and status only. It is asked again on every change of either.",
         "Deletion goes the other way round: a Component stays as long as others list it. Readiness and departure "
         "arrive as events; nobody waits for an interval.",
-        "A circle is named on each of its members, which are then in Error; deleting all of them works.",
+        "A dependency cycle is named on each of its members, which are then in Error; deleting all of them works.",
     ),
     commands=("kubectl get components -A -o wide", _WHY),
 )
@@ -167,6 +171,8 @@ TENANCY = Topic(
         "On a shared cluster run the operator without cluster-admin (deploy/rbac/component-operator.yaml) and with "
         "--tenancy=strict: Components must then act as a ServiceAccount, must not go to system namespaces, and web "
         "servers must speak TLS on public addresses. --no-cross-namespace-refs keeps them to their own namespace.",
+        "Kubeconfigs then name servers with public addresses only, unless --egress-allow-networks names theirs. An "
+        "account name of blanks is none.",
         "A kind that the operator may not watch is added by a ClusterRole with the label "
         f"{api.RECONCILER}/aggregate-to-dependents=true.",
     ),
@@ -185,7 +191,13 @@ DELETION = Topic(
         "goes and after the last; they are removed when they have succeeded. One that fails holds the deletion back: "
         "delete it to have it tried again, or set spec.deleteHooks to Skip. With deletePolicy Orphan none runs. With "
         "kubeConfig they lie and run in that cluster. With serviceAccountName that account keeps and runs them, and "
-        "needs the rights for it: on Secrets, and on what the hooks make.",
+        "needs the rights for it: on Secrets, and on what the hooks make. They run only as they were when they were "
+        "applied: hooks that do not fit their seal hold the deletion back, and the message names the command that "
+        "approves them. If another client deleted their Secret, the deletion waits as well, until the Secret is back "
+        "or spec.deleteHooks is Skip. Only where the namespace of the Secret is being deleted are they skipped: an "
+        "Event (DeleteHooksSkipped) and a log line report it.",
+        "Objects are deleted by the identity that applied them (status.appliedAs), whatever the spec names now. With "
+        "--tenancy=strict a Component without an account is deleted once spec.serviceAccountName names one.",
         "An object that carries another owner's mark is never deleted. Namespaces that were created because objects "
         "needed them stay. spec.suspend, pins and sources that are not ready do not hold a deletion back.",
         "Objects in another cluster need the way there: without the kubeconfig, or while that cluster does not answer, "
@@ -211,7 +223,20 @@ EVENTS = Topic(
         ("Deleted", "On an object: it was deleted."),
         ("UpdateError", "On an object: it could not be made or changed. The Component says why as well."),
         ("DeleteError", "On an object: it could not be deleted."),
+        (
+            "PassStuck",
+            "On a Component or Blueprint: the operator is stuck in its work on it, a fault of its own. Others go on.",
+        ),
         ("DriftDetected", "On a Component: somebody has changed its objects; they are put back at the next reapply."),
+        (
+            "ChartWarning",
+            "On a Component: a key appears twice in one mapping of its chart; the last one counts, as in Helm.",
+        ),
+        (
+            "ObjectsNotWatched",
+            "On a Component: the identity that applies its objects may not list and watch some of their kinds. "
+            "They are read one by one, ever more seldom; changes by others are noticed at the requeue interval only.",
+        ),
         (
             "ApiServerWarning",
             "On a Component: the API server took its objects and warns of something.",
@@ -219,6 +244,14 @@ EVENTS = Topic(
         (
             "ObjectsAbandoned",
             "On a Component: its objects were given up with their cluster, as was asked for.",
+        ),
+        (
+            "ObjectUnreadable",
+            "On an object that cannot be decoded, and on the Component that it belongs to. Others are not affected.",
+        ),
+        (
+            "DeleteHooksSkipped",
+            "On a Component: its delete hooks did not run, because the namespace that kept them is being deleted.",
         ),
         ("DeletionBlocked", "On a Blueprint: Components still use it."),
     ),

@@ -54,6 +54,8 @@ async def test_a_reconcile_that_fails_ends_with_one_and_says_why(
     assert done.returncode == 1, done
     assert done.stdout.startswith(f"✗ Component {given.namespace}/comp is not ready")
     assert "Nonsense" in done.stderr
+    assert "<- root cause" in done.stdout
+    assert done.stdout.splitlines()[-1].startswith("Next: ")
 
 
 async def test_a_suspension_and_its_reason_are_shown_wherever_the_state_is(
@@ -102,6 +104,7 @@ async def test_waiting_ends_when_the_component_is_ready_or_gone(
         next(line for line in late.stderr.splitlines() if line.startswith("Cause:   ")),
     ]
     assert f"Fix:     stellwerk why component/comp -n {given.namespace}" in late.stderr
+    assert f"Gate {given.namespace}/g" in late.stderr.splitlines()[-3], "the root cause, as why tells it"
 
     waiting = asyncio.create_task(stellwerk("wait", "comp/comp", "--timeout", "40s"))
     await given.opened("g")
@@ -116,6 +119,37 @@ async def test_waiting_ends_when_the_component_is_ready_or_gone(
     again = await stellwerk("wait", "comp/comp", "--for=deleted")
     assert again.returncode == 0, again
     assert (await stellwerk("wait", "comp/comp")).returncode == 1
+
+
+async def test_all_components_are_suspended_and_resumed_and_waited_for(
+    given: Given, running: Running, then: Then, stellwerk: Stellwerk
+) -> None:
+    await given.source({"one.yaml": config_map("one")})
+    await given.source({"two.yaml": config_map("two")}, "second")
+    await running.start()
+    await given.component("one")
+    await given.component("two", "second")
+    await then.ready("one")
+    await then.ready("two")
+    await given.labelled("two", tier="back")
+
+    done = await stellwerk("suspend", "comp", "--all", "--reason", "freeze")
+    named = [f"Component {given.namespace}/{name} is suspended" for name in ("one", "two")]
+    assert (done.returncode, done.stdout.splitlines()) == (0, named)
+    await then.shows("Pending", "Suspended", "two")
+
+    refused = await stellwerk("reconcile", "comp/two", "--wait")
+    assert refused.returncode == 1, refused
+    assert f"Error:   Component {given.namespace}/two is suspended" in refused.stderr
+    assert f"Fix:     resume it: stellwerk resume component/two -n {given.namespace}" in refused.stderr
+    found = await given.client.get(Component, "two", given.namespace)
+    assert REQUESTED_AT_ANNOTATION not in found.metadata.annotations, "nothing is asked for in vain"
+
+    done = await stellwerk("resume", "comp", "-l", "tier=back", "--wait")
+    assert done.returncode == 0, done
+    assert done.stdout.startswith(f"✔ Component {given.namespace}/two is ready")
+    assert (await given.client.get(Component, "one", given.namespace)).spec.suspend
+    assert f"Component {given.namespace}/two is resumed" in done.stderr
 
 
 async def test_what_an_operator_knows_nothing_of_is_wrong_usage(given: Given, stellwerk: Stellwerk) -> None:

@@ -7,11 +7,13 @@ import json
 from tests.cluster.component.cli.conftest import Stellwerk, narrow, parsed
 from tests.cluster.component.given import Given, config_map
 from tests.cluster.component.manifests import gate, manifest
+from tests.cluster.component.rights import Rights
 from tests.cluster.component.running import Running
 from tests.cluster.component.then import Then
 
 from stellwerk.api.core import ConfigMap, Pod
 from stellwerk.kube.model import JsonObject
+from stellwerk.local.cluster import LocalCluster
 from stellwerk.operators.component.api import OWNER_ID
 
 _LABELS: JsonObject = {"app": "web"}
@@ -96,6 +98,24 @@ async def test_a_tree_goes_down_to_pods_and_into_inner_components_and_a_trace_ba
     deep = parsed((await stellwerk("trace", "configmap/deep", "-o", "json")).stdout)["steps"]
     assert isinstance(deep, list)
     assert [one["object"]["name"] for one in deep if isinstance(one, dict)] == ["deep", "inner", "comp"]  # type: ignore[index,call-overload]
+
+
+async def test_a_tree_tells_what_may_not_be_read_from_what_does_not_exist(
+    given: Given, running: Running, then: Then, stellwerk: Stellwerk, component_cluster: LocalCluster
+) -> None:
+    await given.source({"one.yaml": config_map("one"), "robot.yaml": manifest("ServiceAccount", "robot")})
+    await running.start()
+    await given.component()
+    await then.ready()
+    viewer = f"viewer-{given.namespace}"
+    rights = Rights(given.client, viewer)
+    await rights.are()
+    try:
+        shown = await stellwerk("tree", "comp/comp", kubeconfig=component_cluster.kubeconfig_for(viewer))
+    finally:
+        await rights.end()
+    assert "robot NotPermitted: you may not read it" in narrow(shown.stdout)
+    assert "NotFound" not in shown.stdout
 
 
 async def test_an_object_of_nobody_leads_nowhere_and_one_of_another_cluster_says_so(

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from pathlib import Path
 
 import pytest
+import yaml
 from tests.cluster.component.cli.conftest import Stellwerk, parsed
 from tests.cluster.component.given import Given, config_map
-from tests.cluster.component.manifests import RELIC_REMARK, config, job, relic
+from tests.cluster.component.manifests import RELIC_REMARK, config, deployment, job, relic
 from tests.cluster.component.running import Running
 from tests.cluster.component.then import Then
+from tests.kubectl import kubectl
 
+from stellwerk.api.batch import Job
 from stellwerk.api.core import ConfigMap, Secret
 from stellwerk.kube.model import JsonObject, metadata_of
 from stellwerk.kube.patch import MergePatch
+from stellwerk.local.cluster import LocalCluster
 
 SECRET = "apiVersion: v1\nkind: Secret\nmetadata:\n  name: login\nstringData:\n  password: {}\n"
 
@@ -164,6 +169,107 @@ async def test_diff_tells_in_four_parts_why_there_is_nothing_to_compare(
 
 
 @pytest.mark.req("R-801")
+async def test_diff_shows_what_others_added_and_tells_the_next_reapply_from_the_next_reconcile(
+    given: Given, running: Running, then: Then, stellwerk: Stellwerk, component_cluster: LocalCluster, tmp_path: Path
+) -> None:
+    workload = deployment("app")
+    await given.source({"one.yaml": config_map("one"), "two.yaml": config_map("two"), "app.yaml": workload})
+    await running.start()
+    await given.component()
+    await then.ready()
+    await running.rests()
+    where = ["-n", given.namespace]
+    for words in (["label", "cm", "one", "team=x"], ["scale", "deploy", "app", "--replicas=2"]):
+        await asyncio.to_thread(kubectl, component_cluster.kubeconfig, *words, *where)
+    for name, text in {"one": config_map("one"), "two": config_map("two", a="new"), "app": workload}.items():
+        (tmp_path / f"{name}.yaml").write_text(text)
+
+    told = await stellwerk("diff", "comp", "comp")
+    lines = [" ".join(line.split()) for line in told.stdout.splitlines()]
+    later = "(at the next reapply: others have changed it)"
+    assert told.returncode == 3, told
+    assert f"~ ConfigMap {given.namespace}/one {later}" in lines
+    assert any(line.startswith("metadata.labels.team: x -> ") and "kubectl-label" in line for line in lines), lines
+    assert lines[-1].startswith("2 objects differ, 1 unchanged")
+
+    told = await stellwerk("diff", "comp/comp", "--path", str(tmp_path), "-o", "json")
+    objects = parsed(told.stdout)["objects"]
+    assert isinstance(objects, list)
+    when = {str(one["object"]).split("/")[1]: one["when"] for one in objects if isinstance(one, dict)}
+    assert when == {"one": "reapply", "app": "reapply", "two": "reconcile"}, told
+    assert "team" in (await given.client.get(metadata_of(ConfigMap), "one", given.namespace)).metadata.labels
+
+
+async def test_diff_finds_nothing_after_a_chart_with_hooks_was_installed(
+    given: Given, running: Running, then: Then, stellwerk: Stellwerk
+) -> None:
+    files: dict[str, str | bytes] = {
+        "Chart.yaml": "apiVersion: v2\nname: app\nversion: 1.0.0\n",
+        "templates/config.yaml": config_map("plain"),
+    }
+    for number, policy in enumerate(("", "before-hook-creation", "hook-succeeded")):
+        for event in ("pre-install", "post-install,post-upgrade", "pre-install,pre-upgrade"):
+            name = f"hook-{number}-{event.replace(',', '-')}"
+            asked = {"helm.sh/hook": event, **({"helm.sh/hook-delete-policy": policy} if policy else {})}
+            files[f"templates/{name}.yaml"] = hook(name, asked)
+    await given.source(files)
+    await running.start()
+    await given.component()
+    await then.ready(within=120)
+    await running.rests()
+    told = await stellwerk("diff", "comp/comp")
+    assert told.returncode == 0, told
+    assert told.stdout.startswith("nothing differs"), told
+
+
+@pytest.mark.req("R-801")
+async def test_diff_shows_the_hooks_that_run_again_and_leaves_out_what_is_applied_once(
+    given: Given, running: Running, then: Then, stellwerk: Stellwerk, component_cluster: LocalCluster, tmp_path: Path
+) -> None:
+    files: dict[str, str | bytes] = {
+        "Chart.yaml": "apiVersion: v2\nname: app\nversion: 1.0.0\n",
+        "templates/config.yaml": config_map("plain"),
+        "templates/first.yaml": hook("first", {"helm.sh/hook": "pre-install"}),
+        "templates/again.yaml": hook("again", {"helm.sh/hook": "pre-install,pre-upgrade"}),
+        "templates/gone.yaml": hook(
+            "gone", {"helm.sh/hook": "pre-install,post-upgrade", "helm.sh/hook-delete-policy": "hook-succeeded"}
+        ),
+    }
+    await given.source(files)
+    await running.start()
+    await given.component()
+    await then.ready()
+    await running.rests()
+    first = await given.client.get(metadata_of(Job), "first", given.namespace)
+    label = ["label", "job", "first", "team=x", "-n", given.namespace]
+    await asyncio.to_thread(kubectl, component_cluster.kubeconfig, *label)
+    for name, text in files.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(str(text).replace("a: b\n", "a: c\n"))
+
+    told = await stellwerk("diff", "comp/comp", "--path", str(tmp_path))
+    lines = [" ".join(line.split()) for line in told.stdout.splitlines()]
+    assert sorted(line for line in lines if line[0] in "~+-!") == [
+        f"+ Job {given.namespace}/gone",
+        f"~ ConfigMap {given.namespace}/plain",
+        f"~ Job {given.namespace}/again (will be deleted and made anew)",
+    ], told
+    assert lines[-1].startswith("3 objects differ, 1 unchanged")
+
+    before = {one.key.name: one.metadata.uid for one in (await given.client.list(Job, given.namespace)).items}
+    await given.source({name: str(text).replace("a: b\n", "a: c\n") for name, text in files.items()}, revision="r2")
+    await then.counts(2)
+    after = {one.key.name: one.metadata.uid for one in (await given.client.list(Job, given.namespace)).items}
+    assert {name for name in after if after[name] != before[name]} == {"again"}
+    assert after["first"] == first.metadata.uid
+
+
+def hook(name: str, annotations: dict[str, str]) -> str:
+    """A Job that a chart runs as a hook."""
+    body = json.loads(job(name))
+    return json.dumps({**body, "metadata": {**body["metadata"], "annotations": annotations}})
+
+
 async def test_values_tell_where_each_value_comes_from_and_none_of_a_secret(
     given: Given, stellwerk: Stellwerk, tmp_path: Path
 ) -> None:
@@ -184,9 +290,34 @@ async def test_values_tell_where_each_value_comes_from_and_none_of_a_secret(
     assert "defaults" in " ".join(by_path["token"])
     assert "defaults" in " ".join(by_path["image.tag"])
     assert "canary" not in told.stdout + told.stderr
-    machine = await stellwerk("values", "comp/comp", "-o", "yaml")
+    machine = await stellwerk("values", "comp/comp", "-o", "json")
     assert "canary" not in machine.stdout
-    assert "path:" in machine.stdout
+    assert '"path":' in machine.stdout
+
+
+async def test_values_have_the_defaults_of_the_chart_and_are_a_values_file_of_helm(
+    given: Given, stellwerk: Stellwerk
+) -> None:
+    await given.source(
+        {
+            "chart/Chart.yaml": "apiVersion: v2\nname: app\nversion: 1.0.0\n",
+            "chart/values.yaml": "replicas: 1\nimage: {tag: latest, name: web}\nresources: {limits: {cpu: 1}}\n",
+            "chart/templates/x.yaml": "",
+        }
+    )
+    await given.secret("more", **{"values.yaml": json.dumps({"token": "canary-token"})})
+    await given.component(
+        path="chart",
+        values={"image": {"tag": "1.2"}, "resources": None},
+        valuesFrom=[{"name": "more", "key": "values.yaml"}],
+    )
+    told = await stellwerk("values", "comp", "comp")
+    rows = {row[0]: row[1:] for row in (line.split() for line in told.stdout.splitlines())}
+    assert rows["replicas"][:2] == ["1", "values.yaml"], told
+    assert rows["image.tag"] == ["1.2", "spec.values", "values.yaml"]
+    shaped = await stellwerk("values", "comp/comp", "-o", "yaml")
+    assert yaml.safe_load(shaped.stdout) == {"image": {"name": "web", "tag": "1.2"}, "replicas": 1, "token": "***"}
+    assert "canary" not in shaped.stdout + shaped.stderr
 
 
 async def test_a_component_without_values_says_so(given: Given, stellwerk: Stellwerk) -> None:

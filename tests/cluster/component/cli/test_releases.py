@@ -14,9 +14,10 @@ import yaml
 from tests.cluster.component import kinds
 from tests.cluster.component.cli.conftest import Stellwerk, narrow, parsed
 from tests.cluster.component.given import Given, config_map
-from tests.cluster.component.manifests import RELIC_REMARK, config, definition, gate, relic
+from tests.cluster.component.manifests import RELIC_REMARK, config, definition, gate, job, relic
 from tests.cluster.component.then import Then
 
+from stellwerk.api.batch import Job
 from stellwerk.api.core import ConfigMap, Namespace
 from stellwerk.apply.rollout.owner import hash_of
 from stellwerk.kube.model import JsonObject, metadata_of
@@ -221,7 +222,8 @@ async def test_what_was_purged_after_its_work_under_clm_is_not_made_again_before
     items = yaml.safe_load((await then.config(kept("old.one"))).data["inventory"])
     assert {item["name"]: item["phase"] for item in items} == {"kept": "Ready", "done": "Completed"}
     told = await stellwerk("apply", "old.one", str(manifest), "--timeout", "30s")
-    assert (told.returncode, told.stderr) == (0, ""), told
+    assert told.returncode == 0, told
+    assert "has done its work under clm" not in told.stderr
     assert runs() == 0
 
     manifest.write_text(manifest.read_text().replace('"value": ""', '"value": "new"'))
@@ -254,6 +256,62 @@ async def test_a_shell_completes_the_names_of_releases(
     await eventually(is_completed, within=60, describe="the name is completed")
 
 
+async def test_a_chart_with_hooks_for_its_end_is_taken_without_them_where_that_is_asked_for(
+    given: Given, then: Then, stellwerk: Stellwerk, tmp_path: Path
+) -> None:
+    source = chart(tmp_path / "chart", "one")
+    (source / "values.yaml").write_text("who: first\nwho: last\n")
+    failed = {"helm.sh/hook": "pre-install", "helm.sh/hook-delete-policy": "before-hook-creation,hook-failed"}
+    (source / "templates" / "before.yaml").write_text(job("before", annotations=failed))
+    (source / "templates" / "bye.yaml").write_text(job("bye", annotations={"helm.sh/hook": "pre-delete"}))
+    for verb in ("apply", "template"):
+        refused = await stellwerk(verb, "shop", str(source))
+        assert refused.returncode != 0
+        assert "hook" in refused.stderr
+        done = await stellwerk(verb, "shop", str(source), "--delete-hooks", "skip")
+        assert done.returncode == 0, done
+        assert 'values.yaml: line 2: the key "who" appears twice in one mapping; the last one counts' in done.stderr
+    assert (await then.config("one")).data["who"] == "last"
+    assert await then.exists(Job, "before")
+    assert not await then.exists(Job, "bye")
+
+
+async def test_annotations_of_plain_files_need_no_quotes(
+    given: Given, then: Then, stellwerk: Stellwerk, tmp_path: Path
+) -> None:
+    file = tmp_path / "plain.yaml"
+    annotations = "{clm.cs.sap.com/apply-order: 1, a: 1.10}"
+    text = f"apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: one\n  annotations: {annotations}\n"
+    file.write_text(text)
+    done = await stellwerk("apply", "shop", str(file))
+    assert done.returncode == 0, done
+    assert (await then.config("one")).metadata.annotations["a"] == "1.10"
+    file.write_text(text.replace("annotations:", "labels: {number: 1}\n  annotations:"))
+    done = await stellwerk("apply", "shop", str(file))
+    assert done.returncode != 0
+    assert "metadata.labels['number'] is not text: put the value in quotes" in done.stderr
+
+
+@pytest.mark.req("R-801")
+async def test_a_hook_for_install_and_upgrade_runs_in_each_revision_of_a_release(
+    given: Given, stellwerk: Stellwerk, tmp_path: Path
+) -> None:
+    source = chart(tmp_path / "chart", "one")
+    for name, events in (("always", "pre-install,pre-upgrade"), ("once", "pre-install"), ("later", "post-upgrade")):
+        (source / "templates" / f"{name}.yaml").write_text(job(name, annotations={"helm.sh/hook": events}))
+    uids: dict[str, list[str]] = {"always": [], "once": [], "later": []}
+    for number in range(3):
+        tried = await stellwerk("apply", "shop", str(source), "--dry-run")
+        again = [f"Job {given.namespace}/always" in tried.stdout, f"Job {given.namespace}/later" in tried.stdout]
+        assert (f"Job {given.namespace}/once" in tried.stdout, again) == (number == 0, [True, number > 0]), tried
+        done = await stellwerk("apply", "shop", str(source))
+        assert done.returncode == 0, done
+        for name, runs in uids.items():
+            found = await given.client.find(metadata_of(Job), name, given.namespace)
+            runs.extend([found.metadata.uid] if found is not None and found.metadata.uid not in runs else [])
+    assert {name: len(runs) for name, runs in uids.items()} == {"always": 3, "once": 1, "later": 2}
+
+
 async def test_a_release_that_takes_too_long_ends_with_four_and_is_continued_by_the_next_run(
     given: Given, then: Then, stellwerk: Stellwerk, tmp_path: Path
 ) -> None:
@@ -263,9 +321,18 @@ async def test_a_release_that_takes_too_long_ends_with_four_and_is_continued_by_
     late = await stellwerk("apply", "slow", str(manifest), "--timeout", "1s")
     assert late.returncode == 4, late
     assert f"Gate {given.namespace}/g" in late.stderr
+    assert "  0 of 1 objects ready; waits for Gate" in late.stderr, "the progress, a line for each change"
     shown = await stellwerk("status", "slow")
     assert shown.returncode == 1
     assert "Error" in shown.stdout
+    told = (await stellwerk("why", "slow")).stdout.splitlines()
+    assert told[0].startswith(f"✗ Release {given.namespace}/slow is not ready")
+    assert any(f"Gate {given.namespace}/g: " in line and line.endswith("<- root cause") for line in told), told
+    drawn = (await stellwerk("tree", "slow")).stdout
+    assert f"Release {given.namespace}/slow" in drawn
+    assert f"Gate {given.namespace}/g" in drawn
+    absent = await stellwerk("why", "nothing")
+    assert absent.returncode == 1, absent
     await given.opened("g")
     done = await stellwerk("apply", "slow", str(manifest), "--timeout", "30s")
     assert done.returncode == 0, done

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from tests.cluster.component.cli.conftest import Stellwerk
+import asyncio
+import json
+
+from tests.cluster.component.cli.conftest import Stellwerk, narrow, parsed
 from tests.cluster.component.given import Given, config_map
-from tests.cluster.component.manifests import deployment, gate, job
+from tests.cluster.component.manifests import config, deployment, gate, job, manifest
 from tests.cluster.component.running import Running
 from tests.cluster.component.then import Then
 from tests.cluster.program import Ended
+from tests.kubectl import kubectl
 
+from stellwerk.local.cluster import LocalCluster
 from stellwerk.testing.eventually import eventually
 
 ONE = {"one.yaml": config_map("one")}
@@ -110,3 +115,63 @@ async def test_why_has_nothing_to_say_of_a_component_that_is_ready(
     told = await stellwerk("why", "comp/comp")
     assert told.returncode == 0, told
     assert f"Component {then.namespace}/comp is ready" in told.stdout
+
+
+BREAKAGES = {
+    "namespace": ("Error", "ApplyFailed", "Namespace nowhere-at-all does not exist", "create the namespace ("),
+    "field": ("Error", "ApplyFailed", "unknown field spec.replicass", "correct the manifest ("),
+    "selector": (
+        "Error",
+        "ApplyFailed",
+        "field is immutable",
+        "restore the former value, or have the object recreated",
+    ),
+    "right": ("Error", "ApplyFailed", "may not ", "grant verb "),
+    "policy": ("Error", "InvalidObjects", "adoption-policy", "correct the object that the message names, and "),
+    "secret": ("Pending", "ReferenceNotFound", "absent-values", "create the object or key that the message names ("),
+    "template": ("Error", "RenderingFailed", "app.yaml", "correct the file or the values that the message names, "),
+}
+"""By Component: its state, its reason, what its sentence names, and the next step."""
+
+
+async def test_what_fails_is_its_own_cause_in_the_condition_the_event_and_every_verb(
+    given: Given, running: Running, then: Then, stellwerk: Stellwerk, component_cluster: LocalCluster
+) -> None:
+    app = deployment("app", fate="pull-error")
+    sources: dict[str, dict[str, str | bytes]] = {
+        "namespace": {"a.yaml": app, "b.yaml": config("x", namespace="nowhere-at-all")},
+        "field": {"a.yaml": manifest("Deployment", "y", {"spec": {"replicass": 1}}, api_version="apps/v1")},
+        "selector": {"a.yaml": deployment("immutable")},
+        "right": {"a.yaml": deployment("z", fate="pull-error")},
+        "policy": {"a.yaml": config("t", adoption_policy="nonsense")},
+        "secret": {"one.yaml": config_map("one")},
+        "template": {"app.yaml": "a: {{ .missing | required }}\n"},
+    }
+    await running.start()
+    for name, files in sources.items():
+        await given.source(files, name)
+    await given.component("selector", "selector")
+    await then.ready("selector")
+    other = json.loads(deployment("immutable").replace('"app"', '"other"'))
+    await given.source({"a.yaml": json.dumps(other)}, "selector")
+    await given.component("namespace", "namespace", missingNamespacesPolicy="DoNotCreate")
+    for name in ("field", "policy", "template"):
+        await given.component(name, name)
+    await given.component("right", "right", serviceAccountName="powerless")
+    await given.component("secret", "secret", valuesFrom=[{"name": "absent-values"}])
+
+    for name, (state, reason, names, step) in BREAKAGES.items():
+        component = await then.shows(state, name=name, saying=names)
+        (ready,) = (one for one in component.status.conditions if one.type == "Ready")
+        await then.event(ready.reason, about=name, saying=names)
+        told = await stellwerk("why", f"comp/{name}")
+        assert roots(told.stdout) == [" ".join(f"{ready.message} {reason}".split())], told.stdout
+        assert lines(told.stdout)[-1].startswith(f"Next: {step}"), told.stdout
+        shown = parsed((await stellwerk("status", f"comp/{name}", "-o", "json")).stdout)
+        assert (shown["reason"], shown["message"]) == (reason, ready.message)
+        assert str(shown["nextStep"]).startswith(step)
+        assert shown["notReady"] == []
+    listed = narrow((await stellwerk("get", "comp")).stdout)
+    columns = await asyncio.to_thread(kubectl, component_cluster.kubeconfig, "get", "comp", "-n", given.namespace)
+    for text in (listed, columns):
+        assert all(reason in text for _, reason, *_ in BREAKAGES.values()), text

@@ -329,7 +329,7 @@ def test_what_somebody_has_put_in_the_place_of_ours_stays_his_where_nothing_of_n
     assert decide(obj, replace(entry(obj), uid="u0"), world.scene(registered([obj]))).is_refused
 
 
-@pytest.mark.parametrize("digest", [THEIR_DIGEST, f"{THEIR_DIGEST}@{THEIR_DIGEST}", "__once__"])
+@pytest.mark.parametrize("digest", [THEIR_DIGEST, f"{THEIR_DIGEST}@{THEIR_DIGEST}"])
 @pytest.mark.req("R-306")
 def test_recreate_loses_no_object_for_a_digest_in_another_spelling(digest: str) -> None:
     obj, world = one(config_map(update_policy="recreate")), World()
@@ -361,10 +361,27 @@ def test_a_secret_that_an_original_made_is_not_recreated_unread() -> None:
     assert isinstance(decided(obj, world).action, Remove)
 
 
-def test_an_object_that_is_to_be_made_once_from_now_on_is_only_marked() -> None:
-    obj, world = one(config_map(update_policy="recreate", reconcile_policy="once")), World()
-    world.put(obj, with_digest(obj, "0" * 32, data={"A": "1"}))
-    assert update_of(decided(obj, world)).marks_only
+@pytest.mark.parametrize("found", ["0" * 32, f"{'0' * 32}@s1", THEIR_DIGEST, f"{THEIR_DIGEST}@{THEIR_DIGEST}"])
+@pytest.mark.parametrize("update", ["recreate", "replace", "ssa-merge", "ssa-override"])
+def test_a_policy_that_changes_to_once_makes_the_object_due(found: str, update: str) -> None:
+    obj, world = one(config_map(update_policy=update, reconcile_policy="once")), World()
+    world.put(obj, with_digest(obj, found))
+    assert _is_due(decided(obj, world), update)
+
+
+@pytest.mark.parametrize("asked", ["on-object-change", "on-object-or-component-change"])
+@pytest.mark.parametrize("update", ["recreate", "replace", "ssa-merge", "ssa-override"])
+def test_a_policy_that_changes_from_once_makes_the_object_due(asked: str, update: str) -> None:
+    obj, world = one(config_map(update_policy=update, reconcile_policy=asked)), World()
+    world.put(obj, with_digest(obj, "__once__"))
+    assert _is_due(decided(obj, world), update)
+
+
+def _is_due(decision: Decision, update: str) -> bool:
+    """Whether the object is made anew with `recreate`, and written whole with the others."""
+    if update == "recreate":
+        return isinstance(decision.action, Remove)
+    return not update_of(decision).marks_only
 
 
 @pytest.mark.req("R-112")
@@ -385,6 +402,15 @@ def test_a_job_whose_creation_a_crash_made_us_forget_does_not_run_twice() -> Non
     world.put(obj, live(obj.desired, more=done))  # type: ignore[arg-type]
     found = decided(obj, world, Phase.CREATING, applied=False)
     assert (found.action, found.entry.last_applied_at, found.entry.phase) == (None, NOW, Phase.READY)
+
+
+@pytest.mark.parametrize(("phase", "runs"), [(Phase.READY, False), (Phase.CREATING, True)])
+def test_a_job_that_was_complete_and_goes_by_itself_is_completed_and_not_made_again(phase: Phase, runs: bool) -> None:
+    obj, world = one(document("Job", "j", "spec: {ttlSecondsAfterFinished: 0}")), World()
+    found = decided(obj, world, phase)
+    assert (found.action is not None, found.entry.phase is Phase.COMPLETED) == (runs, not runs)
+    plain = one(document("Job", "j"))
+    assert decided(plain, world).action is not None, "somebody deleted it"
 
 
 @pytest.mark.req("R-110")

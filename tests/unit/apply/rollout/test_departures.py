@@ -191,6 +191,71 @@ def test_what_somebody_else_made_anew_while_we_waited_is_let_go_of() -> None:
     assert removed(world) == ["c"]
 
 
+@pytest.mark.req("R-509")
+@pytest.mark.parametrize("whole", [True, False])
+def test_an_object_of_another_uid_stays_though_it_carries_our_label(whole: bool) -> None:
+    world, found = built(config_map() + definition())
+    inventory = Inventory(tuple(replace(entry, uid="u1") for entry in found))
+    for text in (config_map(), definition()):
+        obj = one(text)
+        world.put(obj, live(replace(obj.desired, body=world.owner.stamped(obj.desired.body, "other")), uid="new"))
+    taken = world.take_away(inventory) if whole else world.roll((), registered((), inventory))
+    assert (taken[1].done, taken[0], world.carried) == (True, Inventory(), [])
+
+
+@pytest.mark.req("R-101")
+def test_an_object_that_was_made_again_right_before_a_crash_goes_with_the_set() -> None:
+    world, found = built(config_map())
+    inventory = Inventory(tuple(replace(entry, uid="u1") for entry in found))
+    obj = one(config_map())
+    world.put(obj, live(obj.desired, uid="new"))
+    assert world.take_away(inventory)[1].done
+    assert removed(world) == ["c"]
+
+
+@pytest.mark.req("R-204")
+def test_an_object_that_was_made_again_goes_when_it_is_no_longer_wanted() -> None:
+    world, found = built(config_map() + config_map("d"))
+    inventory = Inventory(tuple(replace(entry, uid="u1") for entry in found))
+    for name in ("c", "d"):
+        obj = one(config_map(name))
+        body = obj.desired.body if name == "c" else world.owner.stamped(obj.desired.body, "another")
+        world.put(obj, live(replace(obj.desired, body=body), uid="new"))
+    left, stage = world.roll((), registered((), inventory))
+    assert (stage.done, left, removed(world)) == (True, Inventory(), ["c"])
+
+
+@pytest.mark.req("R-509")
+def test_an_entry_that_names_no_digest_proves_nothing_of_an_object_with_our_label() -> None:
+    world, found = built(config_map())
+    forged = Inventory(tuple(replace(entry, uid="u1", digest="") for entry in found))
+    obj = one(config_map())
+    world.put(obj, live(replace(obj.desired, body=world.owner.stamped(obj.desired.body, "")), uid="new"))
+    left, stage = world.take_away(forged)
+    assert (stage.done, left, removed(world)) == (True, Inventory(), [])
+
+
+@pytest.mark.req("R-204")
+def test_what_was_wanted_last_is_remembered_until_it_is_wanted_again() -> None:
+    _, inventory = built(config_map())
+    digest = inventory.entries[0].digest
+    gone = registered((), registered((), inventory))
+    assert (gone.entries[0].digest, gone.entries[0].former_digest) == ("", digest)
+    back = registered(wanted(config_map()), gone)
+    assert (back.entries[0].digest, back.entries[0].former_digest) == (digest, "")
+
+
+@pytest.mark.req("R-509")
+def test_an_entry_of_an_object_that_was_never_ours_is_dropped_and_the_object_stays() -> None:
+    world, inventory = built(config_map())
+    obj = one(config_map("victim"))
+    forged = replace(inventory.entries[0], key=obj.address.key, uid="u1")
+    world.put(obj, live(obj.desired, without_marks=True))
+    left, stage = world.take_away(Inventory((*inventory.entries, forged)))
+    assert (stage.done, left, removed(world)) == (True, Inventory(), ["c"])
+    assert obj.identity in world.seen
+
+
 def test_what_takes_its_time_to_go_is_not_taken_for_an_orphan() -> None:
     world, inventory = built(definition())
     world.lingering.add(one(definition()).identity)

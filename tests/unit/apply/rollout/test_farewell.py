@@ -130,6 +130,21 @@ def test_hooks_run_by_weight_before_the_first_object_goes_and_after_the_last() -
     assert made[4:] == ["-app", "+last", "-last", "-keeper"]
 
 
+@pytest.mark.req("R-101", "R-509")
+def test_that_the_keeper_goes_is_saved_before_it_does() -> None:
+    """Otherwise one that is gone after a crash would pass for one that another client deleted."""
+    ending = Ending(TEXT)
+    leaving: list[bool] = []
+
+    def note(stage: Stage) -> None:
+        if any(isinstance(one, Remove) and Identity.of(one.address.ref) == KEEPER for one in stage.actions):
+            leaving.append(ending.saved.by_identity()[KEEPER].phase.is_leaving)
+
+    ending.world.before = note
+    ending.ends()
+    assert leaving == [True]
+
+
 @pytest.mark.parametrize("stages", range(16))
 @pytest.mark.req("R-101")
 def test_no_hook_runs_twice_wherever_the_process_dies(stages: int) -> None:

@@ -78,7 +78,7 @@ def test_what_is_kept_is_read_back_as_it_was() -> None:
 
 
 BROKEN = {
-    "nothing": None,
+    "nothing": b"",
     "empty": b"",
     "not packed": b"hunter2",
     "another shape": gzip.compress(b'["hunter2"]'),
@@ -89,9 +89,9 @@ BROKEN = {
 
 @pytest.mark.parametrize("content", BROKEN.values(), ids=BROKEN)
 @pytest.mark.req("R-401")
-def test_a_secret_that_keeps_something_else_is_named_and_not_quoted(content: bytes | None) -> None:
+def test_a_secret_that_keeps_something_else_is_named_and_not_quoted(content: bytes) -> None:
     with pytest.raises(
-        InvalidSet, match=r"Secret shop/x: does not hold .*; delete it to go on without them"
+        InvalidSet, match=r"Secret shop/x: does not hold .*; restore it, or go on without delete hooks"
     ) as refused:
         hooks.unpacked("shop/x", content)
     assert "hunter2" not in str(refused.value)

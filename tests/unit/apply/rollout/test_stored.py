@@ -73,3 +73,53 @@ def test_words_that_nobody_knows_never_make_an_object_one_that_may_be_deleted() 
 def test_a_summary_counts_what_is_ready_and_what_is_leaving() -> None:
     assert stored.summary(Inventory()) == ""
     assert stored.summary(Inventory(ENTRIES)) == "0 of 1 ready, 1 leaving"
+
+
+GARBAGE: dict[str, tuple[str, ...]] = {
+    "group": ("../x", "a/b", "A", "a" * 300, "a b"),
+    "version": ("", "v1/namespaces/x", "..", "V1", "v1%2f"),
+    "kind": ("", "Pod/log", "a b", "x" * 100),
+    "namespace": ("../kube-system", "a/b", "A", "n" * 100, "kube-system%2f"),
+    "name": ("", ".", "..", "x/scale", "x%2Fscale", "a\nb", "\0", "x" * 2_000),
+    "uid": ("u" * 1_000_000, "a b", "ü", "\n"),
+    "digest": ("d" * 100_000, "\n"),
+}
+
+
+@pytest.mark.req("R-509")
+@pytest.mark.req("R-413")
+@pytest.mark.parametrize(("field", "word"), [(field, word) for field, words in GARBAGE.items() for word in words])
+def test_an_entry_that_nobody_has_written_is_named_by_its_place_and_field(field: str, word: str) -> None:
+    items = stored.write(Inventory(ENTRIES))
+    forged = msgspec.structs.replace(items[0], **{field: word})
+    found = stored.complaint([items[1], forged])
+    assert found is not None
+    assert found[0] == 1
+    assert found[1].startswith(f"its {field} cannot be ")
+    assert len(found[1]) < 500
+
+
+@pytest.mark.req("R-413")
+def test_a_former_digest_that_nobody_has_written_is_named() -> None:
+    forged = msgspec.structs.replace(stored.write(Inventory(ENTRIES))[0], former_digest="d" * 100_000)
+    found = stored.complaint([forged])
+    assert found is not None
+    assert found[1].startswith("its formerDigest cannot be ")
+
+
+@pytest.mark.req("R-509")
+def test_an_entry_that_is_there_twice_or_brings_too_many_kinds_is_named() -> None:
+    items = stored.write(Inventory(ENTRIES))
+    assert stored.complaint([*items, items[0]]) == (2, "it is there twice")
+    greedy = msgspec.structs.replace(items[1], managed_types=items[1].managed_types * 65)
+    assert stored.complaint([greedy]) == (0, "it brings more than 64 kinds")
+
+
+def test_entries_of_every_usual_kind_of_name_can_be_worked_with() -> None:
+    items = stored.write(Inventory(ENTRIES))
+    role = msgspec.structs.replace(
+        items[1], group="rbac.authorization.k8s.io", kind="ClusterRole", name="system:a b:ü?"
+    )
+    once = msgspec.structs.replace(items[0], digest=f"{'a' * 64}@{'b' * 64}", name="...")
+    assert stored.complaint([*items, role, once]) is None
+    assert stored.complaint([]) is None

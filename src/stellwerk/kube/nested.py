@@ -1,0 +1,31 @@
+"""Tasks inside of a pass, that one exception must not take the event loop down with.
+
+asyncio hands SystemExit and KeyboardInterrupt of any task to whoever runs the loop, past every `except` around the
+await. A pass that several tasks carry out would so end the process for what belongs to one object (R-512).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable
+from typing import TypeVar
+
+R = TypeVar("R")
+
+
+class Foreign(Exception):
+    """Stands for a caught exception that is no `Exception`; that one is its cause."""
+
+
+def foreign(raised: BaseException) -> Foreign:
+    """The exception that stands for one that is no `Exception`."""
+    error = Foreign(f"{type(raised).__name__}: {raised}".rstrip(": "))
+    error.__cause__ = raised
+    return error
+
+
+async def nested(work: Awaitable[R]) -> R:
+    """What `work` comes to, for a task of its own. Raises Foreign in place of SystemExit."""
+    try:
+        return await work
+    except SystemExit as raised:
+        raise foreign(raised) from raised

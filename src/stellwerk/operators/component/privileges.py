@@ -1,0 +1,88 @@
+"""A warning for an operator that is cluster-admin although its tenancy is strict.
+
+With strict tenancy every Component acts as a ServiceAccount, and the operator needs no right to write what Components
+consist of. As cluster-admin it would still hold all of them: a mistake in it, or its token in other hands, would cost
+the whole cluster. One SelfSubjectAccessReview at the start asks for everything; the answer is a line in the log, an
+Event on the operator's namespace, and a metric. It is a hint: nothing waits for it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+
+from prometheus_client import Gauge
+
+from stellwerk.api.authorization import ResourceAttributes, SelfSubjectAccessReview
+from stellwerk.api.core import Namespace
+from stellwerk.kube.client import Client
+from stellwerk.kube.errors import ApiError
+from stellwerk.kube.model import JsonObject, to_json_object
+from stellwerk.runtime.clock import Clock, happens_within
+from stellwerk.runtime.contract import Notice, Severity
+from stellwerk.runtime.controller import EventSink
+from stellwerk.runtime.metrics import Metrics
+
+RETRY_SECONDS = 60.0
+REASON = "TooManyRights"
+METRIC = "component_operator_strict_tenancy_as_cluster_admin"
+MESSAGE = (
+    "the operator runs with --tenancy=strict and is cluster-admin, which it does not need: remove the binding of its "
+    "account to cluster-admin (chart: rbac.clusterAdmin=false) and apply deploy/rbac/component-operator.yaml"
+)
+_EVERYTHING = ResourceAttributes(verb="*", group="*", resource="*")
+
+_log = logging.getLogger(__name__)
+
+
+class PrivilegeCheck:
+    """Asks once, while this process leads. `namespace` is the operator's own. A `manager.Worker`."""
+
+    name = "privileges"
+
+    def __init__(self, client: Client, namespace: str, *, events: EventSink, metrics: Metrics, clock: Clock) -> None:
+        self._client = client
+        self._namespace = namespace
+        self._events = events
+        self._clock = clock
+        self._stopped = asyncio.Event()
+        self._gauge = Gauge(METRIC, "1 while the operator is cluster-admin though its tenancy is strict", registry=None)
+        metrics.register(self._gauge)
+
+    async def run(self) -> None:
+        """Ask until there is an answer, then wait for the stop."""
+        while (is_admin := await self._is_admin()) is None:
+            if await happens_within(self._clock, RETRY_SECONDS, self._stopped):
+                return
+        self._gauge.set(is_admin)
+        if is_admin:
+            _log.warning("%s", MESSAGE)
+            await self._send_event()
+        await self._stopped.wait()
+
+    def stop(self) -> None:
+        """End `run`."""
+        self._stopped.set()
+
+    async def _is_admin(self) -> bool | None:
+        """Whether everything is allowed; None without an answer."""
+        review = SelfSubjectAccessReview.resource
+        body: JsonObject = {
+            "apiVersion": review.api_version,
+            "kind": review.kind,
+            "spec": {"resourceAttributes": to_json_object(_EVERYTHING)},
+        }
+        try:
+            return (await self._client.create(SelfSubjectAccessReview, body)).status.allowed
+        except ApiError as error:
+            _log.info("the rights of the operator are not known yet: %s", error)
+            return None
+
+    async def _send_event(self) -> None:
+        try:
+            namespace = await self._client.find(Namespace, self._namespace)
+        except ApiError as error:
+            _log.info("no Event about the rights of the operator: %s", error)
+            return
+        if namespace is not None:
+            self._events.send(namespace, Notice(REASON, MESSAGE, Severity.WARNING, "Start"))

@@ -1,0 +1,89 @@
+"""Measures for how long the event loop was blocked (R-412).
+
+A timer fires every two milliseconds. Between two of its calls the loop can be late for two reasons: our code computes,
+or the machine runs something else. Only the first one is a stall of ours. So what the loop's thread waited for a
+processor is taken off a gap, where the system tells it, and a gap counts for no more than this process computed
+meanwhile: a test on a busy machine measures what a quiet machine measures.
+The cycle collector does as little as in the process (`runtime.collector`): other tests have left hundreds of thousands
+of objects.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from stellwerk.runtime import collector
+
+LONGEST_STALL_SECONDS = 0.1
+"""R-412."""
+_TICK_SECONDS = 0.002
+_SCHEDULING = Path("/proc/thread-self/schedstat")
+"""Of the thread that reads it: nanoseconds on a processor, nanoseconds in wait for one, and turns."""
+
+
+@dataclass(slots=True)
+class LoopStalls:
+    """The longest time for which the event loop called no timer."""
+
+    longest_seconds: float = 0.0
+    """Waiting for a processor does not count."""
+    longest_gap_seconds: float = 0.0
+    """As it passed, whatever the cause."""
+
+    def note(self, gap_seconds: float, computed_seconds: float, waited_seconds: float = 0.0) -> None:
+        """Record the time between two ticks. `waited_seconds`: for how long the loop's thread had no processor."""
+        self.longest_gap_seconds = max(self.longest_gap_seconds, gap_seconds)
+        self.longest_seconds = max(self.longest_seconds, min(gap_seconds - waited_seconds, computed_seconds))
+
+
+@dataclass(frozen=True, slots=True)
+class _Clocks:
+    """What has passed so far, in seconds."""
+
+    passed: float
+    computed: float
+    waited: float
+
+    @classmethod
+    def now(cls) -> _Clocks:
+        return cls(time.perf_counter(), time.process_time(), _waited_seconds())
+
+
+def _waited_seconds() -> float:
+    """For how long this thread was ready to run and had no processor; 0 where the system does not tell."""
+    try:
+        return int(_SCHEDULING.read_text().split()[1]) / 1e9
+    except (OSError, ValueError, IndexError):
+        return 0.0
+
+
+@contextmanager
+def measured_stalls() -> Iterator[LoopStalls]:
+    """Measure the running event loop during the block. A stall that ends with the block is included."""
+    loop = asyncio.get_running_loop()
+    stalls = LoopStalls()
+    last = _Clocks.now()
+
+    def note() -> None:
+        nonlocal last
+        now = _Clocks.now()
+        stalls.note(now.passed - last.passed, now.computed - last.computed, now.waited - last.waited)
+        last = now
+
+    def tick() -> None:
+        note()
+        timers[0] = loop.call_later(_TICK_SECONDS, tick)
+
+    with collector.short_pauses():
+        last = _Clocks.now()
+        timers = [loop.call_later(_TICK_SECONDS, tick)]
+        try:
+            yield stalls
+        finally:
+            timers[0].cancel()
+            note()

@@ -1,0 +1,130 @@
+"""What the API server does not say is not taken for "users have nothing": their services outlive every doubt."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from tests.cluster.btp.beginnings import RETRY, ready
+from tests.cluster.btp.given import Given
+from tests.cluster.btp.running import Running
+from tests.cluster.btp.then import Then
+
+from stellwerk.api.apps import Deployment
+from stellwerk.api.btp import ServiceBinding, ServiceInstance
+from stellwerk.kube.model import Kind, metadata_of, unstructured
+from stellwerk.kube.names import Resource
+from stellwerk.kube.patch import MergePatch
+from stellwerk.operators.btp import removal
+from stellwerk.operators.btp.api import BtpOperator
+from stellwerk.testing.faults import Answer, FaultProxy, always, requests
+from stellwerk.testing.faults.rules import When
+from stellwerk.testing.faults.traffic import Request
+
+CRD = unstructured(
+    Resource("apiextensions.k8s.io", "v1", "CustomResourceDefinition", "customresourcedefinitions", namespaced=False)
+)
+INSTANCES, BINDINGS = "serviceinstances.services.cloud.sap.com", "servicebindings.services.cloud.sap.com"
+OPERAND = "sap-btp-operator-controller-manager"
+
+PAGE_OF_A_PROXY = Answer(404, raw=b"<html><body>no such site</body></html>")
+UNNAMED = Answer(404, message="404 page not found")
+BROKEN = Answer(500, message="the API server is not itself")
+FORBIDDEN = Answer(403, message="nobody may do this now")
+
+
+@pytest.fixture
+def login(proxy: FaultProxy) -> Path:
+    """The operator is at the end of a bad line."""
+    return proxy.kubeconfig
+
+
+async def delete_and_expect_doubt(given: Given, then: Then) -> None:
+    await given.client.delete(BtpOperator, "btpoperator", "kyma-system")
+    await then.shows("Error", "ResourceRemovalFailed")
+
+
+async def everything_of_users_is_there(given: Given, then: Then, kind: type[Kind]) -> None:
+    for name in (INSTANCES, BINDINGS):
+        definition = await given.client.get(CRD, name)
+        assert not definition.metadata.is_terminating
+    found = await given.client.get(metadata_of(kind), "of-a-user", "default")
+    assert not found.metadata.is_terminating
+    await then.exists(Deployment, OPERAND)
+    assert (await given.client.get(BtpOperator, "btpoperator", "kyma-system")).metadata.finalizers
+
+
+@pytest.mark.req("R-104", "R-112")
+@pytest.mark.parametrize("answer", [PAGE_OF_A_PROXY, UNNAMED, BROKEN, FORBIDDEN], ids=["page", "404", "500", "403"])
+@pytest.mark.parametrize("kind", [ServiceInstance, ServiceBinding])
+async def test_a_kind_of_users_that_cannot_be_listed_keeps_the_module(
+    running: Running,
+    given: Given,
+    then: Then,
+    proxy: FaultProxy,
+    kind: type[ServiceInstance] | type[ServiceBinding],
+    answer: Answer,
+) -> None:
+    await ready(running, given, then)
+    if kind is ServiceInstance:
+        await given.service_instance("of-a-user")
+    else:
+        await given.service_binding("of-a-user", "db")
+    await running.stop()
+    of_users = requests(("list", "watch"), kind.resource.group_resource)
+
+    with proxy.on_requests(of_users, answer, always):
+        await running.start(**RETRY)
+        await delete_and_expect_doubt(given, then)
+        await everything_of_users_is_there(given, then, kind)
+
+    await then.shows("Warning", "ServiceInstancesAndBindingsNotCleaned")
+    await given.no_bindings()
+    await given.no_instances()
+    await then.is_gone()
+
+
+FORGOTTEN = Answer(200, raw=b'{"kind":"APIGroupDiscoveryList","items":[]}')
+DISCOVERY: When[Request] = When(lambda request: request.path_and_query == "/apis", "discovery")
+
+
+@pytest.mark.req("R-104", "R-112")
+async def test_a_kind_of_users_that_is_defined_and_not_served_keeps_the_module(
+    running: Running, given: Given, then: Then, proxy: FaultProxy
+) -> None:
+    await ready(running, given, then)
+    await given.service_instance("of-a-user")
+    await running.stop()
+    of_users = requests(("list", "watch"), ServiceInstance.resource.group_resource)
+
+    with proxy.on_requests(of_users, UNNAMED, always), proxy.on_requests(DISCOVERY, FORGOTTEN, always):
+        await running.start(**RETRY)
+        await delete_and_expect_doubt(given, then)
+        await everything_of_users_is_there(given, then, ServiceInstance)
+
+    await then.shows("Warning", "ServiceInstancesAndBindingsNotCleaned")
+
+
+@pytest.mark.req("R-104", "R-505")
+async def test_users_objects_are_swept_only_for_the_cr_that_the_api_server_has(given: Given) -> None:
+    forced = {"force-delete": "true"}
+    held = await given.btp_operator(labels=forced)
+    finalizers = MergePatch({"metadata": {"finalizers": ["example.com/held"]}})
+    await given.client.patch(BtpOperator, "btpoperator", "kyma-system", finalizers)
+    assert not await removal.is_forced_still(given.client, held), "it is not being deleted"
+
+    await given.client.delete(BtpOperator, "btpoperator", "kyma-system")
+    going = await given.client.get(BtpOperator, "btpoperator", "kyma-system")
+    assert await removal.is_forced_still(given.client, going)
+
+    await given.labels_on(BtpOperator, "btpoperator", **{"force-delete": "no"})
+    assert not await removal.is_forced_still(given.client, going), "the user has thought better of it"
+
+    await given.without_finalizers(BtpOperator, "btpoperator", "kyma-system")
+    assert not await removal.is_forced_still(given.client, going), "it is gone"
+    another = await given.btp_operator(labels=forced)
+    await given.client.patch(BtpOperator, "btpoperator", "kyma-system", finalizers)
+    await given.client.delete(BtpOperator, "btpoperator", "kyma-system")
+    assert not await removal.is_forced_still(given.client, going), "another one has its name"
+    assert await removal.is_forced_still(given.client, another)
+    await given.without_finalizers(BtpOperator, "btpoperator", "kyma-system")

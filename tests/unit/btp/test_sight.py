@@ -1,0 +1,62 @@
+"""What a cache cannot show is not taken for absent."""
+
+from __future__ import annotations
+
+import pytest
+
+from stellwerk.api.core import Service
+from stellwerk.kube.client import Client
+from stellwerk.kube.config import ClusterConfig
+from stellwerk.kube.meta import ObjectMeta
+from stellwerk.kube.model import Unreadable, Unstructured, unstructured
+from stellwerk.kube.names import Resource
+from stellwerk.kube.watch_states import Odd, Parked, Synced
+from stellwerk.operators.btp import setup
+from stellwerk.runtime.informer import Informer
+
+GADGETS = Resource("example.com", "v1", "Gadget", "gadgets", namespaced=True)
+
+
+def cache(resource: Resource = Service.resource) -> Informer[Unstructured]:
+    """A cache that is fed by hand; nothing is connected."""
+    return Informer(Client.connect(ClusterConfig(server="https://127.0.0.1:1")), unstructured(resource))
+
+
+async def test_a_cache_that_is_full_shows_all_there_is() -> None:
+    full = cache()
+    full.take(Synced((), "1"))
+
+    assert setup.why_blind(full) == ""
+
+
+@pytest.mark.req("R-112")
+async def test_a_cache_that_was_never_filled_shows_nothing() -> None:
+    assert "not filled yet" in setup.why_blind(cache())
+
+
+@pytest.mark.req("R-112")
+@pytest.mark.parametrize("parked", [Parked("why"), Parked("why", is_forbidden=True), Parked("why", is_not_served=True)])
+async def test_a_kind_of_kubernetes_that_cannot_be_watched_may_have_objects(parked: Parked) -> None:
+    blind = cache()
+    blind.take(parked)
+
+    assert setup.why_blind(blind) == "why"
+
+
+@pytest.mark.req("R-112")
+async def test_only_a_kind_that_a_definition_brings_can_be_gone_with_its_objects() -> None:
+    gone, forbidden = cache(GADGETS), cache(GADGETS)
+    gone.take(Parked("why", is_not_served=True))
+    forbidden.take(Parked("why", is_forbidden=True))
+
+    assert setup.why_blind(gone) == ""
+    assert setup.why_blind(forbidden) == "why"
+
+
+@pytest.mark.req("R-112", "R-510")
+async def test_an_object_that_cannot_be_read_is_there() -> None:
+    odd = cache()
+    odd.take(Synced((), "1"))
+    odd.take(Odd(Unreadable(Service.resource, ObjectMeta(name="s", namespace="ns", uid="u"), "spec: too deep")))
+
+    assert setup.why_blind(odd) == "Service ns/s cannot be read: spec: too deep"

@@ -1,0 +1,137 @@
+"""The logs of operators, read from files and pods."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+
+from stellwerk.cli import logs
+from stellwerk.cli.logs import File, Line, Wanted
+from stellwerk.cli.main import run
+
+CONSOLE = """\
+13:45:01.123 INFO    Component shop/web: reconciled revision=r1
+13:45:02.000 ERROR   Component shop/db: cannot apply
+Traceback (most recent call last):
+  File "x"
+13:45:03.000 INFO    Manager started
+13:45:04.000 DEBUG   BtpOperator kyma-system/btpoperator: looked at it
+"""
+JSON = [
+    {"ts": "t1", "level": "info", "logger": "x", "msg": "started"},
+    {"ts": "t2", "level": "error", "msg": "failed", "kind": "Component", "namespace": "shop", "name": "web", "n": 3},
+    {"ts": "t3", "level": "warn", "msg": "slow", "kind": "Component", "namespace": "shop", "name": "db"},
+]
+
+
+def test_lines_for_terminals_are_read_with_their_object_and_their_stack() -> None:
+    found = list(logs.parsed(CONSOLE.splitlines()))
+    assert [(line.level, line.kind, line.namespace, line.name) for line in found] == [
+        ("info", "Component", "shop", "web"),
+        ("error", "Component", "shop", "db"),
+        ("info", "", "", ""),
+        ("debug", "BtpOperator", "kyma-system", "btpoperator"),
+    ]
+    assert found[1].more == '\nTraceback (most recent call last):\n  File "x"'
+    assert str(found[0]) == "13:45:01.123 INFO    Component shop/web: reconciled revision=r1"
+
+
+def test_lines_of_json_are_read_with_their_details() -> None:
+    found = list(logs.parsed(map(json.dumps, JSON)))
+    assert found[1] == Line("t2", "error", "failed", "Component", "shop", "web", " n=3")
+    assert list(logs.parsed(["{broken", "no form at all"])) == [Line("", "", "{broken", more="\nno form at all")]
+
+
+@pytest.mark.parametrize(
+    ("wanted", "names"),
+    [
+        (Wanted(), ["web", "db", ""]),
+        (Wanted("debug"), ["web", "db", "", "btpoperator"]),
+        (Wanted("error"), ["db"]),
+        (Wanted(kind="Component", namespace="shop", name="web"), ["web"]),
+        (Wanted("debug", namespace="kyma-system"), ["btpoperator"]),
+    ],
+)
+def test_lines_are_chosen_by_level_and_object(wanted: Wanted, names: list[str]) -> None:
+    assert [line.name for line in logs.parsed(CONSOLE.splitlines()) if wanted.takes(line)] == names
+
+
+async def test_a_file_is_read_on_from_where_it_ended_line_by_line(tmp_path: Path) -> None:
+    path = tmp_path / "operator.log"
+    path.write_text("one\ntwo\nthr")
+    file = File(path)
+    assert await file.new() == "one\ntwo\n"
+    assert await file.new() == ""
+    path.write_text("one\ntwo\nthree\n")
+    assert await file.new() == "three\n"
+    path.write_text("new\n")
+    assert await file.new() == "new\n", "a file that was begun again is read from its start"
+
+
+class _Cluster(BaseHTTPRequestHandler):
+    """The pods of an operator, as far as this verb asks for them."""
+
+    def do_GET(self) -> None:
+        place = urlsplit(self.path)
+        if place.path == "/api/v1/pods":
+            selected = parse_qs(place.query)["labelSelector"]
+            metadata = {"name": "operator-1", "namespace": "system"}
+            items = [{"metadata": metadata}] if "component-operator" in selected[0] else []
+            body = json.dumps({"apiVersion": "v1", "kind": "PodList", "metadata": {}, "items": items})
+        elif place.path == "/api/v1":
+            resources = [{"name": "pods", "kind": "Pod", "namespaced": True, "verbs": ["get", "list"]}]
+            body = json.dumps({"kind": "APIResourceList", "groupVersion": "v1", "resources": resources})
+        elif place.path == "/api/v1/namespaces/system/pods/operator-1/log":
+            body = "".join(f"2026-01-01T00:00:0{n}Z {json.dumps(line)}\n" for n, line in enumerate(JSON))
+        else:
+            body = json.dumps({"kind": "APIGroupList", "groups": []})
+        data = body.encode()
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(data)))
+        self.end_headers()
+        self.wfile.write(data)
+
+    def log_message(self, format: str, *args: object) -> None:
+        pass
+
+
+@pytest.fixture
+def server() -> Iterator[str]:
+    found = ThreadingHTTPServer(("127.0.0.1", 0), _Cluster)
+    thread = threading.Thread(target=found.serve_forever, daemon=True)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{found.server_port}"
+    finally:
+        found.shutdown()
+        found.server_close()
+        thread.join()
+
+
+@pytest.fixture(autouse=True)
+def alone(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """No kubeconfig and no local system of this machine."""
+    for name in ("KUBECONFIG", "KUBERNETES_SERVICE_HOST"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("STELLWERK_STATE", str(tmp_path / "state"))
+
+
+def test_the_pods_of_a_cluster_are_asked(server: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["logs", "--server", server, "--for", "comp/web", "-n", "shop"]) == 0
+    assert capsys.readouterr().out == "t2 ERROR   Component shop/web: failed n=3\n"
+    assert run(["logs", "--server", server, "--level", "warning", "--tail", "1", "-o", "json"]) == 0
+    assert json.loads(capsys.readouterr().out)["name"] == "db"
+
+
+def test_where_no_operator_is_found_that_is_said(server: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["logs", "--server", server, "--for", "comp/nothing", "-n", "shop"]) == 0
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err.startswith("No line is about that")

@@ -1,0 +1,48 @@
+"""The words that name objects, as kubectl and flux take them."""
+
+from __future__ import annotations
+
+import click
+import pytest
+
+from stellwerk.cli import subject
+from stellwerk.cli.subject import Choice, Subject
+from stellwerk.kube.names import ObjectKey
+
+
+def named(kind: str, name: str, namespace: str = "") -> Subject:
+    return Subject(kind, ObjectKey(namespace, name))
+
+
+@pytest.mark.parametrize(
+    ("words", "meant"),
+    [
+        (["comp/web"], [named("comp", "web")]),
+        (["comp/shop/web"], [named("comp", "web", "shop")]),
+        (["comp", "web"], [named("comp", "web")]),
+        (["comp", "web", "db"], [named("comp", "web"), named("comp", "db")]),
+        (["comp/web", "btp/btpoperator"], [named("comp", "web"), named("btp", "btpoperator")]),
+        ([], []),
+    ],
+)
+def test_objects_are_named_with_a_slash_or_a_blank(words: list[str], meant: list[Subject]) -> None:
+    assert subject.parsed(words) == tuple(meant)
+
+
+@pytest.mark.parametrize(
+    "words", [["comp"], ["comp/"], ["/web"], ["comp/a/b/c"], ["comp/web", "db"], ["comp//web"], ["comp", ""]]
+)
+def test_words_that_name_nothing_are_refused_with_both_forms(words: list[str]) -> None:
+    with pytest.raises(ValueError, match="the forms are KIND/NAME and KIND NAME"):
+        subject.parsed(words)
+
+
+def test_all_and_a_selector_take_a_kind_alone() -> None:
+    assert subject.chosen(["comp"], is_all=True, labels="") == Choice(kind="comp")
+    assert subject.chosen(["comp"], is_all=False, labels="a=b") == Choice(kind="comp", labels="a=b")
+    assert subject.chosen(["comp", "web"], is_all=False, labels="") == Choice((named("comp", "web"),))
+    for words in (["comp/web"], ["comp", "web"]):
+        with pytest.raises(click.UsageError, match="take a KIND and no names"):
+            subject.chosen(words, is_all=True, labels="")
+    with pytest.raises(click.UsageError, match="the forms are"):
+        subject.chosen(["comp"], is_all=False, labels="")

@@ -1,0 +1,196 @@
+"""A seal is worth nothing to another Component, target or identity, and nothing fits without the key."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import replace
+from typing import Any
+
+import msgspec
+import pytest
+from tests.unit.component.given import component
+
+from stellwerk.kube.names import ObjectKey
+from stellwerk.operators.component import plan, tenancy
+from stellwerk.operators.component.api import APPROVED_HOOKS_ANNOTATION, Component
+from stellwerk.operators.component.api_status import NEW, ComponentStatus
+from stellwerk.operators.component.delete_hooks import Trust
+from stellwerk.operators.component.errors import HooksNotSealed, ServiceAccountRequired, TargetNamespaceRefused
+from stellwerk.operators.component.seals import KUBECONFIG, OPERATOR, Purpose, Scope, Signet
+from stellwerk.operators.component.settings import Mode, Tenancy
+from stellwerk.operators.component.tenancy import Account
+
+KEY = b"k" * 32
+USER = "system:serviceaccount:shop:deployer"
+SCOPE = Scope(
+    home="home", component=ObjectKey("shop", "web"), uid="uid-web", target=ObjectKey("shop", "web"), identity=USER
+)
+OTHERS: dict[str, Any] = {
+    "home": "elsewhere",
+    "component": ObjectKey("shop", "other"),
+    "uid": "uid-other",
+    "target": ObjectKey("kube-system", "web"),
+    "cluster": "remote",
+    "identity": OPERATOR,
+}
+SECRET = ObjectKey("shop", "web.delete-hooks")
+
+
+@pytest.mark.req("R-509")
+@pytest.mark.parametrize("bound", OTHERS)
+def test_a_seal_of_hooks_fits_nowhere_but_where_it_was_made(bound: str) -> None:
+    seal = Signet(KEY, SCOPE).seal(Purpose.HOOKS, b"hooks")
+    assert Signet(KEY, SCOPE).fits(seal, Purpose.HOOKS, b"hooks")
+    elsewhere = replace(SCOPE, **{bound: OTHERS[bound]})
+    assert not Signet(KEY, elsewhere).fits(seal, Purpose.HOOKS, b"hooks")
+
+
+@pytest.mark.req("R-509")
+def test_a_seal_fits_no_other_content_purpose_or_key() -> None:
+    signet = Signet(KEY, SCOPE)
+    seal = signet.seal(Purpose.HOOKS, b"hooks")
+    assert not signet.fits(seal, Purpose.HOOKS, b"hooks ")
+    assert not signet.fits(seal, Purpose.IDENTITY)
+    assert not signet.fits(signet.seal(Purpose.IDENTITY), Purpose.HOOKS)
+    assert not Signet(b"x" * 32, SCOPE).fits(seal, Purpose.HOOKS, b"hooks")
+    for forged in ("", "v1:", seal.upper(), seal + " ", seal[:-1], "\ud800", "ü" * 70):
+        assert not signet.fits(forged, Purpose.HOOKS, b"hooks")
+
+
+@pytest.mark.req("R-509")
+def test_without_a_key_nothing_is_sealed_and_nothing_fits() -> None:
+    keyless = Signet(None, SCOPE)
+    assert keyless.seal(Purpose.HOOKS, b"hooks") == ""
+    assert not keyless.fits("", Purpose.HOOKS, b"hooks")
+    assert not keyless.fits(Signet(KEY, SCOPE).seal(Purpose.HOOKS, b"hooks"), Purpose.HOOKS, b"hooks")
+    assert "k" * 32 not in repr(Signet(KEY, SCOPE))
+
+
+# ---- the identity that applied
+
+
+def recorded(identity: str, sealed_as: str = "") -> ComponentStatus:
+    """A status that names an identity, with the seal of another one where that is asked for."""
+    applied = plan.applied(NEW, Signet(KEY, replace(SCOPE, identity=sealed_as or identity)))
+    return msgspec.structs.replace(applied, applied_as=identity)
+
+
+def proved(status: ComponentStatus, key: bytes | None = KEY) -> str:
+    return plan.proved_identity(status, Signet(key, replace(SCOPE, identity=status.applied_as)))
+
+
+@pytest.mark.req("R-509")
+def test_an_identity_in_a_status_counts_only_with_its_seal() -> None:
+    assert proved(recorded(USER)) == USER
+    assert proved(recorded(OPERATOR)) == OPERATOR
+    assert proved(recorded(OPERATOR, sealed_as=USER)) == ""
+    assert proved(recorded("system:serviceaccount:shop:admin", sealed_as=USER)) == ""
+    assert proved(recorded(USER), None) == ""
+    assert proved(NEW) == ""
+
+
+@pytest.mark.req("R-509")
+def test_an_edit_of_the_target_does_not_change_the_identity_that_applied() -> None:
+    moved = replace(SCOPE, target=ObjectKey("elsewhere", "x"), cluster="remote")
+    assert plan.proved_identity(recorded(USER), Signet(KEY, moved)) == USER
+
+
+@pytest.mark.req("R-509")
+def test_another_identity_is_recorded_only_when_it_has_applied_everything() -> None:
+    first, second = Signet(KEY, SCOPE), Signet(KEY, replace(SCOPE, identity=OPERATOR))
+    assert plan.applying(NEW, first).applied_as == USER
+    item = component(status={"inventory": [ITEM]}).status.inventory
+    applied = msgspec.structs.replace(plan.applying(NEW, first), inventory=item)
+    assert plan.applying(applied, second) == applied
+    assert plan.applied(applied, second).applied_as == OPERATOR
+    assert plan.applied(applied, Signet(None, SCOPE)) == applied
+
+
+ITEM: dict[str, Any] = {
+    "group": "",
+    "version": "v1",
+    "kind": "ConfigMap",
+    "name": "one",
+    "adoptionPolicy": "IfUnowned",
+    "reconcilePolicy": "OnObjectChange",
+    "updatePolicy": "SsaOverride",
+    "deletePolicy": "Delete",
+    "applyOrder": 0,
+    "deleteOrder": 0,
+    "digest": "d",
+}
+
+COMPATIBLE, STRICT = Tenancy(), Tenancy(mode=Mode.STRICT)
+NAMING_NONE = component(deleting=True)
+NAMING_OTHER = component(deleting=True, spec={"serviceAccountName": "other"})
+
+
+@pytest.mark.req("R-509")
+@pytest.mark.parametrize("one", [NAMING_NONE, NAMING_OTHER])
+@pytest.mark.parametrize("rules", [COMPATIBLE, STRICT, Tenancy(default_service_account="default")])
+def test_a_deletion_acts_as_the_account_that_applied_whatever_the_spec_names_now(
+    one: Component, rules: Tenancy
+) -> None:
+    assert tenancy.account_of_deletion(one, rules, USER) == Account("shop", "deployer")
+
+
+@pytest.mark.req("R-509")
+def test_a_deletion_acts_as_the_operator_only_where_the_operator_applied_and_no_account_is_required() -> None:
+    assert tenancy.account_of_deletion(NAMING_OTHER, COMPATIBLE, OPERATOR) is None
+    assert tenancy.account_of_deletion(NAMING_OTHER, STRICT, OPERATOR) == Account("shop", "other")
+    default = Tenancy(default_service_account="default")
+    assert tenancy.account_of_deletion(NAMING_NONE, default, OPERATOR) == Account("shop", "default")
+    with pytest.raises(ServiceAccountRequired):
+        tenancy.account_of_deletion(NAMING_NONE, STRICT, OPERATOR)
+
+
+@pytest.mark.req("R-509")
+@pytest.mark.parametrize("applied_as", ["", KUBECONFIG, "system:serviceaccount:kube-system:admin", "root"])
+def test_without_an_identity_of_its_own_namespace_the_spec_counts(applied_as: str) -> None:
+    assert tenancy.account_of_deletion(NAMING_OTHER, COMPATIBLE, applied_as) == Account("shop", "other")
+    assert tenancy.account_of_deletion(NAMING_NONE, COMPATIBLE, applied_as) is None
+    with pytest.raises(ServiceAccountRequired):
+        tenancy.account_of_deletion(NAMING_NONE, STRICT, applied_as)
+
+
+# ---- delete hooks
+
+
+def deleted(*seals: str, approved: bytes | None = None, **spec: str) -> Component:
+    """A Component on its way out whose status holds seals."""
+    notes = {APPROVED_HOOKS_ANNOTATION: hashlib.sha256(approved).hexdigest()} if approved is not None else {}
+    return component(deleting=True, spec={**spec}, status={"deleteHookSeals": [*seals]}, annotations={**notes})
+
+
+@pytest.mark.req("R-509")
+def test_hooks_run_when_one_of_the_seals_fits_and_else_the_message_names_the_ways_out() -> None:
+    signet = Signet(KEY, SCOPE)
+    trust = Trust(signet, STRICT)
+    old, new = (signet.seal(Purpose.HOOKS, packed) for packed in (b"old", b"new"))
+    for packed in (b"old", b"new"):
+        trust.check(deleted(old, new), SECRET, packed)
+    for one in (deleted(old, new), deleted()):
+        with pytest.raises(HooksNotSealed) as refused:
+            trust.check(one, SECRET, b"edited")
+        digest = hashlib.sha256(b"edited").hexdigest()
+        assert f"annotate component web {APPROVED_HOOKS_ANNOTATION}={digest}" in str(refused.value)
+        assert '{"spec":{"deleteHooks":"Skip"}}' in str(refused.value)
+
+
+@pytest.mark.req("R-509")
+def test_hooks_that_no_seal_fits_run_once_their_very_content_is_approved() -> None:
+    trust = Trust(Signet(None, SCOPE), Tenancy(refused_target_namespaces=("kube-system",)))
+    trust.check(deleted(approved=b"hooks"), SECRET, b"hooks")
+    with pytest.raises(HooksNotSealed):
+        trust.check(deleted(approved=b"hooks"), SECRET, b"others")
+    with pytest.raises(TargetNamespaceRefused):
+        trust.check(deleted(approved=b"hooks", namespace="kube-system"), SECRET, b"hooks")
+
+
+@pytest.mark.req("R-509")
+def test_while_hooks_are_replaced_both_may_run_and_afterwards_only_the_new_ones() -> None:
+    status = plan.sealing(plan.sealing(plan.sealing(NEW, "a"), "b"), "c")
+    assert status.delete_hook_seals == ("b", "c")
+    assert plan.sealing(status, "c") is status
+    assert plan.sealed(status, ["c"]).delete_hook_seals == ("c",)
+    assert plan.sealed(status, []).delete_hook_seals == ()

@@ -1,0 +1,71 @@
+"""Results are kept for all tenants: none of them can make the renderer forget those of the others."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.unit.promptly import promptly
+from tests.unit.render.given import request
+
+from stellwerk.render import protocol
+from stellwerk.render.digests import Verifier
+from stellwerk.render.errors import RendererBroken, WrongDigest
+from stellwerk.render.request import Rendered
+from stellwerk.render.results import Context, Key, Results
+
+
+def result(number: int, size: int) -> protocol.Result:
+    """A result that does not pack well."""
+    noise = random.Random(number).randbytes(size // 2).hex()
+    body = {"generator": "helm", "objects": [{"noise": noise}], "origins": ["a"], "uses": []}
+    return protocol.Result(json.dumps(body).encode(), frozenset())
+
+
+@pytest.mark.req("R-411")
+async def test_the_results_of_one_tenant_leave_those_of_others() -> None:
+    results = Results(100_000, now=lambda: 0.0)
+    context = Context(request())
+    await results.put(Key(b"victim"), context, result(0, 2_000), "victim")
+    for number in range(1, 200):
+        await results.put(Key(b"%d" % number), context, result(number, 8_000), "flood")
+    assert await results.find(Key(b"victim"), context) is not None
+    assert await results.find(Key(b"199"), context) is not None
+    assert results.weight <= 60_000
+
+
+async def test_an_equal_result_is_found_again_as_long_as_it_is_held() -> None:
+    results = Results(100_000, now=lambda: 0.0)
+    context = Context(request())
+    kept: Rendered = await results.put(Key(b"one"), context, result(1, 100), "a")
+    assert await results.find(Key(b"one"), context) is kept
+    results.clear()
+    assert await results.find(Key(b"one"), context) is None
+
+
+@pytest.mark.req("R-401")
+@given(st.one_of(st.binary(max_size=200), st.text('{}[]:,"abjectsorigin0', max_size=60).map(str.encode)))
+@promptly
+def test_any_bytes_are_a_result_or_an_error_of_ours(content: bytes) -> None:
+    with contextlib.suppress(RendererBroken):
+        assert isinstance(protocol.read_result(content), Rendered)
+
+
+@pytest.mark.req("R-401")
+@given(
+    st.one_of(st.text(max_size=80), st.from_regex(r"(sha256|sha1|SHA512|md5)?:?[0-9a-zA-Z:=]{0,140}", fullmatch=True))
+)
+@promptly
+def test_any_text_is_a_digest_or_refused_and_content_that_differs_never_passes(promised: str) -> None:
+    try:
+        verifier = Verifier(promised)
+    except WrongDigest:
+        return
+    verifier.update(b"content")
+    if verifier.verifies:
+        with pytest.raises(WrongDigest):
+            verifier.finish()

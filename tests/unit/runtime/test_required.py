@@ -1,0 +1,33 @@
+"""Readiness names each watch that the operator cannot do without, and no other."""
+
+from __future__ import annotations
+
+from stellwerk.api.core import ConfigMap, Secret
+from stellwerk.kube.client import Client
+from stellwerk.kube.config import ClusterConfig
+from stellwerk.kube.model import metadata_of
+from stellwerk.kube.watch_states import Parked, Synced
+from stellwerk.runtime.manager import Manager
+
+
+async def test_a_parked_watch_is_a_problem_only_where_it_is_required() -> None:
+    manager = Manager(Client.connect(ClusterConfig(server="http://nowhere.invalid")))
+    required = manager.informer(metadata_of(ConfigMap), required=True)
+    other = manager.informer(metadata_of(Secret))
+    other.take(Parked("not permitted to list and watch secrets in the whole cluster", is_forbidden=True))
+    required.take(Synced((), "1"))
+    assert manager.unready() is None
+    required.take(Parked("not permitted to list and watch configmaps in the whole cluster", is_forbidden=True))
+    assert manager.unready() == (
+        "configmaps cannot be watched: not permitted to list and watch configmaps in the whole cluster"
+    )
+    required.take(Synced((), "2"))
+    assert manager.unready() is None
+
+
+async def test_an_informer_that_somebody_requires_is_required_for_all() -> None:
+    manager = Manager(Client.connect(ClusterConfig(server="http://nowhere.invalid")))
+    first = manager.informer(metadata_of(ConfigMap))
+    assert manager.informer(metadata_of(ConfigMap), required=True) is first
+    first.take(Parked("the API server serves no v1 ConfigMap"))
+    assert manager.unready() is not None

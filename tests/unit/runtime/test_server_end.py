@@ -1,0 +1,194 @@
+"""How connections of our servers end: none outlives its server or its place, whatever its client does."""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from typing import TypeAlias
+
+import pytest
+from aiohttp import web
+from tests.unit.frozen_clients import FROZEN, Begin, a_handshake, an_unread_answer, closed_at_the_end
+from tests.unit.sockets import accepted_at
+
+from stellwerk.runtime.http import Address, Limits, Route, Server, answer
+from stellwerk.runtime.tls import SelfSigned
+from stellwerk.testing.eventually import eventually
+
+pytestmark = pytest.mark.req("R-701")
+
+LOOPBACK = Address("127.0.0.1", 0)
+LARGE = b"x" * 8_000_000
+Serving: TypeAlias = Callable[[Limits], AbstractAsyncContextManager[Server]]
+Loop: TypeAlias = Callable[[], asyncio.AbstractEventLoop]
+LOOPS: dict[str, Loop] = {"asyncio": asyncio.new_event_loop}
+if sys.platform != "win32":
+    import uvloop
+
+    LOOPS["uvloop"] = uvloop.new_event_loop
+on_both_loops = pytest.mark.parametrize("loop", LOOPS.values(), ids=LOOPS)
+
+
+async def large(_: web.Request) -> web.Response:
+    return web.Response(body=LARGE)
+
+
+ROUTES = [Route("GET", "/large", large), Route("POST", "/large", large)]
+
+
+def careless() -> ssl.SSLContext:
+    """A client's TLS that verifies nothing."""
+    context = ssl.create_default_context()
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    return context
+
+
+@asynccontextmanager
+async def plain(limits: Limits | None = None, tls: ssl.SSLContext | None = None) -> AsyncIterator[Server]:
+    server = Server("test", LOOPBACK, ROUTES, tls=tls, limits=limits, grace_seconds=0.1)
+    await server.start()
+    try:
+        yield server
+    finally:
+        await server.stop()
+
+
+@asynccontextmanager
+async def secured(limits: Limits | None = None) -> AsyncIterator[Server]:
+    own = SelfSigned(names=("localhost",))
+    own.check()
+    async with plain(limits, own.context) as server:
+        yield server
+
+
+def run(loop: Loop, work: Awaitable[None]) -> None:
+    async def awaited() -> None:
+        await work
+
+    with asyncio.Runner(loop_factory=loop) as runner:
+        runner.run(awaited())
+
+
+@on_both_loops
+@pytest.mark.parametrize("begin", FROZEN.values(), ids=FROZEN)
+def test_no_connection_of_a_frozen_client_outlives_the_server(loop: Loop, begin: Begin) -> None:
+    async def serve_and_stop() -> None:
+        with closed_at_the_end() as clients:
+            async with secured(Limits(arrival_seconds=60)) as server:
+                port = server.port
+                clients.append(await asyncio.to_thread(begin, port, careless()))
+                await eventually(lambda: accepted_at(port))
+            assert not accepted_at(port)
+
+    run(loop, serve_and_stop())
+
+
+@on_both_loops
+@pytest.mark.parametrize("begin", [a_handshake, an_unread_answer])
+def test_connections_that_give_way_leave_no_open_files(loop: Loop, begin: Begin) -> None:
+    """A polite end of TLS waits for a client that does not answer it."""
+
+    async def crowd() -> None:
+        with closed_at_the_end() as clients:
+            async with secured(Limits(connections=5, arrival_seconds=60)) as server:
+                port = server.port
+                for _ in range(20):
+                    clients.append(await asyncio.to_thread(begin, port, careless()))
+                await eventually(lambda: len(accepted_at(port)) <= 5, within=20)
+
+    run(loop, crowd())
+
+
+UNREAD = {
+    "plain": (plain, None, Limits(reading_seconds=0.2, idle_seconds=60)),
+    # asyncio's TLS takes an answer of any size at once, and the connection seems to rest.
+    "tls": (secured, careless(), Limits(idle_seconds=0.2, arrival_seconds=2)),
+}
+
+
+@on_both_loops
+@pytest.mark.parametrize(("serving", "tls", "limits"), UNREAD.values(), ids=UNREAD)
+def test_an_answer_that_is_not_read_ends_its_connection(
+    loop: Loop, serving: Serving, tls: ssl.SSLContext | None, limits: Limits
+) -> None:
+    async def leave_unread() -> None:
+        with closed_at_the_end() as clients:
+            async with serving(limits) as server:
+                port = server.port
+                clients.append(await asyncio.to_thread(an_unread_answer, port, tls))
+                await eventually(lambda: not accepted_at(port), within=20)
+
+    run(loop, leave_unread())
+
+
+class Stuck:
+    """A handler that waits until it is cancelled."""
+
+    def __init__(self) -> None:
+        self.begun, self.cancelled = asyncio.Event(), asyncio.Event()
+
+    async def handle(self, _: web.Request) -> web.Response:
+        self.begun.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            self.cancelled.set()
+        raise AssertionError
+
+
+@asynccontextmanager
+async def asked(stuck: Stuck, *, grace_seconds: float) -> AsyncIterator[tuple[Server, asyncio.StreamWriter]]:
+    """A server, not stopped at the end, that answers this client's request."""
+    limits = Limits(answer_seconds=None)
+    server = Server("test", LOOPBACK, [Route("GET", "/", stuck.handle)], limits=limits, grace_seconds=grace_seconds)
+    await server.start()
+    _, writer = await asyncio.open_connection("127.0.0.1", server.port)
+    writer.write(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n")
+    await stuck.begun.wait()
+    yield server, writer
+    writer.close()
+
+
+async def test_a_handler_does_not_outlive_its_client() -> None:
+    stuck = Stuck()
+    async with asked(stuck, grace_seconds=300) as (server, client):
+        client.close()
+        async with asyncio.timeout(30):
+            await stuck.cancelled.wait()
+            await server.stop()
+
+
+async def test_a_handler_does_not_outlive_the_grace_of_its_server() -> None:
+    stuck = Stuck()
+    async with asked(stuck, grace_seconds=0.1) as (server, _):
+        await server.stop()
+        assert stuck.cancelled.is_set()
+
+
+async def test_a_second_cancellation_ends_the_grace() -> None:
+    stuck = Stuck()
+    async with asked(stuck, grace_seconds=300) as (server, _):
+        stopping = asyncio.create_task(server.stop())
+        await asyncio.sleep(0)
+        stopping.cancel()
+        async with asyncio.timeout(30):
+            await asyncio.wait([stopping])
+            await stuck.cancelled.wait()
+        await eventually(lambda: server.connections == 0)
+
+
+async def test_a_server_that_was_stopped_starts_again() -> None:
+    async def hello(_: web.Request) -> web.Response:
+        return answer({})
+
+    server = Server("test", LOOPBACK, [Route("GET", "/", hello)])
+    for _ in range(2):
+        await server.start()
+        reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
+        writer.write(b"GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
+        assert (await reader.read()).startswith(b"HTTP/1.1 200")
+        writer.close()
+        await server.stop()
