@@ -21,7 +21,7 @@ from stellwerk.apply.desired import Address
 from stellwerk.apply.execute import execute
 from stellwerk.apply.plan import Delete, Ledger, Live, Plan
 from stellwerk.kube.client import Client
-from stellwerk.kube.errors import ApiError, NotFound, NotServed, StatusError, Undecodable
+from stellwerk.kube.errors import ApiError, NotFound, NotServed, StatusError, Undecodable, Unexplained
 from stellwerk.kube.meta import ObjectMeta
 from stellwerk.kube.model import HasMetadata, JsonObject, Kind, PartialObjectMetadata, metadata_of
 from stellwerk.kube.names import Resource
@@ -223,8 +223,9 @@ class Removal:
             async for page in self.client.pages(metadata_of(kind), limit=1, skip_unreadable=True):
                 if page.items or page.unreadable:
                     return True
-        except (NotFound, NotServed) as error:
+        except (NotFound, NotServed, Unexplained) as error:
             # A kind that is not served has no objects only where it is not defined: they may be there, out of reach.
+            # Its definition decides, because discovery may list a deleted kind for seconds.
             if await self.client.find(metadata_of(CustomResourceDefinition), kind.resource.group_resource):
                 raise RemovalFailed(f"{kind.resource.kind}s cannot be counted: {error}") from error
         return False
