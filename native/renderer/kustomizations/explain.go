@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"stellwerk/renderer/objects"
 	"stellwerk/renderer/wire"
 )
 
@@ -64,6 +65,7 @@ var rewordings = []struct {
 	text    string
 }{
 	{regexp.MustCompile(`(?s)^missing metadata\.name in object \{\{(\S*) (\S*)\}.*`), "holds a $2 without metadata.name"},
+	{regexp.MustCompile(`(?s)missing kind in object \{\{.*`), "holds an object without kind"},
 	{regexp.MustCompile(`^missing Resource metadata.*`), "holds no object: apiVersion, kind or metadata is missing"},
 	{regexp.MustCompile(`(?s)^may not add resource with an already registered id: ([^.]*)\.[^/]*/([^\s']*?)\.([^.\s']*)'?.*`),
 		"holds the $1 $2 (namespace $3), which is there already"},
@@ -111,6 +113,9 @@ func (s *stage) placed(found explanation) *wire.Error {
 		return kustomizeFailed(kustomization, 0, kustomization+": "+reword(found.cause))
 	case isFile:
 		file := s.origin(listed[1:])
+		if missing := missingKind.FindStringSubmatch(found.cause); missing != nil {
+			return s.withoutKind(listed, missing[1], missing[2])
+		}
 		return kustomizeFailed(file, 0, file+": "+reword(found.cause))
 	case s.exists(listed[1:]):
 		return kustomizeFailed(kustomization, lineWith(s.files.files[full], found.entry), kustomization+" lists "+found.entry+
@@ -119,6 +124,40 @@ func (s *stage) placed(found explanation) *wire.Error {
 		return kustomizeFailed(kustomization, lineWith(s.files.files[full], found.entry),
 			kustomization+" lists "+found.entry+", which does not exist")
 	}
+}
+
+// missingKind is what kustomize says of such an object: a dump of its metadata, after its apiVersion and its name.
+var missingKind = regexp.MustCompile(`(?s)^missing kind in object \{\{(\S*) \} \{\{(\S*) .*`)
+
+// withoutKind names the object of a file that has no kind: its document, its line where the file is no template, and
+// what else is known of it.
+func (s *stage) withoutKind(listed, apiVersion, name string) *wire.Error {
+	file, source := listed[1:], s.origin(listed[1:])
+	number, line := documentWithoutKind(file, s.files.files[listed])
+	if file != source {
+		line = 0 // the lines of what a template made are not those of the template
+	}
+	place := ""
+	if number > 0 {
+		place = " document " + strconv.Itoa(number)
+	}
+	return kustomizeFailed(source, line, source+":"+place+" holds an object without kind"+objects.Known(apiVersion, name))
+}
+
+// documentWithoutKind is the first document of a file whose object has no kind, and its line, both from 1; 0 where
+// there is none.
+func documentWithoutKind(file string, content []byte) (number, line int) {
+	documents, err := objects.Documents(file, content)
+	if err != nil {
+		return 0, 0
+	}
+	for index, document := range documents {
+		body, isMapping := document.Value.(map[string]any)
+		if kind, isText := body["kind"].(string); isMapping && (!isText || kind == "") {
+			return index + 1, document.Line
+		}
+	}
+	return 0, 0
 }
 
 func kustomizeFailed(file string, line int, message string) *wire.Error {

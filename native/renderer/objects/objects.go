@@ -87,20 +87,36 @@ func typeOf(body map[string]any, document Document, file string) (apiVersion, ki
 	}{{"apiVersion", &apiVersion}, {"kind", &kind}} {
 		text, isText := body[field.key].(string)
 		if !isText || text == "" {
-			return "", "", invalid(file, document.Line, "has an object without %s%s", field.key, named(body))
+			return "", "", invalid(file, document.Line, "has an object without %s%s", field.key, known(body))
 		}
 		*field.value = text
 	}
 	return apiVersion, kind, nil
 }
 
-// named is how a message calls an object whose type is not known.
-func named(body map[string]any) string {
-	metadata, _ := body["metadata"].(map[string]any)
-	if name, isText := metadata["name"].(string); isText && len(name) <= 253 {
-		return fmt.Sprintf(" (its name is %s)", name)
+// longestName bounds the names that messages repeat; the API server accepts no longer ones.
+const longestName = 253
+
+// Known is how a message describes an object whose type is incomplete, from what is known of it.
+func Known(apiVersion, name string) string {
+	var parts []string
+	if apiVersion != "" && len(apiVersion) <= longestName {
+		parts = append(parts, "apiVersion "+apiVersion)
 	}
-	return ""
+	if name != "" && len(name) <= longestName {
+		parts = append(parts, "name "+name)
+	}
+	if len(parts) == 0 {
+		return ""
+	}
+	return " (" + strings.Join(parts, ", ") + ")"
+}
+
+func known(body map[string]any) string {
+	metadata, _ := body["metadata"].(map[string]any)
+	apiVersion, _ := body["apiVersion"].(string)
+	name, _ := metadata["name"].(string)
+	return Known(apiVersion, name)
 }
 
 func kindOf(value any) string {

@@ -111,7 +111,7 @@ func TestWhatIsNoObjectIsRefusedWithItsLine(t *testing.T) {
 		configMap("a") + "---\n# text\njust text\n": "6 holds text where an object is expected",
 		"- a\n- b\n":                                       "1 holds a list where an object is expected",
 		"\n\nkind: ConfigMap\n":                            "3 has an object without apiVersion",
-		"apiVersion: v1\nmetadata: {name: x}\n":            "1 has an object without kind (its name is x)",
+		"apiVersion: v1\nmetadata: {name: x}\n":            "1 has an object without kind (apiVersion v1, name x)",
 		"apiVersion: 1\nkind: ConfigMap\n":                 "1 has an object without apiVersion",
 		configMap("a") + "metadata: {name: b}\n":           "4 key \"metadata\" appears twice",
 		configMap("a") + "---\n" + "a: b: c\n":             "5 mapping values are not allowed",
