@@ -1,4 +1,4 @@
-"""One local cluster: a folder, five processes, one port.
+"""One local cluster: a folder, six processes, one port.
 
 The folder is the whole truth: what runs is told by the locks in it, and everything else lies beside them (see
 `folder`). So a second `up` finds the first, an `up` after a crash adopts what still runs and starts what does not, and
@@ -15,9 +15,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from stellwerk.local import build, locks, ports, processes, startup
+from stellwerk.local import build, locks, ports, processes, startup, volumes
 from stellwerk.local.build import Binaries
-from stellwerk.local.components import API_SERVER, ETCD, Options
+from stellwerk.local.components import API_SERVER, ETCD, PROVISIONER, Options
 from stellwerk.local.errors import BadName, PortTaken, StartFailed
 from stellwerk.local.folder import ClusterFolder
 from stellwerk.local.names import is_name
@@ -213,9 +213,8 @@ class LocalCluster:
 
     def _end_outdated(self, binaries: Binaries) -> None:
         """After an update of ours, what runs is last week's program: it ends, and its data is taken over."""
-        programs = (binaries.control_plane, binaries.pod_runner)
         running = [process for name in self.options.components if (process := self.process(name)).is_running()]
-        _stop_in_order([process for process in running if not any(process.runs(program) for program in programs)])
+        _stop_in_order([process for process in running if _is_outdated(process, binaries)])
 
     def _end_misled(self, port: int) -> None:
         """Whoever looks for the API server at another port would not find it again: it is started anew, or ended."""
@@ -278,6 +277,12 @@ class LocalCluster:
                 cause=f"{error.filename}: {error.strerror}",
                 fix=f"make {self.folder.parent} writable, or set STELLWERK_STATE to another folder",
             ) from error
+
+
+def _is_outdated(process: Process, binaries: Binaries) -> bool:
+    if process.name == PROVISIONER:  # a module of ours, which Python has read when the process began
+        return process.began_before(Path(volumes.__file__).stat().st_mtime)
+    return not any(process.runs(program) for program in (binaries.control_plane, binaries.pod_runner))
 
 
 def _stop_in_order(running: Sequence[Process]) -> None:

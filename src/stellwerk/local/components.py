@@ -7,10 +7,12 @@ server's, on loopback.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from stellwerk.local import volumes
 from stellwerk.local.build import Binaries
 from stellwerk.local.ports import HOST
 
@@ -19,6 +21,7 @@ API_SERVER = "kube-apiserver"
 CONTROLLER_MANAGER = "kube-controller-manager"
 SCHEDULER = "kube-scheduler"
 POD_RUNNER = "kwok"
+PROVISIONER = "volumes"
 
 NODE = "local"
 ETCD_SOCKET = "etcd.sock"
@@ -45,7 +48,8 @@ class Options:
 
     `port`: the API server's port; 0 chooses a free one and keeps it.
     `controllers`: run the controller manager (garbage collection, namespaces, Deployments, Jobs, service accounts).
-    `pods`: run scheduler, pod runner and one node, so that pods live; needs `controllers` to be of much use.
+    `pods`: run scheduler, pod runner, provisioner and one node, so that pods live and claims are bound; needs
+    `controllers` to be of much use.
     `durable`: write data to the disk before answering; off for tests, where a power cut costs nothing.
     `extra_flags`: more flags per component name, appended last, so that they win.
     """
@@ -60,7 +64,7 @@ class Options:
     def components(self) -> list[str]:
         """The names of what runs, in starting order."""
         controllers = [CONTROLLER_MANAGER] if self.controllers else []
-        pods = [SCHEDULER, POD_RUNNER] if self.pods else []
+        pods = [SCHEDULER, POD_RUNNER, PROVISIONER] if self.pods else []
         return [ETCD, API_SERVER, *controllers, *pods]
 
 
@@ -69,6 +73,8 @@ def command(name: str, folder: Path, port: int, options: Options, binaries: Bina
     extra = list(options.extra_flags.get(name, ()))
     if name == POD_RUNNER:
         return [str(binaries.pod_runner), *_pod_runner(folder, binaries), *extra]
+    if name == PROVISIONER:
+        return [*_provisioner(folder, port), *extra]
     flags = {
         ETCD: lambda: _etcd(durable=options.durable),
         API_SERVER: lambda: _api_server(folder, port, durable=options.durable),
@@ -175,6 +181,12 @@ def _pod_runner(folder: Path, binaries: Binaries) -> list[str]:
     ]
 
 
+def _provisioner(folder: Path, port: int) -> list[str]:
+    # -P: the working folder is the cluster's, and nothing is imported from it.
+    program = [sys.executable, "-P", "-m", volumes.__name__]
+    return [*program, str(port), f"{folder}/pki/ca.crt", f"{folder}/credentials/{PROVISIONER}.pem"]
+
+
 def audit_policy() -> dict[str, object]:
     """Who asked what, without bodies; the control plane's talk with itself is left out."""
     return {
@@ -193,8 +205,14 @@ IDENTITIES: Mapping[str, str] = {
     "system:kube-controller-manager": CONTROLLER_MANAGER,
     "system:kube-scheduler": SCHEDULER,
     "stellwerk:pod-runner": POD_RUNNER,
+    "stellwerk:volume-provisioner": PROVISIONER,
 }
-"""Who the components are to the API server: user name to component. The first two have their roles from Kubernetes."""
+"""Who the components are to the API server: user name to component."""
+
+ADMINISTRATORS = frozenset({POD_RUNNER, PROVISIONER})
+"""Components that act as administrators. The others have their roles from Kubernetes."""
+
+_RESOURCES = {"cpu": "1k", "memory": "1Ti", "pods": "1M", "ephemeral-storage": "1Pi"}
 
 
 def node() -> dict[str, object]:
@@ -204,4 +222,5 @@ def node() -> dict[str, object]:
         "apiVersion": "v1",
         "kind": "Node",
         "metadata": {"name": NODE, "labels": labels, "annotations": {"kwok.x-k8s.io/node": "fake"}},
+        "status": {"capacity": _RESOURCES, "allocatable": _RESOURCES},
     }

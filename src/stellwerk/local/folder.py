@@ -126,9 +126,11 @@ class ClusterFolder:
         certs.write_private(self.identity, admin.certificate + admin.key)
         self._write_kubeconfig(self.kubeconfig, ADMINISTRATOR, admin, port)
         for user, component in components.IDENTITIES.items():
-            groups = [_ADMINISTRATORS] if component == components.POD_RUNNER else []
-            target = self.path / "credentials" / f"{component}.kubeconfig"
-            self._write_kubeconfig(target, user, authority.client(user, groups), port)
+            groups = [_ADMINISTRATORS] if component in components.ADMINISTRATORS else []
+            target, credential = self.path / "credentials" / component, authority.client(user, groups)
+            self._write_kubeconfig(target.with_suffix(".kubeconfig"), user, credential, port)
+            if component == components.PROVISIONER:  # its library reads no kubeconfig
+                certs.write_private(target.with_suffix(".pem"), credential.certificate + credential.key)
 
     def _write_server(self, authority: Authority) -> None:
         credential = authority.server([HOST])

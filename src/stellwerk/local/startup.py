@@ -13,7 +13,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from stellwerk.local import build, components, processes
+from stellwerk.local import build, components, processes, volumes
 from stellwerk.local.build import Binaries
 from stellwerk.local.components import API_SERVER, ETCD, Options
 from stellwerk.local.errors import BrokenData, LocalError, PortTaken, StartFailed, WrongBinary
@@ -81,10 +81,17 @@ class Startup:
         deadline = time.monotonic() + READY_SECONDS
         wire = wire_of(self.folder, self.port)
         if self.options.pods:
-            wire.ask("POST", "/api/v1/nodes", components.node())
+            self._make_node(wire)
+            wire.ask("POST", "/apis/storage.k8s.io/v1/storageclasses", volumes.storage_class())
         everything = [self.folder.process(name) for name in self.options.components]
         while not (self._controllers_work(wire) and self._node_is_ready(wire)):
             self._pause(everything, deadline)
+
+    def _make_node(self, wire: Wire) -> None:
+        node = components.node()
+        answer = wire.ask("POST", "/api/v1/nodes", node)
+        if answer is not None and answer.status == 409:  # from a start before, perhaps of a version that offered less
+            wire.ask("PATCH", f"/api/v1/nodes/{components.NODE}/status", {"status": node["status"]})
 
     def _controllers_work(self, wire: Wire) -> bool:
         if not self.options.controllers:

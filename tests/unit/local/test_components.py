@@ -8,7 +8,15 @@ import pytest
 
 from stellwerk.local import components
 from stellwerk.local.build import Binaries
-from stellwerk.local.components import API_SERVER, CONTROLLER_MANAGER, ETCD, POD_RUNNER, SCHEDULER, Options
+from stellwerk.local.components import (
+    API_SERVER,
+    CONTROLLER_MANAGER,
+    ETCD,
+    POD_RUNNER,
+    PROVISIONER,
+    SCHEDULER,
+    Options,
+)
 from stellwerk.local.errors import BrokenData, LocalError, NoSpace, PortTaken, WrongBinary, WrongVersion
 
 FOLDER = Path("/clusters/local")
@@ -20,7 +28,7 @@ def command(name: str, options: Options) -> list[str]:
 
 
 def test_everything_runs_by_default_and_pods_are_left_out_on_request() -> None:
-    assert Options().components == [ETCD, API_SERVER, CONTROLLER_MANAGER, SCHEDULER, POD_RUNNER]
+    assert Options().components == [ETCD, API_SERVER, CONTROLLER_MANAGER, SCHEDULER, POD_RUNNER, PROVISIONER]
     assert Options(pods=False).components == [ETCD, API_SERVER, CONTROLLER_MANAGER]
     assert Options(pods=False, controllers=False).components == [ETCD, API_SERVER]
 
