@@ -11,7 +11,8 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from stellwerk.cli import health, kinds, live, settings, verdict
+from stellwerk.cli import ending, health, kinds, live, settings, verdict
+from stellwerk.cli.ending import Ending
 from stellwerk.cli.errors import Exit, Failure
 from stellwerk.cli.health import Health
 from stellwerk.cli.text import escaped
@@ -32,7 +33,6 @@ Holds = Callable[[Unstructured | None], bool]
 
 SILENT_SECONDS = 10.0
 """After how long without a reaction the user is told about the operator."""
-_LOOK_SECONDS = 10.0
 _UNSEEN = ("NotSeenYet", "ChangeNotSeenYet", "DeletionRequested")
 
 
@@ -178,27 +178,19 @@ async def _too_late(
     cluster: Cluster, obj: Unstructured, seen: Unstructured | None, wanted: str, seconds: float
 ) -> Failure:
     says = health.of(seen) if seen is not None else Health("-", "gone")
-    roots = await _root_causes(cluster, seen) if seen is not None else ""
-    cause = ": ".join(filter(None, (says.state, says.reason, roots or says.message)))
+    end = await ending.of(verdict.reached(cluster, seen)) if seen is not None else Ending()
+    cause = ": ".join(filter(None, (says.state, says.reason, end.cause or says.message)))
     cause = cause or "it does not say how it is doing"
-    fix = f"stellwerk why {obj.gvk.kind.lower()}/{obj.key.name}" + (
+    why = f"stellwerk why {obj.gvk.kind.lower()}/{obj.key.name}" + (
         f" -n {obj.key.namespace}" if obj.key.namespace else ""
     )
     return Failure(
-        f"{obj.ref} is not {wanted} after {seconds:g} s", cause=cause, fix=fix, subject=str(obj.ref), code=Exit.TIMEOUT
+        f"{obj.ref} is not {wanted} after {seconds:g} s",
+        cause=cause,
+        fix=end.fix(why),
+        subject=str(obj.ref),
+        code=Exit.TIMEOUT,
     )
-
-
-async def _root_causes(cluster: Cluster, seen: Unstructured) -> str:
-    """What `why` tells; nothing where that cannot be read soon."""
-    from stellwerk.runtime.diagnosis import root_causes
-
-    try:
-        async with asyncio.timeout(_LOOK_SECONDS):
-            judged = await verdict.reached(cluster, seen)
-    except (ApiError, TimeoutError):
-        return ""
-    return "; ".join(one.text for one in root_causes(judged.diagnosis.findings))
 
 
 def last_line(seen: Unstructured) -> str:
