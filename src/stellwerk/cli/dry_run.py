@@ -91,9 +91,17 @@ async def of_set(
     moment, entries = now or datetime.now(UTC), known.by_identity()
     due = _to_be_made(wanted, known)
     claims = {one.address: one.directive.update.claims(prefix, RECLAIMED_PREFIXES) for one in due}
-    members = {one.address: _Member(one, _is_due(one, entries.get(one.identity), moment)) for one in due}
+    members = {one.address: _member(one, entries.get(one.identity), moment) for one in due}
     found = await compared(client, [one.desired for one in due], prefix, claims, members)
     return replace(found, lines=[*found.lines, *_leaving(known, wanted)])
+
+
+def _member(one: Wanted, entry: Entry | None, now: datetime) -> _Member:
+    from stellwerk.apply.rollout.decide import goes_by_itself
+    from stellwerk.apply.rollout.inventory import Phase
+
+    has_run = entry is not None and entry.phase is Phase.READY and entry.digest == one.digest
+    return _Member(one, _is_due(one, entry, now), has_run and goes_by_itself(one.desired.body))
 
 
 def _is_due(one: Wanted, entry: Entry | None, now: datetime) -> bool:
@@ -117,6 +125,8 @@ class _Member:
 
     wanted: Wanted
     is_due: bool
+    may_be_gone: bool = False
+    """Whether it has done its work, and Kubernetes removes it then."""
 
     def is_left_alone(self, live: JsonObject, prefix: str) -> bool:
         """Whether the object was applied once and keeps what others have changed."""
@@ -193,6 +203,8 @@ async def _compared(client: Client, asked: _Asked) -> Line | None:
     if not address.resource.plural:  # what is applied with it will bring the kind
         return Line("+", ref)
     live, member = await _live(client, one), asked.member
+    if live is None and member is not None and member.may_be_gone:
+        return None
     if live is not None and member is not None:
         if member.is_left_alone(live, prefix):
             return None

@@ -12,22 +12,17 @@ objects one by one (`read`) until they are granted: `cover` says where. Of Secre
 from __future__ import annotations
 
 import asyncio
-from collections import OrderedDict
 from collections.abc import Callable, Container, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple, TypeVar
 
 import msgspec
 
-from stellwerk.api.batch import Job
 from stellwerk.api.core import Namespace
-from stellwerk.apply import edit
 from stellwerk.apply.desired import Address
-from stellwerk.apply.kstatus import conditions_of
 from stellwerk.apply.plan import Live, live_view
 from stellwerk.apply.rollout.actions import Remove
 from stellwerk.apply.rollout.carry import Carried
-from stellwerk.apply.rollout.decide import goes_by_itself
 from stellwerk.apply.rollout.inventory import Identity
 from stellwerk.apply.rollout.owner import mark
 from stellwerk.apply.rollout.prepare import DEFINITIONS
@@ -35,8 +30,9 @@ from stellwerk.apply.rollout.scene import Seen
 from stellwerk.apply.together import together
 from stellwerk.kube.client import Client
 from stellwerk.kube.errors import Forbidden
-from stellwerk.kube.model import HasMetadata, PartialObjectMetadata, Unreadable, Unstructured, metadata_of
+from stellwerk.kube.model import HasMetadata, PartialObjectMetadata, Unreadable, metadata_of
 from stellwerk.kube.names import ObjectKey, Resource
+from stellwerk.operators.finished import FinishedJobs
 from stellwerk.runtime.clusters import Cluster
 from stellwerk.runtime.informer import Delta, Informer
 from stellwerk.runtime.progress import version_number
@@ -46,10 +42,6 @@ T = TypeVar("T", bound=HasMetadata)
 _OWNER = "owner"
 PATIENCE_SECONDS = 30.0
 """How long a pass waits for a list. The watch itself goes on trying."""
-
-
-MOST_FINISHED = 1_000
-"""Jobs that are remembered after Kubernetes has removed them; the oldest go first."""
 
 
 class Unwatchable(Exception):
@@ -97,9 +89,7 @@ class OwnedObjects:
     _unwatched: set[Place] = field(default_factory=set)
     """Places that `cover` found without the rights to list and watch. Their informers go on trying."""
     _namespaces: Informer[PartialObjectMetadata] | None = None
-    _finished: OrderedDict[Identity, Seen] = field(default_factory=OrderedDict)
-    """Jobs that were complete when Kubernetes removed them. A removal can come before any pass has seen the Job, so
-    they are shown as they were: otherwise the Job would run again, for ever."""
+    _finished: FinishedJobs = field(default_factory=FinishedJobs)
     _own_versions: dict[str, str] = field(default_factory=dict)
     _own_ends: set[str] = field(default_factory=set)
     """What we wrote and deleted, by uid: when it shows, it is news to nobody. Each is forgotten when it has shown."""
@@ -131,10 +121,7 @@ class OwnedObjects:
             for obj in informer.store.by(_OWNER, label_value):
                 address = Address(place.resource, obj.key)
                 found[Identity.of(address.ref)] = Seen(address, obj)
-        for identity, finished in self._finished.items():
-            if label_value in self._owners(finished.live):
-                found.setdefault(identity, finished)
-        return found
+        return self._finished.of(lambda live: label_value in self._owners(live)) | found
 
     def unreadable(self, label_value: str, identities: Container[Identity]) -> list[Unreadable]:
         """The objects of one owner that cannot be decoded: those with its label, and those of its set."""
@@ -239,23 +226,8 @@ class OwnedObjects:
         wide = self._watches.get(Place(address.resource, ""))
         return wide or self._watches.get(Place(address.resource, address.key.namespace))
 
-    def _note_finished(self, delta: Delta[Live]) -> None:
-        live = delta.latest
-        if not isinstance(live, Unstructured) or not goes_by_itself(live.body):
-            return
-        address = Address(Job.resource, delta.key)
-        identity = Identity.of(address.ref)
-        self._finished.pop(identity, None)
-        complete = conditions_of(live.body).get("Complete")
-        if delta.new is None and complete is not None and complete.status == "True":
-            body = edit.without(live.body, "metadata", "deletionTimestamp")
-            metadata = msgspec.structs.replace(live.metadata, deletion_timestamp=None)
-            self._finished[identity] = Seen(address, Unstructured(body, metadata))
-            if len(self._finished) > MOST_FINISHED:
-                self._finished.popitem(last=False)
-
     def _on_change(self, delta: Delta[Live]) -> None:
-        self._note_finished(delta)
+        self._finished.note(delta)
         sides = [side for side in (delta.old, delta.new) if side is not None]
         concerned = dict.fromkeys(owner for side in sides for owner in self._owners(side))
         if self._is_echo(delta):  # news only to somebody from whom the object was taken

@@ -29,8 +29,9 @@ from stellwerk.kube.client import Client
 from stellwerk.kube.errors import AlreadyExists, NotFound, NotServed
 from stellwerk.kube.model import JsonObject, metadata_of
 from stellwerk.kube.names import ObjectKey, Resource
-from stellwerk.operators.clm import takeover
+from stellwerk.operators.clm import fleeting_jobs, takeover
 from stellwerk.operators.clm.errors import InUse, Leaving, NoSuchRelease, TooLate, WorkedOn
+from stellwerk.operators.clm.fleeting_jobs import WatchedJobs
 from stellwerk.operators.clm.patience import Patience
 from stellwerk.operators.clm.release import RECONCILER, Release, State
 from stellwerk.operators.clm.store import Store
@@ -97,14 +98,17 @@ class Engine:
         if self.creates_namespaces:
             await self._create_namespace(release.key.namespace)
         release = await self.store.save(await self.taken_over(release, wanted))
+        async with fleeting_jobs.watched(self.client, release.owner, wanted, self.clock) as jobs:
 
-        async def pass_(current: Release) -> Progress:
-            objects = wanted if all(one.is_served for one in wanted) else await self.wanted(current, documents)
-            resources = await resources_of(objects, current.inventory, self.client.mapper)
-            seen = await self._seen(current, resources)
-            return await self._rollout(current).apply(objects, current.inventory, seen, resources)
+            async def pass_(current: Release) -> Progress:
+                objects = wanted if all(one.is_served for one in wanted) else await self.wanted(current, documents)
+                resources = await resources_of(objects, current.inventory, self.client.mapper)
+                seen = await self._seen(current, resources, jobs)
+                progress = await self._rollout(current).apply(objects, current.inventory, seen, resources)
+                await jobs.catch_up(progress.carried)
+                return progress
 
-        return await self._until_done(release, State.Processing, State.Ready, pass_, timeout_seconds)
+            return await self._until_done(release, State.Processing, State.Ready, pass_, timeout_seconds)
 
     async def delete(self, key: ObjectKey, timeout_seconds: float = 0) -> None:
         """Take the release out of the cluster; returns when it is gone. Raises NoSuchRelease, InUse, TooLate."""
@@ -181,10 +185,17 @@ class Engine:
 
     # ---- reading
 
-    async def _seen(self, release: Release, resources: Mapping[Identity, Resource]) -> dict[Identity, Seen]:
-        """The objects of the release as they are now: one list for each kind, by label."""
+    async def _seen(
+        self, release: Release, resources: Mapping[Identity, Resource], jobs: WatchedJobs | None = None
+    ) -> dict[Identity, Seen]:
+        """The objects of the release as they are now: one list for each kind, by label, unless `jobs` shows them."""
+
+        async def read(place: tuple[Resource, str]) -> dict[Identity, Seen]:
+            shown = jobs.shown(*place) if jobs is not None else None
+            return await self._listed(release, *place) if shown is None else shown
+
         places = [*dict.fromkeys((resource, identity.key.namespace) for identity, resource in resources.items())]
-        found = await together(places, lambda place: self._listed(release, *place))
+        found = await together(places, read)
         return {identity: seen for part in found for identity, seen in part.items()}
 
     async def _listed(self, release: Release, resource: Resource, namespace: str) -> dict[Identity, Seen]:

@@ -312,6 +312,38 @@ async def test_a_hook_for_install_and_upgrade_runs_in_each_revision_of_a_release
     assert {name: len(runs) for name, runs in uids.items()} == {"always": 3, "once": 1, "later": 2}
 
 
+def fleeting(name: str, **annotations: str) -> str:
+    """A Job that Kubernetes removes as soon as it is complete."""
+    return job(name, annotations=annotations).replace(
+        '"backoffLimit": 0', '"backoffLimit": 0, "ttlSecondsAfterFinished": 0'
+    )
+
+
+async def test_a_job_that_kubernetes_removes_after_its_success_runs_once_in_a_revision(
+    given: Given, then: Then, stellwerk: Stellwerk, component_cluster: LocalCluster, tmp_path: Path
+) -> None:
+    source = chart(tmp_path / "chart", "one")
+    hooked = {"helm.sh/hook": "pre-install,pre-upgrade", "helm.sh/hook-delete-policy": "before-hook-creation"}
+    purged = {"helm.sh/hook": "post-install", "helm.sh/hook-delete-policy": "hook-succeeded"}
+    (source / "templates" / "plain.yaml").write_text(fleeting("plain"))
+    (source / "templates" / "hook.yaml").write_text(fleeting("hook", **hooked))
+    (source / "templates" / "last.yaml").write_text(fleeting("last", **purged))
+    audit, runs = AuditLog(component_cluster), {"plain": 1, "hook": 0, "last": 1}
+    for number in range(1, 3):
+        runs["hook"] = number
+        tried = await stellwerk("apply", "shop", str(source), "--dry-run")
+        will = {name for name in runs if f"Job {given.namespace}/{name}" in tried.stdout}
+        assert will == ({*runs} if number == 1 else {"hook"}), tried
+        done = await stellwerk("apply", "shop", str(source), "--timeout", "60s")
+        assert done.returncode == 0, done
+        for name in runs:
+            await then.absent(Job, name)
+        jobs = audit.entries(lambda entry: entry.namespace == given.namespace and entry.resource == "jobs")
+        made = [entry.name for entry in jobs if entry.status == 201 and "dryRun" not in entry.path]
+        assert {name: made.count(name) for name in runs} == runs
+    assert (await stellwerk("delete", "shop", "--yes", "--timeout", "60s")).returncode == 0
+
+
 async def test_a_release_that_takes_too_long_ends_with_four_and_is_continued_by_the_next_run(
     given: Given, then: Then, stellwerk: Stellwerk, tmp_path: Path
 ) -> None:
