@@ -164,6 +164,26 @@ async def test_a_circle_does_not_outlive_its_members(given: Given, running: Runn
     assert not await then.exists(ConfigMap, "b")
 
 
+async def test_a_dependant_names_the_failure_of_its_dependency_and_follows_it(
+    given: Given, running: Running, then: Then
+) -> None:
+    await given.source({"gate/gate.yaml": gate("gate"), "b/b.yaml": config("b")})
+    await given.component("a", path="nowhere")
+    await given.component("b", path="b", **after("a", retryInterval="1h"))
+    await running.start()
+    a = then.key("a")
+    await then.shows("Error", "Error", "a")
+    await then.shows("Pending", "Retrying", "b", saying=f"{a} not ready: its state is Error (RenderingFailed)")
+    await given.component("a", path="gate", dependencies=[{"name": "a"}])
+    await then.shows("Error", "Error", "a", saying="dependency cycle")
+    await then.shows("Pending", "Retrying", "b", saying=f"{a} not ready: its state is Error (DependencyCycle)")
+    await given.component("a", path="gate", dependencies=[])
+    await then.shows("Processing", "Processing", "a")
+    await then.shows("Pending", "Retrying", "b", saying=f"{a} not ready: its state is Processing")
+    await given.opened("gate")
+    await then.ready("b")
+
+
 async def test_a_dependency_in_another_namespace_counts_and_a_missing_one_blocks_no_deletion(
     given: Given, running: Running, then: Then
 ) -> None:

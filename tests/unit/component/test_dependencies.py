@@ -19,6 +19,8 @@ from stellwerk.operators.component.dependencies import Waiting
 from stellwerk.operators.component.dependency_graph import Graph
 from stellwerk.operators.component.errors import DependencyCycle, DependencyNotReady, InvalidSpec, StillNeeded
 from stellwerk.operators.component.ready_expressions import Asked
+from stellwerk.operators.component.setup import renamed
+from stellwerk.runtime.informer import Delta
 from stellwerk.runtime.store import Store
 from stellwerk.testing.loop_stalls import LONGEST_STALL_SECONDS, measured_stalls
 
@@ -96,6 +98,28 @@ def test_a_suspended_dependency_leaves_those_ready_that_have_nothing_to_apply() 
             World(waiting, suspended("b")).check("a", ARTIFACT)
     with pytest.raises(DependencyNotReady, match="not ready: its state is Error"):
         World(ready("a", "b"), depending("b", state="Error", observedGeneration=1)).check("a")
+
+
+def failed(name: str, reason: str, cause: str) -> Component:
+    conditions: list[JsonValue] = [
+        {"type": "Ready", "status": "False", "reason": reason},
+        {"type": "Stalled", "status": "True", "reason": cause},
+    ]
+    return depending(name, state="Error", observedGeneration=1, conditions=conditions)
+
+
+@pytest.mark.parametrize(
+    ("reason", "cause", "shown"),
+    [
+        ("Error", "RenderingFailed", "RenderingFailed"),
+        ("Timeout", "ObjectsNotReady", "Timeout"),
+        ("Error", "DependencyCycle", "DependencyCycle"),
+    ],
+)
+def test_a_dependency_in_error_is_named_with_its_precise_reason(reason: str, cause: str, shown: str) -> None:
+    with pytest.raises(DependencyNotReady) as caught:
+        World(depending("a", "b"), failed("b", reason, cause)).check("a")
+    assert str(caught.value) == f"dependent component shop/b not ready: its state is Error ({shown})"
 
 
 def test_with_a_common_source_the_dependency_must_have_taken_over_the_same_revision() -> None:
@@ -420,3 +444,33 @@ def test_what_an_expression_judges_is_not_waited_for_to_become_ready() -> None:
     world, waiting = World(depending("a"), depending("b", "a"), waiter), Waiting()
     waiting.note(waiter, key("a"), world.find)
     assert key("c") in waiting.woken_by_readiness(world["a"], world.dependants)
+
+
+def woken_later(world: World, waiting: Waiting, old: Component | None, new: Component) -> list[ObjectKey]:
+    return [*renamed(Delta(old, new), waiting, world.dependants)]
+
+
+def test_a_component_that_names_a_dependency_looks_again_when_that_fails_or_recovers() -> None:
+    world, waiting = World(depending("a"), depending("b", "a"), depending("c", "b")), Waiting()
+    waiting.note(world["b"], key("a"), world.find)
+    waiting.note(world["c"], key("b"), world.find)
+    starts = depending("a", state="Processing", observedGeneration=1)
+    refused, late = failed("a", "Error", "ApplyFailed"), failed("a", "Timeout", "ObjectsNotReady")
+
+    assert woken_later(world, waiting, starts, refused) == [key("b")]
+    assert woken_later(world, waiting, refused, late) == [key("b")], "the message names the reason"
+    assert woken_later(world, waiting, late, starts) == [key("b")]
+    stopped = component("a", spec={"suspend": True}, status={"state": "Processing", "observedGeneration": 1})
+    assert woken_later(world, waiting, starts, stopped) == [key("b")]
+
+
+def test_a_dependency_on_its_way_or_with_the_same_failure_wakes_no_component() -> None:
+    world, waiting = World(depending("a"), depending("b", "a")), Waiting()
+    waiting.note(world["b"], key("a"), world.find)
+    refused = failed("a", "Error", "ApplyFailed")
+    pending, starts = (depending("a", state=state, observedGeneration=1) for state in ("Pending", "Processing"))
+
+    assert woken_later(world, waiting, pending, starts) == []
+    assert woken_later(world, waiting, refused, refused) == []
+    waiting.forget(key("b"))
+    assert woken_later(world, waiting, starts, refused) == [], "it does not name the dependency"

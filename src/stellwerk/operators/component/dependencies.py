@@ -15,10 +15,11 @@ from typing import NamedTuple, TypeAlias
 from stellwerk.kube.names import ObjectKey
 from stellwerk.operators.component import ready_expressions, sources
 from stellwerk.operators.component.api import MOST_DEPENDENCIES, Component
-from stellwerk.operators.component.api_status import Artifact
+from stellwerk.operators.component.api_status import Artifact, State
 from stellwerk.operators.component.dependency_graph import Dependants, Graph
 from stellwerk.operators.component.errors import DependencyCycle, DependencyNotReady, InvalidSpec, StillNeeded
 from stellwerk.operators.component.ready_expressions import Asked
+from stellwerk.operators.component.saying import reason_of
 
 Find: TypeAlias = Callable[[ObjectKey], Component | None]
 """A Component by its key, as the cache holds it; None where there is none."""
@@ -86,7 +87,20 @@ def _state(dependency: Component) -> str:
         return ""
     if dependency.status.observed_generation != dependency.metadata.generation:
         return ": its latest change has not been looked at yet"
+    if (failure := _failure(dependency)) is not None:
+        return f": its state is {State.Error} ({failure})" if failure else f": its state is {State.Error}"
     return f": its state is {dependency.status.state}"
+
+
+def _failure(dependency: Component) -> str | None:
+    """The precise reason of a Component in Error; empty where it shows none; None where it is in another state."""
+    status = dependency.status
+    return str(reason_of(status) or "") if status.state is State.Error else None
+
+
+def named_state(dependency: Component) -> tuple[str | None, bool]:
+    """What the status of a dependant says about a dependency, as far as it is corrected at each change."""
+    return _failure(dependency), dependency.spec.suspend
 
 
 # ---- before deleting
@@ -153,6 +167,13 @@ class Waiting:
         for one in dependants(component.key):
             obstacle = self._obstacles.get(one.key)
             if obstacle is None or obstacle.last == component.key:
+                yield one.key
+
+    def naming(self, component: Component, dependants: Dependants) -> Iterable[ObjectKey]:
+        """Components whose status names this one as the dependency that they wait for."""
+        for one in dependants(component.key):
+            obstacle = self._obstacles.get(one.key)
+            if obstacle is not None and obstacle.named == component.key:
                 yield one.key
 
     def renamed_by_readiness(self, component: Component, dependants: Dependants) -> Iterable[ObjectKey]:

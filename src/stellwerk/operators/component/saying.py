@@ -84,6 +84,23 @@ def unreadable(obj: Unreadable) -> JsonObject:
     }
 
 
+def reason_of(status: ComponentStatus) -> Reason | Cause | None:
+    """The most precise reason that a status shows; None before the first pass, and for a reason that is none of ours.
+
+    A Component that waits for its objects longer than its timeout shows `Timeout`.
+    """
+    ready = conditions.find(status.conditions, READY)
+    if ready is None:
+        return None
+    for type_ in (STALLED, RECONCILING):
+        found = conditions.find(status.conditions, type_)
+        if found is not None and found.reason in Cause.__members__:
+            cause = Cause(found.reason)
+            timed_out = ready.reason == Reason.Timeout and cause is Cause.ObjectsNotReady
+            return Reason.Timeout if timed_out else cause
+    return Reason(ready.reason) if ready.reason in Reason.__members__ else None
+
+
 def ready_status(state: State) -> str:
     """The status of the condition Ready in a state."""
     return {State.Ready: "True", State.Error: "False"}.get(state, "Unknown")

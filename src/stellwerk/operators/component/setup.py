@@ -23,7 +23,7 @@ from stellwerk.operators.component.api_status import Artifact, ComponentStatus, 
 from stellwerk.operators.component.blueprint_versions import BlueprintSummary, VersionSummary
 from stellwerk.operators.component.blueprints import BY_SOURCE
 from stellwerk.operators.component.dependencies import Waiting
-from stellwerk.operators.component.dependency_graph import Graph
+from stellwerk.operators.component.dependency_graph import Dependants, Graph
 from stellwerk.operators.component.sources import FLUX_KINDS, SourceKind
 from stellwerk.runtime.controller import Controller
 from stellwerk.runtime.informer import Delta, Informer
@@ -192,15 +192,28 @@ def _asked(component: Component) -> tuple[object, ...]:
 
 
 def _rename_later(delta: Delta[Component], seen: Watches, controller: ComponentController) -> None:
-    """Have those looked at soon, and once for many changes, that name a Component and wait for another one, too."""
-    if delta.is_first or delta.new is None or (delta.old is not None and _progress(delta.old) == _progress(delta.new)):
-        return
+    """Have Components whose status is about this one looked at soon, and once for many changes."""
 
     def dependants(key: ObjectKey) -> Iterable[Component]:
         return seen.components.store.by(reporting.BY_DEPENDENCY, str(key))
 
-    for key in seen.waiting.renamed_by_readiness(delta.new, dependants):
+    for key in renamed(delta, seen.waiting, dependants):
         controller.queue.add_after(key, RENAMED_SECONDS)
+
+
+def renamed(delta: Delta[Component], waiting: Waiting, dependants: Dependants) -> Iterable[ObjectKey]:
+    """Components that come no further because this one changed, but name it, or its former state, in their status.
+
+    Of the states only Error counts, and its reason: a dependant of a thousand Components that start would be looked at
+    a thousand times for each state on the way.
+    """
+    old, new = delta.old, delta.new
+    if delta.is_first or new is None:
+        return
+    if old is None or _progress(old) != _progress(new):
+        yield from waiting.renamed_by_readiness(new, dependants)
+    elif dependencies.named_state(old) != dependencies.named_state(new):
+        yield from waiting.naming(new, dependants)
 
 
 def woken(delta: Delta[Component], components: Informer[Component], waiting: Waiting) -> Iterable[ObjectKey]:

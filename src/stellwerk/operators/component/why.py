@@ -31,10 +31,10 @@ from stellwerk.operators import workloads
 from stellwerk.operators.component import dependencies as depending
 from stellwerk.operators.component import sources
 from stellwerk.operators.component.api import Component
-from stellwerk.operators.component.api_status import NEW, READY, RECONCILING, STALLED, State
+from stellwerk.operators.component.api_status import NEW, READY, State
 from stellwerk.operators.component.errors import ComponentFailed, source_fix_in
 from stellwerk.operators.component.reasons import CATALOGUE, MEANINGS, OBJECTS_NOT_WATCHED, Cause, Reason
-from stellwerk.operators.component.saying import Saying, status_saying
+from stellwerk.operators.component.saying import Saying, reason_of, status_saying
 from stellwerk.operators.component.sources import FLUX_KINDS
 from stellwerk.operators.workloads import Workload
 from stellwerk.runtime import conditions
@@ -91,7 +91,7 @@ class Graph:
     @property
     def word(self) -> Reason | Cause | None:
         """The most precise reason that the Component shows."""
-        return _word(self.component)
+        return reason_of(self.component.status)
 
     @property
     def text(self) -> str:
@@ -103,23 +103,9 @@ class Graph:
 _WAITS_FOR_OBJECTS = (Cause.ObjectsNotReady, Reason.Processing, Reason.Timeout)
 
 
-def _word(component: Component) -> Reason | Cause | None:
-    status = component.status
-    ready = conditions.find(status.conditions, READY)
-    if ready is None:
-        return None
-    for type_ in (STALLED, RECONCILING):
-        found = conditions.find(status.conditions, type_)
-        if found is not None and found.reason in Cause.__members__:
-            cause = Cause(found.reason)
-            timed_out = ready.reason == Reason.Timeout and cause is Cause.ObjectsNotReady
-            return Reason.Timeout if timed_out else cause
-    return Reason(ready.reason) if ready.reason in Reason.__members__ else None
-
-
 def _looks_at_objects(component: Component) -> bool:
     """Whether objects can be the cause: the Component waits for them, and no step before that has failed."""
-    word = _word(component)
+    word = reason_of(component.status)
     return word is Reason.DeletionProcessing if component.metadata.is_terminating else word in _WAITS_FOR_OBJECTS
 
 
@@ -179,7 +165,7 @@ async def _dependencies(
 ) -> tuple[Graph | ObjectKey, ...]:
     found: list[Graph | ObjectKey] = []
     judged = depending.judged(component)
-    is_waiting = _word(component) is Cause.DependencyNotReady
+    is_waiting = reason_of(component.status) is Cause.DependencyNotReady
     for key in component.dependencies if depth > 0 and is_waiting else ():
         live = await reader.find(Component.resource, key.name, key.namespace)
         if odd := reader.why_unreadable(Component.resource, key):
@@ -201,7 +187,7 @@ def _unreadable(key: ObjectKey, why: str, now: datetime) -> Component:
 
 
 async def _source(reader: Reader, component: Component) -> Unstructured | None:
-    if _word(component) is not Cause.SourceNotReady:
+    if reason_of(component.status) is not Cause.SourceNotReady:
         return None
     try:
         source = sources.named(component)
