@@ -98,8 +98,9 @@ def part_of(component: ComponentStatus) -> Part:
 
 
 def status_lines(seen: ClusterStatus, parts: Sequence[Part], style: Style) -> list[str]:
-    """The control plane and its processes, a line each."""
+    """The control plane, its processes and the folder with their logs, a line each."""
     title = "control plane ready" if seen.ready else "control plane not ready"
     version = f"API server {seen.version.removeprefix('v')} on {seen.address}" if seen.version else str(seen.folder)
     lines = [f"{mark(ok=seen.ready, style=style)} {title:{_TITLE_WIDTH}}{version}"]
-    return lines + [f"{mark(ok=one.is_well, style=style)} {one.name:{_TITLE_WIDTH}}{one.detail}" for one in parts]
+    lines += [f"{mark(ok=one.is_well, style=style)} {one.name:{_TITLE_WIDTH}}{one.detail}" for one in parts]
+    return [*lines, f"  {'logs':{_TITLE_WIDTH}}{seen.logs}"]

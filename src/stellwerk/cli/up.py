@@ -6,7 +6,11 @@ none of them.
 
 from __future__ import annotations
 
+import os
+import shlex
+import sys
 from collections.abc import Callable
+from pathlib import Path
 
 import click
 
@@ -46,16 +50,36 @@ def command(name: str, port: int | None, samples: bool, bare: bool) -> None:
         steps += [operators.definitions(name), operators.operators(name)]
     if samples:
         steps.append(operators.samples(name))
+    if bare:
+        steps.append(kubeconfig(name))
     carry_out(steps)
     if not bare:
-        settings.say(_hint(name, samples=samples))
+        settings.say(f"Try:  {'' if samples else f'{_again(name)} --samples    '}stellwerk get -A")
+    settings.say("To use it from a shell:")
+    click.echo(environment_line(_kubeconfig(name), Path(sys.executable).parent, os.environ.get("PATH", "")))
 
 
-def _hint(name: str, *, samples: bool) -> str:
-    """What to type next. Where another cluster would be looked at by itself, it says how to mean this one."""
-    from stellwerk.cli.login import chooses_local
-    from stellwerk.local.cluster import DEFAULT, named
+def kubeconfig(name: str) -> Step:
+    """The step that names the administrator's kubeconfig."""
+    return Step("kubeconfig", lambda say: Done("kubeconfig", str(_kubeconfig(name)), timed=False))
 
-    prefix = "" if name == DEFAULT and chooses_local() else f"export KUBECONFIG={named(name).kubeconfig}    "
-    more = "" if samples or name != DEFAULT else "stellwerk up --samples    "
-    return f"Try:  {more}{prefix}stellwerk get -A"
+
+def environment_line(kubeconfig: Path, programs: Path, path: str) -> str:
+    """A line for a POSIX shell, after which `stellwerk` and `kubectl` are found and use this cluster.
+
+    `programs` is the folder with both, which is left out where `path`, the value of PATH, contains it.
+    """
+    search = "" if str(programs) in path.split(os.pathsep) else f'PATH={shlex.quote(str(programs))}:"$PATH" '
+    return f"export {search}KUBECONFIG={shlex.quote(str(kubeconfig))}"
+
+
+def _again(name: str) -> str:
+    from stellwerk.local.cluster import DEFAULT
+
+    return "stellwerk up" if name == DEFAULT else f"stellwerk up --name {name}"
+
+
+def _kubeconfig(name: str) -> Path:
+    from stellwerk.local.cluster import named
+
+    return named(name).kubeconfig

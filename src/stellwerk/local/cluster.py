@@ -19,7 +19,7 @@ from stellwerk.local import build, locks, ports, processes, startup, volumes
 from stellwerk.local.build import Binaries
 from stellwerk.local.components import API_SERVER, ETCD, PROVISIONER, Options
 from stellwerk.local.errors import BadName, PortTaken, StartFailed
-from stellwerk.local.folder import ClusterFolder
+from stellwerk.local.folder import LOGS, ClusterFolder
 from stellwerk.local.names import is_name
 from stellwerk.local.ports import HOST
 from stellwerk.local.processes import Process
@@ -51,6 +51,11 @@ class ClusterStatus:
     version: str
     ready: bool
     components: Sequence[ComponentStatus]
+
+    @property
+    def logs(self) -> Path:
+        """The folder with the log of each process."""
+        return self.folder / LOGS
 
     @property
     def address(self) -> str:

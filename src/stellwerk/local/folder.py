@@ -22,6 +22,8 @@ from stellwerk.local.errors import BrokenData, NoSpace, WrongVersion
 from stellwerk.local.ports import HOST
 from stellwerk.local.processes import Process
 
+LOGS = "log"
+"""The folder, in that of a cluster, with a log for each process."""
 ADMINISTRATOR = "stellwerk:admin"
 _ADMINISTRATORS = "system:masters"
 _FREE_BYTES = 300 * 1024**2
@@ -58,11 +60,11 @@ class ClusterFolder:
 
     def process(self, name: str) -> Process:
         """A process of the cluster by name."""
-        return Process(name, self.path / "run", self.path / "log" / f"{name}.log")
+        return Process(name, self.path / "run", self.path / LOGS / f"{name}.log")
 
     def processes(self) -> list[Process]:
         """Every process that was started here and not stopped since."""
-        return processes.recorded(self.path / "run", self.path / "log")
+        return processes.recorded(self.path / "run", self.path / LOGS)
 
     def record(self) -> Record | None:
         """What the last start wrote down; None before the first. Raises BrokenData."""
@@ -80,7 +82,7 @@ class ClusterFolder:
         if record := self.record():
             _check_upgrade(record.version, self.path)
         self._check_space()
-        for name in ("pki", "credentials", "log", "run"):
+        for name in ("pki", "credentials", LOGS, "run"):
             (self.path / name).mkdir(mode=0o700, parents=True, exist_ok=True)
         self.path.chmod(0o700)
         facts = {"version": build.KUBERNETES_VERSION, "port": port}

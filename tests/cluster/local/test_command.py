@@ -48,7 +48,10 @@ def stellwerk(name: str, environment: dict[str, str]) -> Type:
 
 
 @pytest.mark.req("R-901")
-def test_up_says_where_it_runs_status_agrees_and_down_ends_it(stellwerk: Type) -> None:
+def test_up_says_where_it_runs_status_agrees_and_down_ends_it(
+    name: str, environment: dict[str, str], stellwerk: Type
+) -> None:
+    folder = clusters.session_folder() / name
     before = stellwerk("status")
     assert (before.returncode, before.stdout) == (1, "")
     assert "stellwerk up" in before.stderr
@@ -58,8 +61,16 @@ def test_up_says_where_it_runs_status_agrees_and_down_ends_it(stellwerk: Type) -
     first = up.stdout.splitlines()[0]
     assert re.fullmatch(r"✔ control plane ready {14}\d+\.\d s   API server 1\.\d+\.\d+ on 127\.0\.0\.1:\d+", first)
 
+    shell = f"set -eu; {up.stdout.splitlines()[-1]}; kubectl config view; stellwerk get namespaces"
+    copied = subprocess.run(["bash", "-c", shell], env=environment, capture_output=True, text=True, check=False)
+    assert copied.returncode == 0, copied.stderr
+    assert first.split()[-1] in copied.stdout, "kubectl uses this cluster"
+    assert "kube-system" in copied.stdout, "and stellwerk does"
+
     status = stellwerk("status")
     assert status.returncode == 0
+    assert status.stdout.splitlines()[-1].split() == ["logs", str(folder / "log")]
+    assert (folder / "log" / "etcd.log").is_file()
     assert status.stdout.splitlines()[0].split()[-1] == first.split()[-1]
     assert "✗" not in status.stdout
     assert re.search(
@@ -69,6 +80,14 @@ def test_up_says_where_it_runs_status_agrees_and_down_ends_it(stellwerk: Type) -
     assert stellwerk("down").returncode == 2, "nobody said yes"
     assert stellwerk("down", "--yes").returncode == 0
     assert stellwerk("status").returncode == 1
+
+
+def test_a_bare_system_names_its_kubeconfig(name: str, stellwerk: Type) -> None:
+    up = stellwerk("up", "--bare")
+    assert up.returncode == 0, up.stderr
+    kubeconfig = clusters.session_folder() / name / "kubeconfig"
+    assert up.stdout.splitlines()[1].split() == ["✔", "kubeconfig", str(kubeconfig)]
+    assert up.stdout.splitlines()[-1].endswith(f"KUBECONFIG={kubeconfig}")
 
 
 @pytest.mark.req("R-901")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
+from typing import Any
 
 import pytest
 
@@ -30,23 +31,50 @@ class Workloads:
         assert answer.status == 201, answer.body
         return f"{collection}/{name}"
 
-    def job(self, name: str, fate: str | None = None) -> str:
-        pod = {"restartPolicy": "Never", "containers": _CONTAINERS}
+    def deployment(self, name: str, replicas: int, fate: str | None = None) -> str:
+        labels = {"app": name}
+        annotations = {} if fate is None else {"stellwerk.local/fate": fate}
+        template = {"metadata": {"labels": labels, "annotations": annotations}, "spec": {"containers": _CONTAINERS}}
+        spec = {"replicas": replicas, "selector": {"matchLabels": labels}, "template": template}
+        return self.create(f"{self.apps}/deployments", name, spec)
+
+    def pods(self, app: str) -> list[Mapping[str, object]]:
+        answer = self.wire.ask("GET", f"{self.core}/pods?labelSelector=app={app}")
+        assert answer is not None
+        items = answer.json()["items"]
+        assert isinstance(items, list)
+        return items
+
+    def job(self, name: str, fate: str | None = None, restart_policy: str = "Never") -> str:
+        pod = {"restartPolicy": restart_policy, "containers": _CONTAINERS}
         annotations = {} if fate is None else {"stellwerk.local/fate": fate}
         template = {"metadata": {"annotations": annotations}, "spec": pod}
         return self.create(f"{self.batch}/jobs", name, {"backoffLimit": 0, "template": template})
 
+    def lift_fate(self, pod: str) -> None:
+        lifted = self.wire.ask("PATCH", pod, {"metadata": {"annotations": {"stellwerk.local/fate": None}}})
+        assert lifted is not None
+        assert lifted.status == 200
+
     def wait(self, path: str, reached: Callable[[Mapping[str, object]], bool], within_seconds: int = 40) -> None:
         """Follow one object's status by a watch until it is as wished."""
         collection, _, name = path.rpartition("/")
+        self.wait_for_one(collection, f"fieldSelector=metadata.name={name}", reached, within_seconds)
+
+    def wait_for_one(
+        self,
+        collection: str,
+        selector: str,
+        reached: Callable[[Mapping[str, object]], bool],
+        within_seconds: int = 40,
+    ) -> None:
+        """Follow the status of the objects that a selector finds until one of them is as wished."""
         seen: Mapping[str, object] = {}
-        for line in self.wire.follow(
-            f"{collection}?watch=1&timeoutSeconds={within_seconds}&fieldSelector=metadata.name={name}"
-        ):
+        for line in self.wire.follow(f"{collection}?watch=1&timeoutSeconds={within_seconds}&{selector}"):
             seen = json.loads(line)["object"].get("status", {})
             if reached(seen):
                 return
-        pytest.fail(f"{path} was last seen with {json.dumps(seen)}")
+        pytest.fail(f"{selector} in {collection} was last seen with {json.dumps(seen)}")
 
 
 @pytest.fixture
@@ -64,13 +92,7 @@ def has_condition(kind: str, status: str = "True") -> Callable[[Mapping[str, obj
 
 
 def test_a_deployment_becomes_available(workloads: Workloads) -> None:
-    labels = {"app": "shop"}
-    spec = {
-        "replicas": 2,
-        "selector": {"matchLabels": labels},
-        "template": {"metadata": {"labels": labels}, "spec": {"containers": _CONTAINERS}},
-    }
-    path = workloads.create(f"{workloads.apps}/deployments", "shop", spec)
+    path = workloads.deployment("shop", replicas=2)
     workloads.wait(path, lambda status: status.get("availableReplicas") == 2)
 
 
@@ -80,6 +102,29 @@ def test_a_job_completes(workloads: Workloads) -> None:
 
 def test_a_job_with_the_fate_fail_fails(workloads: Workloads) -> None:
     workloads.wait(workloads.job("bad", "fail"), has_condition("Failed"))
+
+
+@pytest.mark.parametrize("fate", ["fail", "crash-loop"])
+def test_a_deployment_whose_containers_crash_keeps_its_pods(workloads: Workloads, fate: str) -> None:
+    workloads.deployment(fate, replicas=1, fate=fate)
+    pods = f"{workloads.core}/pods"
+    workloads.wait_for_one(pods, f"labelSelector=app={fate}", restarted)
+    (pod,) = workloads.pods(fate)
+    status = pod["status"]
+    assert isinstance(status, dict)
+    assert status["phase"] == "Running"
+    assert has_condition("Ready", "False")(status)
+
+
+def test_a_job_whose_pods_restart_fails_when_they_were_restarted_too_often(workloads: Workloads) -> None:
+    workloads.wait(workloads.job("again", "fail", restart_policy="OnFailure"), has_condition("Failed"))
+
+
+def test_a_crashing_pod_becomes_ready_when_its_fate_is_lifted(workloads: Workloads) -> None:
+    pod = workloads.create(f"{workloads.core}/pods", "ill", {"containers": _CONTAINERS}, "crash-loop")
+    workloads.wait(pod, lambda status: restarted(status, times=2))
+    workloads.lift_fate(pod)
+    workloads.wait(pod, has_condition("Ready"))
 
 
 def test_a_job_with_the_fate_hang_runs_and_does_not_end(workloads: Workloads) -> None:
@@ -92,9 +137,7 @@ def test_a_job_with_the_fate_hang_runs_and_does_not_end(workloads: Workloads) ->
 def test_an_unready_pod_becomes_ready_when_its_fate_is_lifted(workloads: Workloads) -> None:
     pod = workloads.create(f"{workloads.core}/pods", "slow", {"containers": _CONTAINERS}, "unready")
     workloads.wait(pod, lambda status: status["phase"] == "Running" and has_condition("Ready", "False")(status))
-    lifted = workloads.wire.ask("PATCH", pod, {"metadata": {"annotations": {"stellwerk.local/fate": None}}})
-    assert lifted is not None
-    assert lifted.status == 200
+    workloads.lift_fate(pod)
     workloads.wait(pod, has_condition("Ready"))
 
 
@@ -104,7 +147,15 @@ def test_a_pod_with_the_fate_pull_error_names_its_image(workloads: Workloads) ->
     workloads.wait(pod, lambda status: waiting in [state["state"]["waiting"] for state in _containers(status)])
 
 
-def _containers(status: Mapping[str, object]) -> list[Mapping[str, Mapping[str, object]]]:
+def restarted(status: Mapping[str, object], times: int = 1) -> bool:
+    """Whether a container waits for its next start, after so many."""
+    return any(
+        state["state"].get("waiting", {}).get("reason") == "CrashLoopBackOff" and state["restartCount"] >= times
+        for state in _containers(status)
+    )
+
+
+def _containers(status: Mapping[str, object]) -> list[dict[str, Any]]:
     found = status.get("containerStatuses", [])
     assert isinstance(found, list)
     return found

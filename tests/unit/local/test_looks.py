@@ -60,6 +60,7 @@ def test_the_status_of_a_ready_system_names_its_address_and_processes() -> None:
         "✔ control plane ready              API server 1.36.3 on 127.0.0.1:40123",
         "✔ etcd                             process 41",
         "✔ kube-apiserver                   process 42",
+        "  logs                             /clusters/local/log",
     ]
 
 
@@ -69,6 +70,7 @@ def test_the_status_of_a_broken_system_says_where_to_look() -> None:
     assert status_lines(seen, [part_of(part) for part in parts], Style(symbols=False)) == [
         "x control plane not ready          /clusters/local",
         "x etcd                             not running, see /clusters/local/log/etcd.log",
+        "  logs                             /clusters/local/log",
     ]
 
 
@@ -79,6 +81,20 @@ def test_an_operator_that_runs_and_does_not_answer_is_not_called_well() -> None:
     assert not seen.is_well
     where = f"probes on {probes}, metrics on 127.0.0.1:29999"
     assert seen.detail == f"process 43 is not ready, {where}, see /clusters/local/log/operator-btp.log"
+
+
+@pytest.mark.parametrize(
+    ("kubeconfig", "programs", "path", "line"),
+    [
+        ("/a/kubeconfig", "/v/bin", "/usr/bin", 'export PATH=/v/bin:"$PATH" KUBECONFIG=/a/kubeconfig'),
+        ("/a/kubeconfig", "/v/bin", "/usr/bin:/v/bin", "export KUBECONFIG=/a/kubeconfig"),
+        ("/my a/k", "/v b/bin", "/v b", "export PATH='/v b/bin':\"$PATH\" KUBECONFIG='/my a/k'"),
+    ],
+)
+def test_the_line_that_chooses_programs_and_cluster_can_be_copied(
+    kubeconfig: str, programs: str, path: str, line: str
+) -> None:
+    assert up.environment_line(Path(kubeconfig), Path(programs), path) == line
 
 
 @pytest.mark.req("R-901")

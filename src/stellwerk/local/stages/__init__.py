@@ -2,12 +2,17 @@
 
 A pod with the annotation (or label) `stellwerk.local/fate` does not get the usual happy life:
 
-- `fail`        it runs, then every container ends with exit code 1
+- `fail`        it runs, then every container ends with exit code 1; the pod fails if its restart policy is Never, and
+                crashes again and again otherwise, as with `crash-loop`
+- `crash-loop`  its containers start, end with exit code 1 and wait for the next start (CrashLoopBackOff)
 - `hang`        it runs and is ready, but never completes (a Job's pod that never ends)
 - `unready`     it runs, but never becomes ready
 - `pull-error`  it stays pending, its image cannot be pulled
 
 Removing the annotation lets the usual life go on.
+
+No fate makes the pods of a Deployment fail: a ReplicaSet replaces a failed pod at once, without end and without pause.
+A kubelet restarts the containers of such pods in place, with pauses.
 """
 
 from __future__ import annotations
