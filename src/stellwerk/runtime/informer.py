@@ -8,6 +8,8 @@ indexed store and a stream of deltas. Four decisions:
 - After a re-list only what differs is told, marked as a replay: handlers may treat it as less urgent.
 - Now and then the cache is compared with the server; `comparison` says how. What was missed is listed again.
 - Own writes are waited for; `progress` says how.
+- Where the definition of a kind is watched, its deletion ends the watch of the kind (`suspend`). To find out by asking
+  the API server takes requests for as long as its discovery still lists the kind, which may be seconds.
 - An object that cannot be decoded stays in the store as it was when it last could be, and is listed as `unreadable`.
   Whether to act on the former content is for readers to decide: for a dependency it is the best answer there is; for
   the object itself it may be the wrong one.
@@ -132,6 +134,10 @@ class Informer(Generic[T]):
         self._parked: Parked | None = None
         self._synced = False
         self._settled = asyncio.Event()
+        self.is_ending = False
+        """Whether the definition of the kind is being deleted, so that the end of the watch is expected."""
+        self._gone: Parked | None = None
+        self._suspended, self._resumed = asyncio.Event(), asyncio.Event()
         self._is_broken = False
         self._on_repair = on_repair
         self._full = asyncio.Event()
@@ -163,9 +169,21 @@ class Informer(Generic[T]):
     async def run(self) -> None:
         """Follow the cluster until cancelled."""
         while True:
+            await self._while_gone()
             async with background() as tasks:
                 tasks.start(self._follow(), f"follow {self.name}")
-                await self._until_something_was_missed()
+                missed = tasks.start(self._until_something_was_missed(), f"compare {self.name}")
+                suspended = tasks.start(self._suspended.wait(), f"suspension of {self.name}")
+                await asyncio.wait((missed, suspended), return_when=asyncio.FIRST_COMPLETED)
+
+    async def _while_gone(self) -> None:
+        """Return when the kind is not known to be gone. The store is emptied here, when no list is being taken over."""
+        if self._gone is None:
+            return
+        self.take(Synced((), ""))
+        self._park(self._gone, expected=True)
+        while self._gone is not None:
+            await self._resumed.wait()
 
     def broke(self, error: Exception) -> None:
         """`run` ended by an exception that nobody expects: parked until it is called again."""
@@ -227,7 +245,7 @@ class Informer(Generic[T]):
             case Bookmark(resource_version=version):
                 self._progress.advance(version_number(version))
             case Parked() as parked:
-                self._park(parked)
+                self._park(parked, expected=self.is_ending and parked.is_not_served)
 
     @property
     def has_synced(self) -> bool:
@@ -247,8 +265,24 @@ class Informer(Generic[T]):
         """Return when the store is full, or when it is known why it cannot be: enough for an operator to start."""
         await self._settled.wait()
 
+    def suspend(self, why: str) -> None:
+        """Watch nothing until `resume`, and forget all objects: the definition of the kind has been deleted.
+
+        `why` is a sentence. Nothing is asked of the API server, which may list the kind for seconds.
+        """
+        self._gone = Parked(why, is_not_served=True)
+        self._resumed.clear()
+        self._suspended.set()
+
+    def resume(self) -> None:
+        """End a suspension, and try a parked watch at once: the definition of the kind is established."""
+        self._gone = None
+        self._suspended.clear()
+        self._resumed.set()
+        self.wake()
+
     def wake(self) -> None:
-        """Try a parked watch at once: somebody has reason to think that the kind is served now."""
+        """Try a parked watch at once: the kind may be served now. A suspended one stays suspended."""
         self._watcher.wake()
 
     def stale_seconds(self) -> float:
@@ -355,9 +389,10 @@ class Informer(Generic[T]):
         if was_unreadable:
             self._tell_readable(obj.key)
 
-    def _park(self, parked: Parked) -> None:
+    def _park(self, parked: Parked, *, expected: bool = False) -> None:
         if self._parked is None:
-            _log.warning("the watch of %s is parked: %s", self.name, parked.why)
+            level = logging.INFO if expected else logging.WARNING
+            _log.log(level, "the watch of %s is parked: %s", self.name, parked.why)
         self._parked = parked
         self._settled.set()
 

@@ -23,9 +23,11 @@ TO_READY = 35
 TO_GONE = 35
 """The original needs 51."""
 GROUPS_OF_USERS = ("services.cloud.sap.com", "apiextensions.k8s.io")
-LOOKS_AT_KINDS_THAT_GO = 20
-"""Until the watches of a deleted kind have ended, each of five steps looks whether users have objects of the two kinds,
-and whether their definitions are there. When the API server ends a watch is not up to us."""
+LOOKS_AT_KINDS_THAT_GO = 10
+"""At the end, one for the definition of each of the two kinds. Each watch of theirs may ask a few times until the
+deletion of the definition is seen; when the API server ends a watch is not up to us."""
+LOOKS_AT_DISCOVERY = 10
+"""Two after a 404 of such a watch, at most once a second."""
 TO_EXPLAIN = 4
 """To say what a module waits for that does not come or go within five seconds, on a busy machine: three reads and the
 status."""
@@ -96,6 +98,8 @@ async def test_a_module_is_removed_with_few_requests(
 
     asked = ours(audit)
     looks = [one for one in asked if one.status == 404 and one.group in GROUPS_OF_USERS]
+    discovery = [one for one in asked if one.path.partition("?")[0] in ("/api", "/apis")]
     most = TO_GONE + TO_EXPLAIN * explanations(then)
-    assert len(asked) - len(looks) <= most, f"{len(asked)} requests:\n{table(asked)}"
+    assert len(asked) - len(looks) - len(discovery) <= most, f"{len(asked)} requests:\n{table(asked)}"
     assert len(looks) <= LOOKS_AT_KINDS_THAT_GO, table(looks)
+    assert len(discovery) <= LOOKS_AT_DISCOVERY, table(discovery)

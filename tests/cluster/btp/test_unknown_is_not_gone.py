@@ -12,6 +12,7 @@ from tests.cluster.btp.then import Then
 
 from stellwerk.api.apps import Deployment
 from stellwerk.api.btp import ServiceBinding, ServiceInstance
+from stellwerk.api.core import Service
 from stellwerk.kube.model import Kind, metadata_of, unstructured
 from stellwerk.kube.names import Resource
 from stellwerk.kube.patch import MergePatch
@@ -25,6 +26,8 @@ CRD = unstructured(
     Resource("apiextensions.k8s.io", "v1", "CustomResourceDefinition", "customresourcedefinitions", namespaced=False)
 )
 INSTANCES, BINDINGS = "serviceinstances.services.cloud.sap.com", "servicebindings.services.cloud.sap.com"
+WEBHOOK_SERVICE = "sap-btp-operator-webhook-service"
+AGGREGATED = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 OPERAND = "sap-btp-operator-controller-manager"
 
 PAGE_OF_A_PROXY = Answer(404, raw=b"<html><body>no such site</body></html>")
@@ -103,6 +106,30 @@ async def test_a_kind_of_users_that_is_defined_and_not_served_keeps_the_module(
         await everything_of_users_is_there(given, then, ServiceInstance)
 
     await then.shows("Warning", "ServiceInstancesAndBindingsNotCleaned")
+
+
+@pytest.mark.req("R-104", "R-106")
+async def test_a_kind_that_is_gone_is_gone_although_discovery_lists_it_still(
+    running: Running, given: Given, then: Then, proxy: FaultProxy
+) -> None:
+    await ready(running, given, then)
+    held = MergePatch({"metadata": {"finalizers": ["example.com/held"]}})
+    await given.client.patch(metadata_of(Service), WEBHOOK_SERVICE, "kyma-system", held)
+    before = Answer(200, raw=await given.client.raw("GET", "/apis", accept=AGGREGATED))
+    of_users = requests(("list", "watch"), INSTANCES) | requests(("list", "watch"), BINDINGS)
+    await given.client.delete(BtpOperator, "btpoperator", "kyma-system")
+    for name in (INSTANCES, BINDINGS):
+        await then.disappears(CRD, name)
+
+    # Neither has to be asked: the definitions are gone, and that is proof enough.
+    with (
+        proxy.on_requests(of_users, UNNAMED, always, required=False),
+        proxy.on_requests(DISCOVERY, before, always, required=False),
+    ):
+        await given.without_finalizers(Service, WEBHOOK_SERVICE, "kyma-system")
+        await then.is_gone()
+
+    assert "Error" not in {state for state, _ in then.diary.states()}
 
 
 @pytest.mark.req("R-104", "R-505")

@@ -20,6 +20,7 @@ from stellwerk.runtime.informer import COMPLAINTS_SECONDS, MOST_COMPLAINTS, Delt
 from stellwerk.runtime.metrics import Metrics
 from stellwerk.runtime.progress import version_number
 from stellwerk.testing.clock import FakeClock
+from stellwerk.testing.eventually import eventually
 
 Thing: TypeAlias = PartialObjectMetadata
 THINGS = metadata_of(Resource("", "v1", "ConfigMap", "configmaps", namespaced=True))
@@ -142,6 +143,42 @@ async def test_a_parked_kind_holds_up_nobody_and_resumes() -> None:
     assert (things.has_synced, things.parked) == (False, Parked("there is no such kind"))
     things.take(Synced((thing("a", 1),), "1"))
     assert (things.has_synced, things.parked) == (True, None)
+
+
+@pytest.mark.req("R-207")
+async def test_a_suspended_watch_forgets_its_objects_and_asks_nothing_until_it_is_woken(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    clock = FakeClock()
+    client = Client.connect(ClusterConfig(server="http://127.0.0.1:1"))  # nothing answers there, so it pauses and asks
+    things = Informer(client, THINGS, clock=clock)
+    running = asyncio.create_task(things.run())
+    try:
+        await clock.until_sleeping(2)
+        things.take(Synced((thing("a", 1),), "5"))
+        diary = Diary(things)
+        things.suspend("its definition was deleted")
+        await eventually(lambda: things.parked is not None, describe="it is suspended")
+        assert things.parked == Parked("its definition was deleted", is_not_served=True)
+        assert (diary.lines, clock.sleeping) == (["+a", "-a"], 0), "no pause after which it would ask"
+        assert not [record for record in caplog.records if record.levelname == "WARNING"]
+        things.resume()
+        await clock.until_sleeping(2)
+    finally:
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+        await client.close()
+
+
+@pytest.mark.parametrize(("ending", "level"), [(True, "INFO"), (False, "WARNING")])
+def test_the_end_of_a_watch_is_a_warning_only_where_it_is_not_expected(
+    caplog: pytest.LogCaptureFixture, ending: bool, level: str
+) -> None:
+    caplog.set_level("INFO")
+    things = informer()
+    things.is_ending = ending
+    things.take(Parked("there is no such kind", is_not_served=True))
+    assert [record.levelname for record in caplog.records] == [level]
 
 
 @pytest.mark.req("R-202")

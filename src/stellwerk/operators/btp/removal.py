@@ -178,8 +178,8 @@ class Removal:
         It is decided once their definitions go. That none of them is seen decides nothing, unless we have deleted them.
         """
         module = self.observer.module().items()
-        definitions = [live for address, live in module if order.is_definition(address.resource)]
-        if any(not live.metadata.is_terminating for live in definitions):
+        definitions = [(address, live) for address, live in module if order.is_definition(address.resource)]
+        if any(not self._goes(address, live) for address, live in definitions):
             self._definitions_asked = False
         elif definitions or self._definitions_asked:
             return False
@@ -212,6 +212,10 @@ class Removal:
 
     # Inside
 
+    def _goes(self, address: Address, live: Live) -> bool:
+        """Whether an object is being deleted, or its deletion was asked for and the cache does not show it yet."""
+        return live.metadata.is_terminating or (address, live.metadata.uid) in self._asked
+
     def _due(self) -> tuple[Delete, ...]:
         """What is to be deleted now and was not asked for yet."""
         writes = plan.plan_delete(self.observer.removable()).writes
@@ -219,6 +223,8 @@ class Removal:
         return tuple(delete for delete in deletes if (delete.address, delete.uid) not in self._asked)
 
     async def _has_any(self, kind: type[Kind]) -> bool:
+        if not self.observer.caches.is_defined(kind) and not await self._is_defined(kind):
+            return False  # one request in place of a list whose 404 would have to be explained by discovery
         try:
             async for page in self.client.pages(metadata_of(kind), limit=1, skip_unreadable=True):
                 if page.items or page.unreadable:
@@ -226,9 +232,14 @@ class Removal:
         except (NotFound, NotServed, Unexplained) as error:
             # A kind that is not served has no objects only where it is not defined: they may be there, out of reach.
             # Its definition decides, because discovery may list a deleted kind for seconds.
-            if await self.client.find(metadata_of(CustomResourceDefinition), kind.resource.group_resource):
+            if await self._is_defined(kind):
                 raise RemovalFailed(f"{kind.resource.kind}s cannot be counted: {error}") from error
         return False
+
+    async def _is_defined(self, kind: type[Kind]) -> bool:
+        """Whether the API server has the definition of a kind."""
+        definition = await self.client.find(metadata_of(CustomResourceDefinition), kind.resource.group_resource)
+        return definition is not None
 
     async def _delete_cluster_id_secrets(self) -> None:
         """The operand's own Secret carries no label of ours. It lies beside the credentials, so it goes before them."""

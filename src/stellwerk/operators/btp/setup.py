@@ -199,11 +199,15 @@ class Caches:
         """Whether users have objects of a kind of theirs, as far as the caches do not exclude it."""
         informer = self.users.get(kind.resource)
         if informer is None:
-            definitions = self.resources[CustomResourceDefinition.resource].store
-            return ObjectKey("", kind.resource.group_resource) in definitions
+            return self.is_defined(kind)
         if informer.has_synced:
             return bool(self.of_users(kind))
         return informer.parked is None or not informer.parked.is_not_served
+
+    def is_defined(self, kind: type[Kind]) -> bool:
+        """Whether the cache of the module's definitions has the one of a kind of users."""
+        definitions = self.resources[CustomResourceDefinition.resource].store
+        return ObjectKey("", kind.resource.group_resource) in definitions
 
     async def users_settled(self) -> None:
         """Return when the caches of users' objects are full or known to be impossible, or that takes too long."""
@@ -324,13 +328,19 @@ def _open_when_served(
     users: dict[Resource, Informer[PartialObjectMetadata]],
     wake: Callable[[], None],
 ) -> None:
-    """Watch a kind of users from when its definition is established; asking before would only be refused."""
+    """Watch a kind of users from when its definition is established until it is deleted; asking at any other time would
+    only be refused."""
 
     def on_change(delta: Delta[CustomResourceDefinition]) -> None:
+        informer = users.get(kind.resource)
+        if informer is not None and delta.new is None:
+            informer.suspend(f"{delta.latest.ref} was deleted, and with it all objects of its kind")
+        elif informer is not None and delta.new is not None:
+            informer.is_ending = delta.new.metadata.is_terminating
         if delta.new is None or not delta.new.is_established:
             return
-        if kind.resource in users:
-            users[kind.resource].wake()
+        if informer is not None:
+            informer.resume()
             return
         users[kind.resource] = manager.informer(metadata_of(kind))
         users[kind.resource].on_change(lambda _: wake())
