@@ -7,14 +7,16 @@ replica of three is not called ready. One of ours gets its status with the first
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Literal
 
 import msgspec
 
+from stellwerk.api import btp
 from stellwerk.apply import readiness
 from stellwerk.apply.errors import UnreadableStatus
+from stellwerk.apply.readiness import Hints
 from stellwerk.cli import kinds
 from stellwerk.cli.unreadable import REASON, Unread
 from stellwerk.kube.meta import Condition
@@ -103,12 +105,18 @@ def _of_foreign(seen: Unstructured) -> Health:
     main = main_condition(conditions(seen.body))
     since = main.last_transition_time if main else None
     try:
-        judged = readiness.assess(seen, now=datetime.now(UTC), hints=readiness.hints_on(seen))
+        judged = readiness.assess(seen, now=datetime.now(UTC), hints=_hints(seen))
     except UnreadableStatus as error:
         return Health("Unknown", _state(seen), "UnreadableStatus", str(error))
     reason = main.reason if main and not main.is_true and not judged.is_ready else ""
     ready: Readiness = "True" if judged.is_ready else "False"
     return Health(ready, _state(seen) or judged.verdict.value, reason, judged.why, since)
+
+
+def _hints(seen: Unstructured) -> Hints:
+    """What is known of a foreign kind beside its status: the kinds of the SAP BTP service operator keep a Ready."""
+    hints = readiness.hints_on(seen)
+    return replace(hints, has_ready_condition=True) if seen.gvk.group == btp.GROUP else hints
 
 
 def _state(seen: Unstructured) -> str:

@@ -63,12 +63,14 @@ class Next(Generic[S]):
     `delay_seconds`: when to look again without a change; None waits for a change.
     `notices`: Events beyond the one that the engine sends by itself when the status changes.
     `quiet`: the change of the status is not worth an Event.
+    `severity`: the type of the Event that the engine sends when the status changes.
     """
 
     status: S | None = None
     delay_seconds: float | None = None
     notices: tuple[Notice, ...] = ()
     quiet: bool = False
+    severity: Severity = Severity.NORMAL
 
     @classmethod
     def done(cls, status: S | None = None) -> Next[S]:

@@ -413,7 +413,7 @@ class Controller(Generic[K, S]):
         match outcome:
             case Answered(answer):
                 return Verdict(
-                    _result(answer), _again(answer), answer.status, Severity.NORMAL, answer.notices, answer.quiet
+                    _result(answer), _again(answer), answer.status, answer.severity, answer.notices, answer.quiet
                 )
             case Refused(failure):
                 status = self._reconciler.explain(obj, failure)
@@ -453,10 +453,11 @@ class Controller(Generic[K, S]):
         version = await self._write_status.write(obj, status, self._version_of(obj)) if status is not None else None
         if status is not None and version is not None:
             self.primary.expect(obj.key, version)
-            transition = statuses.transition(obj, status, verdict.severity)
+            failed = verdict.result == "error" and statuses.is_failure(status)
+            transition = statuses.transition(obj, status, verdict.severity, failed=failed)
             if transition is not None and not verdict.quiet:
-                level = logging.ERROR if statuses.is_failure(status, verdict.severity) else logging.INFO
-                await self._announce(obj, transition, level)
+                level = logging.INFO if verdict.result == "error" else _LEVELS[verdict.severity]
+                await self._announce(obj, transition, logging.ERROR if failed else level)
         for notice in verdict.notices:
             await self._announce(obj, notice, _LEVELS[notice.severity])
 

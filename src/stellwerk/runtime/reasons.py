@@ -49,6 +49,11 @@ class Meaning(Generic[S]):
     """Waiting does not help; somebody has to change something."""
 
     @property
+    def asks_user(self) -> bool:
+        """Whether the user has to do something: there is a fix, and it is more than to wait."""
+        return bool(self.fix) and not self.fix[0].startswith(NOTHING_TO_FIX)
+
+    @property
     def advice(self) -> Iterator[tuple[str, tuple[str, ...]]]:
         """What people are told, under its title; nothing under no title."""
         for title, told in (("Causes", self.causes), (_COMMANDS, self.check), ("How to fix", self.fix)):

@@ -237,8 +237,8 @@ def patch_for(obj: Kind, status: Record) -> JsonPatch:
     return JsonPatch((test("/metadata/uid", obj.metadata.uid), add("/status", body)))
 
 
-def transition(obj: Kind, status: Record, severity: Severity) -> Notice | None:
-    """The Event that a change of status is worth (pure).
+def transition(obj: Kind, status: Record, severity: Severity, *, failed: bool = False) -> Notice | None:
+    """The Event that a change of status is worth (pure). `failed`: the status reports a failure of the pass.
 
     A failure is worth another Event when its message changes: the user has mended one cause and must read the next one.
     Everything else is worth an Event only when readiness or its reason changes, else None.
@@ -248,17 +248,16 @@ def transition(obj: Kind, status: Record, severity: Severity) -> Notice | None:
         return None
     current = status_of(obj)
     old = _headline(current) if current is not None else None
-    if old is not None and (old.status, old.reason) == (new.status, new.reason):
-        is_next_failure = is_failure(status, severity) and old.message != new.message
-        if not is_next_failure:
-            return None
+    is_same = old is not None and (old.status, old.reason) == (new.status, new.reason)
+    if is_same and not (failed and old is not None and old.message != new.message):
+        return None
     return Notice(new.reason, conditions.truncated(new.message or new.reason), severity)
 
 
-def is_failure(status: Record, severity: Severity) -> bool:
-    """Whether a status that was reported with this severity says that the object failed, not that it waits (pure)."""
+def is_failure(status: Record) -> bool:
+    """Whether the status that reports a failed pass says that the object failed, not that it waits (pure)."""
     headline = _headline(status)
-    return severity is Severity.WARNING and headline is not None and headline.status == "False"
+    return headline is not None and headline.status == "False"
 
 
 def _headline(status: Record) -> Condition | None:

@@ -124,6 +124,12 @@ class Running:
         raise AssertionError(f"there is no metric {name}")
 
     @property
+    def watches_no_users(self) -> bool:
+        """Whether the watches of service instances and bindings have ended."""
+        assert self._btp is not None
+        return all(informer.parked is not None for informer in self._btp.caches.users.values())
+
+    @property
     def users(self) -> int:
         """How many service instances and bindings its caches show."""
         assert self._btp is not None

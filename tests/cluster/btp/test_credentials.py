@@ -71,11 +71,15 @@ async def test_a_changed_client_id_reaches_the_operand_without_leaving_ready(
     running: Running, given: Given, then: Then
 ) -> None:
     await provisioned(running, given, then)
+    await running.is_idle()
+    assert await then.events("OperandRestarted") == [], "its first pods replace none"
 
     await given.required_secret(clientid="client-two")
 
     await then.becomes(SECRETS, CREDENTIALS, holds("clientid", "client-two"), "hold the new client id")
     await running.is_idle()
+    named = ["Deployment kyma-system/sap-btp-operator-controller-manager", "Secret kyma-system/sap-btp-manager"]
+    await then.event("OperandRestarted", saying=named, type_="Normal")
     assert then.diary.states() == [("Processing", "Initialized"), ("Ready", "ReconcileSucceeded")]
 
 

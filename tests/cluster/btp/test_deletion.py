@@ -15,6 +15,7 @@ from stellwerk.kube.model import metadata_of, unstructured
 from stellwerk.kube.names import Resource
 from stellwerk.kube.patch import MergePatch
 from stellwerk.operators.btp.api import BtpOperator
+from stellwerk.testing.eventually import eventually
 
 OPERAND = "sap-btp-operator-controller-manager"
 DEPLOYMENTS = unstructured(Deployment.resource)
@@ -48,6 +49,23 @@ async def test_deletion_removes_the_module_and_leaves_what_is_not_its_own(
         await then.exists(ServiceAccount, account)
 
 
+@pytest.mark.req("R-207")
+async def test_a_removal_ends_with_one_event_one_log_line_and_no_warning_about_watches(
+    running: Running, given: Given, then: Then, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO")
+    await provisioned(running, given, then)
+
+    await given.client.delete(BtpOperator, "btpoperator", "kyma-system")
+
+    await then.is_gone()
+    await then.event("ModuleRemoved", type_="Normal")
+    await eventually(lambda: running.watches_no_users, describe="the watches of what users have are ended")
+    await running.stop()
+    assert len([record for record in caplog.records if record.getMessage().startswith("ModuleRemoved: ")]) == 1
+    assert not [record for record in caplog.records if "watch" in record.getMessage() and record.levelname != "INFO"]
+
+
 async def test_instances_and_bindings_block_the_deletion_and_are_named(
     running: Running, given: Given, then: Then
 ) -> None:
@@ -62,6 +80,7 @@ async def test_instances_and_bindings_block_the_deletion_and_are_named(
         "ServiceInstancesAndBindingsNotCleaned",
         saying=["1 instance(s) and 1 binding(s)", "default/db", "default/db-binding"],
     )
+    await then.event("ServiceInstancesAndBindingsNotCleaned", type_="Warning")
     await then.service_instance_survives("db")
     await then.service_binding_survives("db-binding")
 
@@ -125,7 +144,10 @@ async def test_an_event_says_what_of_users_was_deleted_and_by_which_label(
     await given.client.delete(BtpOperator, "btpoperator", "kyma-system")
 
     await then.is_gone()
-    await then.event("ForcedDeletion", saying=["force-delete", "1 instance(s)", "default/db-of-a-user"])
+    await then.event(
+        "ForcedDeletion",
+        saying=["force-delete", "1 instance(s)", "default/db-of-a-user", "after 20m (HardDeleteTimeout)"],
+    )
 
 
 async def test_only_the_exact_value_true_forces(running: Running, given: Given, then: Then) -> None:
@@ -186,7 +208,8 @@ async def test_what_a_forced_deletion_waits_for_is_counted_and_named(
     await given.client.delete(BtpOperator, "btpoperator", "kyma-system")
 
     waits = "BtpOperator is to be deleted. Waiting for 1 instance(s) and {} binding(s) to go: "
-    await then.shows("Deleting", "HardDeleting", saying=[waits.format(1), "ServiceBinding default/db-binding"])
+    soft = "soft deletion removes their finalizers from 20"
+    await then.shows("Deleting", "HardDeleting", saying=[waits.format(1), soft, "ServiceBinding default/db-binding"])
     await given.without_finalizers(ServiceBinding, "db-binding")
     await then.shows("Deleting", "HardDeleting", saying=[waits.format(0), "ServiceInstance default/db"])
     await given.without_finalizers(ServiceInstance, "db")

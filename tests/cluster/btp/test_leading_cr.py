@@ -21,6 +21,7 @@ async def test_in_fixed_mode_a_cr_in_another_namespace_warns_and_can_be_deleted_
     await given.btp_operator(namespace="default")
 
     await then.shows("Warning", "WrongNamespaceOrName", namespace="default", saying=["kyma-system", "btpoperator"])
+    await then.event("WrongNamespaceOrName", namespace="default", type_="Warning")
 
     assert (await given.client.get(BtpOperator, "btpoperator", "default")).metadata.finalizers == ()
     await given.client.delete(BtpOperator, "btpoperator", "default")
@@ -44,7 +45,9 @@ async def test_the_oldest_cr_leads_and_the_others_name_it(running: Running, give
 
     await then.shows("Ready", "ReconcileSucceeded")
     for name in ("second", "third"):
-        await then.shows("Warning", "OlderCRExists", name, "default", saying=["btpoperator", "kyma-system"])
+        advice = f"kubectl delete btpoperators {name} -n default"
+        await then.shows("Warning", "OlderCRExists", name, "default", saying=["btpoperator", "kyma-system", advice])
+        await then.event("OlderCRExists", saying=[advice], namespace="default", type_="Warning")
         assert (await given.client.get(BtpOperator, name, "default")).metadata.finalizers == ()
 
 

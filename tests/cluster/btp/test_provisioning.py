@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 
 from tests.cluster.btp.given import Given
 from tests.cluster.btp.running import Running
@@ -12,7 +13,7 @@ from stellwerk.api.admission import MutatingWebhookConfiguration, ValidatingWebh
 from stellwerk.api.apps import Deployment
 from stellwerk.api.core import ConfigMap, Secret, Service, ServiceAccount
 from stellwerk.api.networking import NetworkPolicy
-from stellwerk.kube.model import Kind, metadata_of, unstructured
+from stellwerk.kube.model import JsonObject, Kind, Unstructured, metadata_of, unstructured
 from stellwerk.kube.names import Resource
 from stellwerk.kube.patch import MergePatch
 from stellwerk.operators.btp.api import BtpOperator
@@ -24,6 +25,14 @@ CLUSTER_ROLE = unstructured(
     Resource("rbac.authorization.k8s.io", "v1", "ClusterRole", "clusterroles", namespaced=False)
 )
 OPERAND = "sap-btp-operator-controller-manager"
+OPERATORS = unstructured(BtpOperator.resource)
+READY_OF_THE_FORMER_FORM: JsonObject = {
+    "type": "Ready",
+    "status": "False",
+    "reason": "MissingSecret",
+    "message": "sap-btp-manager Secret in kyma-system namespace not found",
+    "lastTransitionTime": "2026-01-31T09:30:00Z",
+}
 LABELS = {"app.kubernetes.io/managed-by": "btp-manager", "kyma-project.io/module": "btp-operator"}
 
 
@@ -76,6 +85,36 @@ async def test_a_ready_cr_says_which_spec_it_is_ready_for(running: Running, give
         lambda seen: '"observedGeneration": 2' in json.dumps(seen.body if seen else {}),
         "be ready for its second spec",
     )
+
+
+async def test_a_status_of_the_form_before_is_completed_at_the_next_pass(
+    running: Running, given: Given, then: Then
+) -> None:
+    await running.start()
+    await given.btp_operator()
+    await then.becomes(OPERATORS, "btpoperator", is_shown_for_generic_tools("Ready", "Stalled"), "be stalled")
+
+    former = MergePatch({"status": {"observedGeneration": None, "conditions": [READY_OF_THE_FORMER_FORM]}})
+    await given.client.patch(BtpOperator, "btpoperator", "kyma-system", former, subresource="status")
+    running.wake()
+
+    await then.becomes(OPERATORS, "btpoperator", is_shown_for_generic_tools("Ready", "Stalled"), "be stalled")
+    await given.required_secret()
+    await then.shows("Ready", "ReconcileSucceeded")
+    await then.becomes(OPERATORS, "btpoperator", is_shown_for_generic_tools("Ready"), "be ready")
+
+
+def is_shown_for_generic_tools(*types: str) -> Callable[[Unstructured | None], bool]:
+    """Whether a CR shows these conditions, in this order, for its newest generation."""
+
+    def check(seen: Unstructured | None) -> bool:
+        listed = seen.at("status", "conditions") if seen is not None else None
+        if seen is None or not isinstance(listed, list):
+            return False
+        is_current = seen.at("status", "observedGeneration") == seen.metadata.generation
+        return is_current and [one["type"] for one in listed if isinstance(one, dict)] == [*types]
+
+    return check
 
 
 async def test_without_the_required_secret_the_cr_warns_and_goes_on_by_itself_when_it_appears(

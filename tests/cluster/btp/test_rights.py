@@ -16,6 +16,7 @@ import aiohttp
 import msgspec
 import pytest
 import yaml
+from tests.cluster import probes
 from tests.cluster import rights as audited
 from tests.cluster.btp.beginnings import revoked
 from tests.cluster.btp.given import Given
@@ -100,6 +101,17 @@ async def test_a_process_that_lacks_a_right_says_so_when_it_starts_and_works_wit
         async with aiohttp.request("GET", process.metrics_url) as response:
             metrics = await response.text()
         assert 'stellwerk_missing_rights{group="batch",resource="jobs",verb="create"} 1.0' in metrics
+
+
+@pytest.mark.req("R-206")
+async def test_a_process_that_may_not_watch_what_it_needs_itself_is_not_ready_and_names_it(
+    process: Operator, given: Given
+) -> None:
+    async with revoked(given.client, "btpoperators"):
+        await process.process.start(awaits_readiness=False)
+        refused = "btpoperators.operator.kyma-project.io cannot be watched: "
+        await probes.answers(process.process.health_url, 500, "[-]caches failed: ", refused)
+    await probes.answers(process.process.health_url, 200, "[+]caches ok")
 
 
 @pytest.mark.req("R-206")

@@ -193,14 +193,20 @@ class Then:
         seen = await self.client.get(ServiceBinding, name, namespace)
         assert not seen.metadata.is_terminating
 
-    async def event(self, reason: str, *, saying: Sequence[str] = (), namespace: str = "kyma-system") -> None:
-        """An Event with this reason comes, whose note holds all of `saying`."""
+    async def event(
+        self, reason: str, *, saying: Sequence[str] = (), namespace: str = "kyma-system", type_: str = ""
+    ) -> None:
+        """An Event with this reason comes, whose note holds all of `saying`; and of this type, where one is named."""
 
         async def came() -> bool:
-            events = (await self.client.list(Event, namespace)).items
-            return any(one.reason == reason and all(part in one.note for part in saying) for one in events)
+            found = [one for one in await self.events(reason, namespace) if all(part in one.note for part in saying)]
+            return any(type_ in ("", one.type) for one in found)
 
-        await eventually(came, within=PATIENCE_SECONDS, describe=f"an Event {reason} saying {list(saying)}")
+        await eventually(came, within=PATIENCE_SECONDS, describe=f"an Event {reason} {type_} saying {list(saying)}")
+
+    async def events(self, reason: str, namespace: str = "kyma-system") -> list[Event]:
+        """The Events with this reason that are there now."""
+        return [one for one in (await self.client.list(Event, namespace)).items if one.reason == reason]
 
     async def operand_has_rolled(self) -> Unstructured:
         """The Deployment is as its last change wants it, and Kubernetes has nothing more to say about it."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import aiohttp
 import pytest
+from tests.cluster import probes
 from tests.cluster.component.process import operator
 from tests.cluster.component.rights import Rights
 
@@ -14,7 +14,6 @@ from stellwerk.kube.client import Client
 from stellwerk.kube.model import JsonObject, to_json_object
 from stellwerk.local.cluster import LocalCluster
 from stellwerk.operators.component import rights
-from stellwerk.testing.eventually import eventually
 
 
 @pytest.mark.req("R-206")
@@ -25,28 +24,11 @@ async def test_readyz_names_the_watch_and_the_lease_that_the_rights_do_not_allow
     async with operator(component_cluster, tmp_path, "--leader-elect", login=login) as started:
         await started.process.start(awaits_readiness=False)
         caches, lease = "components.core.cs.sap.com cannot be watched: ", "[-]lease failed: lease "
-        await answers(started.process.health_url, 500, caches)
+        await probes.answers(started.process.health_url, 500, caches)
         await may.are()
-        refused = await answers(started.process.health_url, 500, lease)
+        refused = await probes.answers(started.process.health_url, 500, lease)
         assert may.user in refused
         leases: list[JsonObject] = [to_json_object(one.rule) for one in rights.LEASES]
         own: list[JsonObject] = [to_json_object(one.rule) for one in rights.GRANTS]
         await admin.apply(ClusterRole, {"metadata": {"name": may.user}, "rules": [*own, *leases]}, force=True)
-        await answers(started.process.health_url, 200, "[+]lease ok")
-
-
-async def answers(url: str, status: int, *parts: str) -> str:
-    """Return the verbose answer once it has this status and these parts."""
-    last: list[str] = []
-
-    async def holds() -> bool:
-        async with aiohttp.ClientSession() as session:
-            try:
-                async with session.get(f"{url}?verbose") as answer:
-                    last[:] = [await answer.text()]
-                    return answer.status == status and all(part in last[0] for part in parts)
-            except aiohttp.ClientConnectionError:
-                return False  # it has not begun to listen
-
-    await eventually(holds, within=90, describe=f"{status} with {parts}")
-    return last[0]
+        await probes.answers(started.process.health_url, 200, "[+]lease ok")

@@ -13,7 +13,7 @@ from stellwerk.kube.errors import Invalid, ServerFault, Status
 from stellwerk.kube.meta import Condition
 from stellwerk.kube.patch import MergePatch
 from stellwerk.runtime.contract import Severity
-from stellwerk.runtime.status import Outdated, StatusWriter, differs, transition
+from stellwerk.runtime.status import Outdated, StatusWriter, differs, is_failure, transition
 from stellwerk.testing.clock import FakeClock
 from stellwerk.testing.cluster import AuditLog
 
@@ -146,8 +146,9 @@ def test_an_event_is_due_when_readiness_or_its_reason_changes() -> None:
 def test_an_event_is_due_when_another_failure_has_the_reason_of_the_former() -> None:
     failed = Lamp(status=ready("False", message="there is no bulb"))
     again = ready("False", message="there is no bulb")
-    assert transition(failed, again, Severity.WARNING) is None
-    assert transition(failed, ready("False", message="there is no power"), Severity.WARNING) is not None
-    waiting = Lamp(status=ready("Unknown", message="waits for lamp 1"))
-    assert transition(waiting, ready("Unknown", message="waits for lamp 2"), Severity.WARNING) is None
+    assert transition(failed, again, Severity.WARNING, failed=True) is None
+    assert transition(failed, ready("False", message="there is no power"), Severity.WARNING, failed=True) is not None
+    assert transition(failed, ready("False", message="2 of 3 bulbs are left"), Severity.WARNING) is None
     assert transition(failed, ready("False", message="it goes out"), Severity.NORMAL) is None
+    assert is_failure(again)
+    assert not is_failure(ready("Unknown", message="waits for lamp 2"))

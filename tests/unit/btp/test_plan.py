@@ -229,7 +229,11 @@ def test_a_redundant_cr_names_the_leader_and_is_given_no_finalizer() -> None:
 
     assert isinstance(step, plan.StandAside)
     assert (step.reason, step.release) == (Reason.OlderCRExists, False)
-    assert step.message.startswith("'btpoperator' BtpOperator CR in 'kyma-system' namespace reconciles the module")
+    assert step.message == (
+        "'btpoperator' BtpOperator CR in 'kyma-system' namespace reconciles the module. Delete this BtpOperator, which "
+        "has no effect: kubectl delete btpoperators second -n default; or, to let it reconcile the module instead, "
+        "delete BtpOperator kyma-system/btpoperator, with which its module is removed first"
+    )
 
 
 def test_in_fixed_mode_a_misplaced_cr_says_where_it_belongs() -> None:
@@ -337,10 +341,24 @@ def test_the_force_label_counts_only_in_the_namespace_of_the_module() -> None:
 
 
 def test_what_is_forced_is_counted_named_and_led_back_to_the_label() -> None:
-    assert plan.forced_message(USED) == (
+    assert plan.forced_message(USED, timedelta(minutes=20)) == (
         'The label force-delete="true" is on the BtpOperator, so 1 instance(s) and 1 binding(s) are deleted with the '
-        "module: ServiceInstance default/db, ServiceBinding default/db-binding"
+        "module. Those that are still there after 20m (HardDeleteTimeout) lose their finalizers (soft deletion): "
+        "ServiceInstance default/db, ServiceBinding default/db-binding"
     )
+
+
+def test_a_forced_deletion_says_when_it_becomes_soft_and_says_the_same_in_each_pass() -> None:
+    operator_ = forced(started="2026-01-01T11:45:00+00:00")
+    for passed in (timedelta(), timedelta(seconds=7, microseconds=5)):
+        snapshot = seen(operator_, blockers=USED, now=NOW + passed)
+        step = plan.next_step(snapshot)
+
+        assert isinstance(step, plan.HardDelete)
+        assert plan.soft_deletion_message(USED, snapshot.now + step.remaining) == (
+            "soft deletion removes their finalizers from 2026-01-01T12:05:00Z on; "
+            "ServiceInstance default/db, ServiceBinding default/db-binding"
+        )
 
 
 @pytest.mark.parametrize("value", ["True", "yes", "", "true "])

@@ -7,11 +7,13 @@ from datetime import UTC, datetime, timedelta
 import msgspec
 import pytest
 
+from stellwerk.apply.readiness import Verdict, assess
 from stellwerk.kube.meta import ObjectMeta
-from stellwerk.kube.model import Unreadable
+from stellwerk.kube.model import JsonObject, Unreadable, Unstructured, decode_json, encode_json
 from stellwerk.operators.btp import reasons
 from stellwerk.operators.btp.api import BtpOperator, BtpOperatorStatus, State
 from stellwerk.operators.btp.reasons import MEANINGS, Reason
+from stellwerk.runtime.contract import Severity
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, 678, tzinfo=UTC)
 LATER = NOW + timedelta(minutes=1)
@@ -98,9 +100,58 @@ def test_a_reason_with_a_text_of_its_own_says_what_scripts_look_for(reason: Reas
 def test_only_ready_reasons_make_the_condition_true(reason: Reason) -> None:
     shown = status(reason, "because")
 
-    assert [c.type for c in shown.conditions] == ["Ready"]
+    assert shown.conditions[0].type == "Ready"
     assert shown.conditions[0].status == ("True" if shown.state is State.Ready else "False")
-    assert shown.conditions[0].observed_generation == 3
+    assert shown.observed_generation == shown.conditions[0].observed_generation == 3
+
+
+THE_USER_HAS_TO_ACT = {*STATES[State.Warning], *STATES[State.Error], "SoftDeleting"} - {"InconsistentChart"}
+"""An inconsistent chart is put right at once; a soft deletion may leave services in SAP BTP, to be deleted there."""
+
+
+@pytest.mark.parametrize("reason", list(Reason))
+def test_an_event_is_a_warning_exactly_where_the_user_has_to_act(reason: Reason) -> None:
+    expected = Severity.WARNING if reason in THE_USER_HAS_TO_ACT else Severity.NORMAL
+
+    assert reasons.severity_of(reason) is expected
+
+
+@pytest.mark.parametrize("reason", list(Reason))
+def test_what_only_the_user_can_mend_is_stalled_and_says_the_same_as_ready(reason: Reason) -> None:
+    shown = status(reason, "because")
+    ready, *others = shown.conditions
+
+    if reason not in THE_USER_HAS_TO_ACT or shown.state is State.Deleting:
+        assert others == [], "as the original has it"
+    else:
+        assert others == [msgspec.structs.replace(ready, type="Stalled", status="True")]
+
+
+def kstatus(shown: BtpOperatorStatus, *, generation: int = 3) -> Verdict:
+    metadata: JsonObject = {"name": "b", "namespace": "n", "generation": generation}
+    body: JsonObject = {"apiVersion": "operator.kyma-project.io/v1alpha1", "kind": "BtpOperator", "metadata": metadata}
+    return assess(Unstructured.of({**body, "status": decode_json(encode_json(shown))}), now=NOW).verdict
+
+
+def test_generic_tools_tell_what_is_ready_what_is_under_way_and_what_failed() -> None:
+    failed = status(Reason.ProvisioningFailed, "no quota")
+    again = status(Reason.Updated, previous=failed)
+    ready = status(Reason.ReconcileSucceeded, previous=again)
+
+    assert [kstatus(each) for each in (failed, again, ready)] == [
+        Verdict.FAILED,
+        Verdict.IN_PROGRESS,
+        Verdict.CURRENT,
+    ]
+    assert kstatus(ready, generation=4) is Verdict.IN_PROGRESS, "the change has not been looked at"
+
+
+def test_conditions_of_others_are_dropped_and_ready_comes_first() -> None:
+    failed = status(Reason.ProvisioningFailed, "no quota")
+    odd = msgspec.structs.replace(failed.conditions[0], type="Odd")
+    former = msgspec.structs.replace(failed, conditions=(odd, *reversed(failed.conditions)))
+
+    assert status(Reason.ProvisioningFailed, "no quota", previous=former) == failed
 
 
 def test_the_transition_time_moves_only_when_the_condition_flips() -> None:
@@ -150,7 +201,8 @@ def test_a_btp_operator_that_cannot_be_read_says_so_in_a_status_that_the_schema_
     odd = Unreadable(BtpOperator.resource, metadata, "spec: nested deeper than 100 levels")
     shown = reasons.unreadable(odd)
     read = msgspec.convert(shown, BtpOperatorStatus)
-    (condition,) = read.conditions
+    condition, stalled = read.conditions
+    assert (stalled.type, stalled.status, read.observed_generation) == ("Stalled", "True", 3)
     assert (read.state, condition.status, condition.reason) == (State.Error, "False", "ReconcileFailed")
     assert condition.message == "object cannot be read: spec: nested deeper than 100 levels; correct the field"
     assert condition.last_transition_time is not None

@@ -12,7 +12,9 @@ from stellwerk.kube.model import Unreadable, Unstructured, unstructured
 from stellwerk.kube.names import Resource
 from stellwerk.kube.watch_states import Odd, Parked, Synced
 from stellwerk.operators.btp import setup
+from stellwerk.operators.btp.settings import Settings
 from stellwerk.runtime.informer import Informer
+from stellwerk.runtime.manager import Manager
 
 GADGETS = Resource("example.com", "v1", "Gadget", "gadgets", namespaced=True)
 
@@ -20,6 +22,21 @@ GADGETS = Resource("example.com", "v1", "Gadget", "gadgets", namespaced=True)
 def cache(resource: Resource = Service.resource) -> Informer[Unstructured]:
     """A cache that is fed by hand; nothing is connected."""
     return Informer(Client.connect(ClusterConfig(server="https://127.0.0.1:1")), unstructured(resource))
+
+
+@pytest.mark.req("R-206")
+@pytest.mark.parametrize("cause", [Parked("no right", is_forbidden=True), Parked("no CRD", is_not_served=True)])
+async def test_the_process_is_not_ready_while_it_cannot_watch_what_it_needs_itself(cause: Parked) -> None:
+    manager = Manager(Client.connect(ClusterConfig(server="https://127.0.0.1:1")))
+    found = setup.caches(manager, wake=lambda: None, settings=Settings())
+    for informer in manager.home.informers:
+        informer.take(Synced((), "1"))
+    found.pods.take(cause)
+    assert manager.unready() is None, "what the module needs is for its condition to tell"
+    for needed in (found.operators, found.tunables):
+        needed.take(cause)
+        assert manager.unready() == f"{needed.name} cannot be watched: {cause.why}"
+        needed.take(Synced((), "2"))
 
 
 async def test_a_cache_that_is_full_shows_all_there_is() -> None:

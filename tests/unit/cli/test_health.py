@@ -42,6 +42,17 @@ def test_a_foreign_object_without_a_status_is_as_its_spec_says() -> None:
     assert (seen.ready, seen.state, seen.needs_attention) == ("True", "Current", False)
 
 
+@pytest.mark.parametrize("kind", ["ServiceInstance", "ServiceBinding"])
+def test_a_service_instance_is_not_ready_before_its_operator_says_so(kind: str) -> None:
+    of_btp: JsonObject = {"apiVersion": "services.cloud.sap.com/v1", "kind": kind}
+    statuses: list[JsonObject] = [{}, {"conditions": []}, {"conditions": [condition("Succeeded", "True")]}]
+    for status in statuses:
+        seen = health.of(an_object(of_btp, status=status))
+        assert (seen.ready, seen.state, seen.needs_attention) == ("False", "InProgress", True)
+    assert health.of(an_object(of_btp)).ready == "False"
+    assert health.of(an_object(of_btp, status={"conditions": [condition("Ready", "True")]})).is_ready
+
+
 def test_a_deployment_that_lacks_replicas_is_not_ready() -> None:
     listed: JsonValue = [
         condition("Available", "True", "MinimumReplicasAvailable", lastTransitionTime="2026-05-01T12:00:00Z")

@@ -127,6 +127,7 @@ def test_the_older_one_that_leads_is_named() -> None:
     assert [cause.text for cause in root_causes(diagnosis.findings)] == [
         "BtpOperator kyma-system/btpoperator is older and leads"
     ]
+    assert diagnosis.next_step == "delete this one, which has no effect: kubectl delete btpoperator second -n default"
 
 
 def test_a_blocked_deletion_names_what_is_left_bindings_first() -> None:

@@ -113,7 +113,9 @@ class State(StrEnum):
 
 
 READY = "Ready"
-"""The type of the one condition."""
+"""The type of the condition that the original has, which is always the first one."""
+STALLED = "Stalled"
+"""Ours, as kstatus reads it; there only while it is true."""
 
 
 class BtpOperatorSpec(Record, frozen=True, kw_only=True):
@@ -133,8 +135,12 @@ class BtpOperatorStatus(Record, frozen=True, kw_only=True):
     ]
     conditions: Annotated[
         tuple[Condition, ...],
-        documented("Exactly one entry, of type Ready; its reason and message say why the state is what it is."),
+        documented(
+            "Ready comes first; its reason and message say why the state is what it is. Stalled is there only while "
+            "the user has to act, for tools that wait as kstatus does."
+        ),
     ] = ()
+    observed_generation: Annotated[int, documented("The metadata.generation that was last looked at.")] = 0
     last_handled_reconcile_at: Annotated[
         str,
         documented(

@@ -24,6 +24,8 @@ from datetime import datetime, timedelta
 from heapq import nsmallest
 from typing import TypeAlias
 
+from stellwerk.kube import duration
+from stellwerk.kube.meta import rfc3339
 from stellwerk.kube.names import ObjectKey
 from stellwerk.operators.btp import api
 from stellwerk.operators.btp.api import BtpOperator, State
@@ -258,15 +260,17 @@ def _aside(seen: Snapshot) -> Step:
     if seen.fixed:
         return StandAside(Reason.WrongNamespaceOrName, "", release)
     assert seen.leader is not None, "without a fixed place the oldest CR leads, so there is one"
-    return StandAside(Reason.OlderCRExists, older_cr_message(seen.leader), release)
+    return StandAside(Reason.OlderCRExists, older_cr_message(seen.leader, seen.operator), release)
 
 
-def older_cr_message(leading: BtpOperator) -> str:
-    """What a redundant CR says: who leads, and how to change that."""
+def older_cr_message(leading: BtpOperator, redundant: BtpOperator) -> str:
+    """What a redundant CR says: which one leads, how to delete this one, and how to change the leader."""
     name, namespace = leading.metadata.name, leading.metadata.namespace
+    delete = f"kubectl delete {BtpOperator.resource.plural} {redundant.metadata.name} -n {redundant.metadata.namespace}"
     return (
         f"'{name}' BtpOperator CR in '{namespace}' namespace reconciles the module. "
-        f"To let this CR reconcile it instead, delete BtpOperator {namespace}/{name}"
+        f"Delete this BtpOperator, which has no effect: {delete}; or, to let it reconcile the module instead, delete "
+        f"BtpOperator {namespace}/{name}, with which its module is removed first"
     )
 
 
@@ -327,12 +331,19 @@ def blocked_message(blockers: Blockers, home: str = "") -> str:
     return f"All service instances and bindings must be removed: {counts}. {way_out}"
 
 
-def forced_message(blockers: Blockers) -> str:
-    """What is deleted with the module, and whose wish that was."""
+def forced_message(blockers: Blockers, timeout: timedelta) -> str:
+    """What is deleted with the module, because of which label, and for how long it is waited for."""
     return (
         f'The label {api.FORCE_DELETE_LABEL}="true" is on the BtpOperator, so {len(blockers.instances)} instance(s) '
-        f"and {len(blockers.bindings)} binding(s) are deleted with the module: {blockers}"
+        f"and {len(blockers.bindings)} binding(s) are deleted with the module. Those that are still there after "
+        f"{duration.format(timeout)} (HardDeleteTimeout) lose their "
+        f"finalizers (soft deletion): {blockers}"
     )
+
+
+def soft_deletion_message(blockers: Blockers, at: datetime) -> str:
+    """When the hard deletion ends at the latest, and what is left of users."""
+    return f"soft deletion removes their finalizers from {rfc3339(at)} on; {blockers}"
 
 
 def waiting_message(shown: str, what: str, why: str) -> str:

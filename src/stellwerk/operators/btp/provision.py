@@ -72,8 +72,10 @@ class Progress:
     """What others keep changing, and who; a sentence each."""
     renewed: str = ""
     """Why certificates were made anew, as a clause; empty where none were."""
-    restored: tuple[ObjectRef, ...] = ()
-    """What somebody had changed or deleted, and was put back."""
+    restarted: str = ""
+    """Why the operand's pods are replaced, as a sentence; empty where it runs with the same credentials."""
+    restored: tuple[str, ...] = ()
+    """What others had changed or deleted, and was put back; with the managers that changed it, where they are known."""
     outdated: tuple[ObjectRef, ...] = ()
     """What former releases had, and was deleted by its name."""
 
@@ -101,6 +103,8 @@ class Provisioner:
     ledger: Ledger = field(default_factory=Ledger)
     _absent: dict[tuple[GroupVersionKind, ObjectKey], float] = field(default_factory=dict)
     """Outdated objects that were looked for and are not there, and when, in seconds of the monotonic clock."""
+    _restarted: str = ""
+    """What `Progress.restarted` says next. It outlives a pass that failed after the Deployment was written."""
     _absent_for: str = ""
     """The version of the module for which they were looked for."""
 
@@ -141,6 +145,7 @@ class Provisioner:
         self.ledger.forget_all_but({one.address for one in wanted})
         policies = await self._drop_network_policies(operator)
         rest = self._plan(wanted)
+        restarted, self._restarted = self._restarted, ""
         return Progress(
             release,
             bool(report.written or outdated or early.written) or policies,
@@ -148,6 +153,7 @@ class Provisioner:
             held_until=rest.again_at,
             fights=tuple(_fight(action) for action in rest if isinstance(action, Held)),
             renewed=certificates.renewed,
+            restarted=restarted,
             restored=restored,
             outdated=outdated,
         )
@@ -219,17 +225,38 @@ class Provisioner:
         report, _ = await self._apply([one for one in wanted if one.resource.kind not in resources.NEED_CERTIFICATES])
         return report
 
-    async def _apply(self, wanted: Sequence[Desired]) -> tuple[Report, tuple[ObjectRef, ...]]:
-        """Write what is not as wanted. Returns also what of it somebody else had changed."""
+    async def _apply(self, wanted: Sequence[Desired]) -> tuple[Report, tuple[str, ...]]:
+        """Write what is not as wanted. Returns also what of it others had changed."""
         await self.observer.caches.cover(one.resource for one in wanted)
         planned = self._plan(wanted)
-        restored = tuple(action.desired.ref for action in planned if _restores(action))
+        restored = tuple(_restored(action) for action in planned if _restores(action))
+        rolls = self._restarts_operand(planned)
         report = await execute(planned, self.client, self.ledger, RULES, now=self.clock.monotonic())
         self.observer.caches.expect(report)
+        if rolls is not None and any(outcome.address == rolls for outcome in report.written):
+            self._restarted = self._why_restarted(rolls)
         self._keep_certificates(wanted, report)
         if report.failures:
             raise ApplyFailed(_chain(report.failures), report.failures[0].ref)
         return report, restored
+
+    def _restarts_operand(self, planned: plan.Plan) -> Address | None:
+        """The operand's Deployment, where its pods run with other credentials or configuration than are wanted now."""
+        live = self.observer.module()
+        for action in planned:
+            if isinstance(action, Apply | Reclaim) and not action.restores:
+                running = live.get(action.desired.address)
+                if isinstance(running, Unstructured) and resources.restarts(running.body, action.desired.body):
+                    return action.desired.address
+        return None
+
+    def _why_restarted(self, deployment: Address) -> str:
+        settings = self.settings()
+        secret = ObjectKey(settings.chart_namespace, settings.secret_name)
+        return (
+            f"the pods of {deployment.ref} are replaced: the credentials in Secret {secret}, or the configuration of "
+            "the operand, have changed"
+        )
 
     def _keep_certificates(self, wanted: Sequence[Desired], report: Report) -> None:
         """What was just written to the certificates' Secrets need not be read back."""
@@ -339,6 +366,12 @@ def _restores(action: plan.Action) -> TypeGuard[Create | Apply | Reclaim]:
     return isinstance(action, Create | Apply | Reclaim) and action.restores
 
 
+def _restored(action: Create | Apply | Reclaim) -> str:
+    if not isinstance(action, Reclaim):
+        return str(action.desired.ref)
+    return f"{action.desired.ref} (changed by {', '.join(action.managers)})"
+
+
 def _inconsistent(changed: Sequence[Desired]) -> str:
     named = ", ".join(str(one.key) for one in changed[:NAMED_CHANGES])
     more = f" and {len(changed) - NAMED_CHANGES} more" if len(changed) > NAMED_CHANGES else ""
@@ -346,11 +379,13 @@ def _inconsistent(changed: Sequence[Desired]) -> str:
 
 
 def _fight(held: Held) -> str:
-    who = ", ".join(held.managers) or "somebody"
-    return (
-        f"{held.desired.ref} is changed by {who} again and again, so it is restored every {FIGHT_SECONDS:.0f} s only. "
-        f"Have {who} leave it alone"
-    )
+    """Which object is changed again and again, and by which client, as far as the object itself records that."""
+    pause = f"again and again, so it is restored every {FIGHT_SECONDS:.0f} s only"
+    if not held.managers:
+        unknown = "the object does not record by which client; the audit log of the API server may"
+        return f"{held.desired.ref} is changed or deleted {pause}; {unknown}"
+    who = ", ".join(held.managers)
+    return f"{held.desired.ref} is changed by {who} {pause}. Have {who} leave it alone"
 
 
 def _chain(failures: Sequence[Failure]) -> str:

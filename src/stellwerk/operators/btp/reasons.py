@@ -12,11 +12,14 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from enum import StrEnum
 
+import msgspec
+
 from stellwerk.kube.meta import Condition
 from stellwerk.kube.model import JsonObject, Unreadable, to_json_object
 from stellwerk.operators.btp import api
 from stellwerk.operators.btp.api import BtpOperatorStatus, State
 from stellwerk.runtime import conditions
+from stellwerk.runtime.contract import Severity
 from stellwerk.runtime.reasons import ITSELF, NOBODY, NOTHING_TO_FIX, YOURS, Catalogue, Meaning
 
 
@@ -163,7 +166,7 @@ MEANINGS: dict[Reason, Meaning[State]] = {
         check=(_INSTANCES,),
         fix=(
             (
-                "Wait up to 20 minutes (HardDeleteTimeout), then the finalizers are removed instead: "
+                f"{NOTHING_TO_FIX} Wait up to 20 minutes (HardDeleteTimeout), then the finalizers are removed instead: "
                 "stellwerk wait btp/btpoperator -n kyma-system --for=deleted"
             ),
         ),
@@ -203,11 +206,8 @@ MEANINGS: dict[Reason, Meaning[State]] = {
         causes=("More than one BtpOperator was created.",),
         check=(_SHOW,),
         fix=(
-            (
-                "Delete this BtpOperator, or delete the one that the message names to let this one take over:"
-                " "
-                "kubectl delete btpoperators NAME -n NAMESPACE"
-            ),
+            "Delete this BtpOperator: kubectl delete btpoperators NAME -n NAMESPACE",
+            "To let it take over instead, delete the BtpOperator that the message names; its module is removed first.",
         ),
     ),
     Reason.WrongNamespaceOrName: Meaning(
@@ -387,10 +387,24 @@ MEANINGS: dict[Reason, Meaning[State]] = {
 CATALOGUE = Catalogue(MEANINGS, _TURNS)
 
 
+def severity_of(reason: Reason) -> Severity:
+    """The type of the Event about a reason: Warning exactly where the user has to act."""
+    return Severity.WARNING if MEANINGS[reason].asks_user else Severity.NORMAL
+
+
+def is_stalled(reason: Reason) -> bool:
+    """Whether the CR shows `Stalled`: it is in `Warning` or `Error`, and the user has to act."""
+    meaning = MEANINGS[reason]
+    return meaning.state in (State.Warning, State.Error) and meaning.asks_user
+
+
 def status_for(
     previous: BtpOperatorStatus | None, reason: Reason, message: str, generation: int, now: datetime
 ) -> BtpOperatorStatus:
     """The status that shows a reason. `message` may be empty where the reason has a text of its own.
+
+    The original has the condition `Ready` alone. It stays the first one, and the only one unless `is_stalled`: then a
+    condition `Stalled` says the same, because kstatus takes `Ready` `False` for progress.
 
     `lastTransitionTime` moves only when the condition turns true or false. Raises `ValueError` for a reason that has
     no text of its own and was given none: the API server would refuse such a condition.
@@ -406,12 +420,21 @@ def status_for(
         message=text,
         observed_generation=generation,
     )
-    former = tuple(old for old in previous.conditions if old.type == api.READY) if previous else ()
+    shown = [condition]
+    if is_stalled(reason):
+        shown.append(msgspec.structs.replace(condition, type=api.STALLED, status="True"))
+    former = previous.conditions if previous else ()
     return BtpOperatorStatus(
         state=meaning.state,
-        conditions=conditions.set_condition(former, condition, now),
+        conditions=tuple(_set(former, one, now) for one in shown),
+        observed_generation=generation,
         last_handled_reconcile_at=previous.last_handled_reconcile_at if previous else "",
     )
+
+
+def _set(former: tuple[Condition, ...], condition: Condition, now: datetime) -> Condition:
+    same_type = tuple(old for old in former if old.type == condition.type)[:1]
+    return conditions.set_condition(same_type, condition, now)[0]
 
 
 def unreadable(obj: Unreadable) -> JsonObject:
@@ -423,7 +446,11 @@ def unreadable(obj: Unreadable) -> JsonObject:
     since = obj.metadata.creation_timestamp or datetime.fromtimestamp(0, UTC)
     message = f"object cannot be read: {obj.why}; correct the field"
     said = status_for(None, Reason.ReconcileFailed, message, obj.metadata.generation, since)
-    return {"state": said.state.value, "conditions": [to_json_object(each) for each in said.conditions]}
+    return {
+        "state": said.state.value,
+        "conditions": [to_json_object(each) for each in said.conditions],
+        "observedGeneration": said.observed_generation,
+    }
 
 
 def page() -> str:

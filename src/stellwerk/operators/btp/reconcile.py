@@ -39,7 +39,7 @@ from stellwerk.operators.btp.removal import Removal
 from stellwerk.operators.btp.settings import Settings
 from stellwerk.runtime import finalizer
 from stellwerk.runtime.clock import Clock
-from stellwerk.runtime.contract import Next, ReconcileError
+from stellwerk.runtime.contract import Next, ReconcileError, Severity
 from stellwerk.runtime.outcomes import Unexpected
 from stellwerk.runtime.status import StatusWriter
 
@@ -79,7 +79,8 @@ class BtpReconciler:
         if operator.metadata.uid in self.observer.leading.finished:
             return Next.done()  # let go already; the cache is behind
         done = await self._attempt(operator)
-        return replace(done, status=actions.answered(operator, done.status))
+        severity = _severity(done.status) if done.status is not None else done.severity
+        return replace(done, status=actions.answered(operator, done.status), severity=severity)
 
     async def _attempt(self, operator: BtpOperator) -> Next[BtpOperatorStatus]:
         try:
@@ -133,7 +134,7 @@ class BtpReconciler:
     async def _carry_out(self, step: Step, seen: Snapshot) -> Next[BtpOperatorStatus]:
         match step:
             case plan.Rest():
-                return Next.done()
+                return Next.done(self._as_shown(seen))
             case plan.StandAside():
                 return await self._stand_aside(seen, step)
             case plan.Adopt():
@@ -311,14 +312,13 @@ class BtpReconciler:
         if not await _told(removal.is_forced_still(self.client, seen.operator), RemovalFailed):
             return Next.after(RESIST_SECONDS)  # the cache is behind; it will tell
         begins = await self.removal.note_start(seen.operator)
-        notices = (telling.forced(seen.blockers),) if begins else ()
+        notices = (telling.forced(seen.blockers, seen.hard_delete_timeout),) if begins else ()
         try:
             await self.removal.sweep()
         except ApiError:
             return (await self._give_up_hard_delete(seen)).noting(*notices)
-        waiting = self._saying_what_is_left(
-            seen, _of_users(seen.blockers), str(seen.blockers), within=remaining.total_seconds()
-        )
+        left = plan.soft_deletion_message(seen.blockers, seen.now + remaining)
+        waiting = self._saying_what_is_left(seen, _of_users(seen.blockers), left, within=remaining.total_seconds())
         return waiting.noting(*notices)
 
     def _saying_what_is_left(
@@ -369,7 +369,7 @@ class BtpReconciler:
             return self._waiting_for_sight(seen)
         self.provisioner.forget()
         await self._hand_over(seen)
-        return Next.done()
+        return Next[BtpOperatorStatus].done().noting(telling.removed())
 
     def _waiting_for_sight(self, seen: Snapshot) -> Next[BtpOperatorStatus]:
         """Users have objects that the caches do not show: mostly these are behind, and will tell."""
@@ -416,11 +416,21 @@ class BtpReconciler:
         operator = seen.operator
         return reasons.status_for(operator.status, reason, message, operator.metadata.generation, seen.now)
 
+    def _as_shown(self, seen: Snapshot) -> BtpOperatorStatus | None:
+        """What the CR shows, in the form that is written now: a release before may have written less of it."""
+        if seen.operator.metadata.is_terminating or not seen.message or seen.reason not in Reason.__members__:
+            return None
+        return self._status(seen, Reason(seen.reason), seen.message)
+
     def _retry_seconds(self, key: ObjectKey) -> float:
         """30 s, doubling up to the interval that the original has between all its retries."""
         failures = self._failures[key] = self._failures.get(key, 0) + 1
         longest = self.settings().processing_state_requeue_interval.total_seconds()
         return min(FIRST_RETRY_SECONDS * 2.0 ** (failures - 1), longest)
+
+
+def _severity(status: BtpOperatorStatus) -> Severity:
+    return reasons.severity_of(Reason(status.conditions[0].reason))
 
 
 def _of_users(blockers: Blockers) -> str:

@@ -92,6 +92,13 @@ def prepared(release: Release, values: Values) -> tuple[Document, ...]:
     return tuple(_changed(document, _finished(document.body, values, checksum)) for document in configured)
 
 
+def restarts(running: JsonObject, wanted: JsonObject) -> bool:
+    """Whether a Deployment that is wanted replaces the pods of a running one for the sake of credentials or
+    configuration: their checksum in the pod template is another one. False for any object that carries none."""
+    checksum = dig(wanted, *POD_ANNOTATIONS, api.CHECKSUM_ANNOTATION)
+    return bool(checksum) and checksum != dig(running, *POD_ANNOTATIONS, api.CHECKSUM_ANNOTATION)
+
+
 def operand_image(body: JsonObject) -> str:
     """The operand's image in its Deployment; empty in any other object."""
     containers = _listed(body, *POD_SPEC, "containers") if body.get("kind") == "Deployment" else []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from datetime import timedelta
 
 from stellwerk.kube.names import ObjectRef
 from stellwerk.operators.btp import plan
@@ -19,6 +20,10 @@ OUTDATED_DELETED = "OutdatedDeleted"
 """What former versions of the module left was deleted."""
 NOT_KEPT_UP = "ModuleNotKeptUp"
 """The module fails while its removal waits for users."""
+OPERAND_RESTARTED = "OperandRestarted"
+"""The operand's pods are replaced, because its credentials or its configuration have changed."""
+REMOVED = "ModuleRemoved"
+"""The deletion of the BtpOperator has come to its end."""
 RENEWED = "CertificatesRenewed"
 """Why certificates of the webhooks were made anew."""
 FORCED = "ForcedDeletion"
@@ -33,6 +38,8 @@ NAMED = 5
 
 def of_progress(progress: Progress) -> Iterator[Notice]:
     """What a pass over the module did, or could not do."""
+    if progress.restarted:
+        yield Notice(OPERAND_RESTARTED, progress.restarted)
     if progress.renewed:
         yield Notice(RENEWED, f"Certificates of the webhooks were made anew: {progress.renewed}")
     if progress.restored:
@@ -53,9 +60,14 @@ def not_kept_up(failure: ReconcileError) -> Notice:
     return Notice(NOT_KEPT_UP, conditions.truncated(str(failure)), Severity.WARNING)
 
 
-def forced(blockers: Blockers) -> Notice:
-    """What the force label takes from users."""
-    return Notice(FORCED, plan.forced_message(blockers), Severity.WARNING)
+def forced(blockers: Blockers, timeout: timedelta) -> Notice:
+    """What the force label takes from users, and how long that takes at most before the finalizers are removed."""
+    return Notice(FORCED, conditions.truncated(plan.forced_message(blockers, timeout)), Severity.WARNING)
+
+
+def removed() -> Notice:
+    """The module is gone, and the BtpOperator with it."""
+    return Notice(REMOVED, "the module is removed, and the BtpOperator is no longer held back")
 
 
 def given_up(resisting: Sequence[str]) -> Iterator[Notice]:
@@ -73,6 +85,6 @@ def kept(secrets: Sequence[str]) -> Iterator[Notice]:
         yield Notice(KEPT, conditions.truncated(text), Severity.WARNING)
 
 
-def _named(objects: Sequence[ObjectRef]) -> str:
+def _named(objects: Sequence[ObjectRef | str]) -> str:
     more = f" and {len(objects) - NAMED} more" if len(objects) > NAMED else ""
     return f"{', '.join(str(one) for one in objects[:NAMED])}{more}"

@@ -239,7 +239,7 @@ def _older_leads(seen: Graph) -> _Answer:
     if leader is None:
         text = "the BtpOperator that led is gone, and the operator has not looked again"
         return (_root(text),), _LOOK_AT_OPERATOR
-    step = f"use that one, or delete it to let this one lead: kubectl delete {_BTP_OPERATOR} {_on_the_line(leader.key)}"
+    step = f"delete this one, which has no effect: kubectl delete {_BTP_OPERATOR} {_on_the_line(seen.subject.key)}"
     return (_root(f"BtpOperator {leader.key} is older and leads"),), step
 
 
