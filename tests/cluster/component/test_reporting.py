@@ -120,7 +120,7 @@ async def test_the_next_failure_is_told_although_its_reason_is_that_of_the_forme
 ) -> None:
     caplog.set_level(logging.INFO)
     broken = (
-        (config_map("one").replace("kind: ConfigMap", ""), "missing kind"),
+        (config_map("one").replace("kind: ConfigMap", ""), "object without kind"),
         (config_map("one").replace("name: one", ""), "without metadata.name"),
         ("kind: [", "is not yaml"),
     )

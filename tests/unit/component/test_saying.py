@@ -10,9 +10,10 @@ import pytest
 from stellwerk.kube.meta import Condition
 from stellwerk.operators.component.api_status import NEW, ComponentStatus, State
 from stellwerk.operators.component.reasons import MEANINGS, Cause, Reason
-from stellwerk.operators.component.saying import Saying, status_saying
+from stellwerk.operators.component.saying import Saying, severity_of, status_saying
 from stellwerk.runtime.conditions import find
 from stellwerk.runtime.contract import Severity
+from stellwerk.runtime.reasons import NOTHING_TO_FIX
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 LATER = NOW + timedelta(minutes=1)
@@ -92,9 +93,64 @@ def test_messages_begin_with_a_capital_letter_and_default_to_the_reasons_own() -
         said(Saying(reason=Reason.Retrying))
 
 
-def test_only_errors_are_warnings() -> None:
-    assert Saying(reason=Reason.Error, message="x").severity is Severity.WARNING
-    assert Saying(reason=Reason.Timeout, state=State.Pending).severity is Severity.NORMAL
+NORMAL = {
+    Reason.FirstSeen: "it starts at once",
+    Reason.Retrying: "what is missing may still come",
+    Reason.Restarting: "progress",
+    Reason.Processing: "progress",
+    Reason.Ready: "done",
+    Reason.Suspended: "the user's own decision",
+    Reason.DeletionRetrying: "what is in the way may still go",
+    Reason.DeletionProcessing: "progress",
+    Cause.ObjectsNotReady: "progress",
+    Cause.SourceNotReady: "it may still come",
+    Cause.KindsUnknown: "its server may still answer",
+    Cause.DependencyNotReady: "it may still become ready",
+    Cause.TooManyTargetClusters: "others may leave",
+    Cause.LargeComponentsBusy: "others are at work",
+    Cause.ServerBusy: "others are at work",
+}
+"""The reasons that no user has to act on, and why. All others are worth a Warning."""
+
+_OF_CAUSES = {
+    State.Pending: Reason.Retrying,
+    State.Processing: Reason.Processing,
+    State.Error: Reason.Error,
+    State.Deleting: Reason.DeletionBlocked,
+    State.DeletionPending: Reason.DeletionRetrying,
+}
+
+
+def saying_of(word: Reason | Cause) -> Saying:
+    if isinstance(word, Reason):
+        return Saying(reason=word, message="m")
+    return Saying(reason=_OF_CAUSES[MEANINGS[word].state], cause=word, message="m")
+
+
+@pytest.mark.parametrize("word", MEANINGS, ids=str)
+def test_the_event_is_a_warning_where_the_operator_failed_or_the_user_has_to_act(word: Reason | Cause) -> None:
+    saying = saying_of(word)
+    expected = Severity.NORMAL if word in NORMAL else Severity.WARNING
+
+    assert saying.severity is expected
+    assert severity_of(said(saying)) is expected, "read from the status"
+
+
+@pytest.mark.parametrize("word", MEANINGS, ids=str)
+def test_a_reason_that_warns_names_what_the_user_can_do(word: Reason | Cause) -> None:
+    if saying_of(word).severity is Severity.WARNING:
+        assert MEANINGS[word].fix
+        assert not MEANINGS[word].fix[0].startswith(NOTHING_TO_FIX)
+
+
+def test_a_wait_that_took_too_long_is_a_warning_whatever_it_is_for() -> None:
+    late = Saying(reason=Reason.Timeout, message="no source", cause=Cause.SourceNotReady, state=State.Pending)
+
+    assert late.severity is severity_of(said(late)) is Severity.WARNING
+
+
+def test_a_status_without_a_reason_of_ours_warns_of_nothing() -> None:
+    assert severity_of(NEW) is Severity.NORMAL
 
 
 def test_saying_the_same_again_changes_nothing_and_all_else_stays() -> None:

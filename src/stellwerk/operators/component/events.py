@@ -12,9 +12,10 @@ from dataclasses import dataclass, field, replace
 from stellwerk.kube.model import HasMetadata
 from stellwerk.kube.names import ObjectKey, ObjectRef
 from stellwerk.operators.component.api import EVENT_REVISION_ANNOTATION, EVENT_TOKEN_ANNOTATION, Component
-from stellwerk.operators.component.api_status import READY, ComponentStatus, State
+from stellwerk.operators.component.api_status import READY, ComponentStatus
+from stellwerk.operators.component.saying import severity_of
 from stellwerk.runtime import conditions
-from stellwerk.runtime.contract import Notice, Severity
+from stellwerk.runtime.contract import Notice
 from stellwerk.runtime.controller import EventSink
 
 FLUX_EVENT_PREFIX = "event.toolkit.fluxcd.io/"
@@ -27,11 +28,6 @@ def about(component: Component, status: ComponentStatus) -> dict[str, str]:
     if status.last_attempted_revision:
         found[EVENT_REVISION_ANNOTATION] = status.last_attempted_revision
     return found
-
-
-def severity(status: ComponentStatus) -> Severity:
-    """An Error is a warning, everything else is not."""
-    return Severity.WARNING if status.state is State.Error else Severity.NORMAL
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +49,7 @@ class AnnotatedSink:
         is_verdict = ready is not None and ready.reason == notice.reason
         return replace(
             notice,
-            severity=severity(status) if is_verdict else notice.severity,
+            severity=severity_of(status) if is_verdict else notice.severity,
             annotations=tuple(sorted(about(component, status).items())),
         )
 

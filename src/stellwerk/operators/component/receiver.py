@@ -25,12 +25,11 @@ from stellwerk.kube.meta import kubernetes_time
 from stellwerk.kube.model import JsonObject, encode_json
 from stellwerk.kube.names import ObjectKey
 from stellwerk.operators.component.api import RECONCILER, Component
-from stellwerk.operators.component.api_status import READY, ComponentStatus
-from stellwerk.operators.component.events import FLUX_EVENT_PREFIX, about, severity
+from stellwerk.operators.component.api_status import READY, ComponentStatus, State
+from stellwerk.operators.component.events import FLUX_EVENT_PREFIX, about
 from stellwerk.operators.component.reasons import Reason
 from stellwerk.runtime import conditions
 from stellwerk.runtime.clock import Clock
-from stellwerk.runtime.contract import Severity
 from stellwerk.runtime.metrics import Metrics
 from stellwerk.runtime.tasks import Border
 
@@ -82,7 +81,7 @@ class Receiver:
     def told(self, component: Component, status: ComponentStatus) -> None:
         """A pass has ended with this status. Never blocks."""
         word = _word(status)
-        if word is None or not self._is_news(component.key, word, severity(status)):
+        if word is None or not self._is_news(component.key, word, is_error=status.state is State.Error):
             return
         self._said[component.key] = (word, self._clock.monotonic())
         if len(self._pending) >= QUEUE_LIMIT:
@@ -106,11 +105,11 @@ class Receiver:
         """How many notifications wait to be sent."""
         return len(self._pending)
 
-    def _is_news(self, key: ObjectKey, word: _Word, gravity: Severity) -> bool:
+    def _is_news(self, key: ObjectKey, word: _Word, *, is_error: bool) -> bool:
         known = self._said.get(key)
         if known is None or known[0] != word:
             return True
-        return gravity is Severity.WARNING and self._clock.monotonic() - known[1] >= SILENCE_SECONDS
+        return is_error and self._clock.monotonic() - known[1] >= SILENCE_SECONDS
 
     # ---- sending
 
@@ -196,7 +195,7 @@ def notification(component: Component, status: ComponentStatus, instance: str, n
             "uid": component.metadata.uid,
             "resourceVersion": component.metadata.resource_version,
         },
-        "severity": "error" if severity(status) is Severity.WARNING else "info",
+        "severity": "error" if status.state is State.Error else "info",
         "timestamp": kubernetes_time(now).strftime("%Y-%m-%dT%H:%M:%SZ"),
         "message": ready.message,
         "reason": ready.reason,

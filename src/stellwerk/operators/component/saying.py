@@ -46,8 +46,8 @@ class Saying:
 
     @property
     def severity(self) -> Severity:
-        """The type of the Event that tells it."""
-        return Severity.WARNING if self.effective_state is State.Error else Severity.NORMAL
+        """The type of the Event about it."""
+        return _severity(self.effective_state, self.reason, self.cause)
 
     @property
     def word(self) -> str:
@@ -99,6 +99,24 @@ def reason_of(status: ComponentStatus) -> Reason | Cause | None:
             timed_out = ready.reason == Reason.Timeout and cause is Cause.ObjectsNotReady
             return Reason.Timeout if timed_out else cause
     return Reason(ready.reason) if ready.reason in Reason.__members__ else None
+
+
+def severity_of(status: ComponentStatus) -> Severity:
+    """The type of the Event about a status.
+
+    Warning where the operator failed, or where it goes on only after the user has acted. A suspension is the user's own
+    decision and no reason to warn.
+    """
+    ready = conditions.find(status.conditions, READY)
+    reason = Reason(ready.reason) if ready is not None and ready.reason in Reason.__members__ else None
+    return _severity(status.state, reason, reason_of(status))
+
+
+def _severity(state: State | None, reason: Reason | None, precise: Reason | Cause | None) -> Severity:
+    if reason is Reason.Suspended:
+        return Severity.NORMAL
+    needs_user = any(MEANINGS[word].only_you_can_mend_it for word in (reason, precise) if word is not None)
+    return Severity.WARNING if state is State.Error or needs_user else Severity.NORMAL
 
 
 def ready_status(state: State) -> str:

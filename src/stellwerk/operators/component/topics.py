@@ -215,6 +215,8 @@ EVENTS = Topic(
         "An Event on a Component comes with each change of its state; its reason is that of the condition "
         f"{READY}. What happens to objects is told on them: all of it, changes after the first rollout, or nothing "
         "(--dependent-events). The same again becomes one Event with a count.",
+        "Its type is Warning in the state Error, and where the operator goes on only after the user has acted: a "
+        "missing reference, a pin that the source does not have, a blocked deletion. Progress and waiting are Normal.",
         f"The annotation {api.DISABLE_EVENTS_ANNOTATION}=true on a Component silences those on its objects.",
     ),
     rows=(
