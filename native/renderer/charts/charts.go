@@ -109,6 +109,7 @@ func (t *tree) objects(req *wire.Request, texts map[string]string) ([]objects.Ob
 			}
 		}
 	}
+	purgeLast(all, req.Prefix)
 	return all, nil
 }
 

@@ -24,7 +24,8 @@ const (
 	farthest = 32_000
 	// beforeAll and afterAll are the distances that put the lightest and the heaviest hook before and after order 0.
 	beforeAll, afterAll = -101, 101
-	// purgedBefore and purgedAfter are the waves at whose end a hook that succeeded is removed.
+	// purgedBefore and purgedAfter are the waves at whose end a hook that succeeded is removed: the last wave of the
+	// hooks before the other objects, and that of the hooks after them (see purgeLast).
 	purgedBefore, purgedAfter = "-1", "201"
 )
 
@@ -78,8 +79,7 @@ func annotateDefinition(object objects.Object, prefix string) error {
 
 // foreign are the annotations of an object; ours may not be among them, because hooks are mapped onto ours.
 func foreign(object objects.Object, prefix string) (map[string]any, error) {
-	metadata, _ := object.Body["metadata"].(map[string]any)
-	annotations, _ := metadata["annotations"].(map[string]any)
+	annotations := annotationsOf(object)
 	for key := range annotations {
 		if strings.HasPrefix(key, prefix+"/") {
 			return nil, unsupported(object, "the annotation %s may not be set by a chart (spec.postBuild.patches may add it)", key)
@@ -223,6 +223,31 @@ func (h *hooks) policies(revision int) map[string]string {
 		ours["purge-order"] = purge
 	}
 	return ours
+}
+
+// purgeLast postpones the removal of hooks that succeeded to the end of the heaviest hook, where that comes later than
+// hooks usually do: Helm removes hooks when the last one of their event is done, and that one may need the others.
+func purgeLast(all []objects.Object, prefix string) {
+	last, _ := strconv.Atoi(purgedAfter)
+	usual := last
+	for _, object := range all {
+		order, _ := strconv.Atoi(text(annotationsOf(object)[prefix+"/apply-order"]))
+		last = max(last, order)
+	}
+	if last == usual {
+		return
+	}
+	for _, object := range all {
+		if annotations := annotationsOf(object); annotations[prefix+"/purge-order"] == purgedAfter {
+			annotations[prefix+"/purge-order"] = strconv.Itoa(last)
+		}
+	}
+}
+
+func annotationsOf(object objects.Object) map[string]any {
+	metadata, _ := object.Body["metadata"].(map[string]any)
+	annotations, _ := metadata["annotations"].(map[string]any)
+	return annotations
 }
 
 // words are the parts of a list between commas, as Helm reads them: without blanks, in lower case.

@@ -85,6 +85,25 @@ func TestAHookThatSucceededIsPurgedWhenItsWavesAreOver(t *testing.T) {
 	}
 }
 
+func TestAHookThatSucceededStaysUntilTheHeaviestHookIsDone(t *testing.T) {
+	hook := func(name, event, weight, policy string) string {
+		return "apiVersion: v1\nkind: ServiceAccount\nmetadata:\n  name: " + name + "\n  annotations:\n    helm.sh/hook: " + event +
+			"\n    helm.sh/hook-weight: \"" + weight + "\"\n    helm.sh/hook-delete-policy: " + policy + "\n"
+	}
+	found := mustRender(t, request(small(map[string]string{
+		"templates/a.yaml": hook("early", "post-install", "100", "hook-succeeded"),
+		"templates/b.yaml": hook("late", "post-install", "200", "before-hook-creation"),
+		"templates/c.yaml": hook("before", "pre-install", "0", "hook-succeeded"),
+	}), ""), nil)
+	var got []any
+	for _, object := range found {
+		got = append(got, annotations(object)[prefix+"/apply-order"], annotations(object)[prefix+"/purge-order"])
+	}
+	if fmt.Sprint(got) != "[201 301 301 <nil> -101 -1]" {
+		t.Error(got)
+	}
+}
+
 func TestWeightsOrderHooksWithoutReachingOrderZero(t *testing.T) {
 	for weight, want := range map[string]string{`"-100"`: "-201", `" 5 "`: "-96", "100": "-1", `"+7"`: "-94"} {
 		got := policies(t, job("helm.sh/hook: pre-install", "helm.sh/hook-weight: "+weight), 1)
