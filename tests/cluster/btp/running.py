@@ -125,9 +125,10 @@ class Running:
 
     @property
     def watches_no_users(self) -> bool:
-        """Whether the watches of service instances and bindings have ended."""
+        """Whether the watches of service instances and bindings have ended with their definitions."""
         assert self._btp is not None
-        return all(informer.parked is not None for informer in self._btp.caches.users.values())
+        watches = [informer.parked for informer in self._btp.caches.users.values()]
+        return all(parked is not None and "was deleted" in parked.why for parked in watches)
 
     @property
     def users(self) -> int:

@@ -18,7 +18,6 @@ from tests.cluster.btp.world import ACCOUNT
 
 from stellwerk.api.apps import Deployment
 from stellwerk.api.core import Service
-from stellwerk.api.events import Event
 from stellwerk.apply.plan import FIGHT_SECONDS
 from stellwerk.kube.client import Client
 from stellwerk.kube.errors import NotFound
@@ -82,11 +81,12 @@ async def test_a_fight_over_an_object_is_throttled_and_the_other_one_is_named(
         await eventually(lambda: len(changes) >= 2, describe="the stranger insists")
 
         async def told() -> list[str]:
-            events = (await given.client.list(Event, "kyma-system")).items
+            events = await then.events("ChangedByOthers")
             return [event.note for event in events if OPERAND in event.note and STRANGER in event.note]
 
         # Told of when it leaves the second change where it is; before, it may not have seen that.
         assert await eventually(told, describe="an Event names the stranger")
+        await then.event("Restored", saying=[f"Deployment kyma-system/{OPERAND} (changed by {STRANGER})"])
         # To take fields back from another manager takes a further write, which leaves the content as it is.
         restored = audit.entries(lambda one: one.user == ACCOUNT and one.name == OPERAND and "force=true" in one.path)
         fought = time.monotonic() - began
@@ -116,7 +116,7 @@ async def test_what_is_deleted_again_at_once_comes_back_after_the_pause(
         await given.client.delete(SERVICES, SERVICE, "kyma-system", uid=old.metadata.uid)
         await then.becomes(SERVICES, SERVICE, partial(is_another, old), "be made again")
 
-    await then.event("ChangedByOthers", saying=[SERVICE, "restored every"])
+    await then.event("ChangedByOthers", saying=[SERVICE, "restored every", "audit log"])
 
 
 def is_another(old: Unstructured, seen: Unstructured | None) -> bool:

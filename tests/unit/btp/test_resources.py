@@ -266,6 +266,17 @@ def test_once_marked_a_pod_template_stays_marked() -> None:
     assert template_checksum(operand(values(running=running))) == running.template_checksum
 
 
+def test_pods_are_replaced_for_credentials_only_where_their_checksum_becomes_another_one() -> None:
+    changed = changed_credentials(clientid="bmV3")
+    of_the_original = operand(values(running=taken_over()))
+
+    assert resources.restarts(operand(), operand(values(credentials=changed)))
+    assert resources.restarts(of_the_original, operand(values(credentials=changed, running=taken_over())))
+    assert not resources.restarts(operand(), operand())
+    assert not resources.restarts(operand(), operand(replace(values(), image="another")))
+    assert not resources.restarts(of_the_original, of_the_original)
+
+
 # ---- what is missing, what goes
 
 
