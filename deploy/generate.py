@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from stellwerk.cli import reference
 from stellwerk.kube.crd import Definition, to_yaml
 from stellwerk.operators.btp import api, flags, operand, reasons, rights, topics
 from stellwerk.operators.component import api as component_api
@@ -22,7 +23,7 @@ HEADER = "# Made by `make generate`; do not edit.\n"
 
 def generated() -> dict[Path, str]:
     """Every generated file, relative to the root of the repository, and its text."""
-    return {**_definitions(), **_btp(), **_component()}
+    return {**_definitions(), **_btp(), **_component(), reference.PAGE: reference.page()}
 
 
 def _definitions() -> dict[Path, str]:

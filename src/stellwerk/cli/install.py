@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from stellwerk.cli import settings
+from stellwerk.cli import operators, settings
 from stellwerk.cli.options import DRY_RUN
 
 if TYPE_CHECKING:
@@ -20,21 +20,22 @@ if TYPE_CHECKING:
 
 
 @click.command("install")
-@click.argument("operators", nargs=-1, metavar="[btp] [component]", type=click.Choice(["btp", "component"]))
+@click.argument("chosen", nargs=-1, metavar="[btp] [component]", type=click.Choice(["btp", "component"]))
 @click.option("--print", "only_print", is_flag=True, help="Print the manifests; no cluster is asked.")
 @DRY_RUN
 @settings.all_of
-def command(operators: tuple[str, ...], only_print: bool, dry_run: bool) -> None:
+def command(chosen: tuple[str, ...], only_print: bool, dry_run: bool) -> None:
     """Bring the kinds and rights of operators into a cluster.
 
     Namespaces, CustomResourceDefinitions, service accounts and roles, of all operators if none is named. The rights of
-    component include cluster-admin, as with the original. Nothing is started: stellwerk run does that.
+    component include cluster-admin, as with the original. Returns when the API server serves the kinds. Nothing is
+    started: stellwerk run does that.
     """
     from stellwerk import assembly
     from stellwerk.cli import output
     from stellwerk.cli.cluster import carry_out
 
-    objects = assembly.installation(operators or assembly.OPERATORS)
+    objects = assembly.installation(chosen or assembly.OPERATORS)
     if only_print:
         output.print_manifests(objects, settings.current().output)
     else:
@@ -56,3 +57,5 @@ async def _apply(cluster: Cluster, objects: Sequence[JsonObject], dry_run: bool)
             settings.say(f"  {obj.ref} cannot be tried: its namespace is not there yet")
         else:
             settings.show([f"{obj.ref} {'would be applied (dry run)' if dry_run else 'is applied'}"])
+    if not dry_run:
+        await operators.served(cluster.client, objects)

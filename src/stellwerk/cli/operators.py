@@ -122,16 +122,21 @@ def _on(cluster: LocalCluster, work: Callable[[Client], Awaitable[list[str]]]) -
 
 
 async def installed(client: Client, objects: Sequence[JsonObject], within: float = SERVED_SECONDS) -> list[str]:
-    """Apply all, and return the names of the kinds among them once the API server lists these.
+    """Apply all, and return the names of the kinds among them once the API server lists these. Raises Failure."""
+    await _apply_all(client, objects)
+    return await served(client, objects, within)
 
-    It does so some time after it has accepted them, and whoever comes sooner is told that there is no such kind. Raises
-    Failure when that takes longer than `within` seconds.
+
+async def served(client: Client, objects: Sequence[JsonObject], within: float = SERVED_SECONDS) -> list[str]:
+    """The names of the kinds that `objects` define, once the API server lists them.
+
+    It does so some time after it has accepted them; a request that comes sooner fails as if there were no such kind.
+    Raises Failure when that takes longer than `within` seconds.
     """
     from stellwerk.apply.desired import defined_by
     from stellwerk.apply.manifests import Document
     from stellwerk.cli.errors import Failure
 
-    await _apply_all(client, objects)
     wanted = {*defined_by(Document(body) for body in objects).values()}
     try:
         async with asyncio.timeout(within):
@@ -140,9 +145,10 @@ async def installed(client: Client, objects: Sequence[JsonObject], within: float
                 await asyncio.sleep(_LOOK_SECONDS)
     except TimeoutError:
         raise Failure(
-            f"the local API server does not serve the new kinds after {within:g} s",
+            f"the API server does not serve the new kinds after {within:g} s",
             cause="it has accepted their definitions and does not list them",
-            fix="kubectl get crds -o yaml tells what it says of them; stellwerk down && stellwerk up starts it anew",
+            fix="kubectl get crds -o yaml shows its conditions; a local system starts again with: "
+            "stellwerk down --keep-data && stellwerk up",
         ) from None
     return sorted({resource.group_resource for resource in wanted})
 

@@ -1,0 +1,132 @@
+"""What the pages ask their readers to type works as printed, in its order, on a fresh local system."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+from tests import pages
+from tests.pages import ROOT
+
+from stellwerk.local.cluster import LocalCluster
+from stellwerk.render.binary import cache_folder
+from stellwerk.testing import cluster as clusters
+
+pytestmark = pytest.mark.timeout(300)
+
+_WITH_SAMPLES = 'eval "$(.venv/bin/stellwerk up --samples | tail -1)"\n'
+_BARE = 'eval "$(.venv/bin/stellwerk up --bare | tail -1)"\n'
+_ORIGINALS = """
+kubectl create deployment btp-manager-controller-manager -n kyma-system --image=example.com/original:1
+kubectl get namespace component-operator || kubectl create namespace component-operator
+kubectl create deployment component-operator -n component-operator --image=example.com/original:1
+"""
+_RELEASE = """
+mkdir -p chart/templates
+echo '{apiVersion: v2, name: shop, version: 1.0.0}' > chart/Chart.yaml
+cat > chart/templates/shop.yaml <<'END'
+{apiVersion: v1, kind: ConfigMap, metadata: {name: shop}, data: {tier: {{ .Values.tier }}}}
+END
+echo '{apiVersion: v1, kind: ConfigMap, metadata: {name: extra}}' > extra.yaml
+echo '{tier: front}' > defaults.yaml
+echo '{tier: back}' > production.yaml
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Journey:
+    """Pages that are read one after the other in one shell: what was there before, and the reader's own names."""
+
+    pages: tuple[str, ...]
+    before: str = ""
+    values: Mapping[str, str] = field(default_factory=dict)
+
+
+JOURNEYS = (
+    Journey(("README.md",)),
+    Journey(("docs/quickstart.md", "docs/operator-author.md")),
+    Journey(("docs/component-operator.md",), _BARE),
+    Journey(
+        (
+            "docs/local.md",
+            "docs/clm.md",
+            "docs/migration/btp-manager.md",
+            "docs/migration/component-operator.md",
+        ),
+        _WITH_SAMPLES + _ORIGINALS + _RELEASE,
+        {"NAME": "web", "NAMESPACE": "stellwerk-sample", "FOLDER": "~/.local/state/stellwerk/local/module"},
+    ),
+)
+
+# A verb that did what it was asked to may exit with 1 (an object is not ready) or 3 (something differs).
+_SHELL = r"""
+judge() {
+  case "$2" in *stellwerk\ *) case "$1" in 1|3) return 0;; esac;; esac
+  echo "FAILED with $1: $2" >&2
+  exit 99
+}
+set -Euo pipefail
+trap 'trap - ERR; kill $(jobs -p) 2>/dev/null; wait' EXIT
+trap 'judge $? "$BASH_COMMAND"' ERR
+"""
+
+
+@pytest.fixture
+def reader(tmp_path: Path) -> Iterator[Path]:
+    """The home of a reader who has a checkout with an environment in it, and has started nothing yet."""
+    checkout = tmp_path / "stellwerk"
+    checkout.mkdir()
+    for name in ("Makefile", "deploy", "samples"):
+        (checkout / name).symlink_to(ROOT / name)
+    (checkout / ".venv").symlink_to(sys.prefix)
+    for name in ("requirements.lock", "pyproject.toml"):
+        (checkout / name).touch()
+        os.utime(checkout / name, (0, 0))  # older than the environment, which make therefore leaves as it is
+    state = tmp_path / ".local/state/stellwerk"
+    state.parent.mkdir(parents=True)
+    # Among the clusters of the session, so that it ends with it; its name is the same for all readers.
+    state.symlink_to(clusters.session_folder())
+    with (clusters.session_folder() / "reader.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield tmp_path
+        LocalCluster(clusters.session_folder() / "local").down()
+
+
+def typed(text: str, home: Path) -> subprocess.CompletedProcess[str]:
+    kept = {name: value for name, value in os.environ.items() if name in ("PATH", "PYTHONPATH", "LANG", "TMPDIR")}
+    return subprocess.run(
+        ["bash", "-c", _SHELL + text],
+        env={**kept, "HOME": str(home), "STELLWERK_CACHE": str(cache_folder()), "PYTHONUTF8": "1"},
+        cwd=home / "stellwerk",
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=280,
+        check=False,
+    )
+
+
+@pytest.mark.parametrize("journey", JOURNEYS, ids=lambda journey: str(journey.pages[0]))
+def test_every_command_works_as_printed(journey: Journey, reader: Path) -> None:
+    text = "".join(pages.script(page, journey.values) for page in journey.pages)
+    done = typed(journey.before + text, reader)
+    assert done.returncode == 0, f"{done.stderr}\n{done.stdout}"
+    assert not re.findall(r"^Error: .*", done.stderr, re.MULTILINE), done.stderr
+    if journey.pages == ("README.md",):
+        assert_shown_as_printed(done.stdout)
+        assert not (clusters.session_folder() / "local").exists()
+
+
+def assert_shown_as_printed(shown: str) -> None:
+    """The table in the README is the one that the program prints, but for ages."""
+    printed = re.findall(r"^NAMESPACE .*?(?=^\S )", (ROOT / "README.md").read_text(), re.MULTILINE | re.DOTALL)
+    rows = [line.split()[:3] for line in printed[0].splitlines()]
+    assert len(rows) > 4
+    assert [row for row in rows if not re.search(r"^" + r" +".join(map(re.escape, row)), shown, re.MULTILINE)] == []
