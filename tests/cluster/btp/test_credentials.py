@@ -134,6 +134,19 @@ async def test_a_wrong_initial_cluster_id_is_removed_while_provisioning(
     await then.disappears(SECRETS, CLUSTER_ID)
 
 
+async def test_pods_that_run_with_a_former_cluster_id_are_deleted_and_named(
+    running: Running, given: Given, then: Then
+) -> None:
+    await provisioned(running, given, then)
+    await then.operand_has_rolled()
+    (pod,) = await given.operand_pods()
+
+    await given.operand_cluster_id("cluster-of-a-former-life")
+
+    await then.operand_pods_are_others_than({pod.metadata.uid})
+    await then.event("OperandRestarted", saying=["former cluster ID", f"Pod kyma-system/{pod.metadata.name}"])
+
+
 async def test_a_move_that_was_interrupted_is_finished(running: Running, given: Given, then: Then) -> None:
     namespace = await given.a_namespace("btp-credentials")
     await provisioned(running, given, then)

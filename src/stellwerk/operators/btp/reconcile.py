@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from math import inf
@@ -13,7 +13,7 @@ from stellwerk.api.core import Pod, Secret
 from stellwerk.kube.client import Client
 from stellwerk.kube.errors import ApiError
 from stellwerk.kube.model import JsonObject, metadata_of
-from stellwerk.kube.names import ObjectKey
+from stellwerk.kube.names import ObjectKey, ObjectRef
 from stellwerk.kube.patch import MergePatch
 from stellwerk.operators.btp import actions, api, credentials, plan, reasons, removal, telling
 from stellwerk.operators.btp.api import BtpOperator, BtpOperatorStatus, State
@@ -184,8 +184,12 @@ class BtpReconciler:
         return await self._provision(seen, wanted)
 
     async def _provision(self, seen: Snapshot, wanted: Credentials) -> Next[BtpOperatorStatus]:
-        if seen.comparison is not None and seen.state is State.Processing:
-            await self._prepare_move(seen.comparison)
+        if seen.comparison is None or seen.state is not State.Processing:
+            return await self._bring_up(seen, wanted)
+        deleted = await self._prepare_move(seen.comparison)
+        return (await self._bring_up(seen, wanted)).noting(*telling.of_pods(deleted))
+
+    async def _bring_up(self, seen: Snapshot, wanted: Credentials) -> Next[BtpOperatorStatus]:
         progress = await self.provisioner.bring_up(seen.operator, wanted)
         if progress.written:
             self._waiting_since.pop(seen.operator.key, None)
@@ -248,16 +252,21 @@ class BtpReconciler:
 
     # Former credentials
 
-    async def _prepare_move(self, found: Comparison) -> None:
-        """Remember the former values on the required Secret, and take away what keeps the operand from starting."""
+    async def _prepare_move(self, found: Comparison) -> Sequence[ObjectRef]:
+        """Remember the former values on the required Secret, and take away what keeps the operand from starting.
+
+        Returns the pods of the operand that were deleted.
+        """
+        deleted: Sequence[ObjectRef] = ()
         preparation = found.preparation
         if preparation.annotations:
             await _told(self._annotate_required_secret({**preparation.annotations}), AnnotatingFailed)
         if preparation.stale_cluster_id_secret is not None:
             # The pods first: once the Secret is gone, nothing tells that they are to go.
             failing_only = not preparation.restart_operand
-            await _told(self._delete_pods(failing_only=failing_only), StaleClusterIdNotDeleted)
+            deleted = await _told(self._delete_pods(failing_only=failing_only), StaleClusterIdNotDeleted)
             await _told(self._delete_secret(preparation.stale_cluster_id_secret), StaleClusterIdNotDeleted)
+        return deleted
 
     async def _clean_up_move(self, found: Comparison) -> None:
         """Delete what belongs to the former values, the credentials last: while they are there, this is done again.
@@ -281,10 +290,12 @@ class BtpReconciler:
             return
         await self.client.delete(metadata_of(Secret), key.name, key.namespace, uid=seen.metadata.uid)
 
-    async def _delete_pods(self, *, failing_only: bool) -> None:
+    async def _delete_pods(self, *, failing_only: bool) -> Sequence[ObjectRef]:
         pods, namespace = self.observer.operand_pods(), self.settings().chart_namespace
-        for pod in credentials.pods_to_restart(pods, namespace, failing_only=failing_only):
+        restarted = credentials.pods_to_restart(pods, namespace, failing_only=failing_only)
+        for pod in restarted:
             await self.client.delete(metadata_of(Pod), pod.key.name, pod.key.namespace, uid=pod.uid)
+        return [ObjectRef(Pod.resource.gvk, pod.key) for pod in restarted]
 
     # Taking the module away
 

@@ -49,6 +49,12 @@ def of_progress(progress: Progress) -> Iterator[Notice]:
         yield Notice(CHANGED_BY_OTHERS, fight, Severity.WARNING)
 
 
+def of_pods(deleted: Sequence[ObjectRef]) -> Iterator[Notice]:
+    """The operand's pods that were deleted, because they ran with another cluster id."""
+    if deleted:
+        yield Notice(OPERAND_RESTARTED, f"deleted, because they run with a former cluster ID: {_named(deleted)}")
+
+
 def of_outdated(deleted: Sequence[ObjectRef]) -> Iterator[Notice]:
     """What former versions left and is gone now."""
     if deleted:
