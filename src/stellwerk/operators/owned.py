@@ -81,8 +81,12 @@ class OwnedObjects:
     most_bytes: int = 0
     """How much of a cluster is held, as JSON; 0: all. What comes beyond it calls `too_much`, and `cover` raises it."""
     too_much: Callable[[], None] = lambda: None
+    grown: Callable[[], None] = lambda: None
+    """Called for each further 64th of `most_bytes` that is held."""
     _weights: dict[tuple[Resource, ObjectKey], int] = field(default_factory=dict)
-    _weight: int = 0
+    weight: int = 0
+    """Bytes that are held, as JSON; counted where `most_bytes` bounds them."""
+    _steps: int = 0
     _watches: dict[Place, Informer[Live]] = field(default_factory=dict)
     _narrow: set[Resource] = field(default_factory=set)
     """Resources that we may only watch by namespace."""
@@ -212,14 +216,17 @@ class OwnedObjects:
     def _count(self, resource: Resource, delta: Delta[T]) -> None:
         name = (resource, delta.key)
         weight = len(msgspec.json.encode(delta.new)) if delta.new is not None else 0
-        self._weight += weight - self._weights.pop(name, 0)
+        self.weight += weight - self._weights.pop(name, 0)
         if weight:
             self._weights[name] = weight
-        if self._weight > self.most_bytes:
+        steps, self._steps = self._steps, self.weight * 64 // self.most_bytes
+        if self.weight > self.most_bytes:
             self.too_much()
+        elif self._steps > steps:
+            self.grown()
 
     def _check_weight(self) -> None:
-        if self.most_bytes and self._weight > self.most_bytes:
+        if self.most_bytes and self.weight > self.most_bytes:
             raise TooMuch(self.cluster.name, self.most_bytes)
 
     def _watch_of(self, address: Address) -> Informer[Live] | None:

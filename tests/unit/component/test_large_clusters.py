@@ -58,7 +58,9 @@ def labelled(number: int, version: int = 1, size: int = 5_000) -> Unstructured:
 
 
 @asynccontextmanager
-async def targets(clock: FakeClock, *, most: int = 2_000, most_of_namespace: int = 500) -> AsyncIterator[Targets]:
+async def targets(
+    clock: FakeClock, *, most: int = 2_000, most_of_namespace: int = 500, most_bytes: int = 10**9
+) -> AsyncIterator[Targets]:
     async with Client.connect(ClusterConfig(server="https://home.invalid")) as home:
         found = Targets(
             Cluster(home, clock=clock),
@@ -68,6 +70,7 @@ async def targets(clock: FakeClock, *, most: int = 2_000, most_of_namespace: int
             border=Border(Metrics(), clock),
             rules=Settings().rules,
             most_owned_bytes=MOST,
+            most_owned_bytes_of_all=most_bytes,
             most_remote=most,
             most_remote_of_namespace=most_of_namespace,
         )
@@ -165,3 +168,40 @@ async def test_all_together_have_so_many_other_clusters_until_one_is_left() -> N
             seen.remote(of("late", "a"), numbered(3))
         seen.forget(of("shop-1", "a").key)
         seen.remote(of("late", "a"), numbered(3))
+
+
+@pytest.mark.req("R-411")
+async def test_the_clusters_of_a_namespace_show_half_of_what_all_may_and_the_largest_is_left_alone() -> None:
+    async with targets(FakeClock(), most_bytes=60_000) as seen:
+        quiet = seen.remote(of("quiet", "a"), numbered(0))
+        await covered(quiet, *(labelled(number) for number in range(3)))
+        small, large, third = (seen.remote(of("loud", f"{number}"), numbered(number)) for number in (1, 2, 3))
+        await covered(small, *(labelled(number) for number in range(2)))
+        await covered(large, *(labelled(number) for number in range(3)))
+        assert seen.remote(of("loud", "2"), numbered(2)) is large, "25 of 30 kB"
+        await covered(third, *(labelled(number) for number in range(2)))
+
+        with pytest.raises(ClusterTooLarge, match=r"namespace loud .* more than 29 KiB .*cluster-2.invalid shows most"):
+            seen.remote(of("loud", "2"), numbered(2))
+        assert seen.remote(of("loud", "1"), numbered(1)) is small
+        assert seen.remote(of("loud", "3"), numbered(3)) is third
+        assert seen.remote(of("quiet", "a"), numbered(0)) is quiet
+
+
+@pytest.mark.req("R-411")
+async def test_where_all_clusters_show_too_much_the_largest_of_the_namespace_with_most_is_left_alone() -> None:
+    async with targets(FakeClock(), most_bytes=60_000) as seen:
+        found = {}
+        for namespace, number, shown in (("a", 1, 3), ("a", 2, 2), ("b", 3, 3), ("c", 4, 3)):
+            found[namespace, number] = seen.remote(of(namespace, f"{number}"), numbered(number))
+            await covered(found[namespace, number], *(labelled(each) for each in range(shown)))
+        late = seen.remote(of("d", "5"), numbered(5))
+        await covered(late, labelled(1))
+
+        with pytest.raises(
+            ClusterTooLarge, match=r"all namespaces deploy to show more than 58 KiB .*cluster-1.invalid"
+        ):
+            seen.remote(of("a", "1"), numbered(1))
+        del found["a", 1]
+        for (namespace, number), target in {**found, ("d", 5): late}.items():
+            assert seen.remote(of(namespace, f"{number}"), numbered(number)) is target

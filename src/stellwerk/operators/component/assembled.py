@@ -123,6 +123,7 @@ def _deployment(
         egress=settings.egress if settings.tenancy is Mode.STRICT else None,
         on_client=metrics.clients,
         on_gone=manager.metrics.forget_host,
+        most_owned_bytes_of_all=settings.max_remote_objects_mib << 20,
         most_remote=settings.max_remote_clusters,
         most_remote_of_namespace=settings.max_remote_clusters_per_namespace,
     )

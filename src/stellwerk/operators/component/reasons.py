@@ -582,9 +582,11 @@ MEANINGS: dict[Reason | Cause, Meaning[State]] = {
     ),
     Cause.TargetClusterTooLarge: Meaning(
         state=State.Error,
-        meaning="The target cluster shows more than 64 MiB of objects with the operator's label.",
+        meaning="The target cluster shows more objects with the operator's label than the operator holds.",
         causes=(
-            "Very many or very large objects were deployed to one cluster.",
+            "Very many or very large objects, more than 64 MiB as JSON, were deployed to one cluster.",
+            "The clusters of one namespace show more than half of --max-remote-objects-mib, or those of all namespaces "
+            "more than all of it. The largest cluster of the namespace with most of them is left alone then.",
             "The server of the kubeconfig is not what it should be.",
         ),
         check=("kubectl --kubeconfig FILE get KIND -A -l component-operator.cs.sap.com/owner-id",),
@@ -593,6 +595,7 @@ MEANINGS: dict[Reason | Cause, Meaning[State]] = {
                 "Remove objects that carry the label; the operator looks again after ten minutes: "
                 "kubectl --kubeconfig FILE get KIND -A -l component-operator.cs.sap.com/owner-id"
             ),
+            "Raise the limit on all clusters, an argument of the operator: --max-remote-objects-mib=1024",
             _ABANDON,
         ),
     ),

@@ -104,6 +104,7 @@ class Settings:
     egress_allow_private: Permission = Permission.AUTO
     max_remote_clusters: int = 2_000
     max_remote_clusters_per_namespace: int = 500
+    max_remote_objects_mib: int = 512
     object_metrics_limit: int = 2_000
     artifact_cache_dir: str = ""
     artifact_cache_mib: int = 512
@@ -300,6 +301,11 @@ FLAGS: tuple[
         name="max-remote-clusters-per-namespace", read=reading.number(1, 1_000_000),
         help="How many other clusters (different kubeconfigs) the Components of one namespace may have as their "
         "targets.",
+    ),
+    Flag(
+        name="max-remote-objects-mib", read=reading.number(2, 1_000_000),
+        help="How much of the objects with the operator's label in all other clusters is held, as JSON. The clusters "
+        "of one namespace may have half of it, and one cluster 64 MiB. One MiB is 1048576 bytes.",
     ),
     Flag(
         name="object-metrics-limit", read=reading.number(0, 1_000_000),

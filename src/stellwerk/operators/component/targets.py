@@ -14,7 +14,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import logging
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -63,6 +63,8 @@ MOST_ACCOUNTS = 1_000
 
 MOST_OWNED_BYTES = 64 * 2**20
 """Of the objects that carry our label in one other cluster, as JSON. A Component has a MiB for its inventory."""
+MOST_OWNED_BYTES_OF_ALL = 512 * 2**20
+"""The same of all other clusters together; those of one namespace have half of it."""
 _REFUSED_SECONDS = 600.0
 """For how long a cluster that shows more than that is left alone."""
 
@@ -168,6 +170,9 @@ class _Remote:
     """Why it is not watched for a while; empty: it is."""
     users: set[ObjectKey] = field(default_factory=set)
 
+    def namespaces(self) -> set[str]:
+        return {user.namespace for user in self.users}
+
     def serves(self, namespace: str = "", *, but: ObjectKey | None = None) -> bool:
         """Whether a Component `but` one, of a namespace or of any, uses it."""
         return any(user != but and namespace in ("", user.namespace) for user in self.users)
@@ -189,6 +194,7 @@ class Targets:
         on_client: Callable[[int], None] = lambda active: None,
         on_gone: Callable[[str], None] = lambda host: None,
         most_owned_bytes: int = MOST_OWNED_BYTES,
+        most_owned_bytes_of_all: int = MOST_OWNED_BYTES_OF_ALL,
         most_remote: int = 2_000,
         most_remote_of_namespace: int = 500,
     ) -> None:
@@ -207,6 +213,7 @@ class Targets:
         self._on_client = on_client
         self._on_gone = on_gone
         self._most_owned_bytes = most_owned_bytes
+        self._most_owned_bytes_of_all = most_owned_bytes_of_all
         self._most_remote = most_remote
         self._most_remote_of_namespace = most_remote_of_namespace
         self._kinds = Kinds(clock)
@@ -311,7 +318,8 @@ class Targets:
             self._wake,
             kinds.changed,
             most_bytes=self._most_owned_bytes,
-            too_much=lambda: self._refuse(digest, cluster),
+            too_much=lambda: self._refuse(digest, cluster, str(TooMuch(cluster.name, self._most_owned_bytes))),
+            grown=self._bound_all,
         )
         target = Target(
             client, owned, kinds, self._clock, lane=config.server, acts_as=f"the kubeconfig of secret {key}"
@@ -320,12 +328,38 @@ class Targets:
         running = self._border.once("remote cluster", name, partial(self._running, cluster))
         return _Remote(target, self._tasks.start(running, name), self._clock.monotonic())
 
-    def _refuse(self, digest: str, cluster: Cluster) -> None:
+    def _bound_all(self) -> None:
+        """Refuse the largest cluster of the namespace that holds most, where it or all of them hold too much."""
+        watched = [(digest, remote) for digest, remote in self._remote.items() if not remote.refused]
+        of_namespaces = Counter[str]()
+        for _, remote in watched:
+            of_namespaces.update(dict.fromkeys(remote.namespaces(), remote.target.owned.weight))
+        if not of_namespaces:
+            return
+        namespace, weight = max(of_namespaces.items(), key=lambda item: item[1])
+        most, of_all = self._most_owned_bytes_of_all, sum(remote.target.owned.weight for _, remote in watched)
+        if weight <= most // 2 and of_all <= most:
+            return
+        digest, largest = max(
+            ((digest, remote) for digest, remote in watched if namespace in remote.namespaces()),
+            key=lambda each: each[1].target.owned.weight,
+        )
+        cluster = largest.target.owned.cluster
+        whose = f"namespace {namespace} deploys to" if weight > most // 2 else "all namespaces deploy to"
+        limit = most // 2 if weight > most // 2 else most
+        self._refuse(
+            digest,
+            cluster,
+            f"the clusters that {whose} show more than {limit >> 10} KiB of objects with our label, and the one at "
+            f"{cluster.name} shows most of them",
+        )
+
+    def _refuse(self, digest: str, cluster: Cluster, why: str) -> None:
         """Hold nothing more of a cluster that shows too much, and leave it alone for a while."""
         remote = self._remote.get(digest)
         if remote is None or remote.refused or remote.target.owned.cluster is not cluster:
             return
-        remote.refused = str(TooMuch(cluster.name, self._most_owned_bytes))
+        remote.refused = why
         _log.warning("%s; it is left alone for %d s", remote.refused, _REFUSED_SECONDS)
         remote.opened_at = self._clock.monotonic()
         remote.task.cancel()

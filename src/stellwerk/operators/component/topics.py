@@ -79,6 +79,9 @@ VALUES = Topic(
         "more than 64 KiB, an RSA client key of more than 4096 bits, and a key that is encrypted.",
         "Of another cluster, answers of up to 16 MiB are read, objects of up to 4 MiB and 100,000 lists and maps, and "
         "lists that take up to 256 MiB of memory. Large objects are read in smaller pages.",
+        "The objects with the operator's label are held in memory: up to 64 MiB of one other cluster, and up to "
+        "--max-remote-objects-mib of all together, half of it for the clusters of one namespace. Where it is more, the "
+        "largest cluster is left alone for ten minutes, and its Components show TargetClusterTooLarge.",
         "YAML is nested at most 100 levels, and aliases unfold to at most ten times the text.",
     ),
     rows=(
