@@ -28,7 +28,8 @@ CREDENTIALS = Topic(
         "absent.",
         f"{CREDENTIALS_NAMESPACE_KEY} is optional and names the namespace in which the operand keeps its own copy; "
         f"without it that is {api.STANDARD_NAMESPACE}. All further keys are handed on to the operand.",
-        f"Any change is applied at once, and the operand's pods roll. When {CLUSTER_ID_KEY} or "
+        f"Any change is applied at once, and the operand's pods roll, which an Event on the BtpOperator reports. "
+        f"When {CLUSTER_ID_KEY} or "
         f"{CREDENTIALS_NAMESPACE_KEY} changes, the former value is noted on the Secret, the new one is put in place, "
         "and what belonged to the former is deleted last. What is secret of it appears in no status, no Event and no "
         "log.",
@@ -45,8 +46,8 @@ DELETION = Topic(
         "module works on meanwhile, and the deletion goes on by itself when the last one is gone.",
         f'The label {api.FORCE_DELETE_LABEL}="true", spelled just so, deletes them with the module: all bindings '
         f"first, then all instances, by the services' own brokers. After HardDeleteTimeout "
-        f"({_DEFAULTS['HardDeleteTimeout']}) or a failure the operand is taken away and the finalizers of what is left "
-        "are removed; the services themselves may then live on in SAP BTP.",
+        f"({_DEFAULTS['HardDeleteTimeout']}; the condition names the time) or a failure the operand is taken away and "
+        "the finalizers of what is left are removed; the services themselves may then live on in SAP BTP.",
         "Everything of the module goes, the kinds of instances and bindings included. The kind BtpOperator, the "
         f"Secret {_SECRET} and the ConfigMap {api.STANDARD_NAMESPACE}/{api.TUNABLES_NAME} stay.",
     ),
@@ -112,10 +113,12 @@ TUNABLES = Topic(
 CONDITIONS = Topic(
     about="how the state of a BtpOperator is to be read",
     text=(
-        f"A BtpOperator has one condition, {api.READY}, and the word status.state beside it. The condition is True "
+        f"A BtpOperator has the condition {api.READY}, and the word status.state beside it. The condition is True "
         "only while the whole module is applied and available; its reason says why the state is what it is, its "
         "message names the object and the cause. lastTransitionTime moves only when it turns True or False, and "
         "observedGeneration says which spec it is about.",
+        f"The condition {api.STALLED} is there only while the user has to act, and says the same as {api.READY}: tools "
+        "that wait as kstatus does take it for a failure. Events about such a state are of type Warning.",
     ),
     rows=(
         (State.Ready, "The module works."),
