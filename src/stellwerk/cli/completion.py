@@ -131,7 +131,7 @@ OPTIONS = {"namespaces": complete_namespace, "contexts": complete_context, "form
 def complete_system(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Local systems of this machine."""
     try:
-        from stellwerk.local.cluster import state_folder
+        from stellwerk.local.names import state_folder
 
         names = sorted(place.parent.name for place in state_folder().glob("*/kubeconfig"))
     except Exception:  # as for names

@@ -10,17 +10,17 @@ from typing import TYPE_CHECKING
 
 import click
 
-from stellwerk.cli import health, kinds, settings, text
+from stellwerk.cli import kinds, settings, text
 from stellwerk.cli.completion import complete_kind_or_name
-from stellwerk.cli.health import Health
 from stellwerk.cli.text import Column, Layout, Style, Tone
-from stellwerk.kube.model import JsonValue, Unstructured
-from stellwerk.kube.names import Resource
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # a completion loads this module for the options of the verb, and nothing of what the verb does
     from stellwerk.cli.cluster import Cluster
+    from stellwerk.cli.health import Health
     from stellwerk.cli.jsonpath import Node
     from stellwerk.cli.subject import Subject
+    from stellwerk.kube.model import JsonValue, Unstructured
+    from stellwerk.kube.names import Resource
 
 COLUMNS = (
     Column("NAMESPACE"),
@@ -62,10 +62,12 @@ class SortKey(click.ParamType["tuple[Node, ...]"]):
 
     def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> tuple[Node, ...]:
         """The value as a path."""
+        if isinstance(value, tuple):
+            return value
         from stellwerk.cli import jsonpath
 
         try:
-            return value if isinstance(value, tuple) else jsonpath.parse(str(value))
+            return jsonpath.parse(str(value))
         except jsonpath.PathError as error:
             self.fail(f"the JSONPath cannot be read: {error}.", param, ctx)
 
@@ -218,6 +220,8 @@ async def read(
 
 def selected(objects: Iterable[Unstructured], query: Query) -> list[Unstructured]:
     """The objects that the query asks for."""
+    from stellwerk.cli import health
+
     return [obj for obj in objects if not query.not_ready or health.of(obj).needs_attention]
 
 
@@ -261,6 +265,8 @@ class Looks:
 
 def table(objects: Sequence[Unstructured], style: Style, looks: Looks, *, now: datetime | None = None) -> list[str]:
     """The lines of the table."""
+    from stellwerk.cli import health
+
     moment = now or datetime.now(UTC)
     rows = [looks.row(obj, health.of(obj), moment) for obj in objects]
     settled = text.layout(looks.columns, rows)

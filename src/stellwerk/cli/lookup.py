@@ -5,7 +5,6 @@ The product's client would do it too, and would be imported for longer than a pe
 
 from __future__ import annotations
 
-import asyncio
 import http.client
 import json
 import time
@@ -13,6 +12,7 @@ from urllib.parse import quote, urlsplit
 
 from stellwerk.cli.login import configuration
 from stellwerk.cli.settings import Settings
+from stellwerk.kube.auth import LoginProgram
 from stellwerk.kube.config import ClusterConfig
 from stellwerk.kube.names import Resource
 
@@ -35,7 +35,7 @@ def names(resource: Resource, settings: Settings, budget_seconds: float, *, labe
 
 def _ask(config: ClusterConfig, path: str, user: str | None, deadline: float) -> bytes:
     headers = {"Accept": _NAMES_ONLY}
-    if login := asyncio.run(_login(config, deadline)):
+    if login := _login(config, deadline):
         headers["Authorization"] = login
     if user:
         headers["Impersonate-User"] = user
@@ -54,8 +54,17 @@ def _ask(config: ClusterConfig, path: str, user: str | None, deadline: float) ->
         connection.close()
 
 
-async def _login(config: ClusterConfig, deadline: float) -> str:
-    return await asyncio.wait_for(config.credentials.authorization(), _left(deadline))
+def _login(config: ClusterConfig, deadline: float) -> str:
+    """The header of the login. Only a login program waits for something, and needs an event loop."""
+    if isinstance(config.credentials, LoginProgram):
+        import asyncio
+
+        return asyncio.run(asyncio.wait_for(config.credentials.authorization(), _left(deadline)))
+    try:
+        config.credentials.authorization().send(None)
+    except StopIteration as end:
+        return str(end.value)
+    raise TimeoutError
 
 
 def _left(deadline: float) -> float:

@@ -7,7 +7,6 @@ shortly before it ends, and `refresh` forgets everything when the server said 40
 
 from __future__ import annotations
 
-import asyncio
 import base64
 import json
 import os
@@ -168,6 +167,8 @@ class LoginProgram:
                 f"the login program {program.command!r} speaks {program.api_version!r}; "
                 f"we know {', '.join(_EXEC_VERSIONS)}"
             )
+        import asyncio  # only for these programs: it takes longer to load than a shell waits for a completion
+
         self._program = program
         self._header = ""
         self._until = datetime.min.replace(tzinfo=UTC)
@@ -188,6 +189,8 @@ class LoginProgram:
         self._until = datetime.min.replace(tzinfo=UTC)
 
     async def _run(self) -> bytes:
+        import asyncio
+
         try:
             process = await asyncio.create_subprocess_exec(
                 self._program.command,

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import os
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -20,7 +19,7 @@ from stellwerk.local.build import Binaries
 from stellwerk.local.components import API_SERVER, ETCD, PROVISIONER, Options
 from stellwerk.local.errors import BadName, PortTaken, StartFailed
 from stellwerk.local.folder import LOGS, ClusterFolder
-from stellwerk.local.names import is_name
+from stellwerk.local.names import is_name, state_folder
 from stellwerk.local.ports import HOST
 from stellwerk.local.processes import Process
 from stellwerk.local.startup import Startup
@@ -61,13 +60,6 @@ class ClusterStatus:
     def address(self) -> str:
         """Host and port of the API server."""
         return self.url.removeprefix("https://")
-
-
-def state_folder() -> Path:
-    """Where clusters live: $STELLWERK_STATE, or `stellwerk` in the user's state folder."""
-    if own := os.environ.get("STELLWERK_STATE"):
-        return Path(own)
-    return Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local/state") / "stellwerk"
 
 
 def named(name: str = DEFAULT, options: Options | None = None) -> LocalCluster:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 import resource
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -17,6 +19,24 @@ sys.stdout = sys.stderr
 code = run(sys.argv[1:])
 sys.__stdout__.write(json.dumps([code, sorted({name.partition(".")[0] for name in sys.modules})]))
 """
+
+COMPLETION = """
+import json, sys
+from stellwerk.cli.main import run
+sys.stdout = sys.stderr
+try:
+    run([])
+except SystemExit:
+    pass
+assert "click.shell_completion" in sys.modules
+sys.__stdout__.write(json.dumps(sorted({*sys.modules})))
+"""
+KUBECONFIG = {
+    "clusters": [{"name": "a", "cluster": {"server": "http://127.0.0.1:9"}}],
+    "contexts": [{"name": "a", "context": {"cluster": "a", "user": "a"}}],
+    "users": [{"name": "a", "user": {"token": "t"}}],
+    "current-context": "a",
+}
 
 
 @pytest.mark.parametrize("arguments", [["--version"], ["--help"], ["-h"], ["-v", "--version"], ["completion", "bash"]])
@@ -50,6 +70,28 @@ def test_help_of_a_verb_imports_nothing_heavy(verb: str) -> None:
     code, modules = json.loads(done.stdout)
     assert code == 0
     assert set() == HEAVY & set(modules)
+
+
+@pytest.mark.parametrize(
+    ("line", "heavy"),
+    [
+        ("get ", {"msgspec", "yaml", "asyncio", "http"}),
+        ("get -o ", {"msgspec", "yaml", "asyncio", "http"}),
+        ("down --name ", {"msgspec", "yaml", "asyncio", "http", "cryptography"}),
+        ("get -n ", {"aiohttp", "asyncio", "rich"}),
+        ("get cm ", {"aiohttp", "asyncio", "rich"}),
+    ],
+)
+def test_a_completion_imports_only_what_it_needs(line: str, heavy: set[str], tmp_path: Path) -> None:
+    kubeconfig = tmp_path / "kubeconfig"
+    kubeconfig.write_text(json.dumps(KUBECONFIG))
+    words = f"stellwerk {line}"
+    shell = {"_STELLWERK_COMPLETE": "bash_complete", "COMP_WORDS": words, "COMP_CWORD": str(len(words.split()))}
+    environment = {**os.environ, **shell, "KUBECONFIG": str(kubeconfig)}
+    done = subprocess.run([sys.executable, "-c", COMPLETION], env=environment, capture_output=True, check=True)
+    modules = json.loads(done.stdout)
+    assert set() == heavy & set(modules)
+    assert "stellwerk.cli.health" not in modules
 
 
 @pytest.mark.parametrize(("argument", "seconds"), [("--version", 0.08), ("--help", 0.15)])
