@@ -49,6 +49,16 @@ def explain(deployment: Unstructured, around: Surroundings) -> Cause | None:
     return None
 
 
+def unready_pod(deployment: Unstructured, around: Surroundings) -> Unstructured | None:
+    """The first pod of the newest revision that is not ready and does not say why itself. Pure."""
+    newest = _newest(_owned(around.replica_sets, {deployment.metadata.uid}))
+    pods = _owned(around.pods, {newest.metadata.uid if newest is not None else deployment.metadata.uid})
+    unready = [pod for pod in pods if _condition(pod, "Ready", "False")]
+    if any(_unscheduled(pod) or next(_containers(pod), None) for pod in unready):
+        return None
+    return next(iter(unready), None)
+
+
 def _causes(
     deployment: Unstructured, newest: Unstructured | None, pods: Sequence[Unstructured], events: Sequence[Unstructured]
 ) -> Iterator[Cause]:
@@ -60,6 +70,7 @@ def _causes(
     yield from (cause for pod in pods if (cause := _unscheduled(pod)))
     yield from (cause for pod in pods for cause in _containers(pod))
     yield from (cause for pod in pods for cause in _from_events(pod, events))
+    yield from (_unready_for_now(pod) for pod in pods if _runs_unready(pod))
     if message := _condition(deployment, "Progressing", "False"):
         yield Cause(_tidy(message))
 
@@ -117,18 +128,35 @@ def _containers(pod: Unstructured) -> Iterator[Cause]:
             yield Cause(f"container {_text(status, 'name')} {_ending(ended)}", SEE_LOG)
 
 
+def _runs_unready(pod: Unstructured) -> bool:
+    """Whether all containers run, and the pod is not ready all the same."""
+    running = [isinstance(dig(status, "state", "running"), dict) for status in _statuses(pod)]
+    return pod.at("status", "phase") == "Running" and all(running) and _condition(pod, "Ready", "False") != ""
+
+
 def _does_not_start(status: JsonObject, waiting: JsonObject) -> Cause | None:
     container, reason, message = _text(status, "name"), _text(waiting, "reason"), _text(waiting, "message")
     if reason in _PULL:
         fix = "check the image's name, and the pull secret if the registry asks for one"
         return Cause(f"image {_text(status, 'image') or 'of ' + container} cannot be pulled", fix)
     if reason == "CrashLoopBackOff":
-        last = dig(status, "lastState", "terminated")
-        ending = _ending(last) if isinstance(last, dict) else "ends soon after its start"
-        return Cause(f"container {container} crashes again and again: it {ending}", SEE_LOG)
+        return _crash(status)
     if reason in _CONFIG:
         return Cause(f"container {container} cannot be started: {_tidy(message)}")
     return None
+
+
+def _crash(status: JsonObject) -> Cause:
+    last = dig(status, "lastState", "terminated")
+    ending = _ending(last) if isinstance(last, dict) else "ends soon after its start"
+    return Cause(f"container {_text(status, 'name')} crashes again and again: it {ending}", SEE_LOG)
+
+
+def _unready_for_now(pod: Unstructured) -> Cause:
+    """Why a pod that runs is not ready: between two crashes of a container this is still the crash."""
+    crashes = (one for one in _statuses(pod) if dig(one, "lastState", "terminated", "exitCode") not in (None, 0))
+    crashed = next(crashes, None)
+    return _crash(crashed) if crashed is not None else Cause("its containers run, but are not ready", SEE_LOG)
 
 
 def _ending(ended: JsonObject) -> str:

@@ -27,6 +27,10 @@ KINDS = (("apps", "Deployment"), ("apps", "StatefulSet"), ("apps", "DaemonSet"))
 """Kinds whose pods tell why they are not ready."""
 
 
+_LONGEST_CAUSE = 120
+"""Of a cause in a condition, so that the next step behind it is not cut off."""
+
+
 @dataclass(frozen=True, slots=True)
 class Workload:
     """A Deployment, StatefulSet or DaemonSet, and what was read around it."""
@@ -50,6 +54,24 @@ async def read(reader: Reader, deployment: Unstructured) -> Workload:
         reader.list(Event.resource, namespace, fields="involvedObject.kind=Pod"),
     )
     return Workload(deployment, Surroundings(replica_sets, pods, events))
+
+
+async def read_first(reader: Reader, deployment: Unstructured) -> Workload:
+    """The same by at most three requests: a page of each list, and Events of the first pod that is not ready only.
+
+    Events are read where pods alone do not tell the cause.
+    """
+    namespace, labels = deployment.key.namespace, selector(deployment)
+    replica_sets, pods = await asyncio.gather(
+        reader.first(ReplicaSet.resource, namespace, labels=labels),
+        reader.first(Pod.resource, namespace, labels=labels),
+    )
+    around = Surroundings(replica_sets, pods)
+    waiting = explain.unready_pod(deployment, around)
+    if waiting is not None:
+        fields = f"involvedObject.kind=Pod,involvedObject.name={waiting.key.name}"
+        around = replace(around, events=await reader.first(Event.resource, namespace, fields=fields))
+    return Workload(deployment, around)
 
 
 def selector(deployment: Unstructured) -> str:
@@ -85,6 +107,16 @@ def advice(workload: Workload) -> str:
         return cause.fix if cause else ""
     pod = culprit(workload, cause)
     return f"{cause.fix}: kubectl logs {pod.key.name} -n {pod.key.namespace}" if pod else cause.fix
+
+
+def in_one_line(workload: Workload) -> str:
+    """The cause with its pod and the next step, as a condition shows it; empty where nothing is known. Pure."""
+    cause = explain.explain(workload.deployment, workload.around)
+    if cause is None:
+        return ""
+    pod, step = culprit(workload, cause), advice(workload)
+    what = cause.what if len(cause.what) <= _LONGEST_CAUSE else f"{cause.what[: _LONGEST_CAUSE - 3]}..."
+    return "; ".join(filter(None, (f"Pod {pod.key}: {what}" if pod else what, step)))
 
 
 def culprit(workload: Workload, cause: Cause) -> Unstructured | None:

@@ -7,7 +7,8 @@ cause, and the one step that would mend it. The command line prints it; a page o
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Awaitable, Iterator, Sequence
+from contextlib import aclosing
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
@@ -17,6 +18,7 @@ from stellwerk.kube.names import ObjectKey, ObjectRef, Resource
 
 if TYPE_CHECKING:
     from stellwerk.kube.client import Client
+    from stellwerk.kube.model import Listing
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +64,10 @@ class Diagnostician(Protocol):
         ...
 
 
+FIRST = 100
+"""How many objects the first page has."""
+
+
 @dataclass(slots=True)
 class Reader:
     """Reads the neighbourhood of an object as far as the user may. A kind that is not served has no objects."""
@@ -96,10 +102,26 @@ class Reader:
         self, resource: Resource, namespace: str = "", *, labels: str = "", fields: str = ""
     ) -> list[Unstructured]:
         """Objects by namespace and name; none where they may not be seen."""
+        reading = self.client.list(
+            unstructured(resource), namespace, labels=labels, fields=fields, skip_unreadable=True
+        )
+        return [*await self._listed(resource, namespace, reading)]
+
+    async def first(
+        self, resource: Resource, namespace: str = "", *, labels: str = "", fields: str = ""
+    ) -> Sequence[Unstructured]:
+        """The objects of the first page, by namespace and name; none where they may not be seen."""
+        pages = self.client.pages(
+            unstructured(resource), namespace, labels=labels, fields=fields, skip_unreadable=True, limit=FIRST
+        )
+        async with aclosing(pages):
+            return await self._listed(resource, namespace, anext(pages))
+
+    async def _listed(
+        self, resource: Resource, namespace: str, reading: Awaitable[Listing[Unstructured]]
+    ) -> Sequence[Unstructured]:
         try:
-            listing = await self.client.list(
-                unstructured(resource), namespace, labels=labels, fields=fields, skip_unreadable=True
-            )
+            listing = await reading
         except Forbidden:
             self._note(resource, namespace)
         except (NotServed, NotFound):

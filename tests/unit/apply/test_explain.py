@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from stellwerk.apply.explain import Cause, Surroundings, explain
+from stellwerk.apply.explain import Cause, Surroundings, explain, unready_pod
 from stellwerk.kube.model import JsonObject, JsonValue, Unstructured
 
 RECORDED = [
@@ -178,3 +178,40 @@ def test_a_refusal_of_unknown_words_is_passed_on_without_the_pods_name() -> None
 
 def test_a_ready_deployment_has_no_cause() -> None:
     assert explain(DEPLOYMENT, Surroundings()) is None
+
+
+def test_a_pod_that_runs_and_is_not_ready_is_told_where_no_event_tells_more() -> None:
+    unready: JsonValue = [{"type": "Ready", "status": "False", "message": "containers with unready status: [main]"}]
+    runs: JsonValue = [{"name": "main", "ready": False, "state": {"running": {}}}]
+    pod = one("Pod", "p", "r", status={"phase": "Running", "conditions": unready, "containerStatuses": runs})
+    starts = one("Pod", "p", "r", status={"phase": "Pending", "conditions": unready})
+    around = Surroundings([REPLICA_SET], [pod], [event("Unhealthy", "Readiness probe failed: 503")])
+
+    assert explain(DEPLOYMENT, Surroundings([REPLICA_SET], [pod])) == Cause(
+        "its containers run, but are not ready", "see its log"
+    )
+    assert explain(DEPLOYMENT, around) == Cause("its readiness probe fails: 503", "see its log")
+    assert explain(DEPLOYMENT, Surroundings([REPLICA_SET], [starts])) is None
+
+
+def test_between_two_crashes_of_a_container_the_crash_is_told() -> None:
+    unready: JsonValue = [{"type": "Ready", "status": "False"}]
+    last: JsonValue = {"terminated": {"exitCode": 3}}
+    runs: JsonValue = [{"name": "main", "ready": False, "state": {"running": {}}, "lastState": last}]
+    pod = one("Pod", "p", "r", status={"phase": "Running", "conditions": unready, "containerStatuses": runs})
+
+    assert explain(DEPLOYMENT, Surroundings([REPLICA_SET], [pod])) == Cause(
+        "container main crashes again and again: it ended with exit code 3", "see its log"
+    )
+
+
+def test_events_are_worth_reading_of_a_pod_that_does_not_say_itself_what_it_lacks() -> None:
+    unready: JsonValue = [{"type": "Ready", "status": "False"}]
+    silent = one("Pod", "p", "r", status={"phase": "Pending", "conditions": unready})
+    containers: JsonValue = [{"name": "main", "state": {"waiting": {"reason": "ErrImagePull"}}}]
+    clear = one("Pod", "q", "r", status={"conditions": unready, "containerStatuses": containers})
+    ready = one("Pod", "s", "r", status={"conditions": [{"type": "Ready", "status": "True"}]})
+
+    assert unready_pod(DEPLOYMENT, Surroundings([REPLICA_SET], [ready, silent])) == silent
+    assert unready_pod(DEPLOYMENT, Surroundings([REPLICA_SET], [silent, clear])) is None
+    assert unready_pod(DEPLOYMENT, Surroundings([REPLICA_SET], [ready])) is None

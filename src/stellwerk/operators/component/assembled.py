@@ -31,6 +31,7 @@ from stellwerk.operators.component.setup import ComponentController, Watches, wa
 from stellwerk.operators.component.targets import Connect, Targets
 from stellwerk.operators.component.traced import Traced
 from stellwerk.operators.component.weights import Weights
+from stellwerk.operators.component.workload_causes import WorkloadCauses
 from stellwerk.render.downloads import Downloads
 from stellwerk.render.shelf import Shelf
 from stellwerk.runtime import traces
@@ -90,6 +91,7 @@ def install(
         checkpoints=Checkpoints(seen.components, StatusWriter(client=client, clock=manager.clock)),
         settings=settings,
         clock=manager.clock,
+        workload_causes=WorkloadCauses(manager.clock),
     )
     controller = _controller(manager, settings, seen, reconciler, events)
     wire(controller, seen)

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -35,6 +36,7 @@ from stellwerk.operators.component import (
     room,
     sources,
     tenancy,
+    workload_causes,
 )
 from stellwerk.operators.component.addresses import Addresses
 from stellwerk.operators.component.api import FINALIZER, SUSPEND_REASON_ANNOTATION, Component
@@ -73,10 +75,11 @@ from stellwerk.operators.component.settings import Settings
 from stellwerk.operators.component.targets import Target, Targets
 from stellwerk.operators.component.tenancy import Account
 from stellwerk.operators.component.weights import NoRoom, Weights
+from stellwerk.operators.component.workload_causes import WorkloadCauses
 from stellwerk.operators.owned import NoAnswer, TooMuch, Unwatchable
 from stellwerk.render.errors import RenderError
 from stellwerk.render.files import Files
-from stellwerk.runtime import conditions, finalizer
+from stellwerk.runtime import conditions, diagnosis, finalizer
 from stellwerk.runtime.checkpoints import Checkpoints
 from stellwerk.runtime.clock import Clock
 from stellwerk.runtime.contract import Next, ReconcileError
@@ -126,6 +129,7 @@ class ComponentReconciler:
     checkpoints: Checkpoints[Component, ComponentStatus]
     settings: Settings
     clock: Clock
+    workload_causes: WorkloadCauses
     _drafts: dict[ObjectKey, ComponentStatus] = field(default_factory=dict)
     """How far the status of a pass that failed had come."""
     _leaving_since: dict[ObjectKey, float] = field(default_factory=dict)
@@ -191,6 +195,7 @@ class ComponentReconciler:
         self._without_room_since.pop(key, None)
         self._met.pop(key, None)
         self.targets.forget(key)
+        self.workload_causes.forget(key)
         self.lanes.forget(key)
         self.weights.forget(key)
         self.deployer.forget(key)
@@ -242,7 +247,7 @@ class ComponentReconciler:
         self.reports.chart_warns(component, self.deployer.warnings.get(component.key, ()))
         if progress.done:
             self._draft(component, plan.sealed(plan.applied(self._drafts[component.key], signet), seals))
-        return self._progressed(self.checkpoints.shown(component), progress, reason)
+        return await self._progressed(self.checkpoints.shown(component), progress, reason, target)
 
     async def _delete(self, component: Component) -> Answer:
         if not finalizer.present(component, FINALIZER):
@@ -443,15 +448,17 @@ class ComponentReconciler:
 
     # ---- what came of it
 
-    def _progressed(self, component: Component, progress: Progress, reason: Reason) -> Answer:
+    async def _progressed(self, component: Component, progress: Progress, reason: Reason, target: Target) -> Answer:
         self._draft(component, plan.with_inventory(self._drafts[component.key], progress.inventory))
         if progress.failures:
             self.reports.carried(component, progress)
             raise writes_failed(progress.failures)
         if progress.done:
+            self.workload_causes.forget(component.key)
             return self.reports.noting(component, self._ready(component), progress)
-        answer = self._saved_first(component, reason) if progress.must_be_saved else self._waiting(component, progress)
-        return self.reports.noting(component, answer, progress)
+        if progress.must_be_saved:
+            return self.reports.noting(component, self._saved_first(component, reason), progress)
+        return self.reports.noting(component, await self._waiting(component, progress, target), progress)
 
     def _saved_first(self, component: Component, reason: Reason) -> Answer:
         """Objects are about to be written. Of that no Event tells: the next one says what is waited for, or Ready."""
@@ -466,17 +473,26 @@ class ComponentReconciler:
             return Next.now(status)  # what was new meanwhile was not looked at, and nothing else will tell of it
         return Next.after(spread(Intervals.of(component.spec).requeue, component.metadata.uid), status)
 
-    def _waiting(self, component: Component, progress: Progress) -> Answer:
+    async def _waiting(self, component: Component, progress: Progress, target: Target) -> Answer:
         now = self.clock.now()
         draft = plan.waiting(self._drafts[component.key], now)
         self._draft(component, draft)
         late = self._is_late(component, draft, now)
+        waits, pause_seconds = await self.workload_causes.explained(
+            component,
+            draft.processing_digest,
+            progress.waits,
+            workload_causes.reading(diagnosis.Reader(target.client)),
+            waited_seconds=(now - (draft.processing_since or now)).total_seconds(),
+            is_late=late,
+        )
         saying = Saying(
             reason=Reason.Timeout if late else Reason.Processing,
-            message=reporting.unready(progress.waits, late=late),
+            message=reporting.unready(waits, late=late),
             cause=Cause.ObjectsNotReady,
         )
-        answer = Next.after(self._until(component, draft, progress, now), self._say(component, saying))
+        seconds = min(self._until(component, draft, progress, now), pause_seconds or math.inf)
+        answer = Next.after(max(seconds, 0.05), self._say(component, saying))
         return answer.noting(*reporting.first_wait(component, saying))
 
     def _until(self, component: Component, draft: ComponentStatus, progress: Progress, now: datetime) -> float:
