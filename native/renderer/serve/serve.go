@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"io"
 	"runtime/debug"
+	"slices"
 	"sync"
 
 	"stellwerk/renderer/discreet"
@@ -104,6 +105,9 @@ func (p *pipe) fill(message *wire.Message, req *wire.Request, ask host.Asker) (e
 		return err
 	}
 	message.Result, err = p.render(req, ask)
+	if err == nil {
+		message.Result.Decrypted = slices.Compact(slices.Sorted(slices.Values(decryptedWords(req))))
+	}
 	return err
 }
 

@@ -112,6 +112,8 @@ type Result struct {
 	// revision, component, componentDigest, cluster, lookup. A parent may give the result again for a request that
 	// differs in nothing else. Charts name all but component and componentDigest.
 	Uses []string `json:"uses"`
+	// Decrypted are the texts that decryption brought to light, sorted: a parent masks them in what people see.
+	Decrypted []string `json:"decrypted,omitempty"`
 }
 
 // Chart is what Chart.yaml says.

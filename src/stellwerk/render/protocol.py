@@ -238,6 +238,7 @@ class _Result(msgspec.Struct):
     origins: list[str] | None = None
     chart: _Chart | None = None
     uses: list[str] | None = None
+    decrypted: tuple[str, ...] = ()
 
 
 class _Uses(msgspec.Struct):
@@ -305,7 +306,9 @@ def read_result(result: bytes) -> Rendered:
     digest = hashlib.sha256(result).hexdigest()
     documents = cast("list[JsonObject]", objects)
     uses = frozenset(found.uses or ())
-    return Rendered(found.generator, tuple(documents), tuple(origins), chart, uses, digest, len(result))
+    return Rendered(
+        found.generator, tuple(documents), tuple(origins), chart, uses, digest, len(result), found.decrypted
+    )
 
 
 def _check_containers(objects: Sequence[msgspec.Raw]) -> None:

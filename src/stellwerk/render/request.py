@@ -154,7 +154,9 @@ class Rendered:
     digest: str
     """Of the objects and origins: equal results of any two renderings have the same."""
     size: int = 0
-    """Bytes of the objects and origins as JSON."""
+    """Bytes of the result as JSON."""
+    decrypted: tuple[str, ...] = ()
+    """The texts that decryption brought to light, which must not be shown."""
 
     def __repr__(self) -> str:
         return f"Rendered({self.generator}, {len(self.objects)} objects, {self.digest[:12]})"

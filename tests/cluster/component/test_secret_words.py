@@ -8,6 +8,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from tests.cluster.component import test_decryption
 from tests.cluster.component.given import Given
 from tests.cluster.component.manifests import config, manifest, policies
 from tests.cluster.component.process import operator
@@ -92,6 +93,34 @@ def shown_of(text: str) -> list[str]:
     forms = [f"{word[:10]}" for word in WORDS.values()]
     forms += [base64.b64encode(word.encode()).decode()[:16] for word in WORDS.values()]
     return [form for form in forms if form.lower() in text.lower()]
+
+
+@pytest.mark.req("R-804")
+@pytest.mark.parametrize("place", ["kind", "name", "version"])
+async def test_a_decrypted_word_is_masked_where_a_template_puts_it_into_no_secret(
+    given: Given, running: Running, then: Then, place: str
+) -> None:
+    word = "{{ .Values.password }}"
+    templates = {
+        "kind": manifest(f"Kind-{word}", "one"),
+        "name": manifest("ConfigMap", f"UPPER-{word}"),
+        "version": manifest("ConfigMap", "one", api_version=f"{word}/v1"),
+    }
+    files = {
+        "Chart.yaml": CHART,
+        "values.yaml": test_decryption.text("values.age.yaml"),
+        "templates/one.yaml": templates[place],
+    }
+    await given.source(files)
+    await given.secret("keys", **{"a.agekey": test_decryption.text("tests.agekey")})
+    await running.start()
+    await given.component(decryption={"provider": "sops", "secretRef": {"name": "keys"}})
+
+    refused = await then.shows("Error", saying="***")
+
+    await eventually(lambda: has_events(given, 1), describe="the Event is written")
+    told = [msgspec.json.encode(refused.status).decode(), *await events(given)]
+    assert not any("canary" in one for one in told), told
 
 
 @pytest.mark.req("R-804")

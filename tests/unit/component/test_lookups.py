@@ -10,6 +10,7 @@ import pytest
 from stellwerk.kube.model import JsonObject
 from stellwerk.operators.component import lookups
 from stellwerk.operators.component.lookups import HiddenWords
+from stellwerk.operators.questions import secret_words_of
 from stellwerk.runtime.logs import Redactor
 from stellwerk.testing.clock import FakeClock
 
@@ -33,19 +34,17 @@ async def test_words_are_registered_once_for_each_version_and_forgotten_after_a_
     clock, redactor = FakeClock(), Redactor()
     hidden = HiddenWords(clock, redactor.hide, redactor.forget)
     old, new = Asked("the-former-word"), Asked("the-latter-word")
-    await hidden.add("shop", "one", old, "1")
-    await hidden.add("shop", "one", old, "1")
+    await hidden.add("shop", "one", lambda: secret_words_of(old), "1")
+    await hidden.add("shop", "one", lambda: secret_words_of(old), "1")
     assert old.times == 1
     assert redactor.redacted("the-former-word") == "***"
-    await hidden.add("shop", "one", new, "2")
+    await hidden.add("shop", "one", lambda: secret_words_of(new), "2")
     assert redactor.redacted("the-former-word the-latter-word") == "the-former-word ***"
     await clock.advance(lookups.LIFE_SECONDS + 1)
-    await hidden.add("shop", "another", (), "1")
+    await hidden.add("shop", "another", tuple, "1")
     assert redactor.redacted("the-latter-word") == "the-latter-word"
 
 
 async def test_other_kinds_hide_nothing() -> None:
-    redactor = Redactor()
-    hidden = HiddenWords(FakeClock(), redactor.hide, redactor.forget)
-    await hidden.add("shop", "one", [{"kind": "ConfigMap", "data": {"word": "an-ordinary-word"}}], "1")
-    assert redactor.redacted("an-ordinary-word") == "an-ordinary-word"
+    objects: list[JsonObject] = [{"kind": "ConfigMap", "data": {"word": "an-ordinary-word"}}]
+    assert list(secret_words_of(objects)) == []

@@ -6,7 +6,7 @@ nothing new costs a few look-ups. What is remembered of a set (`Memory`) saves r
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import NamedTuple, Protocol
@@ -233,8 +233,10 @@ class Deployer:
         if facts.unknown:
             await threads.run(lambda: unknown_kinds.check(rendered, files, facts.unknown))
         if asked.decryption:
-            secrecy.note("decrypted", lambda: secret_words_of(rendered.objects))
-            await self._hidden.add(tenant, f"decrypted for {component.key}", rendered.objects, rendered.digest)
+            secrecy.note("decrypted", lambda: _words_of(rendered))
+            await self._hidden.add(
+                tenant, f"decrypted for {component.key}", lambda: _words_of(rendered), rendered.digest
+            )
         return rendered
 
     # ---- objects
@@ -387,6 +389,12 @@ def _known(component: Component, content: Content, wanted: Sequence[Wanted]) -> 
     if plan.is_applied(component, content.artifact):
         known = taken_over(wanted, known)
     return known, newcomers(wanted, known)
+
+
+def _words_of(rendered: Rendered) -> Iterator[str]:
+    """What must not be shown of decrypted files and of the Secrets that were made of them."""
+    yield from rendered.decrypted
+    yield from secret_words_of(rendered.objects)
 
 
 @dataclass(frozen=True, slots=True)

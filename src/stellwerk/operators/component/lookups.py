@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 
 from stellwerk.kube import threads
-from stellwerk.kube.model import JsonObject, JsonValue, dig
+from stellwerk.kube.model import JsonValue, dig
 from stellwerk.operators.component.contents import MOST_HIDDEN, SHORTEST_HIDDEN
 from stellwerk.operators.component.targets import Target, Targets
 from stellwerk.operators.component.tenancy import Account
@@ -49,16 +49,15 @@ class HiddenWords:
             on_drop=lambda source: self.forget(*source),
         )
 
-    async def add(self, tenant: str, source: str, objects: Iterable[JsonObject], version: object) -> None:
-        """Register the words of the Secrets among these objects; nothing to do where `version` is the known one."""
+    async def add(self, tenant: str, source: str, words: Callable[[], Iterable[str]], version: object) -> None:
+        """Register these words; nothing to do where `version` is the known one. `words` is called in a thread."""
         if self._known.get((tenant, source)) == version:
             return
-        kept = [body for body in objects if body.get("kind") == "Secret"]
 
-        def words() -> list[str]:
-            return list(islice((word for word in secret_words_of(kept) if len(word) >= SHORTEST_HIDDEN), MOST_HIDDEN))
+        def long_enough() -> list[str]:
+            return list(islice((word for word in words() if len(word) >= SHORTEST_HIDDEN), MOST_HIDDEN))
 
-        self.hide(*await threads.run(words), tenant=tenant, source=source)
+        self.hide(*await threads.run(long_enough), tenant=tenant, source=source)
         self._known.put((tenant, source), version, 1, tenant)
 
 
@@ -83,7 +82,7 @@ class Lookups:
             version = tuple(
                 (dig(body, "metadata", "uid"), dig(body, "metadata", "resourceVersion")) for body in secrets
             )
-            await self.hidden.add(self.tenant, source, secrets, version)
+            await self.hidden.add(self.tenant, source, lambda: secret_words_of(secrets), version)
         return found
 
     async def _answer(self, query: Query) -> JsonValue | Missing:
