@@ -55,7 +55,8 @@ async def _tell(cluster: Cluster, subject: Subject | str) -> None:
 def told(seen: Verdict, style: Style, now: datetime | None = None) -> list[str]:
     """The lines for people: the object, the tree below it, and what to do next."""
     tree = drawn(seen.diagnosis.findings or _only_message(seen), style)
-    lines = [verdict.headline(seen, style, now), *tree, *verdict.left_out(seen)]
+    remarks = [f"{style.painted('Remark:', 'strong')} {escaped(one)}" for one in seen.diagnosis.remarks]
+    lines = [verdict.headline(seen, style, now), *tree, *remarks, *verdict.left_out(seen)]
     if seen.diagnosis.next_step:
         lines.append(f"{style.painted('Next:', 'strong')} {escaped(seen.diagnosis.next_step)}")
     return lines
@@ -103,6 +104,7 @@ def as_json(seen: Verdict) -> JsonObject:
         "reason": seen.health.reason,
         "findings": [_finding_json(finding) for finding in seen.diagnosis.findings or _only_message(seen)],
         "nextStep": seen.diagnosis.next_step,
+        "remarks": list(seen.diagnosis.remarks),
         "hidden": list(seen.diagnosis.hidden),
     }
 

@@ -9,7 +9,7 @@ import pytest
 
 from stellwerk.cli import tree
 from stellwerk.operators.component import abandonment, api, blueprints, remarks, topics
-from stellwerk.operators.component.reasons import OBJECTS_NOT_WATCHED, Cause, Reason
+from stellwerk.operators.component.reasons import CHART_WARNING, OBJECTS_NOT_WATCHED, Cause, Reason
 from stellwerk.operators.component.settings import FLAGS, NO_CROSS_NAMESPACE_REFS
 from stellwerk.operators.component.sources import SourceKind
 from stellwerk.runtime import process_flags
@@ -56,7 +56,7 @@ def test_every_reason_of_an_event_has_its_line() -> None:
     sources = Path(topics.__file__).parent.glob("*.py")
     said = {word for source in sources for word in re.findall(r'Notice\(\s*"(\w+)"', source.read_text())}
     kept = {remarks.REMARKED, abandonment.REASON, blueprints.DELETION_BLOCKED, PASS_STUCK, "UpdateError", "DeleteError"}
-    kept |= {UNREADABLE, OBJECTS_NOT_WATCHED}
+    kept |= {UNREADABLE, OBJECTS_NOT_WATCHED, CHART_WARNING}
 
     assert said >= {"Created", "DriftDetected"}
     assert {row[0] for row in topics.EVENTS.rows} == said | kept

@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 
 import msgspec
 
+from stellwerk.kube.meta import ObjectMeta
 from stellwerk.kube.model import JsonObject, Unstructured
 from stellwerk.operators.component import why
 from stellwerk.operators.component.api import Component
@@ -60,3 +61,13 @@ def test_an_object_is_waited_for_until_it_shows_what_its_author_hints_at() -> No
         ("Thing a: condition Synced is not True", True),
         ("Thing odd: status.conditions is not a list", True),
     ]
+
+
+def test_a_remark_is_no_finding_and_is_there_whether_the_component_is_ready_or_not() -> None:
+    now = datetime(2026, 1, 1, tzinfo=UTC)
+    remark = 'the chart: values.yaml: line 2: the key "a" appears twice'
+    broken = why.explain(why.Graph(component=component("Error", "RenderingFailed", "no"), remarks=(remark,), now=now))
+    new = why.explain(why.Graph(component=Component(metadata=ObjectMeta(name="web")), remarks=(remark,), now=now))
+
+    assert broken.remarks == new.remarks == (remark,)
+    assert remark not in [finding.text for finding in (*broken.findings, *new.findings)]

@@ -50,7 +50,7 @@ class AnnotatedSink:
         return replace(
             notice,
             severity=severity_of(status) if is_verdict else notice.severity,
-            annotations=tuple(sorted(about(component, status).items())),
+            annotations=tuple(sorted({**about(component, status), **dict(notice.annotations)}.items())),
         )
 
     def told(self, component: Component, status: ComponentStatus) -> None:

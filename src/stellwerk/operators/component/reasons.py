@@ -17,6 +17,10 @@ OBJECTS_NOT_WATCHED = "ObjectsNotWatched"
 """Of the Event about objects that are read one by one, because rights to list and watch are missing."""
 
 
+CHART_WARNING = "ChartWarning"
+"""Of the Event about what Helm passes over in silence in a chart."""
+
+
 class Reason(StrEnum):
     """Why a Component is in its state: the reason of its condition Ready."""
 

@@ -244,7 +244,7 @@ class ComponentReconciler:
         progress = await self.deployer.apply(component, draft, content, files, target, save, seal, weigh)
         self.reports.unreadable(component, await self.deployer.unreadable(component, progress.inventory, target))
         self.reports.unwatched(component, self.deployer.unwatched.get(component.key, ()))
-        self.reports.chart_warns(component, self.deployer.warnings.get(component.key, ()))
+        self.reports.chart_warns(component, self.deployer.warnings.get(component.key, ()), artifact.revision)
         if progress.done:
             self._draft(component, plan.sealed(plan.applied(self._drafts[component.key], signet), seals))
         return await self._progressed(self.checkpoints.shown(component), progress, reason, target)

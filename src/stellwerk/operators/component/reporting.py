@@ -15,9 +15,9 @@ from stellwerk.apply.rollout.stage import Unready
 from stellwerk.kube.meta import ObjectMeta
 from stellwerk.kube.model import HasMetadata, Unreadable
 from stellwerk.kube.names import ObjectKey, ObjectRef
-from stellwerk.operators.component.api import DISABLE_EVENTS_ANNOTATION, Component
+from stellwerk.operators.component.api import DISABLE_EVENTS_ANNOTATION, EVENT_REVISION_ANNOTATION, Component
 from stellwerk.operators.component.api_status import READY, ComponentStatus
-from stellwerk.operators.component.reasons import OBJECTS_NOT_WATCHED
+from stellwerk.operators.component.reasons import CHART_WARNING, OBJECTS_NOT_WATCHED
 from stellwerk.operators.component.remarks import Remarks, remarked
 from stellwerk.operators.component.saying import Saying
 from stellwerk.operators.component.settings import DependentEvents
@@ -122,9 +122,19 @@ class Reports:
         message = f"objects are read one by one: {listed(why)}; grant list and watch to notice changes at once"
         self._once(component, Notice(OBJECTS_NOT_WATCHED, message, Severity.WARNING, "Watch"), why)
 
-    def chart_warns(self, component: Component, words: tuple[str, ...]) -> None:
-        """Report, once, what Helm passes over in silence in the chart of a Component."""
-        self._once(component, Notice("ChartWarning", f"the chart: {listed(words)}", Severity.WARNING, "Render"), words)
+    def chart_warns(self, component: Component, words: tuple[str, ...], revision: str) -> None:
+        """Report, once for each revision of the source, what Helm passes over in silence in the chart of a Component.
+
+        The Event carries the revision that it is about, so that a reader knows when it is outdated.
+        """
+        notice = Notice(
+            CHART_WARNING,
+            f"the chart: {listed(words)}",
+            Severity.WARNING,
+            "Render",
+            ((EVENT_REVISION_ANNOTATION, revision),),
+        )
+        self._once(component, notice, (*words, revision) if words else ())
 
     def _once(self, component: Component, notice: Notice, words: tuple[str, ...]) -> None:
         """Report something when it comes up, and again only after its words have changed."""

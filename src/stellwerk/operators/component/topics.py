@@ -6,6 +6,7 @@ from stellwerk.kube import duration
 from stellwerk.operators.component import api, intervals, references
 from stellwerk.operators.component.api_status import READY, RECONCILING, STALLED, State
 from stellwerk.operators.component.errors import RETRY_SECONDS
+from stellwerk.operators.component.reasons import CHART_WARNING
 from stellwerk.operators.component.settings import Settings
 from stellwerk.operators.component.sources import SourceKind
 from stellwerk.operators.requests import REQUESTED_AT_ANNOTATION
@@ -234,7 +235,7 @@ EVENTS = Topic(
         ),
         ("DriftDetected", "On a Component: somebody has changed its objects; they are put back at the next reapply."),
         (
-            "ChartWarning",
+            CHART_WARNING,
             "On a Component: a key appears twice in one mapping of its chart; the last one counts, as in Helm.",
         ),
         (

@@ -10,7 +10,8 @@ reasons, and, while it waits for objects to become ready or to go, those objects
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
@@ -25,15 +26,15 @@ from stellwerk.apply.rollout.stored import Item
 from stellwerk.kube import lenient
 from stellwerk.kube.errors import NotServed
 from stellwerk.kube.meta import Condition, ObjectMeta
-from stellwerk.kube.model import Unstructured, dig
+from stellwerk.kube.model import Unstructured
 from stellwerk.kube.names import GroupVersionKind, ObjectKey, ObjectRef
 from stellwerk.operators import workloads
 from stellwerk.operators.component import dependencies as depending
 from stellwerk.operators.component import sources
-from stellwerk.operators.component.api import Component
+from stellwerk.operators.component.api import EVENT_REVISION_ANNOTATION, Component
 from stellwerk.operators.component.api_status import NEW, READY, State
 from stellwerk.operators.component.errors import ComponentFailed, source_fix_in
-from stellwerk.operators.component.reasons import CATALOGUE, MEANINGS, OBJECTS_NOT_WATCHED, Cause, Reason
+from stellwerk.operators.component.reasons import CATALOGUE, CHART_WARNING, MEANINGS, OBJECTS_NOT_WATCHED, Cause, Reason
 from stellwerk.operators.component.saying import Saying, reason_of, status_saying
 from stellwerk.operators.component.sources import FLUX_KINDS
 from stellwerk.operators.workloads import Workload
@@ -81,6 +82,8 @@ class Graph:
     hidden: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     """What the operator reported about the way in which it looks at the objects."""
+    remarks: tuple[str, ...] = ()
+    """What it reported about the chart."""
     now: datetime
 
     @property
@@ -126,33 +129,50 @@ diagnostician = ComponentDiagnostician()
 async def observe(reader: Reader, subject: Unstructured, now: datetime, depth: int = _DEPTH) -> Graph:
     """Read the neighbourhood of a Component, and of those that it waits for."""
     component = lenient.convert(subject.body, Component)
-    dependencies, source, dependents, notes = await asyncio.gather(
+    dependencies, source, dependents, events = await asyncio.gather(
         _dependencies(reader, component, now, depth),
         _source(reader, component),
         _dependents(reader, component),
-        _notes(reader, component),
+        _events(reader, component, is_subject=depth == _DEPTH),
     )
     return Graph(
         component=component,
         dependencies=dependencies,
         source=source,
         dependents=dependents,
-        notes=notes,
+        notes=_notes(component, events),
+        remarks=_remarks(component, events),
         hidden=reader.hidden,
         now=now,
     )
 
 
-async def _notes(reader: Reader, component: Component) -> tuple[str, ...]:
+async def _events(reader: Reader, component: Component, *, is_subject: bool) -> list[Unstructured]:
+    """The Events about the Component; of those that it depends on only where they can tell something."""
+    if not is_subject and component.spec.kube_config is None:
+        return []
+    name, namespace = component.key.name, component.key.namespace
+    events = await reader.list(Event.resource, namespace, fields=f"regarding.name={name}")
+    return [event for event in events if event.at("regarding", "uid") == component.metadata.uid]
+
+
+def _notes(component: Component, events: Sequence[Unstructured]) -> tuple[str, ...]:
     """The last Event about objects that the operator cannot watch. Only another cluster refuses that, as a rule."""
     if component.spec.kube_config is None or _is_ready(component):
         return ()
-    name, namespace = component.key.name, component.key.namespace
-    fields = f"regarding.name={name},reason={OBJECTS_NOT_WATCHED}"
-    events = await reader.list(Event.resource, namespace, fields=fields)
-    uid = component.metadata.uid
-    told = [one for one in events if dig(one.body, "regarding", "uid") == uid]
-    return tuple(str(one.body.get("note", "")) for one in told[-1:])
+    told = [event for event in events if event.at("reason") == OBJECTS_NOT_WATCHED]
+    return tuple(str(event.at("note") or "") for event in told[-1:])
+
+
+def _remarks(component: Component, events: Sequence[Unstructured]) -> tuple[str, ...]:
+    """What was reported about the chart, unless a newer revision has taken its place."""
+    told = [
+        str(event.at("note") or "")
+        for event in events
+        if event.at("reason") == CHART_WARNING
+        and event.metadata.annotations.get(EVENT_REVISION_ANNOTATION) == component.status.last_attempted_revision
+    ]
+    return tuple(told[-1:])
 
 
 def _is_ready(component: Component) -> bool:
@@ -253,7 +273,11 @@ _CHECK_OPERATOR = "check that the operator runs: stellwerk status"
 
 
 def explain(seen: Graph) -> Diagnosis:
-    """Why the Component is not ready, and the one step that removes the cause. Pure."""
+    """Why the Component is not ready, the one step that removes the cause, and remarks about the chart. Pure."""
+    return replace(_explained(seen), remarks=seen.remarks)
+
+
+def _explained(seen: Graph) -> Diagnosis:
     component, ready = seen.component, seen.ready
     if ready is None:
         return _not_seen(seen, Finding(seen.text, "NotSeenYet", is_root_cause=True))

@@ -175,3 +175,32 @@ async def test_what_fails_is_its_own_cause_in_the_condition_the_event_and_every_
     columns = await asyncio.to_thread(kubectl, component_cluster.kubeconfig, "get", "comp", "-n", given.namespace)
     for text in (listed, columns):
         assert all(reason in text for _, reason, *_ in BREAKAGES.values()), text
+
+
+async def test_why_remarks_on_the_chart_of_a_ready_component_until_a_new_revision_has_corrected_it(
+    given: Given, running: Running, then: Then, stellwerk: Stellwerk
+) -> None:
+    chart = {"Chart.yaml": "apiVersion: v2\nname: app\nversion: 1.0.0\n", "templates/one.yaml": config_map("one")}
+    twice, once = "a: first\na: last\n", "a: last\n"
+    await given.source({**chart, "values.yaml": twice}, revision="r1")
+    await running.start()
+    await given.component()
+    await then.ready(revision="r1")
+    await then.event("ChartWarning", about="comp")
+    told = await stellwerk("why", "comp/comp")
+    assert told.returncode == 0, told
+    headline, remark = told.stdout.splitlines()
+    assert headline.startswith(f"✔ Component {given.namespace}/comp is ready")
+    assert remark.startswith("Remark: the chart: values.yaml: line 2: the key ")
+    shown = json.loads((await stellwerk("why", "comp/comp", "-o", "json")).stdout)
+    assert shown["findings"] == []
+    assert shown["remarks"] == [remark.removeprefix("Remark: ")]
+
+    await given.source({**chart, "values.yaml": f"# still\n{twice}"}, revision="r2")
+    await then.ready(revision="r2")
+    await then.event("ChartWarning", about="comp", saying="values.yaml: line 3")
+    assert "values.yaml: line 3: the key" in (await stellwerk("why", "comp/comp")).stdout
+
+    await given.source({**chart, "values.yaml": once}, revision="r3")
+    await then.ready(revision="r3")
+    assert "Remark" not in (await stellwerk("why", "comp/comp")).stdout
