@@ -50,7 +50,7 @@ def families(collector: Collector) -> Iterator[tuple[str, str, tuple[str, ...]]]
         own = vars(family)
         kind = own.get("_type") or own.get("type") or vars(type(family))["_type"]
         name = own.get("_name") or own["name"]
-        labels = tuple(parts.get(name) or getattr(family, "_labelnames", ()))
+        labels: tuple[str, ...] = tuple(parts.get(name) or vars(family).get("_labelnames") or ())
         if name.startswith(_OF_THE_LIBRARY):
             continue
         yield f"{name}_total" if kind == "counter" else name, kind, labels

@@ -56,6 +56,7 @@ JOURNEYS = (
     Journey(
         (
             "docs/local.md",
+            "docs/troubleshooting.md",
             "docs/clm.md",
             "docs/migration/btp-manager.md",
             "docs/migration/component-operator.md",
