@@ -13,14 +13,14 @@ _ENVIRONMENT = {"PATH": os.environ["PATH"], "PYTHONUTF8": "1"}
 
 
 def run(arguments: Sequence[str]) -> Ended:
-    """Returns when it has ended. Raises TimeoutExpired after a minute."""
+    """Returns when it has ended. Raises TimeoutExpired after two minutes."""
     return subprocess.run(
         [sys.executable, "-m", "stellwerk.cli.main", *arguments],
         capture_output=True,
         encoding="utf-8",
         env={**_ENVIRONMENT, **_kept()},
         stdin=subprocess.DEVNULL,
-        timeout=60,
+        timeout=120,
         check=False,
     )
 

@@ -246,13 +246,17 @@ async def _taken_over(client: Client, asked: _Asked, live: JsonObject, after: Js
 
 
 async def _live(client: Client, one: Desired) -> JsonObject | None:
-    """The object as it is, with who owns what; None where there is none."""
-    from stellwerk.kube.errors import NotFound
+    """The object as it is, with who owns what; None where there is none, or its kind is not served yet."""
+    from stellwerk.kube.errors import NotFound, Unexplained
 
-    key = one.address.key
+    key, resource = one.address.key, one.address.resource
     try:
-        return await client.document(one.address.resource.path(key.namespace, key.name))
+        return await client.document(resource.path(key.namespace, key.name))
     except NotFound:
+        return None
+    except Unexplained:  # for a kind that the server does not know, its 404 is a plain text
+        if await client.mapper.serves(resource):
+            raise
         return None
 
 

@@ -399,12 +399,14 @@ async def test_a_release_whose_kinds_others_use_is_not_deleted(
 ) -> None:
     manifest = tmp_path / "m.yaml"
     manifest.write_text(definition("clm.example.com", "Widget"))
+    other = tmp_path / "w.yaml"
+    other.write_text(json.dumps({"apiVersion": "clm.example.com/v1", "kind": "Widget", "metadata": {"name": "w"}}))
+    tried = await stellwerk("apply", "both", str(manifest), str(other), "--dry-run")
+    assert f"+ Widget {given.namespace}/w" in tried.stdout, "its kind comes with it"
     assert (await stellwerk("apply", "widgets", str(manifest), "--timeout", "30s")).returncode == 0
     widgets = Resource("clm.example.com", "v1", "Widget", "widgets", namespaced=True)
     await eventually(lambda: kinds.established(given.client, widgets.group_resource))
     await eventually(lambda: kinds.is_listed(given.client, widgets))
-    other = tmp_path / "w.yaml"
-    other.write_text(json.dumps({"apiVersion": "clm.example.com/v1", "kind": "Widget", "metadata": {"name": "w"}}))
     assert (await stellwerk("apply", "user", str(other), "--timeout", "30s")).returncode == 0
 
     refused = await stellwerk("delete", "widgets", "--yes")
