@@ -15,7 +15,7 @@ from stellwerk.cli import confirm, options, settings
 def command(name: str, keep_data: bool, yes: bool) -> None:
     """Stop the local system and remove its data.
 
-    It asks before data goes, unless --yes is given; where nobody can be asked, it then does nothing.
+    It asks before data goes, unless --yes is given; without a terminal and without --yes it does nothing.
     """
     from stellwerk.local.cluster import named
 
