@@ -21,8 +21,6 @@ from ipaddress import ip_address
 from pathlib import Path
 from typing import TypeVar
 
-from yarl import URL
-
 from stellwerk.kube import proxies, yaml
 from stellwerk.kube.auth import (
     NO_MATERIAL,
@@ -187,6 +185,8 @@ _PORT = re.compile(r"[1-9][0-9]{0,4}")
 _LABELS = re.compile(r"[a-z0-9_-]{1,63}(\.[a-z0-9_-]{1,63})*\.?", re.IGNORECASE)
 _LONGEST_HOST = 253
 _LONGEST_URL = 2_048
+_ASCII_HOST = re.compile(r"[A-Za-z0-9]+(?:[.-][A-Za-z0-9]+)*(?::[0-9]+)?")
+"""Names and IPv4 addresses that mean the same in every spelling rule of URLs, with their port."""
 _NOT_IN_A_URL = re.compile(r"[\x00-\x20\x7f\\?#]")
 
 
@@ -219,11 +219,19 @@ def _unusable(url: str, *, may_have_user: bool = False) -> str:
     port = authority.rpartition("]")[2].rpartition(":")[2] if _NAMES_PORT.search(authority) else "443"
     if not _PORT.fullmatch(port) or int(port) > 65_535:
         return "its port is not a number from 1 to 65535"
+    return "" if is_host(_host(url, authority)) else "its host is neither a DNS name nor an IP address"
+
+
+def _host(url: str, authority: str) -> str:
+    """The host as connections are made to it; empty for none."""
+    if _ASCII_HOST.fullmatch(authority):
+        return authority.partition(":")[0]
+    from yarl import URL  # for the rare names: it takes a fifth of the time that a shell waits for a completion
+
     try:
-        host = URL(url).raw_host or ""
+        return URL(url).raw_host or ""
     except ValueError:  # UnicodeError, from names that IDNA cannot write, is one
-        host = ""
-    return "" if is_host(host) else "its host is neither a DNS name nor an IP address"
+        return ""
 
 
 def is_host(text: str) -> bool:

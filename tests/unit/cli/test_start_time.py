@@ -78,8 +78,8 @@ def test_help_of_a_verb_imports_nothing_heavy(verb: str) -> None:
         ("get ", {"msgspec", "yaml", "asyncio", "http"}),
         ("get -o ", {"msgspec", "yaml", "asyncio", "http"}),
         ("down --name ", {"msgspec", "yaml", "asyncio", "http", "cryptography"}),
-        ("get -n ", {"aiohttp", "asyncio", "rich"}),
-        ("get cm ", {"aiohttp", "asyncio", "rich"}),
+        ("get -n ", {"aiohttp", "asyncio", "rich", "yarl"}),
+        ("get cm ", {"aiohttp", "asyncio", "rich", "yarl"}),
     ],
 )
 def test_a_completion_imports_only_what_it_needs(line: str, heavy: set[str], tmp_path: Path) -> None:
