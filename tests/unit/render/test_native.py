@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -26,7 +27,7 @@ from stellwerk.render.errors import (
 )
 from stellwerk.render.pool import Shares
 from stellwerk.render.renderer import Renderer
-from stellwerk.render.request import Claim, PostBuild, Query, Release
+from stellwerk.render.request import Claim, Generator, PostBuild, Query, Release
 from stellwerk.render.worker import Bounds
 
 FIXTURES = Path(__file__).parents[4] / "shared" / "fixtures"
@@ -186,3 +187,29 @@ async def test_a_claim_is_judged_between_renderings(native: Renderer) -> None:
         await native.holds(claim("dep.status.x == 1"))
     assert (await native.render(request({}, CHART))).generator == "helm"
     assert native.workers_started == 1
+
+
+ANNOTATED = (
+    "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a, annotations: {order: 1, flag: true, ratio: 1.0, word: x}}\n"
+)
+
+
+@pytest.mark.parametrize("generator", ["auto", "kustomize", "manifests"])
+@pytest.mark.parametrize("kustomization", ["", "resources: [a.yaml]\n"], ids=["folder", "kustomization"])
+async def test_numbers_and_booleans_in_annotations_are_text_as_they_are_written(
+    native: Renderer, generator: Generator, kustomization: str
+) -> None:
+    is_listed = kustomization and generator != "manifests"
+    files = {"a.yaml": ANNOTATED} | ({"kustomization.yaml": kustomization} if is_listed else {})
+    asked = replace(request({}, files), generator=generator)
+    (found,) = (await native.render(asked)).objects
+    assert found["metadata"] == {
+        "name": "a",
+        "annotations": {"order": "1", "flag": "true", "ratio": "1.0", "word": "x"},
+    }
+
+
+async def test_numbers_in_labels_stay_what_they_are(native: Renderer) -> None:
+    text = ANNOTATED.replace("annotations:", "labels:")
+    (found,) = (await native.render(request({}, {"a.yaml": text}))).objects
+    assert found["metadata"] == {"name": "a", "labels": {"order": 1, "flag": True, "ratio": 1.0, "word": "x"}}

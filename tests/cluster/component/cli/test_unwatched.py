@@ -52,6 +52,7 @@ async def test_an_identity_without_list_and_watch_deploys_upgrades_and_deletes_a
         "one.yaml": config_map("one"),
         "front.yaml": manifest("Service", "front", PORTS, annotations=policies(status_hint="conditions=Ready")),
     }
+    audit = AuditLog(remote_cluster)
     await given.source(files, revision="r1")
     await given.secret("there", value=remote_cluster.kubeconfig_for(user).read_text())
     await running.start()
@@ -66,12 +67,19 @@ async def test_an_identity_without_list_and_watch_deploys_upgrades_and_deletes_a
     ready = MergePatch({"status": {"conditions": [{**condition, "lastTransitionTime": "2026-01-01T00:00:00Z"}]}})
     await remote.patch(metadata_of(Service), "front", given.namespace, ready, subresource="status")
     await then.ready()
+    await given.annotated(poked="nothing has to be written for it")
+    await then.counts(2)
+    verbs = ("create", "patch", "update")
+    written = audit.entries(lambda one: one.user == user and one.verb in verbs and one.status < 300)
+    assert sorted(one.resource for one in written if one.resource != "namespaces") == ["configmaps", "services"], (
+        "each object is written once: it is read afterwards"
+    )
     await given.source({"one.yaml": config_map("one", a="new"), "front.yaml": files["front.yaml"]}, revision="r2")
     await then.ready(revision="r2")
     found = await remote.get(ConfigMap, "one", given.namespace)
     assert found.data == {"a": "new"}
 
-    audit, opened = AuditLog(remote_cluster), (user, "watch", "configmaps", 200)
+    opened = (user, "watch", "configmaps", 200)
     await granted(remote, user, [*SINGLY, "list", "watch"])
 
     def watches() -> bool:
