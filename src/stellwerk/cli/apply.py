@@ -53,6 +53,7 @@ async def _apply(
     dry_run: bool,
 ) -> None:
     from stellwerk.cli import live
+    from stellwerk.operators.clm.errors import TooLate
 
     key = releasing.key_of(cluster.namespace, name)
     with releasing.explained("apply", key):
@@ -63,7 +64,10 @@ async def _apply(
             release = await engine.next_revision(key)
             documents = await releasing.documents(cluster.client, release, sources, files, delete_hooks)
             if not dry_run:
-                await engine.apply(release, documents, timeout)
+                try:
+                    await engine.apply(release, documents, timeout)
+                except TooLate as error:
+                    raise await releasing.too_late(cluster, "apply", key, error) from None
         if dry_run:
             wanted = await engine.wanted(release, documents)
             await _preview(cluster, await engine.taken_over(release, wanted), wanted)

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from stellwerk.kube.model import JsonObject
     from stellwerk.kube.names import ObjectKey, ObjectRef
     from stellwerk.operators.clm.engine import Engine
+    from stellwerk.operators.clm.errors import TooLate
     from stellwerk.operators.clm.release import Release
     from stellwerk.render.renderer import Renderer
     from stellwerk.render.request import Cluster as Facts
@@ -165,6 +166,24 @@ def explained(what: str, key: ObjectKey) -> Iterator[None]:
         raise _failure(what, key, str(error), fix, Exit.FAILED) from None
     except (ApplyError, RenderError, SourceError) as error:
         raise _failure(what, key, str(error), "correct what the cause names, and run it again", Exit.FAILED) from None
+
+
+async def too_late(cluster: Cluster, what: str, key: ObjectKey, error: TooLate) -> Failure:
+    """The end of a run whose time is over, with the root cause and the next step as `stellwerk why` finds them."""
+    from stellwerk.cli import ending
+    from stellwerk.operators.clm import why
+    from stellwerk.operators.clm.release import Release
+    from stellwerk.operators.clm.store import Store
+
+    async def look() -> Verdict:
+        return await judged(cluster, await Store(cluster.client).find(key) or Release(key=key))
+
+    end = await ending.of(look())
+    step = error.fix if end.next_step in ("", why.GOES_ON) else end.next_step
+    fix = f"{step}\ndetails: stellwerk why {key.name} -n {key.namespace}"
+    known = str(error)
+    cause = f"{known}; root cause: {end.cause}" if end.cause and end.cause not in known else known
+    return _failure(what, key, cause, fix, Exit.TIMEOUT)
 
 
 def _failure(what: str, key: ObjectKey, cause: str, fix: str, code: Exit) -> Failure:

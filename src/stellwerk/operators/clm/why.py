@@ -18,6 +18,9 @@ from stellwerk.operators.clm.release import Release, State
 from stellwerk.operators.workloads import Workload
 from stellwerk.runtime.diagnosis import Child, Diagnosis, Finding, Reader, root_causes
 
+GOES_ON = "run stellwerk apply or delete again: it goes on, and its last lines name what failed"
+"""The next step where nothing better is known."""
+
 NAMED = 5
 """How many objects are looked at."""
 
@@ -60,7 +63,7 @@ def explain(release: Release, pending: list[Pending], hidden: tuple[str, ...], n
     counts = f"{release.ready_objects + release.completed_objects} of {release.objects} objects are ready or completed"
     is_root = next(root_causes(below), None) is None
     advice = next((step for one in pending if one.workload and (step := workloads.advice(one.workload))), "")
-    step = advice or "run stellwerk apply or delete again: it goes on, and its last lines name what failed"
+    step = advice or GOES_ON
     unready = tuple(Child(one.ref, _judged(one.live, now).why) for one in pending if one.live is not None)
     top = Finding(f"revision {release.revision}: {counts}", release.state, below, is_root_cause=is_root)
     return Diagnosis((top,), step, unready=unready, hidden=hidden)

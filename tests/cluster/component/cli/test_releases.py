@@ -14,7 +14,7 @@ import yaml
 from tests.cluster.component import kinds
 from tests.cluster.component.cli.conftest import Stellwerk, narrow, parsed
 from tests.cluster.component.given import Given, config_map
-from tests.cluster.component.manifests import RELIC_REMARK, config, definition, gate, job, relic
+from tests.cluster.component.manifests import RELIC_REMARK, config, definition, deployment, gate, job, relic
 from tests.cluster.component.then import Then
 
 from stellwerk.api.batch import Job
@@ -369,6 +369,28 @@ async def test_a_release_that_takes_too_long_ends_with_four_and_is_continued_by_
     done = await stellwerk("apply", "slow", str(manifest), "--timeout", "30s")
     assert done.returncode == 0, done
     assert (await then.config(kept("slow"))).data["state"] == "Ready"
+
+
+async def test_a_release_that_takes_too_long_ends_with_the_root_cause_and_the_next_step(
+    given: Given, stellwerk: Stellwerk, tmp_path: Path
+) -> None:
+    manifest = tmp_path / "m.yaml"
+    manifest.write_text(deployment("shop", fate="pull-error"))
+    assert (await stellwerk("apply", "late", str(manifest), "--timeout", "1s")).returncode == 4
+    steps: list[str] = []
+
+    async def is_explained() -> bool:
+        told = parsed((await stellwerk("why", "late", "-o", "json")).stdout)
+        steps.append(str(told["nextStep"]))
+        return "cannot be pulled" in json.dumps(told["findings"])
+
+    await eventually(is_explained, within=60, describe="it is known that the image cannot be pulled")
+    late = await stellwerk("apply", "late", str(manifest), "--timeout", "1s")
+    assert late.returncode == 4, late
+    assert "root cause: Pod " in late.stderr
+    assert "cannot be pulled" in late.stderr
+    assert f"Fix:     {steps[-1]}" in late.stderr
+    assert f"details: stellwerk why late -n {given.namespace}" in late.stderr
 
 
 async def test_a_release_that_is_being_deleted_is_not_applied_and_its_deletion_can_be_finished(
