@@ -52,10 +52,10 @@ class Diagnosis:
     turn: str = ""
     """Who has to act next and, where it is the operator, when it looks again; empty when nobody knows."""
     unready: tuple[Child, ...] = ()
-    remarks: tuple[str, ...] = ()
-    """What is worth knowing and causes nothing, also of an object that is ready."""
     hidden: tuple[str, ...] = ()
     """What the user may not read, so that the answer rests on less: `secrets in kyma-system`."""
+    remarks: tuple[str, ...] = ()
+    """What is worth knowing and causes nothing, also of an object that is ready."""
 
 
 class Diagnostician(Protocol):

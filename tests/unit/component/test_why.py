@@ -66,8 +66,10 @@ def test_an_object_is_waited_for_until_it_shows_what_its_author_hints_at() -> No
 def test_a_remark_is_no_finding_and_is_there_whether_the_component_is_ready_or_not() -> None:
     now = datetime(2026, 1, 1, tzinfo=UTC)
     remark = 'the chart: values.yaml: line 2: the key "a" appears twice'
-    broken = why.explain(why.Graph(component=component("Error", "RenderingFailed", "no"), remarks=(remark,), now=now))
+    failed = component("Error", "RenderingFailed", "no")
+    broken = why.explain(why.Graph(component=failed, remarks=(remark,), hidden=("pods in x",), now=now))
     new = why.explain(why.Graph(component=Component(metadata=ObjectMeta(name="web")), remarks=(remark,), now=now))
 
     assert broken.remarks == new.remarks == (remark,)
+    assert (broken.hidden, new.hidden) == (("pods in x",), ())
     assert remark not in [finding.text for finding in (*broken.findings, *new.findings)]
