@@ -1,8 +1,12 @@
-"""Public charts become ready by `stellwerk apply` and as Components, stay as they are, and leave what is to be kept."""
+"""Public charts become ready by `stellwerk apply` and as Components, stay as they are, and leave what is to be kept.
+
+With STELLWERK_ALL_CHARTS=1 every chart is tried in both ways and in two revisions, which takes some minutes.
+"""
 
 from __future__ import annotations
 
 import json
+import os
 import tarfile
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -25,6 +29,7 @@ from stellwerk.local.cluster import LocalCluster
 from stellwerk.testing.cluster import AuditLog
 from stellwerk.testing.eventually import eventually
 
+EVERYTHING = os.environ.get("STELLWERK_ALL_CHARTS", "") == "1"
 CHARTS = Path(__file__).parents[5] / "shared" / "fixtures" / "charts"
 
 pytestmark = pytest.mark.skipif(not CHARTS.is_dir(), reason="the public charts are not on this machine")
@@ -73,7 +78,7 @@ CASES = {
     ),
 }
 AS_COMPONENTS = ("ingress-nginx", "node-feature-discovery", "prometheus", "redis", "velero")
-"""Those with claims, Jobs that go by themselves, or hooks for the end. The others would take too long for a test."""
+"""Those with claims, Jobs that go by themselves, or hooks for the end. The others take too long for every run."""
 
 
 def files_of(chart: str) -> dict[str, str | bytes]:
@@ -167,7 +172,7 @@ async def test_a_public_chart_is_a_release_that_is_applied_twice_and_deleted(
     announced = differing(tried.stdout)
     hooks = {line.rpartition("/")[2].split()[-1] for line in announced}
     assert not [name for name in hooks if not any(part in name for part in case.again)]
-    if not case.is_large:
+    if EVERYTHING or not case.is_large:
         audit = AuditLog(component_cluster)
         done = await stellwerk(*words, "--timeout", "100s")
         assert done.returncode == 0, done
@@ -183,7 +188,7 @@ async def test_a_public_chart_is_a_release_that_is_applied_twice_and_deleted(
     await clear(given.client, items)
 
 
-@pytest.mark.parametrize("chart", AS_COMPONENTS)
+@pytest.mark.parametrize("chart", CASES if EVERYTHING else AS_COMPONENTS)
 async def test_a_public_chart_is_a_component_that_becomes_ready_and_goes_again(
     given: Given, running: Running, then: Then, component_cluster: LocalCluster, chart: str
 ) -> None:
