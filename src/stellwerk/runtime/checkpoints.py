@@ -7,6 +7,7 @@ is written only in the place of the very object that the pass has seen, so whate
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
@@ -38,6 +39,7 @@ class Checkpoints(Generic[K, S]):
         """
         if not differs(obj, status):
             return obj
+        await asyncio.sleep(0)  # to compare and to encode a status of a MiB takes its time
         try:
             version = await self.write_status.write_in_place(obj, status)
         except Outdated:

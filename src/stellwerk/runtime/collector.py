@@ -17,10 +17,10 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-_THRESHOLDS = (20_000, 5, 5)
+_THRESHOLDS = (10_000, 4, 3)
 """New objects before a first look, first looks before a second one, second looks before a full collection."""
 _LONG_SECONDS = 0.01
-"""A tenth of what may block the event loop. The next collection is longer by what comes meanwhile: 100,000 objects."""
+"""A tenth of what may block the event loop. The next collection is longer by what comes meanwhile: 120,000 objects."""
 
 
 @contextmanager

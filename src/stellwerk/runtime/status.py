@@ -19,6 +19,7 @@ Messages are masked here, with the secret words that the pass has read (`secrecy
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
@@ -74,6 +75,7 @@ class StatusWriter:
         masked = await secrecy.masked_status(status, status_of(obj))
         if not differs(obj, masked):
             return None
+        await asyncio.sleep(0)  # to compare and to encode a status of a MiB takes its time
         try:
             return await self._patiently(lambda: self._send(obj, masked, version or obj.metadata.resource_version))
         except UnicodeEncodeError:

@@ -10,6 +10,7 @@ cluster may be touched, it is saved on the way, at a checkpoint.
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import logging
 import math
@@ -449,7 +450,10 @@ class ComponentReconciler:
     # ---- what came of it
 
     async def _progressed(self, component: Component, progress: Progress, reason: Reason, target: Target) -> Answer:
+        # Each step takes its time where the inventory has thousands of objects, and the event loop has others to serve.
+        await asyncio.sleep(0)
         self._draft(component, plan.with_inventory(self._drafts[component.key], progress.inventory))
+        await asyncio.sleep(0)
         if progress.failures:
             self.reports.carried(component, progress)
             raise writes_failed(progress.failures)
