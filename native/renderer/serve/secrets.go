@@ -15,14 +15,15 @@ import (
 // withoutSecrets is an error in which no word of a decrypted file appears, and none of a Secret that a template read.
 //
 // Libraries quote what they fail at. The parent knows which values came from Secrets and hides them; what files were
-// decrypted to is known here alone. They are decrypted once more for it, which only an error costs.
+// decrypted to is known here alone.
 func withoutSecrets(failure *wire.Error, req *wire.Request, witness *discreet.Witness) *wire.Error {
 	clean := *failure
 	clean.Message = discreet.Message(failure.Message, append(decryptedWords(req), witness.Words()...))
 	return &clean
 }
 
-// decryptedWords are the texts that decryption brought to light.
+// decryptedWords are the texts that decryption brought to light. The files are decrypted once more for it, which costs
+// requests with keys alone.
 func decryptedWords(req *wire.Request) []string {
 	if len(req.Decryption.Keys) == 0 {
 		return nil

@@ -86,7 +86,6 @@ class OwnedObjects:
     _weights: dict[tuple[Resource, ObjectKey], int] = field(default_factory=dict)
     weight: int = 0
     """Bytes that are held, as JSON; counted where `most_bytes` bounds them."""
-    _steps: int = 0
     _watches: dict[Place, Informer[Live]] = field(default_factory=dict)
     _narrow: set[Resource] = field(default_factory=set)
     """Resources that we may only watch by namespace."""
@@ -216,13 +215,13 @@ class OwnedObjects:
     def _count(self, resource: Resource, delta: Delta[T]) -> None:
         name = (resource, delta.key)
         weight = len(msgspec.json.encode(delta.new)) if delta.new is not None else 0
+        before = self.weight
         self.weight += weight - self._weights.pop(name, 0)
         if weight:
             self._weights[name] = weight
-        steps, self._steps = self._steps, self.weight * 64 // self.most_bytes
         if self.weight > self.most_bytes:
             self.too_much()
-        elif self._steps > steps:
+        elif self.weight * 64 // self.most_bytes > before * 64 // self.most_bytes:
             self.grown()
 
     def _check_weight(self) -> None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
 
 import pytest
 from tests.cluster.component.given import Given, config_map
@@ -119,10 +120,11 @@ async def test_of_a_kubeconfig_only_what_stands_in_it_is_used(
     await then.ready()
 
 
-@pytest.mark.req("R-210")
-async def test_a_cluster_that_breaks_is_named_and_delays_nobody_else(
-    given: Given, running: Running, then: Then, remote: Client, remote_cluster: LocalCluster
-) -> None:
+@asynccontextmanager
+async def near_and_far(
+    given: Given, running: Running, then: Then, remote_cluster: LocalCluster
+) -> AsyncIterator[FaultProxy]:
+    """Two Components that are ready: `near` at home, and `far` on another cluster, behind the proxy."""
     await given.source(ONE)
     login = remote_cluster.kubeconfig_for("component-operator-from-afar", ["system:masters"])
     async with FaultProxy(login) as proxy:
@@ -132,7 +134,14 @@ async def test_a_cluster_that_breaks_is_named_and_delays_nobody_else(
         await given.component("near")
         await then.ready("far")
         await then.ready("near")
+        yield proxy
 
+
+@pytest.mark.req("R-210")
+async def test_a_cluster_that_breaks_is_named_and_delays_nobody_else(
+    given: Given, running: Running, then: Then, remote: Client, remote_cluster: LocalCluster
+) -> None:
+    async with near_and_far(given, running, then, remote_cluster) as proxy:
         flood = b" " * (LARGEST_FOREIGN_ANSWER_BYTES + 1)
         faults: dict[str, RequestFault] = {
             "the connection was cut": Cut(),
@@ -334,15 +343,7 @@ async def test_another_cluster_is_noticed_where_the_login_may_read_nothing_but_t
 async def test_a_cluster_that_is_gone_for_an_hour_loses_nothing_and_holds_up_nobody(
     given: Given, running: Running, then: Then, remote: Client, remote_cluster: LocalCluster
 ) -> None:
-    await given.source(ONE)
-    login = remote_cluster.kubeconfig_for("component-operator-from-afar", ["system:masters"])
-    async with FaultProxy(login) as proxy:
-        await given.secret("there", value=proxy.kubeconfig.read_text())
-        await running.start()
-        await given.component("far", kubeConfig=THERE)
-        await given.component("near")
-        await then.ready("far")
-        await then.ready("near")
+    async with near_and_far(given, running, then, remote_cluster) as proxy:
         before = await remote.get(metadata_of(ConfigMap), "one", then.namespace)
 
         rule = proxy.on_requests(ANYTHING, Cut())

@@ -9,6 +9,21 @@ import msgspec
 from stellwerk.kube.model import JsonValue, view
 from stellwerk.operators.component.api import Component
 
+ITEM: dict[str, JsonValue] = {
+    "group": "",
+    "version": "v1",
+    "kind": "ConfigMap",
+    "name": "one",
+    "adoptionPolicy": "IfUnowned",
+    "reconcilePolicy": "OnObjectChange",
+    "updatePolicy": "SsaOverride",
+    "deletePolicy": "Delete",
+    "applyOrder": 0,
+    "deleteOrder": 0,
+    "digest": "d",
+}
+"""A ConfigMap in the inventory of a status."""
+
 
 def component(
     name: str = "web",

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from tests.unit.component.given import component
+from tests.unit.component.given import ITEM, component
 
 from stellwerk.apply.rollout.policy import AdoptionPolicy, DeletePolicy, MissingNamespacesPolicy, UpdatePolicy
 from stellwerk.kube.model import JsonObject
@@ -19,24 +19,11 @@ from stellwerk.operators.component.reasons import Reason
 from stellwerk.operators.component.saying import Saying
 
 HOME, FAR, OTHER = "uid-of-home", "uid-of-far", "uid-of-other"
-ONE = {
-    "group": "",
-    "version": "v1",
-    "kind": "ConfigMap",
-    "name": "one",
-    "adoptionPolicy": "IfUnowned",
-    "reconcilePolicy": "OnObjectChange",
-    "updatePolicy": "SsaOverride",
-    "deletePolicy": "Delete",
-    "applyOrder": 0,
-    "deleteOrder": 0,
-    "digest": "d",
-}
 
 
 def bound_for(found: str, *, former: str = "", objects: bool = True, confirmed: str = "") -> str:
     """The cluster that the status names, when the Component leads to `found`."""
-    status: dict[str, Any] = {"targetCluster": former, "inventory": [ONE] if objects else []}
+    status: dict[str, Any] = {"targetCluster": former, "inventory": [ITEM] if objects else []}
     annotations: JsonObject = {CONFIRMED_CLUSTER_ANNOTATION: confirmed} if confirmed else {}
     one = component(status=status, annotations=annotations)
     return plan.bound_for(one, one.status, found, HOME).target_cluster
@@ -45,7 +32,7 @@ def bound_for(found: str, *, former: str = "", objects: bool = True, confirmed: 
 @pytest.mark.req("R-509")
 @pytest.mark.parametrize("applied_as", ["operator", "system:serviceaccount:shop:deployer"])
 def test_what_was_applied_at_home_is_not_left_there_for_another_cluster(applied_as: str) -> None:
-    applied: dict[str, Any] = {"appliedAs": applied_as, "inventory": [ONE]}
+    applied: dict[str, Any] = {"appliedAs": applied_as, "inventory": [ITEM]}
     with pytest.raises(
         ClusterChanged, match=f"in the cluster {HOME}, and the component now leads to the cluster {FAR}"
     ):

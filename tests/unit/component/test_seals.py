@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from tests.unit.component.given import component
+from tests.unit.component.given import ITEM, component
 
 from stellwerk.kube.names import ObjectKey
 from stellwerk.operators.component import plan, tenancy
@@ -105,20 +105,6 @@ def test_another_identity_is_recorded_only_when_it_has_applied_everything() -> N
     assert plan.applied(applied, second).applied_as == OPERATOR
     assert plan.applied(applied, Signet(None, SCOPE)) == applied
 
-
-ITEM: dict[str, Any] = {
-    "group": "",
-    "version": "v1",
-    "kind": "ConfigMap",
-    "name": "one",
-    "adoptionPolicy": "IfUnowned",
-    "reconcilePolicy": "OnObjectChange",
-    "updatePolicy": "SsaOverride",
-    "deletePolicy": "Delete",
-    "applyOrder": 0,
-    "deleteOrder": 0,
-    "digest": "d",
-}
 
 COMPATIBLE, STRICT = Tenancy(), Tenancy(mode=Mode.STRICT)
 NAMING_NONE = component(deleting=True)

@@ -1,4 +1,4 @@
-"""A renderer over the double, closed at the end of each test."""
+"""Renderers over the double and over the native program, closed at the end of each test."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 from tests.unit.render.given import fake_program
 
+from stellwerk.render.binary import renderer_path
+from stellwerk.render.errors import RendererMissing
 from stellwerk.render.pool import Shares
 from stellwerk.render.renderer import Renderer
 from stellwerk.render.worker import Bounds
@@ -31,3 +33,18 @@ async def make(tmp_path: Path) -> AsyncIterator[Callable[..., Renderer]]:
 @pytest.fixture
 def renderer(make: Callable[..., Renderer]) -> Renderer:
     return make()
+
+
+@pytest.fixture(scope="module")
+def program() -> Path:
+    """The native renderer; the test is skipped where it is not built."""
+    try:
+        return renderer_path()
+    except RendererMissing as error:
+        pytest.skip(str(error))
+
+
+@pytest.fixture
+async def native(program: Path) -> AsyncIterator[Renderer]:
+    async with Renderer(lambda: program, shares=Shares(workers=1)) as renderer:
+        yield renderer

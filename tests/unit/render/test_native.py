@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,7 +9,6 @@ import pytest
 from tests.unit.render.given import is_alive, request
 
 from stellwerk.kube.model import JsonValue
-from stellwerk.render.binary import renderer_path
 from stellwerk.render.errors import (
     DecryptFailed,
     ExpressionFailed,
@@ -20,7 +18,6 @@ from stellwerk.render.errors import (
     LimitExceeded,
     LookupFailed,
     PathNotFound,
-    RendererMissing,
     RenderError,
     RendererTimeout,
     TemplateFailed,
@@ -31,20 +28,6 @@ from stellwerk.render.request import Claim, Generator, PostBuild, Query, Release
 from stellwerk.render.worker import Bounds
 
 FIXTURES = Path(__file__).parents[4] / "shared" / "fixtures"
-
-
-@pytest.fixture(scope="module")
-def program() -> Path:
-    try:
-        return renderer_path()
-    except RendererMissing as error:
-        pytest.skip(str(error))
-
-
-@pytest.fixture
-async def native(program: Path) -> AsyncIterator[Renderer]:
-    async with Renderer(lambda: program, shares=Shares(workers=1)) as renderer:
-        yield renderer
 
 
 def templated(text: str) -> dict[str, str]:

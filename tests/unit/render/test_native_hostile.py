@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,35 +12,18 @@ from typing import Any
 import pytest
 from tests.unit.render.given import request
 
-from stellwerk.render.binary import renderer_path
 from stellwerk.render.errors import (
     LimitExceeded,
     RendererGone,
-    RendererMissing,
     RenderError,
     RendererTimeout,
     TemplateFailed,
 )
-from stellwerk.render.pool import Shares
 from stellwerk.render.renderer import Renderer
 from stellwerk.render.request import Claim, PostBuild
 
 MOST_BYTES = 450 * 2**20
 """The room of one request (256 MiB), that of the last words, and the worker itself with its program's pages."""
-
-
-@pytest.fixture(scope="module")
-def program() -> Path:
-    try:
-        return renderer_path()
-    except RendererMissing as error:
-        pytest.skip(str(error))
-
-
-@pytest.fixture
-async def native(program: Path) -> AsyncIterator[Renderer]:
-    async with Renderer(lambda: program, shares=Shares(workers=1)) as renderer:
-        yield renderer
 
 
 def chart(template: str, **files: str) -> dict[str, str]:

@@ -197,6 +197,21 @@ def stone_in(namespace: str, number: int) -> Stone:
     return Stone(metadata=ObjectMeta(namespace=namespace, name=name, uid=name, resource_version="1"))
 
 
+def leaving_seats(
+    stones: Informer[Stone], reconciler: Hanging, client: Client, workers: int = 1
+) -> Controller[Stone, Record]:
+    """A controller whose passes give up the seat of their worker after two milliseconds."""
+    return Controller(
+        "stones",
+        stones,
+        reconciler,
+        write_status=StatusWriter(client=client),
+        workers=workers,
+        tenant_of=lambda key: key.namespace,
+        seat_seconds=0.002,
+    )
+
+
 @pytest.mark.req("R-507")
 @pytest.mark.req("R-511")
 async def test_passes_that_hang_hold_no_worker_and_are_bounded_by_tenant() -> None:
@@ -204,15 +219,7 @@ async def test_passes_that_hang_hold_no_worker_and_are_bounded_by_tenant() -> No
     stones = Informer(client, Stone)
     slow = [stone_in(f"slow-{number % 3}", number) for number in range(60)]
     stones.take(Synced((*slow, stone_in("quiet", 1)), "1"))
-    controller = Controller(
-        "stones",
-        stones,
-        reconciler,
-        write_status=StatusWriter(client=client),
-        workers=2,
-        tenant_of=lambda key: key.namespace,
-        seat_seconds=0.002,
-    )
+    controller = leaving_seats(stones, reconciler, client, workers=2)
     running = asyncio.create_task(controller.run())
     await eventually(lambda: reconciler.served == ["quiet"] and reconciler.hanging == 3 * 4 * 2, within=20)
 
@@ -231,14 +238,7 @@ async def test_a_controller_that_is_stopped_waits_for_passes_without_a_worker() 
     client, reconciler = nowhere(), Hanging()
     stones = Informer(client, Stone)
     stones.take(Synced(tuple(stone_in("slow", number) for number in range(3)), "1"))
-    controller = Controller(
-        "stones",
-        stones,
-        reconciler,
-        write_status=StatusWriter(client=client),
-        tenant_of=lambda key: key.namespace,
-        seat_seconds=0.002,
-    )
+    controller = leaving_seats(stones, reconciler, client)
     running = asyncio.create_task(controller.run())
     await eventually(lambda: reconciler.hanging == 3, within=20)
     controller.stop()
@@ -260,14 +260,7 @@ async def test_losing_the_lead_ends_passes_without_a_worker() -> None:
     client, reconciler = nowhere(), Loses()
     stones = Informer(client, Stone)
     stones.take(Synced(tuple(stone_in("slow", number) for number in range(3)), "1"))
-    controller = Controller(
-        "stones",
-        stones,
-        reconciler,
-        write_status=StatusWriter(client=client),
-        tenant_of=lambda key: key.namespace,
-        seat_seconds=0.002,
-    )
+    controller = leaving_seats(stones, reconciler, client)
     running = asyncio.create_task(controller.run())
     await eventually(lambda: reconciler.hanging == 3, within=20)
     stones.take(Changed(stone_in("quiet", 1)))

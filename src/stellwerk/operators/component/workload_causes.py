@@ -9,9 +9,8 @@ the objects. Where that identity may not read pods, or the API server does not a
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Protocol
 
 from stellwerk.apply.rollout.stage import Unready
 from stellwerk.kube.errors import ApiError
@@ -28,10 +27,8 @@ MOST = 3
 """How many workloads of a Component are looked at; a message names as many objects."""
 
 
-class ReadCause(Protocol):
-    """Reads why one workload is not ready; empty where nothing is known. Raises ApiError."""
-
-    async def __call__(self, ref: ObjectRef, /) -> str: ...
+ReadCause = Callable[[ObjectRef], Awaitable[str]]
+"""Reads why one workload is not ready; empty where nothing is known. Raises ApiError."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,11 +69,12 @@ class WorkloadCauses:
             return tuple(waits), None
         content, now = (component.metadata.uid, digest), self.clock.monotonic()
         look = self._looks.get(component.key)
-        if look is None or look.content != content:
+        if look is not None and look.content != content:
             self.forget(component.key)
-            if waited_seconds < FIRST_SECONDS and not is_late:
-                return tuple(waits), FIRST_SECONDS - waited_seconds
-        if look is None or look.content != content or look.again_at <= now:
+            look = None
+        if look is None and waited_seconds < FIRST_SECONDS and not is_late:
+            return tuple(waits), FIRST_SECONDS - waited_seconds
+        if look is None or look.again_at <= now:
             pause = min(max(FIRST_SECONDS, waited_seconds / 2), LONGEST_PAUSE_SECONDS)
             look = _Look(content, now + pause, await _read_all(named, read))
             self._looks[component.key] = look
@@ -105,7 +103,7 @@ def _with_cause(wait: Unready, cause: str) -> Unready:
 def reading(reader: Reader) -> ReadCause:
     """Reads pods with the rights of a client."""
 
-    async def read(ref: ObjectRef, /) -> str:
+    async def read(ref: ObjectRef) -> str:
         live = await reader.find(await reader.client.mapper.resource(ref.gvk), ref.key.name, ref.key.namespace)
         return workloads.in_one_line(await workloads.read_first(reader, live)) if live is not None else ""
 
