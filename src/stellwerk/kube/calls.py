@@ -185,7 +185,7 @@ async def decoded(view: View[T], data: bytes, request: Request) -> T:
             raise await _unreadable_object(view, data, request, error) from error
     except UNREADABLE as error:
         raise await _unreadable_object(view, data, request, error) from error
-    # Whoever stores deep objects makes managedFields as deep, and those are dropped.
+    # In a deep object managedFields are as deep, and those are dropped.
     data = await asyncio.to_thread(shallow, data, LEVELS)
     try:
         return view.decode(data)

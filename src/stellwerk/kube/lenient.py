@@ -1,6 +1,6 @@
-"""Reads an object in spite of timestamps in its `status` that nobody can read.
+"""Reads an object in spite of timestamps in its `status` that cannot be read.
 
-The API server checks a `date-time` by a pattern, so whoever may write a status can store `2020-01-01T00:00:00+99:99`.
+The API server checks a `date-time` by a pattern, so a status can hold `2020-01-01T00:00:00+99:99`.
 That must neither hide the object nor lose what else its status holds (an inventory), so such a timestamp counts as
 absent, as far as it is optional. Everything else that is wrong with an object remains an error.
 """

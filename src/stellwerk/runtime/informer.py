@@ -186,7 +186,7 @@ class Informer(Generic[T]):
             await self._resumed.wait()
 
     def broke(self, error: Exception) -> None:
-        """`run` ended by an exception that nobody expects: parked until it is called again."""
+        """`run` ended by an unexpected exception: parked until it is called again."""
         self._is_broken = True
         self._park(Parked(f"the operator failed to read it: unexpected {type(error).__name__}, see its log"))
 

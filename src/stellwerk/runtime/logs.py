@@ -41,7 +41,7 @@ Detail: TypeAlias = str | int | float | bool | None
 
 _EXPECTED: tuple[type[BaseException], ...] = (ApiError, ReconcileError, TimeoutError, OSError)
 STACK: Mapping[str, object] = {"shows_stack": True}
-"""For the `extra` of a line about an exception that nobody expects there: it shows the stack, whatever the class."""
+"""For the `extra` of a line about an unexpected exception there: it shows the stack, whatever the class."""
 _RESERVED = frozenset({"ts", "level", "logger", "msg", "reconcileID", "error"})
 _LONGEST_MESSAGE = 16 * 1024
 _LONGEST_STACK = 32 * 1024

@@ -96,7 +96,7 @@ class Metrics:
         self._workers_busy.labels(controller).inc(change)
 
     def task_failed(self, kind: str) -> None:
-        """A task, or a callback, raised an exception that nobody expects; its border reported it."""
+        """A task, or a callback, raised an unexpected exception; its border reported it."""
         self._task_failures.labels(kind).inc()
 
     def stuck_passes(self, controller: str, change: Literal[1, -1]) -> None:

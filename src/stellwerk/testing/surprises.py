@@ -1,4 +1,4 @@
-"""Exceptions that nobody expects, for the proofs that a border contains whatever code may raise (R-512)."""
+"""Unexpected exceptions, for the proofs that a border contains whatever code may raise (R-512)."""
 
 from __future__ import annotations
 

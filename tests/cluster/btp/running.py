@@ -46,7 +46,7 @@ class Running:
     renderings: list[RenderFacts] = field(default_factory=list)
     """What was asked of the renderer so far."""
     saboteur: Saboteur = field(default_factory=Saboteur)
-    """Raises what nobody expects where a test says so."""
+    """Raises an unexpected exception where a test says so."""
     _task: asyncio.Task[None] | None = None
     _manager: Manager | None = None
     _client: Client | None = None

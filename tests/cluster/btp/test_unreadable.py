@@ -1,4 +1,4 @@
-"""A BtpOperator that nobody can decode says so, and another one leads."""
+"""A BtpOperator that cannot be decoded says so, and another one leads."""
 
 from __future__ import annotations
 

@@ -265,7 +265,7 @@ ODDITY = Resource("test.example.com", "v1", "Oddity", "oddities", namespaced=Tru
 
 @pytest.fixture
 def oddities(given: Given, place: str) -> str:
-    """A namespace with an object of any content, `deep`, that nobody can decode, and one that is as it should be."""
+    """A namespace with an object of any content, `deep`, that cannot be decoded, and one that is as it should be."""
     free = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
     schema = {"openAPIV3Schema": {"type": "object", "properties": {"spec": free, "status": free}}}
     given.definition(

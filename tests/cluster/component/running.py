@@ -69,7 +69,7 @@ class Running:
     namespace: str = HOME
     """The operator's own."""
     saboteur: Saboteur = field(default_factory=Saboteur)
-    """Raises what nobody expects where a test says so."""
+    """Raises an unexpected exception where a test says so."""
     _task: asyncio.Task[None] | None = None
     _parts: tuple[Manager, ComponentOperator] | None = None
     _recorder: Recorder | None = None

@@ -43,7 +43,7 @@ async def create_deep_component(given: Given, name: str = "deep") -> None:
 
 
 async def replace_with_deep(given: Given) -> None:
-    """Give the Component values that nobody can decode."""
+    """Give the Component values that cannot be decoded."""
     patch = '{"spec":{"values":{"a":%s}}}' % ("[" * LEVELS + "]" * LEVELS)
     await _patch_spec(given, patch)
 
@@ -250,7 +250,7 @@ async def test_an_object_with_our_label_that_is_nested_without_end_stops_no_comp
 
 
 async def gate_is_deep(client: Client, namespace: str, deep: str = "[" * LEVELS + "]" * LEVELS) -> None:
-    """Give the gate `north` a field that nobody can decode."""
+    """Give the gate `north` a field that cannot be decoded."""
     patch = f'{{"spec":{{"deep":{deep}}}}}'
     path = GATE.path(namespace, "north")
     await client.raw("PATCH", path, body=patch.encode(), content_type="application/merge-patch+json")

@@ -148,7 +148,7 @@ async def test_a_caller_that_asks_for_all_objects_is_never_given_some(client: Cl
 
 
 class Fuse(Kind, frozen=True, kw_only=True):
-    """A kind whose definition nobody has installed."""
+    """A kind whose definition is not installed."""
 
     resource: ClassVar[Resource] = Resource(GROUP, "v1", "Fuse", "fuses", namespaced=True)
 

@@ -141,7 +141,7 @@ def text(data: Mapping[str, str], key: str) -> str:
 
 
 def secret_texts(data: Mapping[str, str]) -> Iterator[str]:
-    """The values that nobody may read, as text and as a server may quote them: in base64, and a part of a URL alone.
+    """The values that must not be shown, as text and as a server may quote them: in base64, and a part of a URL alone.
 
     `data` is base64 text by key.
     """

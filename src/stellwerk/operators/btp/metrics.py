@@ -17,7 +17,7 @@ from stellwerk.runtime import conditions
 from stellwerk.runtime.metrics import Metrics
 
 _MOST_OPERATORS = 2_000
-"""One of them represents the module. Whoever creates more makes no scrape larger."""
+"""One of them represents the module. More of them make no scrape larger."""
 
 
 class BtpMetrics:
@@ -88,7 +88,7 @@ class BtpMetrics:
 
 
 class _AtScrapes(Collector):
-    """A family whose series are made anew for each scrape: what is gone leaves none behind."""
+    """A family whose series are made for each scrape: what is gone leaves none behind."""
 
     def __init__(self, family: Callable[[], GaugeMetricFamily]) -> None:
         self._family = family

@@ -58,7 +58,7 @@ class Secrets:
     """The Secrets that we need, as metadata: those with our label or the broker's in the chart namespace, and by name
     the operand's own and its credentials where these are kept in another namespace.
 
-    Anybody can put our label on a Secret in a namespace of their own, so no other namespace is looked at.
+    A tenant can put our label on a Secret in a namespace of its own, so no other namespace is looked at.
     """
 
     def __init__(self, manager: Manager, chart_namespace: str) -> None:

@@ -46,7 +46,7 @@ class DamagedRecord(StepFailed):
 
 @dataclass(frozen=True, slots=True)
 class CredentialsSecret:
-    """The Secret that we have written for the operand: anybody may give the same name and labels to another one."""
+    """The Secret that we have written for the operand: a tenant may give the same name and labels to another one."""
 
     namespace: str
     uid: str

@@ -64,7 +64,7 @@ def _check_one(component: Component, key: ObjectKey, dependency: Component, arti
 
 
 def _may_rest(component: Component, dependency: Component, artifact: Artifact | None) -> bool:
-    """Whether a Component that is ready stays ready: somebody suspended the dependency, and nothing new is to apply."""
+    """Whether a Component that is ready stays ready: the dependency is suspended, and nothing new is to apply."""
     return dependency.spec.suspend and component.is_ready and (artifact is None or _has_taken(component, artifact))
 
 

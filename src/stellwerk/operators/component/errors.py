@@ -416,7 +416,7 @@ class ClusterUnreachable(PassFailed):
 
 
 class EndedUnexpectedly(PassFailed):
-    """The pass ended by an exception that nobody expects; the engine found the words."""
+    """The pass ended by an unexpected exception; the engine found the words."""
 
     cause = Cause.UnexpectedError
 

@@ -115,7 +115,7 @@ class Poller:
                 self._tasks.start(self._guarded(address, users[0]), "look at an HTTP repository")
 
     async def _guarded(self, address: Address, user: Component) -> None:
-        """Ask, and leave an address alone for a while where that ends by an exception that nobody expects."""
+        """Ask, and leave an address alone for a while where that ends by an unexpected exception."""
         name = f"looking at the HTTP repository of Component {user.key}"
         if await self._border.once("http repository", name, partial(self._ask, address, user)):
             self._parked.pop(address, None)
