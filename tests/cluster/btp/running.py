@@ -90,6 +90,7 @@ class Running:
         await self._task
         await self._client.close()
         self._manager = self._task = None
+        self.keys = KeyStock()  # the operator has closed its stock
 
     @property
     def ended(self) -> bool:

@@ -144,7 +144,6 @@ async def test_an_operator_that_finds_good_certificates_makes_no_key(
 ) -> None:
     await provisioned(running, given, then)
     await running.stop()
-    running.keys = KeyStock()
 
     await running.start()
     await running.is_quiet()

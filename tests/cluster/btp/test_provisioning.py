@@ -94,9 +94,10 @@ async def test_a_status_of_the_form_before_is_completed_at_the_next_pass(
     await given.btp_operator()
     await then.becomes(OPERATORS, "btpoperator", is_shown_for_generic_tools("Ready", "Stalled"), "be stalled")
 
+    await running.stop()
     former = MergePatch({"status": {"observedGeneration": None, "conditions": [READY_OF_THE_FORMER_FORM]}})
     await given.client.patch(BtpOperator, "btpoperator", "kyma-system", former, subresource="status")
-    running.wake()
+    await running.start()
 
     await then.becomes(OPERATORS, "btpoperator", is_shown_for_generic_tools("Ready", "Stalled"), "be stalled")
     await given.required_secret()

@@ -233,6 +233,7 @@ async def test_seals_outlast_the_process_and_a_lost_key_is_renewed_on_living_com
     approval = refused.status.conditions[0].message.partition(f"{APPROVED_HOOKS_ANNOTATION}=")[2][:64]
     await given.annotated(**{APPROVED_HOOKS_ANNOTATION: approval})
     await then.gone()
+    await then.is_sealed_again("living", before.status.delete_hook_seals)
     await given.deleted("living")
     await then.gone("living")
 

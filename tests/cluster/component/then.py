@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from http import HTTPStatus
 
@@ -155,6 +155,14 @@ class Then:
 
         await self.diary.until(holds, lambda: f"{name} did not turn {reason} {times} times:\n{self.told(name)}", within)
         return self.diary.latest[name]
+
+    async def is_sealed_again(self, name: str, former: Sequence[str]) -> None:
+        """The status of a Component comes to hold a seal of its delete hooks that is none of the former ones."""
+        await self.diary.until(
+            lambda: not {*self.diary.latest[name].status.delete_hook_seals} <= {*former},
+            lambda: f"{name} was not sealed again:\n{self.told(name)}",
+            PATIENCE_SECONDS,
+        )
 
     async def gone(self, name: str = "comp", within: float = PATIENCE_SECONDS) -> None:
         """The Component is gone. The diary alone does not say so: it may not have heard of it yet."""
