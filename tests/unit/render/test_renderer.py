@@ -599,7 +599,7 @@ async def test_a_slow_tenant_leaves_a_worker_to_the_others(make: Make) -> None:
 async def test_slow_renderings_of_many_new_tenants_give_way_and_are_done_later(make: Make) -> None:
     renderer = make(Bounds(seconds=2), Shares(workers=2, slow_seconds=0.05, patience_seconds=0.01))
     slow = [asyncio.create_task(renderer.render(request({"do": "spin", "n": n}, tenant=f"slow-{n}"))) for n in range(6)]
-    await eventually(lambda: renderer.workers_started == 2)
+    await eventually(lambda: renderer.workers_started >= 2)
     await renderer.render(request({"n": 1}, tenant="quick"))
     assert not any(task.done() for task in slow), "none of them has used up its two seconds"
     outcomes = await asyncio.gather(*slow, return_exceptions=True)
