@@ -86,12 +86,12 @@ class Pool:
 
     @property
     def processes(self) -> frozenset[int]:
-        """The ids of the workers that run now."""
-        return frozenset(worker.pid for worker in self._all)
+        """The ids of the workers that run now. Any thread may ask."""
+        return frozenset(worker.pid for worker in tuple(self._all))
 
     def resident_bytes(self) -> int:
-        """Memory that all workers hold."""
-        return sum(worker.resident_bytes() for worker in self._all)
+        """Memory that all workers hold. Any thread may ask."""
+        return sum(worker.resident_bytes() for worker in tuple(self._all))
 
     async def run(self, tenant: str, work: Callable[[Worker], Awaitable[V]]) -> V:
         """What comes of work with a worker. Raises `RendererMissing` and `RendererClosed`.
