@@ -7,6 +7,7 @@ import hashlib
 import io
 import random
 import tarfile
+import time
 import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -14,7 +15,7 @@ from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from ipaddress import ip_network
 from pathlib import Path
-from threading import Thread
+from threading import Event, Thread
 
 import pytest
 
@@ -105,6 +106,35 @@ async def _stall(shelf: Shelf, url: str, digest: str) -> float:
             files = await downloads.fetch(url, digest, rules=HERE)
     assert sum(map(len, files.values())) >= SIZE // COUNT * COUNT - 12
     return stalls.longest_seconds
+
+
+@pytest.mark.req("R-412")
+def test_other_threads_go_on_while_a_text_of_64_mib_is_checked() -> None:
+    content = text()
+    shares = [_share_of_the_longest_gap(lambda: unpack(content, name="a.yaml")) for _ in range(TRIES)]
+    assert min(shares) < 0.5, "one call into the interpreter takes most of the time: no other thread runs meanwhile"
+
+
+def _share_of_the_longest_gap(work: Callable[[], object]) -> float:
+    """The longest time for which another thread did not run, as a share of the whole, however fast the machine is."""
+    done, gaps = Event(), [0.0]
+
+    def watch() -> None:
+        last = time.perf_counter()
+        while not done.wait(0.001):
+            now = time.perf_counter()
+            gaps.append(now - last)
+            last = now
+        gaps.append(time.perf_counter() - last)
+
+    thread = Thread(target=watch)
+    thread.start()
+    began = time.perf_counter()
+    work()
+    taken = time.perf_counter() - began
+    done.set()
+    thread.join()
+    return max(gaps) / taken
 
 
 @pytest.mark.parametrize("end", [b"\xc3", b"\xc3(", b"\xf0\x9f\x98"])
