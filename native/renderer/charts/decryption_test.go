@@ -77,6 +77,10 @@ func TestAPackedChartIsDecryptedToo(t *testing.T) {
 	if got := mustRender(t, req, nil)[0].Body["data"].(map[string]any)["a"]; got != "hunter2 text" {
 		t.Error(got)
 	}
+	opened, there := req.Decryption.Opened["charts/small.tgz/values.yaml"]
+	if !there || !bytes.Equal(opened.Encrypted, encrypted) || !bytes.Contains(opened.Clear, []byte("hunter2")) {
+		t.Error("what was opened is not noted, so no message can hide it:", req.Decryption.Opened)
+	}
 }
 
 func TestAKeyThatDoesNotFitIsNamedByItsFile(t *testing.T) {

@@ -65,15 +65,11 @@ type decryption func(place string, content []byte) ([]byte, error)
 
 // load reads the chart in req.Path with all its subcharts.
 func load(req *wire.Request, files map[string][]byte) (*tree, error) {
-	t := &tree{path: req.Path, places: map[*common.File]string{}, room: newRoom()}
-	t.clear = func(_ string, content []byte) ([]byte, error) { return content, nil }
-	if len(req.Decryption.Keys) > 0 {
-		keys, err := decrypt.New(req.Decryption.Keys)
-		if err != nil {
-			return nil, err
-		}
-		t.clear = keys.File
+	keys, err := decrypt.New(&req.Decryption)
+	if err != nil {
+		return nil, err
 	}
+	t := &tree{path: req.Path, places: map[*common.File]string{}, room: newRoom(), clear: keys.File}
 	own, err := notIgnored(t.path, below(files, t.path))
 	if err != nil {
 		return nil, err

@@ -29,25 +29,34 @@ func init() {
 	logging.SetLevel(logrus.PanicLevel)
 }
 
-// Decryptor opens encrypted files. It keeps no state but keys and may be shared.
+// Decryptor opens the encrypted files of one request, each once.
 type Decryptor struct {
-	keys keyring
+	keys   keyring
+	opened map[string]wire.Opened
 }
 
 // New reads the keys: *.agekey are age identities, *.asc PGP private keys, everything else is left alone.
 // Without any key the result is a Decryptor that gives every file back as it is.
-func New(keys map[string][]byte) (*Decryptor, error) {
-	ring, err := readKeys(keys)
+//
+// What is opened is noted in the request, whose answer must not show it.
+func New(request *wire.Decryption) (*Decryptor, error) {
+	ring, err := readKeys(request.Keys)
 	if err != nil {
 		return nil, err
 	}
-	return &Decryptor{ring}, nil
+	if request.Opened == nil {
+		request.Opened = map[string]wire.Opened{}
+	}
+	return &Decryptor{ring, request.Opened}, nil
 }
 
 // File returns the content in the clear, and a file that SOPS did not encrypt unchanged.
 func (d *Decryptor) File(path string, content []byte) (clear []byte, err error) {
 	if d.keys.empty() {
 		return content, nil
+	}
+	if before, there := d.opened[path]; there {
+		return before.Clear, nil
 	}
 	format := recognise(content)
 	if format == plain {
@@ -79,7 +88,11 @@ func (d *Decryptor) open(path string, content []byte, format format) ([]byte, er
 	if err := unlock(path, &tree, key); err != nil {
 		return nil, err
 	}
-	return emit(path, tree)
+	clear, err := emit(path, tree)
+	if err == nil {
+		d.opened[path] = wire.Opened{Encrypted: content, Clear: clear}
+	}
+	return clear, err
 }
 
 // dataKey follows SOPS for key groups (Shamir) and tries age before PGP, which is slower.

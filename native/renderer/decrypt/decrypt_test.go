@@ -10,9 +10,24 @@ import (
 
 	"github.com/getsops/sops/v3/keys"
 	"sigs.k8s.io/yaml"
+
+	"stellwerk/renderer/wire"
 )
 
 const secret = "apiVersion: v1\nkind: Secret\nmetadata:\n    name: s\nstringData:\n    password: canary-value\n    lines: |-\n        one\n        two\nnumbers:\n    - 1\n    - 2.5\n    - true\n    - 123456789012345678\nopen_unencrypted: plain\n"
+
+func TestAFileIsOpenedOnceHoweverOftenItIsRead(t *testing.T) {
+	lock, file := ageKey(t)
+	locked := encrypt(t, formatYAML, secret, []recipient{lock})
+	opener := decryptor(t, map[string][]byte{"a.agekey": file})
+	first, err := opener.File("s.yaml", locked)
+	given(t, err)
+	second, err := opener.File("s.yaml", locked)
+	given(t, err)
+	if &first[0] != &second[0] {
+		t.Error("the file is decrypted again")
+	}
+}
 
 func TestAFileOpensWithEachKindOfKeyInEachFormat(t *testing.T) {
 	ageLock, ageFile := ageKey(t)
@@ -213,7 +228,7 @@ func TestKeysThatCannotBeUsedAreNamed(t *testing.T) {
 		"cut.asc":     {[]byte("-----BEGIN PGP PRIVATE KEY BLOCK-----\n\ncanary\n"), "no readable PGP private key"},
 		"locked.asc":  {locked, "protected with a passphrase"},
 	} {
-		_, err := New(map[string][]byte{name: test.content})
+		_, err := New(&wire.Decryption{Keys: map[string][]byte{name: test.content}})
 		problem := failure(t, err)
 		if !strings.Contains(problem.Message, "the decryption key "+name) || !strings.Contains(problem.Message, test.want) ||
 			strings.Contains(strings.ToLower(problem.Message), "canary") {
@@ -289,7 +304,7 @@ func FuzzKeys(f *testing.F) {
 	f.Add(ageFile, pgpFile)
 	f.Fuzz(func(t *testing.T, ageFile, pgpFile []byte) {
 		for name, content := range map[string][]byte{"a.agekey": ageFile, "a.asc": pgpFile} {
-			if _, err := New(map[string][]byte{name: content}); err != nil {
+			if _, err := New(&wire.Decryption{Keys: map[string][]byte{name: content}}); err != nil {
 				failure(t, err)
 			}
 		}

@@ -140,7 +140,7 @@ func cloudKey(_ *testing.T, _ []byte) keys.MasterKey {
 
 func decryptor(t *testing.T, keys map[string][]byte) *Decryptor {
 	t.Helper()
-	made, err := New(keys)
+	made, err := New(&wire.Decryption{Keys: keys})
 	given(t, err)
 	return made
 }

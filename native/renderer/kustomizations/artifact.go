@@ -12,18 +12,10 @@ import (
 type artifact struct {
 	files map[string][]byte
 	keys  *decrypt.Decryptor
-	clear map[string][]byte
 }
 
 func (a *artifact) read(file string) ([]byte, error) {
-	if content, there := a.clear[file]; there {
-		return content, nil
-	}
-	content, err := a.keys.File(file, a.files[file])
-	if err == nil {
-		a.clear[file] = content
-	}
-	return content, err
+	return a.keys.File(file, a.files[file])
 }
 
 // at returns a file, or all files of a folder, by their paths in the artifact.

@@ -22,11 +22,11 @@ func Render(req *wire.Request, files map[string][]byte, ask host.Asker, uses hos
 	if err != nil {
 		return nil, err
 	}
-	keys, err := decrypt.New(req.Decryption.Keys)
+	keys, err := decrypt.New(&req.Decryption)
 	if err != nil {
 		return nil, err
 	}
-	content := artifact{files: files, keys: keys, clear: map[string][]byte{}}
+	content := artifact{files: files, keys: keys}
 	one := &rendering{request: req, ask: ask, uses: uses, files: content, stage: newStage(content.has)}
 	return one.render(base)
 }

@@ -15,7 +15,7 @@ import (
 
 // readManifests reads every .yaml, .yml and .json file below the path as it is, in the order of their names.
 func readManifests(req *wire.Request) ([]objects.Object, error) {
-	keys, err := decrypt.New(req.Decryption.Keys)
+	keys, err := decrypt.New(&req.Decryption)
 	if err != nil {
 		return nil, err
 	}

@@ -1,12 +1,10 @@
 package serve
 
 import (
-	"bytes"
 	"fmt"
 	"regexp"
 	"strings"
 
-	"stellwerk/renderer/decrypt"
 	"stellwerk/renderer/discreet"
 	"stellwerk/renderer/objects"
 	"stellwerk/renderer/wire"
@@ -22,22 +20,11 @@ func withoutSecrets(failure *wire.Error, req *wire.Request, witness *discreet.Wi
 	return &clean
 }
 
-// decryptedWords are the texts that decryption brought to light. The files are decrypted once more for it, which costs
-// requests with keys alone.
+// decryptedWords are the texts that decryption brought to light, those in packed charts too.
 func decryptedWords(req *wire.Request) []string {
-	if len(req.Decryption.Keys) == 0 {
-		return nil
-	}
-	keys, err := decrypt.New(req.Decryption.Keys)
-	if err != nil {
-		return nil
-	}
 	var words []string
-	for name, content := range req.Files {
-		clear, err := keys.File(name, content)
-		if err == nil && !bytes.Equal(clear, content) {
-			words = append(words, decryptedFrom(content, clear)...)
-		}
+	for _, file := range req.Decryption.Opened {
+		words = append(words, decryptedFrom(file.Encrypted, file.Clear)...)
 	}
 	return words
 }

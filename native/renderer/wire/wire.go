@@ -62,6 +62,14 @@ type Cluster struct {
 // Decryption has the keys for files encrypted with SOPS. No key: nothing is decrypted.
 type Decryption struct {
 	Keys map[string][]byte `json:"keys"` // *.agekey: age identities; *.asc: PGP private keys; others are ignored
+
+	// Opened are the encrypted files that this request has opened, by path. The worker fills it.
+	Opened map[string]Opened `json:"-"`
+}
+
+// Opened is a file before and after its decryption.
+type Opened struct {
+	Encrypted, Clear []byte
 }
 
 // PostBuild is what happens to rendered objects: substitution, then patches and images.

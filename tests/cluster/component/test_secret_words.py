@@ -22,6 +22,7 @@ from stellwerk.kube.patch import MergePatch
 from stellwerk.local.cluster import LocalCluster
 from stellwerk.operators.component.api import Component
 from stellwerk.runtime import logs
+from stellwerk.testing import artifacts
 from stellwerk.testing.eventually import eventually
 
 CANARY = 'canary-Value_"1"\\!'
@@ -96,9 +97,10 @@ def shown_of(text: str) -> list[str]:
 
 
 @pytest.mark.req("R-804")
+@pytest.mark.parametrize("packed", [False, True], ids=["open", "packed"])
 @pytest.mark.parametrize("place", ["kind", "name", "version"])
 async def test_a_decrypted_word_is_masked_where_a_template_puts_it_into_no_secret(
-    given: Given, running: Running, then: Then, place: str
+    given: Given, running: Running, then: Then, place: str, packed: bool
 ) -> None:
     word = "{{ .Values.password }}"
     templates = {
@@ -111,7 +113,8 @@ async def test_a_decrypted_word_is_masked_where_a_template_puts_it_into_no_secre
         "values.yaml": test_decryption.text("values.age.yaml"),
         "templates/one.yaml": templates[place],
     }
-    await given.source(files)
+    inner = {f"inner/{name}": text for name, text in files.items()}
+    await given.source({"Chart.yaml": CHART, "charts/inner.tgz": artifacts.packed(inner)} if packed else files)
     await given.secret("keys", **{"a.agekey": test_decryption.text("tests.agekey")})
     await running.start()
     await given.component(decryption={"provider": "sops", "secretRef": {"name": "keys"}})
