@@ -11,6 +11,7 @@ from typing import Protocol
 from stellwerk.cli import get, health, output, settings, text
 from stellwerk.cli.cluster import Cluster
 from stellwerk.cli.health import Health
+from stellwerk.cli.unreadable import Unread, unread
 from stellwerk.kube.model import Unstructured, unstructured
 from stellwerk.kube.names import ObjectKey, Resource
 from stellwerk.kube.watch import Watcher
@@ -77,14 +78,18 @@ class ProgramScreen:
         place = (obj.gvk.kind, obj.key)
         if self.query.not_ready and not health.of(obj).needs_attention and place not in self.shown:
             return
-        if self.shown.get(place) != obj.metadata.resource_version:
-            self.shown[place] = obj.metadata.resource_version
+        if self.shown.get(place) == obj.metadata.resource_version:
+            return
+        self.shown[place] = obj.metadata.resource_version
+        if isinstance(obj, Unread):  # a part would pass for the whole
+            settings.say(text.escaped(f"{obj.gvk.kind} {obj.key}: {obj.message}"))
+        else:
             self._print(obj)
 
     def show_end(self, obj: Unstructured) -> None:
         """Print the object as it was last."""
         place = (obj.gvk.kind, obj.key)
-        if not self.query.not_ready or place in self.shown:
+        if (not self.query.not_ready or place in self.shown) and not isinstance(obj, Unread):
             self._print(obj)
         self.shown.pop(place, None)
 
@@ -101,7 +106,7 @@ class ProgramScreen:
 async def follow(cluster: Cluster, query: get.Query) -> None:
     """Print what is there and every change. Ends when it is cancelled."""
     chosen = cluster.settings.output
-    picked = [await cluster.object(one) for one in query.subjects]
+    picked = [await cluster.object(one, shows_unread=chosen.is_table) for one in query.subjects]
     places: list[tuple[Resource, ObjectKey | None]] = []
     for one, obj in zip(query.subjects, picked, strict=True):
         places.append((await cluster.resource(one.kind), obj.key))
@@ -130,8 +135,8 @@ async def _follow_one(
     watcher = Watcher(cluster.client, unstructured(resource), namespace, labels=query.labels, fields=fields)
     async for change in watcher.changes():
         match change:
-            case Synced(objects=objects):
-                _show_all(screen, known, objects)
+            case Synced(objects=objects, unreadable=unreadable):
+                _show_all(screen, known, [*objects, *map(unread, unreadable)])
             case Changed(obj=obj):
                 known[obj.key] = obj
                 screen.show(obj)
@@ -139,7 +144,8 @@ async def _follow_one(
                 if (last := known.pop(obj.key, None)) is not None:
                     screen.show_end(last)
             case Odd(obj=odd):
-                settings.say(text.escaped(str(odd)))
+                known[odd.key] = unread(odd)
+                screen.show(known[odd.key])
             case Parked(why=why):
                 settings.say(f"{resource.plural}: {text.escaped(why)}; waiting")
 

@@ -290,6 +290,34 @@ def oddities(given: Given, place: str) -> str:
 
 
 @pytest.mark.req("R-510")
+@pytest.mark.parametrize("subject", ["oddities", "oddities/deep"])
+def test_a_watch_shows_an_object_that_cannot_be_read_until_it_is_gone(
+    given: Given, oddities: str, command_line_cluster: LocalCluster, subject: str
+) -> None:
+    watching = subprocess.Popen(
+        [
+            *(sys.executable, "-m", "stellwerk.cli.main", "get", subject, "-w", "-n", oddities),
+            *("--kubeconfig", str(command_line_cluster.kubeconfig)),
+        ],
+        stdout=subprocess.PIPE,
+        encoding="utf-8",
+        env=ENVIRONMENT,
+    )
+    assert watching.stdout is not None
+    try:
+        lines = [watching.stdout.readline().split() for _ in range(3 if subject == "oddities" else 2)]
+        assert "deep" in lines[1]
+        assert "ObjectUnreadable" in lines[1]
+        given.gone(ODDITY, oddities, "deep")
+        last = watching.stdout.readline().split()
+        assert "deep" in last
+        assert "Deleted" in last
+    finally:
+        watching.kill()
+        watching.communicate(timeout=30)
+
+
+@pytest.mark.req("R-510")
 def test_an_object_that_cannot_be_read_is_told_by_every_verb_that_looks_and_fails_none(
     stellwerk: Stellwerk, oddities: str
 ) -> None:

@@ -2,12 +2,24 @@
 
 from __future__ import annotations
 
+import asyncio
+from datetime import timedelta
+from typing import cast
+
 import pytest
 
+from stellwerk.kube.client import Client
 from stellwerk.kube.model import JsonValue, dig
-from stellwerk.operators.btp.probe import Finding, ProbeSettings, job
+from stellwerk.operators.btp.api import BtpOperator
+from stellwerk.operators.btp.probe import Finding, Probe, ProbeSettings, job
+from stellwerk.runtime.metrics import Metrics
+from stellwerk.runtime.tasks import Border
+from stellwerk.testing.clock import FakeClock
+from stellwerk.testing.surprises import SURPRISES
 
 POD = ("spec", "template", "spec")
+EXPECTED = 2
+"""TimeoutError and Unreachable: what a cycle may raise is logged without a stack."""
 
 
 def test_without_an_image_there_is_no_probe() -> None:
@@ -69,3 +81,31 @@ def test_only_a_bundle_that_has_changed_and_is_good_restarts_the_operand(
     status: str, value: str, last: str, restarts: bool
 ) -> None:
     assert Finding(status, value, last, "now").restarts_operand is restarts
+
+
+@pytest.mark.req("R-512")
+async def test_whatever_a_cycle_raises_the_next_one_begins() -> None:
+    clock, metrics, due = FakeClock(), Metrics(), [*SURPRISES.values()]
+
+    def leader() -> BtpOperator | None:
+        if due:
+            raise due.pop()()
+        probe.stop()
+        return None
+
+    probe = Probe(
+        cast(Client, None),  # no cycle gets as far as a request
+        ProbeSettings("probe:1"),
+        interval=lambda: timedelta(hours=1),
+        border=Border(metrics, clock),
+        leader=leader,
+        report=lambda alerts: None,
+    )
+    running = asyncio.create_task(probe.run())
+    for _ in SURPRISES:
+        await clock.until_sleeping()
+        await clock.advance(3600)
+    async with asyncio.timeout(10):
+        await running
+    unexpected = metrics.registry.get_sample_value("stellwerk_task_failures_total", {"kind": probe.name})
+    assert unexpected == len(SURPRISES) - EXPECTED
