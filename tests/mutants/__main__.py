@@ -4,7 +4,7 @@
 
 Each mutation is one entry of `<area>.toml`: a `file`, the `before` text (which occurs once in it), the `after` text,
 the `guard` that the change removes, and the `tests` of which at least one must fail. A mutation that no test notices
-is printed as SURVIVED, and the run ends with 1. A run of everything writes the table `results.md`.
+is printed as SURVIVED, and the run ends with 1. A run of everything writes the table `tests/requirements/mutations.md`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from tests.mutants.mutations import HERE, ROOT, Mutation, mutations, table
+from tests.mutants.mutations import ROOT, Mutation, mutations, table
 
 _COPIED = ("src", "tests", "native", "deploy", "samples", "docs", "pyproject.toml", "Makefile", "README.md")
 _SECONDS = 600
@@ -38,7 +38,7 @@ def main(chosen: Sequence[str]) -> int:
             outcomes[mutation.name] = outcome = _outcome(copy, mutation)
             print(f"[{number}/{len(selected)}] {mutation.name}: {outcome} ({mutation.guard})", flush=True)
     if not chosen:
-        (HERE / "results.md").write_text(table(everything, outcomes))
+        (ROOT / "tests" / "requirements" / "mutations.md").write_text(table(everything, outcomes))
     survivors = [name for name, outcome in outcomes.items() if outcome != "killed"]
     print(f"{len(selected) - len(survivors)} of {len(selected)} mutations were killed")
     return 1 if survivors else 0

@@ -27,7 +27,12 @@ from stellwerk.testing.eventually import POLL_SECONDS
 DEFINITION = Path(__file__).parents[3] / "deploy" / "crds" / "btpoperators.operator.kyma-project.io.yaml"
 BTP = BtpOperator.resource
 REVIEWS = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
-ENVIRONMENT = {"PATH": os.environ["PATH"], "PYTHONUTF8": "1", "HOME": "/nonexistent"}
+ENVIRONMENT = {
+    "PATH": os.environ["PATH"],
+    "PYTHONPATH": os.environ.get("PYTHONPATH", ""),  # the sources under test, where those are a copy
+    "PYTHONUTF8": "1",
+    "HOME": "/nonexistent",
+}
 
 
 @dataclass(frozen=True, slots=True)

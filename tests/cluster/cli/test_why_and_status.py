@@ -296,6 +296,7 @@ def test_a_watch_shows_an_object_that_cannot_be_read_until_it_is_gone(
 ) -> None:
     watching = subprocess.Popen(
         [
+            *("timeout", "60"),  # a line that never comes is an empty one then
             *(sys.executable, "-m", "stellwerk.cli.main", "get", subject, "-w", "-n", oddities),
             *("--kubeconfig", str(command_line_cluster.kubeconfig)),
         ],
@@ -313,7 +314,7 @@ def test_a_watch_shows_an_object_that_cannot_be_read_until_it_is_gone(
         assert "deep" in last
         assert "Deleted" in last
     finally:
-        watching.kill()
+        watching.terminate()  # `timeout` hands it on
         watching.communicate(timeout=30)
 
 
