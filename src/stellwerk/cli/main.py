@@ -7,10 +7,11 @@ only when asked for.
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING, NoReturn, TextIO
 
 if TYPE_CHECKING:
     import click
@@ -22,7 +23,21 @@ PROGRAM = "stellwerk"
 
 def main() -> None:
     """Run as the program, and exit."""
+    if "_STELLWERK_COMPLETE" in os.environ:
+        _complete()
     sys.exit(run(sys.argv[1:]))
+
+
+def _complete() -> NoReturn:
+    """Answer a shell whose user waits. What Python does to tidy up takes a tenth of that time."""
+    gc.disable()
+    code: object
+    try:
+        code = run([])
+    except SystemExit as end:  # click's way to end an answer
+        code = end.code
+    sys.stdout.flush()
+    os._exit(code if isinstance(code, int) else 0)
 
 
 def run(arguments: Sequence[str]) -> int:

@@ -12,7 +12,6 @@ import json
 import os
 import re
 import ssl
-import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -288,6 +287,8 @@ def _present(context: ssl.SSLContext, certificate: Material, key: Material) -> N
                 file.write(pair)
                 context.load_cert_chain(f"/proc/self/fd/{descriptor}", password=_no_password)
         else:
+            import tempfile  # as asyncio above
+
             with tempfile.NamedTemporaryFile() as named:  # mode 0600, and gone at once
                 named.write(pair)
                 named.flush()

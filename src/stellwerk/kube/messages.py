@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 
 _PORTION_BYTES = 256 << 10
 _GZIP = 16 + zlib.MAX_WBITS
-_UNFIT = re.compile(r"[^\t\x20-\x7e\x80-\U0010ffff]")
+_UNFIT = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
 """What no field of a head may hold: it would end the line, and begin another one."""
 
 
