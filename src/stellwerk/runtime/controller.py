@@ -453,10 +453,11 @@ class Controller(Generic[K, S]):
         version = await self._write_status.write(obj, status, self._version_of(obj)) if status is not None else None
         if status is not None and version is not None:
             self.primary.expect(obj.key, version)
-            failed = verdict.result == "error" and statuses.is_failure(status)
-            transition = statuses.transition(obj, status, verdict.severity, failed=failed)
+            is_error = verdict.result == "error"
+            transition = statuses.transition(obj, status, verdict.severity, is_error=is_error)
             if transition is not None and not verdict.quiet:
-                level = logging.INFO if verdict.result == "error" else _LEVELS[verdict.severity]
+                failed = is_error and statuses.is_failure(status)
+                level = logging.INFO if is_error else _LEVELS[verdict.severity]
                 await self._announce(obj, transition, logging.ERROR if failed else level)
         for notice in verdict.notices:
             await self._announce(obj, notice, _LEVELS[notice.severity])

@@ -49,6 +49,7 @@ from stellwerk.runtime.queue import Backoff
 R = TypeVar("R", bound=Record)
 
 _READY = "Ready"
+_CAUSES = ("Stalled", "Reconciling")
 _PASSING = (Conflict, ServerFault, TooManyRequests, Unreachable)
 
 
@@ -239,20 +240,22 @@ def patch_for(obj: Kind, status: Record) -> JsonPatch:
     return JsonPatch((test("/metadata/uid", obj.metadata.uid), add("/status", body)))
 
 
-def transition(obj: Kind, status: Record, severity: Severity, *, failed: bool = False) -> Notice | None:
-    """The Event that a change of status is worth (pure). `failed`: the status reports a failure of the pass.
+def transition(obj: Kind, status: Record, severity: Severity, *, is_error: bool = False) -> Notice | None:
+    """The Event that a change of status is worth (pure). `is_error`: the status reports an error of the pass.
 
     A failure is worth another Event when its message changes: the user has mended one cause and must read the next one.
-    Everything else is worth an Event only when readiness or its reason changes, else None.
+    What waits is worth another Event when its cause is another one, as kstatus' conditions name it; its message may
+    count. Everything else is worth an Event only when readiness or its reason changes, else None.
     """
     new = _headline(status)
     if new is None or not new.reason:
         return None
     current = status_of(obj)
     old = _headline(current) if current is not None else None
-    is_same = old is not None and (old.status, old.reason) == (new.status, new.reason)
-    if is_same and not (failed and old is not None and old.message != new.message):
-        return None
+    if current is not None and old is not None and (old.status, old.reason) == (new.status, new.reason):
+        has_news = old.message != new.message if is_failure(status) else _cause(current) != _cause(status)
+        if not (is_error and has_news):
+            return None
     return Notice(new.reason, conditions.truncated(new.message or new.reason), severity)
 
 
@@ -264,8 +267,17 @@ def is_failure(status: Record) -> bool:
 
 def _headline(status: Record) -> Condition | None:
     """The condition that speaks for the object: Ready, or the first where there is no Ready."""
-    listed = cast("tuple[Condition, ...]", getattr(status, "conditions", ()))
+    listed = _conditions(status)
     return conditions.find(listed, _READY) or next(iter(listed), None)
+
+
+def _cause(status: Record) -> str:
+    """The reason of the kstatus condition that is true beside Ready; empty where none is."""
+    return next((each.reason for each in _conditions(status) if each.type in _CAUSES and each.status == "True"), "")
+
+
+def _conditions(status: Record) -> tuple[Condition, ...]:
+    return cast("tuple[Condition, ...]", getattr(status, "conditions", ()))
 
 
 def wanted_delay_seconds(error: ApiError) -> float:

@@ -133,3 +133,15 @@ async def test_the_next_failure_is_told_although_its_reason_is_that_of_the_forme
     failures = [record.getMessage() for record in caplog.records if record.levelno == logging.ERROR]
     assert len(failures) >= len(broken)
     assert not any("Component" in line for line in failures), "the line's fields name it"
+
+
+async def test_the_next_obstacle_is_told_although_the_component_waits_as_before(
+    given: Given, running: Running, then: Then
+) -> None:
+    await running.start()
+    await given.component(dependencies=[{"name": "base"}])
+    told = await then.shows("Pending", "Retrying", saying="not found")
+    await then.event("Retrying", about="comp", saying=told.status.conditions[0].message)
+    await given.source({"one.yaml": config_map("one")})
+    told = await then.shows("Pending", "Retrying", saying="dependent component")
+    await then.event("Retrying", about="comp", saying=told.status.conditions[0].message)

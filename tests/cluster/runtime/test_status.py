@@ -143,11 +143,22 @@ def test_an_event_is_due_when_readiness_or_its_reason_changes() -> None:
     assert differs(new, LampStatus()), "an object without status gets an empty one"
 
 
+def test_an_event_is_due_when_what_waits_does_so_for_another_cause() -> None:
+    def waiting(cause: str, message: str = "it waits") -> LampStatus:
+        ready = Condition(type="Ready", status="Unknown", reason="Waiting", message=message)
+        return LampStatus(conditions=(ready, Condition(type="Reconciling", status="True", reason=cause)))
+
+    lamp = Lamp(status=waiting("NoBulb"))
+    assert transition(lamp, waiting("NoPower"), Severity.NORMAL, is_error=True) is not None
+    assert transition(lamp, waiting("NoBulb", "2 bulbs are missing"), Severity.NORMAL, is_error=True) is None
+    assert transition(lamp, waiting("NoPower"), Severity.NORMAL) is None, "a step on the way is no obstacle"
+
+
 def test_an_event_is_due_when_another_failure_has_the_reason_of_the_former() -> None:
     failed = Lamp(status=ready("False", message="there is no bulb"))
     again = ready("False", message="there is no bulb")
-    assert transition(failed, again, Severity.WARNING, failed=True) is None
-    assert transition(failed, ready("False", message="there is no power"), Severity.WARNING, failed=True) is not None
+    assert transition(failed, again, Severity.WARNING, is_error=True) is None
+    assert transition(failed, ready("False", message="there is no power"), Severity.WARNING, is_error=True) is not None
     assert transition(failed, ready("False", message="2 of 3 bulbs are left"), Severity.WARNING) is None
     assert transition(failed, ready("False", message="it goes out"), Severity.NORMAL) is None
     assert is_failure(again)
