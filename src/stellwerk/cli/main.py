@@ -19,11 +19,13 @@ if TYPE_CHECKING:
     from stellwerk.cli.errors import Report
 
 PROGRAM = "stellwerk"
+_COMPLETE = "_STELLWERK_COMPLETE"
+"""The variable with which a shell asks for completions; empty is as good as unset, as for click."""
 
 
 def main() -> None:
     """Run as the program, and exit."""
-    if "_STELLWERK_COMPLETE" in os.environ:
+    if os.environ.get(_COMPLETE):
         _complete()
     sys.exit(run(sys.argv[1:]))
 
@@ -33,7 +35,7 @@ def _complete() -> NoReturn:
     gc.disable()
     code: object
     try:
-        code = run([])
+        code = run(sys.argv[1:])
     except SystemExit as end:  # click's way to end an answer
         code = end.code
     sys.stdout.flush()
@@ -58,7 +60,7 @@ def _guarded(arguments: Sequence[str]) -> int:
 
     _tolerate_unwritable(sys.stdout)
     _tolerate_unwritable(sys.stderr)
-    if os.environ.get("_STELLWERK_COMPLETE", "").startswith("powershell"):
+    if os.environ.get(_COMPLETE, "").startswith("powershell"):
         from stellwerk.cli import powershell
 
         powershell.register()

@@ -82,7 +82,7 @@ class ProgramScreen:
             return
         self.shown[place] = obj.metadata.resource_version
         if isinstance(obj, Unread):  # a part would pass for the whole
-            settings.say(text.escaped(f"{obj.gvk.kind} {obj.key}: {obj.message}"))
+            settings.say(text.escaped(f"{obj.ref} cannot be read: {obj.why}"))
         else:
             self._print(obj)
 

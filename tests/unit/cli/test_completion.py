@@ -27,6 +27,13 @@ def completed(*words: str, typing: str, **more: str) -> list[str]:
     return [line for line in done.stdout.splitlines() if line]
 
 
+def test_a_call_does_its_work_where_the_variable_of_completion_is_empty() -> None:
+    command = [sys.executable, "-m", "stellwerk.cli.main", "completion", "bash"]
+    done = subprocess.run(command, env={"_STELLWERK_COMPLETE": ""}, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "bash_complete" in done.stdout
+
+
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish", "powershell"])
 def test_every_shell_gets_a_script_that_asks_us(shell: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["completion", shell]) == 0
