@@ -38,7 +38,7 @@ type tree struct {
 	path   string
 	root   *chart.Chart
 	places map[*common.File]string
-	clear  decryption
+	keys   *decrypt.Decryptor
 	room   room
 	// repeats are the keys that appear twice in a mapping of what Helm reads.
 	repeats []objects.Repeat
@@ -60,16 +60,13 @@ func (t *tree) warnings() []string {
 	return all
 }
 
-// decryption makes an encrypted file readable; a file that is not encrypted stays as it is.
-type decryption func(place string, content []byte) ([]byte, error)
-
 // load reads the chart in req.Path with all its subcharts.
 func load(req *wire.Request, files map[string][]byte) (*tree, error) {
 	keys, err := decrypt.New(&req.Decryption)
 	if err != nil {
 		return nil, err
 	}
-	t := &tree{path: req.Path, places: map[*common.File]string{}, room: newRoom(), clear: keys.File}
+	t := &tree{path: req.Path, places: map[*common.File]string{}, room: newRoom(), keys: keys}
 	own, err := notIgnored(t.path, below(files, t.path))
 	if err != nil {
 		return nil, err
@@ -133,7 +130,7 @@ func (t *tree) read(place, name string, content []byte) ([]byte, error) {
 	if len(content) > largestFile {
 		return nil, broken(place, 0, "is larger than %d MiB, the most that a chart may hold in one file", largestFile>>20)
 	}
-	content, err := t.clear(place, content)
+	content, err := t.keys.File(place, content)
 	if err != nil {
 		return nil, err
 	}

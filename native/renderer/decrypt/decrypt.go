@@ -55,8 +55,8 @@ func (d *Decryptor) File(path string, content []byte) (clear []byte, err error) 
 	if d.keys.empty() {
 		return content, nil
 	}
-	if before, there := d.opened[path]; there {
-		return before.Clear, nil
+	if file, there := d.opened[path]; there {
+		return file.Clear, nil
 	}
 	format := recognise(content)
 	if format == plain {

@@ -14,10 +14,6 @@ type artifact struct {
 	keys  *decrypt.Decryptor
 }
 
-func (a *artifact) read(file string) ([]byte, error) {
-	return a.keys.File(file, a.files[file])
-}
-
 // at returns a file, or all files of a folder, by their paths in the artifact.
 func (a *artifact) at(place string) (map[string][]byte, error) {
 	found := map[string][]byte{}
@@ -25,7 +21,7 @@ func (a *artifact) at(place string) (map[string][]byte, error) {
 		if !within(place, file) {
 			continue
 		}
-		content, err := a.read(file)
+		content, err := a.keys.File(file, a.files[file])
 		if err != nil {
 			return nil, err
 		}
