@@ -26,6 +26,9 @@ func TestMain(m *testing.M) {
 	if os.Getenv("WORKER") == "" {
 		os.Exit(m.Run())
 	}
+	if os.Getenv("WORKER") == "full" { // any memory is too much
+		(&watch{pipe: &pipe{out: os.Stdout}, request: 7}).run(time.Now(), 0)
+	}
 	if Loop(os.Stdin, os.Stdout) != nil {
 		os.Exit(1)
 	}
@@ -340,6 +343,20 @@ func TestAWorkerThatTakesTooMuchSaysSoAndEnds(t *testing.T) {
 				t.Errorf("after %v", time.Since(began))
 			}
 		})
+	}
+}
+
+func TestTheWatchSaysWhatWasTooMuchAndEndsTheWorker(t *testing.T) {
+	worker := exec.Command(os.Args[0])
+	worker.Env = []string{"WORKER=full"}
+	output, _ := worker.Output() // how it ends is in its state
+	var said wire.Message
+	if err := wire.ReadFrame(bytes.NewReader(output), &said); err != nil {
+		t.Fatalf("%v: %q", err, output)
+	}
+	if said.Error == nil || said.Error.Kind != wire.LimitExceeded || !strings.Contains(said.Error.Message, "MiB of memory") ||
+		said.ID != 7 || worker.ProcessState.ExitCode() != exceeded {
+		t.Errorf("%+v, code %d", said.Error, worker.ProcessState.ExitCode())
 	}
 }
 
