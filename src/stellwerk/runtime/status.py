@@ -251,12 +251,18 @@ def transition(obj: Kind, status: Record, severity: Severity, *, is_error: bool 
     if new is None or not new.reason:
         return None
     current = status_of(obj)
-    old = _headline(current) if current is not None else None
-    if current is not None and old is not None and (old.status, old.reason) == (new.status, new.reason):
-        has_news = old.message != new.message if is_failure(status) else _cause(current) != _cause(status)
-        if not (is_error and has_news):
-            return None
+    if current is not None and not _has_news(current, status, is_error=is_error):
+        return None
     return Notice(new.reason, conditions.truncated(new.message or new.reason), severity)
+
+
+def _has_news(former: Record, status: Record, *, is_error: bool) -> bool:
+    old, new = _headline(former), _headline(status)
+    if old is None or new is None or (old.status, old.reason) != (new.status, new.reason):
+        return True
+    if not is_error:
+        return False
+    return old.message != new.message if is_failure(status) else _cause(former) != _cause(status)
 
 
 def is_failure(status: Record) -> bool:
