@@ -6,10 +6,13 @@ import contextlib
 import fcntl
 import json
 import os
+import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -194,6 +197,44 @@ def stellwerk(command_line_cluster: LocalCluster) -> Stellwerk:
         )
 
     return run
+
+
+Started = Callable[..., AbstractContextManager[subprocess.Popen[str]]]
+
+
+@pytest.fixture
+def started(command_line_cluster: LocalCluster) -> Started:
+    """Runs the program beside the test, for as long as a `with` block lasts and for a minute at most: a line that never
+    comes is an empty one then."""
+
+    @contextlib.contextmanager
+    def start(*arguments: str) -> Iterator[subprocess.Popen[str]]:
+        interruptible = ("env", "--default-signal=INT")  # a shell that runs tests in the background ignores Ctrl-C
+        login = ("--kubeconfig", str(command_line_cluster.kubeconfig))
+        process = subprocess.Popen(
+            [*interruptible, sys.executable, "-m", "stellwerk.cli.main", *arguments, *login],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            encoding="utf-8",
+            env=ENVIRONMENT,
+        )
+        limit = threading.Timer(60, process.kill)
+        limit.start()
+        try:
+            yield process
+        finally:
+            limit.cancel()
+            process.kill()
+            process.communicate()
+
+    return start
+
+
+def interrupted(process: subprocess.Popen[str]) -> tuple[int, str]:
+    """The exit code after Ctrl-C, and what the program still wrote on standard error."""
+    process.send_signal(signal.SIGINT)
+    _, complaints = process.communicate(timeout=30)
+    return process.returncode, complaints.strip()
 
 
 def parsed(text: str) -> JsonObject:

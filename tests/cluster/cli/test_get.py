@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import resource
-import signal
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 import yaml
-from tests.cluster.cli.conftest import BTP, ENVIRONMENT, Given, Stellwerk, btp_status, parsed
+from tests.cluster.cli.conftest import BTP, ENVIRONMENT, Given, Started, Stellwerk, btp_status, interrupted, parsed
 from tests.cluster.conftest import MakeCluster
 from tests.kubectl import kubectl
 
@@ -227,22 +226,9 @@ def test_a_reader_that_leaves_early_is_no_failure(given: Given, place: str, comm
     assert (shown.returncode, shown.stdout, shown.stderr) == (0, "apiVersion: v1\n", "")
 
 
-def test_watch_prints_each_change_once_and_ends_at_ctrl_c(
-    given: Given, two_operators: str, command_line_cluster: LocalCluster
-) -> None:
-    watching = subprocess.Popen(
-        [
-            *("env", "--default-signal=INT"),  # a job in the background may have been started without Ctrl-C
-            *(sys.executable, "-m", "stellwerk.cli.main", "get", "btp", "-w", "-n", two_operators),
-            *("--kubeconfig", str(command_line_cluster.kubeconfig)),
-        ],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        encoding="utf-8",
-        env=ENVIRONMENT,
-    )
-    assert watching.stdout is not None
-    try:
+def test_watch_prints_each_change_once_and_ends_at_ctrl_c(given: Given, two_operators: str, started: Started) -> None:
+    with started("get", "btp", "-w", "-n", two_operators) as watching:
+        assert watching.stdout is not None
         first = [watching.stdout.readline().split() for _ in range(3)]
         assert [words[2] for words in first] == ["NAME", "waits", "works"]
         given.status(BTP, two_operators, "waits", btp_status("ReconcileSucceeded", "Ready", "fine", ready=True))
@@ -251,11 +237,7 @@ def test_watch_prints_each_change_once_and_ends_at_ctrl_c(
         assert watching.stdout.readline().split()[2:6] == ["later", "Unknown", "-", "NotSeenYet"]
         given.gone(BTP, two_operators, "works")
         assert watching.stdout.readline().split()[2:5] == ["works", "-", "Deleted"]
-        watching.send_signal(signal.SIGINT)
-        _, complaints = watching.communicate(timeout=20)
-        assert (watching.returncode, complaints.strip()) == (130, "")
-    finally:
-        watching.kill()
+        assert interrupted(watching) == (130, "")
 
 
 def test_an_empty_list_of_a_kind_without_namespaces_does_not_speak_of_one(stellwerk: Stellwerk) -> None:

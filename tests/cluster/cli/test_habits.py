@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import json
-import signal
-import subprocess
-import sys
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -13,7 +10,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from tests.cluster.cli.conftest import BTP, ENVIRONMENT, Given, Stellwerk, parsed
+from tests.cluster.cli.conftest import BTP, Given, Started, Stellwerk, interrupted, parsed
 from tests.kubectl import kubectl
 
 from stellwerk.kube.names import Resource
@@ -34,11 +31,6 @@ def shelf(given: Given, place: str) -> str:
 
 def names(text: str) -> list[str]:
     return [line.rpartition("/")[2] for line in text.splitlines()]
-
-
-def _interruptible() -> None:
-    """A shell that runs the tests in the background ignores SIGINT, and so would the program."""
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def test_a_label_selector_lists_what_kubectl_lists(
@@ -132,28 +124,15 @@ def test_wait_for_a_condition_returns_when_it_holds(stellwerk: Stellwerk, given:
     assert stellwerk("wait", "btp", name, "--for=delete", "-n", place, "--timeout", "20s").returncode == 0
 
 
-def test_where_nobody_reacts_the_lease_of_the_operator_is_told(
-    given: Given, place: str, command_line_cluster: LocalCluster
-) -> None:
+def test_where_nobody_reacts_the_lease_of_the_operator_is_told(given: Given, place: str, started: Started) -> None:
     given.put(BTP, place, "cr")
-    words = ["reconcile", "btp/cr", "--wait", "--timeout", "50s", "-n", place]
-    waiting = subprocess.Popen(
-        [sys.executable, "-m", "stellwerk.cli.main", *words, "--kubeconfig", str(command_line_cluster.kubeconfig)],
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-        encoding="utf-8",
-        env=ENVIRONMENT,
-        preexec_fn=_interruptible,
-    )
-    try:
+    with started("reconcile", "btp/cr", "--wait", "--timeout", "50s", "-n", place) as waiting:
         assert waiting.stderr is not None
         told = next((line for line in waiting.stderr if "has not been looked at for 10 s" in line), "")
-    finally:
-        waiting.send_signal(signal.SIGINT)
-        waiting.communicate(timeout=30)
+        code, _ = interrupted(waiting)
     assert told.startswith(f"  BtpOperator {place}/cr has not been looked at for 10 s; no operator seems to be running")
     assert "(nobody holds the Lease" in told
-    assert waiting.returncode == 130
+    assert code == 130
 
 
 def test_all_of_a_kind_are_reconciled_and_a_selector_picks_some(stellwerk: Stellwerk, given: Given, place: str) -> None:
@@ -170,29 +149,15 @@ def test_all_of_a_kind_are_reconciled_and_a_selector_picks_some(stellwerk: Stell
     assert "there is no BtpOperator with labels n=three in namespace" in none.stderr
 
 
-def test_a_watch_prints_json_that_programs_can_read(
-    given: Given, place: str, command_line_cluster: LocalCluster
-) -> None:
+def test_a_watch_prints_json_that_programs_can_read(given: Given, place: str, started: Started) -> None:
     given.put(CONFIG_MAPS, place, "watched", data={"a": "1"})
-    login = ["--kubeconfig", str(command_line_cluster.kubeconfig)]
-    words = ["get", "cm", "watched", "-n", place, "-w", "-o", "json", *login]
-    watching = subprocess.Popen(
-        [sys.executable, "-m", "stellwerk.cli.main", *words],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        encoding="utf-8",
-        env=ENVIRONMENT,
-        preexec_fn=_interruptible,
-    )
-    try:
+    with started("get", "cm", "watched", "-n", place, "-w", "-o", "json") as watching:
         assert watching.stdout is not None
         assert first_object(watching.stdout)["data"] == {"a": "1"}
         given.gone(CONFIG_MAPS, place, "watched")
         assert first_object(watching.stdout)["data"] == {"a": "1"}
-    finally:
-        watching.send_signal(signal.SIGINT)
-        watching.communicate(timeout=30)
-    assert watching.returncode == 130
+        code, _ = interrupted(watching)
+    assert code == 130
 
 
 def first_object(lines: Iterator[str]) -> dict[str, object]:

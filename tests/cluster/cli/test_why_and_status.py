@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 import time
 from pathlib import Path
 
 import pytest
 import yaml
-from tests.cluster.cli.conftest import BTP, ENVIRONMENT, Given, Stellwerk, parsed
+from tests.cluster.cli.conftest import BTP, Given, Started, Stellwerk, parsed
 
 from stellwerk.api.apps import Deployment
 from stellwerk.api.btp import ServiceBinding, ServiceInstance
@@ -195,25 +193,13 @@ def test_events_of_an_object_that_is_gone_are_still_shown(stellwerk: Stellwerk, 
     assert "note" in stellwerk("events", "--for", "btp/gone", "-n", place).stdout
 
 
-def test_events_are_printed_as_they_come(given: Given, place: str, command_line_cluster: LocalCluster) -> None:
+def test_events_are_printed_as_they_come(given: Given, place: str, started: Started) -> None:
     an_event(given, place, "cr", "before", "2026-05-01T12:00:00.000000Z")
-    watching = subprocess.Popen(
-        [
-            *(sys.executable, "-m", "stellwerk.cli.main", "events", "-w", "-n", place),
-            *("--kubeconfig", str(command_line_cluster.kubeconfig)),
-        ],
-        stdout=subprocess.PIPE,
-        encoding="utf-8",
-        env=ENVIRONMENT,
-    )
-    assert watching.stdout is not None
-    try:
+    with started("events", "-w", "-n", place) as watching:
+        assert watching.stdout is not None
         assert [watching.stdout.readline().split()[-1] for _ in range(2)] == ["NOTE", "before"]
         an_event(given, place, "cr", "after", "2026-05-01T12:01:00.000000Z")
         assert watching.stdout.readline().split()[-1] == "after"
-    finally:
-        watching.kill()
-        watching.communicate()
 
 
 def test_no_events_are_said_to_be_none(stellwerk: Stellwerk, place: str) -> None:
@@ -292,20 +278,10 @@ def oddities(given: Given, place: str) -> str:
 @pytest.mark.req("R-510")
 @pytest.mark.parametrize("subject", ["oddities", "oddities/deep"])
 def test_a_watch_shows_an_object_that_cannot_be_read_until_it_is_gone(
-    given: Given, oddities: str, command_line_cluster: LocalCluster, subject: str
+    given: Given, oddities: str, started: Started, subject: str
 ) -> None:
-    watching = subprocess.Popen(
-        [
-            *("timeout", "60"),  # a line that never comes is an empty one then
-            *(sys.executable, "-m", "stellwerk.cli.main", "get", subject, "-w", "-n", oddities),
-            *("--kubeconfig", str(command_line_cluster.kubeconfig)),
-        ],
-        stdout=subprocess.PIPE,
-        encoding="utf-8",
-        env=ENVIRONMENT,
-    )
-    assert watching.stdout is not None
-    try:
+    with started("get", subject, "-w", "-n", oddities) as watching:
+        assert watching.stdout is not None
         lines = [watching.stdout.readline().split() for _ in range(3 if subject == "oddities" else 2)]
         assert "deep" in lines[1]
         assert "ObjectUnreadable" in lines[1]
@@ -313,9 +289,6 @@ def test_a_watch_shows_an_object_that_cannot_be_read_until_it_is_gone(
         last = watching.stdout.readline().split()
         assert "deep" in last
         assert "Deleted" in last
-    finally:
-        watching.terminate()  # `timeout` hands it on
-        watching.communicate(timeout=30)
 
 
 @pytest.mark.req("R-510")
