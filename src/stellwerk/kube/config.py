@@ -35,7 +35,7 @@ from stellwerk.kube.auth import (
     tls_context,
 )
 from stellwerk.kube.errors import LoginFailed
-from stellwerk.kube.messages import fits
+from stellwerk.kube.header_values import fits
 
 SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 _OWN_LIMITS = yaml.Limits(bytes=1 << 20, expansion=1, free_values=0)

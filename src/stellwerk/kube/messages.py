@@ -10,15 +10,14 @@ TooLarge                  there is an answer, and more of it than there may be
 
 from __future__ import annotations
 
-import re
 import zlib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
+from stellwerk.kube.header_values import fits
+
 _PORTION_BYTES = 256 << 10
 _GZIP = 16 + zlib.MAX_WBITS
-_UNFIT = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
-"""What no field of a head may hold: it would end the line, and begin another one."""
 
 
 class NoAnswer(Exception):
@@ -130,14 +129,9 @@ class Message:
             yield self.body[begin : begin + _PORTION_BYTES]
 
 
-def fits(value: str) -> bool:
-    """Whether a header may have this value."""
-    return not _UNFIT.search(value)
-
-
 def head(method: str, target: str, headers: Iterable[tuple[str, str]]) -> bytes:
     """The head of a request, without its end. Raises ValueError for what does not fit into one line of it."""
     lines = [f"{method} {target} HTTP/1.1", *(f"{name}: {value}" for name, value in headers)]
-    if " " in target or any(_UNFIT.search(line) for line in lines):
+    if " " in target or not all(map(fits, lines)):
         raise ValueError("a request holds a character that no header may have")
     return "\r\n".join(lines).encode()

@@ -33,7 +33,8 @@ from stellwerk.kube import failures, remarks, sizes
 from stellwerk.kube.config import ClusterConfig
 from stellwerk.kube.connections import Connections
 from stellwerk.kube.errors import AnswerTooLarge, LoginFailed, ServerFault, StatusError, TooManyRequests, Unreachable
-from stellwerk.kube.messages import Answer, Body, Cut, Message, NotConnected, TooLarge, fits, head
+from stellwerk.kube.header_values import fits
+from stellwerk.kube.messages import Answer, Body, Cut, Message, NotConnected, TooLarge, head
 from stellwerk.kube.sockets import Sockets, Tls
 
 ATTEMPTS = 5

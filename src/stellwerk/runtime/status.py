@@ -44,7 +44,7 @@ from stellwerk.kube.patch import JsonPatch, MergePatch, add, test
 from stellwerk.runtime import conditions, secrecy
 from stellwerk.runtime.clock import Clock, SystemClock
 from stellwerk.runtime.contract import Notice, Severity
-from stellwerk.runtime.queue import Backoff
+from stellwerk.runtime.backoff import Backoff
 
 R = TypeVar("R", bound=Record)
 

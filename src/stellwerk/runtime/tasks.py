@@ -22,7 +22,7 @@ from stellwerk.kube.nested import foreign
 from stellwerk.runtime import logs
 from stellwerk.runtime.clock import Clock
 from stellwerk.runtime.metrics import Metrics
-from stellwerk.runtime.queue import Backoff
+from stellwerk.runtime.backoff import Backoff
 
 E = TypeVar("E", bound=BaseException)
 R = TypeVar("R")

@@ -18,7 +18,7 @@ from stellwerk.local.cluster import LocalCluster
 from stellwerk.runtime.contract import Notice
 from stellwerk.runtime.controller import Controller
 from stellwerk.runtime.manager import Manager
-from stellwerk.runtime.queue import Backoff
+from stellwerk.runtime.backoff import Backoff
 from stellwerk.runtime.status import StatusWriter
 from stellwerk.testing.eventually import eventually
 

@@ -26,7 +26,7 @@ from stellwerk.runtime.informer import Informer
 from stellwerk.runtime.manager import Manager
 from stellwerk.runtime.metrics import Metrics
 from stellwerk.runtime.outcomes import LeadershipLost
-from stellwerk.runtime.queue import Backoff
+from stellwerk.runtime.backoff import Backoff
 from stellwerk.runtime.status import StatusWriter
 from stellwerk.runtime.watchdog import Watchdog
 from stellwerk.testing.clock import FakeClock, SimulatedLoop

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from stellwerk.kube.names import ObjectKey
-from stellwerk.runtime.queue import Backoff, Priority, QueueClosed, WorkQueue
+from stellwerk.runtime.backoff import Backoff
+from stellwerk.runtime.queue import Priority, QueueClosed, WorkQueue
 from stellwerk.testing.clock import FakeClock
 
 

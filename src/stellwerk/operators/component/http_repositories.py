@@ -26,7 +26,7 @@ from stellwerk.render.egress import EgressRules
 from stellwerk.render.errors import SourceError
 from stellwerk.render.http import Credentials
 from stellwerk.runtime.periodic import Periodic
-from stellwerk.runtime.queue import Backoff
+from stellwerk.runtime.backoff import Backoff
 from stellwerk.runtime.tasks import Background, Border, background
 
 _log = logging.getLogger(__name__)
