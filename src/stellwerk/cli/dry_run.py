@@ -76,7 +76,7 @@ async def compared(
 
     found = await together(desired, lambda one: _heard(client, asked(one))) if desired else []
     lines = [line for line, _ in found if line is not None]
-    return Compared(lines, [remark for _, remarks in found for remark in remarks])
+    return Compared(lines, [remark for _, heard in found for remark in heard])
 
 
 async def of_set(
