@@ -23,10 +23,10 @@ from stellwerk import assembly
 from stellwerk.api.apps import Deployment
 from stellwerk.api.core import Secret
 from stellwerk.apply import order
-from stellwerk.kube.client import Client
-from stellwerk.kube.config import ClusterConfig
-from stellwerk.kube.model import JsonObject, Unstructured, View, metadata_of, unstructured
-from stellwerk.kube.names import GroupVersionKind, Resource
+from stellwerk.kube.client.client import Client
+from stellwerk.kube.login.config import ClusterConfig
+from stellwerk.kube.types.identifiers import GroupVersionKind, Resource
+from stellwerk.kube.types.model import JsonObject, Unstructured, View, metadata_of, unstructured
 from stellwerk.local.cluster import LocalCluster, named
 from stellwerk.local.components import Options
 from stellwerk.local.ports import free_port

@@ -23,8 +23,8 @@ from bench.measuring import together
 
 from stellwerk.api.core import ConfigMap
 from stellwerk.cli.completion import BUDGET_SECONDS
-from stellwerk.kube.client import Client
-from stellwerk.kube.config import ClusterConfig
+from stellwerk.kube.client.client import Client
+from stellwerk.kube.login.config import ClusterConfig
 from stellwerk.local.cluster import LocalCluster, named
 from stellwerk.local.components import Options
 

@@ -28,10 +28,10 @@ from bench.measuring import family, resident_bytes_together, seconds, together, 
 from stellwerk.api import flux
 from stellwerk.api.apiextensions import CustomResourceDefinition
 from stellwerk.api.core import Namespace
-from stellwerk.kube.client import Client
-from stellwerk.kube.config import ClusterConfig
-from stellwerk.kube.model import JsonObject, encode_json, metadata_of, unstructured
-from stellwerk.kube.patch import MergePatch
+from stellwerk.kube.client.client import Client
+from stellwerk.kube.client.patch import MergePatch
+from stellwerk.kube.login.config import ClusterConfig
+from stellwerk.kube.types.model import JsonObject, encode_json, metadata_of, unstructured
 from stellwerk.local.cluster import LocalCluster, named
 from stellwerk.local.components import Options
 from stellwerk.local.ports import free_port

@@ -32,19 +32,19 @@ import uvloop
 from bench.measuring import resident_bytes, together
 
 from stellwerk.api.core import ConfigMap, Namespace
-from stellwerk.kube.client import Client
-from stellwerk.kube.config import ClusterConfig
-from stellwerk.kube.meta import Record
-from stellwerk.kube.model import HasMetadata, JsonObject, View, metadata_of, unstructured, view
-from stellwerk.kube.names import ObjectKey
-from stellwerk.kube.patch import MergePatch
+from stellwerk.kube.client.client import Client
+from stellwerk.kube.client.patch import MergePatch
+from stellwerk.kube.login.config import ClusterConfig
+from stellwerk.kube.types.identifiers import ObjectKey
+from stellwerk.kube.types.model import HasMetadata, JsonObject, View, metadata_of, unstructured, view
+from stellwerk.kube.types.object_meta import Record
 from stellwerk.local.cluster import LocalCluster, named
 from stellwerk.local.components import Options
-from stellwerk.runtime.contract import Next, ReconcileError
-from stellwerk.runtime.controller import Controller
-from stellwerk.runtime.informer import Delta
-from stellwerk.runtime.manager import Manager
-from stellwerk.runtime.status import StatusWriter
+from stellwerk.runtime.cache.informer import Delta
+from stellwerk.runtime.control.controller import Controller
+from stellwerk.runtime.control.status_writer import StatusWriter
+from stellwerk.runtime.process.manager import Manager
+from stellwerk.runtime.reconciler import Next, ReconcileError
 from stellwerk.testing.cluster import AuditLog
 
 NAMESPACE = "engine"

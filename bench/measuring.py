@@ -10,11 +10,11 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TypeVar
 
-from stellwerk.kube.client import Client, Target
-from stellwerk.kube.model import HasMetadata
-from stellwerk.kube.names import ObjectKey
-from stellwerk.kube.watch import Watcher
-from stellwerk.kube.watch_states import Changed, Removed, Synced
+from stellwerk.kube.client.client import Client, Target
+from stellwerk.kube.types.identifiers import ObjectKey
+from stellwerk.kube.types.model import HasMetadata
+from stellwerk.kube.watch.watch import Watcher
+from stellwerk.kube.watch.watch_states import Changed, Removed, Synced
 
 X = TypeVar("X")
 T = TypeVar("T", bound=HasMetadata)

@@ -21,12 +21,12 @@ from typing import Any
 
 from bench.measuring import resident_bytes
 
-from stellwerk.kube.model import JsonObject
+from stellwerk.kube.types.model import JsonObject
 from stellwerk.render.binary import renderer_path
-from stellwerk.render.files import Files
-from stellwerk.render.pool import Shares
-from stellwerk.render.renderer import Renderer
-from stellwerk.render.request import Cluster, Release, Rendered, Request
+from stellwerk.render.files.files import Files
+from stellwerk.render.request.request import Cluster, Release, Rendered, Request
+from stellwerk.render.worker.pool import Shares
+from stellwerk.render.worker.renderer import Renderer
 
 COMPONENTS = 500
 PROGRAM = renderer_path()

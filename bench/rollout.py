@@ -23,9 +23,9 @@ from stellwerk.apply.rollout.policy import Policies, UpdatePolicy
 from stellwerk.apply.rollout.prepare import Wanted, prepared
 from stellwerk.apply.rollout.register import register
 from stellwerk.apply.rollout.scene import Scene, Seen
-from stellwerk.kube.meta import FieldManager
-from stellwerk.kube.model import JsonObject, Unstructured
-from stellwerk.kube.names import Resource
+from stellwerk.kube.types.identifiers import Resource
+from stellwerk.kube.types.model import JsonObject, Unstructured
+from stellwerk.kube.types.object_meta import FieldManager
 
 LIMIT_MICROSECONDS = 60.0
 OWNER = Owner("component-operator.cs.sap.com", "uid/there/one")

@@ -33,9 +33,9 @@ from random import Random
 from bench.soak_users import NAMESPACE, OWNED, Users, Weather
 from bench.soak_world import Operator, Sample, install, operators
 
-from stellwerk.kube.client import Client
-from stellwerk.kube.config import ClusterConfig
-from stellwerk.kube.model import JsonObject, unstructured
+from stellwerk.kube.client.client import Client
+from stellwerk.kube.login.config import ClusterConfig
+from stellwerk.kube.types.model import JsonObject, unstructured
 from stellwerk.local.cluster import LocalCluster, named
 from stellwerk.local.components import Options
 from stellwerk.operators.btp import api

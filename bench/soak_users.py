@@ -15,10 +15,10 @@ from random import Random
 
 from stellwerk.api import flux
 from stellwerk.api.core import ConfigMap, Secret, Service
-from stellwerk.kube.client import Client
-from stellwerk.kube.errors import NotFound
-from stellwerk.kube.model import JsonObject, Kind, metadata_of
-from stellwerk.kube.patch import MergePatch
+from stellwerk.kube.client.client import Client
+from stellwerk.kube.client.patch import MergePatch
+from stellwerk.kube.types.errors import NotFound
+from stellwerk.kube.types.model import JsonObject, Kind, metadata_of
 from stellwerk.operators.btp import api
 from stellwerk.operators.btp.api import BtpOperator
 from stellwerk.operators.component.api import Component

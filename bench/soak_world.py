@@ -17,9 +17,9 @@ from stellwerk import assembly
 from stellwerk.api import flux
 from stellwerk.api.apiextensions import CustomResourceDefinition
 from stellwerk.api.core import ConfigMap, Namespace
-from stellwerk.kube.client import Client
-from stellwerk.kube.model import JsonObject, Unstructured, View, unstructured
-from stellwerk.kube.names import GroupVersionKind
+from stellwerk.kube.client.client import Client
+from stellwerk.kube.types.identifiers import GroupVersionKind
+from stellwerk.kube.types.model import JsonObject, Unstructured, View, unstructured
 from stellwerk.local.cluster import LocalCluster
 from stellwerk.local.ports import free_port
 from stellwerk.operators.btp import api, rehearsal, rights

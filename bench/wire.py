@@ -20,9 +20,9 @@ import uvloop
 from bench.measuring import seconds, together
 
 from stellwerk.api.core import ConfigMap, Namespace
-from stellwerk.kube.client import Client
-from stellwerk.kube.config import ClusterConfig
-from stellwerk.kube.model import JsonObject, encode_json
+from stellwerk.kube.client.client import Client
+from stellwerk.kube.login.config import ClusterConfig
+from stellwerk.kube.types.model import JsonObject, encode_json
 from stellwerk.local.cluster import named
 from stellwerk.local.components import Options
 

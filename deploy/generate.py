@@ -8,14 +8,14 @@ from __future__ import annotations
 from pathlib import Path
 
 from stellwerk.cli import reference
-from stellwerk.kube.crd import Definition, to_yaml
+from stellwerk.kube.schema.crd import Definition, to_yaml
 from stellwerk.operators.btp import api, flags, operand, reasons, rights, topics
 from stellwerk.operators.component import api as component_api
 from stellwerk.operators.component import flags as component_flags
 from stellwerk.operators.component import reasons as component_reasons
 from stellwerk.operators.component import rights as component_rights
 from stellwerk.operators.component import topics as component_topics
-from stellwerk.runtime.topics import page
+from stellwerk.runtime.insight.help_topics import page
 
 ROOT = Path(__file__).resolve().parent.parent
 HEADER = "# Made by `make generate`; do not edit.\n"

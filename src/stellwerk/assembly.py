@@ -9,17 +9,17 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from stellwerk.kube.model import JsonObject
+from stellwerk.kube.types.model import JsonObject
 from stellwerk.operators.btp import api as btp_api
 from stellwerk.operators.component import api as component_api
-from stellwerk.runtime.process import Identity, Parts, run
-from stellwerk.runtime.settings import ProcessSettings
-from stellwerk.runtime.tasks import Closing
+from stellwerk.runtime.process.process import Identity, Parts, run
+from stellwerk.runtime.settings.settings import ProcessSettings
+from stellwerk.runtime.supervision.tasks import Closing
 
 if TYPE_CHECKING:
     from stellwerk.operators.btp.settings import Settings
     from stellwerk.operators.component.settings import Settings as ComponentSettings
-    from stellwerk.render.renderer import Renderer
+    from stellwerk.render.worker.renderer import Renderer
 
 
 OPERATORS = ("btp", "component")
@@ -70,7 +70,7 @@ async def run_btp(process: ProcessSettings, settings: Settings, environment: Map
     """
     from stellwerk.operators.btp import assembled as btp
     from stellwerk.operators.btp.rights import RIGHTS
-    from stellwerk.render.renderer import Renderer
+    from stellwerk.render.worker.renderer import Renderer
 
     btp.require(environment)
     identity = Identity(
@@ -99,8 +99,8 @@ async def run_component(process: ProcessSettings, settings: ComponentSettings) -
     from stellwerk.operators.component import assembled as component
     from stellwerk.operators.component.rights import RIGHTS
     from stellwerk.render.binary import renderer_path
-    from stellwerk.render.downloads import Downloads
-    from stellwerk.render.renderer import Renderer
+    from stellwerk.render.sources.downloads import Downloads
+    from stellwerk.render.worker.renderer import Renderer
 
     renderer_path()
     identity = Identity(component=component_api.RECONCILER, lease=component_api.LEASE_NAME, rights=RIGHTS)

@@ -8,10 +8,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
-from stellwerk.kube.client import Client
-from stellwerk.kube.model import Kind
-from stellwerk.kube.watch import Watcher
-from stellwerk.kube.watch_states import Changed, Removed, Synced
+from stellwerk.kube.client.client import Client
+from stellwerk.kube.types.model import Kind
+from stellwerk.kube.watch.watch import Watcher
+from stellwerk.kube.watch.watch_states import Changed, Removed, Synced
 from stellwerk.runtime.clock import SystemClock
 
 K = TypeVar("K", bound=Kind)

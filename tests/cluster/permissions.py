@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import secrets
 
-from stellwerk.kube.client import Client
-from stellwerk.kube.model import JsonObject, unstructured
-from stellwerk.kube.names import Resource
+from stellwerk.kube.client.client import Client
+from stellwerk.kube.types.identifiers import Resource
+from stellwerk.kube.types.model import JsonObject, unstructured
 from stellwerk.testing.eventually import eventually
 
 REVIEWS = unstructured(

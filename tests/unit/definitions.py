@@ -7,8 +7,8 @@ import json
 from collections.abc import Iterator
 from pathlib import Path
 
-from stellwerk.kube.crd import Definition
-from stellwerk.kube.model import JsonValue, dig
+from stellwerk.kube.schema.crd import Definition
+from stellwerk.kube.types.model import JsonValue, dig
 
 SHARED = Path(__file__).parents[2].parent / "shared"
 

@@ -16,11 +16,11 @@ from hypothesis import strategies as some
 from tests.unit.promptly import promptly
 
 from stellwerk.api import flux
-from stellwerk.kube import lenient
-from stellwerk.kube.config import ClusterConfig
-from stellwerk.kube.errors import LoginFailed
-from stellwerk.kube.meta import ObjectMeta
-from stellwerk.kube.model import UNREADABLE, Unreadable, unstructured, view
+from stellwerk.kube.login.config import ClusterConfig
+from stellwerk.kube.types import lenient
+from stellwerk.kube.types.errors import LoginFailed
+from stellwerk.kube.types.model import UNREADABLE, Unreadable, unstructured, view
+from stellwerk.kube.types.object_meta import ObjectMeta
 from stellwerk.operators.btp import release, resources, versions
 from stellwerk.operators.btp.api import BtpOperator
 from stellwerk.operators.btp.errors import ModuleUnreadable
@@ -33,7 +33,7 @@ from stellwerk.operators.component.api_status import Artifact
 from stellwerk.operators.component.errors import ComponentFailed, InvalidCredentials, InvalidSpec
 from stellwerk.operators.component.references import LOGIN_KEYS, Login
 from stellwerk.runtime.clock import SystemClock
-from stellwerk.runtime.tls import MountedCertificates
+from stellwerk.runtime.serving.tls import MountedCertificates
 
 pytestmark = pytest.mark.req("R-401")
 

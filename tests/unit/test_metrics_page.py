@@ -13,7 +13,7 @@ from stellwerk.operators.component.metrics import ComponentMetrics, artifact_cac
 from stellwerk.operators.component.privileges import PrivilegeCheck
 from stellwerk.operators.component.receiver import Receiver
 from stellwerk.runtime.clock import SystemClock
-from stellwerk.runtime.metrics import Metrics
+from stellwerk.runtime.telemetry.metrics import Metrics
 
 PAGE = (Path(__file__).parents[2] / "docs" / "reference" / "metrics.md").read_text()
 _ROW = re.compile(r"^\| `([a-z_]+)(?:\{([a-z_,]*)\})?` \| (counter|gauge|histogram) \| (.+) \|$", re.MULTILINE)

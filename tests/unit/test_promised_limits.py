@@ -14,16 +14,19 @@ import aiohttp
 import pytest
 from aiohttp import web
 
-from stellwerk.kube import transport, watch, watch_states
+from stellwerk.kube.http import transport
+from stellwerk.kube.watch import watch, watch_states
 from stellwerk.kube.yaml import UnreadableYaml, read_value
-from stellwerk.render import http as fetching
-from stellwerk.render.downloads import Budget
-from stellwerk.render.limits import LIMITS as ARCHIVE
-from stellwerk.render.worker import Bounds
-from stellwerk.runtime import clusters, serving, webhook
-from stellwerk.runtime.http import Address, Limits, Route, Server, answer
-from stellwerk.runtime.leader import Terms
-from stellwerk.runtime.manager import Manager
+from stellwerk.render.files.limits import LIMITS as ARCHIVE
+from stellwerk.render.sources import http as fetching
+from stellwerk.render.sources.downloads import Budget
+from stellwerk.render.worker.worker import Bounds
+from stellwerk.runtime.cache import clusters
+from stellwerk.runtime.certificates import store
+from stellwerk.runtime.process.leader import Terms
+from stellwerk.runtime.process.manager import Manager
+from stellwerk.runtime.serving import webhook
+from stellwerk.runtime.serving.http import Address, Limits, Route, Server, answer
 
 MEBIBYTE = 2**20
 
@@ -110,4 +113,4 @@ def test_a_request_has_ten_seconds_to_arrive() -> None:
 
 def test_webhooks_answer_in_five_seconds_and_renew_before_two_thirds_of_a_life() -> None:
     assert webhook.LIMITS.answer_seconds == 5
-    assert serving.RENEW_AT < 2 / 3
+    assert store.RENEW_AT < 2 / 3

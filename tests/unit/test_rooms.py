@@ -1,4 +1,4 @@
-"""The pages of the rooms name every module that is in them, so that a newcomer finds his way without a search."""
+"""The docstring of a folder is its map: it names every module and folder in it."""
 
 from __future__ import annotations
 
@@ -8,12 +8,20 @@ from pathlib import Path
 
 import pytest
 
+SRC = Path(__file__).parents[2] / "src"
+ROOMS = [
+    ".".join(page.parent.relative_to(SRC).parts)
+    for part in ("kube", "runtime", "render", "apply")
+    for page in sorted((SRC / "stellwerk" / part).rglob("__init__.py"))
+]
 
-@pytest.mark.parametrize("room", ["stellwerk.apply", "stellwerk.apply.rollout", "stellwerk.render"])
+
+@pytest.mark.parametrize("room", ROOMS)
 def test_a_room_names_its_modules(room: str) -> None:
     page = import_module(room)
     assert page.__doc__
     assert page.__file__
     named = set(re.findall(r"\w+", page.__doc__))
-    modules = {path.stem for path in Path(page.__file__).parent.glob("*.py")} - {"__init__"}
-    assert not modules - named, "not on the page"
+    folder = Path(page.__file__).parent
+    inside = {path.stem for path in folder.glob("*.py")} | {path.parent.name for path in folder.glob("*/__init__.py")}
+    assert not inside - {"__init__"} - named, "not on the map"

@@ -6,10 +6,10 @@ from typing import ClassVar
 
 import msgspec
 
-from stellwerk.kube.errors import Status
-from stellwerk.kube.meta import Record
-from stellwerk.kube.model import Kind
-from stellwerk.kube.names import Resource
+from stellwerk.kube.types.errors import Status
+from stellwerk.kube.types.identifiers import Resource
+from stellwerk.kube.types.model import Kind
+from stellwerk.kube.types.object_meta import Record
 
 GROUP = "admissionregistration.k8s.io"
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from stellwerk.kube.meta import Condition, Record
-from stellwerk.kube.model import Kind
-from stellwerk.kube.names import Resource
+from stellwerk.kube.types.identifiers import Resource
+from stellwerk.kube.types.model import Kind
+from stellwerk.kube.types.object_meta import Condition, Record
 
 
 class APIServiceStatus(Record, frozen=True, kw_only=True):

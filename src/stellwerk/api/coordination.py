@@ -5,9 +5,9 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import ClassVar
 
-from stellwerk.kube.meta import Record
-from stellwerk.kube.model import Kind
-from stellwerk.kube.names import Resource
+from stellwerk.kube.types.identifiers import Resource
+from stellwerk.kube.types.model import Kind
+from stellwerk.kube.types.object_meta import Record
 
 
 def micro_time(moment: datetime) -> str:

@@ -13,9 +13,9 @@ from typing import ClassVar
 
 import msgspec
 
-from stellwerk.kube.meta import Condition, Record
-from stellwerk.kube.model import Kind
-from stellwerk.kube.names import Resource
+from stellwerk.kube.types.identifiers import Resource
+from stellwerk.kube.types.model import Kind
+from stellwerk.kube.types.object_meta import Condition, Record
 
 
 class Namespace(Kind, frozen=True, kw_only=True):

@@ -6,9 +6,9 @@ from datetime import datetime
 from typing import ClassVar
 
 from stellwerk.api.core import ObjectReference
-from stellwerk.kube.meta import Record
-from stellwerk.kube.model import Kind
-from stellwerk.kube.names import Resource
+from stellwerk.kube.types.identifiers import Resource
+from stellwerk.kube.types.model import Kind
+from stellwerk.kube.types.object_meta import Record
 
 
 class EventSeries(Record, frozen=True, kw_only=True):

@@ -10,9 +10,9 @@ from __future__ import annotations
 from datetime import datetime
 from typing import ClassVar
 
-from stellwerk.kube.meta import Condition, Record
-from stellwerk.kube.model import Kind
-from stellwerk.kube.names import Resource
+from stellwerk.kube.types.identifiers import Resource
+from stellwerk.kube.types.model import Kind
+from stellwerk.kube.types.object_meta import Condition, Record
 
 GROUP = "source.toolkit.fluxcd.io"
 VERSIONS = ("v1", "v1beta2")

@@ -6,9 +6,9 @@ from typing import ClassVar
 
 import msgspec
 
-from stellwerk.kube.meta import Record
-from stellwerk.kube.model import Kind
-from stellwerk.kube.names import Resource
+from stellwerk.kube.types.identifiers import Resource
+from stellwerk.kube.types.model import Kind
+from stellwerk.kube.types.object_meta import Record
 
 GROUP = "rbac.authorization.k8s.io"
 

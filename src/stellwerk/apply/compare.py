@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 
 from stellwerk.apply.desired import HOLDS, SERVER_OWNED, digest_of
-from stellwerk.kube.model import JsonObject, JsonValue
+from stellwerk.kube.types.model import JsonObject, JsonValue
 
 _NOT_OURS = frozenset({*SERVER_OWNED, *HOLDS})
 _MAX_EXTRAS = 20

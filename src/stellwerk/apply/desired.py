@@ -20,8 +20,8 @@ import msgspec
 from stellwerk.apply import edit, naming
 from stellwerk.apply.errors import InvalidSet, Problem
 from stellwerk.apply.manifests import Document, Origin, read_folder, read_text
-from stellwerk.kube.model import JsonObject, JsonValue, dig
-from stellwerk.kube.names import GroupVersionKind, ObjectKey, ObjectRef, Resource
+from stellwerk.kube.types.identifiers import GroupVersionKind, ObjectKey, ObjectRef, Resource
+from stellwerk.kube.types.model import JsonObject, JsonValue, dig
 
 __all__ = [
     "Address",

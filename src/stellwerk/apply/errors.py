@@ -17,8 +17,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 
-from stellwerk.kube.errors import ApiError
-from stellwerk.kube.names import ObjectRef
+from stellwerk.kube.types.errors import ApiError
+from stellwerk.kube.types.identifiers import ObjectRef
 
 _SHOWN = 5
 """How many problems one message lists. Conditions hold 1,024 characters and people read fewer."""

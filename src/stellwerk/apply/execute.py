@@ -36,10 +36,10 @@ from stellwerk.apply.plan import (
     live_view,
 )
 from stellwerk.apply.together import CONCURRENCY, together
-from stellwerk.kube.client import Client
-from stellwerk.kube.errors import ApiError, Conflict
-from stellwerk.kube.model import METADATA_ONLY, dig, metadata_of
-from stellwerk.kube.patch import JsonPatch, replace
+from stellwerk.kube.client.client import Client
+from stellwerk.kube.client.patch import JsonPatch, replace
+from stellwerk.kube.types.errors import ApiError, Conflict
+from stellwerk.kube.types.model import METADATA_ONLY, dig, metadata_of
 
 
 class Done(Enum):

@@ -13,7 +13,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from stellwerk.kube.model import JsonObject, JsonValue, Unstructured, dig
+from stellwerk.kube.types.model import JsonObject, JsonValue, Unstructured, dig
 
 SEE_LOG = "see its log"
 _MAX_WORDS = 300

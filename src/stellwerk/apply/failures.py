@@ -13,8 +13,8 @@ import re
 
 from stellwerk.apply.desired import Address
 from stellwerk.apply.errors import Failure, Obstacle
-from stellwerk.kube import errors
-from stellwerk.kube.errors import ApiError, StatusError, user_in
+from stellwerk.kube.types import errors
+from stellwerk.kube.types.errors import ApiError, StatusError, user_in
 
 _WEBHOOK = re.compile(r'admission webhook "([^"]+)" denied the request(?:: (.*))?', re.DOTALL)
 _WEBHOOK_DOWN = re.compile(r'failed calling webhook "([^"]+)"')

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from stellwerk.apply.desired import Document, defined_by, kinds_of
-from stellwerk.kube.discovery import ResourceMapper
-from stellwerk.kube.errors import NotServed
-from stellwerk.kube.names import GroupVersionKind, Resource
+from stellwerk.kube.client.discovery import ResourceMapper
+from stellwerk.kube.types.errors import NotServed
+from stellwerk.kube.types.identifiers import GroupVersionKind, Resource
 
 
 async def served(documents: Iterable[Document], mapper: ResourceMapper) -> dict[GroupVersionKind, Resource]:

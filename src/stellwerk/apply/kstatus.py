@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 from enum import Enum
 
 from stellwerk.apply.errors import UnreadableStatus
-from stellwerk.kube.model import JsonObject, JsonValue, Unstructured, dig
+from stellwerk.kube.types.model import JsonObject, JsonValue, Unstructured, dig
 
 UNSCHEDULABLE_AFTER = timedelta(seconds=15)
 """How long the scheduler may look for a node before a pod counts as failed."""

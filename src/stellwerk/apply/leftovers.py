@@ -17,8 +17,8 @@ from stellwerk.apply.desired import Address
 from stellwerk.apply.errors import UnreadableManifest
 from stellwerk.apply.manifests import read_value
 from stellwerk.apply.plan import Live, Snapshot
-from stellwerk.kube.model import JsonValue
-from stellwerk.kube.names import GroupVersionKind, ObjectRef
+from stellwerk.kube.types.identifiers import GroupVersionKind, ObjectRef
+from stellwerk.kube.types.model import JsonValue
 
 # ---- the record of kinds
 

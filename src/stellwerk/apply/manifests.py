@@ -12,7 +12,7 @@ from pathlib import Path
 
 from stellwerk.apply.errors import UnreadableManifest
 from stellwerk.kube import yaml
-from stellwerk.kube.model import JsonObject, JsonValue, dig
+from stellwerk.kube.types.model import JsonObject, JsonValue, dig
 from stellwerk.kube.yaml import DEFAULT_LIMITS, Limits, Origin, UnreadableYaml
 
 __all__ = ["DEFAULT_LIMITS", "Document", "Limits", "Origin", "read_folder", "read_text", "read_value"]

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from stellwerk.kube.names import Resource
+from stellwerk.kube.types.identifiers import Resource
 
 _FIRST = frozenset({("", "Namespace")})
 _GROUND = frozenset(

@@ -23,8 +23,8 @@ from dataclasses import dataclass
 import msgspec
 
 from stellwerk.apply.desired import HOLDS
-from stellwerk.kube.meta import FieldManager
-from stellwerk.kube.model import JsonObject, JsonValue
+from stellwerk.kube.types.model import JsonObject, JsonValue
+from stellwerk.kube.types.object_meta import FieldManager
 
 CONTROL_PLANE = frozenset(
     {"kube-apiserver", "kube-controller-manager", "kube-scheduler", "cloud-controller-manager", "kubelet"}

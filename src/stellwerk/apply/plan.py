@@ -27,8 +27,15 @@ from typing import TypeAlias, cast
 from stellwerk.apply import order, ownership
 from stellwerk.apply.compare import Comparison, Difference, compare
 from stellwerk.apply.desired import Address, Desired, holds_secrets
-from stellwerk.kube.model import JsonValue, PartialObjectMetadata, Unstructured, View, metadata_of, unstructured
-from stellwerk.kube.names import Resource
+from stellwerk.kube.types.identifiers import Resource
+from stellwerk.kube.types.model import (
+    JsonValue,
+    PartialObjectMetadata,
+    Unstructured,
+    View,
+    metadata_of,
+    unstructured,
+)
 
 FIGHT_SECONDS = 10.0
 """How long an object that was just restored is left to whoever changed it again (R-110)."""

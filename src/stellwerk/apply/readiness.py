@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from stellwerk.apply.kstatus import CURRENT, Readiness, Status, StatusCondition, Verdict, conditions_of, judge, waiting
-from stellwerk.kube.model import Unstructured
+from stellwerk.kube.types.model import Unstructured
 
 __all__ = [
     "AVAILABLE_DEPLOYMENT",

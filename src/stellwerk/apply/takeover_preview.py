@@ -15,7 +15,7 @@ from typing import TypeAlias
 
 from stellwerk.apply import ownership
 from stellwerk.apply.ownership import Claims
-from stellwerk.kube.model import JsonObject, JsonValue, dig
+from stellwerk.kube.types.model import JsonObject, JsonValue, dig
 
 _Path: TypeAlias = tuple[str, ...]
 """Elements of fieldsV1: `f:name`, `k:{...}` of a list item by its keys, `v:...` of a set's value."""

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING
 from stellwerk.cli import kinds, settings
 from stellwerk.cli.errors import Exit, Failure
 from stellwerk.cli.text import escaped
-from stellwerk.kube.model import JsonObject, Unstructured, unstructured
-from stellwerk.kube.patch import MergePatch
+from stellwerk.kube.client.patch import MergePatch
+from stellwerk.kube.types.model import JsonObject, Unstructured, unstructured
 
 if TYPE_CHECKING:
     from stellwerk.cli.cluster import Cluster
     from stellwerk.cli.subject import Choice
-    from stellwerk.kube.names import Resource
+    from stellwerk.kube.types.identifiers import Resource
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,8 +15,8 @@ from stellwerk.cli.errors import Exit
 if TYPE_CHECKING:
     from stellwerk.cli.checkup import Found
     from stellwerk.cli.cluster import Cluster
-    from stellwerk.kube.model import JsonObject
-    from stellwerk.runtime.diagnosis import Reader
+    from stellwerk.kube.types.model import JsonObject
+    from stellwerk.runtime.insight.diagnosis import Reader
 
 
 @click.command("check")
@@ -37,7 +37,7 @@ def command(operators: tuple[str, ...], pre: bool) -> int:
 
 async def _check(cluster: Cluster, operators: Sequence[str], pre: bool) -> int:
     from stellwerk.cli import checkup
-    from stellwerk.runtime.diagnosis import Reader
+    from stellwerk.runtime.insight.diagnosis import Reader
 
     found = [await _server(cluster)]
     for operator in operators:
@@ -68,7 +68,7 @@ async def _prepared(reader: Reader, operator: str) -> list[Found]:
     """Kinds and rights, compared with what `stellwerk install` would bring."""
     from stellwerk import assembly
     from stellwerk.cli import checkup
-    from stellwerk.kube.model import Unstructured
+    from stellwerk.kube.types.model import Unstructured
 
     install = f"stellwerk install {operator}"
     found, absent, count = list[checkup.Found](), list[str](), 0
@@ -88,7 +88,7 @@ async def _prepared(reader: Reader, operator: str) -> list[Found]:
 
 def _is_a_choice(body: JsonObject) -> bool:
     """The binding to cluster-admin may be left out on purpose."""
-    from stellwerk.kube.model import dig
+    from stellwerk.kube.types.model import dig
 
     return dig(body, "roleRef", "name") == "cluster-admin"
 
@@ -97,7 +97,7 @@ async def _at_work(reader: Reader, operator: str) -> list[Found]:
     """Who leads, and how the objects are."""
     from stellwerk import assembly
     from stellwerk.cli import checkup, health, kinds
-    from stellwerk.kube.names import Resource
+    from stellwerk.kube.types.identifiers import Resource
 
     found: list[Found] = []
     leases = Resource("coordination.k8s.io", "v1", "Lease", "leases", namespaced=True)

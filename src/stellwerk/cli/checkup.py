@@ -13,7 +13,7 @@ from typing import Literal
 
 from stellwerk.cli import text
 from stellwerk.cli.text import Style, Tone, escaped
-from stellwerk.kube.model import JsonObject, JsonValue, Unstructured, dig
+from stellwerk.kube.types.model import JsonObject, JsonValue, Unstructured, dig
 
 Verdict = Literal["good", "unsure", "warning", "bad"]
 _SYMBOLS: dict[Verdict, tuple[str, Tone]] = {

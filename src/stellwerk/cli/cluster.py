@@ -15,10 +15,10 @@ from stellwerk.cli.settings import Settings, current, say
 from stellwerk.cli.subject import Subject
 from stellwerk.cli.text import escaped
 from stellwerk.cli.unreadable import unread
-from stellwerk.kube.client import Client
-from stellwerk.kube.errors import ApiError, NotFound, NotServed, UnreadableObject
-from stellwerk.kube.model import Unreadable, Unstructured, metadata_of, unstructured
-from stellwerk.kube.names import ObjectKey, Resource
+from stellwerk.kube.client.client import Client
+from stellwerk.kube.types.errors import ApiError, NotFound, NotServed, UnreadableObject
+from stellwerk.kube.types.identifiers import ObjectKey, Resource
+from stellwerk.kube.types.model import Unreadable, Unstructured, metadata_of, unstructured
 
 R = TypeVar("R")
 

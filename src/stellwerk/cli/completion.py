@@ -15,7 +15,7 @@ from stellwerk.cli import kinds, settings
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
-    from stellwerk.kube.names import Resource
+    from stellwerk.kube.types.identifiers import Resource
 
 BUDGET_SECONDS = 0.15
 SHELLS = ("bash", "zsh", "fish", "powershell")
@@ -84,7 +84,7 @@ def complete_subject(context: click.Context, parameter: click.Parameter, incompl
 
 def complete_release(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Names of releases, which are kept in ConfigMaps."""
-    from stellwerk.kube.names import Resource
+    from stellwerk.kube.types.identifiers import Resource
 
     prefix = "com.sap.cs.clm.release."
     kept = Resource("", "v1", "ConfigMap", "configmaps", namespaced=True)
@@ -102,7 +102,7 @@ def complete_subject_or_release(
 
 def complete_namespace(context: click.Context, incomplete: str) -> list[CompletionItem]:
     """Namespaces of the cluster."""
-    from stellwerk.kube.names import Resource
+    from stellwerk.kube.types.identifiers import Resource
 
     listed = Resource("", "v1", "Namespace", "namespaces", namespaced=False)
     return _items("", _found(listed, settings.of(context)), incomplete)
@@ -111,7 +111,7 @@ def complete_namespace(context: click.Context, incomplete: str) -> list[Completi
 def complete_context(context: click.Context, incomplete: str) -> list[CompletionItem]:
     """Contexts of the kubeconfig."""
     try:
-        from stellwerk.kube.config import context_names
+        from stellwerk.kube.login.config import context_names
 
         return _items("", context_names(settings.of(context).kubeconfig), incomplete)
     except Exception:  # as for names

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from stellwerk.cli import settings
 from stellwerk.cli.errors import Exit
 from stellwerk.cli.text import Style, Tone, escaped
-from stellwerk.kube.model import dig
+from stellwerk.kube.types.model import dig
 
 if TYPE_CHECKING:
     from stellwerk.apply.desired import Address, Desired
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from stellwerk.apply.rollout.inventory import Entry, Inventory
     from stellwerk.apply.rollout.prepare import Wanted
     from stellwerk.cli.differences import Change
-    from stellwerk.kube.client import Client
-    from stellwerk.kube.model import JsonObject
+    from stellwerk.kube.client.client import Client
+    from stellwerk.kube.types.model import JsonObject
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +144,7 @@ class _Member:
         """Whether the object is deleted and created again, as a hook that runs again is."""
         from stellwerk.apply.rollout.decide import is_alike
         from stellwerk.apply.rollout.policy import UpdatePolicy
-        from stellwerk.kube.model import PartialObjectMetadata, Unstructured
+        from stellwerk.kube.types.model import PartialObjectMetadata, Unstructured
 
         if self.wanted.directive.update is not UpdatePolicy.RECREATE:
             return False
@@ -180,10 +180,10 @@ class _Asked:
 
 async def _heard(client: Client, asked: _Asked) -> tuple[Line | None, list[str]]:
     from stellwerk.apply import remarked
-    from stellwerk.kube import remarks
+    from stellwerk.kube.http import warnings
 
     address = asked.desired.address
-    with remarks.Listening() as heard:
+    with warnings.Listening() as heard:
         line = await _compared(client, asked)
     return line, [f"{address}: {said}" for said in remarked.shown(address, heard)]
 
@@ -197,7 +197,7 @@ async def _compared(client: Client, asked: _Asked) -> Line | None:
     one, prefix = asked.desired, asked.prefix
     from stellwerk.apply.failures import failure_of
     from stellwerk.cli import differences
-    from stellwerk.kube.errors import ApiError, NotFound, NotServed
+    from stellwerk.kube.types.errors import ApiError, NotFound, NotServed
 
     address, ref = one.address, str(one.address.ref)
     if not address.resource.plural:  # what is applied with it will bring the kind
@@ -232,8 +232,8 @@ async def _taken_over(client: Client, asked: _Asked, live: JsonObject, after: Js
     Where the server refuses such an object, it is shown without the defaults.
     """
     from stellwerk.apply import takeover_preview
-    from stellwerk.kube.errors import ApiError
-    from stellwerk.kube.model import unstructured
+    from stellwerk.kube.types.errors import ApiError
+    from stellwerk.kube.types.model import unstructured
 
     bare = takeover_preview.removed(after, live, asked.desired.body, asked.prefix, asked.claims)
     if bare is None:
@@ -247,7 +247,7 @@ async def _taken_over(client: Client, asked: _Asked, live: JsonObject, after: Js
 
 async def _live(client: Client, one: Desired) -> JsonObject | None:
     """The object as it is, with who owns what; None where there is none, or its kind is not served yet."""
-    from stellwerk.kube.errors import NotFound, Unexplained
+    from stellwerk.kube.types.errors import NotFound, Unexplained
 
     key, resource = one.address.key, one.address.resource
     try:
@@ -262,7 +262,7 @@ async def _live(client: Client, one: Desired) -> JsonObject | None:
 
 async def _applied(client: Client, one: Desired, prefix: str) -> JsonObject:
     """The object as it would be. Nothing is written."""
-    from stellwerk.kube.model import unstructured
+    from stellwerk.kube.types.model import unstructured
 
     target = unstructured(one.address.resource)
     return (await client.apply(target, one.body, field_manager=prefix, dry_run=True)).body

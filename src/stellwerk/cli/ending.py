@@ -7,11 +7,11 @@ from collections.abc import Awaitable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from stellwerk.kube.errors import ApiError
+from stellwerk.kube.types.errors import ApiError
 
 if TYPE_CHECKING:
     from stellwerk.cli.verdict import Verdict
-    from stellwerk.runtime.diagnosis import Diagnosis
+    from stellwerk.runtime.insight.diagnosis import Diagnosis
 
 _LOOK_SECONDS = 10.0
 """For how long the cluster is read; a report that comes late is worse than one without its cause."""
@@ -44,7 +44,7 @@ async def of(judging: Awaitable[Verdict]) -> Ending:
 
 def told(diagnosis: Diagnosis) -> Ending:
     """The ending that a diagnosis comes to (pure)."""
-    from stellwerk.runtime.diagnosis import root_causes
+    from stellwerk.runtime.insight.diagnosis import root_causes
 
     causes = dict.fromkeys(root.text for root in root_causes(diagnosis.findings))
     return Ending("; ".join(causes), diagnosis.next_step)

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 from stellwerk.cli.text import escaped
 
 if TYPE_CHECKING:
-    from stellwerk.kube.errors import StatusError
+    from stellwerk.kube.types.errors import StatusError
 
 
 class Exit(IntEnum):
@@ -90,7 +90,7 @@ def explained(error: BaseException) -> tuple[Report, Exit] | None:
 def _of_the_cluster(error: BaseException) -> tuple[Report, Exit] | None:
     import msgspec
 
-    from stellwerk.kube import errors as kube
+    from stellwerk.kube.types import errors as kube
 
     match error:
         case kube.Unreachable():
@@ -130,7 +130,7 @@ def _of_the_cluster(error: BaseException) -> tuple[Report, Exit] | None:
 
 
 def _fix_of(error: StatusError) -> str:
-    from stellwerk.kube import errors as kube
+    from stellwerk.kube.types import errors as kube
 
     match error:
         case kube.Conflict():

@@ -14,8 +14,8 @@ from stellwerk.cli import settings, text
 from stellwerk.cli.completion import complete_subject
 from stellwerk.cli.subject import Subject, SubjectType
 from stellwerk.cli.text import Column, Layout, Style
-from stellwerk.kube.model import JsonObject, JsonValue, Unstructured, dig, unstructured
-from stellwerk.kube.names import GroupVersionKind, ObjectKey, ObjectRef
+from stellwerk.kube.types.identifiers import GroupVersionKind, ObjectKey, ObjectRef
+from stellwerk.kube.types.model import JsonObject, JsonValue, Unstructured, dig, unstructured
 
 if TYPE_CHECKING:
     from stellwerk.cli.cluster import Cluster
@@ -168,8 +168,8 @@ def row(happened: Happening, now: datetime) -> list[str]:
 
 
 async def _follow(cluster: Cluster, regarding: ObjectRef | None, namespace: str) -> None:
-    from stellwerk.kube.watch import Watcher
-    from stellwerk.kube.watch_states import Changed, Synced
+    from stellwerk.kube.watch.watch import Watcher
+    from stellwerk.kube.watch.watch_states import Changed, Synced
 
     printer = _Printer(cluster.settings.style())
     watcher = Watcher(cluster.client, unstructured(Event.resource), namespace, fields=selector(regarding))

@@ -18,8 +18,8 @@ from stellwerk.cli.text import Style
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
-    from stellwerk.runtime.reasons import Catalogue, Meaning
-    from stellwerk.runtime.topics import Topic
+    from stellwerk.runtime.insight.help_topics import Topic
+    from stellwerk.runtime.insight.reason_catalog import Catalogue, Meaning
 
 
 _WIDTH = 100

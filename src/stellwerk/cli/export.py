@@ -15,8 +15,8 @@ from stellwerk.cli.completion import complete_kind
 
 if TYPE_CHECKING:
     from stellwerk.cli.cluster import Cluster
-    from stellwerk.kube.model import JsonObject, Unstructured
-    from stellwerk.kube.names import Resource
+    from stellwerk.kube.types.identifiers import Resource
+    from stellwerk.kube.types.model import JsonObject, Unstructured
 
 
 @click.command("export")

@@ -18,11 +18,11 @@ from stellwerk.apply.together import together
 from stellwerk.cli import health, kinds
 from stellwerk.cli.graph import Node
 from stellwerk.cli.health import Health
-from stellwerk.kube.errors import NotServed
-from stellwerk.kube.model import Unstructured
-from stellwerk.kube.names import ObjectRef, Resource
-from stellwerk.runtime.diagnosis import Reader
-from stellwerk.runtime.kinship import Member
+from stellwerk.kube.types.errors import NotServed
+from stellwerk.kube.types.identifiers import ObjectRef, Resource
+from stellwerk.kube.types.model import Unstructured
+from stellwerk.runtime.insight.diagnosis import Reader
+from stellwerk.runtime.insight.related_objects import Member
 
 if TYPE_CHECKING:
     from stellwerk.operators.clm.release import Release

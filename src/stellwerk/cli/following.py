@@ -17,15 +17,15 @@ from stellwerk.cli.errors import Exit, Failure
 from stellwerk.cli.health import Health
 from stellwerk.cli.text import escaped
 from stellwerk.cli.verdict import Verdict
-from stellwerk.kube.errors import ApiError
-from stellwerk.kube.model import Unstructured, dig, unstructured
-from stellwerk.kube.watch import Watcher
-from stellwerk.kube.watch_states import Changed, Removed, Synced
+from stellwerk.kube.types.errors import ApiError
+from stellwerk.kube.types.model import Unstructured, dig, unstructured
+from stellwerk.kube.watch.watch import Watcher
+from stellwerk.kube.watch.watch_states import Changed, Removed, Synced
 
 if TYPE_CHECKING:
     from stellwerk.cli.acting import Target
     from stellwerk.cli.cluster import Cluster
-    from stellwerk.kube.names import Resource
+    from stellwerk.kube.types.identifiers import Resource
 
 Holds = Callable[[Unstructured | None], bool]
 """Whether the object is as wanted; None: it is gone."""
@@ -114,8 +114,8 @@ async def _silence(cluster: Cluster, obj: Unstructured) -> str:
     """Why nothing may have reacted: what the Lease of the operator says."""
     from stellwerk import assembly
     from stellwerk.cli import checkup
-    from stellwerk.kube.names import Resource
-    from stellwerk.runtime.diagnosis import Reader
+    from stellwerk.kube.types.identifiers import Resource
+    from stellwerk.runtime.insight.diagnosis import Reader
 
     head = f"  {escaped(str(obj.ref))} has not been looked at for {SILENT_SECONDS:g} s"
     row = kinds.by_gvk(obj.gvk)

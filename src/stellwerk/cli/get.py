@@ -19,8 +19,8 @@ if TYPE_CHECKING:  # a completion loads this module for the options of the verb,
     from stellwerk.cli.health import Health
     from stellwerk.cli.jsonpath import Node
     from stellwerk.cli.subject import Subject
-    from stellwerk.kube.model import JsonValue, Unstructured
-    from stellwerk.kube.names import Resource
+    from stellwerk.kube.types.identifiers import Resource
+    from stellwerk.kube.types.model import JsonValue, Unstructured
 
 COLUMNS = (
     Column("NAMESPACE"),
@@ -199,7 +199,7 @@ async def read(
 
     Of several resources those that the person may not list are left out, and named. Raises Forbidden for all of them.
     """
-    from stellwerk.kube.errors import Forbidden
+    from stellwerk.kube.types.errors import Forbidden
 
     found: list[Unstructured] = []
     refused: list[Forbidden] = []

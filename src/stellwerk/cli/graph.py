@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING
 from stellwerk.cli import verdict
 from stellwerk.cli.health import Health
 from stellwerk.cli.text import Style, Tone, escaped
-from stellwerk.kube.names import ObjectRef
+from stellwerk.kube.types.identifiers import ObjectRef
 
 if TYPE_CHECKING:
-    from stellwerk.kube.model import JsonObject
+    from stellwerk.kube.types.model import JsonObject
 
 _GAP = "   "
 _LONGEST = 160

@@ -19,8 +19,8 @@ from stellwerk.apply.errors import UnreadableStatus
 from stellwerk.apply.readiness import Hints
 from stellwerk.cli import kinds
 from stellwerk.cli.unreadable import REASON, Unread
-from stellwerk.kube.meta import Condition
-from stellwerk.kube.model import JsonObject, Kind, Unstructured, to_json_object
+from stellwerk.kube.types.model import JsonObject, Kind, Unstructured, to_json_object
+from stellwerk.kube.types.object_meta import Condition
 
 Readiness = Literal["True", "False", "Unknown", "-"]
 

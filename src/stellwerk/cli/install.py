@@ -16,7 +16,7 @@ from stellwerk.cli.options import DRY_RUN
 
 if TYPE_CHECKING:
     from stellwerk.cli.cluster import Cluster
-    from stellwerk.kube.model import JsonObject
+    from stellwerk.kube.types.model import JsonObject
 
 
 @click.command("install")
@@ -43,8 +43,8 @@ def command(chosen: tuple[str, ...], only_print: bool, dry_run: bool) -> None:
 
 
 async def _apply(cluster: Cluster, objects: Sequence[JsonObject], dry_run: bool) -> None:
-    from stellwerk.kube.errors import NotFound
-    from stellwerk.kube.model import Unstructured, unstructured
+    from stellwerk.kube.types.errors import NotFound
+    from stellwerk.kube.types.model import Unstructured, unstructured
 
     for body in objects:
         obj = Unstructured.of(body)

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from stellwerk.kube.model import JsonValue
+from stellwerk.kube.types.model import JsonValue
 
 
 class PathError(ValueError):

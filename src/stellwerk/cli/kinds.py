@@ -10,11 +10,11 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from stellwerk.kube.names import GroupVersionKind, Resource
+from stellwerk.kube.types.identifiers import GroupVersionKind, Resource
 
 if TYPE_CHECKING:
-    from stellwerk.runtime.diagnosis import Diagnostician
-    from stellwerk.runtime.kinship import Kinship
+    from stellwerk.runtime.insight.diagnosis import Diagnostician
+    from stellwerk.runtime.insight.related_objects import Kinship
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,8 +11,8 @@ from dataclasses import replace
 
 from stellwerk.cli.errors import Failure
 from stellwerk.cli.settings import Settings
-from stellwerk.kube.auth import NO_MATERIAL, Material, Token
-from stellwerk.kube.config import ClusterConfig, checked_server, usual_kubeconfig
+from stellwerk.kube.login.auth import NO_MATERIAL, Material, Token
+from stellwerk.kube.login.config import ClusterConfig, checked_server, usual_kubeconfig
 
 
 def configuration(settings: Settings) -> ClusterConfig:

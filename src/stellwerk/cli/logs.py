@@ -22,9 +22,9 @@ from stellwerk.cli.text import escaped
 
 if TYPE_CHECKING:
     from stellwerk.cli.cluster import Cluster
-    from stellwerk.kube.client import Client
-    from stellwerk.kube.model import JsonObject
-    from stellwerk.kube.names import ObjectKey
+    from stellwerk.kube.client.client import Client
+    from stellwerk.kube.types.identifiers import ObjectKey
+    from stellwerk.kube.types.model import JsonObject
 
 LEVELS = ("debug", "info", "warning", "error")
 _LABELS = "app.kubernetes.io/name in (btp-manager,component-operator)"
@@ -213,7 +213,7 @@ async def _sources(cluster: Cluster) -> Sequence[Source]:
 def _local_files(server: str) -> list[Path]:
     """The log files of the operators of the local system, where `server` is its API server."""
     from stellwerk.cli import companions
-    from stellwerk.kube.config import ClusterConfig
+    from stellwerk.kube.login.config import ClusterConfig
     from stellwerk.local.cluster import LocalCluster, default_kubeconfig
 
     kubeconfig = default_kubeconfig()
@@ -258,7 +258,7 @@ class Pod:
 
     async def new(self) -> str:
         """What it wrote since the last call."""
-        from stellwerk.kube.errors import NotFound
+        from stellwerk.kube.types.errors import NotFound
 
         path = f"/api/v1/namespaces/{self.key.namespace}/pods/{self.key.name}/log"
         params = {"timestamps": "true", "tailLines": str(_MOST_LINES)}

@@ -12,9 +12,9 @@ from urllib.parse import quote, urlsplit
 
 from stellwerk.cli.login import configuration
 from stellwerk.cli.settings import Settings
-from stellwerk.kube.auth import LoginProgram
-from stellwerk.kube.config import ClusterConfig
-from stellwerk.kube.names import Resource
+from stellwerk.kube.login.auth import LoginProgram
+from stellwerk.kube.login.config import ClusterConfig
+from stellwerk.kube.types.identifiers import Resource
 
 _NAMES_ONLY = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
 _MOST = 5000

@@ -116,7 +116,7 @@ def _failed(error: Exception, verbose: bool) -> int:
     if verbose:
         import traceback
 
-        from stellwerk.runtime import logs
+        from stellwerk.runtime.telemetry import logs
 
         print(logs.redacted("".join(traceback.format_exception(error))), file=sys.stderr)
     _tell(our_fault(error))
@@ -125,7 +125,7 @@ def _failed(error: Exception, verbose: bool) -> int:
 
 def _tell(report: Report) -> None:
     from stellwerk.cli.settings import style_of
-    from stellwerk.runtime import logs
+    from stellwerk.runtime.telemetry import logs
 
     style = style_of(sys.stderr)
     first, *others = map(logs.redacted, report.lines())  # a refusal may quote a Secret that a verb has read

@@ -12,8 +12,8 @@ from stellwerk.cli.companions import Companion
 from stellwerk.cli.system import Done, Step
 
 if TYPE_CHECKING:
-    from stellwerk.kube.client import Client
-    from stellwerk.kube.model import JsonObject
+    from stellwerk.kube.client.client import Client
+    from stellwerk.kube.types.model import JsonObject
     from stellwerk.local.cluster import LocalCluster
 
 BTP_PROCESS = "operator-btp"
@@ -69,7 +69,7 @@ def samples(name: str) -> Step:
 
 def played_module(server: str) -> Path | None:
     """The folder with the module that the local system's BTP Manager has, where `server` is its API server."""
-    from stellwerk.kube.config import ClusterConfig
+    from stellwerk.kube.login.config import ClusterConfig
     from stellwerk.local.cluster import default_kubeconfig
 
     kubeconfig = default_kubeconfig()
@@ -111,8 +111,8 @@ def _companions(cluster: LocalCluster) -> list[Companion]:
 
 def _on(cluster: LocalCluster, work: Callable[[Client], Awaitable[list[str]]]) -> list[str]:
     """Do something as the cluster's administrator."""
-    from stellwerk.kube.client import Client
-    from stellwerk.kube.config import ClusterConfig
+    from stellwerk.kube.client.client import Client
+    from stellwerk.kube.login.config import ClusterConfig
 
     async def connected() -> list[str]:
         async with Client.connect(ClusterConfig.load(cluster.kubeconfig), field_manager="stellwerk-up") as client:
@@ -154,8 +154,8 @@ async def served(client: Client, objects: Sequence[JsonObject], within: float = 
 
 
 async def _apply_all(client: Client, objects: Sequence[JsonObject]) -> None:
-    from stellwerk.kube.model import unstructured
-    from stellwerk.kube.names import GroupVersionKind
+    from stellwerk.kube.types.identifiers import GroupVersionKind
+    from stellwerk.kube.types.model import unstructured
 
     for body in objects:
         gvk = GroupVersionKind.parse(str(body["apiVersion"]), str(body["kind"]))
@@ -166,8 +166,8 @@ async def _apply_samples(client: Client) -> list[str]:
     """Apply every sample, and return the names of the objects of ours among them once they are Ready."""
     from stellwerk.apply.manifests import read_text
     from stellwerk.cli import kinds
-    from stellwerk.kube.model import Unstructured
-    from stellwerk.kube.names import GroupVersionKind
+    from stellwerk.kube.types.identifiers import GroupVersionKind
+    from stellwerk.kube.types.model import Unstructured
 
     files = sorted(samples_folder().glob("*/*.yaml"))
     bodies = [document.body for file in files for document in read_text(file.read_bytes(), file=file.name)]
@@ -181,7 +181,7 @@ async def _until_ready(client: Client, body: JsonObject) -> str:
     """Follow one object until it is Ready. Raises Failure with what it shows instead."""
     from stellwerk.cli import following, health, settings
     from stellwerk.cli.cluster import Cluster
-    from stellwerk.kube.model import Unstructured
+    from stellwerk.kube.types.model import Unstructured
 
     wanted = Unstructured.of(body)
     resource = await client.mapper.resource(wanted.gvk)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from stellwerk.cli import settings
 from stellwerk.cli.errors import Exit, Failure
 from stellwerk.cli.settings import Output
-from stellwerk.kube.model import JsonObject, JsonValue, Unstructured
+from stellwerk.kube.types.model import JsonObject, JsonValue, Unstructured
 
 if TYPE_CHECKING:
     import yaml

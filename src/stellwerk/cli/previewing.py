@@ -14,13 +14,13 @@ if TYPE_CHECKING:
     from stellwerk.apply.manifests import Document
     from stellwerk.cli.cluster import Cluster
     from stellwerk.cli.subject import Subject
-    from stellwerk.kube.model import Kind
+    from stellwerk.kube.types.model import Kind
     from stellwerk.operators.component.api import Component
     from stellwerk.operators.component.preview import Desk
-    from stellwerk.render.downloads import Downloads
-    from stellwerk.render.files import Files
-    from stellwerk.render.renderer import Renderer
-    from stellwerk.render.request import Rendered
+    from stellwerk.render.files.files import Files
+    from stellwerk.render.request.request import Rendered
+    from stellwerk.render.sources.downloads import Downloads
+    from stellwerk.render.worker.renderer import Renderer
 
 K = TypeVar("K", bound="Kind")
 
@@ -37,8 +37,8 @@ class Tools:
 async def tools() -> AsyncIterator[Tools]:
     """Downloads and a renderer for one call."""
     from stellwerk.render.binary import renderer_path
-    from stellwerk.render.downloads import Downloads
-    from stellwerk.render.renderer import Renderer
+    from stellwerk.render.sources.downloads import Downloads
+    from stellwerk.render.worker.renderer import Renderer
 
     async with Downloads() as downloads, Renderer(renderer_path) as renderer:
         yield Tools(downloads, renderer)
@@ -84,10 +84,10 @@ def one_in(file: Path, namespace: str, *kinds: type[K]) -> tuple[K, tuple[Docume
 
     from stellwerk.apply.errors import UnreadableManifest
     from stellwerk.apply.manifests import read_text
-    from stellwerk.render import folder
+    from stellwerk.render.files import local_files
 
     try:
-        documents = read_text(folder.content(file), file=file.name)
+        documents = read_text(local_files.content(file), file=file.name)
     except UnreadableManifest as error:
         raise Failure(f"cannot read {file}", cause=str(error), fix="correct the file") from None
     named = {kind.resource.kind: kind for kind in kinds}
@@ -111,13 +111,13 @@ def one_in(file: Path, namespace: str, *kinds: type[K]) -> tuple[K, tuple[Docume
 
 def folder_of(path: Path | None) -> Files | None:
     """The files below a folder; None without one."""
-    from stellwerk.render import folder
     from stellwerk.render.errors import SourceError
+    from stellwerk.render.files import local_files
 
     if path is None:
         return None
     try:
-        return folder.read(path)
+        return local_files.read(path)
     except SourceError as error:
         raise Failure(f"cannot use {path}", cause=str(error), fix="name another folder with --path") from None
 

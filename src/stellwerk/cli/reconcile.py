@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from stellwerk.cli.acting import Target
     from stellwerk.cli.cluster import Cluster
     from stellwerk.cli.following import Holds
-    from stellwerk.kube.model import Unstructured
+    from stellwerk.kube.types.model import Unstructured
 
 
 @click.command("reconcile")
@@ -96,8 +96,8 @@ def _is_settled(one: Target, moment: str) -> Holds:
 
 async def _request_source(cluster: Cluster, obj: Unstructured, moment: str, dry_run: bool) -> None:
     from stellwerk.cli import acting
-    from stellwerk.kube import lenient
-    from stellwerk.kube.model import unstructured
+    from stellwerk.kube.types import lenient
+    from stellwerk.kube.types.model import unstructured
     from stellwerk.operators.component import actions
     from stellwerk.operators.component.api import Component
 

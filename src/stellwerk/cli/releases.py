@@ -23,7 +23,7 @@ def command() -> None:
 
 async def _list(cluster: Cluster) -> None:
     from stellwerk.cli import output
-    from stellwerk.kube.names import ObjectKey
+    from stellwerk.kube.types.identifiers import ObjectKey
     from stellwerk.operators.clm.store import Store
 
     chosen = cluster.settings.output

@@ -21,14 +21,14 @@ if TYPE_CHECKING:
     from stellwerk.cli.health import Health
     from stellwerk.cli.live import Say
     from stellwerk.cli.verdict import Verdict
-    from stellwerk.kube.client import Client
-    from stellwerk.kube.model import JsonObject
-    from stellwerk.kube.names import ObjectKey, ObjectRef
+    from stellwerk.kube.client.client import Client
+    from stellwerk.kube.types.identifiers import ObjectKey, ObjectRef
+    from stellwerk.kube.types.model import JsonObject
     from stellwerk.operators.clm.engine import Engine
     from stellwerk.operators.clm.errors import TooLate
     from stellwerk.operators.clm.release import Release
-    from stellwerk.render.renderer import Renderer
-    from stellwerk.render.request import Cluster as Facts
+    from stellwerk.render.request.request import Cluster as Facts
+    from stellwerk.render.worker.renderer import Renderer
 
 NAME = click.argument("name", metavar="NAME", shell_complete=complete_release)
 SOURCES = click.argument(
@@ -58,7 +58,7 @@ TIMEOUT = click.option(
 
 def key_of(namespace: str | None, name: str) -> ObjectKey:
     """The release that is meant. Raises Failure for what cannot be a release's name."""
-    from stellwerk.kube.names import ObjectKey
+    from stellwerk.kube.types.identifiers import ObjectKey
 
     if "/" in name or not name:
         raise Failure(f"{name!r} is no name of a release", fix="name it without a slash", code=Exit.USAGE)
@@ -100,7 +100,7 @@ async def documents(
 @asynccontextmanager
 async def _renderer() -> AsyncIterator[Renderer]:
     from stellwerk.render.binary import renderer_path
-    from stellwerk.render.renderer import Renderer
+    from stellwerk.render.worker.renderer import Renderer
 
     async with Renderer(renderer_path) as renderer:
         yield renderer
@@ -121,7 +121,7 @@ async def found(cluster: Cluster, name: str, what: str) -> Release:
 
 def ref_of(release: Release) -> ObjectRef:
     """The release as if it were an object."""
-    from stellwerk.kube.names import ObjectRef
+    from stellwerk.kube.types.identifiers import ObjectRef
     from stellwerk.operators.clm.kinship import KIND
 
     return ObjectRef(KIND, release.key)
@@ -140,7 +140,7 @@ async def judged(cluster: Cluster, release: Release) -> Verdict:
     """The release, and what keeps it from being ready."""
     from stellwerk.cli.verdict import Verdict
     from stellwerk.operators.clm import why
-    from stellwerk.runtime.diagnosis import Reader
+    from stellwerk.runtime.insight.diagnosis import Reader
 
     diagnosis = await why.diagnose(Reader(cluster.client), release, datetime.now(UTC))
     return Verdict(ref_of(release), health_of(release), diagnosis)
@@ -150,7 +150,7 @@ async def judged(cluster: Cluster, release: Release) -> Verdict:
 def explained(what: str, key: ObjectKey) -> Iterator[None]:
     """Failures of a release in four parts. `what` is what was tried: `apply`."""
     from stellwerk.apply.errors import ApplyError
-    from stellwerk.kube.errors import NotFound
+    from stellwerk.kube.types.errors import NotFound
     from stellwerk.operators.clm.errors import ReleaseError, TooLate
     from stellwerk.render.errors import RenderError, SourceError
 
@@ -212,7 +212,7 @@ def _row(one: Release, now: datetime) -> list[str]:
 
 def as_json(one: Release) -> JsonObject:
     """A release for programs, in the words of clm."""
-    from stellwerk.kube.meta import rfc3339
+    from stellwerk.kube.types.object_meta import rfc3339
 
     return {
         "namespace": one.key.namespace,

@@ -10,7 +10,7 @@ import click
 from stellwerk.cli import previewing, settings
 
 if TYPE_CHECKING:
-    from stellwerk.kube.model import JsonObject
+    from stellwerk.kube.types.model import JsonObject
 
 
 @click.command("render")

@@ -18,8 +18,8 @@ from stellwerk.cli import settings
 from stellwerk.cli.errors import Failure
 from stellwerk.operators.btp import flags as btp
 from stellwerk.operators.component import flags as component
-from stellwerk.runtime import process_flags
-from stellwerk.runtime.settings import ProcessSettings
+from stellwerk.runtime.settings import process_flags
+from stellwerk.runtime.settings.settings import ProcessSettings
 
 Main: TypeAlias = Coroutine[None, None, None]
 
@@ -57,7 +57,7 @@ def _run_component(**flags: object) -> None:
 
 def _run(operator: str, flags: Mapping[str, object], start: Callable[[ProcessSettings], Main]) -> None:
     """Run an operator until it ends; an end that a person can mend is told as a failure of the command."""
-    from stellwerk.runtime.process import configure_logs
+    from stellwerk.runtime.process.process import configure_logs
 
     process = process_flags.from_flags(flags)
     configure_logs(process, tty=False)
@@ -71,8 +71,8 @@ def _failure(operator: str, error: BaseException) -> Failure | None:
     """What a person can do about the end of an operator; None for a fault of our own."""
     from stellwerk.operators.btp.assembled import MissingImage
     from stellwerk.render.errors import RendererMissing
-    from stellwerk.runtime.http import AddressInvalid, CannotListen
-    from stellwerk.runtime.leader import LeadershipLost
+    from stellwerk.runtime.process.leader import LeadershipLost
+    from stellwerk.runtime.serving.http import AddressInvalid, CannotListen
 
     match error:
         case BaseExceptionGroup(exceptions=[only]):

@@ -129,7 +129,7 @@ class Duration(click.ParamType[float]):
         """The value in seconds."""
         if isinstance(value, int | float):
             return float(value)
-        from stellwerk.kube import duration
+        from stellwerk.kube.types import duration
 
         text = str(value)
         try:

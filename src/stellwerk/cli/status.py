@@ -16,11 +16,11 @@ from stellwerk.cli.events import Happening
 from stellwerk.cli.subject import Subject
 from stellwerk.cli.text import Column, Style, escaped
 from stellwerk.cli.verdict import Verdict
-from stellwerk.kube.meta import Condition
+from stellwerk.kube.types.object_meta import Condition
 
 if TYPE_CHECKING:
     from stellwerk.cli.cluster import Cluster
-    from stellwerk.kube.model import JsonObject, Unstructured
+    from stellwerk.kube.types.model import JsonObject, Unstructured
 
 LAST_EVENTS = 10
 CONDITIONS = (Column("TYPE"), Column("STATUS"), Column("REASON"), Column("SINCE"), Column("MESSAGE"))
@@ -89,7 +89,7 @@ async def _filled(cluster: Cluster, obj: Unstructured) -> Sheet:
 
 async def _happened(cluster: Cluster, obj: Unstructured) -> list[Happening]:
     """The last Events; none where the user may not read them, which is said and no reason to show nothing."""
-    from stellwerk.kube.errors import Forbidden
+    from stellwerk.kube.types.errors import Forbidden
 
     try:
         found = await events.read(cluster, obj.ref, events.namespace_of(obj.ref))

@@ -12,7 +12,7 @@ import click
 
 from stellwerk.cli.completion import complete_subject, complete_subject_or_release
 from stellwerk.cli.settings import C
-from stellwerk.kube.names import ObjectKey
+from stellwerk.kube.types.identifiers import ObjectKey
 
 _EXAMPLE = "for example btp/btpoperator or btp btpoperator"
 

@@ -13,9 +13,9 @@ from stellwerk.cli import releasing, settings
 
 if TYPE_CHECKING:
     from stellwerk.cli.cluster import Cluster
-    from stellwerk.kube.client import Client
-    from stellwerk.kube.model import JsonObject
-    from stellwerk.render.request import Cluster as Facts
+    from stellwerk.kube.client.client import Client
+    from stellwerk.kube.types.model import JsonObject
+    from stellwerk.render.request.request import Cluster as Facts
 
 
 @click.command("template")
@@ -53,11 +53,11 @@ def command(
 
 
 def _assumed(kube_version: str, api_versions: Sequence[str]) -> Facts:
-    from stellwerk.render import assumed
+    from stellwerk.render.request import offline_capabilities
 
     listed = [word.strip() for words in api_versions for word in words.split(",")]
     try:
-        return assumed.cluster(kube_version, [word for word in listed if word])
+        return offline_capabilities.cluster(kube_version, [word for word in listed if word])
     except ValueError as error:
         raise click.BadParameter(f"{error}.", param_hint="--kube-version") from None
 

@@ -20,10 +20,10 @@ from stellwerk.cli.text import Style, escaped
 if TYPE_CHECKING:
     from stellwerk.cli.cluster import Cluster
     from stellwerk.cli.health import Health
-    from stellwerk.kube.model import JsonObject, Unstructured
-    from stellwerk.kube.names import GroupVersionKind, ObjectRef, Resource
-    from stellwerk.runtime.diagnosis import Reader
-    from stellwerk.runtime.kinship import Fact
+    from stellwerk.kube.types.identifiers import GroupVersionKind, ObjectRef, Resource
+    from stellwerk.kube.types.model import JsonObject, Unstructured
+    from stellwerk.runtime.insight.diagnosis import Reader
+    from stellwerk.runtime.insight.related_objects import Fact
 
 _FARTHEST = 20
 
@@ -61,7 +61,7 @@ def command(subject: Subject) -> None:
 
 
 async def _trace(cluster: Cluster, subject: Subject) -> bool:
-    from stellwerk.runtime.diagnosis import Reader
+    from stellwerk.runtime.insight.diagnosis import Reader
 
     reader = Reader(cluster.client)
     steps = await _way_up(reader, await cluster.object(subject))
@@ -105,7 +105,7 @@ async def _way_up(reader: Reader, obj: Unstructured) -> list[Step]:
 async def _owner(reader: Reader, obj: Unstructured) -> tuple[Step, Unstructured | None] | None:
     """The controller among the owners, else the first."""
     from stellwerk.cli import health
-    from stellwerk.kube.names import GroupVersionKind, ObjectKey, ObjectRef
+    from stellwerk.kube.types.identifiers import GroupVersionKind, ObjectKey, ObjectRef
 
     references = sorted(obj.metadata.owner_references, key=lambda one: not one.controller)
     for reference in references:
@@ -140,7 +140,7 @@ async def _manager(reader: Reader, obj: Unstructured) -> tuple[Step, Unstructure
 async def _release(reader: Reader, obj: Unstructured) -> tuple[Step, Unstructured | None] | None:
     """The release that the object is of; nothing manages a release."""
     from stellwerk.cli.health import Health
-    from stellwerk.kube.errors import Forbidden
+    from stellwerk.kube.types.errors import Forbidden
     from stellwerk.operators.clm import kinship
     from stellwerk.operators.clm.store import Store
 
@@ -160,7 +160,7 @@ async def _release(reader: Reader, obj: Unstructured) -> tuple[Step, Unstructure
 async def _read(
     reader: Reader, gvk: GroupVersionKind, namespace: str, name: str
 ) -> tuple[Resource | None, Unstructured | None]:
-    from stellwerk.kube.errors import NotServed
+    from stellwerk.kube.types.errors import NotServed
 
     try:
         resource = await reader.client.mapper.resource(gvk)

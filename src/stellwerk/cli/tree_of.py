@@ -32,7 +32,7 @@ def command(subject: Subject | str, compact: bool, depth: int | None) -> None:
 async def _show(cluster: Cluster, subject: Subject | str, compact: bool, depth: int | None) -> None:
     from stellwerk.cli import graph
     from stellwerk.cli.family import Family, unread
-    from stellwerk.runtime.diagnosis import Reader
+    from stellwerk.runtime.insight.diagnosis import Reader
 
     reader = Reader(cluster.client)
     if isinstance(subject, str):

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from stellwerk.kube.meta import ObjectMeta
-from stellwerk.kube.model import JsonObject, Unreadable, Unstructured, to_json_object
+from stellwerk.kube.types.model import JsonObject, Unreadable, Unstructured, to_json_object
+from stellwerk.kube.types.object_meta import ObjectMeta
 
 REASON = "ObjectUnreadable"
 NEXT_STEP = "correct the field that the message names with kubectl edit, or delete the object."

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from types import ModuleType
 
     from stellwerk.cli.cluster import Cluster
-    from stellwerk.kube.model import Unstructured
+    from stellwerk.kube.types.model import Unstructured
 
 
 @click.command("unstick")

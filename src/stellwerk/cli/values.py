@@ -14,9 +14,9 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
     from stellwerk.cli.cluster import Cluster
-    from stellwerk.kube.model import JsonObject, JsonValue
+    from stellwerk.kube.types.model import JsonObject, JsonValue
     from stellwerk.operators.component.api import Component
-    from stellwerk.render.values import Layer, Leaf
+    from stellwerk.render.request.values import Layer, Leaf
 
 
 @click.command("values")
@@ -36,8 +36,8 @@ async def _show(cluster: Cluster, subject: Subject) -> None:
     from stellwerk.operators.component.errors import ComponentFailed
     from stellwerk.operators.component.inputs import layers_of
     from stellwerk.operators.component.preview import Desk
-    from stellwerk.render import values
     from stellwerk.render.errors import RenderError
+    from stellwerk.render.request import values
 
     component = await previewing.component_of(cluster, subject)
     try:
@@ -61,11 +61,11 @@ async def _show(cluster: Cluster, subject: Subject) -> None:
 
 async def _defaults(cluster: Cluster, component: Component, given: Sequence[Layer]) -> Sequence[Layer]:
     """The defaults of the Component's chart; none where its source cannot be had, which is said."""
-    from stellwerk.kube.errors import ApiError
+    from stellwerk.kube.types.errors import ApiError
     from stellwerk.operators.component.errors import ComponentFailed
     from stellwerk.operators.component.preview import Desk
-    from stellwerk.render import chart_values
     from stellwerk.render.errors import RenderError
+    from stellwerk.render.request import chart_values
 
     try:
         async with previewing.tools() as tools:

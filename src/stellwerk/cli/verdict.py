@@ -10,14 +10,14 @@ from stellwerk.cli import health, kinds, text
 from stellwerk.cli.health import Health
 from stellwerk.cli.text import Style
 from stellwerk.cli.unreadable import NEXT_STEP, REASON, Unread
-from stellwerk.kube.model import Unstructured
-from stellwerk.kube.names import ObjectRef
-from stellwerk.runtime.diagnosis import Diagnosis, Finding
-from stellwerk.runtime.reasons import YOURS
+from stellwerk.kube.types.identifiers import ObjectRef
+from stellwerk.kube.types.model import Unstructured
+from stellwerk.runtime.insight.diagnosis import Diagnosis, Finding
+from stellwerk.runtime.insight.reason_catalog import YOURS
 
 if TYPE_CHECKING:
     from stellwerk.cli.cluster import Cluster
-    from stellwerk.runtime.diagnosis import Diagnostician
+    from stellwerk.runtime.insight.diagnosis import Diagnostician
 
 
 @dataclass(frozen=True, slots=True)

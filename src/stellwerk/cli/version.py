@@ -12,7 +12,7 @@ from stellwerk.cli.own import own_version
 
 if TYPE_CHECKING:
     from stellwerk.cli.cluster import Cluster
-    from stellwerk.kube.model import JsonObject
+    from stellwerk.kube.types.model import JsonObject
 
 
 @click.command("version")

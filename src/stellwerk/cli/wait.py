@@ -13,7 +13,7 @@ from stellwerk.cli.subject import Choice
 
 if TYPE_CHECKING:
     from stellwerk.cli.cluster import Cluster
-    from stellwerk.kube.model import Unstructured
+    from stellwerk.kube.types.model import Unstructured
 
 
 @dataclass(frozen=True, slots=True)

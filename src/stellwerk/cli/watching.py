@@ -12,10 +12,10 @@ from stellwerk.cli import get, health, output, settings, text
 from stellwerk.cli.cluster import Cluster
 from stellwerk.cli.health import Health
 from stellwerk.cli.unreadable import Unread, unread
-from stellwerk.kube.model import Unstructured, unstructured
-from stellwerk.kube.names import ObjectKey, Resource
-from stellwerk.kube.watch import Watcher
-from stellwerk.kube.watch_states import Changed, Odd, Parked, Removed, Synced
+from stellwerk.kube.types.identifiers import ObjectKey, Resource
+from stellwerk.kube.types.model import Unstructured, unstructured
+from stellwerk.kube.watch.watch import Watcher
+from stellwerk.kube.watch.watch_states import Changed, Odd, Parked, Removed, Synced
 
 
 class Screen(Protocol):

@@ -13,11 +13,11 @@ from stellwerk.cli import subject as subjects
 from stellwerk.cli.subject import Subject
 from stellwerk.cli.text import Style, escaped
 from stellwerk.cli.verdict import Verdict
-from stellwerk.runtime.diagnosis import Finding
+from stellwerk.runtime.insight.diagnosis import Finding
 
 if TYPE_CHECKING:
     from stellwerk.cli.cluster import Cluster
-    from stellwerk.kube.model import JsonObject
+    from stellwerk.kube.types.model import JsonObject
 
 _GAP = "   "
 _WIDEST = 100

@@ -1,1 +1,15 @@
-"""The wire: speaks to an API server, knows no kind by name."""
+"""Access to an API server: typed calls, watches, and the objects they carry. Knows no kind by name.
+
+    types       objects in memory, their identifiers, metadata and errors            pure
+    schema      a CustomResourceDefinition from the structs of a kind                pure
+    login       which API server, and with which credentials                         reads kubeconfigs
+    http        requests and answers over kept connections                           calls the server
+    client      typed calls: get, list, watch, apply, patch, delete                  calls the server
+    watch       list and watch without an end, for a cache                           calls the server
+    yaml        YAML text as JSON values, with the meaning that kubectl gives it     pure
+    masking     removes secret words from text                                       pure
+    threads     runs computations on large text beside the event loop
+    nested      groups of tasks inside a pass
+
+A later folder in `watch > client > http > login > types` never imports an earlier one.
+"""

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Final, NamedTuple
 
-from stellwerk.kube.model import JsonValue
+from stellwerk.kube.types.model import JsonValue
 
 MASK: Final = "***"
 SHORTEST: Final = 4

@@ -29,7 +29,7 @@ from typing import TypeAlias, cast
 
 import yaml
 
-from stellwerk.kube.model import JsonObject, JsonValue
+from stellwerk.kube.types.model import JsonObject, JsonValue
 
 
 class UnreadableYaml(Exception):

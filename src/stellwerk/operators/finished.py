@@ -20,8 +20,8 @@ from stellwerk.apply.plan import Live
 from stellwerk.apply.rollout.decide import goes_by_itself
 from stellwerk.apply.rollout.inventory import Identity
 from stellwerk.apply.rollout.scene import Seen
-from stellwerk.kube.model import Unstructured
-from stellwerk.runtime.informer import Delta
+from stellwerk.kube.types.model import Unstructured
+from stellwerk.runtime.cache.informer import Delta
 
 MOST_FINISHED = 1_000
 """Jobs that are remembered; the oldest go first."""

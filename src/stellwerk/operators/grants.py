@@ -13,8 +13,8 @@ from typing import TypeAlias
 
 from stellwerk.api import rbac
 from stellwerk.api.rbac import PolicyRule
-from stellwerk.kube.model import JsonObject, JsonValue, to_json_object
-from stellwerk.runtime.rights import Need
+from stellwerk.kube.types.model import JsonObject, JsonValue, to_json_object
+from stellwerk.runtime.access.permission_check import Need
 
 _API_VERSION = f"{rbac.GROUP}/v1"
 

@@ -28,14 +28,14 @@ from stellwerk.apply.rollout.owner import mark
 from stellwerk.apply.rollout.prepare import DEFINITIONS
 from stellwerk.apply.rollout.scene import Seen
 from stellwerk.apply.together import together
-from stellwerk.kube.client import Client
-from stellwerk.kube.errors import Forbidden
-from stellwerk.kube.model import HasMetadata, PartialObjectMetadata, Unreadable, metadata_of
-from stellwerk.kube.names import ObjectKey, Resource
+from stellwerk.kube.client.client import Client
+from stellwerk.kube.types.errors import Forbidden
+from stellwerk.kube.types.identifiers import ObjectKey, Resource
+from stellwerk.kube.types.model import HasMetadata, PartialObjectMetadata, Unreadable, metadata_of
 from stellwerk.operators.finished import FinishedJobs
-from stellwerk.runtime.clusters import Cluster
-from stellwerk.runtime.informer import Delta, Informer
-from stellwerk.runtime.progress import version_number
+from stellwerk.runtime.cache.clusters import Cluster
+from stellwerk.runtime.cache.informer import Delta, Informer
+from stellwerk.runtime.cache.read_your_writes import version_number
 
 T = TypeVar("T", bound=HasMetadata)
 

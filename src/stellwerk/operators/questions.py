@@ -6,13 +6,13 @@ import base64
 import contextlib
 from collections.abc import Iterable, Iterator
 
-from stellwerk.kube.client import Client
-from stellwerk.kube.errors import NotServed
+from stellwerk.kube.client.client import Client
 from stellwerk.kube.masking import words_of
-from stellwerk.kube.model import JsonObject, JsonValue, unstructured
-from stellwerk.kube.names import GroupVersionKind
-from stellwerk.render.request import Missing, Query
-from stellwerk.runtime import secrecy
+from stellwerk.kube.types.errors import NotServed
+from stellwerk.kube.types.identifiers import GroupVersionKind
+from stellwerk.kube.types.model import JsonObject, JsonValue, unstructured
+from stellwerk.render.request.request import Missing, Query
+from stellwerk.runtime.control import secrecy
 
 
 async def answer(client: Client, query: Query) -> JsonValue | Missing:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from stellwerk.kube.meta import ObjectMeta
-from stellwerk.kube.model import JsonObject, Unstructured
+from stellwerk.kube.types.model import JsonObject, Unstructured
+from stellwerk.kube.types.object_meta import ObjectMeta
 
 REQUESTED_AT_ANNOTATION = "reconcile.fluxcd.io/requestedAt"
 """Its value may be anything that was not there before; a moment is usual."""

@@ -16,11 +16,11 @@ from stellwerk.api.apps import ReplicaSet
 from stellwerk.api.core import Event, Pod
 from stellwerk.apply import explain, readiness
 from stellwerk.apply.explain import Cause, Surroundings
-from stellwerk.kube.model import JsonValue, Unstructured, dig
-from stellwerk.runtime.diagnosis import Child, Diagnosis, Finding, Reader
+from stellwerk.kube.types.model import JsonValue, Unstructured, dig
+from stellwerk.runtime.insight.diagnosis import Child, Diagnosis, Finding, Reader
 
 if TYPE_CHECKING:
-    from stellwerk.kube.client import Client
+    from stellwerk.kube.client.client import Client
 
 
 KINDS = (("apps", "Deployment"), ("apps", "StatefulSet"), ("apps", "DaemonSet"))

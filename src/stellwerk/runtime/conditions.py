@@ -7,7 +7,7 @@ from datetime import datetime
 
 import msgspec
 
-from stellwerk.kube.meta import Condition, kubernetes_time
+from stellwerk.kube.types.object_meta import Condition, kubernetes_time
 
 MESSAGE_LIMIT = 1024
 """Characters we let a message have: what an Event can carry, so that both say the same. The schema allows 32,768."""

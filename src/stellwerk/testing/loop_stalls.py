@@ -6,8 +6,8 @@ processor is taken off a gap, where the system tells it, and a gap counts for no
 meanwhile: a test on a busy machine measures what a quiet machine measures.
 A machine that shares its processors computes at half its speed for minutes. So a fixed piece of work is timed before
 and after the block, and stalls are given as a machine would have them that does this work in `_REFERENCE_SECONDS`.
-The cycle collector does as little as in the process (`runtime.collector`): other tests have left hundreds of thousands
-of objects.
+The cycle collector does as little as in the process (`runtime.supervision.collector`): other tests have left hundreds
+of thousands of objects.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from stellwerk.runtime import collector
+from stellwerk.runtime.supervision import collector
 
 LONGEST_STALL_SECONDS = 0.1
 """R-412."""

@@ -13,8 +13,8 @@ from difflib import unified_diff
 from pathlib import Path
 from typing import Literal
 
-from stellwerk.kube.model import JsonObject, JsonValue
-from stellwerk.kube.names import Resource
+from stellwerk.kube.types.identifiers import Resource
+from stellwerk.kube.types.model import JsonObject, JsonValue
 from stellwerk.testing.faults.proxy import FaultProxy
 from stellwerk.testing.faults.rules import WRITES, When, requests
 from stellwerk.testing.faults.traffic import Exchange, Request

@@ -17,7 +17,7 @@ from typing import Literal, cast
 
 from aiohttp import web
 
-from stellwerk.kube.model import JsonObject, JsonValue
+from stellwerk.kube.types.model import JsonObject, JsonValue
 from stellwerk.testing.eventually import Signal, eventually
 from stellwerk.testing.faults.upstream import Upstream
 from stellwerk.testing.tls_server import TlsServer

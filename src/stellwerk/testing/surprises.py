@@ -7,8 +7,8 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeVar, cast
 
-from stellwerk.kube.errors import Unreachable
-from stellwerk.kube.transport import RequestFacts
+from stellwerk.kube.http.transport import RequestFacts
+from stellwerk.kube.types.errors import Unreachable
 
 P = TypeVar("P")
 

@@ -8,8 +8,8 @@ import pytest
 from tests.cluster.apply.ground import Ground
 from tests.cluster.apply.rollouts import Place, R
 
-from stellwerk.kube.client import Client
-from stellwerk.kube.config import ClusterConfig
+from stellwerk.kube.client.client import Client
+from stellwerk.kube.login.config import ClusterConfig
 from stellwerk.local.cluster import LocalCluster
 from stellwerk.testing.cluster import AuditLog
 

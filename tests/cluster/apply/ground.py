@@ -10,9 +10,9 @@ from stellwerk.apply.desired import Address, Desired, desired_set, read_text
 from stellwerk.apply.execute import Report, execute
 from stellwerk.apply.kinds import served
 from stellwerk.apply.plan import Ledger, Live, Plan, Rules, plan, plan_delete
-from stellwerk.kube.client import Client
-from stellwerk.kube.errors import NotServed
-from stellwerk.kube.model import Unstructured, metadata_of, unstructured
+from stellwerk.kube.client.client import Client
+from stellwerk.kube.types.errors import NotServed
+from stellwerk.kube.types.model import Unstructured, metadata_of, unstructured
 from stellwerk.local.cluster import LocalCluster
 from stellwerk.testing.cluster import AuditEntry, AuditLog
 from stellwerk.testing.eventually import eventually

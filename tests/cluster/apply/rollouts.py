@@ -24,12 +24,12 @@ from stellwerk.apply.rollout.prepare import Wanted, prepared
 from stellwerk.apply.rollout.rollout import Memory, Progress, Rollout
 from stellwerk.apply.rollout.scene import Habits, Seen
 from stellwerk.apply.rollout.usage import Usage
-from stellwerk.kube.client import Client
-from stellwerk.kube.errors import NotFound, NotServed
-from stellwerk.kube.meta import FieldManager
-from stellwerk.kube.model import Unstructured, metadata_of, unstructured
-from stellwerk.kube.names import GroupVersionKind, Resource
-from stellwerk.kube.patch import MergePatch
+from stellwerk.kube.client.client import Client
+from stellwerk.kube.client.patch import MergePatch
+from stellwerk.kube.types.errors import NotFound, NotServed
+from stellwerk.kube.types.identifiers import GroupVersionKind, Resource
+from stellwerk.kube.types.model import Unstructured, metadata_of, unstructured
+from stellwerk.kube.types.object_meta import FieldManager
 from stellwerk.local.cluster import LocalCluster
 from stellwerk.testing.cluster import AuditEntry, AuditLog
 from stellwerk.testing.eventually import eventually

@@ -10,7 +10,7 @@ from tests.cluster.apply.sets import DEFINITION, INSTANCE, MODULE
 
 from stellwerk.apply.plan import Apply, Unchanged
 from stellwerk.apply.readiness import assess
-from stellwerk.kube.model import Unstructured
+from stellwerk.kube.types.model import Unstructured
 from stellwerk.runtime.clock import SystemClock
 from stellwerk.testing.eventually import eventually
 

@@ -7,7 +7,7 @@ from tests.cluster.apply.ground import Ground
 from tests.cluster.apply.sets import CONFIG, DEPLOYMENT, MODULE, SECRET
 
 from stellwerk.apply.plan import FIGHT_SECONDS, Apply, Held, Reclaim, Unchanged
-from stellwerk.kube.model import JsonValue
+from stellwerk.kube.types.model import JsonValue
 
 
 @pytest.mark.req("R-110")

@@ -9,8 +9,8 @@ from tests.cluster.apply.sets import DEFINITION, DEPLOYMENT, MODULE
 from stellwerk.apply.desired import Desired
 from stellwerk.apply.explain import Surroundings, explain
 from stellwerk.apply.readiness import AVAILABLE_DEPLOYMENT, NO_HINTS, Hints, Verdict, assess
-from stellwerk.kube.model import Unstructured, unstructured
-from stellwerk.kube.names import Resource
+from stellwerk.kube.types.identifiers import Resource
+from stellwerk.kube.types.model import Unstructured, unstructured
 from stellwerk.runtime.clock import SystemClock
 from stellwerk.testing.eventually import eventually
 

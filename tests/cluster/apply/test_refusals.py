@@ -10,9 +10,9 @@ from stellwerk.apply.desired import Desired
 from stellwerk.apply.errors import Failure, InvalidSet, Obstacle
 from stellwerk.apply.execute import Done, execute
 from stellwerk.apply.plan import Create, Ledger, Plan, plan
-from stellwerk.kube.client import Client
-from stellwerk.kube.config import ClusterConfig
-from stellwerk.kube.names import Resource
+from stellwerk.kube.client.client import Client
+from stellwerk.kube.login.config import ClusterConfig
+from stellwerk.kube.types.identifiers import Resource
 from stellwerk.testing.eventually import eventually
 
 

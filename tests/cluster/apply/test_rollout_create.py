@@ -12,8 +12,8 @@ from tests.cluster.apply.sets import CONFIG, DEFINITION, DEPLOYMENT, INSTANCE, S
 from stellwerk.apply.errors import InvalidSet, Obstacle
 from stellwerk.apply.rollout.inventory import Phase, Status
 from stellwerk.apply.rollout.policy import MissingNamespacesPolicy, Policies, UpdatePolicy
-from stellwerk.kube.errors import Forbidden
-from stellwerk.kube.model import PartialObjectMetadata
+from stellwerk.kube.types.errors import Forbidden
+from stellwerk.kube.types.model import PartialObjectMetadata
 from stellwerk.testing.eventually import eventually
 
 NAMESPACE_SECONDS = 90.0

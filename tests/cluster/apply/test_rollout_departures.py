@@ -12,9 +12,9 @@ from stellwerk.apply.errors import InvalidSet, Obstacle
 from stellwerk.apply.rollout.actions import Remove
 from stellwerk.apply.rollout.policy import DeletePolicy, Policies, TypePattern, UpdatePolicy
 from stellwerk.apply.rollout.rollout import Progress
-from stellwerk.kube.errors import Unexplained
-from stellwerk.kube.model import unstructured
-from stellwerk.kube.patch import MergePatch
+from stellwerk.kube.client.patch import MergePatch
+from stellwerk.kube.types.errors import Unexplained
+from stellwerk.kube.types.model import unstructured
 from stellwerk.testing.eventually import eventually
 
 FOREIGN = INSTANCE.replace("name: one", "name: foreign")

@@ -7,8 +7,8 @@ from tests.cluster.apply.rollouts import CONFIG_MAPS, Place, R, annotated
 from tests.cluster.apply.sets import CONFIG, SECRET
 
 from stellwerk.apply.rollout.scene import Habits
-from stellwerk.kube.model import unstructured
-from stellwerk.kube.patch import MergePatch
+from stellwerk.kube.client.patch import MergePatch
+from stellwerk.kube.types.model import unstructured
 
 NEWER = CONFIG.replace('A: "1"', 'A: "9"')
 

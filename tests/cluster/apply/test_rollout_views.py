@@ -11,11 +11,11 @@ from tests.cluster.apply.sets import CONFIG, DEFINITION, INSTANCE, SECRET
 
 from stellwerk.apply.errors import Obstacle
 from stellwerk.apply.rollout.inventory import Phase
-from stellwerk.kube.client import Client
-from stellwerk.kube.config import ClusterConfig
-from stellwerk.kube.errors import ApiError
-from stellwerk.kube.model import unstructured
-from stellwerk.kube.patch import MergePatch
+from stellwerk.kube.client.client import Client
+from stellwerk.kube.client.patch import MergePatch
+from stellwerk.kube.login.config import ClusterConfig
+from stellwerk.kube.types.errors import ApiError
+from stellwerk.kube.types.model import unstructured
 from stellwerk.local.cluster import LocalCluster
 from stellwerk.testing.faults import READS, WRITES, Answer, Cut, FaultProxy, OlderView, nth, requests
 

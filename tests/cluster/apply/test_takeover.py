@@ -12,9 +12,9 @@ from tests.cluster.apply.sets import MODULE
 from stellwerk.apply import edit
 from stellwerk.apply.plan import Reclaim
 from stellwerk.apply.readiness import assess
-from stellwerk.kube.errors import Conflict
-from stellwerk.kube.model import JsonObject, dig, encode_json, unstructured
-from stellwerk.kube.names import Resource
+from stellwerk.kube.types.errors import Conflict
+from stellwerk.kube.types.identifiers import Resource
+from stellwerk.kube.types.model import JsonObject, dig, encode_json, unstructured
 from stellwerk.runtime.clock import SystemClock
 from stellwerk.testing.eventually import eventually
 

@@ -13,9 +13,9 @@ from tests.cluster.btp.then import Then
 from tests.cluster.btp.world import ACCOUNT
 
 from stellwerk.api.rbac import ClusterRole, PolicyRule
-from stellwerk.kube.client import Client
-from stellwerk.kube.model import JsonObject, JsonValue, unstructured
-from stellwerk.kube.patch import MergePatch
+from stellwerk.kube.client.client import Client
+from stellwerk.kube.client.patch import MergePatch
+from stellwerk.kube.types.model import JsonObject, JsonValue, unstructured
 
 RETRY = {"ProcessingStateRequeueInterval": "1s"}
 """Where nothing tells that the cause is gone, only the next try finds out: a second here, half a minute by default."""

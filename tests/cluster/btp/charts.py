@@ -9,7 +9,7 @@ import yaml
 from tests.cluster.btp.modules import Module
 
 from stellwerk.apply import edit
-from stellwerk.kube.model import JsonObject, dig
+from stellwerk.kube.types.model import JsonObject, dig
 from stellwerk.operators.btp import api
 
 REPLICAS = "{{ .Values.manager.replicas }}"

@@ -14,8 +14,8 @@ from tests.cluster.btp.modules import Module
 from tests.cluster.btp.running import Running
 from tests.cluster.btp.then import Diary, Then
 
-from stellwerk.kube.client import Client
-from stellwerk.kube.config import ClusterConfig
+from stellwerk.kube.client.client import Client
+from stellwerk.kube.login.config import ClusterConfig
 from stellwerk.local.cluster import LocalCluster
 from stellwerk.operators.btp import rehearsal
 from stellwerk.testing import cluster as clusters

@@ -11,13 +11,13 @@ from datetime import UTC, datetime, timedelta
 
 from stellwerk.api.btp import ServiceBinding, ServiceInstance
 from stellwerk.api.core import ConfigMap, Namespace, Pod, Secret
-from stellwerk.kube.client import Client
-from stellwerk.kube.errors import Forbidden, Invalid
-from stellwerk.kube.model import JsonObject, JsonValue, Kind, metadata_of, unstructured
-from stellwerk.kube.names import Resource
-from stellwerk.kube.patch import MergePatch
+from stellwerk.kube.client.client import Client
+from stellwerk.kube.client.patch import MergePatch
+from stellwerk.kube.types.errors import Forbidden, Invalid
+from stellwerk.kube.types.identifiers import Resource
+from stellwerk.kube.types.model import JsonObject, JsonValue, Kind, metadata_of, unstructured
 from stellwerk.operators.btp.api import OPERAND_POD_SELECTOR, BtpOperator
-from stellwerk.runtime import certs
+from stellwerk.runtime.certificates import certs
 from stellwerk.testing.eventually import eventually
 
 CREDENTIALS: Mapping[str, str] = {

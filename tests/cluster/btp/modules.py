@@ -7,8 +7,8 @@ from pathlib import Path
 
 import yaml
 
-from stellwerk.kube.model import JsonObject
-from stellwerk.kube.names import Resource
+from stellwerk.kube.types.identifiers import Resource
+from stellwerk.kube.types.model import JsonObject
 
 
 @dataclass(frozen=True, slots=True)

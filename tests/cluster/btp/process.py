@@ -19,7 +19,7 @@ from stellwerk.api.apps import Deployment
 from stellwerk.api.core import ConfigMap, Secret, Service, ServiceAccount
 from stellwerk.api.networking import NetworkPolicy
 from stellwerk.api.rbac import ClusterRole, ClusterRoleBinding, Role, RoleBinding
-from stellwerk.kube.model import JsonObject
+from stellwerk.kube.types.model import JsonObject
 from stellwerk.local.cluster import LocalCluster
 from stellwerk.local.ports import free_port
 from stellwerk.operators.btp import rehearsal

@@ -10,21 +10,21 @@ from tests.cluster.btp.modules import Module
 
 from stellwerk.api.btp import ServiceBinding, ServiceInstance
 from stellwerk.api.core import ConfigMap
-from stellwerk.kube.client import Client
-from stellwerk.kube.config import ClusterConfig
-from stellwerk.kube.model import PartialObjectMetadata, metadata_of
-from stellwerk.kube.names import ObjectKey
+from stellwerk.kube.client.client import Client
+from stellwerk.kube.login.config import ClusterConfig
+from stellwerk.kube.types.identifiers import ObjectKey
+from stellwerk.kube.types.model import PartialObjectMetadata, metadata_of
 from stellwerk.operators.btp import assembled, settings
 from stellwerk.operators.btp.api import STANDARD_KEY, BtpOperator
 from stellwerk.operators.btp.assembled import BtpManager
 from stellwerk.operators.btp.credential_check import Asked
 from stellwerk.operators.btp.settings import Settings
-from stellwerk.render.renderer import Renderer, RenderFacts
-from stellwerk.runtime.events import Recorder
-from stellwerk.runtime.informer import Informer
-from stellwerk.runtime.keys import KeyStock
-from stellwerk.runtime.manager import Manager
-from stellwerk.runtime.tasks import Closing
+from stellwerk.render.worker.renderer import Renderer, RenderFacts
+from stellwerk.runtime.cache.informer import Informer
+from stellwerk.runtime.certificates.key_pool import KeyStock
+from stellwerk.runtime.control.events import Recorder
+from stellwerk.runtime.process.manager import Manager
+from stellwerk.runtime.supervision.tasks import Closing
 from stellwerk.testing.eventually import eventually
 from stellwerk.testing.surprises import Saboteur
 

@@ -14,9 +14,9 @@ from tests.cluster.btp.then import Then
 
 from stellwerk.api.apps import Deployment
 from stellwerk.api.core import ConfigMap, Namespace, Secret
-from stellwerk.kube.errors import BadRequest, Invalid
-from stellwerk.kube.model import JsonObject, metadata_of, unstructured
-from stellwerk.kube.patch import MergePatch
+from stellwerk.kube.client.patch import MergePatch
+from stellwerk.kube.types.errors import BadRequest, Invalid
+from stellwerk.kube.types.model import JsonObject, metadata_of, unstructured
 from stellwerk.local.cluster import LocalCluster
 from stellwerk.operators.btp.api import BtpOperator
 from stellwerk.testing.servers import Accept, AdmissionServer, Reject, Rule

@@ -19,11 +19,11 @@ from tests.cluster.btp.world import ACCOUNT
 from stellwerk.api.apps import Deployment
 from stellwerk.api.core import Service
 from stellwerk.apply.plan import FIGHT_SECONDS
-from stellwerk.kube.client import Client
-from stellwerk.kube.errors import NotFound
-from stellwerk.kube.model import JsonObject, Unstructured, unstructured
-from stellwerk.kube.watch import Watcher
-from stellwerk.kube.watch_states import Changed, Synced
+from stellwerk.kube.client.client import Client
+from stellwerk.kube.types.errors import NotFound
+from stellwerk.kube.types.model import JsonObject, Unstructured, unstructured
+from stellwerk.kube.watch.watch import Watcher
+from stellwerk.kube.watch.watch_states import Changed, Synced
 from stellwerk.local.cluster import LocalCluster
 from stellwerk.operators.btp.api import BtpOperator
 from stellwerk.runtime.clock import SystemClock

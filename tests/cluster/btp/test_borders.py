@@ -13,7 +13,7 @@ from tests.cluster.btp.given import Given
 from tests.cluster.btp.running import Running
 from tests.cluster.btp.then import Then
 
-from stellwerk.kube.errors import NotFound
+from stellwerk.kube.types.errors import NotFound
 from stellwerk.operators.btp.api import BtpOperator
 from stellwerk.operators.btp.token_request import Answer, TokenRequest, Verdict
 from stellwerk.operators.requests import REQUESTED_AT_ANNOTATION

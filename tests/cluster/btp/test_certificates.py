@@ -16,11 +16,11 @@ from stellwerk.api.admission import MutatingWebhookConfiguration, ValidatingWebh
 from stellwerk.api.apiextensions import CustomResourceDefinition
 from stellwerk.api.apps import Deployment
 from stellwerk.api.core import ConfigMap, Secret
-from stellwerk.kube.model import Unstructured, dig, unstructured
-from stellwerk.kube.patch import JsonPatch, replace
+from stellwerk.kube.client.patch import JsonPatch, replace
+from stellwerk.kube.types.model import Unstructured, dig, unstructured
 from stellwerk.operators.btp.api import BtpOperator
-from stellwerk.runtime.certs import PrivateKey
-from stellwerk.runtime.keys import KeyStock
+from stellwerk.runtime.certificates.certs import PrivateKey
+from stellwerk.runtime.certificates.key_pool import KeyStock
 from stellwerk.testing.eventually import eventually
 
 SECRETS = unstructured(Secret.resource)

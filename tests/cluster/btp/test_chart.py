@@ -22,9 +22,9 @@ from stellwerk.api.core import ConfigMap, Pod, Secret, Service
 from stellwerk.api.events import Event
 from stellwerk.api.networking import NetworkPolicy
 from stellwerk.api.rbac import ClusterRole, ClusterRoleBinding
-from stellwerk.kube.client import Client
-from stellwerk.kube.model import JsonObject, metadata_of, unstructured
-from stellwerk.kube.names import Resource
+from stellwerk.kube.client.client import Client
+from stellwerk.kube.types.identifiers import Resource
+from stellwerk.kube.types.model import JsonObject, metadata_of, unstructured
 from stellwerk.local.cluster import LocalCluster
 from stellwerk.operators.btp.api import BtpOperator
 from stellwerk.testing.canary import Canary

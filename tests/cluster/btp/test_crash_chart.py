@@ -20,8 +20,8 @@ from tests.cluster.btp.test_chart import BUDGET, BUDGETS, EXTRA, RECORD, may_kee
 from tests.cluster.btp.then import Then
 
 from stellwerk.api.core import ConfigMap
-from stellwerk.kube.model import metadata_of
-from stellwerk.kube.patch import MergePatch
+from stellwerk.kube.client.patch import MergePatch
+from stellwerk.kube.types.model import metadata_of
 from stellwerk.local.cluster import LocalCluster
 from stellwerk.operators.btp.api import BtpOperator
 from stellwerk.testing.eventually import eventually

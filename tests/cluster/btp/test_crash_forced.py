@@ -15,7 +15,7 @@ from tests.cluster.btp.process import FAST, end_state, operator
 from tests.cluster.btp.then import Then
 
 from stellwerk.api.core import Secret
-from stellwerk.kube.model import metadata_of
+from stellwerk.kube.types.model import metadata_of
 from stellwerk.local.cluster import LocalCluster
 from stellwerk.operators.btp.api import BtpOperator
 from stellwerk.testing.nursery import Nursery

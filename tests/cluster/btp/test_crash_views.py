@@ -12,8 +12,8 @@ from tests.cluster.btp.then import Then
 
 from stellwerk.api.coordination import Lease
 from stellwerk.api.core import Secret
-from stellwerk.kube.model import metadata_of
-from stellwerk.kube.patch import MergePatch
+from stellwerk.kube.client.patch import MergePatch
+from stellwerk.kube.types.model import metadata_of
 from stellwerk.local.cluster import LocalCluster
 from stellwerk.operators.btp.api import LEASE_NAME, BtpOperator
 from stellwerk.testing.clock import FakeClock

@@ -11,7 +11,7 @@ from tests.cluster.btp.running import Running
 from tests.cluster.btp.then import Then
 
 from stellwerk.operators.btp.credential_check import TokenServer
-from stellwerk.render.egress import EgressRules
+from stellwerk.render.sources.egress import EgressRules
 from stellwerk.testing.eventually import eventually
 from stellwerk.testing.tls_server import TlsServer
 

@@ -12,10 +12,10 @@ from tests.cluster.btp.running import Running
 from tests.cluster.btp.then import Then
 
 from stellwerk.api.core import ConfigMap, Pod, Secret
-from stellwerk.kube.model import JsonObject, Unstructured, metadata_of, unstructured
+from stellwerk.kube.types.model import JsonObject, Unstructured, metadata_of, unstructured
 from stellwerk.operators.btp.observe import SecretReader
-from stellwerk.runtime import logs
-from stellwerk.runtime.logs import Redactor
+from stellwerk.runtime.telemetry import logs
+from stellwerk.runtime.telemetry.logs import Redactor
 
 CREDENTIALS = "sap-btp-service-operator"
 CLUSTER_ID = "sap-btp-operator-clusterid"

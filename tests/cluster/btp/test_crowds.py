@@ -13,7 +13,7 @@ from tests.cluster.btp.running import Running
 from tests.cluster.btp.then import Then
 
 from stellwerk.api.btp import ServiceBinding, ServiceInstance
-from stellwerk.kube.names import Resource
+from stellwerk.kube.types.identifiers import Resource
 from stellwerk.operators.btp.api import BtpOperator
 from stellwerk.testing.eventually import eventually
 from stellwerk.testing.faults import FaultProxy, Request, requests

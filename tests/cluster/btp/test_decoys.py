@@ -10,7 +10,7 @@ from tests.cluster.btp.then import Then
 
 from stellwerk.api.core import ConfigMap, Pod, Secret, ServiceAccount
 from stellwerk.api.rbac import Role
-from stellwerk.kube.model import JsonObject, JsonValue, Kind, metadata_of, unstructured
+from stellwerk.kube.types.model import JsonObject, JsonValue, Kind, metadata_of, unstructured
 from stellwerk.operators.btp.api import BtpOperator
 
 CREDENTIALS, CLUSTER_ID = "sap-btp-service-operator", "sap-btp-operator-clusterid"

@@ -11,9 +11,9 @@ from tests.cluster.btp.then import Then
 from stellwerk.api.apps import Deployment
 from stellwerk.api.btp import ServiceBinding, ServiceInstance
 from stellwerk.api.core import ConfigMap, Namespace, Secret, Service, ServiceAccount
-from stellwerk.kube.model import metadata_of, unstructured
-from stellwerk.kube.names import Resource
-from stellwerk.kube.patch import MergePatch
+from stellwerk.kube.client.patch import MergePatch
+from stellwerk.kube.types.identifiers import Resource
+from stellwerk.kube.types.model import metadata_of, unstructured
 from stellwerk.operators.btp.api import BtpOperator
 from stellwerk.testing.eventually import eventually
 

@@ -13,7 +13,7 @@ from tests.cluster.btp.then import Then
 
 from stellwerk.api.apps import Deployment
 from stellwerk.api.core import Service
-from stellwerk.kube.model import metadata_of, unstructured
+from stellwerk.kube.types.model import metadata_of, unstructured
 from stellwerk.operators.btp.api import FINALIZER, BtpOperator
 from stellwerk.testing.faults import Answer, FaultProxy, always, requests
 

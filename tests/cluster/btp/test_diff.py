@@ -20,8 +20,8 @@ from tests.cluster.program import Ended
 
 from stellwerk.api.core import ConfigMap, Secret, ServiceAccount
 from stellwerk.api.networking import NetworkPolicy
-from stellwerk.kube.model import unstructured
-from stellwerk.kube.patch import MergePatch
+from stellwerk.kube.client.patch import MergePatch
+from stellwerk.kube.types.model import unstructured
 from stellwerk.local.cluster import LocalCluster
 from stellwerk.operators.btp.api import BtpOperator
 

@@ -18,11 +18,11 @@ from tests.cluster.btp.world import ACCOUNT
 
 from stellwerk.api.admission import ValidatingWebhookConfiguration
 from stellwerk.api.core import ConfigMap, Namespace, Secret, Service
-from stellwerk.kube.client import Client
-from stellwerk.kube.errors import ApiError
-from stellwerk.kube.model import JsonObject, Unstructured, metadata_of, unstructured
-from stellwerk.kube.names import Resource
-from stellwerk.kube.transport import ATTEMPTS
+from stellwerk.kube.client.client import Client
+from stellwerk.kube.http.transport import ATTEMPTS
+from stellwerk.kube.types.errors import ApiError
+from stellwerk.kube.types.identifiers import Resource
+from stellwerk.kube.types.model import JsonObject, Unstructured, metadata_of, unstructured
 from stellwerk.local.cluster import LocalCluster
 from stellwerk.operators.btp.api import BtpOperator
 from stellwerk.testing.cluster import AuditLog

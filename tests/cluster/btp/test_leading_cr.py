@@ -8,8 +8,8 @@ from tests.cluster.btp.running import Running
 from tests.cluster.btp.then import Then
 
 from stellwerk.api.networking import NetworkPolicy
-from stellwerk.kube.model import JsonObject
-from stellwerk.kube.patch import MergePatch
+from stellwerk.kube.client.patch import MergePatch
+from stellwerk.kube.types.model import JsonObject
 from stellwerk.operators.btp.api import BtpOperator
 
 

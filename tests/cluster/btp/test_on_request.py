@@ -6,8 +6,8 @@ from tests.cluster.btp.given import Given
 from tests.cluster.btp.running import Running
 from tests.cluster.btp.then import Then
 
-from stellwerk.kube.client import Client
-from stellwerk.kube.patch import MergePatch
+from stellwerk.kube.client.client import Client
+from stellwerk.kube.client.patch import MergePatch
 from stellwerk.operators.btp import actions
 from stellwerk.operators.btp.api import BtpOperator
 from stellwerk.testing.eventually import eventually

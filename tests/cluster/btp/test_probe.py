@@ -14,12 +14,12 @@ from tests.cluster.btp.then import Then
 
 from stellwerk.api.batch import Job
 from stellwerk.api.core import Pod
-from stellwerk.kube.client import Client
-from stellwerk.kube.model import JsonObject, metadata_of, unstructured
+from stellwerk.kube.client.client import Client
+from stellwerk.kube.types.model import JsonObject, metadata_of, unstructured
 from stellwerk.operators.btp.api import BtpOperator
 from stellwerk.operators.btp.probe import JOB_NAME, STEP_SECONDS, Probe, ProbeSettings
-from stellwerk.runtime.metrics import Metrics
-from stellwerk.runtime.tasks import Border
+from stellwerk.runtime.supervision.tasks import Border
+from stellwerk.runtime.telemetry.metrics import Metrics
 from stellwerk.testing.clock import FakeClock
 from stellwerk.testing.eventually import eventually
 

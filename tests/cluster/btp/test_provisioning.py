@@ -13,9 +13,9 @@ from stellwerk.api.admission import MutatingWebhookConfiguration, ValidatingWebh
 from stellwerk.api.apps import Deployment
 from stellwerk.api.core import ConfigMap, Secret, Service, ServiceAccount
 from stellwerk.api.networking import NetworkPolicy
-from stellwerk.kube.model import JsonObject, Kind, Unstructured, metadata_of, unstructured
-from stellwerk.kube.names import Resource
-from stellwerk.kube.patch import MergePatch
+from stellwerk.kube.client.patch import MergePatch
+from stellwerk.kube.types.identifiers import Resource
+from stellwerk.kube.types.model import JsonObject, Kind, Unstructured, metadata_of, unstructured
 from stellwerk.operators.btp.api import BtpOperator
 
 CRD = unstructured(

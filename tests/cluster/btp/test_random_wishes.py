@@ -17,8 +17,8 @@ from tests.cluster.btp.running import Running
 from tests.cluster.btp.then import Then
 
 from stellwerk.api.core import Secret
-from stellwerk.kube.model import Unstructured, unstructured
-from stellwerk.kube.patch import MergePatch
+from stellwerk.kube.client.patch import MergePatch
+from stellwerk.kube.types.model import Unstructured, unstructured
 from stellwerk.local.cluster import LocalCluster
 from stellwerk.operators.btp.api import DISABLE_NETWORK_POLICIES_ANNOTATION, BtpOperator
 from stellwerk.testing.eventually import eventually

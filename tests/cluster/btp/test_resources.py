@@ -15,8 +15,8 @@ from stellwerk.api.admission import ValidatingWebhookConfiguration
 from stellwerk.api.apps import Deployment
 from stellwerk.api.core import ConfigMap, Service
 from stellwerk.api.networking import NetworkPolicy
-from stellwerk.kube.model import JsonObject, Unstructured, unstructured
-from stellwerk.kube.patch import MergePatch
+from stellwerk.kube.client.patch import MergePatch
+from stellwerk.kube.types.model import JsonObject, Unstructured, unstructured
 from stellwerk.operators.btp.api import BtpOperator
 
 WEBHOOK_SERVICE = "sap-btp-operator-webhook-service"

@@ -29,8 +29,8 @@ from tests.cluster.btp.world import ACCOUNT
 from stellwerk.api.apps import Deployment
 from stellwerk.api.core import ConfigMap
 from stellwerk.api.rbac import PolicyRule
-from stellwerk.kube.model import metadata_of
-from stellwerk.kube.names import GroupVersionKind, Resource
+from stellwerk.kube.types.identifiers import GroupVersionKind, Resource
+from stellwerk.kube.types.model import metadata_of
 from stellwerk.local.cluster import LocalCluster
 from stellwerk.operators.btp import api, rights
 from stellwerk.operators.btp.api import BtpOperator

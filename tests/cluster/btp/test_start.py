@@ -10,9 +10,9 @@ import pytest
 from tests.cluster import permissions
 from tests.cluster.btp.process import operator
 
-from stellwerk.kube.client import Client
-from stellwerk.kube.model import JsonObject, unstructured
-from stellwerk.kube.names import Resource
+from stellwerk.kube.client.client import Client
+from stellwerk.kube.types.identifiers import Resource
+from stellwerk.kube.types.model import JsonObject, unstructured
 from stellwerk.local.cluster import LocalCluster
 from stellwerk.testing.operator_process import OperatorFailed
 

@@ -14,8 +14,8 @@ from tests.cluster.btp.then import Then
 
 from stellwerk.api.apps import Deployment
 from stellwerk.api.core import Secret
-from stellwerk.kube.model import JsonObject, JsonValue, metadata_of, unstructured
-from stellwerk.kube.names import GroupVersionKind
+from stellwerk.kube.types.identifiers import GroupVersionKind
+from stellwerk.kube.types.model import JsonObject, JsonValue, metadata_of, unstructured
 from stellwerk.testing.eventually import eventually
 
 OPERAND = "sap-btp-operator-controller-manager"

@@ -11,7 +11,7 @@ from tests.cluster.btp.then import Then
 
 from stellwerk.api.apps import Deployment
 from stellwerk.api.core import ConfigMap
-from stellwerk.kube.model import JsonObject, Unstructured, dig, unstructured
+from stellwerk.kube.types.model import JsonObject, Unstructured, dig, unstructured
 from stellwerk.operators.btp.api import BtpOperator
 
 DEPLOYMENTS = unstructured(Deployment.resource)

@@ -13,9 +13,9 @@ from tests.cluster.btp.then import Then
 from stellwerk.api.apps import Deployment
 from stellwerk.api.btp import ServiceBinding, ServiceInstance
 from stellwerk.api.core import Service
-from stellwerk.kube.model import Kind, metadata_of, unstructured
-from stellwerk.kube.names import Resource
-from stellwerk.kube.patch import MergePatch
+from stellwerk.kube.client.patch import MergePatch
+from stellwerk.kube.types.identifiers import Resource
+from stellwerk.kube.types.model import Kind, metadata_of, unstructured
 from stellwerk.operators.btp import removal
 from stellwerk.operators.btp.api import BtpOperator
 from stellwerk.testing.faults import Answer, FaultProxy, always, requests

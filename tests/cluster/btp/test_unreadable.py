@@ -11,9 +11,9 @@ from tests.cluster.btp.running import Running
 from tests.cluster.btp.then import Then
 
 from stellwerk.api.apiextensions import CustomResourceDefinition
-from stellwerk.kube.client import Client
-from stellwerk.kube.model import metadata_of
-from stellwerk.kube.patch import JsonPatch
+from stellwerk.kube.client.client import Client
+from stellwerk.kube.client.patch import JsonPatch
+from stellwerk.kube.types.model import metadata_of
 from stellwerk.operators.btp.api import BtpOperator
 from stellwerk.testing.eventually import eventually
 

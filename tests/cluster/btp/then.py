@@ -14,11 +14,11 @@ from stellwerk.api.apps import Deployment
 from stellwerk.api.btp import ServiceBinding, ServiceInstance
 from stellwerk.api.core import Pod
 from stellwerk.api.events import Event
-from stellwerk.kube.client import Client
-from stellwerk.kube.model import Kind, PartialObjectMetadata, Unstructured, View, metadata_of, unstructured
-from stellwerk.kube.names import ObjectKey
-from stellwerk.kube.watch import Watcher
-from stellwerk.kube.watch_states import Changed, Removed, Synced
+from stellwerk.kube.client.client import Client
+from stellwerk.kube.types.identifiers import ObjectKey
+from stellwerk.kube.types.model import Kind, PartialObjectMetadata, Unstructured, View, metadata_of, unstructured
+from stellwerk.kube.watch.watch import Watcher
+from stellwerk.kube.watch.watch_states import Changed, Removed, Synced
 from stellwerk.operators.btp.api import OPERAND_POD_SELECTOR, BtpOperator
 from stellwerk.runtime.clock import SystemClock
 from stellwerk.testing.eventually import eventually

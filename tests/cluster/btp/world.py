@@ -12,12 +12,12 @@ from stellwerk.api.batch import Job
 from stellwerk.api.btp import ServiceBinding, ServiceInstance
 from stellwerk.api.core import ConfigMap, Namespace, Pod, Secret, ServiceAccount
 from stellwerk.api.events import Event
-from stellwerk.kube.client import Client
-from stellwerk.kube.config import ClusterConfig
-from stellwerk.kube.errors import NotFound, NotServed
-from stellwerk.kube.model import JsonObject, Unstructured, View, metadata_of, unstructured
-from stellwerk.kube.names import GroupVersionKind, Resource
-from stellwerk.kube.patch import MergePatch
+from stellwerk.kube.client.client import Client
+from stellwerk.kube.client.patch import MergePatch
+from stellwerk.kube.login.config import ClusterConfig
+from stellwerk.kube.types.errors import NotFound, NotServed
+from stellwerk.kube.types.identifiers import GroupVersionKind, Resource
+from stellwerk.kube.types.model import JsonObject, Unstructured, View, metadata_of, unstructured
 from stellwerk.local.cluster import LocalCluster
 from stellwerk.operators.btp.api import CLUSTER_ID_SECRET_NAME, BtpOperator
 from stellwerk.operators.btp.probe import JOB_NAME

@@ -19,8 +19,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from stellwerk.kube.model import JsonObject
-from stellwerk.kube.names import Resource
+from stellwerk.kube.types.identifiers import Resource
+from stellwerk.kube.types.model import JsonObject
 from stellwerk.local.cluster import LocalCluster
 from stellwerk.local.components import Options
 from stellwerk.operators.btp.api import BtpOperator

@@ -14,10 +14,10 @@ from tests.cluster.cli.conftest import BTP, ENVIRONMENT, Given, Started, Stellwe
 from tests.cluster.conftest import MakeCluster
 from tests.kubectl import kubectl
 
-from stellwerk.kube.client import Client
-from stellwerk.kube.config import ClusterConfig
-from stellwerk.kube.model import JsonObject
-from stellwerk.kube.names import Resource
+from stellwerk.kube.client.client import Client
+from stellwerk.kube.login.config import ClusterConfig
+from stellwerk.kube.types.identifiers import Resource
+from stellwerk.kube.types.model import JsonObject
 from stellwerk.local.cluster import LocalCluster
 from stellwerk.operators.btp.api import BtpOperator
 

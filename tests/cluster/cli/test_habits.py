@@ -13,7 +13,7 @@ import yaml
 from tests.cluster.cli.conftest import BTP, Given, Started, Stellwerk, interrupted, parsed
 from tests.kubectl import kubectl
 
-from stellwerk.kube.names import Resource
+from stellwerk.kube.types.identifiers import Resource
 from stellwerk.local.cluster import LocalCluster
 
 CONFIG_MAPS = Resource("", "v1", "ConfigMap", "configmaps", True)

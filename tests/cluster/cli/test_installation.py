@@ -10,10 +10,10 @@ import pytest
 from stellwerk.api.apiextensions import CustomResourceDefinition
 from stellwerk.cli.errors import Failure
 from stellwerk.cli.operators import installed
-from stellwerk.kube.client import Client
-from stellwerk.kube.config import ClusterConfig
-from stellwerk.kube.model import JsonObject, unstructured
-from stellwerk.kube.names import GroupVersionKind
+from stellwerk.kube.client.client import Client
+from stellwerk.kube.login.config import ClusterConfig
+from stellwerk.kube.types.identifiers import GroupVersionKind
+from stellwerk.kube.types.model import JsonObject, unstructured
 from stellwerk.local.cluster import LocalCluster
 
 

@@ -9,7 +9,7 @@ import pytest
 import yaml
 from tests.cluster.cli.conftest import BTP, Given, Stellwerk, parsed
 
-from stellwerk.kube.names import Resource
+from stellwerk.kube.types.identifiers import Resource
 from stellwerk.local.cluster import LocalCluster
 
 VERBS = (

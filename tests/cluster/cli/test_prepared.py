@@ -7,7 +7,7 @@ import yaml
 from tests.cluster.cli.conftest import Given, Stellwerk, parsed
 
 from stellwerk import assembly
-from stellwerk.kube.model import Unstructured
+from stellwerk.kube.types.model import Unstructured
 
 
 def test_what_is_installed_is_what_is_printed_and_is_then_found_complete(stellwerk: Stellwerk) -> None:

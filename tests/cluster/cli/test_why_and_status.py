@@ -13,7 +13,7 @@ from stellwerk.api.apps import Deployment
 from stellwerk.api.btp import ServiceBinding, ServiceInstance
 from stellwerk.api.core import Secret
 from stellwerk.api.events import Event
-from stellwerk.kube.names import Resource
+from stellwerk.kube.types.identifiers import Resource
 from stellwerk.local.cluster import LocalCluster
 from stellwerk.operators import btp
 

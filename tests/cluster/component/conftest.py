@@ -17,9 +17,9 @@ from tests.cluster.component.then import Diary, Then, Writes
 
 from stellwerk.api.apiextensions import CustomResourceDefinition
 from stellwerk.api.core import Namespace
-from stellwerk.kube.client import Client
-from stellwerk.kube.config import ClusterConfig
-from stellwerk.kube.model import dig, metadata_of
+from stellwerk.kube.client.client import Client
+from stellwerk.kube.login.config import ClusterConfig
+from stellwerk.kube.types.model import dig, metadata_of
 from stellwerk.local.cluster import LocalCluster
 from stellwerk.testing import cluster as clusters
 from stellwerk.testing.artifacts import ArtifactServer

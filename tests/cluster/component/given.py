@@ -14,9 +14,9 @@ from tests.cluster.component.manifests import GATE
 from stellwerk.api import flux
 from stellwerk.api.core import ConfigMap, Namespace, Secret, ServiceAccount
 from stellwerk.api.rbac import RoleBinding
-from stellwerk.kube.client import Client
-from stellwerk.kube.model import JsonObject, View, metadata_of
-from stellwerk.kube.patch import MergePatch
+from stellwerk.kube.client.client import Client
+from stellwerk.kube.client.patch import MergePatch
+from stellwerk.kube.types.model import JsonObject, View, metadata_of
 from stellwerk.operators.component.api import Component
 from stellwerk.testing.artifacts import ArtifactServer, Published
 from stellwerk.testing.eventually import eventually

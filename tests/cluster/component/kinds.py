@@ -6,11 +6,11 @@ import asyncio
 from collections.abc import Iterator
 
 from stellwerk.api.apiextensions import CustomResourceDefinition
-from stellwerk.kube.client import Client
-from stellwerk.kube.crd import Definition
-from stellwerk.kube.errors import NotServed
-from stellwerk.kube.model import metadata_of, unstructured
-from stellwerk.kube.names import Resource
+from stellwerk.kube.client.client import Client
+from stellwerk.kube.schema.crd import Definition
+from stellwerk.kube.types.errors import NotServed
+from stellwerk.kube.types.identifiers import Resource
+from stellwerk.kube.types.model import metadata_of, unstructured
 from stellwerk.operators.component import api
 from stellwerk.testing.eventually import eventually
 

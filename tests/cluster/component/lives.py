@@ -11,7 +11,7 @@ from tests.cluster.component.process import end_state
 from tests.cluster.component.then import Then
 
 from stellwerk.api.core import Secret, Service
-from stellwerk.kube.model import JsonObject
+from stellwerk.kube.types.model import JsonObject
 from stellwerk.local.cluster import LocalCluster
 from stellwerk.testing.eventually import eventually
 from stellwerk.testing.recorder import Run, difference

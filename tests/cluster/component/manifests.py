@@ -8,8 +8,8 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 
-from stellwerk.kube.model import JsonObject, JsonValue
-from stellwerk.kube.names import Resource
+from stellwerk.kube.types.identifiers import Resource
+from stellwerk.kube.types.model import JsonObject, JsonValue
 from stellwerk.operators.component.api import RECONCILER
 
 GATE = Resource("test.example.com", "v1", "Gate", "gates", namespaced=True)

@@ -13,9 +13,9 @@ from stellwerk.api.apiextensions import CustomResourceDefinition
 from stellwerk.api.apps import Deployment
 from stellwerk.api.batch import Job
 from stellwerk.api.core import ConfigMap
-from stellwerk.kube.errors import NotFound
-from stellwerk.kube.model import JsonObject
-from stellwerk.kube.names import Resource
+from stellwerk.kube.types.errors import NotFound
+from stellwerk.kube.types.identifiers import Resource
+from stellwerk.kube.types.model import JsonObject
 from stellwerk.local.cluster import LocalCluster
 from stellwerk.local.ports import free_port
 from stellwerk.operators.component.api import OWNER_ID, Component

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from tests.cluster import permissions
 
 from stellwerk.api.rbac import ClusterRole, ClusterRoleBinding, Role, RoleBinding
-from stellwerk.kube.client import Client
-from stellwerk.kube.model import JsonObject, JsonValue, metadata_of, to_json_object
+from stellwerk.kube.client.client import Client
+from stellwerk.kube.types.model import JsonObject, JsonValue, metadata_of, to_json_object
 from stellwerk.operators.component import rights
 
 ALL = ["get", "list", "watch", "create", "patch", "update", "delete"]

@@ -11,23 +11,23 @@ from pathlib import Path
 
 from tests.cluster.component.hurried import HurriedClock, let_others_run
 
-from stellwerk.kube.client import Client
-from stellwerk.kube.config import ClusterConfig
-from stellwerk.kube.model import HasMetadata, metadata_of
-from stellwerk.kube.transport import LARGEST_FOREIGN_ANSWER_BYTES, LARGEST_FOREIGN_LIST_BYTES, RequestFacts
-from stellwerk.kube.watch import SILENCE_SECONDS
+from stellwerk.kube.client.client import Client
+from stellwerk.kube.http.transport import LARGEST_FOREIGN_ANSWER_BYTES, LARGEST_FOREIGN_LIST_BYTES, RequestFacts
+from stellwerk.kube.login.config import ClusterConfig
+from stellwerk.kube.types.model import HasMetadata, metadata_of
+from stellwerk.kube.watch.watch import SILENCE_SECONDS
 from stellwerk.operators.component import assembled
 from stellwerk.operators.component.api import CONTROLLER, RECONCILER, Component
 from stellwerk.operators.component.assembled import ComponentOperator
 from stellwerk.operators.component.settings import Settings
 from stellwerk.render.binary import renderer_path
-from stellwerk.render.downloads import Downloads
-from stellwerk.render.renderer import Renderer
-from stellwerk.render.worker import Bounds
-from stellwerk.runtime.events import Recorder
-from stellwerk.runtime.informer import Informer
-from stellwerk.runtime.manager import Manager
-from stellwerk.runtime.metrics import Metrics
+from stellwerk.render.sources.downloads import Downloads
+from stellwerk.render.worker.renderer import Renderer
+from stellwerk.render.worker.worker import Bounds
+from stellwerk.runtime.cache.informer import Informer
+from stellwerk.runtime.control.events import Recorder
+from stellwerk.runtime.process.manager import Manager
+from stellwerk.runtime.telemetry.metrics import Metrics
 from stellwerk.testing.eventually import eventually
 from stellwerk.testing.surprises import Saboteur
 

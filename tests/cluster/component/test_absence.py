@@ -12,8 +12,8 @@ from tests.cluster.component.running import Running
 from tests.cluster.component.then import Then
 
 from stellwerk.api.core import ConfigMap
-from stellwerk.kube.client import Client
-from stellwerk.kube.model import metadata_of
+from stellwerk.kube.client.client import Client
+from stellwerk.kube.types.model import metadata_of
 from stellwerk.operators.component.api import Component
 from stellwerk.testing.faults import Answer, FaultProxy, Request, When, requests
 

@@ -11,7 +11,7 @@ from tests.cluster.component.running import Running
 from tests.cluster.component.then import Then
 
 from stellwerk.api.core import ConfigMap
-from stellwerk.kube.model import JsonObject, metadata_of
+from stellwerk.kube.types.model import JsonObject, metadata_of
 from stellwerk.operators.component.api import Blueprint, BlueprintVersion
 from stellwerk.testing.eventually import eventually
 

@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 from tests.cluster.component.kinds import serve
 
-from stellwerk.kube.client import Client
-from stellwerk.kube.config import ClusterConfig
-from stellwerk.kube.model import HasMetadata, JsonObject, metadata_of
-from stellwerk.kube.names import ObjectKey, ObjectRef
-from stellwerk.kube.patch import MergePatch
+from stellwerk.kube.client.client import Client
+from stellwerk.kube.client.patch import MergePatch
+from stellwerk.kube.login.config import ClusterConfig
+from stellwerk.kube.types.identifiers import ObjectKey, ObjectRef
+from stellwerk.kube.types.model import HasMetadata, JsonObject, metadata_of
 from stellwerk.local.cluster import LocalCluster
 from stellwerk.operators.component import blueprints
 from stellwerk.operators.component.api import FINALIZER, RECONCILER, Blueprint, BlueprintVersion, Component
@@ -25,9 +25,9 @@ from stellwerk.operators.component.blueprints import BlueprintStore
 from stellwerk.operators.component.errors import SourceNotReady
 from stellwerk.operators.component.sources import Source, SourceKind
 from stellwerk.render.errors import SourceError
-from stellwerk.runtime.contract import Notice
-from stellwerk.runtime.informer import Informer
-from stellwerk.runtime.manager import Manager
+from stellwerk.runtime.cache.informer import Informer
+from stellwerk.runtime.process.manager import Manager
+from stellwerk.runtime.reconciler import Notice
 from stellwerk.testing.eventually import eventually
 from stellwerk.testing.faults import FaultProxy, Hold, events
 

@@ -11,8 +11,8 @@ from tests.cluster.component.running import Running
 from tests.cluster.component.then import Then
 
 from stellwerk.api.core import ConfigMap
-from stellwerk.kube.client import Client
-from stellwerk.kube.model import JsonObject, unstructured
+from stellwerk.kube.client.client import Client
+from stellwerk.kube.types.model import JsonObject, unstructured
 from stellwerk.operators.component.api import DIGEST_ANNOTATION, OWNER_ID, Component
 from stellwerk.testing.masks import Masks
 

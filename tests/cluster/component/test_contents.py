@@ -10,17 +10,17 @@ from dataclasses import dataclass, field
 import pytest
 
 from stellwerk.api.core import ConfigMap, Secret
-from stellwerk.kube.client import Client
-from stellwerk.kube.config import ClusterConfig
-from stellwerk.kube.model import JsonObject, PartialObjectMetadata, metadata_of
-from stellwerk.kube.names import ObjectKey
-from stellwerk.kube.patch import MergePatch
+from stellwerk.kube.client.client import Client
+from stellwerk.kube.client.patch import MergePatch
+from stellwerk.kube.login.config import ClusterConfig
+from stellwerk.kube.types.identifiers import ObjectKey
+from stellwerk.kube.types.model import JsonObject, PartialObjectMetadata, metadata_of
 from stellwerk.local.cluster import LocalCluster
 from stellwerk.operators.component.api_spec import ReferenceKind
 from stellwerk.operators.component.contents import Reader
 from stellwerk.operators.component.references import Content, Target, Unread
-from stellwerk.runtime.clusters import Cluster
-from stellwerk.runtime.informer import Informer
+from stellwerk.runtime.cache.clusters import Cluster
+from stellwerk.runtime.cache.informer import Informer
 from stellwerk.testing.cluster import AuditLog
 from stellwerk.testing.eventually import eventually
 

@@ -14,7 +14,7 @@ from tests.cluster.component.given import Given, config_map
 from tests.cluster.component.process import end_state, operator
 from tests.cluster.component.then import Then
 
-from stellwerk.kube.names import Resource
+from stellwerk.kube.types.identifiers import Resource
 from stellwerk.local.cluster import LocalCluster
 from stellwerk.testing.nursery import Nursery
 from stellwerk.testing.sweep import MakeFault, Part, Sweep, killed_after, killed_before, odd, reply_cut

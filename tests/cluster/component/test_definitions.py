@@ -9,12 +9,12 @@ from tests.cluster.component.kinds import serve
 from tests.kubectl import kubectl, tried
 
 from stellwerk.api.apiextensions import CustomResourceDefinition
-from stellwerk.kube.client import Client
-from stellwerk.kube.config import ClusterConfig
-from stellwerk.kube.crd import Definition
-from stellwerk.kube.errors import Invalid
-from stellwerk.kube.model import JsonObject, JsonValue, Unstructured, dig, unstructured
-from stellwerk.kube.patch import MergePatch
+from stellwerk.kube.client.client import Client
+from stellwerk.kube.client.patch import MergePatch
+from stellwerk.kube.login.config import ClusterConfig
+from stellwerk.kube.schema.crd import Definition
+from stellwerk.kube.types.errors import Invalid
+from stellwerk.kube.types.model import JsonObject, JsonValue, Unstructured, dig, unstructured
 from stellwerk.local.cluster import LocalCluster
 from stellwerk.operators.component import api
 from stellwerk.operators.component.api import Blueprint, BlueprintVersion, Component

@@ -12,8 +12,8 @@ from tests.cluster.component.then import Then, Writes
 from stellwerk.api import flux
 from stellwerk.api.batch import Job
 from stellwerk.api.core import ConfigMap, Namespace, Secret
-from stellwerk.kube.model import JsonObject, metadata_of, unstructured
-from stellwerk.kube.patch import MergePatch
+from stellwerk.kube.client.patch import MergePatch
+from stellwerk.kube.types.model import JsonObject, metadata_of, unstructured
 from stellwerk.operators.component.api import OWNER_ID
 
 PRE_DELETE = {"helm.sh/hook": "pre-delete"}

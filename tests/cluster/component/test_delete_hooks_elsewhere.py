@@ -15,8 +15,8 @@ from tests.cluster.component.then import Then, Writes
 from stellwerk.api.batch import Job
 from stellwerk.api.core import ConfigMap, Secret, ServiceAccount
 from stellwerk.api.rbac import Role, RoleBinding
-from stellwerk.kube.client import Client
-from stellwerk.kube.model import JsonObject, metadata_of
+from stellwerk.kube.client.client import Client
+from stellwerk.kube.types.model import JsonObject, metadata_of
 from stellwerk.local.cluster import LocalCluster
 from stellwerk.testing.cluster import AuditLog
 

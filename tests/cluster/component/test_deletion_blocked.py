@@ -12,9 +12,9 @@ from tests.cluster.component.world import free_definition
 
 from stellwerk.api.apiextensions import CustomResourceDefinition
 from stellwerk.api.core import ConfigMap
-from stellwerk.kube.model import JsonObject, metadata_of, unstructured
-from stellwerk.kube.names import Resource
-from stellwerk.kube.patch import MergePatch
+from stellwerk.kube.client.patch import MergePatch
+from stellwerk.kube.types.identifiers import Resource
+from stellwerk.kube.types.model import JsonObject, metadata_of, unstructured
 from stellwerk.operators.component.api import FINALIZER, Component
 from stellwerk.testing.eventually import eventually
 

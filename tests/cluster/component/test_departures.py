@@ -9,8 +9,8 @@ from tests.cluster.component.running import Running
 from tests.cluster.component.then import Then, Writes
 
 from stellwerk.api.core import ConfigMap
-from stellwerk.kube.model import JsonObject, metadata_of
-from stellwerk.kube.patch import MergePatch
+from stellwerk.kube.client.patch import MergePatch
+from stellwerk.kube.types.model import JsonObject, metadata_of
 
 
 async def test_what_is_no_longer_wanted_goes_after_everything_new_is_ready_and_in_its_own_order(

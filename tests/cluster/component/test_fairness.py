@@ -14,8 +14,8 @@ from tests.cluster.component.test_remote_clusters import changed
 from tests.cluster.component.then import Then
 
 from stellwerk.api.core import Secret
-from stellwerk.kube.client import Client
-from stellwerk.kube.model import JsonObject, JsonValue
+from stellwerk.kube.client.client import Client
+from stellwerk.kube.types.model import JsonObject, JsonValue
 from stellwerk.operators.component.api import Blueprint, Component
 from stellwerk.testing.artifacts import ArtifactServer, Behaviour, Hang, Redirect, Slow
 from stellwerk.testing.eventually import Signal, eventually

@@ -12,7 +12,7 @@ from tests.cluster.component.running import Running
 from tests.cluster.component.then import Then
 
 from stellwerk.api import flux
-from stellwerk.kube.client import PAGE
+from stellwerk.kube.client.client import PAGE
 from stellwerk.local.cluster import LocalCluster
 from stellwerk.operators.component.api import Component
 from stellwerk.testing.eventually import eventually

@@ -16,8 +16,8 @@ from tests.cluster.component.running import Running
 from tests.cluster.component.then import Then
 
 from stellwerk.api.core import Service
-from stellwerk.kube.model import JsonObject, metadata_of
-from stellwerk.kube.patch import MergePatch
+from stellwerk.kube.client.patch import MergePatch
+from stellwerk.kube.types.model import JsonObject, metadata_of
 from stellwerk.local.cluster import LocalCluster
 from stellwerk.testing.eventually import eventually
 from stellwerk.testing.faults import ANY_FRAME, CutFrame, FaultProxy, of_watch, requests

@@ -22,9 +22,9 @@ from tests.cluster.component.running import Running
 from tests.cluster.component.then import Diary, Then
 
 from stellwerk.api.core import ConfigMap
-from stellwerk.kube.client import Client
-from stellwerk.kube.config import ClusterConfig
-from stellwerk.kube.model import metadata_of
+from stellwerk.kube.client.client import Client
+from stellwerk.kube.login.config import ClusterConfig
+from stellwerk.kube.types.model import metadata_of
 from stellwerk.local.cluster import LocalCluster
 from stellwerk.local.components import API_SERVER, ETCD, ETCD_SOCKET, Options
 from stellwerk.testing import cluster as clusters

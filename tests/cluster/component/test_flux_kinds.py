@@ -14,9 +14,9 @@ from tests.cluster.component.world import free_definition
 from stellwerk.api import flux
 from stellwerk.api.apiextensions import CustomResourceDefinition
 from stellwerk.api.core import ConfigMap
-from stellwerk.kube.client import Client
-from stellwerk.kube.model import JsonObject
-from stellwerk.kube.names import Resource
+from stellwerk.kube.client.client import Client
+from stellwerk.kube.types.identifiers import Resource
+from stellwerk.kube.types.model import JsonObject
 from stellwerk.testing.eventually import eventually
 
 PLAIN = {"one.yaml": config_map("one")}

@@ -12,7 +12,7 @@ from tests.cluster.component.then import Then, Writes
 
 from stellwerk.api.batch import Job
 from stellwerk.api.core import ConfigMap
-from stellwerk.kube.model import metadata_of
+from stellwerk.kube.types.model import metadata_of
 
 CHART = {"Chart.yaml": "apiVersion: v2\nname: app\nversion: 1.0.0\n"}
 SETTINGS = """\

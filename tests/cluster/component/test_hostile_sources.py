@@ -13,9 +13,9 @@ from tests.cluster.component.then import Then
 
 from stellwerk.api.core import ConfigMap, Namespace, ServiceAccount
 from stellwerk.api.rbac import Role, RoleBinding
-from stellwerk.kube.model import JsonObject, metadata_of
+from stellwerk.kube.types.model import JsonObject, metadata_of
 from stellwerk.operators.component.api import Component
-from stellwerk.render.worker import Bounds
+from stellwerk.render.worker.worker import Bounds
 from stellwerk.testing.eventually import eventually
 
 CHART = "apiVersion: v2\nname: chart\nversion: 1.0.0\n"

@@ -12,8 +12,8 @@ from tests.cluster.component.test_remote_clusters import changed
 from tests.cluster.component.then import Then
 
 from stellwerk.api.core import Secret
-from stellwerk.kube.errors import ApiError
-from stellwerk.kube.model import JsonObject, JsonValue
+from stellwerk.kube.types.errors import ApiError
+from stellwerk.kube.types.model import JsonObject, JsonValue
 from stellwerk.operators.component.api import Component
 from stellwerk.runtime import conditions
 

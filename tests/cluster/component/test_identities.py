@@ -12,8 +12,8 @@ from tests.cluster.component.then import Then, Writes
 
 from stellwerk.api.core import ConfigMap, ServiceAccount
 from stellwerk.api.rbac import RoleBinding
-from stellwerk.kube.client import Client
-from stellwerk.kube.model import JsonObject, JsonValue
+from stellwerk.kube.client.client import Client
+from stellwerk.kube.types.model import JsonObject, JsonValue
 from stellwerk.local.cluster import LocalCluster
 from stellwerk.operators.component.api import Blueprint, Component
 from stellwerk.operators.component.settings import Mode

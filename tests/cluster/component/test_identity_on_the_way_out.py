@@ -21,9 +21,9 @@ from tests.cluster.component.then import Then
 
 from stellwerk.api.core import ConfigMap, Secret
 from stellwerk.api.rbac import ClusterRoleBinding
-from stellwerk.kube.client import Client
-from stellwerk.kube.model import JsonObject, JsonValue, metadata_of, to_json_object
-from stellwerk.kube.patch import JsonPatch, MergePatch
+from stellwerk.kube.client.client import Client
+from stellwerk.kube.client.patch import JsonPatch, MergePatch
+from stellwerk.kube.types.model import JsonObject, JsonValue, metadata_of, to_json_object
 from stellwerk.local.cluster import LocalCluster
 from stellwerk.operators.component.api import APPROVED_HOOKS_ANNOTATION, OWNER_ID, SEALS, Component
 from stellwerk.operators.component.settings import Mode

@@ -12,7 +12,7 @@ from tests.cluster.component.running import Running
 from tests.cluster.component.then import Then, Writes
 
 from stellwerk.api.core import ConfigMap
-from stellwerk.kube.model import JsonObject
+from stellwerk.kube.types.model import JsonObject
 
 PREFIX = "component-operator.cs.sap.com"
 

@@ -8,7 +8,7 @@ from tests.cluster.component.running import Running
 from tests.cluster.component.then import Then
 
 from stellwerk.api.core import ConfigMap
-from stellwerk.kube.model import JsonObject
+from stellwerk.kube.types.model import JsonObject
 
 SETTINGS = """\
 templateSuffix: .tpl

@@ -12,7 +12,7 @@ from tests.cluster.component.manifests import config
 from tests.cluster.component.running import Running
 from tests.cluster.component.then import Then
 
-from stellwerk.kube.model import JsonObject
+from stellwerk.kube.types.model import JsonObject
 from stellwerk.local.cluster import LocalCluster
 from stellwerk.operators.component.api import Blueprint
 from stellwerk.testing.cluster import AuditLog

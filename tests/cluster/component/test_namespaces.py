@@ -8,7 +8,7 @@ from tests.cluster.component.running import Running
 from tests.cluster.component.then import Then
 
 from stellwerk.api.core import ConfigMap, Namespace
-from stellwerk.kube.model import metadata_of
+from stellwerk.kube.types.model import metadata_of
 
 
 async def test_objects_without_a_namespace_go_to_the_components_or_to_the_one_that_it_names(

@@ -13,9 +13,9 @@ from tests.cluster.component.running import Running
 from tests.cluster.component.then import Then
 
 from stellwerk.api.core import ConfigMap, Namespace, Service
-from stellwerk.kube.client import Client
-from stellwerk.kube.model import JsonObject, metadata_of, unstructured
-from stellwerk.kube.names import Resource
+from stellwerk.kube.client.client import Client
+from stellwerk.kube.types.identifiers import Resource
+from stellwerk.kube.types.model import JsonObject, metadata_of, unstructured
 from stellwerk.local.cluster import LocalCluster
 from stellwerk.testing.eventually import eventually
 from stellwerk.testing.servers import AdmissionServer, Reject, Rule

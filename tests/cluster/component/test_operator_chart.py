@@ -8,16 +8,16 @@ import pytest
 from tests.cluster.component.given import Given
 
 from stellwerk.api.core import Namespace, Pod
-from stellwerk.kube import remarks
-from stellwerk.kube.client import Client
-from stellwerk.kube.model import JsonObject, JsonValue, metadata_of, unstructured
-from stellwerk.kube.names import GroupVersionKind
-from stellwerk.kube.patch import MergePatch
-from stellwerk.render import folder
+from stellwerk.kube.client.client import Client
+from stellwerk.kube.client.patch import MergePatch
+from stellwerk.kube.http import warnings
+from stellwerk.kube.types.identifiers import GroupVersionKind
+from stellwerk.kube.types.model import JsonObject, JsonValue, metadata_of, unstructured
 from stellwerk.render.binary import renderer_path
-from stellwerk.render.renderer import Renderer
-from stellwerk.render.request import Release, Request
-from stellwerk.render.served import facts_of
+from stellwerk.render.files import local_files
+from stellwerk.render.request.capabilities import facts_of
+from stellwerk.render.request.request import Release, Request
+from stellwerk.render.worker.renderer import Renderer
 from stellwerk.testing.eventually import eventually
 
 CHART = Path(__file__).parents[3] / "deploy" / "chart" / "component-operator"
@@ -28,7 +28,7 @@ async def looks_closely(admin: Client, namespace: str) -> bool:
     """Whether the server knows already that it shall: it hears of a label a moment after it has taken it."""
     containers: JsonValue = [{"name": "main", "image": "example.com/main:1", "securityContext": {"privileged": True}}]
     metadata: JsonObject = {"name": "careless", "namespace": namespace}
-    with remarks.Listening() as heard:
+    with warnings.Listening() as heard:
         await admin.apply(metadata_of(Pod), {"metadata": metadata, "spec": {"containers": containers}}, dry_run=True)
     return bool(heard)
 
@@ -39,7 +39,7 @@ async def remarks_on(admin: Client, namespace: str, values: JsonObject) -> list[
     await admin.patch(metadata_of(Namespace), namespace, "", label)
     await eventually(lambda: looks_closely(admin, namespace), describe="the server remarks on a pod with all rights")
     request = Request(
-        files=folder.read(CHART),
+        files=local_files.read(CHART),
         prefix="example.com",
         release=Release("component-operator", namespace),
         values={"image": IMAGE, **values},
@@ -48,7 +48,7 @@ async def remarks_on(admin: Client, namespace: str, values: JsonObject) -> list[
     async with Renderer(renderer_path) as renderer:
         made = (await renderer.render(request)).objects
     assert {"Deployment", "CustomResourceDefinition"} <= {str(one["kind"]) for one in made}
-    with remarks.Listening() as heard:
+    with warnings.Listening() as heard:
         for body in made:
             gvk = GroupVersionKind.parse(str(body["apiVersion"]), str(body["kind"]))
             target = unstructured(await admin.mapper.resource(gvk))

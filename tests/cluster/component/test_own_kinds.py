@@ -15,10 +15,10 @@ from tests.cluster.component.then import Then
 from stellwerk.api.apiextensions import CustomResourceDefinition
 from stellwerk.api.apps import Deployment
 from stellwerk.api.core import ConfigMap, Pod, Service
-from stellwerk.kube.client import Client
-from stellwerk.kube.model import JsonObject, metadata_of, unstructured
-from stellwerk.kube.names import Resource
-from stellwerk.kube.patch import MergePatch
+from stellwerk.kube.client.client import Client
+from stellwerk.kube.client.patch import MergePatch
+from stellwerk.kube.types.identifiers import Resource
+from stellwerk.kube.types.model import JsonObject, metadata_of, unstructured
 from stellwerk.operators.component.api import FINALIZER
 from stellwerk.testing.eventually import eventually
 

@@ -12,7 +12,7 @@ from tests.cluster.component.then import Then
 
 from stellwerk.api.apps import Deployment
 from stellwerk.api.core import ConfigMap
-from stellwerk.kube.model import dig, unstructured
+from stellwerk.kube.types.model import dig, unstructured
 from stellwerk.operators.component.api import RECONCILER
 
 VARIABLES = """\

@@ -9,14 +9,14 @@ from contextlib import AsyncExitStack, asynccontextmanager
 
 import pytest
 
-from stellwerk.kube.client import Client
-from stellwerk.kube.config import ClusterConfig
-from stellwerk.kube.model import HasMetadata
-from stellwerk.kube.names import ObjectRef
+from stellwerk.kube.client.client import Client
+from stellwerk.kube.login.config import ClusterConfig
+from stellwerk.kube.types.identifiers import ObjectRef
+from stellwerk.kube.types.model import HasMetadata
 from stellwerk.local.cluster import LocalCluster
 from stellwerk.operators.component.privileges import METRIC, REASON, RETRY_SECONDS, PrivilegeCheck
-from stellwerk.runtime.contract import Notice
-from stellwerk.runtime.metrics import Metrics
+from stellwerk.runtime.reconciler import Notice
+from stellwerk.runtime.telemetry.metrics import Metrics
 from stellwerk.testing.clock import FakeClock
 from stellwerk.testing.eventually import eventually
 from stellwerk.testing.faults import Answer, FaultProxy, requests

@@ -18,8 +18,8 @@ from tests.cluster.component.then import Then
 from tests.cluster.component.wishes import ACCOUNT, NOBODY, SECOND_SOURCE, VALUES, Wishes
 
 from stellwerk.api.rbac import RoleBinding
-from stellwerk.kube.errors import Invalid
-from stellwerk.kube.model import JsonObject, metadata_of
+from stellwerk.kube.types.errors import Invalid
+from stellwerk.kube.types.model import JsonObject, metadata_of
 from stellwerk.operators.component.api import Component
 from stellwerk.operators.component.reasons import Cause, Reason
 from stellwerk.runtime import conditions

@@ -10,8 +10,8 @@ from tests.cluster.component.process import operator
 from tests.cluster.component.rights import Rights
 
 from stellwerk.api.rbac import ClusterRole
-from stellwerk.kube.client import Client
-from stellwerk.kube.model import JsonObject, to_json_object
+from stellwerk.kube.client.client import Client
+from stellwerk.kube.types.model import JsonObject, to_json_object
 from stellwerk.local.cluster import LocalCluster
 from stellwerk.operators.component import rights
 

@@ -9,7 +9,7 @@ from tests.cluster.component.running import Running
 from tests.cluster.component.then import Then
 
 from stellwerk.api.events import Event
-from stellwerk.kube.model import JsonObject
+from stellwerk.kube.types.model import JsonObject
 
 PORTS: JsonObject = {"spec": {"ports": [{"port": 80}], "portz": "canary"}}
 

@@ -15,10 +15,10 @@ from yarl import URL
 
 from stellwerk.api.core import ConfigMap, Namespace
 from stellwerk.api.rbac import RoleBinding
-from stellwerk.kube.client import Client
-from stellwerk.kube.errors import AlreadyExists
-from stellwerk.kube.model import JsonObject, metadata_of
-from stellwerk.kube.transport import LARGEST_FOREIGN_ANSWER_BYTES
+from stellwerk.kube.client.client import Client
+from stellwerk.kube.http.transport import LARGEST_FOREIGN_ANSWER_BYTES
+from stellwerk.kube.types.errors import AlreadyExists
+from stellwerk.kube.types.model import JsonObject, metadata_of
 from stellwerk.local.cluster import LocalCluster
 from stellwerk.operators.component import abandonment
 from stellwerk.operators.component.api import ABANDON_ANNOTATION, CONFIRMED_CLUSTER_ANNOTATION, OWNER_ID

@@ -14,7 +14,7 @@ from tests.cluster.component.running import Running
 from tests.cluster.component.then import Then
 
 from stellwerk.api.events import Event
-from stellwerk.kube.client import Client
+from stellwerk.kube.client.client import Client
 from stellwerk.operators.component.api import EVENT_REVISION_ANNOTATION, EVENT_TOKEN_ANNOTATION
 from stellwerk.testing.eventually import eventually
 

@@ -17,9 +17,9 @@ from tests.cluster.component.then import Then
 
 from stellwerk.api.core import Namespace, ServiceAccount
 from stellwerk.api.rbac import RoleBinding
-from stellwerk.kube.client import Client
-from stellwerk.kube.model import JsonObject, unstructured
-from stellwerk.kube.names import GroupVersionKind
+from stellwerk.kube.client.client import Client
+from stellwerk.kube.types.identifiers import GroupVersionKind
+from stellwerk.kube.types.model import JsonObject, unstructured
 from stellwerk.local.cluster import LocalCluster
 from stellwerk.operators.component import rights
 from stellwerk.operators.component.api import Blueprint, Component

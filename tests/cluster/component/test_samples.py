@@ -11,9 +11,9 @@ from tests.cluster.component.then import Writes
 
 from stellwerk.api.core import Namespace, Secret
 from stellwerk.apply.manifests import read_folder
-from stellwerk.kube.client import Client
-from stellwerk.kube.model import JsonObject, dig, metadata_of, unstructured
-from stellwerk.kube.names import GroupVersionKind
+from stellwerk.kube.client.client import Client
+from stellwerk.kube.types.identifiers import GroupVersionKind
+from stellwerk.kube.types.model import JsonObject, dig, metadata_of, unstructured
 from stellwerk.local.cluster import LocalCluster
 from stellwerk.operators.component.api import Component
 from stellwerk.testing.cluster import AuditLog

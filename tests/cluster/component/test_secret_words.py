@@ -17,11 +17,11 @@ from tests.cluster.component.then import Then
 
 from stellwerk.api.core import ConfigMap
 from stellwerk.api.events import Event
-from stellwerk.kube.model import metadata_of
-from stellwerk.kube.patch import MergePatch
+from stellwerk.kube.client.patch import MergePatch
+from stellwerk.kube.types.model import metadata_of
 from stellwerk.local.cluster import LocalCluster
 from stellwerk.operators.component.api import Component
-from stellwerk.runtime import logs
+from stellwerk.runtime.telemetry import logs
 from stellwerk.testing import artifacts
 from stellwerk.testing.eventually import eventually
 

@@ -9,8 +9,8 @@ from tests.cluster.component.then import Then
 
 from stellwerk.api import flux
 from stellwerk.api.core import ConfigMap
-from stellwerk.kube.model import JsonObject, metadata_of
-from stellwerk.kube.patch import MergePatch
+from stellwerk.kube.client.patch import MergePatch
+from stellwerk.kube.types.model import JsonObject, metadata_of
 
 
 async def test_a_source_that_is_absent_is_looked_for_every_ten_seconds_and_taken_when_it_comes(

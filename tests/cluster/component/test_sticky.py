@@ -7,7 +7,7 @@ from tests.cluster.component.manifests import GATE, config, gate
 from tests.cluster.component.running import Running
 from tests.cluster.component.then import Then
 
-from stellwerk.kube.model import metadata_of
+from stellwerk.kube.types.model import metadata_of
 
 
 def files(version: str) -> dict[str, str]:

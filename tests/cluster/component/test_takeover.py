@@ -19,9 +19,9 @@ from tests.cluster.component.then import Then
 from stellwerk.api.apps import Deployment, ReplicaSet
 from stellwerk.api.core import ConfigMap, Namespace, Pod
 from stellwerk.apply.rollout.owner import hash_of
-from stellwerk.kube.client import Client
-from stellwerk.kube.model import JsonObject, metadata_of, unstructured
-from stellwerk.kube.patch import MergePatch
+from stellwerk.kube.client.client import Client
+from stellwerk.kube.client.patch import MergePatch
+from stellwerk.kube.types.model import JsonObject, metadata_of, unstructured
 from stellwerk.local.cluster import LocalCluster
 from stellwerk.operators.component import digests
 from stellwerk.operators.component.api import DIGEST_ANNOTATION, FINALIZER, OWNER_ID, RECONCILER, Component

@@ -13,14 +13,14 @@ from tests.cluster.component.then import Then
 
 from stellwerk.api.apiextensions import CustomResourceDefinition
 from stellwerk.api.core import ConfigMap
-from stellwerk.kube.client import Client
-from stellwerk.kube.errors import UnreadableObject
-from stellwerk.kube.model import JsonObject, metadata_of, to_json_object, unstructured
-from stellwerk.kube.names import Resource
-from stellwerk.kube.patch import MergePatch
+from stellwerk.kube.client.client import Client
+from stellwerk.kube.client.patch import MergePatch
+from stellwerk.kube.types.errors import UnreadableObject
+from stellwerk.kube.types.identifiers import Resource
+from stellwerk.kube.types.model import JsonObject, metadata_of, to_json_object, unstructured
 from stellwerk.operators.component import why
 from stellwerk.operators.component.api import OWNER_ID, Component
-from stellwerk.runtime.diagnosis import root_causes
+from stellwerk.runtime.insight.diagnosis import root_causes
 from stellwerk.testing.eventually import eventually
 
 NO_TIME = "2020-01-01T00:00:00+99:99"

@@ -10,8 +10,8 @@ from tests.cluster.component.manifests import config_of
 from tests.cluster.component.running import Running
 from tests.cluster.component.then import Then
 
-from stellwerk.kube.model import JsonObject, unstructured
-from stellwerk.kube.names import Resource
+from stellwerk.kube.types.identifiers import Resource
+from stellwerk.kube.types.model import JsonObject, unstructured
 from stellwerk.local.cluster import LocalCluster
 from stellwerk.testing.cluster import AuditLog
 

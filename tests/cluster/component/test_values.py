@@ -10,7 +10,7 @@ from tests.cluster.component.given import Given
 from tests.cluster.component.running import Running
 from tests.cluster.component.then import Then
 
-from stellwerk.kube.patch import MergePatch
+from stellwerk.kube.client.patch import MergePatch
 from stellwerk.operators.component.api import Component
 
 SHOWN = {

@@ -11,8 +11,8 @@ from tests.cluster.component.then import Then
 
 from stellwerk.api.core import Pod, ServiceAccount
 from stellwerk.api.rbac import Role, RoleBinding
-from stellwerk.kube.model import JsonObject, unstructured
-from stellwerk.kube.names import Resource
+from stellwerk.kube.types.identifiers import Resource
+from stellwerk.kube.types.model import JsonObject, unstructured
 from stellwerk.operators.component.workload_causes import FIRST_SECONDS
 from stellwerk.testing.eventually import eventually
 

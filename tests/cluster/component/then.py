@@ -11,9 +11,9 @@ from tests.cluster.diary import Shown
 
 from stellwerk.api.core import ConfigMap
 from stellwerk.api.events import Event
-from stellwerk.kube.client import Client
-from stellwerk.kube.model import Kind, Unstructured, View, metadata_of
-from stellwerk.kube.names import ObjectKey
+from stellwerk.kube.client.client import Client
+from stellwerk.kube.types.identifiers import ObjectKey
+from stellwerk.kube.types.model import Kind, Unstructured, View, metadata_of
 from stellwerk.operators.component.api import Component
 from stellwerk.runtime import conditions
 from stellwerk.testing.cluster import AuditLog

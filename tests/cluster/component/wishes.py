@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import cast
 
-from stellwerk.kube.model import JsonObject, JsonValue, dig
+from stellwerk.kube.types.model import JsonObject, JsonValue, dig
 from stellwerk.operators.component.api import COMPONENTS
 
 NOBODY = "nobody"

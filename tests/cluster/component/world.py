@@ -12,12 +12,12 @@ from tests.cluster.component.manifests import GATE
 
 from stellwerk.api import flux
 from stellwerk.api.apiextensions import CustomResourceDefinition
-from stellwerk.kube.client import Client
-from stellwerk.kube.config import ClusterConfig
-from stellwerk.kube.errors import NotFound
-from stellwerk.kube.model import JsonObject, metadata_of, unstructured
-from stellwerk.kube.names import Resource
-from stellwerk.kube.patch import MergePatch
+from stellwerk.kube.client.client import Client
+from stellwerk.kube.client.patch import MergePatch
+from stellwerk.kube.login.config import ClusterConfig
+from stellwerk.kube.types.errors import NotFound
+from stellwerk.kube.types.identifiers import Resource
+from stellwerk.kube.types.model import JsonObject, metadata_of, unstructured
 from stellwerk.local.cluster import LocalCluster
 from stellwerk.operators.component.api import Blueprint, Component
 from stellwerk.testing.eventually import eventually

@@ -7,8 +7,8 @@ from collections.abc import AsyncIterator, Iterator
 
 import pytest
 
-from stellwerk.kube.client import Client
-from stellwerk.kube.config import ClusterConfig
+from stellwerk.kube.client.client import Client
+from stellwerk.kube.login.config import ClusterConfig
 from stellwerk.local.cluster import LocalCluster
 from stellwerk.local.components import Options
 from stellwerk.testing import cluster as clusters

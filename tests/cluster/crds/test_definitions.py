@@ -9,14 +9,14 @@ import pytest
 from tests.kubectl import kubectl, tried
 
 from stellwerk.api.apiextensions import CustomResourceDefinition
-from stellwerk.kube.client import Client
-from stellwerk.kube.crd import Definition
-from stellwerk.kube.errors import Invalid, NotServed
-from stellwerk.kube.model import JsonObject, Unstructured, dig, unstructured
-from stellwerk.kube.names import Resource
-from stellwerk.kube.patch import MergePatch
-from stellwerk.kube.watch import Watcher
-from stellwerk.kube.watch_states import Changed, Synced
+from stellwerk.kube.client.client import Client
+from stellwerk.kube.client.patch import MergePatch
+from stellwerk.kube.schema.crd import Definition
+from stellwerk.kube.types.errors import Invalid, NotServed
+from stellwerk.kube.types.identifiers import Resource
+from stellwerk.kube.types.model import JsonObject, Unstructured, dig, unstructured
+from stellwerk.kube.watch.watch import Watcher
+from stellwerk.kube.watch.watch_states import Changed, Synced
 from stellwerk.local.cluster import LocalCluster
 from stellwerk.operators.btp import api, operand
 from stellwerk.operators.btp.api import BtpOperator

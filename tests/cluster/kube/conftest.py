@@ -9,11 +9,11 @@ from typing import Generic, TypeVar
 
 import pytest
 
-from stellwerk.kube.client import Client, Target
-from stellwerk.kube.config import ClusterConfig
-from stellwerk.kube.model import HasMetadata
-from stellwerk.kube.watch import Watcher
-from stellwerk.kube.watch_states import Bookmark, Change, Changed, Parked, Removed, Synced
+from stellwerk.kube.client.client import Client, Target
+from stellwerk.kube.login.config import ClusterConfig
+from stellwerk.kube.types.model import HasMetadata
+from stellwerk.kube.watch.watch import Watcher
+from stellwerk.kube.watch.watch_states import Bookmark, Change, Changed, Parked, Removed, Synced
 from stellwerk.local.cluster import LocalCluster
 from stellwerk.testing.eventually import Signal, eventually
 from stellwerk.testing.faults import FaultProxy

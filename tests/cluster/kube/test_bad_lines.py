@@ -12,10 +12,12 @@ from tests.cluster.conftest import MakeCluster
 from tests.cluster.kube.conftest import Read, config_map
 
 from stellwerk.api.core import ConfigMap
-from stellwerk.kube.auth import Material
-from stellwerk.kube.client import Client, WatchEvent
-from stellwerk.kube.config import ClusterConfig
-from stellwerk.kube.errors import (
+from stellwerk.kube.client.client import Client, WatchEvent
+from stellwerk.kube.client.patch import JsonPatch, MergePatch, add
+from stellwerk.kube.http.transport import Transport
+from stellwerk.kube.login.auth import Material
+from stellwerk.kube.login.config import ClusterConfig
+from stellwerk.kube.types.errors import (
     Conflict,
     Gone,
     LoginFailed,
@@ -27,11 +29,9 @@ from stellwerk.kube.errors import (
     Unreachable,
     refusal,
 )
-from stellwerk.kube.model import JsonObject, unstructured
-from stellwerk.kube.names import Resource
-from stellwerk.kube.patch import JsonPatch, MergePatch, add
-from stellwerk.kube.transport import Transport
-from stellwerk.kube.watch import Watcher
+from stellwerk.kube.types.identifiers import Resource
+from stellwerk.kube.types.model import JsonObject, unstructured
+from stellwerk.kube.watch.watch import Watcher
 from stellwerk.local.cluster import LocalCluster
 from stellwerk.local.components import API_SERVER
 from stellwerk.testing.artifacts import ArtifactServer, Endless

@@ -11,9 +11,11 @@ from stellwerk.api.apiextensions import CustomResourceDefinition
 from stellwerk.api.apps import Deployment
 from stellwerk.api.authorization import SelfSubjectAccessReview
 from stellwerk.api.core import ConfigMap, Secret, ServiceAccount
-from stellwerk.kube.client import Client, Deletion
-from stellwerk.kube.config import ClusterConfig
-from stellwerk.kube.errors import (
+from stellwerk.kube.client.client import Client, Deletion
+from stellwerk.kube.client.patch import JsonPatch, MergePatch, add, remove, test
+from stellwerk.kube.http.transport import RequestFacts
+from stellwerk.kube.login.config import ClusterConfig
+from stellwerk.kube.types.errors import (
     AlreadyExists,
     BadRequest,
     Conflict,
@@ -23,13 +25,11 @@ from stellwerk.kube.errors import (
     NotServed,
     StatusError,
 )
-from stellwerk.kube.meta import ObjectMeta
-from stellwerk.kube.model import JsonObject, metadata_of, unstructured
-from stellwerk.kube.names import GroupVersionKind, Resource
-from stellwerk.kube.patch import JsonPatch, MergePatch, add, remove, test
-from stellwerk.kube.transport import RequestFacts
+from stellwerk.kube.types.identifiers import GroupVersionKind, Resource
+from stellwerk.kube.types.model import JsonObject, metadata_of, unstructured
+from stellwerk.kube.types.object_meta import ObjectMeta
 from stellwerk.local.cluster import LocalCluster
-from stellwerk.render.served import facts_of
+from stellwerk.render.request.capabilities import facts_of
 from stellwerk.testing.cluster import AuditLog
 
 UNKNOWN = Resource("nowhere.example.com", "v1", "Ghost", "ghosts", namespaced=True)

@@ -9,11 +9,11 @@ from tests.cluster.kube.conftest import Read, config_map
 
 from stellwerk.api.apiextensions import CustomResourceDefinition
 from stellwerk.api.core import ConfigMap
-from stellwerk.kube.client import Client
-from stellwerk.kube.errors import NotServed, ServerFault
-from stellwerk.kube.model import JsonObject, unstructured
-from stellwerk.kube.names import Resource
-from stellwerk.kube.watch import Watcher
+from stellwerk.kube.client.client import Client
+from stellwerk.kube.types.errors import NotServed, ServerFault
+from stellwerk.kube.types.identifiers import Resource
+from stellwerk.kube.types.model import JsonObject, unstructured
+from stellwerk.kube.watch.watch import Watcher
 from stellwerk.testing.eventually import eventually
 from stellwerk.testing.faults import FaultProxy, requests
 

@@ -7,12 +7,12 @@ import asyncio
 import pytest
 
 from stellwerk.api.core import ConfigMap, Secret
-from stellwerk.kube.client import Client
-from stellwerk.kube.config import ClusterConfig
-from stellwerk.kube.model import JsonObject
-from stellwerk.kube.transport import CALLS
+from stellwerk.kube.client.client import Client
+from stellwerk.kube.http.transport import CALLS
+from stellwerk.kube.login.config import ClusterConfig
+from stellwerk.kube.types.model import JsonObject
 from stellwerk.local.cluster import LocalCluster
-from stellwerk.runtime.leader import Fence, LeadershipLost
+from stellwerk.runtime.process.leader import Fence, LeadershipLost
 from stellwerk.testing.clock import FakeClock
 from stellwerk.testing.faults import WRITES, Answer, Drop, FaultProxy, nth, requests
 

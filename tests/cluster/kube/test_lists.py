@@ -7,10 +7,10 @@ import asyncio
 import pytest
 
 from stellwerk.api.core import ConfigMap
-from stellwerk.kube.client import Client
-from stellwerk.kube.errors import Gone
-from stellwerk.kube.model import JsonObject, JsonValue, encode_json, metadata_of, unstructured
-from stellwerk.kube.transport import LARGEST_ANSWER_BYTES
+from stellwerk.kube.client.client import Client
+from stellwerk.kube.http.transport import LARGEST_ANSWER_BYTES
+from stellwerk.kube.types.errors import Gone
+from stellwerk.kube.types.model import JsonObject, JsonValue, encode_json, metadata_of, unstructured
 from stellwerk.testing.faults import Answer, FaultProxy, nth, requests
 
 MANY = 1_200

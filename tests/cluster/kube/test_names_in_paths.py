@@ -9,12 +9,12 @@ from hypothesis import strategies as st
 from stellwerk.api.apps import Deployment
 from stellwerk.api.core import ConfigMap, Namespace
 from stellwerk.api.rbac import ClusterRole
-from stellwerk.kube.client import Client
-from stellwerk.kube.errors import InvalidName
-from stellwerk.kube.model import JsonObject, metadata_of
-from stellwerk.kube.names import segment_complaint
+from stellwerk.kube.client.client import Client
+from stellwerk.kube.types.errors import InvalidName
+from stellwerk.kube.types.identifiers import segment_complaint
+from stellwerk.kube.types.model import JsonObject, metadata_of
 from stellwerk.operators.questions import answer
-from stellwerk.render.request import Missing, Query
+from stellwerk.render.request.request import Missing, Query
 
 HOSTILE = (
     "x/scale",

@@ -10,11 +10,11 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from stellwerk.api.core import ConfigMap, Pod, Secret
-from stellwerk.kube.client import Client
-from stellwerk.kube.config import ClusterConfig
-from stellwerk.kube.errors import Unreachable
-from stellwerk.kube.model import Kind
-from stellwerk.kube.transport import CALLS
+from stellwerk.kube.client.client import Client
+from stellwerk.kube.http.transport import CALLS
+from stellwerk.kube.login.config import ClusterConfig
+from stellwerk.kube.types.errors import Unreachable
+from stellwerk.kube.types.model import Kind
 from stellwerk.local.cluster import LocalCluster
 from stellwerk.testing.eventually import eventually
 

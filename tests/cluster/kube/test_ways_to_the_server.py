@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from stellwerk.api.core import Namespace
-from stellwerk.kube.client import Client
-from stellwerk.kube.config import ClusterConfig
-from stellwerk.kube.errors import LoginFailed
+from stellwerk.kube.client.client import Client
+from stellwerk.kube.login.config import ClusterConfig
+from stellwerk.kube.types.errors import LoginFailed
 from stellwerk.local.cluster import LocalCluster
 
 

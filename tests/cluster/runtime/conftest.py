@@ -10,16 +10,16 @@ from dataclasses import dataclass, field
 import pytest
 from tests.cluster.runtime.lamps import Electrician, Lamp, LampStatus, install
 
-from stellwerk.kube.client import Client
-from stellwerk.kube.config import ClusterConfig
-from stellwerk.kube.model import HasMetadata
-from stellwerk.kube.names import ObjectRef
+from stellwerk.kube.client.client import Client
+from stellwerk.kube.login.config import ClusterConfig
+from stellwerk.kube.types.identifiers import ObjectRef
+from stellwerk.kube.types.model import HasMetadata
 from stellwerk.local.cluster import LocalCluster
-from stellwerk.runtime.contract import Notice
-from stellwerk.runtime.controller import Controller
-from stellwerk.runtime.manager import Manager
-from stellwerk.runtime.backoff import Backoff
-from stellwerk.runtime.status import StatusWriter
+from stellwerk.runtime.control.controller import Controller
+from stellwerk.runtime.control.status_writer import StatusWriter
+from stellwerk.runtime.process.manager import Manager
+from stellwerk.runtime.reconciler import Notice
+from stellwerk.runtime.supervision.backoff import Backoff
 from stellwerk.testing.eventually import eventually
 
 

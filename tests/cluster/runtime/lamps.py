@@ -8,14 +8,14 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-from stellwerk.kube.client import Client
-from stellwerk.kube.errors import AlreadyExists, NotServed, Unexplained
-from stellwerk.kube.meta import Condition, Record
-from stellwerk.kube.model import JsonObject, Kind, unstructured
-from stellwerk.kube.names import ObjectKey, Resource
+from stellwerk.kube.client.client import Client
+from stellwerk.kube.types.errors import AlreadyExists, NotServed, Unexplained
+from stellwerk.kube.types.identifiers import ObjectKey, Resource
+from stellwerk.kube.types.model import JsonObject, Kind, unstructured
+from stellwerk.kube.types.object_meta import Condition, Record
 from stellwerk.runtime import conditions
 from stellwerk.runtime.clock import SystemClock
-from stellwerk.runtime.contract import Next, ReconcileError
+from stellwerk.runtime.reconciler import Next, ReconcileError
 from stellwerk.testing.eventually import Signal
 
 GROUP = "engine.test"

@@ -12,10 +12,10 @@ import sys
 from pathlib import Path
 
 from stellwerk.api.core import ConfigMap
-from stellwerk.kube.client import Client
-from stellwerk.kube.config import ClusterConfig
+from stellwerk.kube.client.client import Client
+from stellwerk.kube.login.config import ClusterConfig
 from stellwerk.runtime.clock import SystemClock
-from stellwerk.runtime.leader import LeaderElector, LeadershipLost, Terms
+from stellwerk.runtime.process.leader import LeaderElector, LeadershipLost, Terms
 
 TERMS = Terms(lease_duration_seconds=3, renew_deadline_seconds=2, retry_seconds=0.3)
 LEASE = "freezing"

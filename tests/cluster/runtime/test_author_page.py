@@ -13,10 +13,10 @@ import pytest
 from tests import pages
 
 from stellwerk.api.core import ConfigMap
-from stellwerk.kube.client import Client
-from stellwerk.kube.model import JsonObject, unstructured
-from stellwerk.kube.names import Resource
-from stellwerk.kube.patch import MergePatch
+from stellwerk.kube.client.client import Client
+from stellwerk.kube.client.patch import MergePatch
+from stellwerk.kube.types.identifiers import Resource
+from stellwerk.kube.types.model import JsonObject, unstructured
 from stellwerk.local.cluster import LocalCluster
 from stellwerk.testing.eventually import eventually
 

@@ -6,9 +6,9 @@ import pytest
 from tests.cluster.runtime.conftest import Start, Works
 from tests.cluster.runtime.lamps import Electrician, Lamp, LampStatus, lamp, shining
 
-from stellwerk.kube.client import Client
-from stellwerk.kube.patch import MergePatch
-from stellwerk.runtime.contract import Next
+from stellwerk.kube.client.client import Client
+from stellwerk.kube.client.patch import MergePatch
+from stellwerk.runtime.reconciler import Next
 from stellwerk.testing.cluster import AuditLog
 from stellwerk.testing.eventually import eventually
 

@@ -8,14 +8,14 @@ import pytest
 from tests.cluster.runtime.lamps import Lamp, install, lamp
 
 from stellwerk.api.core import ConfigMap
-from stellwerk.kube.client import Client
-from stellwerk.kube.config import ClusterConfig
-from stellwerk.kube.model import JsonObject, unstructured
+from stellwerk.kube.client.client import Client
+from stellwerk.kube.login.config import ClusterConfig
+from stellwerk.kube.types.model import JsonObject, unstructured
 from stellwerk.local.cluster import LocalCluster
-from stellwerk.runtime import children as family
-from stellwerk.runtime.children import ChangedByOthers, Children, NameTaken
-from stellwerk.runtime.clusters import Cluster
-from stellwerk.runtime.tasks import background
+from stellwerk.runtime.cache.clusters import Cluster
+from stellwerk.runtime.control import children as family
+from stellwerk.runtime.control.children import ChangedByOthers, Children, NameTaken
+from stellwerk.runtime.supervision.tasks import background
 from stellwerk.testing.clock import FakeClock
 from stellwerk.testing.eventually import eventually
 

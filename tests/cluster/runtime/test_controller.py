@@ -10,16 +10,16 @@ from prometheus_client.parser import text_string_to_metric_families
 from tests.cluster.runtime.conftest import Start, Works
 from tests.cluster.runtime.lamps import Electrician, Lamp, LampStatus, lamp, shining, switch
 
-from stellwerk.kube.client import Client
-from stellwerk.kube.errors import Conflict, Status
-from stellwerk.kube.model import JsonObject, PartialObjectMetadata, metadata_of, unstructured
-from stellwerk.kube.names import ObjectKey, Resource
-from stellwerk.kube.patch import MergePatch
-from stellwerk.runtime import finalizer
-from stellwerk.runtime.contract import Next, Notice, ReconcileError, Retry, Severity
-from stellwerk.runtime.controller import Controller, only_status_changed
-from stellwerk.runtime.informer import Delta
-from stellwerk.runtime.manager import Manager
+from stellwerk.kube.client.client import Client
+from stellwerk.kube.client.patch import MergePatch
+from stellwerk.kube.types.errors import Conflict, Status
+from stellwerk.kube.types.identifiers import ObjectKey, Resource
+from stellwerk.kube.types.model import JsonObject, PartialObjectMetadata, metadata_of, unstructured
+from stellwerk.runtime.cache.informer import Delta
+from stellwerk.runtime.control import finalizer
+from stellwerk.runtime.control.controller import Controller, only_status_changed
+from stellwerk.runtime.process.manager import Manager
+from stellwerk.runtime.reconciler import Next, Notice, ReconcileError, Retry, Severity
 from stellwerk.testing.cluster import AuditLog
 from stellwerk.testing.eventually import eventually
 

@@ -10,14 +10,14 @@ import pytest
 
 from stellwerk.api.core import ConfigMap, Namespace
 from stellwerk.api.events import Event
-from stellwerk.kube.client import Client
-from stellwerk.kube.config import ClusterConfig
-from stellwerk.kube.names import GroupVersionKind, ObjectKey, ObjectRef
+from stellwerk.kube.client.client import Client
+from stellwerk.kube.login.config import ClusterConfig
+from stellwerk.kube.types.identifiers import GroupVersionKind, ObjectKey, ObjectRef
 from stellwerk.local.cluster import LocalCluster
-from stellwerk.runtime.contract import Notice, Severity
-from stellwerk.runtime.events import Recorder
-from stellwerk.runtime.leader import Fence
-from stellwerk.runtime.metrics import Metrics
+from stellwerk.runtime.control.events import Recorder
+from stellwerk.runtime.process.leader import Fence
+from stellwerk.runtime.reconciler import Notice, Severity
+from stellwerk.runtime.telemetry.metrics import Metrics
 from stellwerk.testing.clock import FakeClock
 from stellwerk.testing.eventually import eventually
 

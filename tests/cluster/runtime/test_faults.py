@@ -9,15 +9,15 @@ from tests.cluster.runtime.conftest import Start
 from tests.cluster.runtime.lamps import Electrician, Lamp, LampStatus, lamp, switch
 
 from stellwerk.api.core import ConfigMap
-from stellwerk.kube.client import Client
-from stellwerk.kube.config import ClusterConfig
-from stellwerk.kube.model import JsonObject, metadata_of
-from stellwerk.kube.names import ObjectKey
-from stellwerk.kube.patch import MergePatch
+from stellwerk.kube.client.client import Client
+from stellwerk.kube.client.patch import MergePatch
+from stellwerk.kube.login.config import ClusterConfig
+from stellwerk.kube.types.identifiers import ObjectKey
+from stellwerk.kube.types.model import JsonObject, metadata_of
 from stellwerk.local.cluster import LocalCluster
-from stellwerk.runtime.contract import Next
-from stellwerk.runtime.controller import Controller
-from stellwerk.runtime.manager import Manager
+from stellwerk.runtime.control.controller import Controller
+from stellwerk.runtime.process.manager import Manager
+from stellwerk.runtime.reconciler import Next
 from stellwerk.testing.eventually import eventually
 from stellwerk.testing.faults import Answer, CutFrame, FaultProxy, Hide, Hold, Repeat, events, nth, requests
 

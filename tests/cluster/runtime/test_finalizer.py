@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 from tests.cluster.runtime.lamps import Lamp, lamp
 
-from stellwerk.kube.client import Client
-from stellwerk.kube.errors import Conflict, NotFound
-from stellwerk.kube.patch import MergePatch
-from stellwerk.runtime import finalizer
+from stellwerk.kube.client.client import Client
+from stellwerk.kube.client.patch import MergePatch
+from stellwerk.kube.types.errors import Conflict, NotFound
+from stellwerk.runtime.control import finalizer
 
 OURS, THEIRS = "engine.test/ours", "engine.test/theirs"
 

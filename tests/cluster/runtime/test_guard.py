@@ -16,18 +16,18 @@ import pytest
 from tests.cluster import permissions
 
 from stellwerk.api.coordination import Lease
-from stellwerk.kube.client import Client
-from stellwerk.kube.config import ClusterConfig
-from stellwerk.kube.model import JsonObject, unstructured
-from stellwerk.kube.names import Resource
+from stellwerk.kube.client.client import Client
+from stellwerk.kube.login.config import ClusterConfig
+from stellwerk.kube.types.identifiers import Resource
+from stellwerk.kube.types.model import JsonObject, unstructured
 from stellwerk.local.cluster import LocalCluster
 from stellwerk.local.ports import free_port
-from stellwerk.runtime import process
-from stellwerk.runtime.guard import PEER_BURST, Guard
-from stellwerk.runtime.health import metrics_route
-from stellwerk.runtime.http import Address, Server
-from stellwerk.runtime.metrics import Metrics
-from stellwerk.runtime.settings import ProcessSettings
+from stellwerk.runtime.process import process
+from stellwerk.runtime.serving.health import metrics_route
+from stellwerk.runtime.serving.http import Address, Server
+from stellwerk.runtime.serving.metrics_auth import PEER_BURST, Guard
+from stellwerk.runtime.settings.settings import ProcessSettings
+from stellwerk.runtime.telemetry.metrics import Metrics
 from stellwerk.testing.clock import FakeClock
 from stellwerk.testing.eventually import eventually
 from stellwerk.testing.faults import Delay, FaultProxy, requests

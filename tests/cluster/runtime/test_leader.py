@@ -16,13 +16,13 @@ from tests.cluster.runtime import leading_process
 
 from stellwerk.api.coordination import Lease
 from stellwerk.api.core import ConfigMap
-from stellwerk.kube.client import Client
-from stellwerk.kube.config import ClusterConfig
-from stellwerk.kube.model import JsonObject
-from stellwerk.kube.patch import MergePatch
+from stellwerk.kube.client.client import Client
+from stellwerk.kube.client.patch import MergePatch
+from stellwerk.kube.login.config import ClusterConfig
+from stellwerk.kube.types.model import JsonObject
 from stellwerk.local.cluster import LocalCluster
-from stellwerk.runtime.leader import LeaderElector, LeadershipLost
-from stellwerk.runtime.metrics import Metrics
+from stellwerk.runtime.process.leader import LeaderElector, LeadershipLost
+from stellwerk.runtime.telemetry.metrics import Metrics
 from stellwerk.testing.clock import FakeClock
 from stellwerk.testing.eventually import Signal
 from stellwerk.testing.surprises import SURPRISES

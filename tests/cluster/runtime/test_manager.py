@@ -15,17 +15,17 @@ import pytest
 from tests.cluster.runtime.conftest import Start
 from tests.cluster.runtime.lamps import CRD, GROUP, Electrician, Lamp, LampStatus, definition, lamp, switch
 
-from stellwerk.kube.client import Client
-from stellwerk.kube.errors import NotServed, Unexplained
-from stellwerk.kube.model import JsonObject, metadata_of, unstructured
-from stellwerk.kube.names import Resource
+from stellwerk.kube.client.client import Client
+from stellwerk.kube.types.errors import NotServed, Unexplained
+from stellwerk.kube.types.identifiers import Resource
+from stellwerk.kube.types.model import JsonObject, metadata_of, unstructured
 from stellwerk.local.cluster import LocalCluster
 from stellwerk.runtime.clock import SystemClock
-from stellwerk.runtime.contract import Next
-from stellwerk.runtime.controller import Controller, LeadershipLost
-from stellwerk.runtime.http import CannotListen
-from stellwerk.runtime.leader import LeaderElector, Terms
-from stellwerk.runtime.manager import Manager
+from stellwerk.runtime.control.controller import Controller, LeadershipLost
+from stellwerk.runtime.process.leader import LeaderElector, Terms
+from stellwerk.runtime.process.manager import Manager
+from stellwerk.runtime.reconciler import Next
+from stellwerk.runtime.serving.http import CannotListen
 from stellwerk.testing.eventually import eventually
 from stellwerk.testing.surprises import SURPRISES
 
@@ -356,11 +356,11 @@ async def test_two_managers_share_the_work_one_after_the_other(client: Client, n
 PROCESS = """
     import asyncio, sys
     from pathlib import Path
-    from stellwerk.kube.client import Client
-    from stellwerk.kube.config import ClusterConfig
-    from stellwerk.runtime.controller import Controller
-    from stellwerk.runtime.manager import Manager
-    from stellwerk.runtime.status import StatusWriter
+    from stellwerk.kube.client.client import Client
+    from stellwerk.kube.login.config import ClusterConfig
+    from stellwerk.runtime.control.controller import Controller
+    from stellwerk.runtime.process.manager import Manager
+    from stellwerk.runtime.control.status_writer import StatusWriter
     from tests.cluster.runtime.lamps import Electrician, Lamp
 
     async def main(kubeconfig, namespace):

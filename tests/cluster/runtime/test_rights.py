@@ -11,12 +11,12 @@ from dataclasses import dataclass
 import pytest
 
 from stellwerk.api.rbac import ClusterRole, ClusterRoleBinding, Role, RoleBinding
-from stellwerk.kube.client import Client
-from stellwerk.kube.config import ClusterConfig
-from stellwerk.kube.model import JsonObject, JsonValue, metadata_of
+from stellwerk.kube.client.client import Client
+from stellwerk.kube.login.config import ClusterConfig
+from stellwerk.kube.types.model import JsonObject, JsonValue, metadata_of
 from stellwerk.local.cluster import LocalCluster
-from stellwerk.runtime.metrics import Metrics
-from stellwerk.runtime.rights import CALM_SECONDS, RECHECK_SECONDS, Need, Rights, RightsCheck
+from stellwerk.runtime.access.permission_check import CALM_SECONDS, RECHECK_SECONDS, Need, Rights, RightsCheck
+from stellwerk.runtime.telemetry.metrics import Metrics
 from stellwerk.testing.clock import FakeClock
 from stellwerk.testing.eventually import eventually
 from stellwerk.testing.faults import Answer, FaultProxy, requests
@@ -74,7 +74,7 @@ async def account(client: Client, namespace: str) -> AsyncIterator[Account]:
 
 @pytest.fixture(autouse=True)
 def told(caplog: pytest.LogCaptureFixture) -> Iterator[pytest.LogCaptureFixture]:
-    with caplog.at_level(logging.INFO, "stellwerk.runtime.rights"):
+    with caplog.at_level(logging.INFO, "stellwerk.runtime.access.permission_check"):
         yield caplog
 
 

@@ -8,12 +8,12 @@ from datetime import UTC, datetime
 import pytest
 from tests.cluster.runtime.lamps import Lamp, LampStatus, lamp
 
-from stellwerk.kube.client import Client
-from stellwerk.kube.errors import Invalid, ServerFault, Status
-from stellwerk.kube.meta import Condition
-from stellwerk.kube.patch import MergePatch
-from stellwerk.runtime.contract import Severity
-from stellwerk.runtime.status import Outdated, StatusWriter, differs, is_failure, transition
+from stellwerk.kube.client.client import Client
+from stellwerk.kube.client.patch import MergePatch
+from stellwerk.kube.types.errors import Invalid, ServerFault, Status
+from stellwerk.kube.types.object_meta import Condition
+from stellwerk.runtime.control.status_writer import Outdated, StatusWriter, differs, is_failure, transition
+from stellwerk.runtime.reconciler import Severity
 from stellwerk.testing.clock import FakeClock
 from stellwerk.testing.cluster import AuditLog
 

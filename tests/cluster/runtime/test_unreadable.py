@@ -12,13 +12,13 @@ import pytest
 from tests.cluster.runtime.conftest import Bell, Start
 from tests.cluster.runtime.lamps import CRD, GROUP, Electrician, Lamp, definition, lamp
 
-from stellwerk.kube.client import Client
-from stellwerk.kube.errors import Undecodable
-from stellwerk.kube.model import JsonObject, Kind, Unstructured, unstructured
-from stellwerk.kube.names import ObjectKey, Resource
-from stellwerk.kube.patch import MergePatch
-from stellwerk.runtime.informer import Informer
-from stellwerk.runtime.manager import UNREADABLE, Manager
+from stellwerk.kube.client.client import Client
+from stellwerk.kube.client.patch import MergePatch
+from stellwerk.kube.types.errors import Undecodable
+from stellwerk.kube.types.identifiers import ObjectKey, Resource
+from stellwerk.kube.types.model import JsonObject, Kind, Unstructured, unstructured
+from stellwerk.runtime.cache.informer import Informer
+from stellwerk.runtime.process.manager import UNREADABLE, Manager
 from stellwerk.testing.eventually import eventually
 from stellwerk.testing.loop_stalls import LONGEST_STALL_SECONDS, measured_stalls
 

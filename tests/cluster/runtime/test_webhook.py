@@ -14,18 +14,26 @@ import pytest
 
 from stellwerk.api.admission import ValidatingWebhookConfiguration
 from stellwerk.api.core import ConfigMap, Secret
-from stellwerk.kube.client import Client
-from stellwerk.kube.config import ClusterConfig
-from stellwerk.kube.errors import ApiError, StatusCause, StatusError
-from stellwerk.kube.model import JsonObject, dig, unstructured
-from stellwerk.kube.names import ObjectKey
-from stellwerk.kube.patch import JsonPatch, MergePatch, add, replace
+from stellwerk.kube.client.client import Client
+from stellwerk.kube.client.patch import JsonPatch, MergePatch, add, replace
+from stellwerk.kube.login.config import ClusterConfig
+from stellwerk.kube.types.errors import ApiError, StatusCause, StatusError
+from stellwerk.kube.types.identifiers import ObjectKey
+from stellwerk.kube.types.model import JsonObject, dig, unstructured
 from stellwerk.local.cluster import LocalCluster
-from stellwerk.runtime import certs
-from stellwerk.runtime.http import Address
-from stellwerk.runtime.metrics import Metrics
-from stellwerk.runtime.serving import Profile, Registration, ServingCertificates
-from stellwerk.runtime.webhook import Admission, AdmissionServer, Allowed, Decision, Denied, Patched, Webhook
+from stellwerk.runtime.certificates import certs
+from stellwerk.runtime.certificates.store import Profile, Registration, ServingCertificates
+from stellwerk.runtime.serving.http import Address
+from stellwerk.runtime.serving.webhook import (
+    Admission,
+    AdmissionServer,
+    Allowed,
+    Decision,
+    Denied,
+    Patched,
+    Webhook,
+)
+from stellwerk.runtime.telemetry.metrics import Metrics
 from stellwerk.testing.clock import FakeClock
 from stellwerk.testing.eventually import eventually
 

@@ -12,8 +12,8 @@ from pathlib import Path
 import aiohttp
 import pytest
 
-from stellwerk.kube.model import JsonObject
-from stellwerk.kube.sockets import Sockets
+from stellwerk.kube.http.sockets import Sockets
+from stellwerk.kube.types.model import JsonObject
 from stellwerk.local.cluster import LocalCluster
 from stellwerk.testing.faults import FaultProxy
 from stellwerk.testing.operator_process import OperatorProcess

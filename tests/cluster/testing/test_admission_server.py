@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 import pytest
 from tests.cluster.testing.conftest import Api
 
-from stellwerk.kube.model import JsonObject
+from stellwerk.kube.types.model import JsonObject
 from stellwerk.local.cluster import LocalCluster
 from stellwerk.testing.servers import Accept, AdmissionServer, Behaviour, Garbage, Hang, Reject, Rule
 

@@ -11,7 +11,7 @@ import aiohttp
 import pytest
 from tests.cluster.testing.conftest import Api, metadata_of
 
-from stellwerk.kube.model import JsonObject
+from stellwerk.kube.types.model import JsonObject
 from stellwerk.local.cluster import LocalCluster
 from stellwerk.testing.cluster import AuditLog
 from stellwerk.testing.eventually import eventually

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from tests.cluster.testing.conftest import Api
 
-from stellwerk.kube.names import Resource
+from stellwerk.kube.types.identifiers import Resource
 from stellwerk.testing.faults import Cut, FaultProxy, Kill, nth
 from stellwerk.testing.masks import Masks
 from stellwerk.testing.operator_process import OperatorProcess

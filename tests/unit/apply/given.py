@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from stellwerk.apply.desired import Address, Desired, desired_set, digest_of, read_text
 from stellwerk.apply.ownership import applied_by
 from stellwerk.apply.plan import Confirmation, Ledger, Live, Rules, confirm
-from stellwerk.kube.meta import FieldManager, ObjectMeta
-from stellwerk.kube.model import JsonObject, JsonValue, PartialObjectMetadata, Unstructured, dig
-from stellwerk.kube.names import GroupVersionKind, ObjectKey, Resource
+from stellwerk.kube.types.identifiers import GroupVersionKind, ObjectKey, Resource
+from stellwerk.kube.types.model import JsonObject, JsonValue, PartialObjectMetadata, Unstructured, dig
+from stellwerk.kube.types.object_meta import FieldManager, ObjectMeta
 
 US = "btp-manager"
 RULES = Rules(US)

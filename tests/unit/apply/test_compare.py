@@ -10,7 +10,7 @@ from hypothesis import given as for_all
 from hypothesis import strategies as st
 
 from stellwerk.apply.compare import Comparison, compare, quantity
-from stellwerk.kube.model import JsonObject, JsonValue
+from stellwerk.kube.types.model import JsonObject, JsonValue
 
 Case = tuple[JsonObject, JsonObject]
 

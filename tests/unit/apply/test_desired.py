@@ -19,8 +19,8 @@ from stellwerk.apply.desired import (
     read_text,
 )
 from stellwerk.apply.errors import InvalidSet
-from stellwerk.kube.model import dig
-from stellwerk.kube.names import GroupVersionKind, ObjectKey
+from stellwerk.kube.types.identifiers import GroupVersionKind, ObjectKey
+from stellwerk.kube.types.model import dig
 
 FIXTURES = Path(__file__).parents[4] / "shared" / "fixtures" / "btp" / "module-resources"
 

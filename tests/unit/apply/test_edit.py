@@ -7,7 +7,7 @@ import copy
 import pytest
 
 from stellwerk.apply import edit
-from stellwerk.kube.model import JsonObject
+from stellwerk.kube.types.model import JsonObject
 
 BODY: JsonObject = {"metadata": {"name": "a", "labels": {"x": "1"}}, "spec": {"deep": {"down": [1]}}}
 

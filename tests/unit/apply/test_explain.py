@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from stellwerk.apply.explain import Cause, Surroundings, explain, unready_pod
-from stellwerk.kube.model import JsonObject, JsonValue, Unstructured
+from stellwerk.kube.types.model import JsonObject, JsonValue, Unstructured
 
 RECORDED = [
     Unstructured.of(body) for body in json.loads((Path(__file__).parent / "recorded" / "not_ready.json").read_text())

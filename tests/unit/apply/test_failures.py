@@ -7,8 +7,16 @@ import pytest
 from stellwerk.apply.desired import Address
 from stellwerk.apply.errors import Failure, Obstacle, WriteFailed
 from stellwerk.apply.failures import failure_of
-from stellwerk.kube.errors import ApiError, NotServed, Status, StatusCause, StatusDetails, Unreachable, refusal
-from stellwerk.kube.names import ObjectKey, Resource
+from stellwerk.kube.types.errors import (
+    ApiError,
+    NotServed,
+    Status,
+    StatusCause,
+    StatusDetails,
+    Unreachable,
+    refusal,
+)
+from stellwerk.kube.types.identifiers import ObjectKey, Resource
 
 DEPLOYMENT = Address(Resource("apps", "v1", "Deployment", "deployments", True), ObjectKey("kyma-system", "app"))
 SECRET = Address(Resource("", "v1", "Secret", "secrets", True), ObjectKey("kyma-system", "s"))

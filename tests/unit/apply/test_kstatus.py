@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from stellwerk.apply.kstatus import Status, judge
-from stellwerk.kube.model import JsonObject, Unstructured
+from stellwerk.kube.types.model import JsonObject, Unstructured
 
 RECORDED: list[tuple[str, JsonObject]] = json.loads((Path(__file__).parent / "recorded" / "kstatus.json").read_text())
 NOW = datetime(2026, 1, 1, tzinfo=UTC)

@@ -8,9 +8,9 @@ from stellwerk.apply.desired import Address
 from stellwerk.apply.errors import UnreadableManifest
 from stellwerk.apply.leftovers import Marks, format_gvks, parse_gvks, stale
 from stellwerk.apply.plan import Live
-from stellwerk.kube.meta import ObjectMeta
-from stellwerk.kube.model import PartialObjectMetadata
-from stellwerk.kube.names import GroupVersionKind, ObjectKey, Resource
+from stellwerk.kube.types.identifiers import GroupVersionKind, ObjectKey, Resource
+from stellwerk.kube.types.model import PartialObjectMetadata
+from stellwerk.kube.types.object_meta import ObjectMeta
 
 KINDS = (GroupVersionKind("", "v1", "ConfigMap"), GroupVersionKind("apps", "v1", "Deployment"))
 MARKS = Marks({"managed-by": "us"}, ("chart-version", "app/chart-version"), "2")

@@ -16,7 +16,7 @@ from tests.unit.promptly import promptly
 
 from stellwerk.apply.errors import UnreadableManifest
 from stellwerk.apply.manifests import Limits, Origin, read_folder, read_text, read_value
-from stellwerk.kube.model import JsonValue, dig
+from stellwerk.kube.types.model import JsonValue, dig
 
 # What kubectl 1.37 prints for each word; `test_kubectl_says_the_same` asks the kubectl at hand.
 MEANINGS: dict[str, JsonValue] = {

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tests.unit.promptly import promptly
 
 from stellwerk.apply import naming
-from stellwerk.kube.model import JsonObject
+from stellwerk.kube.types.model import JsonObject
 
 
 def told(metadata: JsonObject, api_version: str = "v1") -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from stellwerk.apply.order import apply_wave, delete_wave
-from stellwerk.kube.names import Resource
+from stellwerk.kube.types.identifiers import Resource
 
 
 def kind(name: str, group: str = "", plural: str = "") -> Resource:

@@ -7,8 +7,8 @@ import pytest
 
 from stellwerk.apply.ownership import applied_by, claimed, reclaimed, strangers
 from stellwerk.apply.rollout.policy import UpdatePolicy
-from stellwerk.kube.meta import FieldManager
-from stellwerk.kube.model import JsonObject
+from stellwerk.kube.types.model import JsonObject
+from stellwerk.kube.types.object_meta import FieldManager
 
 
 def entry(manager: str, operation: str = "Update", subresource: str = "", **fields: JsonObject) -> JsonObject:

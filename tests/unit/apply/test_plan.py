@@ -38,9 +38,9 @@ from stellwerk.apply.plan import (
     plan,
     plan_delete,
 )
-from stellwerk.kube.meta import FieldManager
-from stellwerk.kube.model import JsonObject, Unstructured
-from stellwerk.kube.names import ObjectKey, Resource
+from stellwerk.kube.types.identifiers import ObjectKey, Resource
+from stellwerk.kube.types.model import JsonObject, Unstructured
+from stellwerk.kube.types.object_meta import FieldManager
 
 KUBECTL = FieldManager(manager="kubectl-edit", operation="Update")
 DEFAULTS: JsonObject = {"spec": {"defaulted": 1}}

@@ -16,7 +16,7 @@ from stellwerk.apply.readiness import (
     by_conditions,
     parse_hints,
 )
-from stellwerk.kube.model import JsonObject, JsonValue, Unstructured
+from stellwerk.kube.types.model import JsonObject, JsonValue, Unstructured
 
 NOW = datetime(2026, 1, 1, 12, 0, 0, tzinfo=UTC)
 CURRENT, WAITING, FAILED = Verdict.CURRENT, Verdict.IN_PROGRESS, Verdict.FAILED

@@ -6,7 +6,7 @@ import pytest
 
 from stellwerk.apply import remarked
 from stellwerk.apply.desired import Address
-from stellwerk.kube.names import ObjectKey, Resource
+from stellwerk.kube.types.identifiers import ObjectKey, Resource
 
 CONFIG = Address(Resource("", "v1", "ConfigMap", "configmaps", namespaced=True), ObjectKey("home", "one"))
 SECRET = Address(Resource("", "v1", "Secret", "secrets", namespaced=True), ObjectKey("home", "one"))

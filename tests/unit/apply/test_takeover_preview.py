@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from stellwerk.apply.ownership import CONTROL_PLANE, Claims, all_but
 from stellwerk.apply.takeover_preview import removed
-from stellwerk.kube.model import JsonObject, JsonValue, dig
+from stellwerk.kube.types.model import JsonObject, JsonValue, dig
 
 KUBECTL = Claims(lambda manager: manager.startswith("kubectl"))
 

@@ -8,10 +8,10 @@ from datetime import UTC, datetime
 import pytest
 from tests.unit.kube.scripted import serving
 
-from stellwerk.kube.client import Client
-from stellwerk.kube.config import ClusterConfig
-from stellwerk.kube.meta import ObjectMeta
-from stellwerk.kube.model import Unstructured, to_json_object
+from stellwerk.kube.client.client import Client
+from stellwerk.kube.login.config import ClusterConfig
+from stellwerk.kube.types.model import Unstructured, to_json_object
+from stellwerk.kube.types.object_meta import ObjectMeta
 from stellwerk.operators.btp import actions, reasons
 from stellwerk.operators.btp.api import BtpOperator, BtpOperatorStatus, State
 from stellwerk.operators.btp.reasons import Reason

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 from tests.unit import definitions
 
-from stellwerk.kube.model import JsonObject, dig, to_json_object, view
+from stellwerk.kube.types.model import JsonObject, dig, to_json_object, view
 from stellwerk.operators.btp.api import DEFINITION, LEASE_NAME, BtpOperator, BtpOperatorStatus, State
 
 REFERENCE = definitions.SHARED / "api" / "btp" / "btpoperators.operator.kyma-project.io.json"

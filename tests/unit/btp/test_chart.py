@@ -9,17 +9,17 @@ from pathlib import Path
 
 import pytest
 
-from stellwerk.kube.model import JsonObject
-from stellwerk.kube.names import GroupVersionKind, ObjectKey, ObjectRef
+from stellwerk.kube.types.identifiers import GroupVersionKind, ObjectKey, ObjectRef
+from stellwerk.kube.types.model import JsonObject
 from stellwerk.operators.btp import assembled, chart, errors, release
 from stellwerk.operators.btp.api import State
 from stellwerk.operators.btp.chart import Order
 from stellwerk.operators.btp.credentials import Credentials
 from stellwerk.operators.btp.release import SHIPPED, Places
 from stellwerk.operators.btp.settings import ModuleSource, Settings
-from stellwerk.render import values
 from stellwerk.render.errors import InvalidValues, SourceError
-from stellwerk.render.request import Rendered
+from stellwerk.render.request import values
+from stellwerk.render.request.request import Rendered
 
 REF = ObjectRef(GroupVersionKind("", "v1", "Service"), ObjectKey("kyma-system", "svc"))
 

@@ -19,19 +19,19 @@ from pathlib import Path
 import pytest
 from aiohttp import web
 
-from stellwerk.kube.meta import ObjectMeta
-from stellwerk.kube.model import HasMetadata
-from stellwerk.kube.names import ObjectKey, ObjectRef
+from stellwerk.kube.types.identifiers import ObjectKey, ObjectRef
+from stellwerk.kube.types.model import HasMetadata
+from stellwerk.kube.types.object_meta import ObjectMeta
 from stellwerk.local import certs
 from stellwerk.operators.btp import credentials
 from stellwerk.operators.btp.api import BtpOperator
 from stellwerk.operators.btp.credential_check import CredentialCheck, TokenServer
 from stellwerk.operators.btp.credentials import Credentials, SecretProblem
 from stellwerk.operators.btp.token_request import Answer, TokenRequest, Verdict
-from stellwerk.render.egress import EgressRules
-from stellwerk.runtime.contract import Notice, Severity
-from stellwerk.runtime.metrics import Metrics
-from stellwerk.runtime.tasks import Border
+from stellwerk.render.sources.egress import EgressRules
+from stellwerk.runtime.reconciler import Notice, Severity
+from stellwerk.runtime.supervision.tasks import Border
+from stellwerk.runtime.telemetry.metrics import Metrics
 from stellwerk.testing.clock import FakeClock
 from stellwerk.testing.eventually import eventually
 from stellwerk.testing.tls_server import TlsServer

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stellwerk.kube.names import ObjectKey
+from stellwerk.kube.types.identifiers import ObjectKey
 from stellwerk.operators.btp import credentials
 from stellwerk.operators.btp.credentials import Comparison, Credentials, Drift, OperandPod, SecretProblem
 from stellwerk.operators.btp.reasons import Reason

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from stellwerk.kube.model import JsonObject, Unstructured
+from stellwerk.kube.types.model import JsonObject, Unstructured
 from stellwerk.operators.btp import kinship
 
 

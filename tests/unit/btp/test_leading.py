@@ -9,16 +9,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stellwerk.kube.client import Client
-from stellwerk.kube.config import ClusterConfig
-from stellwerk.kube.meta import ObjectMeta
-from stellwerk.kube.model import Unreadable
-from stellwerk.kube.names import ObjectKey
-from stellwerk.kube.watch_states import Change, Changed, Odd, Removed, Synced
+from stellwerk.kube.client.client import Client
+from stellwerk.kube.login.config import ClusterConfig
+from stellwerk.kube.types.identifiers import ObjectKey
+from stellwerk.kube.types.model import Unreadable
+from stellwerk.kube.types.object_meta import ObjectMeta
+from stellwerk.kube.watch.watch_states import Change, Changed, Odd, Removed, Synced
 from stellwerk.operators.btp import plan
 from stellwerk.operators.btp.api import BtpOperator
 from stellwerk.operators.btp.leading import Leading
-from stellwerk.runtime.informer import Informer
+from stellwerk.runtime.cache.informer import Informer
 from stellwerk.testing.loop_stalls import LONGEST_STALL_SECONDS, measured_stalls
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from stellwerk.kube.model import JsonObject, JsonValue, dig
+from stellwerk.kube.types.model import JsonObject, JsonValue, dig
 from stellwerk.operators.btp.release import SHIPPED, Places, load
 from stellwerk.operators.btp.settings import Settings
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from stellwerk.apply.manifests import read_folder
-from stellwerk.kube.crd import Definition
-from stellwerk.kube.model import JsonObject, JsonValue, dig
+from stellwerk.kube.schema.crd import Definition
+from stellwerk.kube.types.model import JsonObject, JsonValue, dig
 from stellwerk.operators.btp import operand, release
 from stellwerk.operators.btp.release import Places
 from stellwerk.operators.btp.settings import Settings

@@ -8,12 +8,12 @@ from typing import cast
 
 import pytest
 
-from stellwerk.kube.client import Client
-from stellwerk.kube.model import JsonValue, dig
+from stellwerk.kube.client.client import Client
+from stellwerk.kube.types.model import JsonValue, dig
 from stellwerk.operators.btp.api import BtpOperator
 from stellwerk.operators.btp.probe import Finding, Probe, ProbeSettings, job
-from stellwerk.runtime.metrics import Metrics
-from stellwerk.runtime.tasks import Border
+from stellwerk.runtime.supervision.tasks import Border
+from stellwerk.runtime.telemetry.metrics import Metrics
 from stellwerk.testing.clock import FakeClock
 from stellwerk.testing.surprises import SURPRISES
 

@@ -8,12 +8,12 @@ import msgspec
 import pytest
 
 from stellwerk.apply.readiness import Verdict, assess
-from stellwerk.kube.meta import ObjectMeta
-from stellwerk.kube.model import JsonObject, Unreadable, Unstructured, decode_json, encode_json
+from stellwerk.kube.types.model import JsonObject, Unreadable, Unstructured, decode_json, encode_json
+from stellwerk.kube.types.object_meta import ObjectMeta
 from stellwerk.operators.btp import reasons
 from stellwerk.operators.btp.api import BtpOperator, BtpOperatorStatus, State
 from stellwerk.operators.btp.reasons import MEANINGS, Reason
-from stellwerk.runtime.contract import Severity
+from stellwerk.runtime.reconciler import Severity
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, 678, tzinfo=UTC)
 LATER = NOW + timedelta(minutes=1)

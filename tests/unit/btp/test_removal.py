@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from stellwerk.apply import naming
-from stellwerk.kube.meta import ObjectMeta, OwnerReference
+from stellwerk.kube.types.object_meta import ObjectMeta, OwnerReference
 from stellwerk.operators.btp import removal
 
 

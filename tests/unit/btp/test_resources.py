@@ -10,8 +10,8 @@ import pytest
 
 from stellwerk.apply.desired import Document, desired_set
 from stellwerk.apply.manifests import read_text
-from stellwerk.kube.model import JsonObject, JsonValue, dig
-from stellwerk.kube.names import GroupVersionKind, Resource
+from stellwerk.kube.types.identifiers import GroupVersionKind, Resource
+from stellwerk.kube.types.model import JsonObject, JsonValue, dig
 from stellwerk.operators.btp import release, resources
 from stellwerk.operators.btp.credentials import Credentials
 from stellwerk.operators.btp.errors import ModuleIncomplete, ModuleUnreadable

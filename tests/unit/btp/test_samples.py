@@ -6,7 +6,7 @@ import base64
 from pathlib import Path
 
 from stellwerk.apply.manifests import read_folder
-from stellwerk.kube.model import JsonObject, dig
+from stellwerk.kube.types.model import JsonObject, dig
 from stellwerk.operators.btp import credentials
 from stellwerk.operators.btp.settings import Settings, with_tunables
 

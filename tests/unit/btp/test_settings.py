@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from stellwerk.operators.btp import flags as command_line
 from stellwerk.operators.btp import settings
 from stellwerk.operators.btp.settings import TUNABLES, CrSelection, ModuleSource, Rejection, Settings, with_tunables
-from stellwerk.runtime import process_flags
-from stellwerk.runtime.settings import ProcessSettings
+from stellwerk.runtime.settings import process_flags
+from stellwerk.runtime.settings.settings import ProcessSettings
 
 PUBLISHED = {
     "ChartNamespace": "kyma-system",

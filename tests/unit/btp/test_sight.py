@@ -5,16 +5,16 @@ from __future__ import annotations
 import pytest
 
 from stellwerk.api.core import Service
-from stellwerk.kube.client import Client
-from stellwerk.kube.config import ClusterConfig
-from stellwerk.kube.meta import ObjectMeta
-from stellwerk.kube.model import Unreadable, Unstructured, unstructured
-from stellwerk.kube.names import Resource
-from stellwerk.kube.watch_states import Odd, Parked, Synced
+from stellwerk.kube.client.client import Client
+from stellwerk.kube.login.config import ClusterConfig
+from stellwerk.kube.types.identifiers import Resource
+from stellwerk.kube.types.model import Unreadable, Unstructured, unstructured
+from stellwerk.kube.types.object_meta import ObjectMeta
+from stellwerk.kube.watch.watch_states import Odd, Parked, Synced
 from stellwerk.operators.btp import setup
 from stellwerk.operators.btp.settings import Settings
-from stellwerk.runtime.informer import Informer
-from stellwerk.runtime.manager import Manager
+from stellwerk.runtime.cache.informer import Informer
+from stellwerk.runtime.process.manager import Manager
 
 GADGETS = Resource("example.com", "v1", "Gadget", "gadgets", namespaced=True)
 

@@ -9,9 +9,9 @@ import pytest
 from stellwerk.apply.desired import Address
 from stellwerk.apply.leftovers import stale
 from stellwerk.apply.plan import Live
-from stellwerk.kube.meta import ObjectMeta
-from stellwerk.kube.model import PartialObjectMetadata
-from stellwerk.kube.names import GroupVersionKind, ObjectKey, Resource
+from stellwerk.kube.types.identifiers import GroupVersionKind, ObjectKey, Resource
+from stellwerk.kube.types.model import PartialObjectMetadata
+from stellwerk.kube.types.object_meta import ObjectMeta
 from stellwerk.operators.btp import versions
 from stellwerk.operators.btp.versions import CredentialsSecret, DamagedRecord, Record
 

@@ -6,7 +6,7 @@ import pytest
 
 from stellwerk.cli import acting
 from stellwerk.cli.errors import Exit, Failure
-from stellwerk.kube.model import Unstructured
+from stellwerk.kube.types.model import Unstructured
 
 
 def an(api_version: str, kind: str) -> Unstructured:

@@ -10,7 +10,7 @@ import pytest
 
 from stellwerk.cli import checkup
 from stellwerk.cli.text import Style
-from stellwerk.kube.model import JsonObject, Unstructured
+from stellwerk.kube.types.model import JsonObject, Unstructured
 from stellwerk.operators.btp.api import DEFINITION
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)

@@ -11,7 +11,7 @@ from stellwerk.cli import dry_run
 from stellwerk.cli.differences import Change, changes
 from stellwerk.cli.dry_run import Line
 from stellwerk.cli.text import Style
-from stellwerk.kube.model import JsonObject
+from stellwerk.kube.types.model import JsonObject
 
 OURS = "component-operator.cs.sap.com"
 

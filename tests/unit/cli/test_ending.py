@@ -5,8 +5,8 @@ from __future__ import annotations
 from stellwerk.cli import ending
 from stellwerk.cli.ending import Ending
 from stellwerk.cli.verdict import Verdict
-from stellwerk.kube.errors import Unreachable
-from stellwerk.runtime.diagnosis import Diagnosis, Finding
+from stellwerk.kube.types.errors import Unreachable
+from stellwerk.runtime.insight.diagnosis import Diagnosis, Finding
 
 POD = Finding('Pod shop/db-1: image "db:99" cannot be pulled', "ErrImagePull", is_root_cause=True)
 DEPENDENCY = Finding("waits for Component shop/db: Processing", because=(POD,))

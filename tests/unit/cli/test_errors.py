@@ -6,9 +6,9 @@ import pytest
 
 from stellwerk.cli import errors, main
 from stellwerk.cli.errors import Exit, Failure, Report
-from stellwerk.kube.errors import NotServed, Status, Unreachable, refusal
+from stellwerk.kube.types.errors import NotServed, Status, Unreachable, refusal
 from stellwerk.local.errors import BuildFailed
-from stellwerk.runtime import logs
+from stellwerk.runtime.telemetry import logs
 
 
 def test_the_four_parts_come_in_order_and_line_up() -> None:

@@ -17,7 +17,7 @@ from stellwerk.operators.btp.credentials import REQUIRED_KEYS
 from stellwerk.operators.btp.reasons import MEANINGS
 from stellwerk.operators.btp.topics import TOPICS
 from stellwerk.operators.component import reasons as component
-from stellwerk.runtime.reasons import Meaning, command_in
+from stellwerk.runtime.insight.reason_catalog import Meaning, command_in
 
 
 def test_every_reason_has_a_page_with_its_meaning() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from stellwerk.cli.export import portable
-from stellwerk.kube.model import JsonObject, Unstructured
+from stellwerk.kube.types.model import JsonObject, Unstructured
 
 
 def test_an_exported_object_is_as_somebody_could_have_written_it() -> None:

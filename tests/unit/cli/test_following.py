@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from stellwerk.cli.following import progress
-from stellwerk.kube.model import JsonObject, Unstructured
+from stellwerk.kube.types.model import JsonObject, Unstructured
 
 
 def component(state: str, reason: str, message: str, *phases: str) -> Unstructured:

@@ -8,7 +8,7 @@ from stellwerk.cli import graph
 from stellwerk.cli.graph import Node
 from stellwerk.cli.health import Health
 from stellwerk.cli.text import Style
-from stellwerk.kube.names import GroupVersionKind, ObjectKey, ObjectRef
+from stellwerk.kube.types.identifiers import GroupVersionKind, ObjectKey, ObjectRef
 
 READY = Health("True", "Ready", "Ready")
 

@@ -9,9 +9,9 @@ import pytest
 
 from stellwerk.cli import health
 from stellwerk.cli.unreadable import unread
-from stellwerk.kube.meta import ObjectMeta
-from stellwerk.kube.model import JsonObject, JsonValue, Unreadable, Unstructured
-from stellwerk.kube.names import Resource
+from stellwerk.kube.types.identifiers import Resource
+from stellwerk.kube.types.model import JsonObject, JsonValue, Unreadable, Unstructured
+from stellwerk.kube.types.object_meta import ObjectMeta
 
 BTP = {"apiVersion": "operator.kyma-project.io/v1alpha1", "kind": "BtpOperator"}
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from stellwerk.cli import jsonpath
-from stellwerk.kube.model import JsonObject
+from stellwerk.kube.types.model import JsonObject
 
 DOCUMENT: JsonObject = {
     "kind": "List",

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from stellwerk.cli import kinds
-from stellwerk.kube.names import GroupVersionKind, Resource
+from stellwerk.kube.types.identifiers import GroupVersionKind, Resource
 from stellwerk.operators.btp.api import BtpOperator
 
 DEPLOYMENTS = Resource("apps", "v1", "Deployment", "deployments", True)

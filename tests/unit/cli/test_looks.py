@@ -12,10 +12,10 @@ from stellwerk.cli.health import Health
 from stellwerk.cli.status import Sheet
 from stellwerk.cli.text import Style
 from stellwerk.cli.verdict import Verdict
-from stellwerk.kube.meta import Condition
-from stellwerk.kube.model import Unstructured
-from stellwerk.kube.names import GroupVersionKind, ObjectKey, ObjectRef
-from stellwerk.runtime.diagnosis import Child, Diagnosis, Finding
+from stellwerk.kube.types.identifiers import GroupVersionKind, ObjectKey, ObjectRef
+from stellwerk.kube.types.model import Unstructured
+from stellwerk.kube.types.object_meta import Condition
+from stellwerk.runtime.insight.diagnosis import Child, Diagnosis, Finding
 
 NOW = datetime(2026, 5, 1, 12, tzinfo=UTC)
 PLAIN = Style()

@@ -11,7 +11,7 @@ import yaml
 from stellwerk.cli import output
 from stellwerk.cli.errors import Failure
 from stellwerk.cli.settings import Output
-from stellwerk.kube.model import JsonObject, Unstructured
+from stellwerk.kube.types.model import JsonObject, Unstructured
 
 EVIL: JsonObject = {"message": "\x1b[2J\x9b31m\u202egone", "größe": 3}
 

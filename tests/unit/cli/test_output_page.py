@@ -13,12 +13,12 @@ from stellwerk.cli.differences import Change
 from stellwerk.cli.events import Happening
 from stellwerk.cli.health import Health
 from stellwerk.cli.verdict import Verdict
-from stellwerk.kube.meta import Condition
-from stellwerk.kube.model import JsonValue
-from stellwerk.kube.names import GroupVersionKind, ObjectKey, ObjectRef
+from stellwerk.kube.types.identifiers import GroupVersionKind, ObjectKey, ObjectRef
+from stellwerk.kube.types.model import JsonValue
+from stellwerk.kube.types.object_meta import Condition
 from stellwerk.operators.clm.release import Release
-from stellwerk.render.values import Layer, origins
-from stellwerk.runtime.diagnosis import Child, Diagnosis, Finding
+from stellwerk.render.request.values import Layer, origins
+from stellwerk.runtime.insight.diagnosis import Child, Diagnosis, Finding
 
 PAGE = (Path(__file__).parents[3] / "docs" / "reference" / "output.md").read_text()
 NOW = datetime(2026, 1, 1, tzinfo=UTC)

@@ -116,5 +116,5 @@ def test_an_operator_pays_for_no_other() -> None:
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, check=True, text=True)
     loaded = done.stdout.split()
     assert "stellwerk.operators.btp.assembled" in loaded
-    assert "stellwerk.render.downloads" not in loaded, "the module is not fetched"
+    assert "stellwerk.render.sources.downloads" not in loaded, "the module is not fetched"
     assert not [name for name in loaded if name.endswith(("component.assembled", "component.reconcile"))]

@@ -7,7 +7,7 @@ import pytest
 
 from stellwerk.cli import subject
 from stellwerk.cli.subject import Choice, Subject
-from stellwerk.kube.names import ObjectKey
+from stellwerk.kube.types.identifiers import ObjectKey
 
 
 def named(kind: str, name: str, namespace: str = "") -> Subject:

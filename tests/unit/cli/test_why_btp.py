@@ -12,13 +12,13 @@ from stellwerk.apply.explain import Surroundings
 from stellwerk.cli import health, why
 from stellwerk.cli.text import Style
 from stellwerk.cli.verdict import Verdict
-from stellwerk.kube.model import JsonObject, JsonValue, Unstructured
-from stellwerk.kube.names import ObjectKey
+from stellwerk.kube.types.identifiers import ObjectKey
+from stellwerk.kube.types.model import JsonObject, JsonValue, Unstructured
 from stellwerk.operators.btp import why as btp
 from stellwerk.operators.btp.reasons import Reason
 from stellwerk.operators.btp.why import Graph, RequiredSecret
 from stellwerk.operators.workloads import Workload
-from stellwerk.runtime.diagnosis import root_causes
+from stellwerk.runtime.insight.diagnosis import root_causes
 
 NOW = datetime(2026, 5, 1, 12, tzinfo=UTC)
 STANDARD = ObjectKey("kyma-system", "btpoperator")

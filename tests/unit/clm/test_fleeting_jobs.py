@@ -14,13 +14,13 @@ from stellwerk.apply.desired import Address
 from stellwerk.apply.plan import Confirmation, Live, live_view
 from stellwerk.apply.rollout.actions import LookUp
 from stellwerk.apply.rollout.carry import Carried
-from stellwerk.kube.client import Client
-from stellwerk.kube.config import ClusterConfig
-from stellwerk.kube.model import JsonObject, JsonValue, Unstructured
-from stellwerk.kube.names import ObjectKey
-from stellwerk.kube.watch_states import Changed, Parked, Removed, Synced
+from stellwerk.kube.client.client import Client
+from stellwerk.kube.login.config import ClusterConfig
+from stellwerk.kube.types.identifiers import ObjectKey
+from stellwerk.kube.types.model import JsonObject, JsonValue, Unstructured
+from stellwerk.kube.watch.watch_states import Changed, Parked, Removed, Synced
 from stellwerk.operators.clm.fleeting_jobs import WatchedJobs
-from stellwerk.runtime.informer import Informer
+from stellwerk.runtime.cache.informer import Informer
 from stellwerk.testing.clock import FakeClock
 
 

@@ -6,8 +6,8 @@ import pytest
 
 from stellwerk.apply.errors import Failure, Obstacle, WriteFailed
 from stellwerk.apply.rollout.stage import Unready
-from stellwerk.kube.errors import Conflict, Status
-from stellwerk.kube.names import GroupVersionKind, ObjectKey, ObjectRef
+from stellwerk.kube.types.errors import Conflict, Status
+from stellwerk.kube.types.identifiers import GroupVersionKind, ObjectKey, ObjectRef
 from stellwerk.operators.clm.errors import TooLate
 from stellwerk.operators.clm.patience import Patience
 

@@ -11,7 +11,7 @@ import pytest
 from stellwerk.api.core import ConfigMap
 from stellwerk.apply.rollout.inventory import Entry, Inventory, ManagedType, Phase, Status
 from stellwerk.apply.rollout.policy import DeletePolicy, UpdatePolicy
-from stellwerk.kube.names import GroupVersionKind, ObjectKey
+from stellwerk.kube.types.identifiers import GroupVersionKind, ObjectKey
 from stellwerk.operators.clm import release as releases
 from stellwerk.operators.clm.errors import TooLate, UnreadableRelease
 from stellwerk.operators.clm.release import Release, State

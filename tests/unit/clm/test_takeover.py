@@ -12,8 +12,8 @@ from stellwerk.apply.rollout.policy import Policies, UpdatePolicy
 from stellwerk.apply.rollout.prepare import Wanted, prepared
 from stellwerk.apply.rollout.register import register
 from stellwerk.apply.rollout.scene import Seen
-from stellwerk.kube.model import Unstructured
-from stellwerk.kube.names import GroupVersionKind, ObjectKey, Resource
+from stellwerk.kube.types.identifiers import GroupVersionKind, ObjectKey, Resource
+from stellwerk.kube.types.model import Unstructured
 from stellwerk.operators.clm import takeover
 from stellwerk.operators.clm.release import RECONCILER, Release
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import msgspec
 
-from stellwerk.kube.model import JsonValue, view
+from stellwerk.kube.types.model import JsonValue, view
 from stellwerk.operators.component.api import Component
 
 ITEM: dict[str, JsonValue] = {

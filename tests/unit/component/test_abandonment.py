@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 from tests.unit.component.given import component
 
-from stellwerk.kube.model import JsonValue
+from stellwerk.kube.types.model import JsonValue
 from stellwerk.operators.component import abandonment
 from stellwerk.operators.component.api import ABANDON_ANNOTATION, Component
-from stellwerk.runtime.contract import Severity
+from stellwerk.runtime.reconciler import Severity
 
 THERE: dict[str, JsonValue] = {"kubeConfig": {"secretRef": {"name": "there"}}}
 

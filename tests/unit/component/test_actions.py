@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from stellwerk.kube.model import Unstructured
+from stellwerk.kube.types.model import Unstructured
 from stellwerk.operators.component import actions
 
 

@@ -10,9 +10,9 @@ from tests.unit import definitions
 
 from stellwerk.api import flux
 from stellwerk.apply.rollout.stored import Item
-from stellwerk.kube.crd import Definition
-from stellwerk.kube.model import JsonObject, to_json_object, view
-from stellwerk.kube.names import ObjectKey
+from stellwerk.kube.schema.crd import Definition
+from stellwerk.kube.types.identifiers import ObjectKey
+from stellwerk.kube.types.model import JsonObject, to_json_object, view
 from stellwerk.operators.component import api
 from stellwerk.operators.component.api import Component
 from stellwerk.operators.component.api_status import NEW, ComponentStatus, State

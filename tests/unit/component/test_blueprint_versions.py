@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.unit.component.given import component
 
-from stellwerk.kube.meta import ObjectMeta
-from stellwerk.kube.model import JsonObject
-from stellwerk.kube.names import ObjectKey
+from stellwerk.kube.types.identifiers import ObjectKey
+from stellwerk.kube.types.model import JsonObject
+from stellwerk.kube.types.object_meta import ObjectMeta
 from stellwerk.operators.component import blueprint_versions as versions
 from stellwerk.operators.component.api import Blueprint, BlueprintSpec, Component
 from stellwerk.operators.component.blueprint_versions import VersionSummary

@@ -19,9 +19,9 @@ from stellwerk.apply.failures import failure_of as refused
 from stellwerk.cli import health, status, why
 from stellwerk.cli.text import Style
 from stellwerk.cli.verdict import Verdict
-from stellwerk.kube.errors import NotServed, Status, StatusCause, StatusDetails, Unreachable, refusal
-from stellwerk.kube.model import JsonObject, JsonValue, Unstructured
-from stellwerk.kube.names import GroupVersionKind, ObjectKey, ObjectRef, Resource
+from stellwerk.kube.types.errors import NotServed, Status, StatusCause, StatusDetails, Unreachable, refusal
+from stellwerk.kube.types.identifiers import GroupVersionKind, ObjectKey, ObjectRef, Resource
+from stellwerk.kube.types.model import JsonObject, JsonValue, Unstructured
 from stellwerk.operators.component import errors
 from stellwerk.operators.component import why as component_why
 from stellwerk.operators.component.api import Component
@@ -30,7 +30,7 @@ from stellwerk.operators.component.saying import Saying, status_saying
 from stellwerk.operators.component.why import Dependent, Graph
 from stellwerk.operators.workloads import Workload
 from stellwerk.render.errors import TemplateFailed, Unavailable
-from stellwerk.runtime.diagnosis import Diagnosis, root_causes
+from stellwerk.runtime.insight.diagnosis import Diagnosis, root_causes
 
 NOW = datetime(2026, 5, 1, 12, tzinfo=UTC)
 KEY = ObjectKey("shop", "web")

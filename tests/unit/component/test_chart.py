@@ -11,16 +11,16 @@ import yaml
 from tests.unit.component.test_settings import parsed
 
 from stellwerk import __version__
-from stellwerk.kube.model import JsonObject, JsonValue, decode_json, dig, encode_json
+from stellwerk.kube.types.model import JsonObject, JsonValue, decode_json, dig, encode_json
 from stellwerk.operators.component import rights
 from stellwerk.operators.component.api import DEFINITIONS
 from stellwerk.operators.component.settings import Mode
-from stellwerk.render import folder
 from stellwerk.render.binary import renderer_path
 from stellwerk.render.errors import RendererMissing, RenderError
-from stellwerk.render.pool import Shares
-from stellwerk.render.renderer import Renderer
-from stellwerk.render.request import Cluster, Release, Request
+from stellwerk.render.files import local_files
+from stellwerk.render.request.request import Cluster, Release, Request
+from stellwerk.render.worker.pool import Shares
+from stellwerk.render.worker.renderer import Renderer
 
 ROOT = Path(__file__).parents[3]
 CHART = ROOT / "deploy" / "chart" / "component-operator"
@@ -43,7 +43,7 @@ async def install() -> AsyncIterator[Install]:
 
         async def made(values: JsonObject | None = None, name: str = "component-operator") -> Installed:
             request = Request(
-                files=folder.read(CHART),
+                files=local_files.read(CHART),
                 prefix="example.com",
                 release=Release(name, "operators"),
                 values={**IMAGE, **(values or {})},

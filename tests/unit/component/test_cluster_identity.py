@@ -10,13 +10,13 @@ from dataclasses import dataclass, field
 import pytest
 from tests.unit.kube.scripted import Server, serving
 
-from stellwerk.kube.auth import Material
-from stellwerk.kube.client import Client
-from stellwerk.kube.config import ClusterConfig
+from stellwerk.kube.client.client import Client
+from stellwerk.kube.login.auth import Material
+from stellwerk.kube.login.config import ClusterConfig
 from stellwerk.operators.component.api import RECONCILER
 from stellwerk.operators.component.targets import Kinds, Target
 from stellwerk.operators.owned import OwnedObjects
-from stellwerk.runtime.clusters import Cluster
+from stellwerk.runtime.cache.clusters import Cluster
 from stellwerk.testing.clock import FakeClock
 
 pytestmark = pytest.mark.req("R-210")

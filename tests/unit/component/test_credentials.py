@@ -11,7 +11,7 @@ from stellwerk.local import certs
 from stellwerk.operators.component import credentials
 from stellwerk.operators.component.errors import InvalidCredentials
 from stellwerk.operators.component.references import Login
-from stellwerk.render.http import Credentials
+from stellwerk.render.sources.http import Credentials
 
 URL_ = "https://charts.example.com/app.tar.gz"
 SECRET = "hunter2-hunter2"

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.unit.component.given import component, depending
 
-from stellwerk.kube.model import JsonObject, JsonValue
-from stellwerk.kube.names import ObjectKey
+from stellwerk.kube.types.identifiers import ObjectKey
+from stellwerk.kube.types.model import JsonObject, JsonValue
 from stellwerk.operators.component import dependencies
 from stellwerk.operators.component.api import Component
 from stellwerk.operators.component.api_status import Artifact
@@ -20,8 +20,8 @@ from stellwerk.operators.component.dependency_graph import Graph
 from stellwerk.operators.component.errors import DependencyCycle, DependencyNotReady, InvalidSpec, StillNeeded
 from stellwerk.operators.component.ready_expressions import Asked
 from stellwerk.operators.component.setup import renamed
-from stellwerk.runtime.informer import Delta
-from stellwerk.runtime.store import Store
+from stellwerk.runtime.cache.informer import Delta
+from stellwerk.runtime.cache.store import Store
 from stellwerk.testing.loop_stalls import LONGEST_STALL_SECONDS, measured_stalls
 
 ARTIFACT = Artifact(url="u", digest="d", revision="r")

@@ -7,13 +7,13 @@ from typing import Any
 import msgspec
 from tests.unit.component.given import component
 
-from stellwerk.kube.model import dig
+from stellwerk.kube.types.model import dig
 from stellwerk.operators.component.api_status import Artifact
 from stellwerk.operators.component.deployment import Content, request_of
 from stellwerk.operators.component.inputs import layers_of
 from stellwerk.operators.component.references import NamedText, Resolved
-from stellwerk.render.files import NOTHING
-from stellwerk.render.request import UNKNOWN_CLUSTER, Request
+from stellwerk.render.files.files import NOTHING
+from stellwerk.render.request.request import UNKNOWN_CLUSTER, Request
 
 ARTIFACT = Artifact(url="https://x/a.tar.gz", digest="sha256:1", revision="r1")
 RESOLVED = Resolved(

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stellwerk.apply.rollout.owner import hash_of
-from stellwerk.kube.meta import ObjectMeta
-from stellwerk.kube.names import ObjectKey
+from stellwerk.kube.types.identifiers import ObjectKey
+from stellwerk.kube.types.object_meta import ObjectMeta
 from stellwerk.operators.component import digests
 from stellwerk.operators.component.api import BlueprintSpec, Component
 from stellwerk.operators.component.api_spec import ComponentSpec

@@ -12,9 +12,9 @@ from stellwerk.operators.component import abandonment, api, blueprints, remarks,
 from stellwerk.operators.component.reasons import CHART_WARNING, OBJECTS_NOT_WATCHED, Cause, Reason
 from stellwerk.operators.component.settings import FLAGS, NO_CROSS_NAMESPACE_REFS
 from stellwerk.operators.component.sources import SourceKind
-from stellwerk.runtime import process_flags
-from stellwerk.runtime.controller import PASS_STUCK
-from stellwerk.runtime.manager import UNREADABLE
+from stellwerk.runtime.control.controller import PASS_STUCK
+from stellwerk.runtime.process.manager import UNREADABLE
+from stellwerk.runtime.settings import process_flags
 
 DOCS = Path(__file__).parents[3] / "docs"
 GUIDE = DOCS / "component-operator.md"

@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 
 from stellwerk.apply.errors import ApplyError, InvalidSet, Problem
-from stellwerk.kube.errors import ApiError, Forbidden, LoginFailed, Status, Unreachable
-from stellwerk.kube.names import ObjectKey
+from stellwerk.kube.types.errors import ApiError, Forbidden, LoginFailed, Status, Unreachable
+from stellwerk.kube.types.identifiers import ObjectKey
 from stellwerk.operators.component import errors
 from stellwerk.operators.component.api_status import State
 from stellwerk.operators.component.reasons import Cause, Reason
 from stellwerk.render.errors import BadArchive, InvalidValues, PathNotFound, RenderError, RendererTimeout, WrongDigest
-from stellwerk.runtime.contract import Retry
+from stellwerk.runtime.reconciler import Retry
 
 KEY = ObjectKey("shop", "web")
 

@@ -12,18 +12,18 @@ import msgspec
 import pytest
 from tests.unit.component.given import component
 
-from stellwerk.kube.model import JsonValue
-from stellwerk.kube.names import ObjectKey
+from stellwerk.kube.types.identifiers import ObjectKey
+from stellwerk.kube.types.model import JsonValue
 from stellwerk.operators.component import http_repositories
 from stellwerk.operators.component.api import Component
 from stellwerk.operators.component.api_spec import HttpRepository
 from stellwerk.operators.component.errors import InvalidCredentials
 from stellwerk.operators.component.http_repositories import Poller
-from stellwerk.render.downloads import Downloads
-from stellwerk.render.egress import EgressRules
-from stellwerk.render.http import Credentials
-from stellwerk.runtime.metrics import Metrics
-from stellwerk.runtime.tasks import Border
+from stellwerk.render.sources.downloads import Downloads
+from stellwerk.render.sources.egress import EgressRules
+from stellwerk.render.sources.http import Credentials
+from stellwerk.runtime.supervision.tasks import Border
+from stellwerk.runtime.telemetry.metrics import Metrics
 from stellwerk.testing.artifacts import ArtifactServer, Hang, Refuse
 from stellwerk.testing.clock import FakeClock
 from stellwerk.testing.eventually import Signal, eventually

@@ -7,17 +7,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.unit.component.given import component
 
-from stellwerk.kube.model import JsonObject, JsonValue, dig
-from stellwerk.kube.names import ObjectKey
+from stellwerk.kube.types.identifiers import ObjectKey
+from stellwerk.kube.types.model import JsonObject, JsonValue, dig
 from stellwerk.operators.component import digests, references
 from stellwerk.operators.component.api import Component
 from stellwerk.operators.component.api_spec import ReferenceKind
 from stellwerk.operators.component.errors import InputsTooLarge, InvalidSpec
 from stellwerk.operators.component.inputs import Inputs, layers_of
 from stellwerk.operators.component.references import MOST_BYTES, Content, NamedText, Resolved, Target
-from stellwerk.render import values
 from stellwerk.render.errors import InvalidValues
-from stellwerk.render.values import Layer
+from stellwerk.render.request import values
+from stellwerk.render.request.values import Layer
 from stellwerk.testing.clock import FakeClock
 from stellwerk.testing.loop_stalls import LONGEST_STALL_SECONDS, measured_stalls
 

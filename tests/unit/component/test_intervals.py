@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 from tests.unit.component.given import component
 
-from stellwerk.kube.model import JsonObject
+from stellwerk.kube.types.model import JsonObject
 from stellwerk.operators.component.errors import InvalidSpec
 from stellwerk.operators.component.intervals import Intervals, spread
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from stellwerk.kube.names import ObjectKey
+from stellwerk.kube.types.identifiers import ObjectKey
 from stellwerk.operators.component.addresses import LIFE_SECONDS, Addresses
 from stellwerk.operators.component.lanes import Full, Lanes
 from stellwerk.testing.clock import FakeClock

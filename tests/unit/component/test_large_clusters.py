@@ -11,21 +11,21 @@ import pytest
 from tests.unit.component.given import component
 
 from stellwerk.apply.rollout.owner import mark
-from stellwerk.kube.client import Client
-from stellwerk.kube.config import ClusterConfig
-from stellwerk.kube.meta import ObjectMeta
-from stellwerk.kube.model import Unstructured
-from stellwerk.kube.names import Resource
-from stellwerk.kube.watch_states import Changed, Removed, Synced
+from stellwerk.kube.client.client import Client
+from stellwerk.kube.login.config import ClusterConfig
+from stellwerk.kube.types.identifiers import Resource
+from stellwerk.kube.types.model import Unstructured
+from stellwerk.kube.types.object_meta import ObjectMeta
+from stellwerk.kube.watch.watch_states import Changed, Removed, Synced
 from stellwerk.operators.component.api import RECONCILER, Component
 from stellwerk.operators.component.errors import ClusterTooLarge, TooManyClusters
 from stellwerk.operators.component.references import NamedText
 from stellwerk.operators.component.settings import Settings
 from stellwerk.operators.component.targets import Target, Targets
 from stellwerk.operators.owned import Place, TooMuch
-from stellwerk.runtime.clusters import Cluster
-from stellwerk.runtime.metrics import Metrics
-from stellwerk.runtime.tasks import Border
+from stellwerk.runtime.cache.clusters import Cluster
+from stellwerk.runtime.supervision.tasks import Border
+from stellwerk.runtime.telemetry.metrics import Metrics
 from stellwerk.testing.clock import FakeClock
 
 CONFIG_MAPS = Resource("", "v1", "ConfigMap", "configmaps", namespaced=True)

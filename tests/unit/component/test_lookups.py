@@ -7,11 +7,11 @@ from collections.abc import Iterator
 
 import pytest
 
-from stellwerk.kube.model import JsonObject
+from stellwerk.kube.types.model import JsonObject
 from stellwerk.operators.component import lookups
 from stellwerk.operators.component.lookups import HiddenWords
 from stellwerk.operators.questions import secret_words_of
-from stellwerk.runtime.logs import Redactor
+from stellwerk.runtime.telemetry.logs import Redactor
 from stellwerk.testing.clock import FakeClock
 
 pytestmark = pytest.mark.req("R-804")

@@ -6,13 +6,13 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 from tests.unit.component.given import component
 
-from stellwerk.kube.errors import Forbidden, Status, Unreachable
-from stellwerk.kube.model import JsonObject, JsonValue
-from stellwerk.kube.names import ObjectKey
+from stellwerk.kube.types.errors import Forbidden, Status, Unreachable
+from stellwerk.kube.types.identifiers import ObjectKey
+from stellwerk.kube.types.model import JsonObject, JsonValue
 from stellwerk.operators.component.api import Component
 from stellwerk.operators.component.errors import ApplyFailed, ReferencesUnresolved
 from stellwerk.operators.component.metrics import ComponentMetrics
-from stellwerk.runtime.metrics import Metrics
+from stellwerk.runtime.telemetry.metrics import Metrics
 
 P = "component_operator_runtime_"
 

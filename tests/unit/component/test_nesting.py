@@ -7,7 +7,7 @@ from tests.unit.component.given import component
 
 from stellwerk.apply.errors import InvalidSet
 from stellwerk.apply.rollout.inventory import Identity
-from stellwerk.kube.names import ObjectKey
+from stellwerk.kube.types.identifiers import ObjectKey
 from stellwerk.operators.component import nesting
 from stellwerk.operators.component.api import OWNER_ID, Component
 

@@ -10,7 +10,7 @@ import pytest
 from tests.unit.component.given import ITEM, component
 
 from stellwerk.apply.rollout.policy import AdoptionPolicy, DeletePolicy, MissingNamespacesPolicy, UpdatePolicy
-from stellwerk.kube.model import JsonObject
+from stellwerk.kube.types.model import JsonObject
 from stellwerk.operators.component import plan
 from stellwerk.operators.component.api import CONFIRMED_CLUSTER_ANNOTATION
 from stellwerk.operators.component.api_status import Artifact, SourceStatus, State

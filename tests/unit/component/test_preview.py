@@ -6,12 +6,12 @@ import pytest
 from tests.unit.component.given import component
 
 from stellwerk.apply.manifests import Document
-from stellwerk.kube.model import JsonObject
+from stellwerk.kube.types.model import JsonObject
 from stellwerk.operators.component.api import Component
 from stellwerk.operators.component.errors import ReferencesUnresolved
 from stellwerk.operators.component.preview import Desk
-from stellwerk.render.downloads import Downloads
-from stellwerk.render.files import Files
+from stellwerk.render.files.files import Files
+from stellwerk.render.sources.downloads import Downloads
 from stellwerk.testing.artifacts import ArtifactServer, Guarded
 
 

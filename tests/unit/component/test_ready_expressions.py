@@ -7,13 +7,13 @@ from collections.abc import Awaitable, Callable
 import pytest
 from tests.unit.component.given import component
 
-from stellwerk.kube.model import JsonObject, dig
+from stellwerk.kube.types.model import JsonObject, dig
 from stellwerk.operators.component import ready_expressions
 from stellwerk.operators.component.api import Component
 from stellwerk.operators.component.errors import DependencyNotReady, InvalidReadyExpression
 from stellwerk.operators.component.ready_expressions import Asked
 from stellwerk.render.errors import ExpressionFailed, InvalidExpression, RendererGone
-from stellwerk.render.request import Claim
+from stellwerk.render.request.request import Claim
 
 DEPENDANT = component("app", spec={"dependencies": [{"name": "other"}, {"name": "base", "readyExpr": "dep.x == 1"}]})
 

@@ -14,14 +14,14 @@ import pytest
 from aiohttp import web
 from tests.unit.component.given import component
 
-from stellwerk.kube.model import HasMetadata, JsonObject
-from stellwerk.kube.names import ObjectKey, ObjectRef
+from stellwerk.kube.types.identifiers import ObjectKey, ObjectRef
+from stellwerk.kube.types.model import HasMetadata, JsonObject
 from stellwerk.operators.component import receiver
 from stellwerk.operators.component.api import Component
 from stellwerk.operators.component.events import AnnotatedSink
 from stellwerk.operators.component.receiver import Receiver
-from stellwerk.runtime.contract import Notice, Severity
-from stellwerk.runtime.metrics import Metrics
+from stellwerk.runtime.reconciler import Notice, Severity
+from stellwerk.runtime.telemetry.metrics import Metrics
 from stellwerk.testing.clock import FakeClock
 from stellwerk.testing.eventually import Signal, eventually
 

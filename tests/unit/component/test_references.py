@@ -7,8 +7,8 @@ import base64
 import pytest
 from tests.unit.component.given import component
 
-from stellwerk.kube.model import JsonObject
-from stellwerk.kube.names import ObjectKey
+from stellwerk.kube.types.identifiers import ObjectKey
+from stellwerk.kube.types.model import JsonObject
 from stellwerk.operators.component import digests, references
 from stellwerk.operators.component.api import Component
 from stellwerk.operators.component.api_spec import ReferenceKind

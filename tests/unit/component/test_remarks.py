@@ -6,7 +6,7 @@ from stellwerk.apply.desired import Address, Desired, Origin
 from stellwerk.apply.rollout.actions import Create, Remove
 from stellwerk.apply.rollout.carry import Carried
 from stellwerk.apply.rollout.policy import UpdatePolicy
-from stellwerk.kube.names import ObjectKey, Resource
+from stellwerk.kube.types.identifiers import ObjectKey, Resource
 from stellwerk.operators.component.remarks import MOST_OBJECTS, Remarks
 
 SHOP = ObjectKey("home", "shop")

@@ -7,7 +7,7 @@ from tests.unit.component.given import component
 
 from stellwerk.apply.errors import InvalidSet
 from stellwerk.apply.rollout.inventory import Entry, Inventory
-from stellwerk.kube.names import GroupVersionKind, ObjectKey
+from stellwerk.kube.types.identifiers import GroupVersionKind, ObjectKey
 from stellwerk.operators.component import room
 
 

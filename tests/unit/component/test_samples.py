@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from stellwerk.apply.manifests import Document, read_folder
-from stellwerk.kube.model import JsonObject, Kind, decode_json, dig, encode_json, to_json_object
+from stellwerk.kube.types.model import JsonObject, Kind, decode_json, dig, encode_json, to_json_object
 from stellwerk.operators.component import references, sources
 from stellwerk.operators.component.api import Blueprint, Component
 from stellwerk.operators.component.intervals import Intervals

@@ -7,13 +7,13 @@ from datetime import UTC, datetime, timedelta
 import msgspec
 import pytest
 
-from stellwerk.kube.meta import Condition
+from stellwerk.kube.types.object_meta import Condition
 from stellwerk.operators.component.api_status import NEW, ComponentStatus, State
 from stellwerk.operators.component.reasons import MEANINGS, Cause, Reason
 from stellwerk.operators.component.saying import Saying, severity_of, status_saying
 from stellwerk.runtime.conditions import find
-from stellwerk.runtime.contract import Severity
-from stellwerk.runtime.reasons import NOTHING_TO_FIX
+from stellwerk.runtime.insight.reason_catalog import NOTHING_TO_FIX
+from stellwerk.runtime.reconciler import Severity
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 LATER = NOW + timedelta(minutes=1)

@@ -10,7 +10,7 @@ import msgspec
 import pytest
 from tests.unit.component.given import ITEM, component
 
-from stellwerk.kube.names import ObjectKey
+from stellwerk.kube.types.identifiers import ObjectKey
 from stellwerk.operators.component import plan, tenancy
 from stellwerk.operators.component.api import APPROVED_HOOKS_ANNOTATION, Component
 from stellwerk.operators.component.api_status import NEW, ComponentStatus

@@ -11,7 +11,7 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from stellwerk.kube.names import SYSTEM_NAMESPACES
+from stellwerk.kube.types.identifiers import SYSTEM_NAMESPACES
 from stellwerk.operators.component import flags
 from stellwerk.operators.component.settings import (
     FLAGS,
@@ -22,9 +22,9 @@ from stellwerk.operators.component.settings import (
     Permission,
     Settings,
 )
-from stellwerk.render.egress import IN_CLUSTER, PUBLIC
-from stellwerk.runtime import process_flags
-from stellwerk.runtime.settings import ProcessSettings
+from stellwerk.render.sources.egress import IN_CLUSTER, PUBLIC
+from stellwerk.runtime.settings import process_flags
+from stellwerk.runtime.settings.settings import ProcessSettings
 
 
 def parsed(*arguments: str) -> tuple[Settings, ProcessSettings]:

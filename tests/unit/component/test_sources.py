@@ -9,9 +9,9 @@ import pytest
 from tests.unit.component.given import component
 
 from stellwerk.api import flux
-from stellwerk.kube.meta import ObjectMeta
-from stellwerk.kube.model import JsonObject, JsonValue
-from stellwerk.kube.names import ObjectKey
+from stellwerk.kube.types.identifiers import ObjectKey
+from stellwerk.kube.types.model import JsonObject, JsonValue
+from stellwerk.kube.types.object_meta import ObjectMeta
 from stellwerk.operators.component import digests, sources
 from stellwerk.operators.component.api_spec import HttpRepository
 from stellwerk.operators.component.api_status import Artifact

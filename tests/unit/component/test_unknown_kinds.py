@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from stellwerk.kube.model import JsonObject
+from stellwerk.kube.types.model import JsonObject
 from stellwerk.operators.component import unknown_kinds
 from stellwerk.operators.component.errors import KindsUnknown
-from stellwerk.render.files import Files
-from stellwerk.render.request import Rendered
+from stellwerk.render.files.files import Files
+from stellwerk.render.request.request import Rendered
 
 pytestmark = pytest.mark.req("R-510")
 

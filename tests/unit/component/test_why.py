@@ -6,8 +6,8 @@ from datetime import UTC, datetime
 
 import msgspec
 
-from stellwerk.kube.meta import ObjectMeta
-from stellwerk.kube.model import JsonObject, Unstructured
+from stellwerk.kube.types.model import JsonObject, Unstructured
+from stellwerk.kube.types.object_meta import ObjectMeta
 from stellwerk.operators.component import why
 from stellwerk.operators.component.api import Component
 

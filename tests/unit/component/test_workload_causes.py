@@ -10,9 +10,9 @@ from tests.unit.component.test_causes import without_image
 
 from stellwerk.apply.explain import Surroundings
 from stellwerk.apply.rollout.stage import Unready
-from stellwerk.kube.errors import Unreachable
-from stellwerk.kube.model import JsonObject, JsonValue, Unstructured
-from stellwerk.kube.names import GroupVersionKind, ObjectKey, ObjectRef
+from stellwerk.kube.types.errors import Unreachable
+from stellwerk.kube.types.identifiers import GroupVersionKind, ObjectKey, ObjectRef
+from stellwerk.kube.types.model import JsonObject, JsonValue, Unstructured
 from stellwerk.operators import workloads
 from stellwerk.operators.component.workload_causes import (
     FIRST_SECONDS,

@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 import aiohappyeyeballs
 from tests.unit.sockets import all_closed
 
-from stellwerk.kube.connections import Connections
-from stellwerk.kube.messages import Answer, Message, head
-from stellwerk.kube.sockets import OwnSocket
+from stellwerk.kube.http.connection_pool import Connections
+from stellwerk.kube.http.messages import Answer, Message, head
+from stellwerk.kube.http.sockets import OwnSocket
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
 MOST = 1 << 20

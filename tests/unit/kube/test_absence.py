@@ -12,9 +12,10 @@ import pytest
 from tests.unit.kube.scripted import serving
 
 from stellwerk.api.flux import GitRepository
-from stellwerk.kube.client import Client, Deletion
-from stellwerk.kube.config import ClusterConfig
-from stellwerk.kube.errors import (
+from stellwerk.kube.client.client import Client, Deletion
+from stellwerk.kube.client.patch import MergePatch
+from stellwerk.kube.login.config import ClusterConfig
+from stellwerk.kube.types.errors import (
     ApiError,
     NotFound,
     NotServed,
@@ -25,9 +26,8 @@ from stellwerk.kube.errors import (
     UnreadableObject,
     causes,
 )
-from stellwerk.kube.model import View, metadata_of
-from stellwerk.kube.names import GroupVersionKind, Resource
-from stellwerk.kube.patch import MergePatch
+from stellwerk.kube.types.identifiers import GroupVersionKind, Resource
+from stellwerk.kube.types.model import View, metadata_of
 
 LAMP = Resource("example.com", "v1", "Lamp", "lamps", namespaced=True)
 LAMPS = metadata_of(LAMP)

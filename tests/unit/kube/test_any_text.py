@@ -16,14 +16,16 @@ from tests.unit.promptly import promptly
 
 from stellwerk.api.core import ConfigMap, Secret
 from stellwerk.apply.compare import quantity
-from stellwerk.kube import duration, proxies, remarks
-from stellwerk.kube.client import Client
-from stellwerk.kube.config import ClusterConfig
-from stellwerk.kube.duration import NotADuration
-from stellwerk.kube.errors import ApiError, Unreachable
-from stellwerk.kube.meta import Condition, rfc3339
-from stellwerk.kube.model import UNREADABLE, metadata_of, unstructured, view
-from stellwerk.kube.transport import Transport
+from stellwerk.kube.client.client import Client
+from stellwerk.kube.http import warnings
+from stellwerk.kube.http.transport import Transport
+from stellwerk.kube.login import proxy_settings
+from stellwerk.kube.login.config import ClusterConfig
+from stellwerk.kube.types import duration
+from stellwerk.kube.types.duration import NotADuration
+from stellwerk.kube.types.errors import ApiError, Unreachable
+from stellwerk.kube.types.model import UNREADABLE, metadata_of, unstructured, view
+from stellwerk.kube.types.object_meta import Condition, rfc3339
 
 LONG = some.sampled_from(["9" * 5_000, "1" * 100_000, "." * 5_000, "\u0669" * 50, "-" * 5_000])
 
@@ -82,7 +84,7 @@ def test_the_values_of_any_secret_are_bytes_or_a_value_error(data: dict[str, str
 @given(some.text(max_size=40), some.text(max_size=40), some.text(max_size=40))
 def test_any_environment_names_a_proxy_or_none(server: str, proxy: str, spared: str) -> None:
     environment = {"HTTPS_PROXY": proxy, "HTTP_PROXY": proxy, "NO_PROXY": spared}
-    assert isinstance(proxies.of_environment(f"https://{server}", environment), str)
+    assert isinstance(proxy_settings.of_environment(f"https://{server}", environment), str)
 
 
 @pytest.mark.req("R-401")
@@ -90,9 +92,9 @@ def test_any_environment_names_a_proxy_or_none(server: str, proxy: str, spared: 
 @example(['299 - "' + "\\" * 100_000, "299 " * 50_000])
 @promptly
 def test_any_warning_is_noted_or_ignored(lines: list[str]) -> None:
-    with remarks.Listening() as heard:
-        remarks.note(lines)
-    assert len(heard) <= remarks.MOST
+    with warnings.Listening() as heard:
+        warnings.note(lines)
+    assert len(heard) <= warnings.MOST
 
 
 JSON = some.recursive(

@@ -17,11 +17,11 @@ import pytest
 from tests.unit.kube.scripted import Server, serving
 
 from stellwerk.api.core import ConfigMap
-from stellwerk.kube import sizes
-from stellwerk.kube.client import Client
-from stellwerk.kube.config import ClusterConfig
-from stellwerk.kube.errors import AnswerTooLarge, ApiError, Undecodable
-from stellwerk.kube.model import LARGEST_OBJECT_BYTES, MOST_CONTAINERS, metadata_of, unstructured, view
+from stellwerk.kube.client.client import Client
+from stellwerk.kube.login.config import ClusterConfig
+from stellwerk.kube.types import sizes
+from stellwerk.kube.types.errors import AnswerTooLarge, ApiError, Undecodable
+from stellwerk.kube.types.model import LARGEST_OBJECT_BYTES, MOST_CONTAINERS, metadata_of, unstructured, view
 from stellwerk.testing.loop_stalls import LONGEST_STALL_SECONDS, measured_stalls
 
 MEBIBYTE = 1 << 20
@@ -248,7 +248,7 @@ def test_a_flood_of_a_foreign_server_takes_bounded_memory(flood: str) -> None:
         f"""
         import asyncio, contextlib, gzip, json, resource, sys
         from tests.unit.kube.test_bounded_answers import *
-        from stellwerk.kube.transport import LARGEST_FOREIGN_ANSWER_BYTES, LARGEST_FOREIGN_LIST_BYTES
+        from stellwerk.kube.http.transport import LARGEST_FOREIGN_ANSWER_BYTES, LARGEST_FOREIGN_LIST_BYTES
 
         def memory():
             return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss

@@ -15,10 +15,10 @@ from hypothesis import given
 from hypothesis import strategies as some
 from tests.unit.promptly import promptly
 
-from stellwerk.kube.auth import Material
-from stellwerk.kube.config import ClusterConfig
-from stellwerk.kube.errors import LoginFailed
-from stellwerk.kube.model import JsonObject, JsonValue
+from stellwerk.kube.login.auth import Material
+from stellwerk.kube.login.config import ClusterConfig
+from stellwerk.kube.types.errors import LoginFailed
+from stellwerk.kube.types.model import JsonObject, JsonValue
 
 
 def kubeconfig(user: JsonObject | None = None, cluster: JsonObject | None = None, name: str = "home") -> JsonObject:

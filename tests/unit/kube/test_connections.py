@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from tests.unit.kube.scripted import OK, ask, connected_to, serving
 from tests.unit.sockets import all_closed
 
-from stellwerk.kube.connections import Connections
-from stellwerk.kube.messages import Answer, Cut, Message, NotConnected, TooLarge, head
-from stellwerk.kube.sockets import Sockets
+from stellwerk.kube.http.connection_pool import Connections
+from stellwerk.kube.http.messages import Answer, Cut, Message, NotConnected, TooLarge, head
+from stellwerk.kube.http.sockets import Sockets
 
 # ---- what arrives
 

@@ -17,13 +17,13 @@ from tests.unit.kube.identities import authority, client_side, server_side
 from tests.unit.kube.scripted import OK, ask, connected_to, serving
 from tests.unit.sockets import open_sockets, open_towards
 
-from stellwerk.kube.auth import Material
-from stellwerk.kube.config import ClusterConfig
-from stellwerk.kube.connections import Connections
-from stellwerk.kube.errors import Unreachable
-from stellwerk.kube.messages import NoAnswer, NotConnected, Unproved
-from stellwerk.kube.sockets import OwnSocket, Sockets
-from stellwerk.kube.transport import Request, Transport
+from stellwerk.kube.http.connection_pool import Connections
+from stellwerk.kube.http.messages import NoAnswer, NotConnected, Unproved
+from stellwerk.kube.http.sockets import OwnSocket, Sockets
+from stellwerk.kube.http.transport import Request, Transport
+from stellwerk.kube.login.auth import Material
+from stellwerk.kube.login.config import ClusterConfig
+from stellwerk.kube.types.errors import Unreachable
 from stellwerk.testing.eventually import eventually
 
 NewLoop = Callable[[], asyncio.AbstractEventLoop]

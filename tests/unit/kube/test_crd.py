@@ -10,12 +10,12 @@ import msgspec
 import pytest
 import yaml
 
-from stellwerk.kube import crd
-from stellwerk.kube.crd import Column, Definition, Rule, Version, documented
-from stellwerk.kube.meta import Condition, Record
-from stellwerk.kube.model import JsonObject, JsonValue, Kind, dig
-from stellwerk.kube.names import Resource
-from stellwerk.kube.schema import Unrepresentable
+from stellwerk.kube.schema import crd
+from stellwerk.kube.schema.crd import Column, Definition, Rule, Version, documented
+from stellwerk.kube.schema.schema import Unrepresentable
+from stellwerk.kube.types.identifiers import Resource
+from stellwerk.kube.types.model import JsonObject, JsonValue, Kind, dig
+from stellwerk.kube.types.object_meta import Condition, Record
 
 
 class Colour(Enum):

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stellwerk.kube import duration
+from stellwerk.kube.types import duration
 
 
 @pytest.mark.parametrize(

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 import pytest
 from tests.unit.kube.scripted import OK, Server, serving
 
-from stellwerk.kube.config import ClusterConfig
-from stellwerk.kube.transport import CALLS, Request, Transport
+from stellwerk.kube.http.transport import CALLS, Request, Transport
+from stellwerk.kube.login.config import ClusterConfig
 from stellwerk.testing.eventually import eventually
 
 REFUSED = b"HTTP/1.1 401 Unauthorized\r\nContent-Length: 2\r\n\r\n{}"

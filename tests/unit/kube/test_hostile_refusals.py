@@ -14,9 +14,12 @@ from hypothesis import strategies as some
 from tests.unit.kube.scripted import serving
 
 from stellwerk.api.core import ConfigMap
-from stellwerk.kube.client import Client
-from stellwerk.kube.config import ClusterConfig
-from stellwerk.kube.errors import (
+from stellwerk.kube.client.client import Client
+from stellwerk.kube.http.error_mapping import refused
+from stellwerk.kube.http.messages import Answer
+from stellwerk.kube.http.transport import Transport
+from stellwerk.kube.login.config import ClusterConfig
+from stellwerk.kube.types.errors import (
     LONGEST_MESSAGE,
     LONGEST_WAIT_SECONDS,
     ApiError,
@@ -29,10 +32,7 @@ from stellwerk.kube.errors import (
     Undecodable,
     refusal,
 )
-from stellwerk.kube.failures import refused
-from stellwerk.kube.messages import Answer
-from stellwerk.kube.model import JsonValue, metadata_of, unstructured, view
-from stellwerk.kube.transport import Transport
+from stellwerk.kube.types.model import JsonValue, metadata_of, unstructured, view
 
 DEEP = b"[" * 100_000
 LONGEST_TEXT = LONGEST_MESSAGE + 200

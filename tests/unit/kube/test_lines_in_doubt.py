@@ -12,7 +12,7 @@ import pytest
 from tests.unit.kube.scripted import OK, Server, ask, connected_to, serving
 from tests.unit.sockets import all_closed
 
-from stellwerk.kube.messages import Cut, NotConnected, TooLarge
+from stellwerk.kube.http.messages import Cut, NotConnected, TooLarge
 
 CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n"
 

@@ -8,7 +8,7 @@ import pytest
 
 from stellwerk.apply.together import together
 from stellwerk.kube.nested import Foreign
-from stellwerk.render.flights import Flights
+from stellwerk.render.sources.single_flight import Flights
 
 
 async def leaves(_: object = None) -> None:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from stellwerk.kube import patch
-from stellwerk.kube.model import JsonObject
-from stellwerk.kube.patch import JsonPatch, MergePatch
+from stellwerk.kube.client import patch
+from stellwerk.kube.client.patch import JsonPatch, MergePatch
+from stellwerk.kube.types.model import JsonObject
 
 
 def test_steps_are_escaped_and_pointers_are_not() -> None:

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as some
 from tests.unit.promptly import promptly
 
-from stellwerk.kube import proxies
+from stellwerk.kube.login import proxy_settings
 
 PROXY = "http://proxy.example:3128"
 FAR = "https://api.far.example:6443"
@@ -26,12 +26,12 @@ FAR = "https://api.far.example:6443"
     ],
 )
 def test_the_scheme_of_the_server_chooses_the_variable(server: str, environment: dict[str, str], proxy: str) -> None:
-    assert proxies.of_environment(server, environment) == proxy
+    assert proxy_settings.of_environment(server, environment) == proxy
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "127.3.2.1", "localhost", "[::1]"])
 def test_an_address_of_this_machine_never_goes_by_a_proxy(host: str) -> None:
-    assert proxies.of_environment(f"https://{host}:6443", {"HTTPS_PROXY": PROXY}) == ""
+    assert proxy_settings.of_environment(f"https://{host}:6443", {"HTTPS_PROXY": PROXY}) == ""
 
 
 @pytest.mark.parametrize(
@@ -50,22 +50,22 @@ def test_an_address_of_this_machine_never_goes_by_a_proxy(host: str) -> None:
     ],
 )
 def test_what_no_proxy_lists_is_reached_without_one(server: str, spared: str) -> None:
-    assert proxies.of_environment(server, {"HTTPS_PROXY": PROXY, "NO_PROXY": spared}) == ""
-    assert proxies.of_environment(server, {"HTTPS_PROXY": PROXY, "no_proxy": spared}) == ""
+    assert proxy_settings.of_environment(server, {"HTTPS_PROXY": PROXY, "NO_PROXY": spared}) == ""
+    assert proxy_settings.of_environment(server, {"HTTPS_PROXY": PROXY, "no_proxy": spared}) == ""
 
 
 @pytest.mark.parametrize(
     "others", ["", ",", "ar.example", ".api.far.example", "far.example:443", "10.0.0.0/8", "[", "far.example:x"]
 )
 def test_what_it_does_not_list_is_not(others: str) -> None:
-    assert proxies.of_environment(FAR, {"HTTPS_PROXY": PROXY, "NO_PROXY": others}) == PROXY
+    assert proxy_settings.of_environment(FAR, {"HTTPS_PROXY": PROXY, "NO_PROXY": others}) == PROXY
 
 
 @pytest.mark.req("R-401")
 @given(some.text(), some.text())
 @promptly
 def test_any_text_has_an_answer(server: str, listed: str) -> None:
-    assert proxies.of_environment(server, {"HTTPS_PROXY": PROXY, "HTTP_PROXY": PROXY, "NO_PROXY": listed}) in (
+    assert proxy_settings.of_environment(server, {"HTTPS_PROXY": PROXY, "HTTP_PROXY": PROXY, "NO_PROXY": listed}) in (
         "",
         PROXY,
     )

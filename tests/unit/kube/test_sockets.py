@@ -11,7 +11,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from stellwerk.kube.sockets import REFUSED, OwnSocket, Sockets
+from stellwerk.kube.http.sockets import REFUSED, OwnSocket, Sockets
 
 LOOPBACK = (socket.AF_INET, socket.SOCK_STREAM, 0, "", ("127.0.0.1", 0))
 

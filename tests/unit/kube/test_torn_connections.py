@@ -23,9 +23,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as some
 from tests.unit.sockets import all_closed
 
-from stellwerk.kube.connections import Connections
-from stellwerk.kube.messages import Answer, Message, NoAnswer, TooLarge, head
-from stellwerk.kube.sockets import OwnSocket
+from stellwerk.kube.http.connection_pool import Connections
+from stellwerk.kube.http.messages import Answer, Message, NoAnswer, TooLarge, head
+from stellwerk.kube.http.sockets import OwnSocket
 
 LARGEST = 100_000
 LIMIT = 2

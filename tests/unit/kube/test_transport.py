@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 import pytest
 from tests.unit.kube.scripted import OK, Server, serving
 
-from stellwerk.kube.config import ClusterConfig
-from stellwerk.kube.errors import LoginFailed, Unauthorized
-from stellwerk.kube.transport import Request, Transport
+from stellwerk.kube.http.transport import Request, Transport
+from stellwerk.kube.login.config import ClusterConfig
+from stellwerk.kube.types.errors import LoginFailed, Unauthorized
 
 REFUSED = b"HTTP/1.1 401 Unauthorized\r\nContent-Length: 2\r\n\r\n{}"
 Way = Callable[[Transport], Awaitable[bytes]]

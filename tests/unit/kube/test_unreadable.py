@@ -14,13 +14,14 @@ from hypothesis import given
 from hypothesis import strategies as some
 
 from stellwerk.api.flux import GitRepository
-from stellwerk.kube.calls import decoded
-from stellwerk.kube.client import WatchEvent
-from stellwerk.kube.depth import LEVELS, TOO_DEEP, is_deeper, may_be_deeper, shallow
-from stellwerk.kube.errors import Status, Undecodable, UnreadableObject
-from stellwerk.kube.escapes import NO_TEXT
-from stellwerk.kube.meta import Condition, ObjectMeta, Record
-from stellwerk.kube.model import (
+from stellwerk.kube.client.client import WatchEvent
+from stellwerk.kube.client.request_builder import decoded
+from stellwerk.kube.http.transport import Request
+from stellwerk.kube.types.depth import LEVELS, TOO_DEEP, is_deeper, may_be_deeper, shallow
+from stellwerk.kube.types.errors import Status, Undecodable, UnreadableObject
+from stellwerk.kube.types.escapes import NO_TEXT
+from stellwerk.kube.types.identifiers import ObjectKey, Resource
+from stellwerk.kube.types.model import (
     UNREADABLE,
     Kind,
     Listing,
@@ -32,10 +33,9 @@ from stellwerk.kube.model import (
     unstructured,
     view,
 )
-from stellwerk.kube.names import ObjectKey, Resource
-from stellwerk.kube.transport import Request
-from stellwerk.kube.watch_states import Listed as ListedInput
-from stellwerk.kube.watch_states import Odd, Removed, Synced, Watching, step
+from stellwerk.kube.types.object_meta import Condition, ObjectMeta, Record
+from stellwerk.kube.watch.watch_states import Listed as ListedInput
+from stellwerk.kube.watch.watch_states import Odd, Removed, Synced, Watching, step
 from stellwerk.operators.component.api import Component
 from stellwerk.testing.loop_stalls import LONGEST_STALL_SECONDS, measured_stalls
 

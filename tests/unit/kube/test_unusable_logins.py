@@ -18,12 +18,12 @@ from hypothesis import strategies as some
 from tests.unit.promptly import promptly
 
 from stellwerk.api.core import Namespace
-from stellwerk.kube.auth import Material, tls_context
-from stellwerk.kube.client import Client
-from stellwerk.kube.config import ClusterConfig, is_host
-from stellwerk.kube.errors import LoginFailed
-from stellwerk.kube.model import JsonObject, JsonValue
-from stellwerk.kube.transport import Transport
+from stellwerk.kube.client.client import Client
+from stellwerk.kube.http.transport import Transport
+from stellwerk.kube.login.auth import Material, tls_context
+from stellwerk.kube.login.config import ClusterConfig, is_host
+from stellwerk.kube.types.errors import LoginFailed
+from stellwerk.kube.types.model import JsonObject, JsonValue
 
 
 def kubeconfig(cluster: JsonObject | None = None, user: JsonObject | None = None) -> str:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as some
 
-from stellwerk.kube.client import WatchEvent
-from stellwerk.kube.errors import (
+from stellwerk.kube.client.client import WatchEvent
+from stellwerk.kube.types.errors import (
     ApiError,
     Forbidden,
     Gone,
@@ -16,10 +16,10 @@ from stellwerk.kube.errors import (
     Undecodable,
     Unreachable,
 )
-from stellwerk.kube.meta import ObjectMeta
-from stellwerk.kube.model import Listing, PartialObjectMetadata, View
-from stellwerk.kube.names import Resource
-from stellwerk.kube.watch_states import (
+from stellwerk.kube.types.identifiers import Resource
+from stellwerk.kube.types.model import Listing, PartialObjectMetadata, View
+from stellwerk.kube.types.object_meta import ObjectMeta
+from stellwerk.kube.watch.watch_states import (
     LONGEST_PARKED_SECONDS,
     LONGEST_PAUSE_SECONDS,
     Bookmark,

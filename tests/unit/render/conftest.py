@@ -11,9 +11,9 @@ from tests.unit.render.given import fake_program
 
 from stellwerk.render.binary import renderer_path
 from stellwerk.render.errors import RendererMissing
-from stellwerk.render.pool import Shares
-from stellwerk.render.renderer import Renderer
-from stellwerk.render.worker import Bounds
+from stellwerk.render.worker.pool import Shares
+from stellwerk.render.worker.renderer import Renderer
+from stellwerk.render.worker.worker import Bounds
 
 
 @pytest.fixture

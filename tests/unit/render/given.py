@@ -9,9 +9,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from stellwerk.kube.model import JsonObject, JsonValue
-from stellwerk.render.files import Files
-from stellwerk.render.request import Cluster, Release, Rendered, Request
+from stellwerk.kube.types.model import JsonObject, JsonValue
+from stellwerk.render.files.files import Files
+from stellwerk.render.request.request import Cluster, Release, Rendered, Request
 
 PREFIX = "example.com"
 

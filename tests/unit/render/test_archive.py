@@ -19,10 +19,10 @@ from hypothesis import strategies as st
 from tests.unit.promptly import promptly
 from tests.unit.render.archives import PACKERS, TREE, Member, files, tar, tar_gz, tar_of, zip_with_mode, zipped
 
-from stellwerk.render.archive import unpack
 from stellwerk.render.errors import BadArchive, NotADirectory, PathNotFound
-from stellwerk.render.files import Files
-from stellwerk.render.limits import Limits
+from stellwerk.render.files.archive import unpack
+from stellwerk.render.files.files import Files
+from stellwerk.render.files.limits import Limits
 
 MIB = 2**20
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from stellwerk.render import assumed
+from stellwerk.render.request import offline_capabilities
 
 
 @pytest.mark.parametrize(
@@ -17,17 +17,17 @@ from stellwerk.render import assumed
     ],
 )
 def test_a_version_is_understood_as_people_write_it(said: str, version: str) -> None:
-    assert assumed.cluster(said).version == {"gitVersion": version, "major": "1", "minor": "33"}
+    assert offline_capabilities.cluster(said).version == {"gitVersion": version, "major": "1", "minor": "33"}
 
 
 @pytest.mark.parametrize("said", ["one", "1", "1.x", "v", "1.33.2 and more"])
 def test_what_is_no_version_is_refused(said: str) -> None:
     with pytest.raises(ValueError, match="expected one like"):
-        assumed.cluster(said)
+        offline_capabilities.cluster(said)
 
 
 def test_what_is_said_to_be_served_comes_on_top() -> None:
-    served = assumed.cluster(api_versions=["example.com/v1/Thing"]).api_versions
+    served = offline_capabilities.cluster(api_versions=["example.com/v1/Thing"]).api_versions
 
-    assert set(served) == {*assumed.BUILT_IN, "example.com/v1/Thing"}
-    assert not assumed.cluster().version
+    assert set(served) == {*offline_capabilities.BUILT_IN, "example.com/v1/Thing"}
+    assert not offline_capabilities.cluster().version

@@ -5,9 +5,9 @@ from __future__ import annotations
 import io
 import tarfile
 
-from stellwerk.render import chart_values, values
-from stellwerk.render.files import Files
-from stellwerk.render.values import Layer
+from stellwerk.render.files.files import Files
+from stellwerk.render.request import chart_values, values
+from stellwerk.render.request.values import Layer
 
 CHART = (
     "apiVersion: v2\nname: app\ndependencies:\n- name: db\n  alias: store\n  condition: store.enabled\n- name: cache\n"

@@ -10,12 +10,12 @@ import pytest
 import yaml
 from tests.unit.render.given import request
 
-from stellwerk.kube.model import JsonObject
+from stellwerk.kube.types.model import JsonObject
 from stellwerk.render.binary import renderer_path
 from stellwerk.render.errors import RendererMissing
-from stellwerk.render.pool import Shares
-from stellwerk.render.renderer import Renderer
-from stellwerk.render.request import Cluster, Release
+from stellwerk.render.request.request import Cluster, Release
+from stellwerk.render.worker.pool import Shares
+from stellwerk.render.worker.renderer import Renderer
 
 PAGE = (Path(__file__).parents[3] / "docs" / "templates.md").read_text()
 _BLOCK = re.compile(r"^```\w+ (\S+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)

@@ -17,8 +17,6 @@ import pytest
 from aiohttp import web
 
 from stellwerk.local import certs
-from stellwerk.render.downloads import Budget, Downloads
-from stellwerk.render.egress import IN_CLUSTER, PUBLIC, EgressRules
 from stellwerk.render.errors import (
     BadArchive,
     EgressRefused,
@@ -28,7 +26,9 @@ from stellwerk.render.errors import (
     Unavailable,
     WrongDigest,
 )
-from stellwerk.render.http import Credentials, TlsMaterial
+from stellwerk.render.sources.downloads import Budget, Downloads
+from stellwerk.render.sources.egress import IN_CLUSTER, PUBLIC, EgressRules
+from stellwerk.render.sources.http import Credentials, TlsMaterial
 from stellwerk.testing.artifacts import (
     ArtifactServer,
     Cut,

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stellwerk.render.egress import IN_CLUSTER, PUBLIC, EgressRules, parsed, shown_url
 from stellwerk.render.errors import EgressRefused
-from stellwerk.render.http import Call, Credentials
+from stellwerk.render.sources.egress import IN_CLUSTER, PUBLIC, EgressRules, parsed, shown_url
+from stellwerk.render.sources.http import Call, Credentials
 
 NEVER = [
     *("127.0.0.1", "127.8.8.8", "0.0.0.0", "169.254.169.254", "169.254.1.1", "224.0.0.1", "255.255.255.255"),

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from stellwerk.render import folder
 from stellwerk.render.errors import BadArchive
+from stellwerk.render.files import local_files
 
 
 def test_files_are_read_below_the_folder_and_those_of_tools_are_not(tmp_path: Path) -> None:
@@ -19,7 +19,7 @@ def test_files_are_read_below_the_folder_and_those_of_tools_are_not(tmp_path: Pa
     (tmp_path / "a" / "b.yaml").write_text("b")
     (tmp_path / "within.yaml").symlink_to("a/b.yaml")
     os.mkfifo(tmp_path / "pipe")
-    assert {**folder.read(tmp_path)} == {"a/b.yaml": b"b", "within.yaml": b"b"}
+    assert {**local_files.read(tmp_path)} == {"a/b.yaml": b"b", "within.yaml": b"b"}
 
 
 @pytest.mark.parametrize("link", ["file", "folder", "absolute", "chain", "broken", "within a folder"])
@@ -44,7 +44,7 @@ def test_a_link_that_leads_out_of_the_folder_is_refused_and_not_followed(tmp_pat
         case _:
             (inside / "sub" / "b.yaml").symlink_to("../../outside/secret")
     with pytest.raises(BadArchive, match="leads out of the folder") as caught:
-        folder.read(inside)
+        local_files.read(inside)
     assert "canary" not in str(caught.value)
 
 
@@ -52,4 +52,4 @@ def test_the_folder_itself_may_be_a_link(tmp_path: Path) -> None:
     (tmp_path / "real").mkdir()
     (tmp_path / "real" / "a.yaml").write_text("a")
     (tmp_path / "link").symlink_to("real")
-    assert list(folder.read(tmp_path / "link")) == ["a.yaml"]
+    assert list(local_files.read(tmp_path / "link")) == ["a.yaml"]

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stellwerk.render.kept import Kept
+from stellwerk.render.bounded_cache import Kept
 
 TENANTS = "abc"
 

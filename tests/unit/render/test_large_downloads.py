@@ -19,11 +19,11 @@ from threading import Event, Thread
 
 import pytest
 
-from stellwerk.render.archive import unpack
-from stellwerk.render.downloads import Downloads
-from stellwerk.render.egress import EgressRules
 from stellwerk.render.errors import BadArchive
-from stellwerk.render.shelf import Shelf
+from stellwerk.render.files.archive import unpack
+from stellwerk.render.sources.artifact_disk_cache import Shelf
+from stellwerk.render.sources.downloads import Downloads
+from stellwerk.render.sources.egress import EgressRules
 from stellwerk.testing.loop_stalls import LONGEST_STALL_SECONDS, measured_stalls
 
 HERE = EgressRules(http=True, private=True, networks=(ip_network("127.0.0.0/8"),))

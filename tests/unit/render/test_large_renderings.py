@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 from tests.unit.render.given import request
 
-from stellwerk.kube.model import JsonObject, JsonValue
-from stellwerk.render import protocol
+from stellwerk.kube.types.model import JsonObject, JsonValue
 from stellwerk.render.errors import InvalidValues, LimitExceeded
-from stellwerk.render.renderer import MOST_VALUES_BYTES, Renderer
+from stellwerk.render.worker import protocol
+from stellwerk.render.worker.renderer import MOST_VALUES_BYTES, Renderer
 from stellwerk.testing.loop_stalls import LONGEST_STALL_SECONDS, measured_stalls
 
 MIB = 2**20

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from tests.unit.render.given import is_alive, request
 
-from stellwerk.kube.model import JsonValue
+from stellwerk.kube.types.model import JsonValue
 from stellwerk.render.errors import (
     DecryptFailed,
     ExpressionFailed,
@@ -22,10 +22,10 @@ from stellwerk.render.errors import (
     RendererTimeout,
     TemplateFailed,
 )
-from stellwerk.render.pool import Shares
-from stellwerk.render.renderer import Renderer
-from stellwerk.render.request import Claim, Generator, PostBuild, Query, Release
-from stellwerk.render.worker import Bounds
+from stellwerk.render.request.request import Claim, Generator, PostBuild, Query, Release
+from stellwerk.render.worker.pool import Shares
+from stellwerk.render.worker.renderer import Renderer
+from stellwerk.render.worker.worker import Bounds
 
 FIXTURES = Path(__file__).parents[4] / "shared" / "fixtures"
 

@@ -19,8 +19,8 @@ from stellwerk.render.errors import (
     RendererTimeout,
     TemplateFailed,
 )
-from stellwerk.render.renderer import Renderer
-from stellwerk.render.request import Claim, PostBuild
+from stellwerk.render.request.request import Claim, PostBuild
+from stellwerk.render.worker.renderer import Renderer
 
 MOST_BYTES = 450 * 2**20
 """The room of one request (256 MiB), that of the last words, and the worker itself with its program's pages."""

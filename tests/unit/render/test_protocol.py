@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 from tests.unit.promptly import promptly
 from tests.unit.render.given import request
 
-from stellwerk.kube.model import JsonObject
-from stellwerk.render import protocol
+from stellwerk.kube.types.model import JsonObject
 from stellwerk.render.errors import InvalidValues, RendererBroken, RenderError
-from stellwerk.render.files import Files
-from stellwerk.render.request import Missing
+from stellwerk.render.files.files import Files
+from stellwerk.render.request.request import Missing
+from stellwerk.render.worker import protocol
 
 MIB = 2**20
 NAMES = st.text(st.characters(codec="utf-8", exclude_characters="/\0"), min_size=1, max_size=12).filter(

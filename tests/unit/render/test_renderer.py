@@ -17,7 +17,7 @@ from tests.unit.render.given import is_alive, pid, request, said
 
 from stellwerk.assembly import unconfined
 from stellwerk.kube.masking import LONGEST_TEXT
-from stellwerk.kube.model import JsonObject, JsonValue
+from stellwerk.kube.types.model import JsonObject, JsonValue
 from stellwerk.render import errors
 from stellwerk.render.errors import (
     InvalidExpression,
@@ -32,12 +32,12 @@ from stellwerk.render.errors import (
     RenderError,
     RendererTimeout,
 )
-from stellwerk.render.pool import Shares
-from stellwerk.render.renderer import Renderer
-from stellwerk.render.request import Claim, Missing, PostBuild, Query, Release, Rendered
-from stellwerk.render.values import Layer, secret_words
-from stellwerk.render.worker import Bounds
-from stellwerk.runtime.settings import ProcessSettings
+from stellwerk.render.request.request import Claim, Missing, PostBuild, Query, Release, Rendered
+from stellwerk.render.request.values import Layer, secret_words
+from stellwerk.render.worker.pool import Shares
+from stellwerk.render.worker.renderer import Renderer
+from stellwerk.render.worker.worker import Bounds
+from stellwerk.runtime.settings.settings import ProcessSettings
 from stellwerk.testing.eventually import eventually
 from stellwerk.testing.loop_stalls import LONGEST_STALL_SECONDS, measured_stalls
 

@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 from tests.unit.promptly import promptly
 from tests.unit.render.given import request
 
-from stellwerk.render import protocol
-from stellwerk.render.digests import Verifier
 from stellwerk.render.errors import RendererBroken, WrongDigest
-from stellwerk.render.request import Rendered
-from stellwerk.render.results import Context, Key, Results
+from stellwerk.render.files.digests import Verifier
+from stellwerk.render.request.request import Rendered
+from stellwerk.render.worker import protocol
+from stellwerk.render.worker.render_cache import Context, Key, Results
 
 
 def result(number: int, size: int) -> protocol.Result:

@@ -14,11 +14,11 @@ from pathlib import Path
 
 import pytest
 
-from stellwerk.render.downloads import Downloads
-from stellwerk.render.egress import PUBLIC, EgressRules
 from stellwerk.render.errors import BadArchive, EgressRefused
-from stellwerk.render.http import Credentials
-from stellwerk.render.shelf import REST_SECONDS, Outcome, Received, Shelf
+from stellwerk.render.sources.artifact_disk_cache import REST_SECONDS, Outcome, Received, Shelf
+from stellwerk.render.sources.downloads import Downloads
+from stellwerk.render.sources.egress import PUBLIC, EgressRules
+from stellwerk.render.sources.http import Credentials
 from stellwerk.testing.artifacts import ArtifactServer, Refuse
 
 HERE = EgressRules(http=True, private=True, networks=(ip_network("127.0.0.0/8"),))

@@ -13,12 +13,12 @@ from typing import TypeVar
 import pytest
 from tests.unit.render.given import fake_program, is_alive, pid, request
 
-from stellwerk.render.downloads import Downloads
-from stellwerk.render.egress import IN_CLUSTER, EgressRules
 from stellwerk.render.errors import EgressRefused, RendererGone, RendererTimeout
-from stellwerk.render.pool import Shares
-from stellwerk.render.renderer import Renderer
-from stellwerk.render.worker import Bounds
+from stellwerk.render.sources.downloads import Downloads
+from stellwerk.render.sources.egress import IN_CLUSTER, EgressRules
+from stellwerk.render.worker.pool import Shares
+from stellwerk.render.worker.renderer import Renderer
+from stellwerk.render.worker.worker import Bounds
 from stellwerk.testing.artifacts import ArtifactServer
 
 uvloop = pytest.importorskip("uvloop", reason="uvloop is not installed")

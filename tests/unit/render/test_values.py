@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.unit.promptly import promptly
 
-from stellwerk.kube.model import JsonObject, JsonValue
+from stellwerk.kube.types.model import JsonObject, JsonValue
 from stellwerk.render.errors import InvalidValues
-from stellwerk.render.values import Layer, Leaf, checked, masked, merge, origins, read, secret_words
+from stellwerk.render.request.values import Layer, Leaf, checked, masked, merge, origins, read, secret_words
 
 KEYS = st.text("abc", min_size=1, max_size=2)
 SCALARS = st.one_of(st.none(), st.booleans(), st.integers(-9, 9), st.text("xyz", max_size=3))

@@ -22,8 +22,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.unit.promptly import promptly
 
-from stellwerk.runtime import certs
-from stellwerk.runtime.certs import Pair, Wish
+from stellwerk.runtime.certificates import certs
+from stellwerk.runtime.certificates.certs import Pair, Wish
 
 NOW = datetime.now(UTC).replace(microsecond=0)
 NAME = "webhook.kyma-system.svc"

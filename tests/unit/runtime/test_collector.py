@@ -7,7 +7,7 @@ import weakref
 
 import pytest
 
-from stellwerk.runtime import collector
+from stellwerk.runtime.supervision import collector
 
 
 class Node:

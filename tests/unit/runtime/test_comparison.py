@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from stellwerk.api.core import ConfigMap
-from stellwerk.kube.meta import ObjectMeta
-from stellwerk.kube.model import Listing, PartialObjectMetadata
-from stellwerk.runtime.comparison import Comparison
+from stellwerk.kube.types.model import Listing, PartialObjectMetadata
+from stellwerk.kube.types.object_meta import ObjectMeta
+from stellwerk.runtime.cache.cache_audit import Comparison
 
 
 def cached(**versions: str) -> list[ConfigMap]:

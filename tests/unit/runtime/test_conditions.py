@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
-from stellwerk.kube.meta import Condition
+from stellwerk.kube.types.object_meta import Condition
 from stellwerk.runtime import conditions
 
 NOON = datetime(2030, 1, 1, 12, tzinfo=UTC)

@@ -13,22 +13,22 @@ from typing import ClassVar
 
 import pytest
 
-from stellwerk.kube.client import Client
-from stellwerk.kube.config import ClusterConfig
-from stellwerk.kube.errors import Forbidden, Status, Unreachable
-from stellwerk.kube.meta import ObjectMeta, Record
-from stellwerk.kube.model import HasMetadata, Kind
-from stellwerk.kube.names import ObjectKey, ObjectRef, Resource
-from stellwerk.kube.watch_states import Changed, Removed, Synced
-from stellwerk.runtime.contract import Next, Notice, ReconcileError
-from stellwerk.runtime.controller import Controller
-from stellwerk.runtime.informer import Informer
-from stellwerk.runtime.manager import Manager
-from stellwerk.runtime.metrics import Metrics
-from stellwerk.runtime.outcomes import LeadershipLost
-from stellwerk.runtime.backoff import Backoff
-from stellwerk.runtime.status import StatusWriter
-from stellwerk.runtime.watchdog import Watchdog
+from stellwerk.kube.client.client import Client
+from stellwerk.kube.login.config import ClusterConfig
+from stellwerk.kube.types.errors import Forbidden, Status, Unreachable
+from stellwerk.kube.types.identifiers import ObjectKey, ObjectRef, Resource
+from stellwerk.kube.types.model import HasMetadata, Kind
+from stellwerk.kube.types.object_meta import ObjectMeta, Record
+from stellwerk.kube.watch.watch_states import Changed, Removed, Synced
+from stellwerk.runtime.cache.informer import Informer
+from stellwerk.runtime.control.controller import Controller
+from stellwerk.runtime.control.outcome import LeadershipLost
+from stellwerk.runtime.control.status_writer import StatusWriter
+from stellwerk.runtime.process.manager import Manager
+from stellwerk.runtime.reconciler import Next, Notice, ReconcileError
+from stellwerk.runtime.supervision.backoff import Backoff
+from stellwerk.runtime.supervision.watchdog import Watchdog
+from stellwerk.runtime.telemetry.metrics import Metrics
 from stellwerk.testing.clock import FakeClock, SimulatedLoop
 from stellwerk.testing.eventually import eventually
 from stellwerk.testing.surprises import SURPRISES

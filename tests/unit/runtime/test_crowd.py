@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stellwerk.runtime.crowd import Connection, Crowd, peer_of
+from stellwerk.runtime.serving.crowd import Connection, Crowd, peer_of
 
 pytestmark = pytest.mark.req("R-701")
 

@@ -10,14 +10,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stellwerk.api.core import ConfigMap
-from stellwerk.kube.client import Client
-from stellwerk.kube.config import ClusterConfig
-from stellwerk.kube.meta import ObjectMeta
-from stellwerk.kube.model import PartialObjectMetadata
-from stellwerk.runtime import events
-from stellwerk.runtime.contract import Notice
-from stellwerk.runtime.events import Recorder, shortened
-from stellwerk.runtime.metrics import Metrics
+from stellwerk.kube.client.client import Client
+from stellwerk.kube.login.config import ClusterConfig
+from stellwerk.kube.types.model import PartialObjectMetadata
+from stellwerk.kube.types.object_meta import ObjectMeta
+from stellwerk.runtime.control import events
+from stellwerk.runtime.control.events import Recorder, shortened
+from stellwerk.runtime.reconciler import Notice
+from stellwerk.runtime.telemetry.metrics import Metrics
 from stellwerk.testing.clock import FakeClock
 from stellwerk.testing.loop_stalls import LONGEST_STALL_SECONDS, measured_stalls
 

@@ -8,7 +8,7 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from stellwerk.runtime import flags, reading
+from stellwerk.runtime.settings import flags, parsers
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,7 +23,7 @@ def parsed(*arguments: str) -> Settings:
     command = click.Command(
         "x",
         params=[
-            flags.option("workers", reading.number(1, 10), help="How many.", default="5"),
+            flags.option("workers", parsers.number(1, 10), help="How many.", default="5"),
             click.Option(["--other"], default="theirs"),
         ],
         callback=lambda **values: seen.append(flags.chosen(Settings, values)),
@@ -45,6 +45,6 @@ def test_a_bad_value_is_refused_under_the_name_of_its_flag() -> None:
 
 
 def test_help_names_the_default_or_that_there_is_none() -> None:
-    option = flags.option("workers", reading.number(1, 10), help="How many.", default="5")
+    option = flags.option("workers", parsers.number(1, 10), help="How many.", default="5")
     assert option.help == "How many. [default: 5]"
-    assert flags.option("name", reading.name, help="Which.", default="").help == "Which. [default: none]"
+    assert flags.option("name", parsers.name, help="Which.", default="").help == "Which. [default: none]"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from stellwerk.runtime import go_flags
+from stellwerk.runtime.settings import go_flags
 
 
 @pytest.mark.parametrize(

@@ -16,10 +16,18 @@ from aiohttp import web
 from hypothesis import given
 from hypothesis import strategies as some
 
-from stellwerk.kube.client import Client
-from stellwerk.kube.config import ClusterConfig
-from stellwerk.runtime.guard import PEER_BURST, PEER_REFILL_SECONDS, PEER_REVIEWS, REVIEWS, Allowance, Guard, Verdicts
-from stellwerk.runtime.http import Address, Route, Server
+from stellwerk.kube.client.client import Client
+from stellwerk.kube.login.config import ClusterConfig
+from stellwerk.runtime.serving.http import Address, Route, Server
+from stellwerk.runtime.serving.metrics_auth import (
+    PEER_BURST,
+    PEER_REFILL_SECONDS,
+    PEER_REVIEWS,
+    REVIEWS,
+    Allowance,
+    Guard,
+    Verdicts,
+)
 from stellwerk.testing.clock import FakeClock
 from stellwerk.testing.eventually import eventually
 

@@ -7,9 +7,9 @@ from collections.abc import AsyncIterator
 import aiohttp
 import pytest
 
-from stellwerk.runtime.health import Health, metrics_route
-from stellwerk.runtime.http import Address, Server
-from stellwerk.runtime.metrics import Metrics
+from stellwerk.runtime.serving.health import Health, metrics_route
+from stellwerk.runtime.serving.http import Address, Server
+from stellwerk.runtime.telemetry.metrics import Metrics
 
 
 class Probed:

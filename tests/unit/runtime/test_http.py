@@ -18,9 +18,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.unit import sockets
 
-from stellwerk.runtime.health import Health
-from stellwerk.runtime.http import Address, AddressInvalid, CannotListen, Limits, Route, Server, answer
-from stellwerk.runtime.metrics import Metrics
+from stellwerk.runtime.serving.health import Health
+from stellwerk.runtime.serving.http import Address, AddressInvalid, CannotListen, Limits, Route, Server, answer
+from stellwerk.runtime.telemetry.metrics import Metrics
 from stellwerk.testing.loop_stalls import LONGEST_STALL_SECONDS, measured_stalls
 from stellwerk.testing.surprises import SURPRISES
 

@@ -9,16 +9,22 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stellwerk.kube.client import Client
-from stellwerk.kube.config import ClusterConfig
-from stellwerk.kube.meta import ObjectMeta
-from stellwerk.kube.model import PartialObjectMetadata, Unreadable, metadata_of
-from stellwerk.kube.names import ObjectKey, Resource
-from stellwerk.kube.watch_states import Bookmark, Change, Changed, Odd, Parked, Removed, Synced
-from stellwerk.runtime.comparison import suspects
-from stellwerk.runtime.informer import COMPLAINTS_SECONDS, MOST_COMPLAINTS, Delta, Informer, noting_own_writes
-from stellwerk.runtime.metrics import Metrics
-from stellwerk.runtime.progress import version_number
+from stellwerk.kube.client.client import Client
+from stellwerk.kube.login.config import ClusterConfig
+from stellwerk.kube.types.identifiers import ObjectKey, Resource
+from stellwerk.kube.types.model import PartialObjectMetadata, Unreadable, metadata_of
+from stellwerk.kube.types.object_meta import ObjectMeta
+from stellwerk.kube.watch.watch_states import Bookmark, Change, Changed, Odd, Parked, Removed, Synced
+from stellwerk.runtime.cache.cache_audit import suspects
+from stellwerk.runtime.cache.informer import (
+    COMPLAINTS_SECONDS,
+    MOST_COMPLAINTS,
+    Delta,
+    Informer,
+    noting_own_writes,
+)
+from stellwerk.runtime.cache.read_your_writes import version_number
+from stellwerk.runtime.telemetry.metrics import Metrics
 from stellwerk.testing.clock import FakeClock
 from stellwerk.testing.eventually import eventually
 

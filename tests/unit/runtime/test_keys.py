@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 import pytest
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 
-from stellwerk.runtime.keys import KeyStock
+from stellwerk.runtime.certificates.key_pool import KeyStock
 from stellwerk.testing.eventually import eventually
 
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stellwerk.api.coordination import LeaseSpec
-from stellwerk.runtime.leader import Fence, LeadershipLost, Observation, Terms, new_identity
+from stellwerk.runtime.process.leader import Fence, LeadershipLost, Observation, Terms, new_identity
 from stellwerk.testing.clock import FakeClock
 
 HELD = LeaseSpec(holder_identity="other", lease_duration_seconds=15, lease_transitions=3)

@@ -13,10 +13,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stellwerk.kube.errors import Unreachable
-from stellwerk.kube.names import ObjectKey
-from stellwerk.runtime import logs
-from stellwerk.runtime.logs import Encoding, LogSettings, Redactor, TimeEncoding, settings_from_flags
+from stellwerk.kube.types.errors import Unreachable
+from stellwerk.kube.types.identifiers import ObjectKey
+from stellwerk.runtime.telemetry import logs
+from stellwerk.runtime.telemetry.logs import Encoding, LogSettings, Redactor, TimeEncoding, settings_from_flags
 from stellwerk.testing.loop_stalls import LONGEST_STALL_SECONDS, measured_stalls
 
 KEY = ObjectKey("kyma-system", "btpoperator")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from stellwerk.runtime.memory import MemoryCheck, own_group
+from stellwerk.runtime.supervision.memory_pressure import MemoryCheck, own_group
 
 MIB = 1 << 20
 

@@ -10,7 +10,7 @@ from prometheus_client.core import Metric
 from prometheus_client.parser import text_string_to_metric_families
 from prometheus_client.registry import Collector
 
-from stellwerk.runtime.metrics import QUEUE_BUCKETS, Metrics
+from stellwerk.runtime.telemetry.metrics import QUEUE_BUCKETS, Metrics
 from stellwerk.testing.loop_stalls import LONGEST_STALL_SECONDS, measured_stalls
 
 

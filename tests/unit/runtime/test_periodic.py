@@ -7,11 +7,11 @@ from collections.abc import Callable
 
 import pytest
 
-from stellwerk.kube.errors import Unreachable
-from stellwerk.runtime.metrics import Metrics
-from stellwerk.runtime.outcomes import LeadershipLost
-from stellwerk.runtime.periodic import Periodic
-from stellwerk.runtime.tasks import Border
+from stellwerk.kube.types.errors import Unreachable
+from stellwerk.runtime.control.outcome import LeadershipLost
+from stellwerk.runtime.control.periodic import Periodic
+from stellwerk.runtime.supervision.tasks import Border
+from stellwerk.runtime.telemetry.metrics import Metrics
 from stellwerk.testing.clock import FakeClock
 
 

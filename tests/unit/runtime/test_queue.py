@@ -11,9 +11,9 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from stellwerk.kube.names import ObjectKey
-from stellwerk.runtime.backoff import Backoff
-from stellwerk.runtime.queue import Priority, QueueClosed, WorkQueue
+from stellwerk.kube.types.identifiers import ObjectKey
+from stellwerk.runtime.control.queue import Priority, QueueClosed, WorkQueue
+from stellwerk.runtime.supervision.backoff import Backoff
 from stellwerk.testing.clock import FakeClock
 
 

@@ -6,7 +6,7 @@ from enum import StrEnum
 
 import pytest
 
-from stellwerk.runtime import reading
+from stellwerk.runtime.settings import parsers
 
 
 class Colour(StrEnum):
@@ -18,31 +18,31 @@ class Colour(StrEnum):
     ("text", "expected"), [("red", Colour.RED), ("RED", Colour.RED), ("deepblue", Colour.DEEP_BLUE)]
 )
 def test_a_word_is_known_in_whatever_case(text: str, expected: Colour) -> None:
-    assert reading.one_of(Colour)(text) is expected
+    assert parsers.one_of(Colour)(text) is expected
 
 
 @pytest.mark.parametrize("text", ["", "green", "red,red"])
 def test_another_word_is_refused_with_those_that_are_known(text: str) -> None:
     with pytest.raises(ValueError, match="expected one of red, DeepBlue"):
-        reading.one_of(Colour)(text)
+        parsers.one_of(Colour)(text)
 
 
 @pytest.mark.parametrize("text", ["", "0", "11", "-1", "5.0", "٣", "1e1", "9" * 400])
 def test_a_number_outside_its_range_or_in_another_spelling_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="expected a whole number from 1 to 10"):
-        reading.number(1, 10)(text)
+        parsers.number(1, 10)(text)
 
 
 def test_a_number_in_its_range_is_read() -> None:
-    assert [reading.number(1, 10)(text) for text in ("1", "10")] == [1, 10]
+    assert [parsers.number(1, 10)(text) for text in ("1", "10")] == [1, 10]
 
 
 @pytest.mark.parametrize("text", ["", "Upper", "a/b", "-a", "a-", "x" * 254])
 def test_what_cannot_be_the_name_of_an_object_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="expected the name of an object"):
-        reading.name(text)
+        parsers.name(text)
 
 
 def test_words_stand_between_commas_and_count_once() -> None:
-    assert reading.words(" one, two,,one ,") == ("one", "two")
-    assert reading.words("") == ()
+    assert parsers.words(" one, two,,one ,") == ("one", "two")
+    assert parsers.words("") == ()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 
-from stellwerk.runtime.reasons import ITSELF, YOURS, Catalogue, Meaning
+from stellwerk.runtime.insight.reason_catalog import ITSELF, YOURS, Catalogue, Meaning
 
 
 class State(StrEnum):

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from stellwerk.api.core import ConfigMap, Secret
-from stellwerk.kube.client import Client
-from stellwerk.kube.config import ClusterConfig
-from stellwerk.kube.model import metadata_of
-from stellwerk.kube.watch_states import Parked, Synced
-from stellwerk.runtime.manager import Manager
+from stellwerk.kube.client.client import Client
+from stellwerk.kube.login.config import ClusterConfig
+from stellwerk.kube.types.model import metadata_of
+from stellwerk.kube.watch.watch_states import Parked, Synced
+from stellwerk.runtime.process.manager import Manager
 
 
 async def test_a_parked_watch_is_a_problem_only_where_it_is_required() -> None:

@@ -9,17 +9,17 @@ from contextlib import asynccontextmanager, suppress
 import pytest
 from aiohttp import web
 
-from stellwerk.kube.client import Client
-from stellwerk.kube.config import ClusterConfig
+from stellwerk.kube.client.client import Client
+from stellwerk.kube.login.config import ClusterConfig
 from stellwerk.kube.masking import WITHHELD
-from stellwerk.kube.meta import Condition, ObjectMeta
+from stellwerk.kube.types.object_meta import Condition, ObjectMeta
 from stellwerk.operators.component.api import Component
 from stellwerk.operators.component.api_spec import ComponentSpec
 from stellwerk.operators.component.api_status import NEW, ComponentStatus
-from stellwerk.runtime import secrecy
-from stellwerk.runtime.contract import Notice, ReconcileError
-from stellwerk.runtime.events import Recorder
-from stellwerk.runtime.status import StatusWriter
+from stellwerk.runtime.control import secrecy
+from stellwerk.runtime.control.events import Recorder
+from stellwerk.runtime.control.status_writer import StatusWriter
+from stellwerk.runtime.reconciler import Notice, ReconcileError
 from stellwerk.testing.eventually import eventually
 from stellwerk.testing.loop_stalls import LONGEST_STALL_SECONDS, measured_stalls
 

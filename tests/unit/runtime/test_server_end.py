@@ -14,8 +14,8 @@ from aiohttp import web
 from tests.unit.frozen_clients import FROZEN, Begin, a_handshake, an_unread_answer, closed_at_the_end
 from tests.unit.sockets import accepted_at
 
-from stellwerk.runtime.http import Address, Limits, Route, Server, answer
-from stellwerk.runtime.tls import SelfSigned
+from stellwerk.runtime.serving.http import Address, Limits, Route, Server, answer
+from stellwerk.runtime.serving.tls import SelfSigned
 from stellwerk.testing.eventually import eventually
 
 pytestmark = pytest.mark.req("R-701")

@@ -10,21 +10,21 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stellwerk.kube.model import JsonObject
-from stellwerk.runtime import certs, serving
-from stellwerk.runtime.certs import Pair
-from stellwerk.runtime.serving import Holding, Profile, Step
+from stellwerk.kube.types.model import JsonObject
+from stellwerk.runtime.certificates import certs, store
+from stellwerk.runtime.certificates.certs import Pair
+from stellwerk.runtime.certificates.store import Holding, Profile, Step
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
 PROFILE = Profile(names=("webhook.here.svc", "127.0.0.1"))
-FRESH = serving.made(Step.EVERYTHING, None, PROFILE, NOW)
+FRESH = store.made(Step.EVERYTHING, None, PROFILE, NOW)
 
 
 def step(
     holding: Holding | None, *, days: float = 0, trusted_days: float | None = None, profile: Profile = PROFILE
 ) -> Step:
     since = None if trusted_days is None else NOW + timedelta(days=trusted_days)
-    return serving.next_step(holding, profile, now=NOW + timedelta(days=days), trusted_since=since)
+    return store.next_step(holding, profile, now=NOW + timedelta(days=days), trusted_since=since)
 
 
 def test_where_there_is_nothing_everything_is_made_and_then_rests() -> None:
@@ -42,26 +42,26 @@ def test_a_leaf_is_replaced_before_two_thirds_of_its_life() -> None:
 @pytest.mark.req("R-706")
 def test_an_authority_is_replaced_before_two_thirds_of_its_life() -> None:
     at = NOW + timedelta(days=0.61 * 3650)
-    renewed = serving.made(Step.LEAF, FRESH, PROFILE, at)
+    renewed = store.made(Step.LEAF, FRESH, PROFILE, at)
     assert step(renewed, days=0.61 * 3650) is Step.AUTHORITY
 
 
 @pytest.mark.req("R-706")
 def test_a_new_authority_signs_only_after_all_callers_have_known_it_for_a_while() -> None:
-    joined = serving.made(Step.AUTHORITY, FRESH, PROFILE, NOW)
+    joined = store.made(Step.AUTHORITY, FRESH, PROFILE, NOW)
     assert joined.leaf == FRESH.leaf
     assert joined.authorities[1:] == FRESH.authorities
     assert step(joined) is Step.NOTHING, "nobody is known to trust it"
     assert step(joined, days=1, trusted_days=1) is Step.NOTHING, "not for long enough"
     assert step(joined, days=1, trusted_days=0.9) is Step.LEAF
-    swapped = serving.made(Step.LEAF, joined, PROFILE, NOW)
+    swapped = store.made(Step.LEAF, joined, PROFILE, NOW)
     assert certs.chain_holds(swapped.leaf.certificate, joined.authorities[0])
     assert swapped.bundle == joined.bundle, "replicas with the old leaf must stay trusted"
     assert step(swapped, days=1) is Step.NOTHING
 
 
 def test_a_leaf_that_callers_refuse_is_replaced_at_once() -> None:
-    other = serving.made(Step.EVERYTHING, None, PROFILE, NOW)
+    other = store.made(Step.EVERYTHING, None, PROFILE, NOW)
     assert step(replace(FRESH, leaf=other.leaf)) is Step.LEAF
     assert step(replace(FRESH, leaf=Pair(FRESH.leaf.certificate, other.leaf.key))) is Step.LEAF
     assert step(replace(FRESH, leaf=Pair(b"junk", b"junk"))) is Step.LEAF
@@ -91,13 +91,13 @@ def test_no_caller_ever_meets_a_leaf_that_it_does_not_trust(passing: list[tuple[
     """Callers learn of a bundle late, though within the settling time; a replica looks at the Secret when it likes."""
     profile = Profile(names=("a",), authority_lifetime=timedelta(days=300), leaf_lifetime=timedelta(days=100))
     now = since = NOW
-    stored = serving.made(Step.EVERYTHING, None, profile, now)
+    stored = store.made(Step.EVERYTHING, None, profile, now)
     presented = stored.leaf
     for days, replica_looks in passing:
         now += timedelta(days=days)
         before = stored
-        taken = serving.next_step(stored, profile, now=now, trusted_since=since)
-        stored = serving.made(taken, stored, profile, now)
+        taken = store.next_step(stored, profile, now=now, trusted_since=since)
+        stored = store.made(taken, stored, profile, now)
         if stored.bundle != before.bundle:
             since = now
         if taken is Step.EVERYTHING:  # all was over: there is nothing that callers could be spared
@@ -121,7 +121,7 @@ def is_over(leaf: Pair, now: datetime) -> bool:
 def test_the_bundle_is_bounded() -> None:
     holding = FRESH
     for _ in range(10):
-        holding = serving.made(Step.AUTHORITY, holding, PROFILE, NOW)
+        holding = store.made(Step.AUTHORITY, holding, PROFILE, NOW)
     assert len(holding.authorities) == 3
 
 
@@ -134,7 +134,7 @@ def test_trust_changes_only_what_differs() -> None:
             {"name": "c", "clientConfig": {"service": {"name": "s"}}},
         ]
     }
-    assert serving.trust(body, b"bundle") == [
+    assert store.trust(body, b"bundle") == [
         {"op": "add", "path": "/webhooks/1/clientConfig/caBundle", "value": text},
         {"op": "add", "path": "/webhooks/2/clientConfig/caBundle", "value": text},
     ]
@@ -142,9 +142,9 @@ def test_trust_changes_only_what_differs() -> None:
 
 def test_trust_reaches_a_conversion_webhook_and_leaves_other_definitions_alone() -> None:
     body: JsonObject = {"spec": {"conversion": {"strategy": "Webhook", "webhook": {"clientConfig": {}}}}}
-    [operation] = serving.trust(body, b"bundle")
+    [operation] = store.trust(body, b"bundle")
     assert operation["path"] == "/spec/conversion/webhook/clientConfig/caBundle"
-    assert serving.trust({"spec": {"conversion": {"strategy": "None"}}}, b"bundle") == []
+    assert store.trust({"spec": {"conversion": {"strategy": "None"}}}, b"bundle") == []
 
 
 def test_a_holding_shows_no_key() -> None:

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stellwerk.kube.meta import ObjectMeta
-from stellwerk.kube.model import PartialObjectMetadata
-from stellwerk.kube.names import ObjectKey
-from stellwerk.runtime.store import Store
+from stellwerk.kube.types.identifiers import ObjectKey
+from stellwerk.kube.types.model import PartialObjectMetadata
+from stellwerk.kube.types.object_meta import ObjectMeta
+from stellwerk.runtime.cache.store import Store
 
 Thing = PartialObjectMetadata
 

@@ -12,10 +12,10 @@ import pytest
 
 from stellwerk.kube.nested import Foreign
 from stellwerk.runtime.clock import SystemClock, happens_within
-from stellwerk.runtime.http import CannotListen
-from stellwerk.runtime.metrics import Metrics
-from stellwerk.runtime.outcomes import LeadershipLost
-from stellwerk.runtime.tasks import CALM_SECONDS, Border, background
+from stellwerk.runtime.control.outcome import LeadershipLost
+from stellwerk.runtime.serving.http import CannotListen
+from stellwerk.runtime.supervision.tasks import CALM_SECONDS, Border, background
+from stellwerk.runtime.telemetry.metrics import Metrics
 from stellwerk.testing.clock import FakeClock
 from stellwerk.testing.eventually import eventually
 from stellwerk.testing.surprises import SURPRISES, Panic

@@ -14,19 +14,19 @@ import pytest
 from cryptography import x509
 from tests.unit.sockets import accepted_at
 
-from stellwerk.runtime import serving
-from stellwerk.runtime.health import Health
-from stellwerk.runtime.http import Address, Limits, Server
-from stellwerk.runtime.metrics import Metrics
-from stellwerk.runtime.serving import Profile, Step
-from stellwerk.runtime.tasks import Border
-from stellwerk.runtime.tls import Certified, MountedCertificates, SelfSigned
+from stellwerk.runtime.certificates import store
+from stellwerk.runtime.certificates.store import Profile, Step
+from stellwerk.runtime.serving.health import Health
+from stellwerk.runtime.serving.http import Address, Limits, Server
+from stellwerk.runtime.serving.tls import Certified, MountedCertificates, SelfSigned
+from stellwerk.runtime.supervision.tasks import Border
+from stellwerk.runtime.telemetry.metrics import Metrics
 from stellwerk.testing.clock import FakeClock
 from stellwerk.testing.eventually import eventually
 
 NOW = datetime.now(UTC)
 PROFILE = Profile(names=("localhost",))
-FRESH = serving.made(Step.EVERYTHING, None, PROFILE, NOW)
+FRESH = store.made(Step.EVERYTHING, None, PROFILE, NOW)
 
 
 @asynccontextmanager
@@ -51,7 +51,7 @@ async def shown_by(server: Server) -> x509.Certificate:
 def test_mounted_files_are_taken_when_both_fit(tmp_path: Path) -> None:
     mounted = MountedCertificates(tmp_path)
     assert not mounted.check()
-    other = serving.made(Step.LEAF, FRESH, PROFILE, NOW)
+    other = store.made(Step.LEAF, FRESH, PROFILE, NOW)
     (tmp_path / "tls.crt").write_bytes(FRESH.leaf.certificate)
     (tmp_path / "tls.key").write_bytes(other.leaf.key)
     assert not mounted.check(), "half of a swap"

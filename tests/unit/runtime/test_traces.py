@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from stellwerk.kube.names import ObjectKey
-from stellwerk.kube.transport import RequestFacts
-from stellwerk.runtime import logs, traces
+from stellwerk.kube.http.transport import RequestFacts
+from stellwerk.kube.types.identifiers import ObjectKey
+from stellwerk.runtime.telemetry import logs, traces
 from stellwerk.testing.eventually import eventually
 
 KEY = ObjectKey("shop", "web")
@@ -48,7 +48,7 @@ async def test_without_being_wanted_nothing_is_made() -> None:
 
 
 def test_the_process_imports_nothing_of_opentelemetry() -> None:
-    probe = "import sys, stellwerk.runtime.process, stellwerk.runtime.traces; print(*sys.modules)"
+    probe = "import sys, stellwerk.runtime.process.process, stellwerk.runtime.telemetry.traces; print(*sys.modules)"
     loaded = subprocess.run([sys.executable, "-c", probe], capture_output=True, check=True, text=True).stdout.split()
     assert not [name for name in loaded if name.startswith("opentelemetry")]
 

@@ -9,8 +9,8 @@ import threading
 
 import pytest
 
-from stellwerk.runtime.metrics import Metrics
-from stellwerk.runtime.watchdog import Watchdog
+from stellwerk.runtime.supervision.watchdog import Watchdog
+from stellwerk.runtime.telemetry.metrics import Metrics
 
 
 class Heard(logging.Handler):
@@ -30,7 +30,7 @@ class Heard(logging.Handler):
 @pytest.mark.req("R-304")
 async def test_a_stall_is_logged_once_with_the_stack_of_whoever_causes_it() -> None:
     metrics, heard = Metrics(), Heard()
-    log = logging.getLogger("stellwerk.runtime.watchdog")
+    log = logging.getLogger("stellwerk.runtime.supervision.watchdog")
     log.addHandler(heard)
     watchdog = asyncio.create_task(Watchdog(metrics, stall_seconds=0.2).run())
     await asyncio.sleep(0)

@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stellwerk.api.core import ConfigMap, Secret
-from stellwerk.kube.errors import StatusCause
-from stellwerk.kube.model import JsonObject, JsonValue, Unstructured, dig, unstructured
-from stellwerk.kube.patch import JsonPatch, add
-from stellwerk.runtime.webhook import (
+from stellwerk.kube.client.patch import JsonPatch, add
+from stellwerk.kube.types.errors import StatusCause
+from stellwerk.kube.types.model import JsonObject, JsonValue, Unstructured, dig, unstructured
+from stellwerk.runtime.serving.webhook import (
     Admission,
     Allowed,
     Decision,

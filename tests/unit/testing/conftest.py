@@ -16,7 +16,7 @@ import yaml
 from aiohttp import web
 from yarl import URL
 
-from stellwerk.kube.sockets import Sockets
+from stellwerk.kube.http.sockets import Sockets
 from stellwerk.testing.faults import FaultProxy
 from stellwerk.testing.tls_server import TlsServer
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from stellwerk.kube.model import JsonObject
+from stellwerk.kube.types.model import JsonObject
 from stellwerk.testing.masks import Masks
 from stellwerk.testing.recorder import Run, RunsDiffer, Write, assert_same, difference
 

@@ -13,9 +13,9 @@ from stellwerk.api.authorization import ResourceAttributes, SelfSubjectAccessRev
 from stellwerk.apply.errors import InvalidSet, Problem
 from stellwerk.apply.rollout.prepare import Wanted
 from stellwerk.apply.together import together
-from stellwerk.kube.client import Client
-from stellwerk.kube.errors import ApiError
-from stellwerk.kube.model import JsonObject, to_json_object
+from stellwerk.kube.client.client import Client
+from stellwerk.kube.types.errors import ApiError
+from stellwerk.kube.types.model import JsonObject, to_json_object
 
 
 async def check(client: Client, newcomers: Sequence[Wanted], who: str) -> None:

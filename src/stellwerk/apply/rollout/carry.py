@@ -25,9 +25,10 @@ from stellwerk.apply.rollout.actions import Action, Create, LookUp, Release, Rem
 from stellwerk.apply.rollout.owner import mark
 from stellwerk.apply.rollout.policy import UpdatePolicy
 from stellwerk.apply.rollout.prepare import is_definition
-from stellwerk.kube import remarks
-from stellwerk.kube.client import Client, Deletion
-from stellwerk.kube.errors import (
+from stellwerk.kube.client.client import Client, Deletion
+from stellwerk.kube.client.patch import JsonPatch, MergePatch, replace, test
+from stellwerk.kube.http import warnings
+from stellwerk.kube.types.errors import (
     ApiError,
     BadRequest,
     Conflict,
@@ -38,8 +39,7 @@ from stellwerk.kube.errors import (
     StatusError,
     Unreachable,
 )
-from stellwerk.kube.model import METADATA_ONLY, JsonObject, JsonValue, dig, metadata_of
-from stellwerk.kube.patch import JsonPatch, MergePatch, replace, test
+from stellwerk.kube.types.model import METADATA_ONLY, JsonObject, JsonValue, dig, metadata_of
 
 _IMPOSSIBLE_VERSION = "1"
 """No object has it, so an apply that carries it creates and never changes."""
@@ -91,7 +91,7 @@ class Carrier:
 
     async def _try(self, action: Action, verb: str, attempt: Awaitable[Carried]) -> Carried | Failure:
         try:
-            with remarks.Listening() as heard:
+            with warnings.Listening() as heard:
                 done = await attempt
             return replaced(done, remarks=remarked.shown(action.address, heard)) if heard else done
         except NotServed as error:

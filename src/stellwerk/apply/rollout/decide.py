@@ -39,7 +39,7 @@ from stellwerk.apply.rollout.policy import UpdatePolicy
 from stellwerk.apply.rollout.prepare import Wanted, is_definition
 from stellwerk.apply.rollout.register import refusal
 from stellwerk.apply.rollout.scene import IN_USE_SECONDS, Scene
-from stellwerk.kube.model import JsonObject, Unstructured, dig
+from stellwerk.kube.types.model import JsonObject, Unstructured, dig
 
 UNSERVED_SECONDS = 1.0
 """How soon to look again whether a kind is served that the set itself has brought."""

@@ -21,7 +21,7 @@ from stellwerk.apply.rollout.inventory import Entry, Identity, Inventory, Phase,
 from stellwerk.apply.rollout.prepare import NAMESPACE, is_definition
 from stellwerk.apply.rollout.scene import IN_USE_SECONDS, Scene, Seen
 from stellwerk.apply.rollout.stage import Stage, Unready, grouped
-from stellwerk.kube.names import Resource
+from stellwerk.kube.types.identifiers import Resource
 
 
 def of_set(inventory: Inventory, scene: Scene) -> Stage:

@@ -18,10 +18,10 @@ from stellwerk.apply.rollout.policy import AdoptionPolicy
 from stellwerk.apply.rollout.prepare import Wanted
 from stellwerk.apply.rollout.scene import Seen
 from stellwerk.apply.together import together
-from stellwerk.kube.client import Client
-from stellwerk.kube.errors import Forbidden, MethodNotAllowed, NotServed
-from stellwerk.kube.model import PartialObjectMetadata, metadata_of
-from stellwerk.kube.names import ObjectKey, Resource
+from stellwerk.kube.client.client import Client
+from stellwerk.kube.types.errors import Forbidden, MethodNotAllowed, NotServed
+from stellwerk.kube.types.identifiers import ObjectKey, Resource
+from stellwerk.kube.types.model import PartialObjectMetadata, metadata_of
 
 _LIST_FROM = 3
 _LIST_LIMIT = 500

@@ -26,7 +26,7 @@ from stellwerk.apply.desired import Document
 from stellwerk.apply.errors import InvalidSet, Problem
 from stellwerk.apply.manifests import Origin
 from stellwerk.apply.rollout.policy import HIGHEST_ORDER
-from stellwerk.kube.model import JsonObject, dig
+from stellwerk.kube.types.model import JsonObject, dig
 
 KEY = "hooks"
 """Of the Secret."""

@@ -15,7 +15,7 @@ from enum import Enum
 from typing import NamedTuple
 
 from stellwerk.apply.rollout.policy import AdoptionPolicy, DeletePolicy, ReconcilePolicy, UpdatePolicy
-from stellwerk.kube.names import GroupVersionKind, ObjectKey, ObjectRef
+from stellwerk.kube.types.identifiers import GroupVersionKind, ObjectKey, ObjectRef
 
 APPLIED_ONCE = "__once__"
 """The digest of an object that is written once and then left alone."""

@@ -18,8 +18,8 @@ from stellwerk.apply.rollout.actions import Remove
 from stellwerk.apply.rollout.carry import Carried
 from stellwerk.apply.rollout.inventory import Identity, Inventory
 from stellwerk.apply.rollout.scene import Seen
-from stellwerk.kube.model import PartialObjectMetadata, Unstructured
-from stellwerk.kube.names import Resource
+from stellwerk.kube.types.identifiers import Resource
+from stellwerk.kube.types.model import PartialObjectMetadata, Unstructured
 
 BELIEVED_SECONDS = 60.0
 """For how long our own deletion is believed rather than a cache that still shows the object."""

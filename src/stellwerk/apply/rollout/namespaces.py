@@ -7,10 +7,10 @@ from collections.abc import Callable, Sequence
 from stellwerk.apply.errors import Failure, Obstacle
 from stellwerk.apply.rollout.prepare import NAMESPACE, Wanted
 from stellwerk.apply.together import together
-from stellwerk.kube.client import Client
-from stellwerk.kube.errors import AlreadyExists
-from stellwerk.kube.model import JsonObject, metadata_of
-from stellwerk.kube.names import Resource
+from stellwerk.kube.client.client import Client
+from stellwerk.kube.types.errors import AlreadyExists
+from stellwerk.kube.types.identifiers import Resource
+from stellwerk.kube.types.model import JsonObject, metadata_of
 
 _NAMESPACES = Resource("", "v1", "Namespace", "namespaces", namespaced=False)
 

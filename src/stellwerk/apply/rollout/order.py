@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from stellwerk.kube.names import GroupVersionKind
+from stellwerk.kube.types.identifiers import GroupVersionKind
 
 _ADMISSION = (
     ("admissionregistration.k8s.io", "MutatingWebhookConfiguration"),

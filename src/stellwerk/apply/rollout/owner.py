@@ -15,8 +15,8 @@ from enum import Enum
 from functools import lru_cache
 
 from stellwerk.apply import edit
-from stellwerk.kube.meta import ObjectMeta
-from stellwerk.kube.model import JsonObject, dig
+from stellwerk.kube.types.model import JsonObject, dig
+from stellwerk.kube.types.object_meta import ObjectMeta
 
 
 class Standing(Enum):

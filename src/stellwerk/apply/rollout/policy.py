@@ -15,7 +15,7 @@ from typing import TypeVar
 
 from stellwerk.apply.ownership import BEFORE_FIRST_APPLY, Claims
 from stellwerk.apply.readiness import HINT_SUFFIX, NO_HINTS, Hints, parse_hints
-from stellwerk.kube import duration
+from stellwerk.kube.types import duration
 
 REAPPLY_SECONDS = 3600.0
 LOWEST_ORDER, HIGHEST_ORDER = -32768, 32767

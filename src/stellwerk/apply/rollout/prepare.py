@@ -15,8 +15,8 @@ from stellwerk.apply.rollout import owner as owners
 from stellwerk.apply.rollout.inventory import APPLIED_ONCE, Identity, ManagedType
 from stellwerk.apply.rollout.owner import Owner
 from stellwerk.apply.rollout.policy import Directive, InvalidDirective, Policies, ReconcilePolicy, directive
-from stellwerk.kube.model import JsonObject, JsonValue, dig
-from stellwerk.kube.names import GroupVersionKind, Resource
+from stellwerk.kube.types.identifiers import GroupVersionKind, Resource
+from stellwerk.kube.types.model import JsonObject, JsonValue, dig
 
 CRD = ("apiextensions.k8s.io", "CustomResourceDefinition")
 API_SERVICE = ("apiregistration.k8s.io", "APIService")

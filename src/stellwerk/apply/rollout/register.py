@@ -25,7 +25,7 @@ from stellwerk.apply.rollout.owner import Owner, Standing
 from stellwerk.apply.rollout.policy import AdoptionPolicy
 from stellwerk.apply.rollout.prepare import NAMESPACE, Wanted
 from stellwerk.apply.rollout.scene import Seen
-from stellwerk.kube.names import GroupVersionKind
+from stellwerk.kube.types.identifiers import GroupVersionKind
 
 
 @dataclass(frozen=True, slots=True)

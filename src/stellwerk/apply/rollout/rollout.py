@@ -38,10 +38,10 @@ from stellwerk.apply.rollout.stage import Stage, Unready
 from stellwerk.apply.rollout.usage import Usage
 from stellwerk.apply.together import together
 from stellwerk.kube import threads
-from stellwerk.kube.client import Client
-from stellwerk.kube.errors import Conflict, Status
-from stellwerk.kube.meta import kubernetes_time
-from stellwerk.kube.names import ObjectRef, Resource
+from stellwerk.kube.client.client import Client
+from stellwerk.kube.types.errors import Conflict, Status
+from stellwerk.kube.types.identifiers import ObjectRef, Resource
+from stellwerk.kube.types.object_meta import kubernetes_time
 
 _STAGES_PER_OBJECT = 10
 """More than any way through a set takes: a wave of its own, created, purged, completed."""

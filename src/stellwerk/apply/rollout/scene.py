@@ -11,7 +11,7 @@ from stellwerk.apply.plan import Confirmation, Live
 from stellwerk.apply.rollout.inventory import Entry, Identity
 from stellwerk.apply.rollout.owner import Owner, Standing
 from stellwerk.apply.rollout.policy import Policies
-from stellwerk.kube.names import Resource
+from stellwerk.kube.types.identifiers import Resource
 
 IN_USE_SECONDS = 10.0
 """How soon to ask again whether others still have instances of a definition. Nobody tells: theirs are not watched."""

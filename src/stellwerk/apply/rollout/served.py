@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 from stellwerk.apply.rollout.inventory import Entry, Identity, Inventory
 from stellwerk.apply.rollout.prepare import Wanted
-from stellwerk.kube.discovery import ResourceMapper
-from stellwerk.kube.errors import NotServed
-from stellwerk.kube.names import Resource
+from stellwerk.kube.client.discovery import ResourceMapper
+from stellwerk.kube.types.errors import NotServed
+from stellwerk.kube.types.identifiers import Resource
 
 
 async def resources_of(

@@ -16,7 +16,7 @@ from stellwerk.apply.readiness import NO_HINTS, assess
 from stellwerk.apply.rollout.inventory import Entry
 from stellwerk.apply.rollout.prepare import Wanted
 from stellwerk.apply.rollout.scene import Scene
-from stellwerk.kube.model import Unstructured
+from stellwerk.kube.types.model import Unstructured
 
 SETTLING_SECONDS = 1.0
 """For how long an object that says nothing about itself counts as not ready after it was written."""

@@ -8,7 +8,7 @@ from itertools import groupby
 
 from stellwerk.apply.rollout.actions import Action
 from stellwerk.apply.rollout.inventory import Inventory
-from stellwerk.kube.names import ObjectRef
+from stellwerk.kube.types.identifiers import ObjectRef
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,10 +14,10 @@ from typing import Annotated, TypeVar
 
 from stellwerk.apply.rollout.inventory import Entry, Inventory, ManagedType, Phase, Status
 from stellwerk.apply.rollout.policy import AdoptionPolicy, DeletePolicy, ReconcilePolicy, UpdatePolicy
-from stellwerk.kube.crd import documented
-from stellwerk.kube.meta import Record
-from stellwerk.kube.model import JsonObject
-from stellwerk.kube.names import GroupVersionKind, ObjectKey
+from stellwerk.kube.schema.crd import documented
+from stellwerk.kube.types.identifiers import GroupVersionKind, ObjectKey
+from stellwerk.kube.types.model import JsonObject
+from stellwerk.kube.types.object_meta import Record
 
 E_ = TypeVar("E_", bound=Enum)
 

@@ -21,10 +21,10 @@ from stellwerk.apply.rollout.owner import Owner
 from stellwerk.apply.rollout.policy import TypePattern
 from stellwerk.apply.rollout.prepare import API_SERVICE, CRD
 from stellwerk.apply.together import together
-from stellwerk.kube.client import Client
-from stellwerk.kube.errors import MethodNotAllowed, NotServed, Undiscovered
-from stellwerk.kube.model import metadata_of
-from stellwerk.kube.names import Resource
+from stellwerk.kube.client.client import Client
+from stellwerk.kube.types.errors import MethodNotAllowed, NotServed, Undiscovered
+from stellwerk.kube.types.identifiers import Resource
+from stellwerk.kube.types.model import metadata_of
 
 _OUTAGE = timedelta(minutes=10)
 _NO_SERVER = frozenset({"ServiceNotFound", "ServicePortError", "EndpointsNotFound", "MissingEndpoints"})

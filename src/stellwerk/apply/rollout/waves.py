@@ -25,7 +25,7 @@ from stellwerk.apply.rollout.inventory import Entry, Identity, Inventory, Phase,
 from stellwerk.apply.rollout.prepare import API_SERVICE, Wanted
 from stellwerk.apply.rollout.scene import Scene
 from stellwerk.apply.rollout.stage import Stage, Unready, grouped
-from stellwerk.kube.names import GroupVersionKind
+from stellwerk.kube.types.identifiers import GroupVersionKind
 
 
 def next_stage(wanted: Sequence[Wanted], inventory: Inventory, scene: Scene) -> Stage:

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import msgspec
 
-from stellwerk.kube.client import Client
-from stellwerk.kube.model import JsonObject, Unstructured
+from stellwerk.kube.client.client import Client
+from stellwerk.kube.types.model import JsonObject, Unstructured
 from stellwerk.operators import requests
 from stellwerk.operators.btp import why
 from stellwerk.operators.btp.api import FORCE_DELETE_LABEL, BtpOperator, BtpOperatorStatus

@@ -9,10 +9,10 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Annotated, ClassVar
 
-from stellwerk.kube.crd import AGE, Column, Definition, Version, documented
-from stellwerk.kube.meta import Condition, Record
-from stellwerk.kube.model import Kind
-from stellwerk.kube.names import ObjectKey, Resource
+from stellwerk.kube.schema.crd import AGE, Column, Definition, Version, documented
+from stellwerk.kube.types.identifiers import ObjectKey, Resource
+from stellwerk.kube.types.model import Kind
+from stellwerk.kube.types.object_meta import Condition, Record
 from stellwerk.operators.requests import REQUESTED_AT_ANNOTATION
 
 GROUP = "operator.kyma-project.io"

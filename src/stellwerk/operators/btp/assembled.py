@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from stellwerk.kube.model import Unreadable
-from stellwerk.kube.names import ObjectKey
+from stellwerk.kube.types.identifiers import ObjectKey
+from stellwerk.kube.types.model import Unreadable
 from stellwerk.operators.btp import api, reasons, release
 from stellwerk.operators.btp.api import BtpOperator, BtpOperatorStatus, State
 from stellwerk.operators.btp.chart import Charts
@@ -27,12 +27,12 @@ from stellwerk.operators.btp.setup import Caches, caches
 from stellwerk.operators.btp.source import Source
 from stellwerk.operators.btp.tunables import Tunables
 from stellwerk.operators.btp.webhooks import Foresight, Webhooks
-from stellwerk.render.renderer import Renderer
-from stellwerk.runtime.controller import Controller, EventSink, only_status_changed
-from stellwerk.runtime.keys import KeyStock
-from stellwerk.runtime.manager import Manager
-from stellwerk.runtime.status import StatusWriter
-from stellwerk.runtime.tasks import Closing
+from stellwerk.render.worker.renderer import Renderer
+from stellwerk.runtime.certificates.key_pool import KeyStock
+from stellwerk.runtime.control.controller import Controller, EventSink, only_status_changed
+from stellwerk.runtime.control.status_writer import StatusWriter
+from stellwerk.runtime.process.manager import Manager
+from stellwerk.runtime.supervision.tasks import Closing
 
 CONTROLLER = "btpoperator"
 IMAGE_VARIABLE = "SAP_BTP_SERVICE_OPERATOR"

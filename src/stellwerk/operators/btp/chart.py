@@ -21,22 +21,22 @@ from pathlib import Path
 
 from stellwerk.apply import edit
 from stellwerk.apply.desired import Document, Origin
-from stellwerk.kube.client import Client
-from stellwerk.kube.errors import ApiError
-from stellwerk.kube.model import JsonObject, dig
+from stellwerk.kube.client.client import Client
+from stellwerk.kube.types.errors import ApiError
+from stellwerk.kube.types.model import JsonObject, dig
 from stellwerk.operators.btp import api, release
 from stellwerk.operators.btp.credentials import Credentials
 from stellwerk.operators.btp.errors import ChartUnusable
 from stellwerk.operators.btp.release import CHART_FILE, Places, Release, Stamp
-from stellwerk.render import values
 from stellwerk.render.errors import RenderError, SourceError
-from stellwerk.render.files import Files
-from stellwerk.render.renderer import Renderer
-from stellwerk.render.request import Release as Installation
-from stellwerk.render.request import Rendered, Request
-from stellwerk.render.served import facts_of
-from stellwerk.render.values import Layer
-from stellwerk.runtime import traces
+from stellwerk.render.files.files import Files
+from stellwerk.render.request import values
+from stellwerk.render.request.capabilities import facts_of
+from stellwerk.render.request.request import Release as Installation
+from stellwerk.render.request.request import Rendered, Request
+from stellwerk.render.request.values import Layer
+from stellwerk.render.worker.renderer import Renderer
+from stellwerk.runtime.telemetry import traces
 
 OVERRIDES_FILE = "overrides.yaml"
 MOST_BYTES = 32 * 2**20

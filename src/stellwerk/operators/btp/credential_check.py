@@ -23,18 +23,18 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Protocol
 
-from stellwerk.kube.errors import LoginFailed
+from stellwerk.kube.types.errors import LoginFailed
 from stellwerk.operators.btp.api import BtpOperator
 from stellwerk.operators.btp.credentials import Credentials, SecretProblem
 from stellwerk.operators.btp.token_request import Answer, TokenRequest, Verdict, judged
-from stellwerk.render import http
-from stellwerk.render.egress import EgressRules
 from stellwerk.render.errors import EgressRefused, SourceError, Unavailable
+from stellwerk.render.sources import http
+from stellwerk.render.sources.egress import EgressRules
 from stellwerk.runtime.clock import happens_within
-from stellwerk.runtime.contract import Notice, Severity
-from stellwerk.runtime.controller import EventSink
-from stellwerk.runtime.periodic import JITTER
-from stellwerk.runtime.tasks import Border
+from stellwerk.runtime.control.controller import EventSink
+from stellwerk.runtime.control.periodic import JITTER
+from stellwerk.runtime.reconciler import Notice, Severity
+from stellwerk.runtime.supervision.tasks import Border
 
 RETRY_SECONDS = 60.0
 """How soon a question without an answer is asked again."""

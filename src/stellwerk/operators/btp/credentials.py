@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from urllib.parse import unquote
 
 from stellwerk.apply import naming
-from stellwerk.kube.names import SYSTEM_NAMESPACES, ObjectKey
+from stellwerk.kube.types.identifiers import SYSTEM_NAMESPACES, ObjectKey
 from stellwerk.operators.btp import api
 from stellwerk.operators.btp.reasons import Reason
 

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from stellwerk.api.apps import Deployment, ReplicaSet
 from stellwerk.api.core import Event, Pod
 from stellwerk.apply.explain import Surroundings, explain
-from stellwerk.kube.client import Client
-from stellwerk.kube.errors import ApiError
-from stellwerk.kube.model import Unstructured, unstructured
+from stellwerk.kube.client.client import Client
+from stellwerk.kube.types.errors import ApiError
+from stellwerk.kube.types.model import Unstructured, unstructured
 from stellwerk.operators.btp.observe import Observer
 from stellwerk.operators.btp.provision import Unready
 

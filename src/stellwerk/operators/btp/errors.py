@@ -30,11 +30,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from stellwerk.kube.names import ObjectRef
+from stellwerk.kube.types.identifiers import ObjectRef
 from stellwerk.operators.btp.api import State
 from stellwerk.operators.btp.credentials import SecretProblem
 from stellwerk.operators.btp.reasons import Reason
-from stellwerk.runtime.contract import ReconcileError, Retry
+from stellwerk.runtime.reconciler import ReconcileError, Retry
 
 NOT_READY_IN_TIME = "timed out while waiting for resources readiness"
 WAITED_FOR = "timeout waiting for"

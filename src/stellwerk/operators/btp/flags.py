@@ -11,8 +11,8 @@ from collections.abc import Mapping
 import click
 
 from stellwerk.operators.btp.settings import ALL, Settings, as_text
-from stellwerk.runtime import flags, process_flags
-from stellwerk.runtime.flags import code
+from stellwerk.runtime.settings import flags, process_flags
+from stellwerk.runtime.settings.flags import code
 
 
 def options() -> list[click.Option]:

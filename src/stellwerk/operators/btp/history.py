@@ -13,10 +13,10 @@ from stellwerk.api.core import ConfigMap, Secret
 from stellwerk.apply import leftovers
 from stellwerk.apply.desired import Address
 from stellwerk.apply.plan import Live
-from stellwerk.kube.client import Client
-from stellwerk.kube.errors import ApiError, NotServed
-from stellwerk.kube.model import metadata_of
-from stellwerk.kube.names import GroupVersionKind, ObjectKey, Resource
+from stellwerk.kube.client.client import Client
+from stellwerk.kube.types.errors import ApiError, NotServed
+from stellwerk.kube.types.identifiers import GroupVersionKind, ObjectKey, Resource
+from stellwerk.kube.types.model import metadata_of
 from stellwerk.operators.btp import api, versions
 from stellwerk.operators.btp.errors import NotRecorded, OrphansUnknown, RecordUnread
 from stellwerk.operators.btp.observe import Observer

@@ -9,13 +9,13 @@ from collections.abc import Iterable
 
 from stellwerk.api.core import Event
 from stellwerk.apply.together import together
-from stellwerk.kube.model import Unstructured, dig
-from stellwerk.kube.names import ObjectKey, Resource
+from stellwerk.kube.types.identifiers import ObjectKey, Resource
+from stellwerk.kube.types.model import Unstructured, dig
 from stellwerk.operators.btp import api
 from stellwerk.operators.btp.api import BtpOperator
 from stellwerk.operators.btp.reasons import Reason
-from stellwerk.runtime.diagnosis import Reader
-from stellwerk.runtime.kinship import Fact, Manager, Member
+from stellwerk.runtime.insight.diagnosis import Reader
+from stellwerk.runtime.insight.related_objects import Fact, Manager, Member
 
 ASIDE = (Reason.OlderCRExists, Reason.WrongNamespaceOrName)
 """What a BtpOperator says that does not work."""
@@ -74,7 +74,7 @@ def _kinds(served: list[Resource]) -> list[Resource]:
 
 async def _labelled(reader: Reader, resource: Resource) -> list[Unstructured]:
     """The labelled objects of one kind; none of a kind that cannot be listed."""
-    from stellwerk.kube.errors import StatusError
+    from stellwerk.kube.types.errors import StatusError
 
     try:
         return await reader.list(resource, labels=api.MANAGED_SELECTOR)

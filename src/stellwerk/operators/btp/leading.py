@@ -11,11 +11,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterable
 
-from stellwerk.kube.names import ObjectKey
+from stellwerk.kube.types.identifiers import ObjectKey
 from stellwerk.operators.btp import plan
 from stellwerk.operators.btp.api import BtpOperator
-from stellwerk.runtime.informer import Delta
-from stellwerk.runtime.store import Store
+from stellwerk.runtime.cache.informer import Delta
+from stellwerk.runtime.cache.store import Store
 
 
 class Leading:

@@ -14,7 +14,7 @@ from stellwerk.operators.btp import api
 from stellwerk.operators.btp.api import BtpOperator
 from stellwerk.operators.btp.token_request import Verdict
 from stellwerk.runtime import conditions
-from stellwerk.runtime.metrics import Metrics
+from stellwerk.runtime.telemetry.metrics import Metrics
 
 _MOST_OPERATORS = 2_000
 """One of them represents the module. More of them make no scrape larger."""

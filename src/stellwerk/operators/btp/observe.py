@@ -13,10 +13,10 @@ from stellwerk.api.btp import ServiceBinding, ServiceInstance
 from stellwerk.api.core import ConfigMap, Secret
 from stellwerk.apply.desired import Address
 from stellwerk.apply.plan import Live
-from stellwerk.kube.client import Client
-from stellwerk.kube.errors import ApiError
-from stellwerk.kube.model import HasMetadata, Kind, PartialObjectMetadata, Unstructured
-from stellwerk.kube.names import ObjectKey
+from stellwerk.kube.client.client import Client
+from stellwerk.kube.types.errors import ApiError
+from stellwerk.kube.types.identifiers import ObjectKey
+from stellwerk.kube.types.model import HasMetadata, Kind, PartialObjectMetadata, Unstructured
 from stellwerk.operators.btp import api, credentials, plan, resources, versions
 from stellwerk.operators.btp.api import BtpOperator
 from stellwerk.operators.btp.credentials import Comparison, Credentials, OperandPod, SecretProblem
@@ -27,8 +27,9 @@ from stellwerk.operators.btp.reasons import Reason
 from stellwerk.operators.btp.release import comes_from_chart
 from stellwerk.operators.btp.settings import CrSelection, Settings
 from stellwerk.operators.btp.setup import Cache, Caches, Sight, is_forbidden, why_blind
-from stellwerk.runtime import logs, secrecy
 from stellwerk.runtime.clock import Clock
+from stellwerk.runtime.control import secrecy
+from stellwerk.runtime.telemetry import logs
 
 NOT_READ = SecretProblem(Reason.MissingSecret, "the required Secret is read only for the BtpOperator that leads")
 

@@ -11,10 +11,10 @@ from typing import Annotated, ClassVar
 
 import msgspec
 
-from stellwerk.kube.crd import AGE, Column, Definition, Version, documented
-from stellwerk.kube.meta import Condition, Record
-from stellwerk.kube.model import Kind
-from stellwerk.kube.names import Resource
+from stellwerk.kube.schema.crd import AGE, Column, Definition, Version, documented
+from stellwerk.kube.types.identifiers import Resource
+from stellwerk.kube.types.model import Kind
+from stellwerk.kube.types.object_meta import Condition, Record
 from stellwerk.operators.btp import api
 
 FreeForm = dict[str, msgspec.Raw]

@@ -24,14 +24,14 @@ from datetime import datetime, timedelta
 from heapq import nsmallest
 from typing import TypeAlias
 
-from stellwerk.kube import duration
-from stellwerk.kube.meta import rfc3339
-from stellwerk.kube.names import ObjectKey
+from stellwerk.kube.types import duration
+from stellwerk.kube.types.identifiers import ObjectKey
+from stellwerk.kube.types.object_meta import rfc3339
 from stellwerk.operators.btp import api
 from stellwerk.operators.btp.api import BtpOperator, State
 from stellwerk.operators.btp.credentials import Comparison, Credentials, SecretProblem
 from stellwerk.operators.btp.reasons import Reason
-from stellwerk.runtime import finalizer
+from stellwerk.runtime.control import finalizer
 
 CHART_UPDATED = "Resource has been updated"
 """What `Updated` says where the module comes from a chart; alerts compare it."""

@@ -20,9 +20,9 @@ from stellwerk.apply import kinds, leftovers
 from stellwerk.apply.desired import Address, Desired, Document, desired_set, kinds_of
 from stellwerk.apply.plan import Live
 from stellwerk.apply.together import together
-from stellwerk.kube.client import Client
-from stellwerk.kube.model import Unstructured, metadata_of, unstructured
-from stellwerk.kube.names import ObjectKey, ObjectRef, Resource
+from stellwerk.kube.client.client import Client
+from stellwerk.kube.types.identifiers import ObjectKey, ObjectRef, Resource
+from stellwerk.kube.types.model import Unstructured, metadata_of, unstructured
 from stellwerk.operators.btp import api, credentials, history, plan, resources, versions, webhooks
 from stellwerk.operators.btp.api import BtpOperator
 from stellwerk.operators.btp.assembled import in_force
@@ -36,8 +36,8 @@ from stellwerk.operators.btp.settings import CrSelection, ModuleSource, Settings
 from stellwerk.operators.btp.setup import MODULE_KINDS
 from stellwerk.operators.btp.source import Source
 from stellwerk.operators.btp.versions import Record
-from stellwerk.render.renderer import Renderer
-from stellwerk.runtime import certs
+from stellwerk.render.worker.renderer import Renderer
+from stellwerk.runtime.certificates import certs
 
 _PLACES = ("ChartPath", "ManagerResourcesPath", "ResourcesPath")
 """Tunables that name folders of the operator's machine."""

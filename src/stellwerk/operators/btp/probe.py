@@ -18,15 +18,15 @@ from datetime import timedelta
 
 from stellwerk.api.batch import Job
 from stellwerk.api.core import Pod
-from stellwerk.kube.client import Client
-from stellwerk.kube.errors import ApiError
-from stellwerk.kube.model import JsonObject
-from stellwerk.kube.patch import MergePatch
+from stellwerk.kube.client.client import Client
+from stellwerk.kube.client.patch import MergePatch
+from stellwerk.kube.types.errors import ApiError
+from stellwerk.kube.types.model import JsonObject
 from stellwerk.operators.btp import api
 from stellwerk.operators.btp.api import BtpOperator
 from stellwerk.operators.btp.credentials import OperandPod, pods_to_restart
 from stellwerk.runtime.clock import happens_within
-from stellwerk.runtime.tasks import Border
+from stellwerk.runtime.supervision.tasks import Border
 
 JOB_NAME = "btp-manager-ca-bundle-probe"
 SERVICE_ACCOUNT = "btp-manager-ca-bundle-probe"

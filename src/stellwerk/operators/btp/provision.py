@@ -21,10 +21,10 @@ from stellwerk.apply.errors import ApplyError, Failure
 from stellwerk.apply.execute import Report, execute
 from stellwerk.apply.plan import FIGHT_SECONDS, Apply, Create, Delete, Held, Ledger, Live, Reclaim, Rules
 from stellwerk.apply.readiness import Readiness, assess, by_conditions
-from stellwerk.kube.client import Client
-from stellwerk.kube.errors import ApiError
-from stellwerk.kube.model import Unstructured, metadata_of
-from stellwerk.kube.names import GroupVersionKind, ObjectKey, ObjectRef, Resource
+from stellwerk.kube.client.client import Client
+from stellwerk.kube.types.errors import ApiError
+from stellwerk.kube.types.identifiers import GroupVersionKind, ObjectKey, ObjectRef, Resource
+from stellwerk.kube.types.model import Unstructured, metadata_of
 from stellwerk.operators.btp import api, history, resources
 from stellwerk.operators.btp.api import BtpOperator
 from stellwerk.operators.btp.credentials import Credentials

@@ -14,13 +14,13 @@ from enum import StrEnum
 
 import msgspec
 
-from stellwerk.kube.meta import Condition
-from stellwerk.kube.model import JsonObject, Unreadable, to_json_object
+from stellwerk.kube.types.model import JsonObject, Unreadable, to_json_object
+from stellwerk.kube.types.object_meta import Condition
 from stellwerk.operators.btp import api
 from stellwerk.operators.btp.api import BtpOperatorStatus, State
 from stellwerk.runtime import conditions
-from stellwerk.runtime.contract import Severity
-from stellwerk.runtime.reasons import ITSELF, NOBODY, NOTHING_TO_FIX, YOURS, Catalogue, Meaning
+from stellwerk.runtime.insight.reason_catalog import ITSELF, NOBODY, NOTHING_TO_FIX, YOURS, Catalogue, Meaning
+from stellwerk.runtime.reconciler import Severity
 
 
 class Reason(StrEnum):

@@ -10,11 +10,11 @@ from math import inf
 from typing import TypeVar
 
 from stellwerk.api.core import Pod, Secret
-from stellwerk.kube.client import Client
-from stellwerk.kube.errors import ApiError
-from stellwerk.kube.model import JsonObject, metadata_of
-from stellwerk.kube.names import ObjectKey, ObjectRef
-from stellwerk.kube.patch import MergePatch
+from stellwerk.kube.client.client import Client
+from stellwerk.kube.client.patch import MergePatch
+from stellwerk.kube.types.errors import ApiError
+from stellwerk.kube.types.identifiers import ObjectKey, ObjectRef
+from stellwerk.kube.types.model import JsonObject, metadata_of
 from stellwerk.operators.btp import actions, api, credentials, plan, reasons, removal, telling
 from stellwerk.operators.btp.api import BtpOperator, BtpOperatorStatus, State
 from stellwerk.operators.btp.credentials import Comparison, Credentials
@@ -37,11 +37,11 @@ from stellwerk.operators.btp.reasons import Reason
 from stellwerk.operators.btp.release import comes_from_chart
 from stellwerk.operators.btp.removal import Removal
 from stellwerk.operators.btp.settings import Settings
-from stellwerk.runtime import finalizer
 from stellwerk.runtime.clock import Clock
-from stellwerk.runtime.contract import Next, ReconcileError, Severity
-from stellwerk.runtime.outcomes import Unexpected
-from stellwerk.runtime.status import StatusWriter
+from stellwerk.runtime.control import finalizer
+from stellwerk.runtime.control.outcome import Unexpected
+from stellwerk.runtime.control.status_writer import StatusWriter
+from stellwerk.runtime.reconciler import Next, ReconcileError, Severity
 
 T = TypeVar("T")
 

@@ -17,8 +17,8 @@ from pathlib import Path
 from stellwerk.apply import manifests
 from stellwerk.apply.desired import Document, kinds_of
 from stellwerk.apply.errors import UnreadableManifest
-from stellwerk.kube.model import dig
-from stellwerk.kube.names import GroupVersionKind
+from stellwerk.kube.types.identifiers import GroupVersionKind
+from stellwerk.kube.types.model import dig
 from stellwerk.operators.btp.errors import ModuleUnreadable
 from stellwerk.operators.btp.settings import ModuleSource, Settings
 

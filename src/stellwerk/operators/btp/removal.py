@@ -20,12 +20,12 @@ from stellwerk.apply import naming, order, plan
 from stellwerk.apply.desired import Address
 from stellwerk.apply.execute import execute
 from stellwerk.apply.plan import Delete, Ledger, Live, Plan
-from stellwerk.kube.client import Client
-from stellwerk.kube.errors import ApiError, NotFound, NotServed, StatusError, Undecodable, Unexplained
-from stellwerk.kube.meta import ObjectMeta
-from stellwerk.kube.model import HasMetadata, JsonObject, Kind, PartialObjectMetadata, metadata_of
-from stellwerk.kube.names import Resource
-from stellwerk.kube.patch import MergePatch
+from stellwerk.kube.client.client import Client
+from stellwerk.kube.client.patch import MergePatch
+from stellwerk.kube.types.errors import ApiError, NotFound, NotServed, StatusError, Undecodable, Unexplained
+from stellwerk.kube.types.identifiers import Resource
+from stellwerk.kube.types.model import HasMetadata, JsonObject, Kind, PartialObjectMetadata, metadata_of
+from stellwerk.kube.types.object_meta import ObjectMeta
 from stellwerk.operators.btp import api
 from stellwerk.operators.btp.api import BtpOperator
 from stellwerk.operators.btp.errors import RemovalFailed

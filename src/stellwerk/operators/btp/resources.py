@@ -18,7 +18,7 @@ from hashlib import sha256
 
 from stellwerk.apply import edit
 from stellwerk.apply.desired import Document
-from stellwerk.kube.model import JsonObject, JsonValue, dig, encode_json
+from stellwerk.kube.types.model import JsonObject, JsonValue, dig, encode_json
 from stellwerk.operators.btp import api
 from stellwerk.operators.btp.credentials import Credentials
 from stellwerk.operators.btp.errors import ModuleIncomplete, ModuleUnreadable

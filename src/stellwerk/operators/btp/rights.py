@@ -13,11 +13,11 @@ from __future__ import annotations
 import yaml
 
 from stellwerk.api.rbac import PolicyRule
-from stellwerk.kube.model import JsonObject
+from stellwerk.kube.types.model import JsonObject
 from stellwerk.operators import grants
 from stellwerk.operators.btp import api, probe
 from stellwerk.operators.grants import Account, added_to, cluster_role, grant, role, rule
-from stellwerk.runtime.rights import Rights
+from stellwerk.runtime.access.permission_check import Rights
 
 NAME = "btp-manager"
 ACCOUNT = "btp-manager-controller-manager"

@@ -19,9 +19,9 @@ from heapq import nsmallest
 from typing import Generic, TypeAlias, TypeVar
 
 from stellwerk.apply import naming
-from stellwerk.kube import duration
+from stellwerk.kube.types import duration
 from stellwerk.operators.btp import api
-from stellwerk.runtime import reading
+from stellwerk.runtime.settings import parsers
 
 V = TypeVar("V")
 
@@ -180,11 +180,11 @@ def _namespace(text: str) -> str:
 
 
 def _names(text: str) -> tuple[str, ...]:
-    return tuple(reading.name(word) for word in reading.words(text))
+    return tuple(parsers.name(word) for word in parsers.words(text))
 
 
 def _name_or_none(text: str) -> str:
-    return reading.name(text) if text.strip() else ""
+    return parsers.name(text) if text.strip() else ""
 
 
 def _path(text: str) -> str:
@@ -233,7 +233,7 @@ def _boolean_text(value: bool) -> str:
     return "true" if value else "false"
 
 
-def _text(key: str, help: str, read: Callable[[str], str] = reading.name) -> Tunable[str]:
+def _text(key: str, help: str, read: Callable[[str], str] = parsers.name) -> Tunable[str]:
     return Tunable(key=key, read=read, write=str, help=help)
 
 
@@ -276,7 +276,7 @@ ALL: tuple[
         has_flag=False,
     ),
     Tunable(
-        key="RsaKeyBits", read=reading.number(2_048, 16_384), write=str, help="Size of new RSA keys in bits.",
+        key="RsaKeyBits", read=parsers.number(2_048, 16_384), write=str, help="Size of new RSA keys in bits.",
         has_flag=False,
     ),
     Tunable(
@@ -285,11 +285,11 @@ ALL: tuple[
     ),
     _time("ProbeInterval", "Pause between two probes of the token URL's certificate; 0: none.", _not_negative),
     Tunable(
-        key="CrSelection", read=reading.one_of(CrSelection), write=str,
+        key="CrSelection", read=parsers.one_of(CrSelection), write=str,
         help="Which BtpOperator represents the module: the oldest, or only kyma-system/btpoperator (fixed).",
     ),
     Tunable(
-        key="ModuleSource", read=reading.one_of(ModuleSource), write=str,
+        key="ModuleSource", read=parsers.one_of(ModuleSource), write=str,
         help="Where the module's objects come from: resources, chart, or auto (chart if ResourcesPath has no `apply`).",
     ),
     Tunable(

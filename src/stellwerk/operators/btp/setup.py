@@ -21,14 +21,21 @@ from stellwerk.api.core import ConfigMap, Pod, Secret, Service, ServiceAccount
 from stellwerk.api.networking import NetworkPolicy
 from stellwerk.api.rbac import ClusterRole, ClusterRoleBinding, Role, RoleBinding
 from stellwerk.apply.execute import Report
-from stellwerk.kube.model import HasMetadata, Kind, PartialObjectMetadata, Unstructured, metadata_of, unstructured
-from stellwerk.kube.names import ObjectKey, Resource
-from stellwerk.kube.watch_states import Parked
+from stellwerk.kube.types.identifiers import ObjectKey, Resource
+from stellwerk.kube.types.model import (
+    HasMetadata,
+    Kind,
+    PartialObjectMetadata,
+    Unstructured,
+    metadata_of,
+    unstructured,
+)
+from stellwerk.kube.watch.watch_states import Parked
 from stellwerk.operators.btp import api
 from stellwerk.operators.btp.api import BtpOperator
 from stellwerk.operators.btp.settings import Settings
-from stellwerk.runtime.informer import Delta, Informer
-from stellwerk.runtime.manager import Manager
+from stellwerk.runtime.cache.informer import Delta, Informer
+from stellwerk.runtime.process.manager import Manager
 
 Metadata: TypeAlias = Informer[PartialObjectMetadata]
 Cache: TypeAlias = Metadata | Informer[Unstructured]

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from datetime import timedelta
 
-from stellwerk.kube.names import ObjectRef
+from stellwerk.kube.types.identifiers import ObjectRef
 from stellwerk.operators.btp import plan
 from stellwerk.operators.btp.plan import Blockers
 from stellwerk.operators.btp.provision import Progress
 from stellwerk.runtime import conditions
-from stellwerk.runtime.contract import Notice, ReconcileError, Severity
+from stellwerk.runtime.reconciler import Notice, ReconcileError, Severity
 
 CHANGED_BY_OTHERS = "ChangedByOthers"
 """Somebody else keeps changing an object; the module is Ready all the same."""

@@ -15,7 +15,7 @@ from enum import StrEnum
 
 import msgspec
 
-from stellwerk.kube.model import UNREADABLE
+from stellwerk.kube.types.model import UNREADABLE
 from stellwerk.operators.btp import credentials
 
 SUFFIX = "/oauth/token"

@@ -6,7 +6,7 @@ from stellwerk.operators.btp import api, certificates, settings
 from stellwerk.operators.btp.api import State
 from stellwerk.operators.btp.credentials import CLUSTER_ID_KEY, CREDENTIALS_NAMESPACE_KEY, REQUIRED_KEYS
 from stellwerk.operators.btp.settings import Settings
-from stellwerk.runtime.topics import Topic
+from stellwerk.runtime.insight.help_topics import Topic
 
 _DEFAULTS = settings.as_text(Settings())
 _SECRET = f"{api.STANDARD_NAMESPACE}/{api.REQUIRED_SECRET_NAME}"

@@ -8,9 +8,9 @@ from collections.abc import Callable
 from stellwerk.api.core import ConfigMap
 from stellwerk.operators.btp.settings import Effective, Settings, with_tunables
 from stellwerk.runtime import conditions
-from stellwerk.runtime.contract import Notice, Severity
-from stellwerk.runtime.controller import EventSink
-from stellwerk.runtime.informer import Delta
+from stellwerk.runtime.cache.informer import Delta
+from stellwerk.runtime.control.controller import EventSink
+from stellwerk.runtime.reconciler import Notice, Severity
 
 REJECTED = "TunablesRejected"
 """The reason of the Event on the ConfigMap: what of it has no effect, and why."""

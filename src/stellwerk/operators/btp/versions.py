@@ -15,8 +15,8 @@ from dataclasses import dataclass, replace
 
 from stellwerk.apply.errors import UnreadableManifest
 from stellwerk.apply.leftovers import Marks, format_gvks, parse_gvks
-from stellwerk.kube.model import HasMetadata, JsonObject
-from stellwerk.kube.names import GroupVersionKind, ObjectKey, ObjectRef
+from stellwerk.kube.types.identifiers import GroupVersionKind, ObjectKey, ObjectRef
+from stellwerk.kube.types.model import HasMetadata, JsonObject
 from stellwerk.operators.btp import api
 from stellwerk.operators.btp.errors import StepFailed
 from stellwerk.operators.btp.reasons import Reason

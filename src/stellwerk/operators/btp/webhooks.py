@@ -18,7 +18,7 @@ from functools import lru_cache
 
 from stellwerk.api.core import Secret
 from stellwerk.apply.desired import Document
-from stellwerk.kube.names import ObjectKey
+from stellwerk.kube.types.identifiers import ObjectKey
 from stellwerk.operators.btp import api, certificates, resources
 from stellwerk.operators.btp.certificates import (
     CA_CERTIFICATE_KEY,
@@ -30,9 +30,9 @@ from stellwerk.operators.btp.certificates import (
 )
 from stellwerk.operators.btp.observe import Observer
 from stellwerk.operators.btp.settings import Settings
-from stellwerk.runtime import certs
+from stellwerk.runtime.certificates import certs
+from stellwerk.runtime.certificates.key_pool import KeyStock
 from stellwerk.runtime.clock import Clock
-from stellwerk.runtime.keys import KeyStock
 
 
 @dataclass(frozen=True, slots=True)

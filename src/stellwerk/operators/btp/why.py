@@ -20,8 +20,8 @@ from stellwerk.api.apps import Deployment
 from stellwerk.api.btp import ServiceBinding, ServiceInstance
 from stellwerk.api.core import ConfigMap, Secret
 from stellwerk.apply.failures import advice_in
-from stellwerk.kube.model import Kind, Unstructured, dig
-from stellwerk.kube.names import ObjectKey
+from stellwerk.kube.types.identifiers import ObjectKey
+from stellwerk.kube.types.model import Kind, Unstructured, dig
 from stellwerk.operators import workloads
 from stellwerk.operators.btp import api
 from stellwerk.operators.btp.api import State
@@ -30,10 +30,10 @@ from stellwerk.operators.btp.errors import NOT_READY_IN_TIME, WAITED_FOR
 from stellwerk.operators.btp.reasons import CATALOGUE, MEANINGS, Reason
 from stellwerk.operators.btp.settings import Settings, with_tunables
 from stellwerk.operators.workloads import Workload
-from stellwerk.runtime.diagnosis import Child, Diagnosis, Finding, Reader, root_causes
+from stellwerk.runtime.insight.diagnosis import Child, Diagnosis, Finding, Reader, root_causes
 
 if TYPE_CHECKING:
-    from stellwerk.kube.client import Client
+    from stellwerk.kube.client.client import Client
 
 WITHOUT_FORCE = "delete the service instances and bindings, bindings first: stellwerk instance list -A"
 """What lets a deletion go on that waits for users, where the label for force does not count."""

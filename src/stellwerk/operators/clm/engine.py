@@ -25,10 +25,10 @@ from stellwerk.apply.rollout.scene import Seen
 from stellwerk.apply.rollout.served import resources_of
 from stellwerk.apply.rollout.usage import Usage
 from stellwerk.apply.together import together
-from stellwerk.kube.client import Client
-from stellwerk.kube.errors import AlreadyExists, NotFound, NotServed
-from stellwerk.kube.model import JsonObject, metadata_of
-from stellwerk.kube.names import ObjectKey, Resource
+from stellwerk.kube.client.client import Client
+from stellwerk.kube.types.errors import AlreadyExists, NotFound, NotServed
+from stellwerk.kube.types.identifiers import ObjectKey, Resource
+from stellwerk.kube.types.model import JsonObject, metadata_of
 from stellwerk.operators.clm import fleeting_jobs, takeover
 from stellwerk.operators.clm.errors import InUse, Leaving, NoSuchRelease, TooLate, WorkedOn
 from stellwerk.operators.clm.fleeting_jobs import WatchedJobs

@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from stellwerk.apply.rollout.stage import Unready
-from stellwerk.kube.names import ObjectKey
+from stellwerk.kube.types.identifiers import ObjectKey
 
 _NAMED = 5
 

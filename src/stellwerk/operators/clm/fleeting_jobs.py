@@ -23,11 +23,11 @@ from stellwerk.apply.rollout.inventory import Identity
 from stellwerk.apply.rollout.owner import Owner
 from stellwerk.apply.rollout.prepare import Wanted
 from stellwerk.apply.rollout.scene import Seen
-from stellwerk.kube.client import Client
-from stellwerk.kube.names import Resource
+from stellwerk.kube.client.client import Client
+from stellwerk.kube.types.identifiers import Resource
 from stellwerk.operators.finished import FinishedJobs
+from stellwerk.runtime.cache.informer import Informer
 from stellwerk.runtime.clock import Clock
-from stellwerk.runtime.informer import Informer
 
 _PATIENCE_SECONDS = 30.0
 """How long to wait until a watch shows what exists, and what a pass has written. Without a watch, Jobs are listed."""

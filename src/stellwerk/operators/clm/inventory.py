@@ -11,7 +11,7 @@ import msgspec
 from stellwerk.apply.rollout import stored
 from stellwerk.apply.rollout.inventory import Inventory
 from stellwerk.apply.rollout.stored import Item
-from stellwerk.kube.model import JsonObject, JsonValue, to_json_object
+from stellwerk.kube.types.model import JsonObject, JsonValue, to_json_object
 
 _UNSAID: JsonObject = {
     "group": "",

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from stellwerk.kube.meta import rfc3339
-from stellwerk.kube.model import Unstructured
-from stellwerk.kube.names import GroupVersionKind, ObjectKey, ObjectRef
+from stellwerk.kube.types.identifiers import GroupVersionKind, ObjectKey, ObjectRef
+from stellwerk.kube.types.model import Unstructured
+from stellwerk.kube.types.object_meta import rfc3339
 from stellwerk.operators.clm.release import RECONCILER, Release
-from stellwerk.runtime.kinship import Fact
+from stellwerk.runtime.insight.related_objects import Fact
 
 KIND = GroupVersionKind(RECONCILER, "v1", "Release")
 _OWNER_ID = f"{RECONCILER}/owner-id"

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from stellwerk.apply.errors import Failure, Obstacle, WriteFailed
 from stellwerk.apply.rollout.stage import Unready
-from stellwerk.kube.names import ObjectKey
+from stellwerk.kube.types.identifiers import ObjectKey
 from stellwerk.operators.clm.errors import TooLate
 
 FIRST_WAIT, LONGEST_WAIT = 0.001, 10.0

@@ -18,9 +18,9 @@ from stellwerk.api.core import ConfigMap
 from stellwerk.apply.rollout.inventory import Inventory, Phase
 from stellwerk.apply.rollout.owner import Owner
 from stellwerk.kube import yaml as kube_yaml
-from stellwerk.kube.meta import rfc3339
-from stellwerk.kube.model import JsonObject
-from stellwerk.kube.names import ObjectKey
+from stellwerk.kube.types.identifiers import ObjectKey
+from stellwerk.kube.types.model import JsonObject
+from stellwerk.kube.types.object_meta import rfc3339
 from stellwerk.kube.yaml import UnreadableYaml
 from stellwerk.operators.clm import inventory as inventories
 from stellwerk.operators.clm.errors import UnreadableRelease

@@ -11,18 +11,19 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from stellwerk.apply.manifests import Document, Origin
-from stellwerk.kube.client import Client
-from stellwerk.kube.model import JsonValue
+from stellwerk.kube.client.client import Client
+from stellwerk.kube.types.model import JsonValue
 from stellwerk.operators.clm.errors import SourceUnusable
 from stellwerk.operators.clm.release import RECONCILER, Release
 from stellwerk.operators.questions import answer
-from stellwerk.render import folder, values
-from stellwerk.render.files import Files
-from stellwerk.render.renderer import Renderer
-from stellwerk.render.request import Cluster, Farewells, Generator, Missing, Query, Request
-from stellwerk.render.request import Release as RenderedAs
-from stellwerk.render.served import facts_of
-from stellwerk.render.values import Layer
+from stellwerk.render.files import local_files
+from stellwerk.render.files.files import Files
+from stellwerk.render.request import values
+from stellwerk.render.request.capabilities import facts_of
+from stellwerk.render.request.request import Cluster, Farewells, Generator, Missing, Query, Request
+from stellwerk.render.request.request import Release as RenderedAs
+from stellwerk.render.request.values import Layer
+from stellwerk.render.worker.renderer import Renderer
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,10 +41,10 @@ def read(paths: Sequence[Path]) -> list[Source]:
 
 
 def _read(path: Path) -> Source:
-    if path == folder.STDIN:
-        return Source(path, Files.of({"stdin.yaml": folder.content(path)}), "manifests")
+    if path == local_files.STDIN:
+        return Source(path, Files.of({"stdin.yaml": local_files.content(path)}), "manifests")
     if path.is_dir():
-        files = folder.read(path)
+        files = local_files.read(path)
         if not len(files):
             raise SourceUnusable(f"the folder {path} is empty")
         return Source(path, files, "auto")
@@ -55,7 +56,7 @@ def _read(path: Path) -> Source:
 
 def layers(paths: Sequence[Path]) -> list[Layer]:
     """The values of these files, the last one nearest. Raises InvalidValues, OSError."""
-    return [Layer(str(path), values.read(folder.content(path), str(path)), secret=True) for path in paths]
+    return [Layer(str(path), values.read(local_files.content(path), str(path)), secret=True) for path in paths]
 
 
 async def rendered(

@@ -8,9 +8,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from stellwerk.api.core import ConfigMap
-from stellwerk.kube.client import Client
-from stellwerk.kube.errors import AlreadyExists, Conflict, NotFound
-from stellwerk.kube.names import ObjectKey
+from stellwerk.kube.client.client import Client
+from stellwerk.kube.types.errors import AlreadyExists, Conflict, NotFound
+from stellwerk.kube.types.identifiers import ObjectKey
 from stellwerk.operators.clm import release as releases
 from stellwerk.operators.clm.errors import WorkedOn
 from stellwerk.operators.clm.release import LABEL, RECONCILER, Release

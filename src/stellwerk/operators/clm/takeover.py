@@ -20,7 +20,7 @@ from stellwerk.apply.rollout.policy import ReconcilePolicy
 from stellwerk.apply.rollout.prepare import Wanted
 from stellwerk.apply.rollout.register import newcomers, taken_over
 from stellwerk.apply.rollout.scene import Seen
-from stellwerk.kube.model import Unstructured
+from stellwerk.kube.types.model import Unstructured
 
 
 def done(wanted: Sequence[Wanted], inventory: Inventory) -> tuple[Wanted, ...]:

@@ -10,13 +10,13 @@ from stellwerk.apply import readiness
 from stellwerk.apply.errors import UnreadableStatus
 from stellwerk.apply.kstatus import Readiness, waiting
 from stellwerk.apply.rollout.inventory import Entry
-from stellwerk.kube.errors import NotServed
-from stellwerk.kube.model import Unstructured
-from stellwerk.kube.names import ObjectRef
+from stellwerk.kube.types.errors import NotServed
+from stellwerk.kube.types.identifiers import ObjectRef
+from stellwerk.kube.types.model import Unstructured
 from stellwerk.operators import workloads
 from stellwerk.operators.clm.release import Release, State
 from stellwerk.operators.workloads import Workload
-from stellwerk.runtime.diagnosis import Child, Diagnosis, Finding, Reader, root_causes
+from stellwerk.runtime.insight.diagnosis import Child, Diagnosis, Finding, Reader, root_causes
 
 GOES_ON = "run stellwerk apply or delete again: it goes on, and its last lines name what failed"
 """The next step where nothing better is known."""

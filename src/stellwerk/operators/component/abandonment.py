@@ -16,7 +16,7 @@ from stellwerk.operators.component.errors import (
     InvalidKubeConfig,
     ReferencesUnresolved,
 )
-from stellwerk.runtime.contract import Notice, Severity
+from stellwerk.runtime.reconciler import Notice, Severity
 
 OUT_OF_REACH = (ReferencesUnresolved, InvalidKubeConfig, ClusterUnreachable, ClusterTooLarge)
 """What keeps us out of a cluster: no kubeconfig, none that can be used, no answer, too many objects. A refusal is

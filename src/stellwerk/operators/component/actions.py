@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from stellwerk.kube.client import Client
-from stellwerk.kube.model import JsonObject, JsonValue, Unstructured
-from stellwerk.kube.names import ObjectKey, Resource
+from stellwerk.kube.client.client import Client
+from stellwerk.kube.types.identifiers import ObjectKey, Resource
+from stellwerk.kube.types.model import JsonObject, JsonValue, Unstructured
 from stellwerk.operators.component import sources
 from stellwerk.operators.component.api import (
     FINALIZER,

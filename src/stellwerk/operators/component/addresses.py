@@ -15,9 +15,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from ipaddress import IPv6Address, ip_address
 
-from stellwerk.render.egress import parsed, shown_url
+from stellwerk.render.blocking_calls import beside
 from stellwerk.render.errors import EgressRefused
-from stellwerk.render.threads import beside
+from stellwerk.render.sources.egress import parsed, shown_url
 from stellwerk.runtime.clock import Clock
 
 LOOKUP_SECONDS = 2.0

@@ -10,10 +10,10 @@ from typing import Annotated, ClassVar
 
 import msgspec
 
-from stellwerk.kube.crd import AGE, Column, Definition, Version, documented
-from stellwerk.kube.meta import Record
-from stellwerk.kube.model import Kind
-from stellwerk.kube.names import ObjectKey, Resource
+from stellwerk.kube.schema.crd import AGE, Column, Definition, Version, documented
+from stellwerk.kube.types.identifiers import ObjectKey, Resource
+from stellwerk.kube.types.model import Kind
+from stellwerk.kube.types.object_meta import Record
 from stellwerk.operators.component.api_spec import ComponentSpec
 from stellwerk.operators.component.api_status import NEVER_OBSERVED, NEW, ComponentStatus, State
 

@@ -12,10 +12,10 @@ from typing import Annotated, Any, ClassVar
 
 import msgspec
 
-from stellwerk.kube.crd import Rule, documented
-from stellwerk.kube.depth import LEVELS, TOO_DEEP, is_deeper
-from stellwerk.kube.meta import Record
-from stellwerk.kube.names import ObjectKey
+from stellwerk.kube.schema.crd import Rule, documented
+from stellwerk.kube.types.depth import LEVELS, TOO_DEEP, is_deeper
+from stellwerk.kube.types.identifiers import ObjectKey
+from stellwerk.kube.types.object_meta import Record
 
 
 class ReferenceKind(StrEnum):

@@ -13,9 +13,9 @@ from typing import Annotated
 from msgspec.structs import force_setattr
 
 from stellwerk.apply.rollout.stored import Item
-from stellwerk.kube.crd import documented
-from stellwerk.kube.meta import Condition, Record, is_usable
-from stellwerk.kube.model import JsonObject
+from stellwerk.kube.schema.crd import documented
+from stellwerk.kube.types.model import JsonObject
+from stellwerk.kube.types.object_meta import Condition, Record, is_usable
 from stellwerk.operators.requests import REQUESTED_AT_ANNOTATION
 
 NEVER_OBSERVED = -1

@@ -18,12 +18,12 @@ from stellwerk.operators.component.contents import Reader
 from stellwerk.operators.component.errors import SourceNotReady, SourceUnusable, failure_of
 from stellwerk.operators.component.references import Login
 from stellwerk.operators.component.sources import Source, SourceKind
-from stellwerk.render.downloads import Downloads
-from stellwerk.render.egress import IN_CLUSTER, EgressRules, shown_url
 from stellwerk.render.errors import SourceError
-from stellwerk.render.files import Files
-from stellwerk.render.http import Credentials
-from stellwerk.runtime.informer import Informer
+from stellwerk.render.files.files import Files
+from stellwerk.render.sources.downloads import Downloads
+from stellwerk.render.sources.egress import IN_CLUSTER, EgressRules, shown_url
+from stellwerk.render.sources.http import Credentials
+from stellwerk.runtime.cache.informer import Informer
 
 Watches = Callable[[SourceKind], Awaitable[Informer[flux.Source]]]
 """Gives the cache of a kind of flux, and opens it where there is none yet."""

@@ -8,7 +8,7 @@ from socket import gethostname
 
 from stellwerk.api.core import Namespace
 from stellwerk.apply.rollout.scene import Habits
-from stellwerk.kube.model import metadata_of
+from stellwerk.kube.types.model import metadata_of
 from stellwerk.operators.component import blueprints, saying
 from stellwerk.operators.component.addresses import Addresses
 from stellwerk.operators.component.api import CONTROLLER, RECONCILER
@@ -32,14 +32,14 @@ from stellwerk.operators.component.targets import Connect, Targets
 from stellwerk.operators.component.traced import Traced
 from stellwerk.operators.component.weights import Weights
 from stellwerk.operators.component.workload_causes import WorkloadCauses
-from stellwerk.render.downloads import Downloads
-from stellwerk.render.shelf import Shelf
-from stellwerk.runtime import traces
-from stellwerk.runtime.checkpoints import Checkpoints
-from stellwerk.runtime.controller import Controller, EventSink
-from stellwerk.runtime.manager import Manager
-from stellwerk.runtime.metrics import Metrics
-from stellwerk.runtime.status import StatusWriter
+from stellwerk.render.sources.artifact_disk_cache import Shelf
+from stellwerk.render.sources.downloads import Downloads
+from stellwerk.runtime.control.controller import Controller, EventSink
+from stellwerk.runtime.control.status_checkpoint import Checkpoints
+from stellwerk.runtime.control.status_writer import StatusWriter
+from stellwerk.runtime.process.manager import Manager
+from stellwerk.runtime.telemetry import traces
+from stellwerk.runtime.telemetry.metrics import Metrics
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,16 +11,16 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, TypeAlias
 
-from stellwerk.kube.meta import Record
-from stellwerk.kube.model import JsonObject, Kind
-from stellwerk.kube.names import ObjectKey, Resource
+from stellwerk.kube.types.identifiers import ObjectKey, Resource
+from stellwerk.kube.types.model import JsonObject, Kind
+from stellwerk.kube.types.object_meta import Record
 from stellwerk.operators.component import digests
 from stellwerk.operators.component.api import Blueprint, BlueprintVersion, Component
 from stellwerk.operators.component.api_status import Artifact
 from stellwerk.operators.component.sources import SourceKind, index_value
 from stellwerk.render.errors import BadArchive, SourceError
-from stellwerk.render.files import Files
-from stellwerk.render.limits import LIMITS
+from stellwerk.render.files.files import Files
+from stellwerk.render.files.limits import LIMITS
 
 SCHEME = "blueprint://"
 _LONGEST_NAME = 253

@@ -22,10 +22,10 @@ from typing import NamedTuple
 from weakref import WeakValueDictionary
 
 from stellwerk.kube import threads
-from stellwerk.kube.client import Client
-from stellwerk.kube.errors import Conflict
-from stellwerk.kube.meta import Record
-from stellwerk.kube.names import ObjectKey
+from stellwerk.kube.client.client import Client
+from stellwerk.kube.types.errors import Conflict
+from stellwerk.kube.types.identifiers import ObjectKey
+from stellwerk.kube.types.object_meta import Record
 from stellwerk.operators.component import blueprint_versions as versions
 from stellwerk.operators.component import sources
 from stellwerk.operators.component.api import FINALIZER, RECONCILER, Blueprint, BlueprintVersion, Component
@@ -33,17 +33,17 @@ from stellwerk.operators.component.api_status import Artifact, SourceStatus
 from stellwerk.operators.component.blueprint_versions import BlueprintSummary, VersionSummary
 from stellwerk.operators.component.errors import SourceNotReady
 from stellwerk.operators.component.sources import Source
+from stellwerk.render.bounded_cache import Kept
 from stellwerk.render.errors import SourceError
-from stellwerk.render.files import Files
-from stellwerk.render.kept import Kept
-from stellwerk.runtime import finalizer
+from stellwerk.render.files.files import Files
+from stellwerk.runtime.cache.informer import Delta, Informer
 from stellwerk.runtime.clock import Clock
-from stellwerk.runtime.contract import Next, Notice, ReconcileError
-from stellwerk.runtime.controller import Controller, EventSink
-from stellwerk.runtime.informer import Delta, Informer
-from stellwerk.runtime.manager import Manager
-from stellwerk.runtime.periodic import Periodic
-from stellwerk.runtime.status import StatusWriter
+from stellwerk.runtime.control import finalizer
+from stellwerk.runtime.control.controller import Controller, EventSink
+from stellwerk.runtime.control.periodic import Periodic
+from stellwerk.runtime.control.status_writer import StatusWriter
+from stellwerk.runtime.process.manager import Manager
+from stellwerk.runtime.reconciler import Next, Notice, ReconcileError
 
 CONTROLLER = "blueprint"
 BY_VERSION = "blueprint version taken"

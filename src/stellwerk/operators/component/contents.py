@@ -18,15 +18,16 @@ from typing import TypeAlias
 
 from stellwerk.api.core import ConfigMap, Secret
 from stellwerk.kube import masking, threads, yaml
-from stellwerk.kube.client import Client
-from stellwerk.kube.errors import ApiError
-from stellwerk.kube.model import HasMetadata, JsonValue, PartialObjectMetadata
+from stellwerk.kube.client.client import Client
 from stellwerk.kube.nested import nested
+from stellwerk.kube.types.errors import ApiError
+from stellwerk.kube.types.model import HasMetadata, JsonValue, PartialObjectMetadata
 from stellwerk.operators.component.api_spec import ReferenceKind
 from stellwerk.operators.component.references import Content, Found, Target, Unread, check_size
-from stellwerk.render.kept import Kept
-from stellwerk.runtime import logs, secrecy
-from stellwerk.runtime.informer import Informer
+from stellwerk.render.bounded_cache import Kept
+from stellwerk.runtime.cache.informer import Informer
+from stellwerk.runtime.control import secrecy
+from stellwerk.runtime.telemetry import logs
 
 KEPT_BYTES, KEPT_BYTES_OF_TENANT = 64 * 2**20, 16 * 2**20
 """How much content is remembered, in all and of one namespace."""

@@ -13,10 +13,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from stellwerk.kube.errors import LoginFailed
+from stellwerk.kube.types.errors import LoginFailed
 from stellwerk.operators.component.errors import InvalidCredentials
 from stellwerk.operators.component.references import LOGIN_KEYS, Login
-from stellwerk.render.http import Credentials, TlsMaterial
+from stellwerk.render.sources.http import Credentials, TlsMaterial
 
 _MOST_BYTES = 64 * 1024
 """Of a certificate file. Reading certificates costs the event loop 50 ms per MiB, and a context keeps them all."""

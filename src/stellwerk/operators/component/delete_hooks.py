@@ -27,16 +27,16 @@ from stellwerk.apply.rollout.inventory import Identity, Inventory
 from stellwerk.apply.rollout.owner import Owner
 from stellwerk.apply.rollout.policy import DeletePolicy, Policies
 from stellwerk.apply.rollout.prepare import Wanted, prepared
-from stellwerk.kube.client import Client
-from stellwerk.kube.model import dig
-from stellwerk.kube.names import GroupVersionKind, ObjectKey, Resource
+from stellwerk.kube.client.client import Client
+from stellwerk.kube.types.identifiers import GroupVersionKind, ObjectKey, Resource
+from stellwerk.kube.types.model import dig
 from stellwerk.operators.component import tenancy
 from stellwerk.operators.component.api import APPROVED_HOOKS_ANNOTATION, RECONCILER, Component
 from stellwerk.operators.component.api_spec import ComponentSpec, DeleteHooks
 from stellwerk.operators.component.errors import HooksMissing, HooksNotSealed, InvalidSpec, without_hooks
 from stellwerk.operators.component.seals import Purpose, Signet
 from stellwerk.operators.component.settings import Tenancy
-from stellwerk.render.request import Farewells, Rendered
+from stellwerk.render.request.request import Farewells, Rendered
 
 _SUFFIX = ".delete-hooks"
 

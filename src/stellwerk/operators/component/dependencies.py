@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple, TypeAlias
 
-from stellwerk.kube.names import ObjectKey
+from stellwerk.kube.types.identifiers import ObjectKey
 from stellwerk.operators.component import ready_expressions, sources
 from stellwerk.operators.component.api import MOST_DEPENDENCIES, Component
 from stellwerk.operators.component.api_status import Artifact, State

@@ -29,10 +29,10 @@ from stellwerk.apply.rollout.scene import Habits, Seen
 from stellwerk.apply.rollout.served import resources_of
 from stellwerk.apply.rollout.usage import Usage
 from stellwerk.kube import masking, threads
-from stellwerk.kube.client import Client
-from stellwerk.kube.errors import NotServed
-from stellwerk.kube.model import JsonObject, JsonValue, Unreadable, to_json_object
-from stellwerk.kube.names import ObjectKey, Resource
+from stellwerk.kube.client.client import Client
+from stellwerk.kube.types.errors import NotServed
+from stellwerk.kube.types.identifiers import ObjectKey, Resource
+from stellwerk.kube.types.model import JsonObject, JsonValue, Unreadable, to_json_object
 from stellwerk.operators.component import delete_hooks, digests, nesting, plan, room, tenancy, unknown_kinds
 from stellwerk.operators.component.api import RECONCILER, Component
 from stellwerk.operators.component.api_status import Artifact, ComponentStatus, State
@@ -44,12 +44,12 @@ from stellwerk.operators.component.references import Resolved
 from stellwerk.operators.component.targets import Target, Targets
 from stellwerk.operators.owned import OwnedObjects, Place, places, read
 from stellwerk.operators.questions import secret_words_of
-from stellwerk.render import values
-from stellwerk.render.files import Files
-from stellwerk.render.kept import Kept
-from stellwerk.render.request import Claim, Cluster, Lookup, PostBuild, Release, Rendered, Request
-from stellwerk.runtime import secrecy
+from stellwerk.render.bounded_cache import Kept
+from stellwerk.render.files.files import Files
+from stellwerk.render.request import values
+from stellwerk.render.request.request import Claim, Cluster, Lookup, PostBuild, Release, Rendered, Request
 from stellwerk.runtime.clock import Clock
+from stellwerk.runtime.control import secrecy
 
 _KEPT_BYTES, _KEPT_BYTES_OF_TENANT = 32 * 2**20, 8 * 2**20
 """How much of prepared sets is remembered, as JSON; in memory they weigh several times as much."""
@@ -61,7 +61,7 @@ milliseconds, so it runs in a thread."""
 
 
 class Renders(Protocol):
-    """What renders; `render.renderer.Renderer` does."""
+    """What renders; `render.worker.renderer.Renderer` does."""
 
     async def render(self, request: Request, lookup: Lookup | None = None) -> Rendered:
         """The objects that files make. Raises a `RenderError`."""

@@ -15,9 +15,9 @@ from collections.abc import Mapping
 
 import msgspec
 
-from stellwerk.kube.meta import ObjectMeta
-from stellwerk.kube.model import JsonValue
-from stellwerk.kube.names import ObjectKey
+from stellwerk.kube.types.identifiers import ObjectKey
+from stellwerk.kube.types.model import JsonValue
+from stellwerk.kube.types.object_meta import ObjectMeta
 from stellwerk.operators.component.api import BlueprintSpec, Component
 from stellwerk.operators.component.api_status import Artifact
 

@@ -45,8 +45,8 @@ from collections.abc import Sequence
 from typing import ClassVar, Self
 
 from stellwerk.apply.errors import ApplyError, Failure, InvalidSet
-from stellwerk.kube.errors import ApiError, LoginFailed, Undecodable, Unreachable
-from stellwerk.kube.names import ObjectKey
+from stellwerk.kube.types.errors import ApiError, LoginFailed, Undecodable, Unreachable
+from stellwerk.kube.types.identifiers import ObjectKey
 from stellwerk.operators.component.api import CONFIRMED_CLUSTER_ANNOTATION
 from stellwerk.operators.component.api_status import State
 from stellwerk.operators.component.reasons import Cause, Reason
@@ -62,7 +62,7 @@ from stellwerk.render.errors import (
     SourceError,
     Unavailable,
 )
-from stellwerk.runtime.contract import ReconcileError, Retry
+from stellwerk.runtime.reconciler import ReconcileError, Retry
 
 RETRY_SECONDS = 10.0
 """How soon a missing Secret or source is looked for again, if no watch tells of it before."""

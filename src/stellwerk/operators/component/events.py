@@ -9,14 +9,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
-from stellwerk.kube.model import HasMetadata
-from stellwerk.kube.names import ObjectKey, ObjectRef
+from stellwerk.kube.types.identifiers import ObjectKey, ObjectRef
+from stellwerk.kube.types.model import HasMetadata
 from stellwerk.operators.component.api import EVENT_REVISION_ANNOTATION, EVENT_TOKEN_ANNOTATION, Component
 from stellwerk.operators.component.api_status import READY, ComponentStatus
 from stellwerk.operators.component.saying import severity_of
 from stellwerk.runtime import conditions
-from stellwerk.runtime.contract import Notice
-from stellwerk.runtime.controller import EventSink
+from stellwerk.runtime.control.controller import EventSink
+from stellwerk.runtime.reconciler import Notice
 
 FLUX_EVENT_PREFIX = "event.toolkit.fluxcd.io/"
 """What flux's users put on objects to have it in every notification about them."""

@@ -12,8 +12,8 @@ from stellwerk.operators.component.settings import (
     NO_CROSS_NAMESPACE_REFS_HELP,
     Settings,
 )
-from stellwerk.runtime import flags, process_flags
-from stellwerk.runtime.flags import code
+from stellwerk.runtime.settings import flags, process_flags
+from stellwerk.runtime.settings.flags import code
 
 _REVERSE = NO_CROSS_NAMESPACE_REFS.removeprefix("no-")
 

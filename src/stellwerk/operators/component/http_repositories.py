@@ -16,18 +16,18 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from functools import partial
 from typing import NamedTuple, Protocol
 
-from stellwerk.kube.names import ObjectKey
+from stellwerk.kube.types.identifiers import ObjectKey
 from stellwerk.operators.component import references, sources
 from stellwerk.operators.component.api import Component
 from stellwerk.operators.component.api_status import Artifact
 from stellwerk.operators.component.errors import ComponentFailed
-from stellwerk.render.downloads import HttpArtifact
-from stellwerk.render.egress import EgressRules
 from stellwerk.render.errors import SourceError
-from stellwerk.render.http import Credentials
-from stellwerk.runtime.periodic import Periodic
-from stellwerk.runtime.backoff import Backoff
-from stellwerk.runtime.tasks import Background, Border, background
+from stellwerk.render.sources.downloads import HttpArtifact
+from stellwerk.render.sources.egress import EgressRules
+from stellwerk.render.sources.http import Credentials
+from stellwerk.runtime.control.periodic import Periodic
+from stellwerk.runtime.supervision.backoff import Backoff
+from stellwerk.runtime.supervision.tasks import Background, Border, background
 
 _log = logging.getLogger(__name__)
 

@@ -17,13 +17,13 @@ from weakref import WeakValueDictionary
 import msgspec
 
 from stellwerk.kube import threads
-from stellwerk.kube.model import JsonObject
+from stellwerk.kube.types.model import JsonObject
 from stellwerk.operators.component import digests, references
 from stellwerk.operators.component.api import Component
 from stellwerk.operators.component.references import Found, NamedText, Reference, Resolved
-from stellwerk.render import values
-from stellwerk.render.kept import Kept
-from stellwerk.render.values import Layer
+from stellwerk.render.bounded_cache import Kept
+from stellwerk.render.request import values
+from stellwerk.render.request.values import Layer
 from stellwerk.runtime.clock import Clock
 
 V = TypeVar("V")

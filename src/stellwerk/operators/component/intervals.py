@@ -6,7 +6,7 @@ import zlib
 from dataclasses import dataclass
 from datetime import timedelta
 
-from stellwerk.kube import duration
+from stellwerk.kube.types import duration
 from stellwerk.operators.component.api_spec import ComponentSpec
 from stellwerk.operators.component.errors import InvalidSpec
 

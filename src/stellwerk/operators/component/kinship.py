@@ -8,15 +8,15 @@ from __future__ import annotations
 
 from stellwerk.api.core import Namespace
 from stellwerk.apply.rollout.stored import Item
-from stellwerk.kube import lenient
-from stellwerk.kube.meta import rfc3339
-from stellwerk.kube.model import Unstructured
-from stellwerk.kube.names import GroupVersionKind, ObjectKey, ObjectRef
+from stellwerk.kube.types import lenient
+from stellwerk.kube.types.identifiers import GroupVersionKind, ObjectKey, ObjectRef
+from stellwerk.kube.types.model import Unstructured
+from stellwerk.kube.types.object_meta import rfc3339
 from stellwerk.operators.component import sources
 from stellwerk.operators.component.api import OWNER_ID, Component
 from stellwerk.operators.component.errors import ComponentFailed
-from stellwerk.runtime.diagnosis import Reader
-from stellwerk.runtime.kinship import Fact, Manager, Member
+from stellwerk.runtime.insight.diagnosis import Reader
+from stellwerk.runtime.insight.related_objects import Fact, Manager, Member
 
 _PARTS_OF_AN_ID = 3
 

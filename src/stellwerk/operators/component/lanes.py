@@ -1,11 +1,11 @@
 """How many passes of one tenant may be at work on the same server, and on servers outside of the cluster in all.
 
 A server that is slow or silent keeps every pass that calls it, up to a minute for each request. Such a pass holds no
-worker (see `runtime.controller`), but the number of passes that a tenant has under way is bounded. Without a bound for
-each server, one silent server would keep all of them, and the tenant's other Components would wait. So a server has at
-most two passes of a tenant for each worker, a server that has just failed to answer has one pass, and all servers
-together leave a quarter of the tenant's passes for Components that call none. A Component that finds no room ends its
-pass, and is woken when there is room.
+worker (see `runtime.control.controller`), but the number of passes that a tenant has under way is bounded. Without a
+bound for each server, one silent server would keep all of them, and the tenant's other Components would wait. So a
+server has at most two passes of a tenant for each worker, a server that has just failed to answer has one pass, and all
+servers together leave a quarter of the tenant's passes for Components that call none. A Component that finds no room
+ends its pass, and is woken when there is room.
 
 All bounds are per tenant: the servers of one tenant take no room from another tenant, even where both call the same
 server. A server is counted by its addresses and port and not by its name, because one server has any number of names.
@@ -20,7 +20,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from stellwerk.kube.names import ObjectKey
+from stellwerk.kube.types.identifiers import ObjectKey
 
 HOME = ""
 """The server of the operator's own cluster, which has no bound."""

@@ -12,15 +12,15 @@ from dataclasses import dataclass, field
 from itertools import islice
 
 from stellwerk.kube import threads
-from stellwerk.kube.model import JsonValue, dig
+from stellwerk.kube.types.model import JsonValue, dig
 from stellwerk.operators.component.contents import MOST_HIDDEN, SHORTEST_HIDDEN
 from stellwerk.operators.component.targets import Target, Targets
 from stellwerk.operators.component.tenancy import Account
 from stellwerk.operators.questions import answer, secret_words_of
-from stellwerk.render.kept import Kept
-from stellwerk.render.request import Missing, Query
-from stellwerk.runtime import logs
+from stellwerk.render.bounded_cache import Kept
+from stellwerk.render.request.request import Missing, Query
 from stellwerk.runtime.clock import Clock
+from stellwerk.runtime.telemetry import logs
 
 _MOST_SOURCES, _MOST_SOURCES_OF_TENANT = 10_000, 1_000
 LIFE_SECONDS = 24 * 3600.0

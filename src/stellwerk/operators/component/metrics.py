@@ -17,14 +17,14 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
-from stellwerk.kube.errors import StatusError, causes
-from stellwerk.kube.names import ObjectKey
+from stellwerk.kube.types.errors import StatusError, causes
+from stellwerk.kube.types.identifiers import ObjectKey
 from stellwerk.operators.component.api import CONTROLLER, Component
 from stellwerk.operators.component.api_status import READY, ComponentStatus, State
 from stellwerk.operators.component.errors import ComponentFailed
-from stellwerk.render.shelf import Outcome
+from stellwerk.render.sources.artifact_disk_cache import Outcome
 from stellwerk.runtime import conditions
-from stellwerk.runtime.metrics import Metrics
+from stellwerk.runtime.telemetry.metrics import Metrics
 
 _log = logging.getLogger(__name__)
 

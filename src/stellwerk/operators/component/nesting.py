@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 
 from stellwerk.apply.errors import InvalidSet, Problem
 from stellwerk.apply.rollout.inventory import Identity
-from stellwerk.kube.names import ObjectKey
+from stellwerk.kube.types.identifiers import ObjectKey
 from stellwerk.operators.component.api import OWNER_ID, Component
 
 _KIND = (Component.resource.group, Component.resource.kind)

@@ -30,7 +30,7 @@ from stellwerk.apply.rollout.policy import (
     TypePattern,
     UpdatePolicy,
 )
-from stellwerk.kube.meta import kubernetes_time
+from stellwerk.kube.types.object_meta import kubernetes_time
 from stellwerk.operators import requests
 from stellwerk.operators.component import saying as sayings
 from stellwerk.operators.component.api import CONFIRMED_CLUSTER_ANNOTATION, Component

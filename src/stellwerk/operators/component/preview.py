@@ -24,9 +24,9 @@ from stellwerk.apply import kinds
 from stellwerk.apply.manifests import Document
 from stellwerk.apply.rollout.owner import Owner
 from stellwerk.apply.rollout.prepare import Wanted, prepared
-from stellwerk.kube.client import Client
-from stellwerk.kube.errors import NotServed
-from stellwerk.kube.model import JsonValue, View, metadata_of
+from stellwerk.kube.client.client import Client
+from stellwerk.kube.types.errors import NotServed
+from stellwerk.kube.types.model import JsonValue, View, metadata_of
 from stellwerk.operators.component import (
     blueprint_versions,
     credentials,
@@ -46,12 +46,12 @@ from stellwerk.operators.component.inputs import layers_of
 from stellwerk.operators.component.references import Found, Login, Reference, Resolved, Target, Unread
 from stellwerk.operators.component.sources import FLUX_KINDS, Source, SourceKind
 from stellwerk.operators.questions import answer
-from stellwerk.render.downloads import Downloads
-from stellwerk.render.egress import EgressRules
-from stellwerk.render.files import Files
-from stellwerk.render.renderer import Renderer
-from stellwerk.render.request import UNKNOWN_CLUSTER, Missing, Query, Rendered
-from stellwerk.render.served import facts_of
+from stellwerk.render.files.files import Files
+from stellwerk.render.request.capabilities import facts_of
+from stellwerk.render.request.request import UNKNOWN_CLUSTER, Missing, Query, Rendered
+from stellwerk.render.sources.downloads import Downloads
+from stellwerk.render.sources.egress import EgressRules
+from stellwerk.render.worker.renderer import Renderer
 
 ANYWHERE = EgressRules(http=True, private=True, networks=(ip_network("0.0.0.0/0"), ip_network("::/0")))
 """A person may call what his machine may call."""

@@ -15,13 +15,13 @@ from prometheus_client import Gauge
 
 from stellwerk.api.authorization import ResourceAttributes, SelfSubjectAccessReview
 from stellwerk.api.core import Namespace
-from stellwerk.kube.client import Client
-from stellwerk.kube.errors import ApiError
-from stellwerk.kube.model import JsonObject, to_json_object
+from stellwerk.kube.client.client import Client
+from stellwerk.kube.types.errors import ApiError
+from stellwerk.kube.types.model import JsonObject, to_json_object
 from stellwerk.runtime.clock import Clock, happens_within
-from stellwerk.runtime.contract import Notice, Severity
-from stellwerk.runtime.controller import EventSink
-from stellwerk.runtime.metrics import Metrics
+from stellwerk.runtime.control.controller import EventSink
+from stellwerk.runtime.reconciler import Notice, Severity
+from stellwerk.runtime.telemetry.metrics import Metrics
 
 RETRY_SECONDS = 60.0
 REASON = "TooManyRights"

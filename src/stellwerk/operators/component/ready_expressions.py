@@ -20,16 +20,16 @@ from typing import TypeAlias
 
 import msgspec
 
-from stellwerk.kube.meta import ObjectMeta
-from stellwerk.kube.model import JsonObject, to_json_object
-from stellwerk.kube.names import ObjectKey
+from stellwerk.kube.types.identifiers import ObjectKey
+from stellwerk.kube.types.model import JsonObject, to_json_object
+from stellwerk.kube.types.object_meta import ObjectMeta
 from stellwerk.operators.component.api import Component
 from stellwerk.operators.component.errors import DependencyNotReady, InvalidReadyExpression
 from stellwerk.render.errors import ExpressionFailed, InvalidExpression
-from stellwerk.render.request import Claim
+from stellwerk.render.request.request import Claim
 
 Holds: TypeAlias = Callable[[Claim], Awaitable[bool]]
-"""Answers a claim; `render.renderer.Renderer.holds` does. Raises a `RenderError`."""
+"""Answers a claim; `render.worker.renderer.Renderer.holds` does. Raises a `RenderError`."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from enum import StrEnum
 
 from stellwerk.operators.component.api import ABANDON_ANNOTATION, APPROVED_HOOKS_ANNOTATION, SEALS
 from stellwerk.operators.component.api_status import State
-from stellwerk.runtime.reasons import ITSELF, NOBODY, NOTHING_TO_FIX, Catalogue, Meaning
+from stellwerk.runtime.insight.reason_catalog import ITSELF, NOBODY, NOTHING_TO_FIX, Catalogue, Meaning
 
 OBJECTS_NOT_WATCHED = "ObjectsNotWatched"
 """Of the Event about objects that are read one by one, because rights to list and watch are missing."""

@@ -21,17 +21,17 @@ from functools import partial
 import aiohttp
 from prometheus_client import Counter
 
-from stellwerk.kube.meta import kubernetes_time
-from stellwerk.kube.model import JsonObject, encode_json
-from stellwerk.kube.names import ObjectKey
+from stellwerk.kube.types.identifiers import ObjectKey
+from stellwerk.kube.types.model import JsonObject, encode_json
+from stellwerk.kube.types.object_meta import kubernetes_time
 from stellwerk.operators.component.api import RECONCILER, Component
 from stellwerk.operators.component.api_status import READY, ComponentStatus, State
 from stellwerk.operators.component.events import FLUX_EVENT_PREFIX, about
 from stellwerk.operators.component.reasons import Reason
 from stellwerk.runtime import conditions
 from stellwerk.runtime.clock import Clock
-from stellwerk.runtime.metrics import Metrics
-from stellwerk.runtime.tasks import Border
+from stellwerk.runtime.supervision.tasks import Border
+from stellwerk.runtime.telemetry.metrics import Metrics
 
 _log = logging.getLogger(__name__)
 

@@ -24,9 +24,9 @@ from stellwerk.apply.rollout.farewell import Farewell
 from stellwerk.apply.rollout.inventory import Inventory
 from stellwerk.apply.rollout.rollout import Progress, Save
 from stellwerk.kube import threads
-from stellwerk.kube.client import Client
-from stellwerk.kube.errors import ApiError, Forbidden
-from stellwerk.kube.names import ObjectKey
+from stellwerk.kube.client.client import Client
+from stellwerk.kube.types.errors import ApiError, Forbidden
+from stellwerk.kube.types.identifiers import ObjectKey
 from stellwerk.operators.component import (
     abandonment,
     dependencies,
@@ -79,12 +79,14 @@ from stellwerk.operators.component.weights import NoRoom, Weights
 from stellwerk.operators.component.workload_causes import WorkloadCauses
 from stellwerk.operators.owned import NoAnswer, TooMuch, Unwatchable
 from stellwerk.render.errors import RenderError
-from stellwerk.render.files import Files
-from stellwerk.runtime import conditions, diagnosis, finalizer
-from stellwerk.runtime.checkpoints import Checkpoints
+from stellwerk.render.files.files import Files
+from stellwerk.runtime import conditions
+from stellwerk.runtime.cache.informer import Informer
 from stellwerk.runtime.clock import Clock
-from stellwerk.runtime.contract import Next, ReconcileError
-from stellwerk.runtime.informer import Informer
+from stellwerk.runtime.control import finalizer
+from stellwerk.runtime.control.status_checkpoint import Checkpoints
+from stellwerk.runtime.insight import diagnosis
+from stellwerk.runtime.reconciler import Next, ReconcileError
 
 SHORTEST_LOOK_SECONDS, LONGEST_LOOK_SECONDS = 1.0, 10.0
 """How often it is asked whether others still use what is to be deleted. Their objects are not watched."""

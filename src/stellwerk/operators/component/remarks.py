@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from stellwerk.apply.desired import Address
 from stellwerk.apply.rollout.actions import Create, Update
 from stellwerk.apply.rollout.carry import Carried
-from stellwerk.kube.names import ObjectKey
-from stellwerk.runtime.contract import Notice, Severity
+from stellwerk.kube.types.identifiers import ObjectKey
+from stellwerk.runtime.reconciler import Notice, Severity
 
 REMARKED = "ApiServerWarning"
 """Reason of the Event."""

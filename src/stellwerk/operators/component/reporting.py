@@ -12,9 +12,9 @@ from stellwerk.apply.rollout.actions import Create, Release, Remove, Update
 from stellwerk.apply.rollout.carry import Carried
 from stellwerk.apply.rollout.rollout import Progress
 from stellwerk.apply.rollout.stage import Unready
-from stellwerk.kube.meta import ObjectMeta
-from stellwerk.kube.model import HasMetadata, Unreadable
-from stellwerk.kube.names import ObjectKey, ObjectRef
+from stellwerk.kube.types.identifiers import ObjectKey, ObjectRef
+from stellwerk.kube.types.model import HasMetadata, Unreadable
+from stellwerk.kube.types.object_meta import ObjectMeta
 from stellwerk.operators.component.api import DISABLE_EVENTS_ANNOTATION, EVENT_REVISION_ANNOTATION, Component
 from stellwerk.operators.component.api_status import READY, ComponentStatus
 from stellwerk.operators.component.reasons import CHART_WARNING, OBJECTS_NOT_WATCHED
@@ -22,9 +22,9 @@ from stellwerk.operators.component.remarks import Remarks, remarked
 from stellwerk.operators.component.saying import Saying
 from stellwerk.operators.component.settings import DependentEvents
 from stellwerk.runtime import conditions
-from stellwerk.runtime.contract import Next, Notice, Severity
-from stellwerk.runtime.controller import EventSink
-from stellwerk.runtime.manager import UNREADABLE
+from stellwerk.runtime.control.controller import EventSink
+from stellwerk.runtime.process.manager import UNREADABLE
+from stellwerk.runtime.reconciler import Next, Notice, Severity
 
 _log = logging.getLogger(__name__)
 

@@ -12,7 +12,7 @@ import msgspec
 from stellwerk.apply.errors import InvalidSet, Problem
 from stellwerk.apply.rollout import stored
 from stellwerk.apply.rollout.inventory import Inventory
-from stellwerk.kube.model import encode_json
+from stellwerk.kube.types.model import encode_json
 from stellwerk.operators.component.api import Component
 
 LARGEST_BYTES = 1_400_000

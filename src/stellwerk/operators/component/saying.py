@@ -13,12 +13,12 @@ from datetime import UTC, datetime
 
 import msgspec
 
-from stellwerk.kube.meta import Condition
-from stellwerk.kube.model import JsonObject, Unreadable, to_json_object
+from stellwerk.kube.types.model import JsonObject, Unreadable, to_json_object
+from stellwerk.kube.types.object_meta import Condition
 from stellwerk.operators.component.api_status import NEW, READY, RECONCILING, STALLED, ComponentStatus, State
 from stellwerk.operators.component.reasons import MEANINGS, Cause, Reason
 from stellwerk.runtime import conditions
-from stellwerk.runtime.contract import Severity
+from stellwerk.runtime.reconciler import Severity
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

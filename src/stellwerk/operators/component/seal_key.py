@@ -15,9 +15,9 @@ import secrets
 from dataclasses import dataclass, field
 
 from stellwerk.api.core import Secret
-from stellwerk.kube.client import Client
-from stellwerk.kube.errors import AlreadyExists, BadRequest, Forbidden, Invalid, NotFound
-from stellwerk.kube.model import JsonObject
+from stellwerk.kube.client.client import Client
+from stellwerk.kube.types.errors import AlreadyExists, BadRequest, Forbidden, Invalid, NotFound
+from stellwerk.kube.types.model import JsonObject
 from stellwerk.operators.component.api import RECONCILER, SEALS
 from stellwerk.runtime.clock import Clock
 

@@ -21,7 +21,7 @@ from enum import Enum
 
 import msgspec
 
-from stellwerk.kube.names import ObjectKey
+from stellwerk.kube.types.identifiers import ObjectKey
 
 OPERATOR = "operator"
 """The identity of objects that the operator applied with its own rights."""

@@ -16,12 +16,12 @@ from ipaddress import IPv4Network, IPv6Network, ip_network
 from typing import TYPE_CHECKING, Generic, TypeAlias, TypeVar
 from urllib.parse import urlsplit
 
-from stellwerk.kube import duration
-from stellwerk.kube.names import SYSTEM_NAMESPACES
-from stellwerk.runtime import reading
+from stellwerk.kube.types import duration
+from stellwerk.kube.types.identifiers import SYSTEM_NAMESPACES
+from stellwerk.runtime.settings import parsers
 
 if TYPE_CHECKING:
-    from stellwerk.render.egress import EgressRules
+    from stellwerk.render.sources.egress import EgressRules
 
 V = TypeVar("V")
 Network: TypeAlias = IPv4Network | IPv6Network
@@ -125,7 +125,7 @@ class Settings:
     @property
     def egress(self) -> EgressRules:
         """What may be called for a URL that stands in a Component."""
-        from stellwerk.render.egress import EgressRules
+        from stellwerk.render.sources.egress import EgressRules
 
         return EgressRules(
             http=self.egress_allow_http.given(self.tenancy),
@@ -138,7 +138,7 @@ class Settings:
     @property
     def flux_egress(self) -> EgressRules:
         """What may be called for an artifact of flux: its controller lies in the cluster and speaks plain http."""
-        from stellwerk.render.egress import IN_CLUSTER
+        from stellwerk.render.sources.egress import IN_CLUSTER
 
         return replace(IN_CLUSTER, networks=self.egress_allow_networks)
 
@@ -168,7 +168,7 @@ class Flag(Generic[V]):
 
 
 def _account(text: str) -> str:
-    return reading.name(text.strip()) if text.strip() else ""
+    return parsers.name(text.strip()) if text.strip() else ""
 
 
 def _folder(text: str) -> str:
@@ -187,23 +187,23 @@ def _address(text: str) -> str:
 def _namespaces(text: str) -> tuple[str, ...]:
     if text == "none":
         return ()
-    return tuple(reading.name(one) for one in reading.words(text))
+    return tuple(parsers.name(one) for one in parsers.words(text))
 
 
 def _hosts(text: str) -> tuple[str, ...]:
-    for host in reading.words(text):
+    for host in parsers.words(text):
         if not re.fullmatch(r"(\*\.)?[A-Za-z0-9]([-A-Za-z0-9.]*[A-Za-z0-9])?", host):
             raise ValueError("expected host names or patterns such as *.example.com, separated by commas")
-    return reading.words(text)
+    return parsers.words(text)
 
 
 def _ports(text: str) -> tuple[int, ...]:
-    return tuple(map(reading.number(1, 65_535), reading.words(text)))
+    return tuple(map(parsers.number(1, 65_535), parsers.words(text)))
 
 
 def _networks(text: str) -> tuple[Network, ...]:
     try:
-        return tuple(ip_network(one) for one in reading.words(text))
+        return tuple(ip_network(one) for one in parsers.words(text))
     except ValueError:
         raise ValueError("expected networks such as 10.0.0.0/8, separated by commas") from None
 
@@ -237,7 +237,7 @@ FLAGS: tuple[
         help="ServiceAccount, in the Component's namespace, that Components without serviceAccountName act as.",
     ),
     Flag(
-        name="max-concurrent-reconciles", read=reading.number(1, 1_000),
+        name="max-concurrent-reconciles", read=parsers.number(1, 1_000),
         help="How many Components are worked on at the same time.",
     ),
     Flag(
@@ -245,7 +245,7 @@ FLAGS: tuple[
         help="Where Events of Components are posted to as well: flux's notification-controller.",
     ),
     Flag(
-        name="tenancy", read=reading.one_of(Mode),
+        name="tenancy", read=parsers.one_of(Mode),
         help="compatible: as the original. strict: every Component must act as a ServiceAccount.",
     ),
     Flag(
@@ -254,15 +254,15 @@ FLAGS: tuple[
         "none. none: none.",
     ),
     Flag(
-        name="reclaim-managers", read=reading.words, write=_listed,
+        name="reclaim-managers", read=parsers.words, write=_listed,
         help="Beginnings of the names of field managers whose fields SsaOverride takes over, separated by commas.",
     ),
     Flag(
-        name="dependent-events", read=reading.one_of(DependentEvents),
+        name="dependent-events", read=parsers.one_of(DependentEvents),
         help="Which Events are sent about dependent objects: all, changes (after their first rollout), none.",
     ),
     Flag(
-        name="drift-policy", read=reading.one_of(DriftPolicy),
+        name="drift-policy", read=parsers.one_of(DriftPolicy),
         help="What is done about objects that somebody changed: Report, or Repair at once.",
     ),
     Flag(
@@ -285,30 +285,30 @@ FLAGS: tuple[
         "loopback, link-local or private.",
     ),
     Flag(
-        name="egress-allow-http", read=reading.one_of(Permission),
+        name="egress-allow-http", read=parsers.one_of(Permission),
         help="Whether an httpRepository may be called without TLS. auto: unless tenancy is strict.",
     ),
     Flag(
-        name="egress-allow-private", read=reading.one_of(Permission),
+        name="egress-allow-private", read=parsers.one_of(Permission),
         help="Whether an httpRepository may be in a private network. auto: unless tenancy is strict; then it holds for "
         "kubeconfigs, too.",
     ),
     Flag(
-        name="max-remote-clusters", read=reading.number(1, 1_000_000),
+        name="max-remote-clusters", read=parsers.number(1, 1_000_000),
         help="How many other clusters (different kubeconfigs) all Components together may have as their targets.",
     ),
     Flag(
-        name="max-remote-clusters-per-namespace", read=reading.number(1, 1_000_000),
+        name="max-remote-clusters-per-namespace", read=parsers.number(1, 1_000_000),
         help="How many other clusters (different kubeconfigs) the Components of one namespace may have as their "
         "targets.",
     ),
     Flag(
-        name="max-remote-objects-mib", read=reading.number(2, 1_000_000),
+        name="max-remote-objects-mib", read=parsers.number(2, 1_000_000),
         help="How much of the objects with the operator's label in all other clusters is held, as JSON. The clusters "
         "of one namespace may have half of it, and one cluster 64 MiB. One MiB is 1048576 bytes.",
     ),
     Flag(
-        name="object-metrics-limit", read=reading.number(0, 1_000_000),
+        name="object-metrics-limit", read=parsers.number(0, 1_000_000),
         help="For how many Components metrics of their own are kept; 0: for none.",
     ),
     Flag(
@@ -316,7 +316,7 @@ FLAGS: tuple[
         help="Folder in which artifacts of flux are kept across restarts; only ones whose digest can be verified.",
     ),
     Flag(
-        name="artifact-cache-mib", read=reading.number(0, 1_000_000),
+        name="artifact-cache-mib", read=parsers.number(0, 1_000_000),
         help="How much that folder may hold; what was not used for longest goes. One MiB is 1048576 bytes.",
     ),
 )  # fmt: skip

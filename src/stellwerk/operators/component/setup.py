@@ -13,9 +13,9 @@ from dataclasses import dataclass, field
 from stellwerk.api import flux
 from stellwerk.api.apiextensions import CustomResourceDefinition
 from stellwerk.api.core import ConfigMap, Secret
-from stellwerk.kube.errors import NotServed
-from stellwerk.kube.model import Kind, PartialObjectMetadata, View, metadata_of
-from stellwerk.kube.names import ObjectKey
+from stellwerk.kube.types.errors import NotServed
+from stellwerk.kube.types.identifiers import ObjectKey
+from stellwerk.kube.types.model import Kind, PartialObjectMetadata, View, metadata_of
 from stellwerk.operators.component import blueprints, dependencies, references, reporting, sources
 from stellwerk.operators.component.api import Component
 from stellwerk.operators.component.api_spec import ReferenceKind
@@ -25,9 +25,9 @@ from stellwerk.operators.component.blueprints import BY_SOURCE
 from stellwerk.operators.component.dependencies import Waiting
 from stellwerk.operators.component.dependency_graph import Dependants, Graph
 from stellwerk.operators.component.sources import FLUX_KINDS, SourceKind
-from stellwerk.runtime.controller import Controller
-from stellwerk.runtime.informer import Delta, Informer
-from stellwerk.runtime.manager import Manager
+from stellwerk.runtime.cache.informer import Delta, Informer
+from stellwerk.runtime.control.controller import Controller
+from stellwerk.runtime.process.manager import Manager
 
 BY_SECRET = "secret"  # noqa: S105  # the name of an index
 BY_CONFIG_MAP = "config map"

@@ -16,9 +16,9 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 
 from stellwerk.api import flux
-from stellwerk.kube.meta import ObjectMeta
-from stellwerk.kube.names import ObjectKey
-from stellwerk.kube.watch_states import Parked
+from stellwerk.kube.types.identifiers import ObjectKey
+from stellwerk.kube.types.object_meta import ObjectMeta
+from stellwerk.kube.watch.watch_states import Parked
 from stellwerk.operators.component import digests
 from stellwerk.operators.component.api import Component
 from stellwerk.operators.component.api_spec import (

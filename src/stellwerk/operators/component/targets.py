@@ -22,11 +22,11 @@ from functools import partial
 from yarl import URL
 
 from stellwerk.api.core import Namespace
-from stellwerk.kube.client import Client
-from stellwerk.kube.config import ClusterConfig
-from stellwerk.kube.errors import Forbidden, LoginFailed
-from stellwerk.kube.model import metadata_of
-from stellwerk.kube.names import ObjectKey
+from stellwerk.kube.client.client import Client
+from stellwerk.kube.login.config import ClusterConfig
+from stellwerk.kube.types.errors import Forbidden, LoginFailed
+from stellwerk.kube.types.identifiers import ObjectKey
+from stellwerk.kube.types.model import metadata_of
 from stellwerk.operators.component import tenancy
 from stellwerk.operators.component.api import RECONCILER, Component
 from stellwerk.operators.component.errors import ClusterTooLarge, InvalidKubeConfig, TooManyClusters
@@ -36,13 +36,13 @@ from stellwerk.operators.component.seals import KUBECONFIG, OPERATOR
 from stellwerk.operators.component.settings import Tenancy
 from stellwerk.operators.component.tenancy import Account
 from stellwerk.operators.owned import OwnedObjects, TooMuch
-from stellwerk.render import request
-from stellwerk.render.egress import EgressRules, parsed
 from stellwerk.render.errors import EgressRefused
-from stellwerk.render.served import facts_of
+from stellwerk.render.request import request
+from stellwerk.render.request.capabilities import facts_of
+from stellwerk.render.sources.egress import EgressRules, parsed
+from stellwerk.runtime.cache.clusters import Cluster
 from stellwerk.runtime.clock import Clock
-from stellwerk.runtime.clusters import Cluster
-from stellwerk.runtime.tasks import Background, Border, background
+from stellwerk.runtime.supervision.tasks import Background, Border, background
 
 _log = logging.getLogger(__name__)
 

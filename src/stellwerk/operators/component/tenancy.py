@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from stellwerk.kube.names import ObjectKey
+from stellwerk.kube.types.identifiers import ObjectKey
 from stellwerk.operators.component import sources
 from stellwerk.operators.component.api import Component
 from stellwerk.operators.component.errors import (
@@ -22,7 +22,7 @@ from stellwerk.operators.component.errors import (
 )
 from stellwerk.operators.component.seals import OPERATOR
 from stellwerk.operators.component.settings import Mode, Tenancy
-from stellwerk.runtime import reading
+from stellwerk.runtime.settings import parsers
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +50,7 @@ def account(component: Component, tenancy: Tenancy) -> Account | None:
         require_account(None, tenancy)
         return None
     try:
-        return Account(component.metadata.namespace, reading.name(name))
+        return Account(component.metadata.namespace, parsers.name(name))
     except ValueError as error:
         raise InvalidSpec("serviceAccountName", str(error)) from None
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from stellwerk.kube import duration
+from stellwerk.kube.types import duration
 from stellwerk.operators.component import api, intervals, references
 from stellwerk.operators.component.api_status import READY, RECONCILING, STALLED, State
 from stellwerk.operators.component.errors import RETRY_SECONDS
@@ -10,7 +10,7 @@ from stellwerk.operators.component.reasons import CHART_WARNING
 from stellwerk.operators.component.settings import Settings
 from stellwerk.operators.component.sources import SourceKind
 from stellwerk.operators.requests import REQUESTED_AT_ANNOTATION
-from stellwerk.runtime.topics import Topic
+from stellwerk.runtime.insight.help_topics import Topic
 
 _SETTINGS = Settings()
 _WHY = "stellwerk why comp/NAME -n NAMESPACE"

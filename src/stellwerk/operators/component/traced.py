@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from stellwerk.operators.component.deployment import Renders
-from stellwerk.render.request import Claim, Lookup, Rendered, Request
-from stellwerk.runtime import traces
+from stellwerk.render.request.request import Claim, Lookup, Rendered, Request
+from stellwerk.runtime.telemetry import traces
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,10 +11,10 @@ import re
 from collections.abc import Iterable, Sequence
 
 from stellwerk.apply.rollout.prepare import API_SERVICE
-from stellwerk.kube.model import JsonObject, dig
+from stellwerk.kube.types.model import JsonObject, dig
 from stellwerk.operators.component.errors import KindsUnknown
-from stellwerk.render.files import Files
-from stellwerk.render.request import Rendered
+from stellwerk.render.files.files import Files
+from stellwerk.render.request.request import Rendered
 
 _ASKING = rb"(?:APIVersions|apiResources)[^\n]{0,200}"
 """How templates ask, as far as the group stands in the same line."""

@@ -23,11 +23,11 @@ from stellwerk.apply.failures import advice_in
 from stellwerk.apply.kstatus import Readiness, waiting
 from stellwerk.apply.rollout.inventory import Phase
 from stellwerk.apply.rollout.stored import Item
-from stellwerk.kube import lenient
-from stellwerk.kube.errors import NotServed
-from stellwerk.kube.meta import Condition, ObjectMeta
-from stellwerk.kube.model import Unstructured
-from stellwerk.kube.names import GroupVersionKind, ObjectKey, ObjectRef
+from stellwerk.kube.types import lenient
+from stellwerk.kube.types.errors import NotServed
+from stellwerk.kube.types.identifiers import GroupVersionKind, ObjectKey, ObjectRef
+from stellwerk.kube.types.model import Unstructured
+from stellwerk.kube.types.object_meta import Condition, ObjectMeta
 from stellwerk.operators import workloads
 from stellwerk.operators.component import dependencies as depending
 from stellwerk.operators.component import sources
@@ -39,10 +39,10 @@ from stellwerk.operators.component.saying import Saying, reason_of, status_sayin
 from stellwerk.operators.component.sources import FLUX_KINDS
 from stellwerk.operators.workloads import Workload
 from stellwerk.runtime import conditions
-from stellwerk.runtime.diagnosis import Child, Diagnosis, Finding, Reader, root_causes
+from stellwerk.runtime.insight.diagnosis import Child, Diagnosis, Finding, Reader, root_causes
 
 if TYPE_CHECKING:
-    from stellwerk.kube.client import Client
+    from stellwerk.kube.client.client import Client
 
 NAMED = 5
 """How many objects that are not ready are looked at; the inventory has all."""

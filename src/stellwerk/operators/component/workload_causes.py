@@ -13,12 +13,12 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from stellwerk.apply.rollout.stage import Unready
-from stellwerk.kube.errors import ApiError
-from stellwerk.kube.names import ObjectKey, ObjectRef
+from stellwerk.kube.types.errors import ApiError
+from stellwerk.kube.types.identifiers import ObjectKey, ObjectRef
 from stellwerk.operators import workloads
 from stellwerk.operators.component.api import Component
 from stellwerk.runtime.clock import Clock
-from stellwerk.runtime.diagnosis import Reader
+from stellwerk.runtime.insight.diagnosis import Reader
 
 FIRST_SECONDS = 30.0
 """For how long pods may start before they are read."""

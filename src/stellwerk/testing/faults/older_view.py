@@ -15,7 +15,7 @@ from dataclasses import replace
 from typing import cast
 from urllib.parse import urlencode
 
-from stellwerk.kube.model import JsonObject
+from stellwerk.kube.types.model import JsonObject
 from stellwerk.testing.faults.on_requests import Proceed
 from stellwerk.testing.faults.reply import Reply, refusal
 from stellwerk.testing.faults.traffic import Request

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from multidict import CIMultiDict
 
-from stellwerk.kube.model import JsonObject
+from stellwerk.kube.types.model import JsonObject
 
 _REASONS = {
     400: "BadRequest",

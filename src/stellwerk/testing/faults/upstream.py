@@ -17,9 +17,9 @@ import yaml
 from multidict import CIMultiDict
 from yarl import URL
 
-from stellwerk.kube.model import JsonObject
-from stellwerk.kube.names import Resource
-from stellwerk.kube.sockets import Sockets
+from stellwerk.kube.http.sockets import Sockets
+from stellwerk.kube.types.identifiers import Resource
+from stellwerk.kube.types.model import JsonObject
 from stellwerk.testing.faults.reply import ConnectionCut, Reply
 
 HOP_BY_HOP = ("Connection", "Keep-Alive", "Transfer-Encoding", "Content-Length", "Upgrade", "Host", "TE", "Trailer")

@@ -11,7 +11,7 @@ import pytest
 from tests.cluster import program
 from tests.cluster.program import Ended
 
-from stellwerk.kube.model import JsonObject
+from stellwerk.kube.types.model import JsonObject
 from stellwerk.local.cluster import LocalCluster
 
 Stellwerk = Callable[..., Coroutine[None, None, Ended]]

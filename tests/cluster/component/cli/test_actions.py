@@ -11,7 +11,7 @@ from tests.cluster.component.running import Running
 from tests.cluster.component.then import Then
 
 from stellwerk.api import flux
-from stellwerk.kube.model import metadata_of
+from stellwerk.kube.types.model import metadata_of
 from stellwerk.operators.component.api import Component
 from stellwerk.operators.requests import REQUESTED_AT_ANNOTATION
 

@@ -17,8 +17,8 @@ from tests.kubectl import kubectl
 
 from stellwerk.api.batch import Job
 from stellwerk.api.core import ConfigMap, Secret
-from stellwerk.kube.model import JsonObject, metadata_of
-from stellwerk.kube.patch import MergePatch
+from stellwerk.kube.client.patch import MergePatch
+from stellwerk.kube.types.model import JsonObject, metadata_of
 from stellwerk.local.cluster import LocalCluster
 
 SECRET = "apiVersion: v1\nkind: Secret\nmetadata:\n  name: login\nstringData:\n  password: {}\n"

@@ -21,10 +21,10 @@ from tests.cluster.component.running import Running
 from tests.cluster.component.then import Then
 
 from stellwerk.api.core import ConfigMap
-from stellwerk.kube.client import Client
-from stellwerk.kube.errors import NotServed
-from stellwerk.kube.model import JsonObject, metadata_of, to_json_object
-from stellwerk.kube.names import GroupVersionKind
+from stellwerk.kube.client.client import Client
+from stellwerk.kube.types.errors import NotServed
+from stellwerk.kube.types.identifiers import GroupVersionKind
+from stellwerk.kube.types.model import JsonObject, metadata_of, to_json_object
 from stellwerk.local.cluster import LocalCluster
 from stellwerk.testing.cluster import AuditLog
 from stellwerk.testing.eventually import eventually

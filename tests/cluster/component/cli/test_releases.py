@@ -20,9 +20,9 @@ from tests.cluster.component.then import Then
 from stellwerk.api.batch import Job
 from stellwerk.api.core import ConfigMap, Namespace
 from stellwerk.apply.rollout.owner import hash_of
-from stellwerk.kube.model import JsonObject, metadata_of
-from stellwerk.kube.names import Resource
-from stellwerk.kube.patch import MergePatch
+from stellwerk.kube.client.patch import MergePatch
+from stellwerk.kube.types.identifiers import Resource
+from stellwerk.kube.types.model import JsonObject, metadata_of
 from stellwerk.local.cluster import LocalCluster
 from stellwerk.testing.cluster import AuditLog
 from stellwerk.testing.eventually import eventually

@@ -14,9 +14,9 @@ from tests.cluster.component.then import Then
 
 from stellwerk.api.core import ConfigMap, Service
 from stellwerk.api.rbac import ClusterRole, ClusterRoleBinding
-from stellwerk.kube.client import Client
-from stellwerk.kube.model import JsonObject, JsonValue, metadata_of
-from stellwerk.kube.patch import MergePatch
+from stellwerk.kube.client.client import Client
+from stellwerk.kube.client.patch import MergePatch
+from stellwerk.kube.types.model import JsonObject, JsonValue, metadata_of
 from stellwerk.local.cluster import LocalCluster
 from stellwerk.testing.cluster import AuditLog
 from stellwerk.testing.eventually import eventually

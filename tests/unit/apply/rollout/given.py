@@ -20,9 +20,9 @@ from stellwerk.apply.rollout.prepare import Wanted, is_definition, prepared
 from stellwerk.apply.rollout.register import register
 from stellwerk.apply.rollout.scene import Habits, Scene, Seen
 from stellwerk.apply.rollout.stage import Stage
-from stellwerk.kube.meta import FieldManager, ObjectMeta
-from stellwerk.kube.model import JsonObject, PartialObjectMetadata, Unstructured, dig
-from stellwerk.kube.names import GroupVersionKind, ObjectKey, Resource
+from stellwerk.kube.types.identifiers import GroupVersionKind, ObjectKey, Resource
+from stellwerk.kube.types.model import JsonObject, PartialObjectMetadata, Unstructured, dig
+from stellwerk.kube.types.object_meta import FieldManager, ObjectMeta
 
 R = "component-operator.cs.sap.com"
 US, THEM = Owner(R, "uid/there/one"), Owner(R, "uid/there/other")

@@ -33,9 +33,9 @@ from stellwerk.apply.rollout.owner import Owner
 from stellwerk.apply.rollout.policy import UpdatePolicy
 from stellwerk.apply.rollout.prepare import Wanted
 from stellwerk.apply.rollout.scene import Habits
-from stellwerk.kube.meta import FieldManager
-from stellwerk.kube.model import Unstructured
-from stellwerk.kube.names import Resource
+from stellwerk.kube.types.identifiers import Resource
+from stellwerk.kube.types.model import Unstructured
+from stellwerk.kube.types.object_meta import FieldManager
 
 THEIR_DIGEST = "ab" * 32
 CHANGED_BY_HAND = {"data": {"A": "by hand"}}

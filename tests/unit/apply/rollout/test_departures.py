@@ -25,7 +25,7 @@ from tests.unit.apply.rollout.given import (
 from stellwerk.apply.rollout.actions import LookUp, Release, Remove
 from stellwerk.apply.rollout.inventory import Entry, Identity, Inventory, Phase, Status
 from stellwerk.apply.rollout.policy import TypePattern
-from stellwerk.kube.names import GroupVersionKind, ObjectKey
+from stellwerk.kube.types.identifiers import GroupVersionKind, ObjectKey
 
 
 def built(text: str, world: World | None = None) -> tuple[World, Inventory]:

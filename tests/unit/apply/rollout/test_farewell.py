@@ -28,8 +28,8 @@ from stellwerk.apply.rollout.hooks import Hook, Moment
 from stellwerk.apply.rollout.inventory import Identity, Inventory
 from stellwerk.apply.rollout.prepare import Wanted, prepared
 from stellwerk.apply.rollout.stage import Stage
-from stellwerk.kube.model import JsonObject
-from stellwerk.kube.names import ObjectKey
+from stellwerk.kube.types.identifiers import ObjectKey
+from stellwerk.kube.types.model import JsonObject
 
 KEEPER = Identity("", "Secret", ObjectKey("there", "keeper"))
 FAILED: JsonObject = {"conditions": [{"type": "Failed", "status": "True", "message": "no luck"}]}

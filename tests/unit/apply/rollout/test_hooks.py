@@ -12,7 +12,7 @@ from stellwerk.apply.desired import Document, read_text
 from stellwerk.apply.errors import InvalidSet
 from stellwerk.apply.rollout import hooks
 from stellwerk.apply.rollout.hooks import Hook, Moment
-from stellwerk.kube.model import JsonObject, dig
+from stellwerk.kube.types.model import JsonObject, dig
 
 
 def split(text: str) -> tuple[list[str], tuple[Hook, ...]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from stellwerk.apply.rollout.order import apply_priority, delete_priority
-from stellwerk.kube.names import GroupVersionKind
+from stellwerk.kube.types.identifiers import GroupVersionKind
 
 ADMISSION = "admissionregistration.k8s.io/v1"
 RBAC = "rbac.authorization.k8s.io/v1"

@@ -6,8 +6,8 @@ import pytest
 from tests.unit.apply.rollout.given import R
 
 from stellwerk.apply.rollout.owner import Owner, Standing, hash_of, mark, stripped
-from stellwerk.kube.meta import ObjectMeta
-from stellwerk.kube.model import JsonObject
+from stellwerk.kube.types.model import JsonObject
+from stellwerk.kube.types.object_meta import ObjectMeta
 
 OWNER = Owner(R, "uid/ns/name")
 

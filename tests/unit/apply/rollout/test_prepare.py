@@ -26,8 +26,8 @@ from stellwerk.apply.manifests import Origin
 from stellwerk.apply.rollout.inventory import ManagedType
 from stellwerk.apply.rollout.policy import AdoptionPolicy
 from stellwerk.apply.rollout.prepare import prepared
-from stellwerk.kube.model import JsonObject, dig
-from stellwerk.kube.names import GroupVersionKind, ObjectKey, Resource
+from stellwerk.kube.types.identifiers import GroupVersionKind, ObjectKey, Resource
+from stellwerk.kube.types.model import JsonObject, dig
 
 
 def problems_of(text: str) -> list[str]:

@@ -10,7 +10,7 @@ import pytest
 from stellwerk.apply.rollout import stored
 from stellwerk.apply.rollout.inventory import Entry, Inventory, ManagedType, Phase, Status
 from stellwerk.apply.rollout.policy import AdoptionPolicy, DeletePolicy, ReconcilePolicy, UpdatePolicy
-from stellwerk.kube.names import GroupVersionKind, ObjectKey
+from stellwerk.kube.types.identifiers import GroupVersionKind, ObjectKey
 
 ENTRIES = (
     Entry(

@@ -8,7 +8,7 @@ import pytest
 
 from stellwerk.api.apiregistration import APIService, APIServiceStatus
 from stellwerk.apply.rollout.usage import will_not_answer
-from stellwerk.kube.meta import Condition
+from stellwerk.kube.types.object_meta import Condition
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
 

@@ -34,7 +34,7 @@ from stellwerk.apply.rollout.prepare import NAMESPACE, Wanted
 from stellwerk.apply.rollout.register import register
 from stellwerk.apply.rollout.scene import Seen
 from stellwerk.apply.rollout.stage import Stage
-from stellwerk.kube.model import JsonObject, Unstructured
+from stellwerk.kube.types.model import JsonObject, Unstructured
 
 RUNNING: JsonObject = {
     "replicas": 1,

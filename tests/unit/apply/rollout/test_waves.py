@@ -30,7 +30,7 @@ from stellwerk.apply.rollout.inventory import Inventory, Phase, Status
 from stellwerk.apply.rollout.policy import TypePattern
 from stellwerk.apply.rollout.prepare import Wanted
 from stellwerk.apply.rollout.stage import Stage
-from stellwerk.kube.model import JsonObject
+from stellwerk.kube.types.model import JsonObject
 
 NOT_READY = {"Deployment": NO_STATUS}
 RUNNING: JsonObject = {

@@ -1,0 +1,248 @@
+"""From kinds to URLs: what an API server serves.
+
+Two requests tell everything (aggregated discovery, KEP-3352), and for the kinds of Kubernetes itself none is needed:
+their plurals and scopes do not change within an API version. A kind that is not known is looked for once more, because
+its CustomResourceDefinition may be new; not more often than every second, because a manifest may name a kind that will
+never exist.
+
+What a server does not say is not absent. An API service that does not answer is listed as stale, without its kinds or
+with former ones: then what was known of them is kept, and of what was not known nothing is concluded (`Undiscovered`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Iterable
+from dataclasses import dataclass
+from time import monotonic
+from typing import Protocol
+
+import msgspec
+
+from stellwerk.kube.nested import nested
+from stellwerk.kube.types.errors import NotServed, Undecodable, Undiscovered
+from stellwerk.kube.types.identifiers import GroupVersionKind, Resource
+from stellwerk.kube.types.model import UNREADABLE
+
+_ACCEPT = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,application/json"
+_REFRESH_SECONDS = 1.0
+
+
+class Ask(Protocol):
+    """How discovery sends a request; `Client.raw` fits."""
+
+    def __call__(self, method: str, path: str, *, accept: str) -> Awaitable[bytes]: ...
+
+
+class _Word(msgspec.Struct):
+    kind: str = ""
+
+
+class _ServedResource(msgspec.Struct, rename="camel"):
+    resource: str
+    scope: str
+    response_kind: _Word = msgspec.field(default_factory=_Word)
+    singular_resource: str = ""
+    verbs: tuple[str, ...] | None = None
+    short_names: tuple[str, ...] | None = None
+    categories: tuple[str, ...] | None = None
+
+
+class _ServedVersion(msgspec.Struct, rename="camel"):
+    version: str
+    resources: list[_ServedResource] | None = None
+    freshness: str = ""
+
+
+class _Name(msgspec.Struct):
+    name: str = ""
+
+
+class _ServedGroup(msgspec.Struct):
+    metadata: _Name = msgspec.field(default_factory=_Name)
+    versions: list[_ServedVersion] = msgspec.field(default_factory=list)
+
+
+class _Served(msgspec.Struct):
+    kind: str = ""
+    items: list[_ServedGroup] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Details:
+    """What a server says of a resource beyond where it is."""
+
+    singular: str = ""
+    verbs: tuple[str, ...] = ()
+    short_names: tuple[str, ...] = ()
+    categories: tuple[str, ...] = ()
+
+
+class ResourceMapper:
+    """Which resource a kind is. Shared by all clients of one API server."""
+
+    def __init__(self, ask: Ask) -> None:
+        self._ask = ask
+        self._known: dict[GroupVersionKind, Resource] = dict(_BUILT_IN)
+        self._all: dict[Resource, Details] = {}
+        self._former: dict[Resource, Details] = {}
+        """What was served at the last look."""
+        self._stale: frozenset[tuple[str, str]] = frozenset()
+        """Groups and versions of API services that do not answer."""
+        self._asked_at = float("-inf")
+        self._lock = asyncio.Lock()
+
+    async def resource(self, gvk: GroupVersionKind) -> Resource:
+        """The resource of a kind. Raises NotServed where the server knows no such kind, else ApiError."""
+        if found := self._known.get(gvk):
+            return found
+        await self._refresh()
+        if found := self._known.get(gvk):
+            return found
+        self._check_fresh(gvk.group, gvk.version)
+        raise NotServed(f"the API server serves no {gvk}: is its CustomResourceDefinition installed?")
+
+    async def preferred(self, group: str, kind: str) -> Resource:
+        """The resource of a kind in the version that the server prefers. Raises NotServed, else ApiError."""
+        for attempt in range(2):
+            for resource in self._all:
+                if (resource.group, resource.kind) == (group, kind):
+                    return resource
+            if attempt == 0:
+                await self._refresh()
+        self._check_fresh(group)
+        raise NotServed(f"the API server serves no {kind} of group {group or 'core'}")
+
+    async def serves(self, resource: Resource) -> bool:
+        """Whether the server has this resource now. Raises Undiscovered and ApiError where it does not say."""
+        await self._refresh()
+        wanted = (resource.group, resource.version, resource.plural)
+        if any((each.group, each.version, each.plural) == wanted for each in self._all):
+            return True
+        self._check_fresh(resource.group, resource.version)
+        return False
+
+    def undiscovered(self) -> list[tuple[str, str]]:
+        """The groups and versions of which no kind is known, though there may be some."""
+        known = {(resource.group, resource.version) for resource in self._all}
+        return sorted(self._stale - known)
+
+    def _check_fresh(self, group: str, version: str = "") -> None:
+        stale = sorted(each for each in self._stale if each[0] == group and version in ("", each[1]))
+        if stale:
+            service = f"{stale[0][1]}.{group}"
+            raise Undiscovered(
+                f"the API server does not know which kinds of {group} it serves: its API service {service} does not "
+                f"answer; see kubectl get apiservice {service}"
+            )
+
+    async def all(self) -> list[Resource]:
+        """Everything that is served, preferred versions first within a group."""
+        return list(await self.described())
+
+    async def described(self) -> dict[Resource, Details]:
+        """Everything that is served with what the server says of it, in the order of `all`."""
+        await self._refresh()
+        return dict(self._all)
+
+    def forget(self) -> None:
+        """A CustomResourceDefinition came or went: ask again at the next unknown kind, and believe no removed one."""
+        self._known = dict(_BUILT_IN)
+        self._all = {}
+        self.doubt()
+
+    def doubt(self) -> None:
+        """Something may be served that was not a moment ago: ask again when everything is asked for."""
+        self._asked_at = float("-inf")
+
+    async def _refresh(self) -> None:
+        async with self._lock:
+            if monotonic() - self._asked_at < _REFRESH_SECONDS:
+                return
+            core, groups = await asyncio.gather(nested(self._served("/api")), nested(self._served("/apis")))
+            self._stale = frozenset({*core.stale, *groups.stale})
+            self._all = {**core.resources, **groups.resources}
+            for resource, details in self._former.items():
+                if (resource.group, resource.version) in self._stale:
+                    self._all.setdefault(resource, details)
+            self._former = self._all
+            self._known = {**_BUILT_IN, **{resource.gvk: resource for resource in self._all}}
+            self._asked_at = monotonic()
+
+    async def _served(self, path: str) -> _Answer:
+        data = await self._ask("GET", path, accept=_ACCEPT)
+        try:
+            served = _decoder.decode(data)
+        except UNREADABLE as error:
+            raise Undecodable(f"cannot read what the API server serves at {path}: {error}") from error
+        if served.kind != _LIST or served.items is None:
+            raise Undecodable(f"the answer to GET {path} is no {_LIST} of Kubernetes 1.30 or later")
+        return _Answer(
+            {resource: details for group in served.items for resource, details in _resources(group)},
+            frozenset(stale for group in served.items for stale in _stale(group)),
+        )
+
+
+_LIST = "APIGroupDiscoveryList"
+_STALE = "Stale"
+_decoder = msgspec.json.Decoder(_Served)
+
+
+@dataclass(frozen=True, slots=True)
+class _Answer:
+    """What is served below one path, and which groups and versions may have more than that."""
+
+    resources: dict[Resource, Details]
+    stale: frozenset[tuple[str, str]]
+
+
+def _stale(group: _ServedGroup) -> Iterable[tuple[str, str]]:
+    return ((group.metadata.name, each.version) for each in group.versions if each.freshness == _STALE)
+
+
+def _resources(group: _ServedGroup) -> Iterable[tuple[Resource, Details]]:
+    for version in group.versions:
+        for served in version.resources or []:
+            yield (
+                Resource(
+                    group.metadata.name,
+                    version.version,
+                    served.response_kind.kind,
+                    served.resource,
+                    served.scope == "Namespaced",
+                ),
+                Details(
+                    served.singular_resource,
+                    served.verbs or (),
+                    served.short_names or (),
+                    served.categories or (),
+                ),
+            )
+
+
+def _built_in() -> Iterable[Resource]:
+    namespaced = {
+        "v1": "Pod Service Secret ConfigMap ServiceAccount Event PersistentVolumeClaim LimitRange ResourceQuota",
+        "apps/v1": "Deployment ReplicaSet StatefulSet DaemonSet",
+        "batch/v1": "Job CronJob",
+        "rbac.authorization.k8s.io/v1": "Role RoleBinding",
+        "coordination.k8s.io/v1": "Lease",
+        "events.k8s.io/v1": "Event",
+    }
+    cluster = {
+        "v1": "Namespace Node PersistentVolume",
+        "rbac.authorization.k8s.io/v1": "ClusterRole ClusterRoleBinding",
+        "apiextensions.k8s.io/v1": "CustomResourceDefinition",
+        "admissionregistration.k8s.io/v1": "MutatingWebhookConfiguration ValidatingWebhookConfiguration",
+    }
+    for table, scope in ((namespaced, True), (cluster, False)):
+        for api_version, kinds in table.items():
+            for kind in kinds.split():
+                gvk = GroupVersionKind.parse(api_version, kind)
+                yield Resource(gvk.group, gvk.version, kind, f"{kind.lower()}s", scope)
+    yield Resource("networking.k8s.io", "v1", "NetworkPolicy", "networkpolicies", True)
+    yield Resource("networking.k8s.io", "v1", "Ingress", "ingresses", True)
+    yield Resource("scheduling.k8s.io", "v1", "PriorityClass", "priorityclasses", False)
+
+
+_BUILT_IN = {resource.gvk: resource for resource in _built_in()}

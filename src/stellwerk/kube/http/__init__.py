@@ -1,0 +1,10 @@
+"""HTTP/1.1 to an API server.
+
+transport         requests with credentials, retries that are safe, and the fence of the leader
+connection_pool   kept connections, one request at a time on each
+connection        one connection, and the answer to one request
+messages          requests as bytes, answers as values (pure)
+sockets           sockets and TLS that fit the login
+error_mapping     a failed call as an ApiError (pure)
+warnings          the API server's `Warning` headers
+"""

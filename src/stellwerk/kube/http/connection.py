@@ -1,0 +1,229 @@
+"""One connection to a server: one request at a time, and its answer.
+
+A connection is used again only while nothing about it is in doubt: the request went out whole, one answer came in
+whole, and not a byte behind it. Whatever else happens ends the connection at once, in the very call that sees it, so
+that no later request can meet what an earlier one left. What we break ourselves is never taken for the end of an
+answer.
+
+What the server sends is held only as far as the answer may be large; what is not body, heads and trailers and the
+frames of chunks, has a limit of its own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import re
+import ssl
+from collections.abc import Callable
+from typing import cast
+
+import httptools
+
+from stellwerk.kube.http.messages import Answer, Body, Cut, Distrusted, Message, NoAnswer, TooLarge
+
+_LARGEST_HEAD_BYTES = 64 << 10
+_ABOUT_US = re.compile("ALERT_.*(CERTIFICATE|UNKNOWN_CA|ACCESS_DENIED)")
+
+
+class Line(asyncio.Protocol):
+    """A connection. llhttp calls the methods `on_...` while it parses; one that raises ends the parsing."""
+
+    def __init__(self, tls: ssl.SSLContext | None, name: str, lines: set[Line]) -> None:
+        """`lines` has this one as long as it is open."""
+        self.tls, self.name = tls, name
+        self.idle_since = 0.0
+        self.has_heard = False
+        """Whether anything of the last answer has come."""
+        self._has_served = False
+        self._lines = lines
+        self._transport: asyncio.Transport | None = None
+        self._parser = httptools.HttpResponseParser(self)
+        self._waiting: asyncio.Future[Answer] | None = None
+        self._writable = asyncio.Event()
+        self._writable.set()
+        self._largest = 0
+        self._asks_for_head = False
+        self._fruitless_bytes = 0
+        """What has come since the last byte of a body."""
+        self._in_head = True
+        self._headers: list[tuple[bytes, bytes]] = []
+        self._reason = b""
+        self._body: Body | None = None
+        self._ends_with_line = False
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it can take another request, as far as known."""
+        return self._transport is not None and not self._transport.is_closing()
+
+    async def ask(
+        self, request: Message, largest: int, deadline: float, before: Callable[[], None] | None = None
+    ) -> Answer:
+        """Send a request and wait for its answer. Raises NoAnswer, TooLarge, TimeoutError; it is not open then.
+
+        `before` is called right before each portion leaves, and may raise to prevent it.
+        """
+        loop = asyncio.get_running_loop()
+        self._largest, self.has_heard, self._fruitless_bytes = largest, False, 0
+        self._asks_for_head = request.head.startswith(b"HEAD ")
+        waiting: asyncio.Future[Answer] = loop.create_future()
+        self._waiting = waiting
+        alarm = loop.call_at(deadline, self._fail, TimeoutError())
+        try:
+            await self._send(request, waiting, before)
+            answer = await waiting
+        except BaseException:
+            self.abort()
+            raise
+        finally:
+            alarm.cancel()
+            self._waiting = None
+            if waiting.done() and not waiting.cancelled():
+                waiting.exception()  # seen, even if a cancellation came before it
+        if self._transport is not None and self._transport.get_write_buffer_size():
+            self.abort()  # answered before it was asked: the rest of the request is on its way
+        return answer
+
+    async def _send(self, request: Message, waiting: asyncio.Future[Answer], before: Callable[[], None] | None) -> None:
+        for portion in request.portions():
+            if self._transport is None or self._transport.is_closing():
+                return  # `waiting` knows why, or soon will; to write now would be a RuntimeError of uvloop's
+            if before is not None:
+                before()
+            self._transport.write(portion)
+            if not self._writable.is_set():
+                await self._writable.wait()
+                if waiting.done():
+                    self.abort()  # the answer may come before all is sent: the server does not want it
+                    return
+
+    def abort(self) -> None:
+        """Break the connection. In order it would be a TLS farewell, for which the other side may leave us waiting."""
+        self._lines.discard(self)
+        self._ends_with_line = False
+        transport, self._transport = self._transport, None
+        if transport is not None:
+            with contextlib.suppress(RuntimeError):  # its event loop is closed
+                transport.abort()
+
+    # ---- what the transport tells
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """The handshakes are done."""
+        self._transport = cast(asyncio.Transport, transport)
+        self._lines.add(self)
+
+    def data_received(self, data: bytes) -> None:
+        """A part of an answer."""
+        if self._waiting is None or self._transport is None:
+            self.abort()  # nobody has asked, or nobody wants to know any more
+            return
+        self.has_heard = True
+        self._fruitless_bytes += len(data)
+        try:
+            self._parser.feed_data(data)
+        except (httptools.HttpParserError, httptools.HttpParserUpgrade) as error:
+            told = error.__context__
+            self._fail(told if isinstance(told, TooLarge) else Cut("the answer was cut"))
+        if self._fruitless_bytes > _LARGEST_HEAD_BYTES:
+            self._fail(TooLarge())
+
+    def pause_writing(self) -> None:
+        """The other side does not keep up."""
+        self._writable.clear()
+
+    def resume_writing(self) -> None:
+        """It does again."""
+        self._writable.set()
+
+    def connection_lost(self, error: Exception | None) -> None:
+        """It is over, in whatever way."""
+        if self._ends_with_line and error is None:
+            self._deliver()
+        self._transport = None
+        self._fail(self._loss(error))
+
+    def _loss(self, error: Exception | None) -> NoAnswer:
+        if self.has_heard:
+            return Cut("the answer was cut")
+        if isinstance(error, ssl.SSLError) and not self._has_served and _ABOUT_US.search(error.reason or ""):
+            return Distrusted(error.reason)
+        return Cut("the connection was cut")
+
+    # ---- what the parser tells
+
+    def on_message_begin(self) -> None:
+        """An answer begins. Raises Cut where there was one already."""
+        if self._waiting is None or self._waiting.done():
+            raise Cut("one answer was enough")
+        self._in_head, self._headers, self._reason, self._body = True, [], b"", None
+        self._ends_with_line = False
+
+    def on_status(self, reason: bytes) -> None:
+        """The words behind the code, or a part of them."""
+        self._reason += reason
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """One header; or one behind a body in chunks, of which nothing is wanted."""
+        if self._in_head:
+            self._headers.append((name.lower(), value))
+
+    def on_headers_complete(self) -> None:
+        """The head is whole. Raises TooLarge, and Cut for an encoding that nobody asked for."""
+        self._in_head = False
+        known = dict(self._headers)
+        code = self._parser.get_status_code()
+        if self._asks_for_head and code >= 200:
+            self._deliver()
+            self.abort()  # llhttp waits for the body that the head speaks of
+            return
+        if int(known.get(b"content-length", b"0")) > self._largest:
+            raise TooLarge
+        self._body = Body(self._largest, known.get(b"content-encoding", b"").decode("latin-1"))
+        self._ends_with_line = (
+            code >= 200
+            and code not in (204, 304)
+            and b"content-length" not in known
+            and b"transfer-encoding" not in known
+        )
+
+    def on_body(self, body: bytes) -> None:
+        """A part of the body. Raises TooLarge, and Cut where it is no proper gzip."""
+        self._fruitless_bytes = 0
+        if self._body is not None:
+            self._body.add(body)
+
+    def on_message_complete(self) -> None:
+        """The answer is whole, or an interim word is, which the answer follows."""
+        if self._parser.get_status_code() < 200:
+            return
+        self._fruitless_bytes = 0
+        keeps = self._parser.should_keep_alive()
+        self._deliver()
+        if not keeps:
+            self.abort()
+
+    # ---- what the one who waits is told
+
+    def _deliver(self) -> None:
+        self._ends_with_line = False
+        body, self._body = self._body, None
+        if self._waiting is None or self._waiting.done():
+            return
+        try:
+            whole = body.whole() if body is not None else b""
+        except Cut as error:
+            self._fail(error)
+            return
+        answer = Answer(self._parser.get_status_code(), self._reason.decode("latin-1"), tuple(self._headers), whole)
+        self._waiting.set_result(answer)
+        self._has_served = True
+        self._writable.set()
+
+    def _fail(self, error: Exception) -> None:
+        """The one who waits is told, if nothing was told before. Either way, this connection is in doubt."""
+        self.abort()
+        if self._waiting is not None and not self._waiting.done():
+            self._waiting.set_exception(error)
+        self._writable.set()

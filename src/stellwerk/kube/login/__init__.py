@@ -1,0 +1,6 @@
+"""Which API server a client calls, and with which credentials.
+
+config           kubeconfig files, and the service account of a pod
+auth             credentials that change while the process runs
+proxy_settings   the proxy that the environment names (pure)
+"""

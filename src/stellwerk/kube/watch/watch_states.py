@@ -1,0 +1,257 @@
+"""What a watch tells, the states it goes through, and what each thing that happens to it means (pure).
+
+Unlisted ──Listed──> Watching ──Ended──> Watching
+Watching ──Failed──> Checking ──Checked──> Watching, or Unlisted where history was rewritten
+Watching, Checking ──Failed: 410──> Unlisted
+any ──Failed: kind not served, not permitted, not readable──> Unlisted, and told as Parked
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Generic, TypeAlias, TypeVar, cast
+
+from stellwerk.kube.client.client import WatchEvent
+from stellwerk.kube.types.errors import (
+    ApiError,
+    Forbidden,
+    Gone,
+    MethodNotAllowed,
+    NotFound,
+    NotServed,
+    Status,
+    StatusError,
+    Undecodable,
+    refusal,
+    user_in,
+)
+from stellwerk.kube.types.model import HasMetadata, Listing, Unreadable, View
+
+T = TypeVar("T", bound=HasMetadata)
+
+FIRST_PAUSE_SECONDS = 0.2
+LONGEST_PAUSE_SECONDS = 4.0
+LONGEST_PARKED_SECONDS = 15.0
+
+
+# What a watcher tells
+
+
+@dataclass(frozen=True, slots=True)
+class Synced(Generic[T]):
+    """All there is now. It takes the place of everything told before."""
+
+    objects: tuple[T, ...]
+    resource_version: str
+    unreadable: tuple[Unreadable, ...] = ()
+    """What is there, too, and cannot be decoded."""
+
+
+@dataclass(frozen=True, slots=True)
+class Changed(Generic[T]):
+    """The object is new, or different."""
+
+    obj: T
+
+
+@dataclass(frozen=True, slots=True)
+class Removed(Generic[T]):
+    """The object is gone, or no longer matches the selectors. `obj` is its last state."""
+
+    obj: T | Unreadable
+
+
+@dataclass(frozen=True, slots=True)
+class Odd:
+    """The object is new, or different, and cannot be decoded."""
+
+    obj: Unreadable
+
+
+@dataclass(frozen=True, slots=True)
+class Bookmark:
+    """Everything up to this version has been told."""
+
+    resource_version: str
+
+
+@dataclass(frozen=True, slots=True)
+class Parked:
+    """There is no watch, and trying harder does not help. `why` is a sentence for people, and steady."""
+
+    why: str
+    is_forbidden: bool = False
+    """Whether rights are missing; a narrower watch may be permitted."""
+    is_not_served: bool = False
+    """Whether the API server has no such kind."""
+
+
+Change: TypeAlias = Synced[T] | Changed[T] | Removed[T] | Odd | Bookmark | Parked
+
+
+# The states
+
+
+@dataclass(frozen=True, slots=True)
+class Unlisted:
+    """Nothing is known, or what is known is worthless. Next: Watching, or itself after a pause.
+
+    `parked` is why the kind cannot be watched, as far as it was told.
+    """
+
+    failures: int = 0
+    parked: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Watching:
+    """Everything up to a version is known. Next: itself, Checking, or Unlisted."""
+
+    resource_version: str
+    failures: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Checking:
+    """A watch ended out of order: is our version still part of history? Next: Watching, Unlisted, or itself."""
+
+    resource_version: str
+    failures: int = 0
+
+
+State: TypeAlias = Unlisted | Watching | Checking
+
+
+# What happens to them, beside a WatchEvent
+
+
+@dataclass(frozen=True, slots=True)
+class Listed(Generic[T]):
+    """A list was read to its end."""
+
+    listing: Listing[T]
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """The version that the server is at."""
+
+    resource_version: str
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """The server closed the watch in order. `useful`: it had told something, or had lasted."""
+
+    useful: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """The request came to nothing."""
+
+    error: ApiError
+
+
+Input: TypeAlias = Listed[T] | WatchEvent | Checked | Ended | Failed
+
+
+@dataclass(frozen=True, slots=True)
+class Step(Generic[T]):
+    """What an input means. `goes_on`: the request under way has more to say."""
+
+    state: State
+    change: Change[T] | None = None
+    pause_seconds: float = 0.0
+    goes_on: bool = False
+
+
+def step(state: State, seen: Input[T], view: View[T], namespace: str = "") -> Step[T]:
+    """The next state, what to tell, and how long to rest before (pure; the pause is without jitter)."""
+    match seen:
+        case WatchEvent():
+            return _event(state, seen, view, namespace)
+        case Listed(listing=listing):
+            # Failures are forgotten at the first event, not here: a server that lists and then answers every watch
+            # with 410 would be listed without a pause.
+            found = Synced(tuple(listing.items), listing.resource_version, listing.unreadable)
+            return Step(Watching(listing.resource_version, state.failures), found)
+        case Checked(resource_version=newest):
+            return _checked(state, newest)
+        case Ended(useful=useful):
+            failures = 0 if useful else state.failures + 1
+            return Step(_at(state, failures), pause_seconds=pause_after(failures))
+        case Failed(error=error):
+            return _failed(state, error, view, namespace)
+
+
+def pause_after(failures: int, longest: float = LONGEST_PAUSE_SECONDS) -> float:
+    """Seconds to rest after so many failures in a row."""
+    return min(FIRST_PAUSE_SECONDS * 2.0 ** min(failures - 1, 16), longest) if failures else 0.0
+
+
+def _event(state: State, seen: WatchEvent, view: View[T], namespace: str) -> Step[T]:
+    if isinstance(seen.object, Status):
+        return _failed(state, refusal(seen.object, f"watch {view.resource.plural}"), view, namespace)
+    known = "" if isinstance(state, Unlisted) else state.resource_version
+    now = Watching(seen.object.metadata.resource_version or known)
+    if isinstance(seen.object, Unreadable):
+        gone = seen.type == "DELETED"
+        return Step(now, Removed(seen.object) if gone else Odd(seen.object), goes_on=True)
+    obj = cast(T, seen.object)
+    match seen.type:
+        case "ADDED" | "MODIFIED":
+            return Step(now, Changed(obj), goes_on=True)
+        case "DELETED":
+            return Step(now, Removed(obj), goes_on=True)
+        case _:
+            return Step(now, Bookmark(now.resource_version), goes_on=True)
+
+
+def _checked(state: State, newest: str) -> Step[T]:
+    ours = state.resource_version if not isinstance(state, Unlisted) else ""
+    if ours.isdecimal() and newest.isdecimal() and int(newest) < int(ours):
+        return Step(Unlisted(state.failures))
+    return Step(_at(state, state.failures))
+
+
+def _failed(state: State, error: ApiError, view: View[T], namespace: str) -> Step[T]:
+    failures = state.failures + 1
+    if why := _why_parked(error, view, namespace):
+        told = state.parked if isinstance(state, Unlisted) else ""
+        pause = pause_after(failures, LONGEST_PARKED_SECONDS)
+        parked = Parked(why, isinstance(error, Forbidden), isinstance(error, NotServed | NotFound))
+        return Step(Unlisted(failures, why), parked if why != told else None, pause)
+    if isinstance(error, Gone):
+        # The list that follows needs no pause, unless it is not the first.
+        return Step(Unlisted(failures), pause_seconds=pause_after(state.failures))
+    pause = pause_after(failures)
+    if isinstance(error, StatusError) and error.retry_after is not None:
+        pause = max(pause, error.retry_after)
+    if isinstance(state, Unlisted):
+        return Step(Unlisted(failures, state.parked), pause_seconds=pause)
+    return Step(Checking(state.resource_version, failures), pause_seconds=pause)
+
+
+def _why_parked(error: ApiError, view: View[T], namespace: str) -> str:
+    """A sentence, or nothing where trying again soon may help."""
+    resource = view.resource
+    match error:
+        case Forbidden():
+            where = f"in namespace {namespace}" if namespace and resource.namespaced else "in the whole cluster"
+            who = user_in(error)
+            said = f"not permitted to list and watch {resource.group_resource} {where}"
+            return f"{who} is {said}" if who else said
+        case NotServed() | NotFound():
+            return f"the API server serves no {resource.gvk}: is its CustomResourceDefinition installed?"
+        case MethodNotAllowed():
+            return f"{resource.group_resource} cannot be listed and watched"
+        case Undecodable():
+            return str(error)
+        case _:
+            return ""
+
+
+def _at(state: State, failures: int) -> State:
+    """Watching where we were; nothing known stays nothing known."""
+    return Unlisted(failures) if isinstance(state, Unlisted) else Watching(state.resource_version, failures)

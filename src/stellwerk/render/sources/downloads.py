@@ -1,0 +1,430 @@
+"""URLs into files, and what a plain HTTP server says of an artifact.
+
+    async with Downloads() as downloads:
+        await downloads.fetch(url, digest, *, rules, tenant="", credentials=None, digest_header="") -> Files
+        await downloads.head(url, *, rules, digest_header="etag", revision_header="", credentials=None) -> HttpArtifact
+
+A URL is fetched once, however many ask for it, and kept unpacked for an hour after it was last asked for, as far as
+memory allows. Errors are not kept. Who knows a digest has not shown that he may read the content: what was fetched is
+found again under URL, digest and credentials together. Equal content of several URLs is held once. With a `Shelf`,
+artifacts survive a restart of the process.
+
+A server that hangs delays nobody who does not ask for the same: there is no lock around a call, one tenant has only
+so many of the slots, each tenant has one that no other can take, and where calls under way hold too much memory it is
+the largest that is ended, not the next. Unpacking is done in a thread, one archive at a time: two large ones at once
+would only take twice the memory.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import io
+import ssl
+import time
+from collections import OrderedDict
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field, replace
+from types import TracebackType
+from typing import NamedTuple
+
+import aiohttp
+
+from stellwerk.render.blocking_calls import beside
+from stellwerk.render.bounded_cache import LIFE_SECONDS, Kept
+from stellwerk.render.errors import BadArchive, IncompleteAnswer, RepeatedLogin, Unavailable, WrongDigest
+from stellwerk.render.files.archive import unpack
+from stellwerk.render.files.digests import Verifier
+from stellwerk.render.files.files import Files
+from stellwerk.render.files.limits import LIMITS, Limits
+from stellwerk.render.sources import http
+from stellwerk.render.sources.artifact_disk_cache import Received, Shelf
+from stellwerk.render.sources.egress import EgressRules, shown_url
+from stellwerk.render.sources.http import Call, Client, Credentials
+from stellwerk.render.sources.single_flight import Flights
+
+_LONGEST_HEADER = 1_024
+_MOST_NAMES = 10_000
+_CHUNK = 64 * 1024
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Budget:
+    """What downloads may take."""
+
+    connect_seconds: float = 5.0
+    total_seconds: float = 60.0
+    bytes: int = 100 * 2**20
+    """Of one answer, as it comes."""
+    bytes_under_way: int = 256 * 2**20
+    """Of all answers that are being received."""
+    calls: int = 64
+    calls_per_tenant: int = 8
+    kept_bytes: int = 64 * 2**20
+    """Of unpacked files that are kept."""
+    life_seconds: float = LIFE_SECONDS
+
+
+@dataclass(frozen=True, slots=True)
+class HttpArtifact:
+    """What a server says of an artifact. `digest` and `revision` are the headers' values as they are."""
+
+    url: str
+    digest: str
+    revision: str
+
+
+class _Name(NamedTuple):
+    """Under what content is found again."""
+
+    url: str
+    digest: str
+    credentials: str
+
+
+class Downloads:
+    """Fetches and keeps files. Open it by `async with`, or call `close`."""
+
+    def __init__(
+        self,
+        *,
+        budget: Budget | None = None,
+        limits: Limits = LIMITS,
+        tls: ssl.SSLContext | None = None,
+        shelf: Shelf | None = None,
+        user_agent: str = "stellwerk",
+        now: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """`tls`: whom to trust, by default the system's authorities. `shelf`: where artifacts lie on disk, if anywhere.
+        `now`: seconds for the life of what is kept."""
+        self._budget = budget = budget or Budget()
+        self._limits = limits
+        self._shelf = shelf
+        self._client = Client(
+            tls=tls,
+            user_agent=user_agent,
+            connect_seconds=budget.connect_seconds,
+            silence_seconds=budget.total_seconds,
+        )
+        self._flights: Flights[_Name, Files] = Flights(lambda: Unavailable("downloads have ended with the process"))
+        self._kept: Kept[str, Files] = Kept(
+            budget.kept_bytes,
+            now=now,
+            life_seconds=budget.life_seconds,
+            largest=budget.kept_bytes,
+            tenant_capacity=budget.kept_bytes * 3 // 4,
+        )
+        self._names: OrderedDict[_Name, str] = OrderedDict()
+        self._slots = asyncio.Semaphore(budget.calls)
+        self._tenants: dict[str, _Slots] = {}
+        self._weights = _Weights(budget.bytes_under_way)
+        self._unpacking = asyncio.Semaphore(1)
+
+    async def __aenter__(self) -> Downloads:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """End everything under way and forget everything kept."""
+        await self._flights.close()
+        await self._client.close()
+        self._kept.clear()
+        self._names.clear()
+
+    async def fetch(
+        self,
+        url: str,
+        digest: str = "",
+        *,
+        rules: EgressRules,
+        tenant: str = "",
+        credentials: Credentials | None = None,
+        digest_header: str = "",
+    ) -> Files:
+        """The files behind a URL. Raises a `SourceError`.
+
+        `digest`: what the content must have (`sha256:<hex>`). With `digest_header` it may also be a word such as an
+        ETag, which changes with the content; the header must still carry it, if it is there at all. A digest that
+        cannot be checked is refused. Without a digest nothing is kept. `tenant`: on whose behalf, for a fair share.
+        """
+        name = _Name(url, digest, _fingerprint(credentials))
+        if (found := self._find(name)) is not None:
+            return found
+        Verifier(digest, strict=not digest_header)  # refuses what cannot be checked before anything is called
+        call = Call.of("GET", url, rules, credentials)
+        rules.check_url(call.url)  # before the shelf is asked: what must not be called is not served from there either
+        return await self._flights.join(
+            name, lambda: self._fetch(name, call, tenant, digest_header), name=f"download {shown_url(url)}"
+        )
+
+    def has(self, url: str, digest: str, *, credentials: Credentials | None = None) -> bool:
+        """Whether `fetch` would find the files without a call."""
+        return self._find(_Name(url, digest, _fingerprint(credentials))) is not None
+
+    async def head(
+        self,
+        url: str,
+        *,
+        rules: EgressRules,
+        digest_header: str = "etag",
+        revision_header: str = "",
+        tenant: str = "",
+        credentials: Credentials | None = None,
+    ) -> HttpArtifact:
+        """Digest and revision that the headers of a URL carry. Raises a `SourceError`.
+
+        Redirects are followed until an answer carries the digest. If that is a redirect itself, it leads to the
+        artifact: this is how a server points from a moving name to a fixed one. An answer that repeats the login is
+        refused: digest, revision and address are shown in statuses, Events and logs.
+        """
+        call = Call.of("HEAD", url, rules, credentials)
+        asked_for = str(call.url)
+        async with self._slot(tenant), self._in_time(call):
+            for _ in range(http.MOST_REDIRECTS + 1):
+                async with self._client.hop(call) as response:
+                    target = http.target_of(response)
+                    if response.status >= 400 or response.status < 200:
+                        raise http.refused(response, "HEAD")
+                    if found := _header(response, digest_header):
+                        revision = _header(response, revision_header or digest_header)
+                        if not revision:
+                            raise _missing(response, revision_header)
+                        artifact = HttpArtifact(str(target or call.url), found, revision)
+                        _check_discretion(call, artifact, asked_for)
+                        return artifact
+                    if target is None:
+                        raise _missing(response, digest_header)
+                call = replace(call, url=target)
+        raise http.too_many_redirects(call)
+
+    # ---- one download
+
+    async def _fetch(self, name: _Name, call: Call, tenant: str, digest_header: str) -> Files:
+        shelf = self._shelf if call.credentials is None and Verifier(name.digest).verifies else None
+        async with self._slot(tenant) as slots:
+            if shelf is not None and (files := await self._from(shelf, name, slots, tenant)) is not None:
+                return self._keep(name, files, tenant)
+            async with self._in_time(call) as deadline:
+                got = await self._get(call, name.digest, digest_header, deadline)
+            files = self._keep(name, await self._unpack(got, slots), tenant)
+        if shelf is not None:  # what cannot be unpacked never comes here
+            await shelf.put(name.url, name.digest, got, tenant)
+        return files
+
+    async def _from(self, shelf: Shelf, name: _Name, slots: _Slots, tenant: str) -> Files | None:
+        """What lies on disk. One archive at a time is in memory, as with all that is unpacked."""
+        async with slots.unpacking, self._unpacking:
+            got = await shelf.take(name.url, name.digest, tenant)
+            return None if got is None else await beside(lambda: _unpacked(got, self._limits), name="unpack")
+
+    async def _get(self, call: Call, digest: str, digest_header: str, deadline: asyncio.Timeout) -> Received:
+        first = call
+        for _ in range(http.MOST_REDIRECTS + 1):
+            async with self._client.hop(call) as response:
+                _expect_header(response, digest_header, digest)
+                target = http.target_of(response)
+                if target is None:
+                    if response.status != 200:
+                        raise http.refused(response, "GET")
+                    return await self._body(response, Verifier(digest), deadline)
+            call = replace(call, url=target)
+        raise http.too_many_redirects(first)
+
+    async def _body(self, response: aiohttp.ClientResponse, verifier: Verifier, deadline: asyncio.Timeout) -> Received:
+        if (response.content_length or 0) > self._budget.bytes:
+            raise self._too_large(response)
+        content = io.BytesIO()
+        with self._weights.weighed(deadline) as weight:
+            async for chunk in response.content.iter_chunked(_CHUNK):
+                content.write(chunk)
+                verifier.update(chunk)
+                weight.add(len(chunk))
+                if weight.bytes > self._budget.bytes:
+                    raise self._too_large(response)
+        verifier.finish()
+        return Received(content.getvalue(), response.url.name, response.headers.get("Content-Type", ""))
+
+    def _too_large(self, response: aiohttp.ClientResponse) -> BadArchive:
+        return BadArchive(f"{shown_url(response.url)} is larger than {self._budget.bytes >> 20} MiB")
+
+    @asynccontextmanager
+    async def _in_time(self, call: Call) -> AsyncIterator[asyncio.Timeout]:
+        where = f"{call.method} {shown_url(call.url)}"
+        deadline = asyncio.timeout(self._budget.total_seconds)
+        try:
+            async with deadline:
+                yield deadline
+        except TimeoutError as error:
+            if self._weights.gave_way(deadline):
+                raise Unavailable(f"{where}: ended to make room, because it was the largest of too many") from error
+            raise Unavailable(f"{where}: took longer than {self._budget.total_seconds:g} s") from error
+
+    async def _unpack(self, got: Received, slots: _Slots) -> Files:
+        """In turn, and each tenant with one archive at a time: nobody waits for more than one of another's."""
+        async with slots.unpacking, self._unpacking:
+            return await beside(lambda: _unpacked(got, self._limits), name="unpack")
+
+    # ---- shares
+
+    @asynccontextmanager
+    async def _slot(self, tenant: str) -> AsyncIterator[_Slots]:
+        """The right to one call: first among one's own, then among all."""
+        own = self._tenants.setdefault(tenant, _Slots(asyncio.Semaphore(self._budget.calls_per_tenant)))
+        own.users += 1
+        try:
+            async with own.free, self._reserved(own) or self._slots:
+                yield own
+        finally:
+            own.users -= 1
+            if not own.users:
+                self._tenants.pop(tenant, None)
+
+    def _reserved(self, own: _Slots) -> _Reserved | None:
+        """The one call of a tenant that needs no slot of all, because others may keep those for a minute each."""
+        return None if own.reserved.is_taken else own.reserved
+
+    # ---- what is kept
+
+    def _find(self, name: _Name) -> Files | None:
+        content = self._names.get(name)
+        if content is None:
+            return None
+        self._names.move_to_end(name)
+        found = self._kept.get(content)
+        if found is None:
+            del self._names[name]
+        return found
+
+    def _keep(self, name: _Name, files: Files, tenant: str) -> Files:
+        if not name.digest:
+            return files
+        known = self._kept.get(files.digest)
+        if known is None:
+            self._kept.put(files.digest, files, files.size, tenant)
+        self._names[name] = files.digest
+        while len(self._names) > _MOST_NAMES:
+            self._names.popitem(last=False)
+        return known or files
+
+
+def _unpacked(got: Received, limits: Limits) -> Files:
+    files = unpack(got.data, name=got.name, content_type=got.content_type, limits=limits)
+    _ = files.digest  # computed here, because of a large artifact it takes a while
+    return files
+
+
+@dataclass(slots=True)
+class _Reserved:
+    """A place for one call at a time."""
+
+    is_taken: bool = False
+
+    async def __aenter__(self) -> None:
+        self.is_taken = True
+
+    async def __aexit__(self, *_: object) -> None:
+        self.is_taken = False
+
+
+@dataclass(slots=True)
+class _Slots:
+    free: asyncio.Semaphore
+    reserved: _Reserved = field(default_factory=_Reserved)
+    unpacking: asyncio.Lock = field(default_factory=asyncio.Lock)
+    users: int = 0
+
+
+class _Weight:
+    """How much one download holds."""
+
+    def __init__(self, all_: _Weights, deadline: asyncio.Timeout) -> None:
+        self._all = all_
+        self.deadline = deadline
+        self.bytes = 0
+
+    def __enter__(self) -> _Weight:
+        self._all.under_way.add(self)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._all.under_way.discard(self)
+
+    def add(self, size: int) -> None:
+        """A further piece was received."""
+        self.bytes += size
+        self._all.make_room()
+
+
+class _Weights:
+    """What all downloads hold together. Where that is too much, the largest ends at once."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self.under_way: set[_Weight] = set()
+
+    def weighed(self, deadline: asyncio.Timeout) -> _Weight:
+        """The weight of one download, which can be ended by its deadline."""
+        return _Weight(self, deadline)
+
+    def make_room(self) -> None:
+        """End the largest where all are too many."""
+        if sum(weight.bytes for weight in self.under_way) <= self._most:
+            return
+        largest = max(self.under_way, key=lambda weight: weight.bytes)
+        self.under_way.discard(largest)
+        largest.deadline.reschedule(0.0)
+
+    def gave_way(self, deadline: asyncio.Timeout) -> bool:
+        """Whether a deadline was over because room was needed."""
+        return deadline.when() == 0.0
+
+
+def _header(response: aiohttp.ClientResponse, name: str) -> str:
+    value = response.headers.get(name, "")
+    if len(value) > _LONGEST_HEADER or not value.isprintable():
+        raise IncompleteAnswer(
+            f"{shown_url(response.url)}: the header {name} is too long or not printable", header=name
+        )
+    return value
+
+
+def _check_discretion(call: Call, artifact: HttpArtifact, asked_for: str) -> None:
+    """Raises `RepeatedLogin` where what a server says of an artifact shows what it was sent."""
+    answers = {
+        "digest": artifact.digest,
+        "revision": artifact.revision,
+        "address": "" if artifact.url == asked_for else artifact.url,
+    }
+    if call.credentials is None:
+        return
+    for what, text in answers.items():
+        if call.credentials.is_repeated_in(text):
+            raise RepeatedLogin(
+                f"HEAD {shown_url(asked_for)}: the answer repeats the login as the {what} of the artifact"
+            )
+
+
+def _missing(response: aiohttp.ClientResponse, name: str) -> IncompleteAnswer:
+    return IncompleteAnswer(f"{shown_url(response.url)} was answered without the header {name}", header=name)
+
+
+def _expect_header(response: aiohttp.ClientResponse, name: str, expected: str) -> None:
+    if name and (found := _header(response, name)) and found != expected:
+        raise WrongDigest(f"{shown_url(response.url)} has changed: its header {name} is {found}, not {expected}")
+
+
+def _fingerprint(credentials: Credentials | None) -> str:
+    if credentials is None:
+        return ""
+    tls = credentials.tls
+    parts = (
+        credentials.origin.encode(),
+        credentials.header.encode(),
+        *((tls.authority, tls.certificate, tls.key) if tls is not None else ()),
+    )
+    return hashlib.sha256(b"\0".join(parts)).hexdigest()

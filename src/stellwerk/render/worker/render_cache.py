@@ -1,0 +1,177 @@
+"""Results that may be given again, and for whom.
+
+A rendering is a function of what goes into it, and it says which parts of the request it looked at. The key of a result
+is therefore in two halves: what always counts (files, values, keys for decryption, patches), and of the rest (name,
+namespace, the Component, the cluster) only what was used. Two Components with the same kustomization share one result,
+and a Component whose status has changed keeps its own. The second half is known after the first rendering; a later one
+that looks elsewhere did so because something it had looked at before was different.
+
+What asked the cluster is never kept. What was decrypted is kept for its tenant and its keys alone, in memory.
+
+Kept is the packed JSON: as Python objects it would be ten times as large. While somebody holds the objects they are
+found again as they are.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import zlib
+from collections.abc import Callable, Iterable
+from functools import cached_property
+from typing import NamedTuple
+from weakref import WeakValueDictionary
+
+import msgspec
+
+from stellwerk.kube import threads
+from stellwerk.render.bounded_cache import LIFE_SECONDS, Kept
+from stellwerk.render.files.files import Files
+from stellwerk.render.request.request import Rendered, Request, decryption_digest
+from stellwerk.render.worker import protocol
+
+_MOST_KEYS = 20_000
+_OVERHEAD = 256
+_json = msgspec.json.Encoder(order="sorted")
+
+
+class Context:
+    """The parts of a request that a rendering may have looked at, or not. Digests are made when asked for."""
+
+    def __init__(self, request: Request) -> None:
+        self._request = request
+
+    def digest(self, uses: Iterable[str]) -> bytes | None:
+        """Of the parts that were used; None where they can never be the same."""
+        found = hashlib.sha256()
+        for part in sorted(uses):
+            value = self._part(part)
+            if value is None:
+                return None
+            found.update(b"%b:%d:%b" % (part.encode(), len(value), value))
+        return found.digest()
+
+    def _part(self, part: str) -> bytes | None:
+        request = self._request
+        match part:
+            case "name":
+                return request.release.name.encode()
+            case "namespace":
+                return request.release.namespace.encode()
+            case "revision":
+                return b"%d" % request.release.revision
+            case "component":
+                return self._component
+            case "componentDigest":
+                return request.component_digest.encode()
+            case "cluster":
+                return request.cluster.digest
+            case _:
+                return None
+
+    @cached_property
+    def _component(self) -> bytes:
+        return hashlib.sha256(protocol.encoded(self._request.component, "the component")).digest()
+
+
+class Key(NamedTuple):
+    """What always counts: a digest."""
+
+    digest: bytes
+
+    @classmethod
+    def of(cls, request: Request, files: Files, path: str, values: bytes) -> Key:
+        """The first half of the key of a request's result."""
+        post = request.post_build
+        parts: list[bytes] = [
+            files.digest.encode(),
+            path.encode(),
+            request.generator.encode(),
+            request.prefix.encode(),
+            request.farewells.encode(),
+            request.release.service.encode(),
+            values,
+            protocol.encoded([post.substitute, post.patches, post.images], "spec.postBuild"),
+            b"%d %d" % (request.limits.bytes, request.limits.objects),
+        ]
+        if request.decryption:
+            parts += [decryption_digest(request.decryption), request.tenant.encode()]
+        found = hashlib.sha256()
+        for part in parts:
+            found.update(b"%d:" % len(part))
+            found.update(part)
+        return cls(found.digest())
+
+
+class _Packed(NamedTuple):
+    """A result, compressed, and how many bytes it was before."""
+
+    content: bytes
+    size: int
+
+
+class Results:
+    """What was rendered, as long as memory allows."""
+
+    def __init__(self, capacity: int, *, now: Callable[[], float], life_seconds: float = LIFE_SECONDS) -> None:
+        self._packed: Kept[tuple[Key, bytes], _Packed] = Kept(
+            capacity, now=now, life_seconds=life_seconds, tenant_capacity=capacity // 2
+        )
+        self._uses: Kept[Key, list[frozenset[str]]] = Kept(
+            _MOST_KEYS, now=now, life_seconds=life_seconds, tenant_capacity=_MOST_KEYS // 2
+        )
+        self._alive: WeakValueDictionary[tuple[Key, bytes], Rendered] = WeakValueDictionary()
+
+    @property
+    def weight(self) -> int:
+        """Bytes kept."""
+        return self._packed.weight
+
+    async def find(self, key: Key, context: Context) -> Rendered | None:
+        """A result that a rendering would come to as well. Where there is none, the caller is not suspended."""
+        for uses in self._uses.get(key) or ():
+            part = context.digest(uses)
+            if part is None:
+                continue
+            packed = self._packed.get((key, part))
+            if packed is not None:
+                return self._alive.get((key, part)) or await self._revive((key, part), packed)
+        return None
+
+    def gate(self, key: Key, context: Context) -> bytes | None:
+        """What tells renderings apart that cannot share a result, as far as known; None where none can."""
+        variants = self._uses.get(key)
+        return context.digest(variants[0]) if variants else b""
+
+    async def put(self, key: Key, context: Context, result: protocol.Result, tenant: str = "") -> Rendered:
+        """Keep a result, if it may be given again. Raises `RendererBroken` where it is none.
+
+        A tenant may take half of the room: a flood of its results leaves the results of others.
+        """
+        content = result.content
+        rendered = await threads.run_if_large(len(content), lambda: protocol.read_result(content))
+        self._note(key, result.uses, tenant)
+        part = context.digest(result.uses)
+        if part is not None:
+            packed = await threads.run_if_large(len(content), lambda: zlib.compress(content, 1))
+            self._packed.put((key, part), _Packed(packed, len(content)), len(packed) + _OVERHEAD, tenant)
+            self._alive[key, part] = rendered
+        return rendered
+
+    def clear(self) -> None:
+        """Forget everything."""
+        self._packed.clear()
+        self._uses.clear()
+        self._alive.clear()
+
+    def _note(self, key: Key, uses: frozenset[str], tenant: str) -> None:
+        variants = self._uses.get(key) or []
+        if uses in variants:
+            variants.remove(uses)
+        variants.insert(0, uses)  # the latest is the likeliest
+        self._uses.put(key, variants[:8], 1, tenant)
+
+    async def _revive(self, name: tuple[Key, bytes], packed: _Packed) -> Rendered:
+        rendered = await threads.run_if_large(
+            packed.size, lambda: protocol.read_result(zlib.decompress(packed.content))
+        )
+        return self._alive.setdefault(name, rendered)

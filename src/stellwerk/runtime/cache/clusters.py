@@ -1,0 +1,134 @@
+"""One cluster as an operator sees it: a client, and the watches that its readers share."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import TypeVar, cast
+
+from stellwerk.kube.client.client import Client, Target, view_of
+from stellwerk.kube.types.identifiers import ObjectKey
+from stellwerk.kube.types.model import HasMetadata, Unreadable, View
+from stellwerk.kube.watch.watch import SILENCE_SECONDS
+from stellwerk.runtime.cache.informer import VERIFY_SECONDS, Informer
+from stellwerk.runtime.clock import Clock, SystemClock
+from stellwerk.runtime.supervision.tasks import Border
+from stellwerk.runtime.telemetry.metrics import Metrics
+
+T = TypeVar("T", bound=HasMetadata)
+
+STALE_SECONDS = 180.0
+"""After so long without a word from the server a cache is not to be trusted."""
+
+
+class Cluster:
+    """A client and its informers, one for each (resource, shape, namespace, selectors), started when asked for."""
+
+    def __init__(
+        self,
+        client: Client,
+        *,
+        clock: Clock | None = None,
+        metrics: Metrics | None = None,
+        verify_seconds: float = VERIFY_SECONDS,
+        silence_seconds: float = SILENCE_SECONDS,
+        name: str = "",
+        on_unreadable: Callable[[Unreadable], None] = lambda obj: None,
+        on_repair: Callable[[], None] = lambda: None,
+        border: Border | None = None,
+    ) -> None:
+        """`on_unreadable` is called with each version of an object that cannot be decoded, `on_repair` when a watch
+        works again after an unexpected exception."""
+        self._on_repair = on_repair
+        self._on_unreadable = on_unreadable
+        self._required: set[Informer[HasMetadata]] = set()
+        self._verify_seconds = verify_seconds
+        self._silence_seconds = silence_seconds
+        self.client = client
+        self._metrics = metrics or Metrics()
+        self.name = name
+        self._clock = clock or SystemClock()
+        self._border = border or Border(self._metrics, self._clock)
+        self._informers: dict[tuple[View[HasMetadata], str, str, str], Informer[HasMetadata]] = {}
+        self._tasks: asyncio.TaskGroup | None = None
+
+    def informer(
+        self, target: Target[T], *, namespace: str = "", labels: str = "", fields: str = "", required: bool = False
+    ) -> Informer[T]:
+        """The informer over these objects, shared by all who ask for the same. It runs while the cluster runs.
+
+        `required`: the operator cannot do its work without it, so a parked watch is reported as unready.
+        """
+        view = view_of(target)
+        identity = (cast("View[HasMetadata]", view), namespace, labels, fields)
+        informer = self._informers.get(identity)
+        if informer is None:
+            informer = self._informers[identity] = Informer(
+                self.client,
+                cast("View[HasMetadata]", view),
+                namespace=namespace,
+                labels=labels,
+                fields=fields,
+                clock=self._clock,
+                metrics=self._metrics,
+                verify_seconds=self._verify_seconds,
+                silence_seconds=self._silence_seconds,
+                on_repair=self._on_repair,
+            )
+            informer.on_unreadable(self._announce)
+            self._start(informer)
+        if required:
+            self._required.add(informer)
+        return cast("Informer[T]", informer)
+
+    @property
+    def informers(self) -> tuple[Informer[HasMetadata], ...]:
+        """All informers asked for so far."""
+        return tuple(self._informers.values())
+
+    async def run(self) -> None:
+        """Run all informers, also those asked for later, until cancelled."""
+        async with asyncio.TaskGroup() as tasks:
+            self._tasks = tasks
+            try:
+                for informer in self._informers.values():
+                    self._start(informer)
+                await asyncio.Event().wait()  # for later informers; only cancelling ends it
+            finally:
+                self._tasks = None
+
+    async def wait_settled(self) -> None:
+        """Return when every informer is full, or parked with a reason."""
+        for informer in self.informers:
+            await informer.wait_settled()
+
+    def unready(self) -> list[str]:
+        """What is wrong with the caches, one sentence each. Empty: each is full and fresh, or parked for a reason."""
+        found = (_problem(each, required=each in self._required) for each in self._informers.values())
+        return [problem for problem in found if problem]
+
+    def unreadable(self) -> list[Unreadable]:
+        """The objects that cannot be decoded at the moment."""
+        return [obj for informer in self._informers.values() for obj in informer.unreadable.values()]
+
+    def _announce(self, key: ObjectKey, obj: Unreadable | None) -> None:
+        if obj is not None:
+            self._on_unreadable(obj)
+
+    def _start(self, informer: Informer[HasMetadata]) -> None:
+        if self._tasks is not None:
+            name = f"the watch of {informer.name}{f' at {self.name}' if self.name else ''}"
+            watching = self._border.keep("informer", name, informer.run, parked=informer.broke)
+            self._tasks.create_task(watching, name=f"watch {informer.name}")
+
+
+def _problem(informer: Informer[HasMetadata], *, required: bool) -> str:
+    if informer.parked is not None:
+        # Other absent kinds and missing rights concern only the objects that need them, and their conditions say so.
+        return f"{informer.name} cannot be watched: {informer.parked.why}" if required else ""
+    if not informer.has_synced:
+        return f"the cache of {informer.name} is not filled yet"
+    stale = informer.stale_seconds()
+    if stale > STALE_SECONDS:
+        return f"the cache of {informer.name} is stale: nothing heard for {stale:.0f} s"
+    return ""

@@ -1,0 +1,506 @@
+"""Keeps a store true to the cluster, and tells who wants to know what changed.
+
+The watch itself (resume, re-list, back-off, silent connections) is `kube.watch.watch.Watcher`; here its changes become
+an indexed store and a stream of deltas. Four decisions:
+
+- A delta carries both sides. An object that was deleted and made again under its name is two deltas, so nothing that
+  is remembered about the old one is taken for the new one.
+- After a re-list only what differs is told, marked as a replay: handlers may treat it as less urgent.
+- Now and then the cache is compared with the server; `cache_audit` says how. What was missed is listed again.
+- Own writes are waited for; `read_your_writes` says how.
+- Where the definition of a kind is watched, its deletion ends the watch of the kind (`suspend`). To find out by asking
+  the API server takes requests for as long as its discovery still lists the kind, which may be seconds.
+- An object that cannot be decoded stays in the store as it was when it last could be, and is listed as `unreadable`.
+  Whether to act on the former content is for readers to decide: for a dependency it is the best answer there is; for
+  the object itself it may be the wrong one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import aclosing, contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from functools import partial
+from typing import Generic, TypeAlias, TypeVar, cast
+
+from stellwerk.kube.client.client import Client, Target, view_of
+from stellwerk.kube.types.errors import ApiError
+from stellwerk.kube.types.identifiers import ObjectKey
+from stellwerk.kube.types.model import HasMetadata, Unreadable, metadata_of
+from stellwerk.kube.watch.watch import SILENCE_SECONDS, Watcher
+from stellwerk.kube.watch.watch_states import Bookmark, Change, Changed, Odd, Parked, Removed, Synced
+from stellwerk.runtime.cache.cache_audit import Comparison
+from stellwerk.runtime.cache.read_your_writes import OwnWrite, Progress, version_number
+from stellwerk.runtime.cache.store import Store
+from stellwerk.runtime.clock import Clock, SystemClock
+from stellwerk.runtime.supervision.tasks import background, surprise
+from stellwerk.runtime.telemetry import logs
+from stellwerk.runtime.telemetry.metrics import Metrics
+
+T = TypeVar("T", bound=HasMetadata)
+
+_log = logging.getLogger(__name__)
+
+_SLICE_SECONDS = 0.01
+"""For how long a list is taken over at a time."""
+
+MOST_COMPLAINTS = 10
+"""How many objects that cannot be decoded are named in log lines, in `COMPLAINTS_SECONDS`."""
+COMPLAINTS_SECONDS = 600.0
+
+VERIFY_SECONDS = 600.0
+"""How often a cache is compared with the server."""
+
+
+@dataclass(frozen=True, slots=True)
+class Delta(Generic[T]):
+    """One object's change. `old` is None when it is new to the cache, `new` is None when it is gone.
+
+    `is_replay`: found by a list, at start or after a gap, rather than told by a watch. `is_first`: the cache or the
+    handler is new, so that each object is told.
+    """
+
+    old: T | None
+    new: T | None
+    is_replay: bool = False
+    is_first: bool = False
+
+    @property
+    def latest(self) -> T:
+        """The object as last seen."""
+        return cast(T, self.new if self.new is not None else self.old)
+
+    @property
+    def key(self) -> ObjectKey:
+        """Namespace and name."""
+        return self.latest.key
+
+
+Handler: TypeAlias = Callable[[Delta[T]], None]
+UnreadableHandler: TypeAlias = Callable[[ObjectKey, Unreadable | None], None]
+"""Is called with the key of an object that cannot be decoded, and with None when that is over."""
+
+
+class Informer(Generic[T]):
+    """One watch, its store, and its handlers. Made by a `Cluster`, which shares and runs it."""
+
+    def __init__(
+        self,
+        client: Client,
+        target: Target[T],
+        *,
+        namespace: str = "",
+        labels: str = "",
+        fields: str = "",
+        clock: Clock | None = None,
+        metrics: Metrics | None = None,
+        verify_seconds: float = VERIFY_SECONDS,
+        silence_seconds: float = SILENCE_SECONDS,
+        name: str = "",
+        on_repair: Callable[[], None] = lambda: None,
+    ) -> None:
+        """`on_repair` is called when the store is full again after `broke`: no delta says so."""
+        self.view = view_of(target)
+        self.name = name or _name(self.view.resource.group_resource, namespace, labels, fields)
+        self.store: Store[T] = Store()
+        self.handler_failures = 0
+        """How many exceptions handlers have raised: bugs of theirs, logged with their stack."""
+        self._clock = clock or SystemClock()
+        self._metrics = metrics = metrics or Metrics()
+        metrics.cache(self.name, self.stale_seconds, lambda: len(self._unreadable))
+        self._watcher = Watcher(
+            client,
+            target,
+            namespace,
+            labels=labels,
+            fields=fields,
+            clock=self._clock,
+            silence_seconds=silence_seconds,
+            on_restart=lambda _: metrics.watch_restarted(self.name),
+        )
+        versions = metadata_of(self.view.resource)
+        self._comparison = Comparison(partial(client.list, versions, namespace, labels=labels, fields=fields))
+        self._verify_seconds = verify_seconds
+        self._handlers: list[Handler[T]] = []
+        self._unreadable: dict[ObjectKey, Unreadable] = {}
+        self._unreadable_handlers: list[UnreadableHandler] = []
+        self._complaints = _Complaints(self.name, self._clock)
+        self._parked: Parked | None = None
+        self._synced = False
+        self._settled = asyncio.Event()
+        self.is_ending = False
+        """Whether the definition of the kind is being deleted, so that the end of the watch is expected."""
+        self._gone: Parked | None = None
+        self._suspended, self._resumed = asyncio.Event(), asyncio.Event()
+        self._is_broken = False
+        self._on_repair = on_repair
+        self._full = asyncio.Event()
+        self._progress = Progress()
+
+    def on_change(self, handler: Handler[T]) -> None:
+        """Call the handler for each change from now on, and at once for each object that is here.
+
+        It is called on the event loop and must not block. What it raises is counted and logged, and stops nobody.
+        """
+        self._handlers.append(handler)
+        for obj in self.store.all():
+            self._call(handler, Delta(None, obj, is_replay=True, is_first=True))
+
+    def on_unreadable(self, handler: UnreadableHandler) -> None:
+        """Call the handler whenever an object cannot be decoded or no longer so, and at once for those that are here.
+
+        The same rules as for `on_change` apply.
+        """
+        self._unreadable_handlers.append(handler)
+        for obj in self._unreadable.values():
+            self._call_unreadable(handler, obj.key, obj)
+
+    @property
+    def unreadable(self) -> Mapping[ObjectKey, Unreadable]:
+        """The objects that exist and cannot be decoded. The store may hold a former version of each."""
+        return self._unreadable
+
+    async def run(self) -> None:
+        """Follow the cluster until cancelled."""
+        while True:
+            await self._while_gone()
+            async with background() as tasks:
+                tasks.start(self._follow(), f"follow {self.name}")
+                missed = tasks.start(self._until_something_was_missed(), f"compare {self.name}")
+                suspended = tasks.start(self._suspended.wait(), f"suspension of {self.name}")
+                await asyncio.wait((missed, suspended), return_when=asyncio.FIRST_COMPLETED)
+
+    async def _while_gone(self) -> None:
+        """Return when the kind is not known to be gone. The store is emptied here, when no list is being taken over."""
+        if self._gone is None:
+            return
+        self.take(Synced((), ""))
+        self._park(self._gone, expected=True)
+        while self._gone is not None:
+            await self._resumed.wait()
+
+    def broke(self, error: Exception) -> None:
+        """`run` ended by an unexpected exception: parked until it is called again."""
+        self._is_broken = True
+        self._park(Parked(f"the operator failed to read it: unexpected {type(error).__name__}, see its log"))
+
+    async def _follow(self) -> None:
+        async with aclosing(self._watcher.changes()) as changes:
+            async for change in changes:
+                await self._take_in_slices(change)
+
+    async def _take_in_slices(self, change: Change[T]) -> None:
+        """As `take`, and the loop serves others meanwhile: a list may be long, and each object costs its handlers."""
+        steps = self._steps(change)
+        began = time.perf_counter()
+        try:
+            for _ in steps:
+                if time.perf_counter() - began > _SLICE_SECONDS:
+                    await asyncio.sleep(0)
+                    began = time.perf_counter()
+        finally:
+            deque(steps, maxlen=0)  # a handler that was not told now is told never
+
+    async def _until_something_was_missed(self) -> None:
+        while True:
+            await self._clock.sleep(self._verify_seconds * random.uniform(0.75, 1.25))
+            if self.has_synced and (missed := await self._missed()):
+                _log.warning("the watch of %s has missed changes of %s", self.name, ", ".join(map(str, missed[:3])))
+                return
+
+    async def _missed(self) -> Sequence[ObjectKey]:
+        try:
+            return await self._comparison.missed(self.seen)
+        except ApiError as error:
+            _log.debug("the cache of %s cannot be compared: %s", self.name, error)
+            return ()
+
+    def seen(self) -> Iterator[HasMetadata]:
+        """Every object in the version that the watch has shown last."""
+        yield from (obj for obj in self.store.all() if obj.key not in self._unreadable)
+        yield from self._unreadable.values()
+
+    def take(self, change: Change[T]) -> None:
+        """Bring the store up to one change and tell the handlers: the synchronous heart of `run`."""
+        deque(self._steps(change), maxlen=0)
+
+    def _steps(self, change: Change[T]) -> Iterator[None]:
+        """Take over a change, step by step."""
+        match change:
+            case Synced(objects=objects, resource_version=version, unreadable=unreadable):
+                yield from self._replace({obj.key: obj for obj in objects}, version, unreadable)
+            case Changed(obj=obj):
+                self._put(obj)
+            case Removed(obj=obj):
+                self._remove(obj)
+            case Odd(obj=odd):
+                self._progress.advance(version_number(odd.metadata.resource_version))
+                self._put_unreadable(odd)
+            case Bookmark(resource_version=version):
+                self._progress.advance(version_number(version))
+            case Parked() as parked:
+                self._park(parked, expected=self.is_ending and parked.is_not_served)
+
+    @property
+    def has_synced(self) -> bool:
+        """Whether the store has held the whole list once, and the kind is served now."""
+        return self._synced and self._parked is None
+
+    @property
+    def parked(self) -> Parked | None:
+        """Why there is no watch at the moment: the kind is not served, or we may not watch it. None while there is."""
+        return self._parked
+
+    async def wait_synced(self) -> None:
+        """Return when the store holds the whole list; waits as long as the kind is parked."""
+        await self._full.wait()
+
+    async def wait_settled(self) -> None:
+        """Return when the store is full, or when it is known why it cannot be: enough for an operator to start."""
+        await self._settled.wait()
+
+    def suspend(self, why: str) -> None:
+        """Watch nothing until `resume`, and forget all objects: the definition of the kind has been deleted.
+
+        `why` is a sentence. Nothing is asked of the API server, which may list the kind for seconds.
+        """
+        self._gone = Parked(why, is_not_served=True)
+        self._resumed.clear()
+        self._suspended.set()
+
+    def resume(self) -> None:
+        """End a suspension, and try a parked watch at once: the definition of the kind is established."""
+        self._gone = None
+        self._suspended.clear()
+        self._resumed.set()
+        self.wake()
+
+    def wake(self) -> None:
+        """Try a parked watch at once: the kind may be served now. A suspended one stays suspended."""
+        self._watcher.wake()
+
+    def stale_seconds(self) -> float:
+        """For how long nothing was heard from the server."""
+        return max(0.0, self._clock.monotonic() - self._watcher.last_contact)
+
+    def expect(self, key: ObjectKey, resource_version: str) -> None:
+        """Note an own write: a controller does not look at the key again before the cache shows it.
+
+        Inside a pass the note also holds back the key of that pass, whatever object was written.
+        """
+        write = self._progress.expect(key, version_number(resource_version))
+        notes = _notes.get()
+        if write is not None and notes is not None:
+            notes.writes.append(write)
+
+    def expected(self, key: ObjectKey) -> OwnWrite | None:
+        """The write to this key that the cache does not show yet, or None."""
+        return self._progress.expected(key)
+
+    async def wait_for(self, key: ObjectKey, resource_version: str, timeout: float) -> None:
+        """Return when the cache shows at least this version. Raises TimeoutError after `timeout` seconds."""
+        try:
+            async with asyncio.timeout(timeout):
+                await self._progress.reach(version_number(resource_version))
+        except TimeoutError:
+            raise TimeoutError(f"the cache of {self.name} does not show {key} at {resource_version} yet") from None
+
+    def _replace(self, objects: dict[ObjectKey, T], version: str, unreadable: Iterable[Unreadable]) -> Iterator[None]:
+        odd = {obj.key: obj for obj in unreadable}
+        for obj in odd.values():
+            known = self.store.get(obj.key)
+            if known is not None and _is_same(obj, known):
+                objects[obj.key] = known
+        before = yield from self.store.replacing(objects)
+        is_first, self._synced, self._parked = not self._synced, True, None
+        readable = self._unreadable.keys() - odd.keys()
+        for key in readable:
+            del self._unreadable[key]
+        self._progress.restart(version_number(version))
+        for delta in _differences(before, objects, is_first=is_first):
+            self._tell(delta)
+            yield
+        for key in readable:
+            self._tell_readable(key)
+            yield
+        for obj in odd.values():
+            self._put_unreadable(obj)
+            yield
+        self._full.set()
+        self._settled.set()
+        if self._is_broken:
+            self._is_broken = False
+            self._on_repair()
+
+    def _put(self, obj: T) -> None:
+        self._progress.advance(version_number(obj.metadata.resource_version))
+        odd = self._unreadable.get(obj.key)
+        if odd is not None and not _is_newer(obj, odd):
+            return
+        self._unreadable.pop(obj.key, None)
+        known = self.store.get(obj.key)
+        if known is None or known.metadata.uid != obj.metadata.uid:
+            if known is not None:
+                self.store.remove(known.key)
+                self._tell(Delta(known, None))
+            self.store.put(obj)
+            self._tell(Delta(None, obj))
+        elif _is_newer(obj, known):
+            self.store.put(obj)
+            self._tell(Delta(known, obj))
+        if odd is not None:
+            self._tell_readable(obj.key)
+
+    def _put_unreadable(self, obj: Unreadable) -> None:
+        before, known = self._unreadable.get(obj.key), self.store.get(obj.key)
+        if known is not None and not _is_same(obj, known):
+            self.store.remove(obj.key)
+            self._tell(Delta(known, None))
+        self._unreadable[obj.key] = obj
+        if before is not None and before.metadata.resource_version == obj.metadata.resource_version:
+            return
+        self._metrics.unreadable(self.name)
+        # A tenant may change it as often as it likes: the same again is not worth another line.
+        self._complaints.report(obj, is_news=before is None or before.why != obj.why)
+        for handler in self._unreadable_handlers:
+            self._call_unreadable(handler, obj.key, obj)
+
+    def _tell_readable(self, key: ObjectKey) -> None:
+        """The object can be decoded again, or is gone."""
+        for handler in self._unreadable_handlers:
+            self._call_unreadable(handler, key, None)
+
+    def _remove(self, obj: T | Unreadable) -> None:
+        self._progress.advance(version_number(obj.metadata.resource_version))
+        known, odd = self.store.get(obj.key), self._unreadable.get(obj.key)
+        was_unreadable = odd is not None and odd.metadata.uid == obj.metadata.uid
+        if was_unreadable:
+            del self._unreadable[obj.key]
+        # A late goodbye to an object whose successor is here already is not the successor's.
+        if known is not None and known.metadata.uid == obj.metadata.uid:
+            self.store.remove(obj.key)
+            self._tell(Delta(known, None))
+        if was_unreadable:
+            self._tell_readable(obj.key)
+
+    def _park(self, parked: Parked, *, expected: bool = False) -> None:
+        if self._parked is None:
+            level = logging.INFO if expected else logging.WARNING
+            _log.log(level, "the watch of %s is parked: %s", self.name, parked.why)
+        self._parked = parked
+        self._settled.set()
+
+    def _tell(self, delta: Delta[T]) -> None:
+        for handler in self._handlers:
+            self._call(handler, delta)
+
+    def _call(self, handler: Handler[T], delta: Delta[T]) -> None:
+        try:
+            handler(delta)
+        except BaseException as raised:
+            self._on_failure(delta.key, surprise(raised))
+
+    def _call_unreadable(self, handler: UnreadableHandler, key: ObjectKey, obj: Unreadable | None) -> None:
+        try:
+            handler(key, obj)
+        except BaseException as raised:
+            self._on_failure(key, surprise(raised))
+
+    def _on_failure(self, key: ObjectKey, error: Exception) -> None:
+        self.handler_failures += 1
+        self._metrics.task_failed("handler")
+        _log.error("a handler of %s failed on %s", self.name, key, exc_info=error, extra=logs.STACK)
+
+
+class _Complaints:
+    """Log lines about objects that cannot be decoded: the first ones by name, of many more their number.
+
+    A tenant may store ten thousand of them, and change them all the time.
+    """
+
+    def __init__(self, name: str, clock: Clock) -> None:
+        self._name = name
+        self._clock = clock
+        self._since = float("-inf")
+        self._count = 0
+
+    def report(self, obj: Unreadable, *, is_news: bool) -> None:
+        """Log that this object cannot be decoded. What is no news is for debugging."""
+        now = self._clock.monotonic()
+        if now - self._since >= COMPLAINTS_SECONDS:
+            self._since, self._count = now, 0
+        self._count += is_news
+        level = logging.WARNING if is_news and self._count <= MOST_COMPLAINTS else logging.DEBUG
+        _log.log(level, "%s; it is skipped, and its last readable version is kept", obj)
+        if is_news and self._count > MOST_COMPLAINTS and _is_round(self._count):
+            _log.warning("%s: %d times in 10 minutes, an object could not be read", self._name, self._count)
+
+
+def _is_round(number: int) -> bool:
+    """Whether it is 10, 20, 50, 100, 200, 500 and so on."""
+    return number % 10 == 0 and str(number).rstrip("0") in ("1", "2", "5")
+
+
+@contextmanager
+def noting_own_writes(primary: Informer[T]) -> Iterator[list[OwnWrite]]:
+    """A pass on an object of `primary`: collect what is expected of any informer, also by tasks started inside."""
+    notes = _Notes(primary)
+    token = _notes.set(notes)
+    try:
+        yield notes.writes
+    finally:
+        _notes.reset(token)
+
+
+def wrote_own_object(obj: HasMetadata) -> None:
+    """The pass under way has changed the object that it is about; outside of a pass this says nothing."""
+    notes = _notes.get()
+    if notes is not None and notes.primary.view.shape is type(obj):
+        notes.primary.expect(obj.key, obj.metadata.resource_version)
+
+
+class _Notes:
+    """What a pass has written so far."""
+
+    def __init__(self, primary: Informer[T]) -> None:
+        self.primary = primary
+        self.writes: list[OwnWrite] = []
+
+
+_notes: ContextVar[_Notes | None] = ContextVar("own writes of the current pass", default=None)
+
+
+def _differences(before: Mapping[ObjectKey, T], after: Mapping[ObjectKey, T], *, is_first: bool) -> Iterator[Delta[T]]:
+    """What a re-list found: departures first, then arrivals and changes."""
+    for key, old in before.items():
+        new = after.get(key)
+        if new is None or new.metadata.uid != old.metadata.uid:
+            yield Delta(old, None, is_replay=True)
+    for key, new in after.items():
+        known = before.get(key)
+        if known is None or known.metadata.uid != new.metadata.uid:
+            yield Delta(None, new, is_replay=True, is_first=is_first)
+        elif known.metadata.resource_version != new.metadata.resource_version:
+            yield Delta(known, new, is_replay=True)
+
+
+def _is_same(obj: HasMetadata, known: HasMetadata) -> bool:
+    """Whether it is that object, and not another one of the same name."""
+    return obj.metadata.uid == known.metadata.uid
+
+
+def _is_newer(obj: HasMetadata, known: HasMetadata) -> bool:
+    """Whether a watch event says something new: repeated and late ones do not."""
+    version = version_number(obj.metadata.resource_version)
+    return version == 0 or version > version_number(known.metadata.resource_version)
+
+
+def _name(resource: str, namespace: str, labels: str, fields: str) -> str:
+    limits = [part for part in (f"in {namespace}" if namespace else "", labels, fields) if part]
+    return f"{resource} ({', '.join(limits)})" if limits else resource

@@ -1,0 +1,104 @@
+"""How far a cache has come, in a number: what makes it possible to wait for one's own writes.
+
+Versions of one resource are ordered integers (KEP-5504) and a watch delivers in that order, so a write is visible when
+the cache has reached the version that the server answered to it; also when the written object itself is not selected by
+the watch and never shows. When the order runs backwards (etcd was restored from a backup) all waiting ends, and nothing
+is expected any more.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+import itertools
+from dataclasses import dataclass
+
+from stellwerk.kube.types.identifiers import ObjectKey
+
+_MOST_DIGITS = 40
+"""Versions of etcd have at most 19; a server of a tenant may answer with any number of them."""
+
+
+class Progress:
+    """How far a cache has come, as a number, what is expected of it, and who waits for it to come further."""
+
+    def __init__(self) -> None:
+        self._reached = 0
+        self._waiting: list[tuple[int, int, asyncio.Future[None]]] = []
+        self._order = itertools.count()
+        self._expected: dict[ObjectKey, int] = {}
+
+    def has_reached(self, version: int) -> bool:
+        """Whether the cache shows everything up to this version."""
+        return version <= self._reached
+
+    def advance(self, version: int) -> None:
+        """The cache shows everything up to this version."""
+        if version > self._reached:
+            self._reached = version
+            while self._waiting and self._waiting[0][0] <= version:
+                _finish(heapq.heappop(self._waiting)[2])
+
+    def restart(self, version: int) -> None:
+        """The cache was filled anew at this version. At an older one, what was waited for may never come."""
+        if version >= self._reached:
+            self.advance(version)
+            return
+        for _, _, waiter in self._waiting:
+            _finish(waiter)
+        self._waiting.clear()
+        self._expected.clear()
+        self._reached = version
+
+    def expect(self, key: ObjectKey, version: int) -> OwnWrite | None:
+        """Note a write to this key; None where the cache shows it already."""
+        if self.has_reached(version):
+            return None
+        self._expected[key] = max(version, self._expected.get(key, 0))
+        return OwnWrite(self, version)
+
+    def expected(self, key: ObjectKey) -> OwnWrite | None:
+        """The write to this key that the cache does not show yet, or None."""
+        version = self._expected.get(key)
+        if version is None:
+            return None
+        if self.has_reached(version):
+            del self._expected[key]
+            return None
+        return OwnWrite(self, version)
+
+    async def reach(self, version: int) -> None:
+        """Return when the version is reached, or when history was rewritten."""
+        if self.has_reached(version):
+            return
+        waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        heapq.heappush(self._waiting, (version, next(self._order), waiter))
+        await waiter
+
+
+@dataclass(frozen=True, slots=True)
+class OwnWrite:
+    """A write that the cache shall show before its key is looked at again."""
+
+    progress: Progress
+    version: int
+
+    @property
+    def is_visible(self) -> bool:
+        """Whether the cache has come so far."""
+        return self.progress.has_reached(self.version)
+
+    async def visible(self) -> None:
+        """Return when it has."""
+        await self.progress.reach(self.version)
+
+
+def version_number(resource_version: str) -> int:
+    """A resourceVersion as the number by which it is ordered; 0, which is always reached, when it is none."""
+    is_number = len(resource_version) <= _MOST_DIGITS and resource_version.isdecimal()
+    return int(resource_version) if is_number else 0
+
+
+def _finish(waiter: asyncio.Future[None]) -> None:
+    if not waiter.done():
+        waiter.set_result(None)

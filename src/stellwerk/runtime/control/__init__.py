@@ -1,0 +1,13 @@
+"""The controller of a kind, and everything that a pass writes.
+
+controller          the worker loop
+queue               keys that wait for a worker: priorities, fairness, back-off
+outcome             what a pass can come to
+status_writer       the status at the end of a pass
+status_checkpoint   the status in the middle of a pass
+events              Events, without waiting for them
+secrecy             the secret words of a pass, removed from what it writes
+finalizer           adds and removes the finalizer of an operator
+children            objects that belong to a custom resource
+periodic            work at intervals while this process leads
+"""

@@ -1,0 +1,292 @@
+"""The single status write of a pass, and the Event that goes with it.
+
+The status is put in the place of the one that was seen: with uid and resourceVersion, and without a spec, which the
+status subresource does not look at. That costs the API server a fifth less than a patch.
+
+Somebody may have touched the object during the pass, which says nothing against the status. Then it is written by a
+JSON patch that tests nothing but the uid. Only the first write of a process must meet the object as it was seen: a
+process that has just started may look at an older view of the cluster, and would put an old inventory in the place of a
+newer one. Later its view is never older than its own writes. We refused the merge patch with `metadata.uid`: on the
+status subresource of a custom resource the API server resets the metadata before it compares, so a new object of the
+same name would get the old one's status (seen on 1.36).
+
+The API server is told not to look for fields that the schema does not have: it would only warn, the statuses are of our
+own making, and the looking is a fifth of what a write of a long inventory costs it. The answer is asked for without the
+object, of which only the resourceVersion is new.
+
+Messages are masked here, with the secret words that the pass has read (`secrecy`): no other code writes a status.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import TypeVar, cast
+
+import msgspec
+
+from stellwerk.kube.client.client import Client
+from stellwerk.kube.client.patch import JsonPatch, MergePatch, add, test
+from stellwerk.kube.types.errors import (
+    ApiError,
+    Conflict,
+    Invalid,
+    NotFound,
+    ServerFault,
+    StatusError,
+    TooManyRequests,
+    Unreachable,
+)
+from stellwerk.kube.types.model import JsonObject, Kind, Unreadable, metadata_of
+from stellwerk.kube.types.object_meta import Condition, Record
+from stellwerk.runtime import conditions
+from stellwerk.runtime.clock import Clock, SystemClock
+from stellwerk.runtime.control import secrecy
+from stellwerk.runtime.reconciler import Notice, Severity
+from stellwerk.runtime.supervision.backoff import Backoff
+
+R = TypeVar("R", bound=Record)
+
+_READY = "Ready"
+_CAUSES = ("Stalled", "Reconciling")
+_PASSING = (Conflict, ServerFault, TooManyRequests, Unreachable)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StatusWriter:
+    """Writes statuses through one client."""
+
+    client: Client
+    clock: Clock = field(default_factory=SystemClock)
+    patience_seconds: float = 10.0
+    """For how long passing failures of the API server are tried again before the pass counts as failed."""
+    _written: set[str] = field(default_factory=set)
+    """The uids of objects whose status this process has written."""
+
+    async def write(self, obj: Kind, status: Record, version: str = "") -> str | None:
+        """Make this the status of this very object.
+
+        `version` is the object's resourceVersion where that is known to be another one by now, because the pass itself
+        has written to the object. Returns the resourceVersion of the write; None when nothing was written, because the
+        status is equal, or the object is gone or was replaced. Raises ApiError: Invalid when the status breaks the
+        schema, Outdated when what was seen of the object may be out of date, or what the API server answered until
+        patience ran out.
+        """
+        masked = await secrecy.masked_status(status, status_of(obj))
+        if not differs(obj, masked):
+            return None
+        await asyncio.sleep(0)  # to compare and to encode a status of a MiB takes its time
+        try:
+            return await self._patiently(lambda: self._send(obj, masked, version or obj.metadata.resource_version))
+        except UnicodeEncodeError:
+            return await self.write(obj, sendable(masked), version)
+
+    async def write_in_place(self, obj: Kind, status: Record) -> str | None:
+        """Make this another status of this object as it was seen, and of nothing else.
+
+        Whoever asks has compared, for here None says only that the object is gone or was replaced. Raises ApiError as
+        `write` does: Outdated whenever the object has changed.
+        """
+        masked = await secrecy.masked_status(status, status_of(obj))
+        try:
+            return await self._patiently(lambda: self._send_in_place(obj, masked))
+        except UnicodeEncodeError:
+            return await self.write_in_place(obj, sendable(masked))
+
+    async def merge(self, obj: Unreadable, fields: JsonObject) -> None:
+        """Set these fields of the status of an object that cannot be decoded; all others stay. Raises ApiError.
+
+        Nothing happens where the object is gone or was replaced.
+        """
+        metadata = obj.metadata
+        patch = MergePatch({"metadata": {"uid": metadata.uid}, "status": fields})
+        with contextlib.suppress(NotFound, Conflict):
+            await self.client.patch(
+                metadata_of(obj.resource),
+                metadata.name,
+                metadata.namespace,
+                patch,
+                subresource="status",
+                field_validation="Ignore",
+            )
+
+    async def _patiently(self, send: Callable[[], Awaitable[str | None]]) -> str | None:
+        """Send, again after a passing failure."""
+        deadline = self.clock.monotonic() + self.patience_seconds
+        backoff, failures = Backoff(first_seconds=0.1, limit_seconds=2.0), 0
+        while True:
+            try:
+                return await send()
+            except Outdated:
+                raise  # the next pass sees what there is
+            except _PASSING as error:
+                failures += 1
+                delay = max(backoff.delay_seconds(failures, 0.0), wanted_delay_seconds(error))
+                if self.clock.monotonic() + delay > deadline:
+                    raise
+            await self.clock.sleep(delay)
+
+    def forget(self, uid: str) -> None:
+        """The object is gone."""
+        self._written.discard(uid)
+
+    async def _send(self, obj: Kind, status: Record, version: str) -> str | None:
+        try:
+            return await self._replace(obj, status, version)
+        except NotFound:
+            return None
+        except Conflict as conflict:
+            if obj.metadata.uid not in self._written:
+                return await self._seen_anew(obj, status, conflict)
+        return await self._patch(obj, status)
+
+    async def _send_in_place(self, obj: Kind, status: Record) -> str | None:
+        try:
+            return await self._replace(obj, status, obj.metadata.resource_version)
+        except NotFound:
+            return None
+        except Conflict as conflict:
+            return await self._seen_anew(obj, status, conflict)
+
+    async def _seen_anew(self, obj: Kind, status: Record, conflict: Conflict) -> str | None:
+        """The version of the object where it has this status: from an attempt whose answer was lost."""
+        metadata = obj.metadata
+        found = await self.client.find(type(obj), metadata.name, metadata.namespace)
+        if found is None or found.metadata.uid != metadata.uid:
+            return None
+        if differs(found, status):
+            raise Outdated(conflict.status, conflict.attempted) from conflict
+        return found.metadata.resource_version
+
+    async def _replace(self, obj: Kind, status: Record, version: str) -> str:
+        body = body_for(obj, status, version)
+        written = await self.client.update(
+            metadata_of(type(obj)), body, subresource="status", field_validation="Ignore"
+        )
+        self._written.add(obj.metadata.uid)
+        return written.metadata.resource_version
+
+    async def _patch(self, obj: Kind, status: Record) -> str | None:
+        metadata = obj.metadata
+        try:
+            written = await self.client.patch(
+                metadata_of(type(obj)),
+                metadata.name,
+                metadata.namespace,
+                patch_for(obj, status),
+                subresource="status",
+                field_validation="Ignore",
+            )
+        except NotFound:
+            return None
+        except Invalid:
+            # Also the answer to a failed test: was it that, or is the status itself refused?
+            if await self._is_same(obj):
+                raise
+            return None
+        return written.metadata.resource_version
+
+    async def _is_same(self, obj: Kind) -> bool:
+        found = await self.client.find(metadata_of(type(obj)), obj.metadata.name, obj.metadata.namespace)
+        return found is not None and found.metadata.uid == obj.metadata.uid
+
+
+class Outdated(Conflict):
+    """The object is not as a process has seen it that has never written to it, or a pass that is not at its end."""
+
+
+def differs(obj: Kind, status: Record) -> bool:
+    """Whether the object shows another status, compared as the JSON that would be written."""
+    current = status_of(obj)
+    return current is None or msgspec.to_builtins(current) != msgspec.to_builtins(status)
+
+
+def sendable(status: R) -> R:
+    """The same status with a replacement for each character that cannot be sent: a lone surrogate (pure)."""
+    return msgspec.convert(_sendable(msgspec.to_builtins(status)), type(status))
+
+
+def _sendable(value: object) -> object:
+    match value:
+        case str():
+            return value.encode(errors="replace").decode()
+        case list():
+            return [_sendable(each) for each in value]
+        case dict():
+            return {_sendable(key): _sendable(each) for key, each in value.items()}
+        case _:
+            return value
+
+
+def status_of(obj: Kind) -> Record | None:
+    """The status that the object shows."""
+    return cast("Record | None", getattr(obj, "status", None))
+
+
+def body_for(obj: Kind, status: Record, version: str) -> JsonObject:
+    """The object with this status, as the status subresource takes it (pure)."""
+    metadata: JsonObject = {"name": obj.metadata.name, "uid": obj.metadata.uid, "resourceVersion": version}
+    if obj.metadata.namespace:
+        metadata["namespace"] = obj.metadata.namespace
+    resource = type(obj).resource
+    body = cast(JsonObject, msgspec.to_builtins(status))
+    return {"apiVersion": resource.api_version, "kind": resource.kind, "metadata": metadata, "status": body}
+
+
+def patch_for(obj: Kind, status: Record) -> JsonPatch:
+    """The patch that sets the status of this very object (pure)."""
+    body = cast(JsonObject, msgspec.to_builtins(status))
+    return JsonPatch((test("/metadata/uid", obj.metadata.uid), add("/status", body)))
+
+
+def transition(obj: Kind, status: Record, severity: Severity, *, is_error: bool = False) -> Notice | None:
+    """The Event that a change of status is worth (pure). `is_error`: the status reports an error of the pass.
+
+    A failure is worth another Event when its message changes: the user has mended one cause and must read the next one.
+    What waits is worth another Event when its cause is another one, as kstatus' conditions name it; its message may
+    count. Everything else is worth an Event only when readiness or its reason changes, else None.
+    """
+    new = _headline(status)
+    if new is None or not new.reason:
+        return None
+    current = status_of(obj)
+    if current is not None and not _has_news(current, status, is_error=is_error):
+        return None
+    return Notice(new.reason, conditions.truncated(new.message or new.reason), severity)
+
+
+def _has_news(former: Record, status: Record, *, is_error: bool) -> bool:
+    old, new = _headline(former), _headline(status)
+    if old is None or new is None or (old.status, old.reason) != (new.status, new.reason):
+        return True
+    if not is_error:
+        return False
+    return old.message != new.message if is_failure(status) else _cause(former) != _cause(status)
+
+
+def is_failure(status: Record) -> bool:
+    """Whether the status that reports a failed pass says that the object failed, not that it waits (pure)."""
+    headline = _headline(status)
+    return headline is not None and headline.status == "False"
+
+
+def _headline(status: Record) -> Condition | None:
+    """The condition that speaks for the object: Ready, or the first where there is no Ready."""
+    listed = _conditions(status)
+    return conditions.find(listed, _READY) or next(iter(listed), None)
+
+
+def _cause(status: Record) -> str:
+    """The reason of the kstatus condition that is true beside Ready; empty where none is."""
+    return next((each.reason for each in _conditions(status) if each.type in _CAUSES and each.status == "True"), "")
+
+
+def _conditions(status: Record) -> tuple[Condition, ...]:
+    return cast("tuple[Condition, ...]", getattr(status, "conditions", ()))
+
+
+def wanted_delay_seconds(error: ApiError) -> float:
+    """For how long the server asked us to wait; 0 when it did not."""
+    return (error.retry_after or 0.0) if isinstance(error, StatusError) else 0.0

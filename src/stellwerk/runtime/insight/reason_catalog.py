@@ -1,0 +1,117 @@
+"""What a reason in a condition means, and to whom: one catalogue per kind.
+
+An operator fills it with its own words. `stellwerk explain`, `stellwerk why` and the reference page read it, so that a
+reason is explained in the same way wherever it is met.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Generic, TypeVar
+
+from stellwerk.kube.types.identifiers import ObjectKey
+
+S = TypeVar("S", bound=StrEnum)
+"""The states of the kind."""
+W = TypeVar("W", bound=StrEnum)
+"""Its reasons."""
+
+NOBODY = "Nobody has to act."
+ITSELF = "Nobody has to act; the operator goes on by itself."
+YOURS = "It is your turn; the operator goes on as soon as the cause is gone."
+
+NOTHING_TO_FIX = "Nothing has to be fixed."
+
+_COMMANDS = "How to check"
+_COMMAND = re.compile(r": ((?:kubectl|stellwerk|flux) .+)")
+_PLACEHOLDER = re.compile(r"\b[A-Z]{2,}(_[A-Z]+)*\b")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Meaning(Generic[S]):
+    """What a reason stands for.
+
+    `message` is what the condition says when the caller knows nothing more precise; empty where there is always
+    something precise to say. `causes`, `check` and `fix` are for people, one sentence or command each. A command in
+    `fix` ends its sentence, after a colon.
+    """
+
+    state: S
+    message: str = ""
+    meaning: str
+    causes: tuple[str, ...] = ()
+    check: tuple[str, ...] = ()
+    fix: tuple[str, ...] = ()
+    only_you_can_mend_it: bool = False
+    """Waiting does not help; somebody has to change something."""
+
+    @property
+    def asks_user(self) -> bool:
+        """Whether the user has to do something: there is a fix, and it is more than to wait."""
+        return bool(self.fix) and not self.fix[0].startswith(NOTHING_TO_FIX)
+
+    @property
+    def advice(self) -> Iterator[tuple[str, tuple[str, ...]]]:
+        """What people are told, under its title; nothing under no title."""
+        for title, told in (("Causes", self.causes), (_COMMANDS, self.check), ("How to fix", self.fix)):
+            if told:
+                yield title, told
+
+    def next_step(self, key: ObjectKey) -> str:
+        """The first way to fix it, for this very object, as the end of a sentence; empty where nothing has to be fixed.
+
+        A command that needs a name which only the reader knows is left out.
+        """
+        fix = self.fix[0] if self.fix else NOTHING_TO_FIX
+        if fix.startswith(NOTHING_TO_FIX):
+            return ""
+        named = fix.replace("NAMESPACE", key.namespace).replace("NAME", key.name)
+        command = command_in(named)
+        if _PLACEHOLDER.search(command):
+            named = named.removesuffix(f": {command}")
+        return f"{named[:1].lower()}{named[1:].removesuffix('.')}"
+
+
+def command_in(fix: str) -> str:
+    """The command that a sentence of `Meaning.fix` ends with; empty: none."""
+    found = _COMMAND.search(fix)
+    return found[1] if found else ""
+
+
+def _with_code(sentence: str) -> str:
+    command = command_in(sentence)
+    return f"{sentence.removesuffix(command)}`{command}`" if command else sentence
+
+
+@dataclass(frozen=True, slots=True)
+class Catalogue(Generic[W, S]):
+    """All reasons of one kind. `turns` says for each state who has to act next, in one sentence."""
+
+    meanings: Mapping[W, Meaning[S]]
+    turns: Mapping[S, str]
+
+    def turn(self, word: W) -> str:
+        """Who has to act next, in one sentence."""
+        meaning = self.meanings[word]
+        return YOURS if meaning.only_you_can_mend_it else self.turns[meaning.state]
+
+    def table(self, words: Iterable[W]) -> list[str]:
+        """Rows of Markdown for reasons, each with a link to its section."""
+        found = [(word, self.meanings[word]) for word in words]
+        return [f"| [`{word}`](#{word.lower()}) | {meaning.state} | {meaning.meaning} |" for word, meaning in found]
+
+    def sections(self) -> list[str]:
+        """All that is known about each reason, as Markdown."""
+        return [self._section(word, meaning) for word, meaning in self.meanings.items()]
+
+    def _section(self, word: W, meaning: Meaning[S]) -> str:
+        lines = [f"## {word}", "", f"State **{meaning.state}**. {meaning.meaning} {self.turn(word)}", ""]
+        if meaning.message:
+            lines += [f"Message: `{meaning.message}`", ""]
+        for title, told in meaning.advice:
+            shown = [f"`{command}`" for command in told] if title == _COMMANDS else [_with_code(one) for one in told]
+            lines += [f"{title}:", "", *(f"- {one}" for one in shown), ""]
+        return "\n".join(lines)

@@ -1,0 +1,56 @@
+"""Which objects belong to a custom resource, and to which custom resource an object belongs: in an operator's words.
+
+Kubernetes' owner references tell only a part of that: an operator that works across namespaces and clusters marks its
+objects in its own way, and only it can read its marks. The command line draws trees from this, and follows an object
+back to where it came from.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from stellwerk.kube.types.identifiers import ObjectRef
+from stellwerk.kube.types.model import Unstructured
+from stellwerk.runtime.insight.diagnosis import Reader
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """An object that an operator manages for a custom resource."""
+
+    ref: ObjectRef
+    phase: str = ""
+    """How far the operator says that it is."""
+    is_awaited: bool = False
+    """Whether the operator still waits for it, which it may do for reasons that the object itself does not show."""
+    is_elsewhere: bool = False
+    """Whether it lies in another cluster, where nobody looks from here."""
+
+
+@dataclass(frozen=True, slots=True)
+class Manager:
+    """The custom resource for which an object is managed."""
+
+    ref: ObjectRef
+    is_elsewhere: bool = False
+
+
+Fact = tuple[str, str]
+"""A label and what stands behind it: `("Source", "GitRepository flux/shop")`."""
+
+
+class Kinship(Protocol):
+    """What an operator knows about the objects of its kind."""
+
+    async def members(self, reader: Reader, subject: Unstructured) -> list[Member]:
+        """What belongs to a custom resource. What may not be read is noted by the reader. Raises ApiError."""
+        ...
+
+    async def manager(self, reader: Reader, obj: Unstructured) -> Manager | None:
+        """The custom resource that an object says it belongs to; None where it bears no mark of this operator."""
+        ...
+
+    def origin(self, subject: Unstructured, obj: Unstructured) -> list[Fact]:
+        """Where the object's content comes from, told by the custom resource: source, revision, last apply."""
+        ...

@@ -1,0 +1,225 @@
+"""A process around a manager: login, lease, rights, Events, probes, numbers, traces and watchdog, together once.
+
+Several clients, for two reasons. What the operators write passes the leader's fence, and the Lease itself must not. And
+a client has a bounded number of connections: the Lease has its own, so that it never waits behind Events or behind the
+tokens of strangers.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+from collections.abc import Callable
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from stellwerk.kube.client.client import Client
+from stellwerk.kube.http.transport import (
+    LARGEST_ANSWER_BYTES,
+    LARGEST_FOREIGN_ANSWER_BYTES,
+    LARGEST_FOREIGN_LIST_BYTES,
+    RequestFacts,
+)
+from stellwerk.kube.login.config import ClusterConfig
+from stellwerk.kube.types.errors import LoginFailed
+from stellwerk.runtime.access.permission_check import Rights, RightsCheck
+from stellwerk.runtime.clock import SystemClock
+from stellwerk.runtime.control.events import Recorder
+from stellwerk.runtime.process.leader import Fence, LeaderElector, new_identity
+from stellwerk.runtime.process.manager import Manager, Runnable
+from stellwerk.runtime.serving.health import Health, metrics_route
+from stellwerk.runtime.serving.http import Address, Server
+from stellwerk.runtime.serving.metrics_auth import Guard
+from stellwerk.runtime.serving.tls import Certified, MountedCertificates, SelfSigned
+from stellwerk.runtime.settings.settings import ProcessSettings
+from stellwerk.runtime.supervision import collector
+from stellwerk.runtime.supervision.memory_pressure import MemoryCheck
+from stellwerk.runtime.supervision.watchdog import Watchdog
+from stellwerk.runtime.telemetry import logs, traces
+from stellwerk.runtime.telemetry.metrics import Metrics
+
+ALIVE_SECONDS = 10.0
+"""How long the event loop may be silent before the process counts as dead."""
+FORBIDDEN = 403
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Identity:
+    """Who an operator is to the cluster: its name in Events and user agents, its Lease, and what it must be allowed.
+
+    Without a namespace the Lease lies where the login says: the pod's own, or the kubeconfig's.
+    """
+
+    component: str
+    lease: str
+    namespace: str = ""
+    rights: Rights = field(default_factory=Rights)
+
+    def home(self, config: ClusterConfig) -> str:
+        """The namespace that it has for its own."""
+        return self.namespace or config.namespace or "default"
+
+
+def cluster_config(kubeconfig: str) -> ClusterConfig:
+    """The cluster of an operator process: the file it was given, the usual files, or the account of its pod.
+
+    Raises LoginFailed with what was looked for.
+    """
+    try:
+        return ClusterConfig.load(Path(kubeconfig) if kubeconfig else None)
+    except LoginFailed:
+        if kubeconfig or "KUBERNETES_SERVICE_HOST" not in os.environ:
+            raise
+        return ClusterConfig.in_cluster()
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """What an operator is given to install itself with."""
+
+    manager: Manager
+    recorder: Recorder
+    connect: Callable[[ClusterConfig], Client]
+    """Opens a client for another cluster; its writes pass the leader's fence, too."""
+
+
+async def run(process: ProcessSettings, identity: Identity, install: Callable[[Parts], None]) -> None:
+    """Run what `install` gives to a manager, until SIGTERM or SIGINT.
+
+    Raises LoginFailed and CannotListen before anything is done; LeadershipLost when another process may lead by now.
+    """
+    metrics = Metrics()
+    asyncio.get_running_loop().set_exception_handler(partial(_report_callback, metrics))
+    fence = Fence(SystemClock()) if process.leader_elect else None
+    lines = _Lines(cluster_config(process.kubeconfig), identity.component, metrics, fence)
+    async with AsyncExitStack() as stack:
+        await stack.enter_async_context(traces.exported(identity.component, os.environ))
+        own = await stack.enter_async_context(lines.unfenced())
+        recorder = _recorder(own, identity, metrics, fence)
+        renewing = await stack.enter_async_context(lines.unfenced())
+        elector = _elector(renewing, identity, metrics, recorder, fence) if fence else None
+        client = await stack.enter_async_context(lines.fenced(lines.home, lambda resource: rights.doubt(resource)))
+        manager = Manager(client, leadership=elector, metrics=metrics, recorder=recorder)
+        manager.add_server("events", recorder)
+        rights = RightsCheck(
+            own, identity.rights, namespace=identity.home(lines.home), metrics=metrics, regained=manager.try_again
+        )
+        manager.add_server("rights", rights)
+        install(Parts(manager, recorder, lines.fenced))
+        if elector is not None:
+            manager.ready_when("lease", elector.refusal)
+        strangers = await stack.enter_async_context(lines.unfenced())
+        _serve(manager, process, strangers)
+        _log.info("%s starts against %s", identity.component, lines.home.server)
+        with collector.short_pauses():
+            await manager.run_until_signal()
+
+
+@dataclass(frozen=True, slots=True)
+class _Lines:
+    """Opens clients under the operator's name, whose requests are counted and traced."""
+
+    home: ClusterConfig
+    component: str
+    metrics: Metrics
+    fence: Fence | None
+
+    def unfenced(self) -> Client:
+        """One for what must not pass the fence: the Lease, and Events, which look at it themselves."""
+        return Client.connect(self.home, user_agent=self.component, on_request=self._counted)
+
+    def fenced(self, to: ClusterConfig, on_forbidden: Callable[[str], None] = lambda resource: None) -> Client:
+        """One whose writes pass the leader's fence. `on_forbidden` is told the resource of a request that was."""
+
+        def counted(facts: RequestFacts) -> None:
+            self._counted(facts)
+            if facts.code == FORBIDDEN:
+                on_forbidden(facts.resource)
+
+        return Client.connect(
+            to,
+            field_manager=self.component,
+            user_agent=self.component,
+            on_request=counted,
+            before_write=self.fence.check if self.fence else None,
+            largest_answer_bytes=LARGEST_ANSWER_BYTES if to is self.home else LARGEST_FOREIGN_ANSWER_BYTES,
+            largest_list_bytes=None if to is self.home else LARGEST_FOREIGN_LIST_BYTES,
+        )
+
+    def _counted(self, facts: RequestFacts) -> None:
+        self.metrics.requested(facts.method, facts.host, facts.code)
+        traces.requested(facts)
+
+
+def _report_callback(metrics: Metrics, _: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    """What a callback of the event loop raised, or a task whose outcome nobody reads. The loop goes on."""
+    metrics.task_failed("callback")
+    _log.error("event loop: %s", context.get("message"), exc_info=context.get("exception"), extra=logs.STACK)
+
+
+def _recorder(own: Client, identity: Identity, metrics: Metrics, fence: Fence | None) -> Recorder:
+    return Recorder(
+        own,
+        component=identity.component,
+        instance=new_identity(),
+        metrics=metrics,
+        before_write=fence.check_not_lost if fence else None,
+    )
+
+
+def _elector(client: Client, identity: Identity, metrics: Metrics, recorder: Recorder, fence: Fence) -> LeaderElector:
+    namespace = identity.home(client.config)
+    return LeaderElector(client, identity.lease, namespace, metrics=metrics, recorder=recorder, fence=fence)
+
+
+def _serve(manager: Manager, process: ProcessSettings, strangers: Client) -> None:
+    """Probes and metrics, each on its own port, and the watchdog behind the liveness probe. `strangers` asks who a
+    caller is."""
+    watchdog, health = Watchdog(manager.metrics), Health()
+    health.alive_when("event-loop", lambda: _silence(watchdog))
+    health.ready_when("caches", manager.unready)
+    health.ready_when("memory", MemoryCheck().finding)
+    for name, check in manager.checks.items():
+        health.ready_when(name, check)
+    manager.add_server("watchdog", watchdog)
+    if address := Address.parse(process.health_probe_bind_address):
+        manager.add_server("probes", Server("probes", address, health.routes(), metrics=manager.metrics))
+    if address := Address.parse(process.metrics_bind_address):
+        manager.add_server("metrics", _metrics_server(manager, process, address, strangers))
+
+
+def _metrics_server(manager: Manager, process: ProcessSettings, address: Address, strangers: Client) -> Runnable:
+    """Plain and open, as the originals serve them; or by HTTPS and guarded."""
+    route = metrics_route(manager.metrics)
+    if not process.metrics_secure:
+        return Server("metrics", address, [route], metrics=manager.metrics)
+    route = Guard(strangers).protect(route)
+    folder = process.metrics_cert_path
+    certificate = MountedCertificates(Path(folder)) if folder else SelfSigned(names=("localhost",))
+    server = Server("metrics", address, [route], metrics=manager.metrics, tls=certificate.context)
+    return Certified(certificate, server, manager.border)
+
+
+def _silence(watchdog: Watchdog) -> str | None:
+    silent = watchdog.silent_seconds
+    return f"the event loop has been silent for {silent:.0f} s" if silent > ALIVE_SECONDS else None
+
+
+def configure_logs(process: ProcessSettings, *, tty: bool) -> None:
+    """Log lines as the process settings ask for. Raises ValueError with what is allowed."""
+    logs.configure(
+        logs.settings_from_flags(
+            level=process.zap_log_level,
+            encoder=process.zap_encoder,
+            devel=process.zap_devel,
+            time_encoding=process.zap_time_encoding,
+            stacktrace_level=process.zap_stacktrace_level,
+            tty=tty,
+        )
+    )

@@ -1,0 +1,398 @@
+"""Our HTTP servers: probes, metrics, webhooks, and whatever an operator offers to the outside.
+
+All of them are aiohttp servers behind the same limits, because all of them may be reached by strangers: a body of 1
+MiB, 10 s for a request to arrive whole, bounded numbers of connections, of large bodies and of requests at a time.
+Whoever breaks one gets a status with a JSON body (400, 408, 413, 429) and never a silently closed connection.
+
+aiohttp has no time limit on headers: a client that sends a byte a second would keep its connection for ever. So the
+connection is ours (`http_connections`): it is given a deadline when it begins and with each further request, and
+answers 408 by itself when no request came out of the bytes until then. The rest of the request is read before the
+handler runs, so a handler never waits for a slow client. A handler is cancelled when its client closes the connection.
+
+Nor does a client that holds connections open keep others out: at the limit, the longest waiting connection of the peer
+with the most gives way (`crowd`). A TLS handshake counts as a connection; aiohttp would not see it before its end.
+
+Addresses are spelled as Go operators' flags spell them: `:8080` for every interface, `0` for "no server". Port 0 lets
+the system choose; `Server.port` tells what it chose.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import resource
+import socket
+import ssl
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import TypeAlias
+from weakref import WeakSet
+
+from aiohttp import web
+from aiohttp.typedefs import Middleware
+
+from stellwerk.runtime.serving.crowd import Crowd
+from stellwerk.runtime.serving.http_answers import answer as answer
+from stellwerk.runtime.serving.http_answers import as_json, closing, too_many
+from stellwerk.runtime.serving.http_answers import refusal as refusal
+from stellwerk.runtime.serving.http_connections import Connection, Handshake, admit
+from stellwerk.runtime.serving.http_connections import Limits as Limits
+from stellwerk.runtime.supervision.tasks import StartFailed, surprise
+from stellwerk.runtime.telemetry import logs
+from stellwerk.runtime.telemetry.metrics import Metrics
+
+Handler: TypeAlias = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+_log = logging.getLogger(__name__)
+_SMALL_BYTES = 64 * 1024
+_BACKLOG = 1024
+_ACCEPTED_AT_ONCE = 100
+"""How many connections are accepted before the event loop does something else."""
+_ACCEPT_AGAIN_SECONDS = 0.1
+_SERVER_PART = 8
+"""The part of the open files of a process that one server may have for connections: one in so many."""
+_CANCELLED_SECONDS = 2.0
+"""How long cancelled handlers may take to end."""
+_TURNS_TO_CLOSE = 200
+"""Of the event loop: TLS, the transport and the socket close one after the other, a turn or two each."""
+
+
+class AddressInvalid(ValueError):
+    """A bind address that is not `host:port`."""
+
+
+class CannotListen(StartFailed):
+    """The address is taken, or may not be used."""
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """Where a server listens. An empty host means every interface; port 0 lets the system choose."""
+
+    host: str
+    port: int
+
+    @classmethod
+    def parse(cls, text: str) -> Address | None:
+        """Read `host:port`, `:port` or `[v6]:port`; `0` and the empty text mean no server. Raises AddressInvalid."""
+        if text in ("", "0"):
+            return None
+        host, colon, port = text.rpartition(":")
+        if not colon or not port.isascii() or not port.isdigit() or int(port) > 65535:
+            raise AddressInvalid(f"bind address {text!r}: expected host:port or :port, or 0 for no server")
+        if ":" in host and not (host.startswith("[") and host.endswith("]")):
+            raise AddressInvalid(f"bind address {text!r}: an IPv6 host stands in brackets, as in [::1]:{port}")
+        return cls(host.strip("[]"), int(port))
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """One path of a server."""
+
+    method: str
+    path: str
+    handler: Handler
+
+
+class Server:
+    """One listening socket. `run()` serves until cancelled, and then finishes what is being answered."""
+
+    def __init__(
+        self,
+        name: str,
+        address: Address,
+        routes: Sequence[Route],
+        *,
+        metrics: Metrics | None = None,
+        tls: ssl.SSLContext | None = None,
+        limits: Limits | None = None,
+        grace_seconds: float = 5.0,
+    ) -> None:
+        self.name = name
+        self._address = address
+        self._tls = tls
+        self._limits = limits or Limits()
+        self._metrics = metrics
+        self._grace_seconds = grace_seconds
+        self._crowd = Crowd(_at_most(self._limits.connections))
+        self._handshakes: set[asyncio.Task[bool]] = set()
+        self._connections: WeakSet[Connection] = WeakSet()
+        self._listeners: list[socket.socket] = []
+        self._gate = _Gate(name, self._limits, metrics, self._crowd)
+        self._app = web.Application(client_max_size=self._limits.body_bytes, middlewares=[self._gate.middleware()])
+        for route in routes:
+            self._app.router.add_route(route.method, route.path, route.handler)
+        self._runner: web.AppRunner | None = None
+        self._listening: asyncio.Server | None = None
+
+    @property
+    def is_listening(self) -> bool:
+        """Whether callers are let in."""
+        return self._listening is not None
+
+    @property
+    def port(self) -> int:
+        """The port that is listened on. Raises RuntimeError before `start`."""
+        if self._listening is None:
+            raise RuntimeError(f"server {self.name} does not listen yet")
+        return int(self._listening.sockets[0].getsockname()[1])
+
+    @property
+    def connections(self) -> int:
+        """How many connections are open, TLS handshakes included."""
+        return len(self._crowd)
+
+    @property
+    def most_connections(self) -> int:
+        """How many may be open."""
+        return self._crowd.limit
+
+    async def run(self) -> None:
+        """Listen and serve until cancelled. Raises CannotListen."""
+        await self.start()
+        try:
+            await asyncio.get_running_loop().create_future()
+        finally:
+            await self.stop()
+
+    async def start(self) -> None:
+        """Listen. Raises CannotListen with the address and the system's word."""
+        self._runner = web.AppRunner(
+            self._app,
+            shutdown_timeout=self._grace_seconds + _CANCELLED_SECONDS,
+            handler_cancellation=True,
+        )
+        await self._runner.setup()
+        try:
+            self._listening = await asyncio.get_running_loop().create_server(
+                self._connection,
+                self._address.host or None,
+                self._address.port,
+                reuse_address=True,
+                start_serving=False,
+            )
+            self._listen(self._listening.sockets)
+        except OSError as error:
+            await self.stop()
+            where = f"{self._address.host}:{self._address.port}"
+            raise CannotListen(f"server {self.name} cannot listen on {where}: {error.strerror or error}") from error
+        _log.debug("server %s listens on port %d", self.name, self.port)
+
+    async def stop(self) -> None:
+        """Take no new connection, let running answers end within the grace, close the rest.
+
+        Returns when no handler runs and no connection is open. A second cancellation ends the grace.
+        """
+        listening, self._listening = self._listening, None
+        loop = asyncio.get_running_loop()
+        for listener in self._listeners:
+            loop.remove_reader(listener)
+            listener.close()
+        self._listeners = []
+        if listening is not None:
+            listening.close()
+        ending = loop.create_task(self._end(), name=f"end of server {self.name}")
+        try:
+            await asyncio.shield(ending)
+        except asyncio.CancelledError:
+            self._cut()
+            raise
+
+    async def _end(self) -> None:
+        for handshake in self._handshakes:
+            handshake.cancel()
+        if self._runner is not None:
+            grace = asyncio.get_running_loop().call_later(self._grace_seconds, self._gate.cancel)
+            await self._runner.cleanup()
+            grace.cancel()
+        self._cut()
+        if self._gate.tasks:
+            await asyncio.wait([*self._gate.tasks], timeout=_CANCELLED_SECONDS)
+        for _ in range(_TURNS_TO_CLOSE):
+            if not self._handshakes and not any(connection.is_open for connection in self._connections):
+                return
+            await asyncio.sleep(0)
+
+    def _cut(self) -> None:
+        """Cancel the handlers, and close all connections at once."""
+        self._gate.cancel()
+        for connection in [*self._connections]:
+            connection.cut()
+
+    def _connection(self) -> Connection:
+        assert self._runner is not None
+        assert self._runner.server is not None, "the runner is set up before the socket listens"
+        connection = Connection(self._runner.server, self._limits, self._crowd)
+        self._connections.add(connection)
+        return connection
+
+    def _listen(self, bound: Sequence[socket.socket]) -> None:
+        """Listen without the event loop's server: it shows no connection before its handshake has ended, and loses one
+        that it accepts while it closes."""
+        self._listeners = [socket.socket(fileno=os.dup(each.fileno())) for each in bound]
+        for listener in self._listeners:
+            listener.setblocking(False)
+            listener.listen(_BACKLOG)
+            self._resume(listener)
+
+    def _resume(self, listener: socket.socket) -> None:
+        if listener in self._listeners:
+            asyncio.get_running_loop().add_reader(listener, self._accept, listener)
+
+    def _accept(self, listener: socket.socket) -> None:
+        """Accept the connections that wait, and begin their TLS handshakes."""
+        loop = asyncio.get_running_loop()
+        for _ in range(_ACCEPTED_AT_ONCE):
+            try:
+                accepted, address = listener.accept()
+            except (BlockingIOError, InterruptedError, ConnectionAbortedError):
+                return
+            except OSError as error:  # as many files are open as may be; a connection that ends makes room
+                _log.warning("server %s cannot accept a connection: %s", self.name, error)
+                loop.remove_reader(listener)
+                loop.call_later(_ACCEPT_AGAIN_SECONDS, self._resume, listener)
+                return
+            accepted.setblocking(False)
+            handshake = loop.create_task(self._shake_hands(accepted), name="TLS handshake")
+            arrival = Handshake(handshake)
+            self._handshakes.add(handshake)
+            if self._tls is not None:
+                admit(self._crowd, arrival, address)
+            handshake.add_done_callback(partial(self._on_handshake_end, arrival, accepted))
+
+    def _on_handshake_end(self, arrival: Handshake, accepted: socket.socket, handshake: asyncio.Task[bool]) -> None:
+        self._handshakes.discard(handshake)
+        self._crowd.leave(arrival)
+        if handshake.cancelled() or not handshake.result():
+            accepted.close()
+
+    async def _shake_hands(self, accepted: socket.socket) -> bool:
+        """Whether a connection came of it. Without TLS there is nothing to wait for."""
+        try:
+            await asyncio.get_running_loop().connect_accepted_socket(
+                self._connection,
+                accepted,
+                ssl=self._tls,
+                ssl_handshake_timeout=self._limits.arrival_seconds if self._tls else None,
+            )
+        except Exception as error:  # a client may send anything, and go at any time
+            _log.debug("server %s: no TLS handshake: %s", self.name, error)
+            return False
+        return True
+
+
+class _Gate:
+    """What every request passes: the number at a time, its arrival, and the shape of a refusal."""
+
+    def __init__(self, name: str, limits: Limits, metrics: Metrics | None, crowd: Crowd) -> None:
+        self._crowd = crowd
+        self._name = name
+        self._limits = limits
+        self._metrics = metrics
+        self._running = 0
+        self._large = 0
+        self.tasks: set[asyncio.Task[object]] = set()
+        """Those in which requests arrive and are answered."""
+
+    def cancel(self) -> None:
+        """Cancel what is still being answered."""
+        for task in self.tasks:
+            task.cancel()
+
+    def middleware(self) -> Middleware:
+        """The gate as aiohttp takes it."""
+
+        @web.middleware
+        async def pass_through(request: web.Request, handler: Handler) -> web.StreamResponse:
+            return await self._pass_through(request, handler)
+
+        return pass_through
+
+    async def _pass_through(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+        task = asyncio.current_task()
+        assert task is not None
+        self.tasks.add(task)
+        task.add_done_callback(self.tasks.discard)
+        large = _may_be_large(request)
+        if large and self._large >= self._limits.large_requests:
+            return self._counted(too_many())
+        self._large += large
+        try:
+            return self._counted(await self._arrive(request) or await self._run(request, handler))
+        finally:
+            self._large -= large
+
+    async def _run(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+        """Only whole requests get here, so a slow client takes nobody's place."""
+        if self._running >= self._limits.requests:
+            return too_many()
+        connection = request.protocol
+        self._running += 1
+        if isinstance(connection, Connection):
+            self._crowd.answering(connection)
+        try:
+            return await self._answer(request, handler)
+        finally:
+            self._running -= 1
+            if isinstance(connection, Connection):
+                self._crowd.waiting(connection)
+
+    async def _answer(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+        try:
+            async with asyncio.timeout(self._limits.answer_seconds):
+                return await handler(request)
+        except web.HTTPException as error:
+            return as_json(error)
+        except TimeoutError:
+            _log.warning("server %s: no answer to %s in time", self._name, request.path)
+            return refusal(503, "no answer in time: try again")
+        except BaseException as raised:
+            failure = raised if isinstance(raised, Exception) else surprise(raised)
+            what = "server %s: cannot answer %s %s"
+            _log.error(what, self._name, request.method, request.path, exc_info=failure, extra=logs.STACK)
+            if self._metrics is not None:
+                self._metrics.task_failed("request")
+            return refusal(500, "internal error; the log of this process has the cause")
+
+    async def _arrive(self, request: web.Request) -> web.Response | None:
+        """Read the whole body; the refusal where that fails."""
+        too_large = closing(refusal(413, f"the body is larger than {self._limits.body_bytes} bytes"))
+        if (request.content_length or 0) > self._limits.body_bytes:
+            return too_large
+        connection = request.protocol
+        if not request.can_read_body or not isinstance(connection, Connection):
+            return None
+        connection.awaits_body = True
+        try:
+            async with asyncio.timeout(self._limits.arrival_seconds):
+                await request.read()
+        except web.HTTPRequestEntityTooLarge:
+            return too_large
+        except TimeoutError:
+            return closing(refusal(408, "the body did not arrive in time"))
+        except (web.HTTPException, ValueError) as error:
+            return closing(refusal(400, f"the body cannot be read: {error}"))
+        except ConnectionError:
+            return closing(refusal(400, "the body did not arrive"))  # its reader is gone
+        finally:
+            connection.awaits_body = False
+        return None
+
+    def _counted(self, response: web.StreamResponse) -> web.StreamResponse:
+        if self._metrics is not None:
+            self._metrics.answered(self._name, response.status)
+        return response
+
+
+def _may_be_large(request: web.Request) -> bool:
+    """Whether the body may be larger than what a thousand clients at a time can be allowed."""
+    length = request.content_length
+    return request.can_read_body and (length is None or length > _SMALL_BYTES)
+
+
+def _at_most(connections: int) -> int:
+    """So many connections that files and connections to API servers can still be opened beside them."""
+    files = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    return connections if files == resource.RLIM_INFINITY else max(1, min(connections, files // _SERVER_PART))

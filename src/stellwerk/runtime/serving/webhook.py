@@ -1,0 +1,289 @@
+"""Admission webhooks: a question from the API server in, a decision of ours out.
+
+A decision is a plain function from an `Admission` to Allowed, Denied or Patched. It knows neither HTTP nor the
+envelope, so it is tested by table, and the same function can judge an object before it is sent. Everything that can
+go wrong on the way has its place:
+
+- A user's mistake is a denial, which the user reads. That includes an object that is not of its kind's shape.
+- A question that is none (not JSON, no AdmissionReview, a kind that nobody here judges) is a 400: somebody has
+  registered us wrongly, or is not an API server.
+- A bug of ours is a 500, and the webhook's failurePolicy says what becomes of the write. Answering "denied" would block
+  writes that the policy meant to let pass.
+
+A review may carry an object twice, so a body may be larger here than elsewhere: 7 MiB, as in controller-runtime. An
+answer takes at most 5 s; a webhook that is slower makes the whole API server slow.
+"""
+
+from __future__ import annotations
+
+import base64
+import inspect
+import logging
+import ssl
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from time import perf_counter
+from typing import Generic, Protocol, TypeAlias, TypeVar
+
+import msgspec
+from aiohttp import web
+
+from stellwerk.api.admission import AdmissionRequest, AdmissionResponse, AdmissionReview, UserInfo
+from stellwerk.kube.client.client import Target, view_of
+from stellwerk.kube.client.patch import JsonPatch
+from stellwerk.kube.types.errors import Status, StatusCause, StatusDetails
+from stellwerk.kube.types.identifiers import GroupVersionKind, ObjectKey
+from stellwerk.kube.types.model import HasMetadata, View, encode_json
+from stellwerk.runtime.clock import SystemClock
+from stellwerk.runtime.serving import http
+from stellwerk.runtime.serving.http import Address, Limits, Route, Server
+from stellwerk.runtime.supervision.tasks import Border
+from stellwerk.runtime.telemetry.metrics import Metrics
+
+T = TypeVar("T", bound=HasMetadata)
+
+LIMITS = Limits(body_bytes=7 * 1024 * 1024, large_requests=16, arrival_seconds=5.0, answer_seconds=5.0)
+API_VERSION = "admission.k8s.io/v1"
+
+_log = logging.getLogger(__name__)
+_reviews = msgspec.json.Decoder(AdmissionReview)
+
+
+@dataclass(frozen=True, slots=True)
+class Allowed:
+    """The write may go on as it is. `warnings` are shown to whoever wrote, one line each."""
+
+    warnings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Denied:
+    """The write is refused. `message` is for people: what is wrong, and what would be right.
+
+    `causes` name the fields. The code is 403, or 422 where a field is wrong.
+    """
+
+    message: str
+    code: int = 403
+    causes: tuple[StatusCause, ...] = ()
+    warnings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Patched:
+    """The write may go on with these changes; a mutating webhook may answer so."""
+
+    patch: JsonPatch
+    warnings: tuple[str, ...] = ()
+
+
+Decision: TypeAlias = Allowed | Denied | Patched
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Admission(Generic[T]):
+    """A write that waits for a decision. `new` is missing on a delete, `old` on a create."""
+
+    operation: str
+    """CREATE, UPDATE, DELETE or CONNECT."""
+    key: ObjectKey
+    user: UserInfo
+    subresource: str = ""
+    dry_run: bool = False
+    """Nothing will be stored: a decision that writes elsewhere must not."""
+    new: T | None = None
+    old: T | None = None
+
+
+Decide: TypeAlias = Callable[[Admission[T]], "Decision | Awaitable[Decision]"]
+
+
+class Malformed(ValueError):
+    """What came is not a question that can be answered here."""
+
+
+class Judge(Protocol):
+    """What decides about one kind on one path; `Webhook` is one."""
+
+    @property
+    def path(self) -> str: ...
+    @property
+    def gvk(self) -> GroupVersionKind: ...
+    async def answer(self, request: AdmissionRequest) -> AdmissionResponse:
+        """The answer to a question about this kind."""
+        ...
+
+
+class Webhook(Generic[T]):
+    """Decides about the objects of one kind. Several kinds may share a path."""
+
+    def __init__(self, path: str, target: Target[T], decide: Decide[T]) -> None:
+        self.path = path
+        self._view = view_of(target)
+        self._decide = decide
+
+    @property
+    def gvk(self) -> GroupVersionKind:
+        """The kind that it decides about."""
+        return self._view.resource.gvk
+
+    async def answer(self, request: AdmissionRequest) -> AdmissionResponse:
+        """Decide about one write. Whatever `decide` raises is a bug and passes."""
+        try:
+            admission = admission_of(self._view, request)
+        except msgspec.DecodeError as error:
+            return response(request.uid, _wrong_shape(self.gvk, error))
+        decision = self._decide(admission)
+        return response(request.uid, await decision if inspect.isawaitable(decision) else decision)
+
+
+class Certificates(Protocol):
+    """Where a server has its certificate from; `serving.ServingCertificates` is one."""
+
+    @property
+    def context(self) -> ssl.SSLContext:
+        """TLS that always presents the newest certificate."""
+        ...
+
+    async def ensure(self) -> None:
+        """Return when there is a certificate."""
+        ...
+
+    async def run(self) -> None:
+        """Keep it fresh until cancelled."""
+        ...
+
+
+class AdmissionServer:
+    """Serves webhooks over TLS; a manager's server."""
+
+    def __init__(
+        self,
+        address: Address,
+        webhooks: Sequence[Judge],
+        certificates: Certificates,
+        *,
+        metrics: Metrics | None = None,
+        limits: Limits = LIMITS,
+    ) -> None:
+        self._certificates = certificates
+        self._border = Border(metrics or Metrics(), SystemClock())
+        self._server = Server(
+            "webhook", address, routes(webhooks, metrics), tls=certificates.context, metrics=metrics, limits=limits
+        )
+
+    @property
+    def port(self) -> int:
+        """The port that is listened on. Raises RuntimeError before there is one."""
+        return self._server.port
+
+    async def run(self) -> None:
+        """Wait for a certificate; then serve, and keep the certificate fresh, until cancelled. Raises CannotListen."""
+        await self._certificates.ensure()
+        await self._server.start()
+        try:
+            await self._border.keep("certificate", "certificate of webhook", self._certificates.run)
+        finally:
+            await self._server.stop()
+
+
+def routes(webhooks: Sequence[Judge], metrics: Metrics | None = None) -> list[Route]:
+    """One POST route for each path, which asks whoever judges the kind. Raises ValueError where two judge one."""
+    places: dict[str, dict[tuple[str, str], Judge]] = {}
+    for judge in webhooks:
+        kinds = places.setdefault(judge.path, {})
+        if (kind := (judge.gvk.group, judge.gvk.kind)) in kinds:
+            raise ValueError(f"two webhooks judge {judge.gvk.kind} at {judge.path}")
+        kinds[kind] = judge
+    return [Route("POST", path, _endpoint(path, kinds, metrics)) for path, kinds in places.items()]
+
+
+def _endpoint(path: str, judges: dict[tuple[str, str], Judge], metrics: Metrics | None) -> http.Handler:
+    async def endpoint(request: web.Request) -> web.Response:
+        began, code = perf_counter(), 500
+        try:
+            answered = await review(judges, await request.read())
+            code = 200
+            return web.Response(body=answered, content_type="application/json")
+        except Malformed as error:
+            code = 400
+            return http.refusal(code, str(error))
+        finally:
+            if metrics is not None:
+                metrics.admitted(path, code, perf_counter() - began)
+
+    return endpoint
+
+
+async def review(judges: dict[tuple[str, str], Judge], body: bytes) -> bytes:
+    """The AdmissionReview that answers an AdmissionReview, both as JSON. Raises Malformed."""
+    request = question(body)
+    judge = judges.get((request.kind.group, request.kind.kind))
+    if judge is None:
+        raise Malformed(f"nobody here judges kind {request.kind.kind!r} of group {request.kind.group!r}")
+    return encode_json(AdmissionReview(response=await judge.answer(request)))
+
+
+def question(body: bytes) -> AdmissionRequest:
+    """The request inside an AdmissionReview. Raises Malformed."""
+    try:
+        envelope = _reviews.decode(body)
+    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
+        raise Malformed(f"the body is not an AdmissionReview: {error}") from error
+    if (envelope.api_version, envelope.kind) != (API_VERSION, "AdmissionReview"):
+        raise Malformed(f"the body is {envelope.api_version} {envelope.kind}; expected {API_VERSION} AdmissionReview")
+    if envelope.request is msgspec.UNSET or not envelope.request.uid:
+        raise Malformed("the AdmissionReview has no request, or its request has no uid")
+    return envelope.request
+
+
+def admission_of(view: View[T], request: AdmissionRequest) -> Admission[T]:
+    """The request with its objects read. Raises msgspec.DecodeError where an object is not of the view's shape."""
+    return Admission(
+        operation=request.operation,
+        key=ObjectKey(request.namespace, request.name),
+        user=request.user_info,
+        subresource=request.sub_resource,
+        dry_run=request.dry_run,
+        new=_read(view, request.object),
+        old=_read(view, request.old_object),
+    )
+
+
+def response(uid: str, decision: Decision) -> AdmissionResponse:
+    """The decision as the API server reads it (pure)."""
+    warnings = decision.warnings or msgspec.UNSET
+    match decision:
+        case Allowed():
+            return AdmissionResponse(uid=uid, allowed=True, warnings=warnings)
+        case Patched(patch):
+            encoded = base64.b64encode(encode_json(patch.operations)).decode()
+            return AdmissionResponse(uid=uid, allowed=True, patch=encoded, patch_type="JSONPatch", warnings=warnings)
+        case Denied():
+            return AdmissionResponse(uid=uid, allowed=False, status=_status(decision), warnings=warnings)
+
+
+def _status(denied: Denied) -> Status:
+    reason = {403: "Forbidden", 422: "Invalid"}.get(denied.code, "")
+    details = StatusDetails(causes=denied.causes)
+    return Status(message=denied.message, reason=reason, code=denied.code, details=details)
+
+
+def _read(view: View[T], raw: msgspec.Raw) -> T | None:
+    data = bytes(raw)
+    try:
+        return None if data in (b"", b"null") else view.decode(data)
+    except (RecursionError, UnicodeDecodeError) as error:  # msgspec lets both through
+        said = "it is nested too deeply" if isinstance(error, RecursionError) else "it is not UTF-8"
+        raise msgspec.DecodeError(said) from None
+
+
+def _wrong_shape(gvk: GroupVersionKind, error: msgspec.DecodeError) -> Denied:
+    said, _, place = str(error).partition(" - at `$.")
+    field = place.rstrip("`")
+    where = f"field {field}: " if field else ""
+    return Denied(
+        f"this is not a valid {gvk.kind}: {where}{said}",
+        code=422,
+        causes=(StatusCause(reason="FieldValueInvalid", message=said, field=field),) if field else (),
+    )

@@ -1,0 +1,6 @@
+"""What a process reports about itself.
+
+logs      log lines, as JSON or for people
+metrics   counters and gauges, under the names of controller-runtime
+traces    OpenTelemetry traces of passes
+"""
