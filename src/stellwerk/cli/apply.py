@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from stellwerk.cli import releasing, settings, text
+from stellwerk.cli import options, releasing, settings, text
 from stellwerk.cli.options import DRY_RUN
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 @click.option("--create-namespace", is_flag=True, help="Create namespaces that are missing.")
 @releasing.TIMEOUT
 @DRY_RUN
-@settings.all_of
+@options.all_of
 def command(
     name: str,
     sources: tuple[Path, ...],

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from stellwerk.cli import settings
+from stellwerk.cli import options, settings
 from stellwerk.cli.errors import Exit
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 @click.command("check")
 @click.argument("operators", nargs=-1, metavar="[btp] [component]", type=click.Choice(["btp", "component"]))
 @click.option("--pre", is_flag=True, help="Only what must be there before an operator starts: kinds and rights.")
-@settings.all_of
+@options.all_of
 def command(operators: tuple[str, ...], pre: bool) -> int:
     """Check whether a cluster has what operators need, and whether they do their work.
 

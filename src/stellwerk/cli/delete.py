@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from stellwerk.cli import confirm, releasing, settings
-from stellwerk.cli.completion import complete_release
+from stellwerk.cli import confirm, options, releasing, settings
+from stellwerk.cli.completers import complete_release
 from stellwerk.cli.options import DRY_RUN
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 @releasing.TIMEOUT
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @DRY_RUN
-@settings.all_of
+@options.all_of
 def command(name: str, timeout: float, yes: bool, dry_run: bool) -> None:
     """Take a release with all its objects out of the cluster, and return when they are gone."""
     from stellwerk.cli.cluster import carry_out

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from stellwerk.cli import previewing, settings
+from stellwerk.cli import options, previewing, settings
 from stellwerk.cli import subject as subjects
 from stellwerk.cli.errors import Exit, Failure
 from stellwerk.cli.subject import Subject
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     help="A Component's files, instead of its source. Of a BtpOperator: the module, or its chart, instead of ours.",
 )
 @click.option("--image", default="", help="Of a BtpOperator: the operand's image, instead of the one that runs.")
-@settings.all_of
+@options.all_of
 def command(subject: Subject | None, file: Path | None, folder: Path | None, image: str) -> int:
     """Show what the next reconcile would change. Exits with 3 where something would.
 

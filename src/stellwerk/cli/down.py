@@ -11,7 +11,7 @@ from stellwerk.cli import confirm, options, settings
 @options.local_name("Which local system.")
 @click.option("--keep-data", is_flag=True, help="Stop it only; the next `up` goes on where it ended.")
 @click.option("--yes", "-y", is_flag=True, help="Do not ask whether the data may go.")
-@settings.general
+@options.general
 def command(name: str, keep_data: bool, yes: bool) -> None:
     """Stop the local system and remove its data.
 

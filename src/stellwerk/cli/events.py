@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 import click
 
 from stellwerk.api.events import Event
-from stellwerk.cli import settings, text
-from stellwerk.cli.completion import complete_subject
+from stellwerk.cli import options, settings, text
+from stellwerk.cli.completers import complete_subject
 from stellwerk.cli.subject import Subject, SubjectType
 from stellwerk.cli.text import Column, Layout, Style
 from stellwerk.kube.types.identifiers import GroupVersionKind, ObjectKey, ObjectRef
@@ -53,7 +53,7 @@ class Happening:
     help="Only of this object.",
 )
 @click.option("-w", "--watch", is_flag=True, help="Go on and print new ones as they come.")
-@settings.all_of
+@options.all_of
 def command(subject: Subject | None, watch: bool) -> None:
     """List Events, newest last."""
     from stellwerk.cli.cluster import carry_out

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from stellwerk.cli import kinds, settings
+from stellwerk.cli import kinds, options, settings
 from stellwerk.cli.errors import Exit, Failure
 from stellwerk.cli.text import Style
 
@@ -56,7 +56,7 @@ def complete_word(context: click.Context, parameter: click.Parameter, incomplete
 
 @click.command("explain")
 @click.argument("word", metavar="[TOPIC|REASON]", required=False, default="", shell_complete=complete_word)
-@settings.general
+@options.general
 def command(word: str) -> None:
     """Explain a topic, or a reason: meaning, causes, how to check and fix.
 

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from stellwerk.cli import settings
-from stellwerk.cli.completion import complete_kind
+from stellwerk.cli import options, settings
+from stellwerk.cli.completers import complete_kind
 
 if TYPE_CHECKING:
     from stellwerk.cli.cluster import Cluster
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @click.command("export")
 @click.argument("kind", default="", shell_complete=complete_kind)
-@settings.all_of
+@options.all_of
 def command(kind: str) -> None:
     """Print custom resources without what belongs to this cluster, ready to be applied again.
 

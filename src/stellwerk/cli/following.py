@@ -136,7 +136,7 @@ async def all_of(
     cluster: Cluster, ends: Sequence[tuple[Target, Holds]], *, timeout_seconds: float, was_noticed: Holds | None = None
 ) -> bool:
     """Wait for each object, and print how it is then, with the cause. Returns whether all of them are ready."""
-    from stellwerk.cli import why
+    from stellwerk.cli import findings
 
     patience, all_ready = Patience(timeout_seconds), True
     noticed = was_noticed or was_seen
@@ -148,7 +148,7 @@ async def all_of(
             settings.show([last_line(seen) if seen is not None else f"{one.obj.ref} is gone"])
             continue
         all_ready = False
-        settings.show(why.told(await verdict.reached(cluster, seen), settings.current().style()))
+        settings.show(findings.told(await verdict.reached(cluster, seen), settings.current().style()))
     return all_ready
 
 

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from stellwerk.cli import kinds, settings, text
-from stellwerk.cli.completion import complete_kind_or_name
+from stellwerk.cli import kinds, options, settings, text
+from stellwerk.cli.completers import complete_kind_or_name
 from stellwerk.cli.text import Column, Layout, Style, Tone
 
 if TYPE_CHECKING:  # a completion loads this module for the options of the verb, and nothing of what the verb does
@@ -80,7 +80,7 @@ class SortKey(click.ParamType["tuple[Node, ...]"]):
 @click.option("--sort-by", type=SortKey(), default=(), metavar="JSONPATH", help="Sort by this field.")
 @click.option("--show-labels", is_flag=True, help="Show the labels in a column of their own.")
 @click.option("-w", "--watch", is_flag=True, help="Go on and print every change.")
-@settings.all_of
+@options.all_of
 def command(
     words: tuple[str, ...],
     not_ready: bool,

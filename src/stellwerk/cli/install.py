@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from stellwerk.cli import operators, settings
+from stellwerk.cli import operators, options, settings
 from stellwerk.cli.options import DRY_RUN
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 @click.argument("chosen", nargs=-1, metavar="[btp] [component]", type=click.Choice(["btp", "component"]))
 @click.option("--print", "only_print", is_flag=True, help="Print the manifests; no cluster is asked.")
 @DRY_RUN
-@settings.all_of
+@options.all_of
 def command(chosen: tuple[str, ...], only_print: bool, dry_run: bool) -> None:
     """Bring the kinds and rights of operators into a cluster.
 

@@ -6,21 +6,21 @@ from typing import TYPE_CHECKING
 
 import click
 
-from stellwerk.cli import settings
+from stellwerk.cli import options, settings
 
 if TYPE_CHECKING:
     from stellwerk.cli.cluster import Cluster
 
 
 @click.group("instance")
-@settings.general
+@options.general
 def command() -> None:
     """Look at service instances and bindings."""
 
 
 @command.command("list")
 @click.option("--not-ready", is_flag=True, help="Only those that are not ready, or not yet.")
-@settings.all_of
+@options.all_of
 def list_command(not_ready: bool) -> None:
     """List service instances and service bindings with their health."""
     from stellwerk.cli.cluster import carry_out

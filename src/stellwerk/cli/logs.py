@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Protocol
 
 import click
 
-from stellwerk.cli import settings
-from stellwerk.cli.completion import complete_subject
+from stellwerk.cli import options, settings
+from stellwerk.cli.completers import complete_subject
 from stellwerk.cli.subject import Subject, SubjectType
 from stellwerk.cli.text import escaped
 
@@ -85,7 +85,7 @@ class Wanted:
 @click.option("--level", type=click.Choice(LEVELS), default="info", show_default=True, help="Only from this level on.")
 @click.option("--tail", type=click.IntRange(min=0), metavar="N", help="The last N lines of each operator.")
 @click.option("-f", "--follow", is_flag=True, help="Go on and print new lines as they come.")
-@settings.all_of
+@options.all_of
 def command(subject: Subject | None, level: str, tail: int | None, follow: bool) -> None:
     """Print what the operators logged."""
     from stellwerk.cli.cluster import carry_out

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from stellwerk.cli import settings, subject
+from stellwerk.cli import options, settings, subject
 from stellwerk.cli.errors import Failure, NotReady
 from stellwerk.cli.options import DRY_RUN, TIMEOUT
 from stellwerk.cli.subject import Choice
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 @click.option("--wait", is_flag=True, help="Return when it was looked at and is Ready, or failed.")
 @TIMEOUT
 @DRY_RUN
-@settings.all_of
+@options.all_of
 def command(
     choice: tuple[str, ...],
     is_all: bool,

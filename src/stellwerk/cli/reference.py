@@ -12,7 +12,7 @@ from pathlib import Path
 
 import click
 
-from stellwerk.cli import settings, tree
+from stellwerk.cli import options, tree
 from stellwerk.cli.errors import Exit
 
 PAGE = Path("docs/reference/cli.md")
@@ -90,7 +90,7 @@ def _meaning(option: click.Option) -> str:
 
 
 def _with_shared_options() -> click.Command:
-    return settings.all_of(click.Command("shared"))
+    return options.all_of(click.Command("shared"))
 
 
 if __name__ == "__main__":

@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING
 
 import click
 
-from stellwerk.cli import releasing, settings
+from stellwerk.cli import options, releasing, settings
 
 if TYPE_CHECKING:
     from stellwerk.cli.cluster import Cluster
 
 
 @click.command("list")
-@settings.all_of
+@options.all_of
 def command() -> None:
     """List releases with their state."""
     from stellwerk.cli.cluster import carry_out

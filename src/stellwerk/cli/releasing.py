@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Literal
 import click
 
 from stellwerk.cli import settings, text
-from stellwerk.cli.completion import complete_release
+from stellwerk.cli.completers import complete_release
 from stellwerk.cli.errors import Exit, Failure
-from stellwerk.cli.settings import Duration
+from stellwerk.cli.options import Duration
 
 if TYPE_CHECKING:
     from stellwerk.apply.manifests import Document

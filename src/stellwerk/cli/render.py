@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from stellwerk.cli import previewing, settings
+from stellwerk.cli import options, previewing, settings
 
 if TYPE_CHECKING:
     from stellwerk.kube.types.model import JsonObject
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     type=click.Path(exists=True, file_okay=False, path_type=Path),
     help="The files of its source; else they are downloaded, which only httpRepository allows without a cluster.",
 )
-@settings.all_of
+@options.all_of
 def command(file: Path, folder: Path | None) -> None:
     """Print the manifests of a Component, without a cluster."""
     import asyncio

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from stellwerk.cli import settings, subject
+from stellwerk.cli import options, settings, subject
 from stellwerk.cli.errors import NotReady
 from stellwerk.cli.options import DRY_RUN, TIMEOUT
 from stellwerk.cli.subject import Choice
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 @click.option("--wait", is_flag=True, help="Return when it is Ready, or failed.")
 @TIMEOUT
 @DRY_RUN
-@settings.all_of
+@options.all_of
 def command(choice: tuple[str, ...], is_all: bool, labels: str, wait: bool, timeout: float, dry_run: bool) -> None:
     """Have a suspended object looked after again."""
     from stellwerk.cli.cluster import carry_out

@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 
 import click
 
-from stellwerk.cli import settings
+from stellwerk.cli import options
 from stellwerk.cli.errors import Failure
 from stellwerk.operators.btp import flags as btp
 from stellwerk.operators.component import flags as component
@@ -38,7 +38,7 @@ class GoCommand(click.Command):
 
 
 @click.group("run")
-@settings.general
+@options.general
 def command() -> None:
     """Run an operator in the foreground."""
 

@@ -38,7 +38,7 @@ class Sheet:
 @click.command("status")
 @subjects.one_or_release(required=False)
 @options.local_name("Which local system, when no object is named.")
-@settings.all_of
+@options.all_of
 def command(subject: Subject | str | None, name: str) -> None:
     """Show how one object or release is doing, or the local system.
 
@@ -137,7 +137,7 @@ def _conditions(listed: Sequence[Condition], now: datetime) -> list[str]:
 
 def as_json(sheet: Sheet) -> JsonObject:
     """The same for programs."""
-    from stellwerk.cli.why import as_json as diagnosis_json
+    from stellwerk.cli.findings import as_json as diagnosis_json
 
     return {
         **diagnosis_json(sheet.verdict),

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 import click
 
-from stellwerk.cli.completion import complete_subject, complete_subject_or_release
-from stellwerk.cli.settings import C
+from stellwerk.cli.completers import complete_subject, complete_subject_or_release
+from stellwerk.cli.options import C
 from stellwerk.kube.types.identifiers import ObjectKey
 
 _EXAMPLE = "for example btp/btpoperator or btp btpoperator"

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from stellwerk.cli import settings, subject
+from stellwerk.cli import options, settings, subject
 from stellwerk.cli.options import DRY_RUN
 from stellwerk.cli.subject import Choice
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 @subject.many
 @click.option("--reason", default="", metavar="TEXT", help="Why; shown wherever the object's state is.")
 @DRY_RUN
-@settings.all_of
+@options.all_of
 def command(choice: tuple[str, ...], is_all: bool, labels: str, reason: str, dry_run: bool) -> None:
     """Have an object left alone until it is resumed. A deletion is still carried out."""
     from stellwerk.cli.cluster import carry_out

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from stellwerk.cli import releasing, settings
+from stellwerk.cli import options, releasing, settings
 
 if TYPE_CHECKING:
     from stellwerk.cli.cluster import Cluster
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     metavar="LIST",
     help="What it serves besides its own, as example.com/v1 or example.com/v1/Kind; with --offline.",
 )
-@settings.all_of
+@options.all_of
 def command(
     name: str,
     sources: tuple[Path, ...],

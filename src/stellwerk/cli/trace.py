@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from stellwerk.cli import settings
+from stellwerk.cli import options, settings
 from stellwerk.cli import subject as subjects
 from stellwerk.cli.errors import NotReady
 from stellwerk.cli.subject import Subject
@@ -48,7 +48,7 @@ class Step:
 
 @click.command("trace")
 @subjects.one()
-@settings.all_of
+@options.all_of
 def command(subject: Subject) -> None:
     """Follow any object back to its custom resource, source and last apply.
 

@@ -12,7 +12,7 @@ from importlib import import_module
 
 import click
 
-from stellwerk.cli import settings
+from stellwerk.cli import options
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,6 +133,6 @@ def _print_version(context: click.Context, parameter: click.Parameter, value: bo
 @click.option(
     "--version", is_flag=True, is_eager=True, expose_value=False, callback=_print_version, help="Print the version."
 )
-@settings.all_of
+@options.all_of
 def command() -> None:
     """Look at and run the operators of the SAP BTP and Kyma world."""

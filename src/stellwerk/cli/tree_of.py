@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from stellwerk.cli import settings
+from stellwerk.cli import options, settings
 from stellwerk.cli import subject as subjects
 from stellwerk.cli.subject import Subject
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 @subjects.one_or_release()
 @click.option("--compact", is_flag=True, help="Tell what is ready as counts.")
 @click.option("--depth", type=click.IntRange(min=0), metavar="N", help="Show so many levels below the object.")
-@settings.all_of
+@options.all_of
 def command(subject: Subject | str, compact: bool, depth: int | None) -> None:
     """Show the owned and managed objects of an object with their health.
 

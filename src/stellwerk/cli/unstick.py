@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from stellwerk.cli import settings
+from stellwerk.cli import options, settings
 from stellwerk.cli import subject as subjects
 from stellwerk.cli.errors import Exit, Failure
 from stellwerk.cli.options import DRY_RUN
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 @click.option("--force", is_flag=True, help="Take the unsafe step; the object's name must then be typed.")
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @DRY_RUN
-@settings.all_of
+@options.all_of
 def command(subject: Subject, force: bool, yes: bool, dry_run: bool) -> None:
     """Explain what blocks the deletion of an object, and force it if that is wanted."""
     from stellwerk.cli.cluster import carry_out
@@ -63,9 +63,9 @@ async def _unstick(cluster: Cluster, subject: Subject, force: bool, yes: bool, d
 
 async def _explain(cluster: Cluster, obj: Unstructured, actions: ModuleType) -> None:
     """What stands in the way, the step that costs nothing, and the one that costs something."""
-    from stellwerk.cli import verdict, why
+    from stellwerk.cli import findings, verdict
 
-    settings.show(why.told(await verdict.reached(cluster, obj), cluster.settings.style()))
+    settings.show(findings.told(await verdict.reached(cluster, obj), cluster.settings.style()))
     if obstacle := await actions.unstick_obstacle(cluster.client, obj):
         settings.show([f"Force: has no effect: {obstacle[0]}"])
         return

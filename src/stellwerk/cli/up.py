@@ -42,7 +42,7 @@ def control_plane(name: str, port: int) -> Step:
 )
 @click.option("--samples", is_flag=True, help="Apply the samples too, and wait until all of them are Ready.")
 @click.option("--bare", is_flag=True, help="The control plane alone, without our operators.")
-@settings.general
+@options.general
 def command(name: str, port: int | None, samples: bool, bare: bool) -> None:
     """Start the local system, or find it running."""
     steps = [control_plane(name, port or 0)]

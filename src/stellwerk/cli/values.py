@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from stellwerk.cli import previewing, settings, text
+from stellwerk.cli import options, previewing, settings, text
 from stellwerk.cli import subject as subjects
 from stellwerk.cli.subject import Subject
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @click.command("values")
 @subjects.one("comp/NAME")
-@settings.all_of
+@options.all_of
 def command(subject: Subject) -> None:
     """Show the merged values of a Component and their origin, Secrets masked.
 

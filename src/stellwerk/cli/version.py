@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from stellwerk.cli import settings
+from stellwerk.cli import options, settings
 from stellwerk.cli.own import own_version
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @click.command("version")
 @click.option("--client", is_flag=True, help="Do not ask the cluster.")
-@settings.all_of
+@options.all_of
 def command(client: bool) -> None:
     """Print the versions of stellwerk and of the cluster."""
     known: JsonObject = {"version": own_version(), "stellwerk": own_version(), "python": platform.python_version()}

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from stellwerk.cli import settings, subject
+from stellwerk.cli import options, settings, subject
 from stellwerk.cli.options import TIMEOUT
 from stellwerk.cli.subject import Choice
 
@@ -75,7 +75,7 @@ class AwaitedType(click.ParamType[Awaited]):
     help="What to wait for: ready, deleted, condition=TYPE or condition=TYPE=STATUS.",
 )
 @TIMEOUT
-@settings.all_of
+@options.all_of
 def command(choice: tuple[str, ...], is_all: bool, labels: str, what: Awaited, timeout: float) -> None:
     """Return when objects are ready, gone, or show a condition. Exits with 4 when that takes too long."""
     from stellwerk.cli.cluster import carry_out

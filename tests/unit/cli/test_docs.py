@@ -10,7 +10,7 @@ from pathlib import Path
 import click
 import pytest
 
-from stellwerk.cli import kinds, reference, settings, tree
+from stellwerk.cli import kinds, options, reference, tree
 from stellwerk.cli.explain import catalogue, topics
 
 ROOT = Path(__file__).parents[3]
@@ -76,7 +76,7 @@ def parses(command: str) -> str:
     if isinstance(found, click.Group) and len(words) > 1:
         found = found.commands.get(words[1], found)
     known = {name for one in found.params for name in (*one.opts, *one.secondary_opts)}
-    known |= {name for one in settings.all_of(click.Command("x")).params for name in one.opts} | {"--help", "-h"}
+    known |= {name for one in options.all_of(click.Command("x")).params for name in one.opts} | {"--help", "-h"}
     unknown = [word for word in words[1:] if word.startswith("-") and word.partition("=")[0] not in known]
     return f"{command}: {verb} has no {', '.join(unknown)}" if unknown else ""
 

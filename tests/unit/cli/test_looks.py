@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from textwrap import dedent
 
-from stellwerk.cli import events, get, status, text, why
+from stellwerk.cli import events, findings, get, status, text
 from stellwerk.cli.events import Happening
 from stellwerk.cli.health import Health
 from stellwerk.cli.status import Sheet
@@ -88,7 +88,7 @@ SHOP = Verdict(
 
 
 def test_why_draws_a_tree_down_to_the_root_cause() -> None:
-    assert why.told(SHOP, PLAIN, NOW) == look(
+    assert findings.told(SHOP, PLAIN, NOW) == look(
         """
         ✗ Component shop/shop-frontend is not ready (for 4m)
         └─ waits for Component shop/database                            DependencyNotReady
@@ -100,7 +100,7 @@ def test_why_draws_a_tree_down_to_the_root_cause() -> None:
 
 
 def test_why_has_an_ascii_form() -> None:
-    lines = why.told(SHOP, ASCII, NOW)
+    lines = findings.told(SHOP, ASCII, NOW)
     assert all(line.isascii() for line in lines)
     assert lines[:2] == look(
         """
@@ -111,22 +111,22 @@ def test_why_has_an_ascii_form() -> None:
 
 
 def test_siblings_in_a_tree_are_joined_by_a_line() -> None:
-    findings = (Finding("first", because=(Finding("inner"),)), Finding("second"))
-    assert why.drawn(findings, PLAIN) == ["├─ first", "│  └─ inner", "└─ second"]
+    found = (Finding("first", because=(Finding("inner"),)), Finding("second"))
+    assert findings.drawn(found, PLAIN) == ["├─ first", "│  └─ inner", "└─ second"]
 
 
 def test_why_shows_the_objects_own_message_where_nobody_knows_more() -> None:
     seen = Verdict(ref("Thing", "a", "b"), Health("False", "Error", "Broken", "the pump leaks"))
-    assert why.told(seen, PLAIN, NOW) == ["✗ Thing a/b is not ready", "└─ the pump leaks   Broken"]
+    assert findings.told(seen, PLAIN, NOW) == ["✗ Thing a/b is not ready", "└─ the pump leaks   Broken"]
 
 
 def test_why_has_nothing_to_tell_about_a_ready_object() -> None:
     seen = Verdict(ref("Thing", "a", "b"), Health("True", "Ready", since=ago(days=3)))
-    assert why.told(seen, PLAIN, NOW) == ["✔ Thing a/b is ready (for 3d)"]
+    assert findings.told(seen, PLAIN, NOW) == ["✔ Thing a/b is ready (for 3d)"]
 
 
 def test_why_is_the_same_tree_for_programs() -> None:
-    told = why.as_json(SHOP)
+    told = findings.as_json(SHOP)
     assert told["object"] == {
         "group": "",
         "version": "v1",

@@ -7,7 +7,7 @@ from io import StringIO
 import click
 import pytest
 
-from stellwerk.cli import settings, tree
+from stellwerk.cli import options, settings, tree
 from stellwerk.cli.main import run
 from stellwerk.cli.settings import Settings
 from stellwerk.cli.text import Style
@@ -96,8 +96,8 @@ def test_shared_options_count_before_and_after_the_verb(
     before: list[str], after: list[str], expected: Settings
 ) -> None:
     seen: list[Settings] = []
-    verb = click.command("verb")(settings.all_of(lambda: seen.append(settings.current())))
-    group = click.group("program")(settings.all_of(lambda: None))
+    verb = click.command("verb")(options.all_of(lambda: seen.append(settings.current())))
+    group = click.group("program")(options.all_of(lambda: None))
     group.add_command(verb)
     group.main([*before, "verb", *after], standalone_mode=False)
     assert seen == [expected]

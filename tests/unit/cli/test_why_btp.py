@@ -9,7 +9,7 @@ from textwrap import dedent
 import pytest
 
 from stellwerk.apply.explain import Surroundings
-from stellwerk.cli import health, why
+from stellwerk.cli import findings, health
 from stellwerk.cli.text import Style
 from stellwerk.cli.verdict import Verdict
 from stellwerk.kube.types.identifiers import ObjectKey
@@ -61,7 +61,7 @@ def a_graph(subject: Unstructured, **facts: object) -> Graph:
 
 def told(graph: Graph) -> list[str]:
     seen = Verdict(graph.subject.ref, health.of(graph.subject), btp.explain(graph))
-    return why.told(seen, Style(), NOW)
+    return findings.told(seen, Style(), NOW)
 
 
 def look(golden: str) -> list[str]:

@@ -16,7 +16,7 @@ from stellwerk.apply.desired import Address
 from stellwerk.apply.errors import Failure, InvalidSet, Problem
 from stellwerk.apply.explain import Surroundings
 from stellwerk.apply.failures import failure_of as refused
-from stellwerk.cli import health, status, why
+from stellwerk.cli import findings, health, status
 from stellwerk.cli.text import Style
 from stellwerk.cli.verdict import Verdict
 from stellwerk.kube.types.errors import NotServed, Status, StatusCause, StatusDetails, Unreachable, refusal
@@ -484,7 +484,7 @@ def test_the_cause_its_object_and_the_next_step_are_named(name: str) -> None:
 def test_the_sentence_of_the_condition_is_shown_whole(name: str) -> None:
     breakage = TABLE[name]
     verdict, _ = diagnosed(breakage)
-    lines = why.told(verdict, Style(), NOW)
+    lines = findings.told(verdict, Style(), NOW)
     assert breakage.saying.text in lines[1]
     assert sum(line.endswith("<- root cause") for line in lines) == 1
     assert lines[-1].startswith(f"Next: {breakage.step}")
