@@ -22,7 +22,7 @@ from collections.abc import Mapping, Sequence
 from bench.measuring import together
 
 from stellwerk.api.core import ConfigMap
-from stellwerk.cli.completers import BUDGET_SECONDS
+from stellwerk.cli.completion.completers import BUDGET_SECONDS
 from stellwerk.kube.client.client import Client
 from stellwerk.kube.login.config import ClusterConfig
 from stellwerk.local.cluster import LocalCluster, named

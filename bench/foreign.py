@@ -20,7 +20,7 @@ from bench.measuring import family, resident_bytes, resident_bytes_together, sec
 
 from stellwerk.api.apiextensions import CustomResourceDefinition
 from stellwerk.api.core import Namespace, Secret
-from stellwerk.cli.operators import BTP_PROCESS, COMPONENT_PROCESS
+from stellwerk.cli.local.operators import BTP_PROCESS, COMPONENT_PROCESS
 from stellwerk.kube.client.client import Client
 from stellwerk.kube.login.config import ClusterConfig
 from stellwerk.kube.types.model import JsonObject

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, NoReturn, TextIO
 if TYPE_CHECKING:
     import click
 
-    from stellwerk.cli.errors import Report
+    from stellwerk.cli.shell.errors import Report
 
 PROGRAM = "stellwerk"
 _COMPLETE = "_STELLWERK_COMPLETE"
@@ -45,7 +45,7 @@ def _complete() -> NoReturn:
 def run(arguments: Sequence[str]) -> int:
     """Carry out one call. Returns the exit code."""
     if list(arguments) == ["--version"]:
-        from stellwerk.cli.own import own_version
+        from stellwerk.cli.shell.own_version import own_version
 
         print(f"{PROGRAM} {own_version()}")
         return 0
@@ -55,13 +55,13 @@ def run(arguments: Sequence[str]) -> int:
 def _guarded(arguments: Sequence[str]) -> int:
     import click
 
-    from stellwerk.cli.errors import Exit, NotReady, ReaderLeft
-    from stellwerk.cli.tree import command
+    from stellwerk.cli.shell.errors import Exit, NotReady, ReaderLeft
+    from stellwerk.cli.verb_tree import command
 
     _tolerate_unwritable(sys.stdout)
     _tolerate_unwritable(sys.stderr)
     if os.environ.get(_COMPLETE, "").startswith("powershell"):
-        from stellwerk.cli import powershell
+        from stellwerk.cli.completion import powershell
 
         powershell.register()
     try:
@@ -96,7 +96,7 @@ def _reader_left() -> int:
 def _misused(error: click.ClickException) -> int:
     from click.exceptions import NoArgsIsHelpError, UsageError
 
-    from stellwerk.cli.errors import Exit, Report
+    from stellwerk.cli.shell.errors import Exit, Report
 
     if isinstance(error, NoArgsIsHelpError):
         print(error.format_message())
@@ -107,7 +107,7 @@ def _misused(error: click.ClickException) -> int:
 
 
 def _failed(error: Exception, verbose: bool) -> int:
-    from stellwerk.cli.errors import Exit, explained, our_fault
+    from stellwerk.cli.shell.errors import Exit, explained, our_fault
 
     if known := explained(error):
         report, code = known
@@ -124,7 +124,7 @@ def _failed(error: Exception, verbose: bool) -> int:
 
 
 def _tell(report: Report) -> None:
-    from stellwerk.cli.settings import style_of
+    from stellwerk.cli.shell.settings import style_of
     from stellwerk.runtime.telemetry import logs
 
     style = style_of(sys.stderr)

@@ -12,8 +12,9 @@ from pathlib import Path
 
 import click
 
-from stellwerk.cli import options, tree
-from stellwerk.cli.errors import Exit
+from stellwerk.cli import verb_tree
+from stellwerk.cli.arguments import options
+from stellwerk.cli.shell.errors import Exit
 
 PAGE = Path("docs/reference/cli.md")
 
@@ -41,7 +42,7 @@ def _lines() -> Iterator[str]:
     yield "Results go to standard output, everything else to standard error. This page is made from the program."
     yield from _shared()
     yield from _exits()
-    for name, verb in tree.VERBS.items():
+    for name, verb in verb_tree.VERBS.items():
         yield from _verb(name, verb.load(name))
 
 
@@ -58,7 +59,7 @@ def _exits() -> Iterator[str]:
 
 
 def _verb(name: str, command: click.Command) -> Iterator[str]:
-    context = click.Context(command, info_name=name, parent=click.Context(tree.command, info_name="stellwerk"))
+    context = click.Context(command, info_name=name, parent=click.Context(verb_tree.command, info_name="stellwerk"))
     usage = " ".join(command.collect_usage_pieces(context))
     yield from ("", f"## stellwerk {name}", "", f"`stellwerk {name} {usage}`", "")
     yield cleandoc(command.help or "")

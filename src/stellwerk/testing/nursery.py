@@ -128,7 +128,7 @@ def main(arguments: Sequence[str]) -> None:
     _die_with(int(arguments[0]))
     from stellwerk.cli.main import run
 
-    for module in ("stellwerk.cli.run", *arguments[1:]):
+    for module in ("stellwerk.cli.verbs.run", *arguments[1:]):
         import_module(module)
     gc.collect()
     gc.freeze()  # children share these pages as long as nobody counts on them

@@ -8,8 +8,8 @@ from collections.abc import AsyncIterator
 import pytest
 
 from stellwerk.api.apiextensions import CustomResourceDefinition
-from stellwerk.cli.errors import Failure
-from stellwerk.cli.operators import installed
+from stellwerk.cli.local.operators import installed
+from stellwerk.cli.shell.errors import Failure
 from stellwerk.kube.client.client import Client
 from stellwerk.kube.login.config import ClusterConfig
 from stellwerk.kube.types.identifiers import GroupVersionKind

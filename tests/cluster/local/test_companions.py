@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from stellwerk.cli.companions import Starting
-from stellwerk.cli.errors import Failure
+from stellwerk.cli.local.operator_processes import Starting
+from stellwerk.cli.shell.errors import Failure
 from stellwerk.local.cluster import LocalCluster
 from stellwerk.local.ports import free_port
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from stellwerk.cli import checkup
-from stellwerk.cli.text import Style
+from stellwerk.cli.objects import check_rules
+from stellwerk.cli.shell.text import Style
 from stellwerk.kube.types.model import JsonObject, Unstructured
 from stellwerk.operators.btp.api import DEFINITION
 
@@ -18,17 +18,17 @@ INSTALL = "stellwerk install btp"
 
 
 def test_a_kind_that_is_not_there_is_bad_and_says_what_to_type() -> None:
-    found = checkup.of_definition(DEFINITION.body(), None, INSTALL)
+    found = check_rules.of_definition(DEFINITION.body(), None, INSTALL)
     assert (found.verdict, found.subject, found.fix) == ("bad", "kind BtpOperator", INSTALL)
 
 
 def test_a_definition_of_the_same_fields_is_good_and_one_that_lacks_some_is_named_with_them() -> None:
     wanted = DEFINITION.body()
-    assert checkup.of_definition(wanted, copy.deepcopy(wanted), INSTALL).verdict == "good"
+    assert check_rules.of_definition(wanted, copy.deepcopy(wanted), INSTALL).verdict == "good"
     older: Any = copy.deepcopy(wanted)
     schema = older["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
     del schema["properties"]["status"]["properties"]["lastHandledReconcileAt"]
-    found = checkup.of_definition(wanted, older, INSTALL)
+    found = check_rules.of_definition(wanted, older, INSTALL)
     assert found.verdict == "warning"
     assert found.detail.endswith("lacks status.lastHandledReconcileAt")
 
@@ -50,14 +50,17 @@ def lease(namespace: str, seconds_ago: int, holder: str = "one") -> Unstructured
     ],
 )
 def test_a_leader_is_one_that_renews(leases: list[Unstructured], verdict: str, words: str) -> None:
-    found = checkup.of_leases(leases, NOW)
+    found = check_rules.of_leases(leases, NOW)
     assert found.verdict == verdict
     assert words in found.detail
 
 
 def test_a_fix_stands_below_what_needs_it() -> None:
-    found = [checkup.of_rights([], 7, INSTALL), checkup.of_objects("Component", "comp", ["a", "b", "c", "d"], 9)]
-    assert checkup.shown(found, Style(symbols=False)) == [
+    found = [
+        check_rules.of_rights([], 7, INSTALL),
+        check_rules.of_objects("Component", "comp", ["a", "b", "c", "d"], 9),
+    ]
+    assert check_rules.shown(found, Style(symbols=False)) == [
         "+ rights             7 objects",
         "x Component objects  4 of 9 not ready: a, b, c and 1 more",
         "                     Fix: stellwerk get comp -A --not-ready",
@@ -65,6 +68,6 @@ def test_a_fix_stands_below_what_needs_it() -> None:
 
 
 def test_what_could_not_be_looked_at_is_no_good_news() -> None:
-    assert checkup.of_unread([]) == []
-    (found,) = checkup.of_unread(["secrets in a"])
+    assert check_rules.of_unread([]) == []
+    (found,) = check_rules.of_unread(["secrets in a"])
     assert (found.verdict, found.detail) == ("warning", "you may not read secrets in a")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from stellwerk.cli import confirm
-from stellwerk.cli.errors import Exit, Failure
+from stellwerk.cli.shell import confirm
+from stellwerk.cli.shell.errors import Exit, Failure
 
 
 def test_where_nobody_can_be_asked_nothing_is_forced_and_the_price_is_named() -> None:

@@ -7,10 +7,10 @@ from textwrap import dedent
 
 import pytest
 
-from stellwerk.cli import dry_run
-from stellwerk.cli.differences import Change, changes
-from stellwerk.cli.dry_run import Line
-from stellwerk.cli.text import Style
+from stellwerk.cli.releases import dry_run
+from stellwerk.cli.releases.dry_run import Line
+from stellwerk.cli.shell.field_diff import Change, changes
+from stellwerk.cli.shell.text import Style
 from stellwerk.kube.types.model import JsonObject
 
 OURS = "component-operator.cs.sap.com"

@@ -10,8 +10,9 @@ from pathlib import Path
 import click
 import pytest
 
-from stellwerk.cli import kinds, options, reference, tree
-from stellwerk.cli.explain import catalogue, topics
+from stellwerk.cli import kinds, reference, verb_tree
+from stellwerk.cli.arguments import options
+from stellwerk.cli.verbs.explain import catalogue, topics
 
 ROOT = Path(__file__).parents[3]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -67,12 +68,12 @@ def commands(text: str) -> Iterator[str]:
 def parses(command: str) -> str:
     """What is wrong with a command; empty where nothing is. Only the words are checked, nothing is done."""
     words = shlex.split(command)[1:]
-    verb = tree.ALIASES.get(words[0], words[0])
+    verb = verb_tree.ALIASES.get(words[0], words[0])
     if verb.startswith("-") or PLACEHOLDER.fullmatch(verb):
         return ""
-    if verb not in tree.VERBS:
+    if verb not in verb_tree.VERBS:
         return f"{command}: there is no verb {verb}"
-    found = tree.VERBS[verb].load(verb)
+    found = verb_tree.VERBS[verb].load(verb)
     if isinstance(found, click.Group) and len(words) > 1:
         found = found.commands.get(words[1], found)
     known = {name for one in found.params for name in (*one.opts, *one.secondary_opts)}

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from stellwerk.cli import ending
-from stellwerk.cli.ending import Ending
-from stellwerk.cli.verdict import Verdict
+from stellwerk.cli.objects import wait_result
+from stellwerk.cli.objects.object_summary import Verdict
+from stellwerk.cli.objects.wait_result import Ending
 from stellwerk.kube.types.errors import Unreachable
 from stellwerk.runtime.insight.diagnosis import Diagnosis, Finding
 
@@ -14,12 +14,12 @@ DIAGNOSIS = Diagnosis((Finding("dependent component shop/db not ready", because=
 
 
 def test_the_ending_names_the_root_cause_with_its_object_and_the_next_step() -> None:
-    assert ending.told(DIAGNOSIS) == Ending(POD.text, "correct the image")
+    assert wait_result.told(DIAGNOSIS) == Ending(POD.text, "correct the image")
 
 
 def test_several_root_causes_are_named_each_once() -> None:
     other = Finding("Pod shop/web-1: no node takes it", is_root_cause=True)
-    assert ending.told(Diagnosis((DEPENDENCY, other, POD))).cause == f"{POD.text}; {other.text}"
+    assert wait_result.told(Diagnosis((DEPENDENCY, other, POD))).cause == f"{POD.text}; {other.text}"
 
 
 def test_the_fix_begins_with_the_next_step_and_ends_with_the_command_that_shows_all() -> None:
@@ -33,4 +33,4 @@ async def test_a_cluster_that_cannot_be_read_costs_the_cause_and_not_the_report(
     async def judged() -> Verdict:
         raise Unreachable("connection refused")
 
-    assert await ending.of(judged()) == Ending()
+    assert await wait_result.of(judged()) == Ending()

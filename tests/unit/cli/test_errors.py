@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from stellwerk.cli import errors, main
-from stellwerk.cli.errors import Exit, Failure, Report
+from stellwerk.cli import main
+from stellwerk.cli.shell import errors
+from stellwerk.cli.shell.errors import Exit, Failure, Report
 from stellwerk.kube.types.errors import NotServed, Status, Unreachable, refusal
 from stellwerk.local.errors import BuildFailed
 from stellwerk.runtime.telemetry import logs

@@ -9,9 +9,10 @@ from typing import Any
 import click
 import pytest
 
-from stellwerk.cli import explain, tree
+from stellwerk.cli import verb_tree
 from stellwerk.cli.main import run
-from stellwerk.cli.text import Style
+from stellwerk.cli.shell.text import Style
+from stellwerk.cli.verbs import explain
 from stellwerk.operators.btp import api, settings
 from stellwerk.operators.btp.credentials import REQUIRED_KEYS
 from stellwerk.operators.btp.reasons import MEANINGS
@@ -46,8 +47,8 @@ def test_the_commands_of_all_pages_are_commands_of_ours() -> None:
     ours = {words[1:] for command in named if (words := tuple(shlex.split(command))) and words[0] == "stellwerk"}
     assert len(ours) >= 10
     for verb, *arguments in ours:
-        context = click.Context(tree.command)
-        subcommand = tree.command.get_command(context, verb)
+        context = click.Context(verb_tree.command)
+        subcommand = verb_tree.command.get_command(context, verb)
         assert subcommand is not None, verb
         subcommand.make_context(verb, list(arguments), context)
 

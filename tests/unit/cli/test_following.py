@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from stellwerk.cli.following import progress
+from stellwerk.cli.objects.wait_for import progress
 from stellwerk.kube.types.model import JsonObject, Unstructured
 
 

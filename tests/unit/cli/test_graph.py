@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from textwrap import dedent
 
-from stellwerk.cli import graph
-from stellwerk.cli.graph import Node
-from stellwerk.cli.health import Health
-from stellwerk.cli.text import Style
+from stellwerk.cli.objects import graph
+from stellwerk.cli.objects.graph import Node
+from stellwerk.cli.objects.health import Health
+from stellwerk.cli.shell.text import Style
 from stellwerk.kube.types.identifiers import GroupVersionKind, ObjectKey, ObjectRef
 
 READY = Health("True", "Ready", "Ready")

@@ -7,8 +7,8 @@ from datetime import UTC, datetime
 
 import pytest
 
-from stellwerk.cli import health
-from stellwerk.cli.unreadable import unread
+from stellwerk.cli.objects import health
+from stellwerk.cli.objects.unreadable import unread
 from stellwerk.kube.types.identifiers import Resource
 from stellwerk.kube.types.model import JsonObject, JsonValue, Unreadable, Unstructured
 from stellwerk.kube.types.object_meta import ObjectMeta

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from stellwerk.cli import jsonpath
+from stellwerk.cli.shell import jsonpath
 from stellwerk.kube.types.model import JsonObject
 
 DOCUMENT: JsonObject = {

@@ -6,21 +6,21 @@ import io
 
 import pytest
 
-from stellwerk.cli import live
-from stellwerk.cli.live import Spinner
-from stellwerk.cli.settings import Settings, style_of
-from stellwerk.cli.text import Style
+from stellwerk.cli.shell import progress_line
+from stellwerk.cli.shell.progress_line import Spinner
+from stellwerk.cli.shell.settings import Settings, style_of
+from stellwerk.cli.shell.text import Style
 
 
 async def test_a_log_gets_a_line_for_each_thing_that_is_new(capsys: pytest.CaptureFixture[str]) -> None:
-    async with live.line(Settings()) as say:
+    async with progress_line.line(Settings()) as say:
         for words in ("Pending", "Pending", "Processing"):
             say(words)
     assert capsys.readouterr().err == "  Pending\n  Processing\n"
 
 
 async def test_a_quiet_call_gets_nothing(capsys: pytest.CaptureFixture[str]) -> None:
-    async with live.line(Settings(quiet=True)) as say:
+    async with progress_line.line(Settings(quiet=True)) as say:
         say("Pending")
     assert capsys.readouterr().err == ""
 
@@ -56,7 +56,7 @@ async def test_a_dumb_terminal_gets_lines_and_nothing_that_moves(monkeypatch: py
     terminal = Terminal()
     monkeypatch.setattr("sys.stderr", terminal)
     monkeypatch.setenv("TERM", "dumb")
-    async with live.line(Settings()) as say:
+    async with progress_line.line(Settings()) as say:
         say("Pending")
     assert terminal.getvalue() == "  Pending\n"
 

@@ -11,9 +11,9 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from stellwerk.cli import logs
-from stellwerk.cli.logs import File, Line, Wanted
 from stellwerk.cli.main import run
+from stellwerk.cli.verbs import logs
+from stellwerk.cli.verbs.logs import File, Line, Wanted
 
 CONSOLE = """\
 13:45:01.123 INFO    Component shop/web: reconciled revision=r1

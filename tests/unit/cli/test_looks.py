@@ -6,12 +6,14 @@ from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from textwrap import dedent
 
-from stellwerk.cli import events, findings, get, status, text
-from stellwerk.cli.events import Happening
-from stellwerk.cli.health import Health
-from stellwerk.cli.status import Sheet
-from stellwerk.cli.text import Style
-from stellwerk.cli.verdict import Verdict
+from stellwerk.cli.objects import findings
+from stellwerk.cli.objects.health import Health
+from stellwerk.cli.objects.object_summary import Verdict
+from stellwerk.cli.shell import text
+from stellwerk.cli.shell.text import Style
+from stellwerk.cli.verbs import events, get, status
+from stellwerk.cli.verbs.events import Happening
+from stellwerk.cli.verbs.status import Sheet
 from stellwerk.kube.types.identifiers import GroupVersionKind, ObjectKey, ObjectRef
 from stellwerk.kube.types.model import Unstructured
 from stellwerk.kube.types.object_meta import Condition

@@ -8,9 +8,9 @@ from io import BytesIO, TextIOWrapper
 import pytest
 import yaml
 
-from stellwerk.cli import output
-from stellwerk.cli.errors import Failure
-from stellwerk.cli.settings import Output
+from stellwerk.cli.shell import output
+from stellwerk.cli.shell.errors import Failure
+from stellwerk.cli.shell.settings import Output
 from stellwerk.kube.types.model import JsonObject, Unstructured
 
 EVIL: JsonObject = {"message": "\x1b[2J\x9b31m\u202egone", "größe": 3}
@@ -51,14 +51,14 @@ def test_what_is_printed_is_the_same_value_on_a_terminal_and_in_a_file(
 
 @pytest.mark.parametrize("form", ["json", "yaml", "jsonpath"])
 def test_on_a_terminal_nothing_can_steer_it(form: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    from stellwerk.cli import jsonpath
+    from stellwerk.cli.shell import jsonpath
 
     shown = printed(Output(form, jsonpath.parse(".message")), monkeypatch, terminal=True)
     assert not {"\x1b", "\x9b", "\u202e"} & set(shown)
 
 
 def test_a_program_gets_a_jsonpath_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
-    from stellwerk.cli import jsonpath
+    from stellwerk.cli.shell import jsonpath
 
     chosen = Output("jsonpath", jsonpath.parse(".message"))
     assert printed(chosen, monkeypatch, terminal=False) == EVIL["message"]

@@ -8,11 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from stellwerk.cli import checkup, dry_run, graph, releasing, status, trace, values
-from stellwerk.cli.differences import Change
-from stellwerk.cli.events import Happening
-from stellwerk.cli.health import Health
-from stellwerk.cli.verdict import Verdict
+from stellwerk.cli.objects import check_rules, graph
+from stellwerk.cli.objects.health import Health
+from stellwerk.cli.objects.object_summary import Verdict
+from stellwerk.cli.releases import dry_run, releasing
+from stellwerk.cli.shell.field_diff import Change
+from stellwerk.cli.verbs import status, trace, values
+from stellwerk.cli.verbs.events import Happening
 from stellwerk.kube.types.identifiers import GroupVersionKind, ObjectKey, ObjectRef
 from stellwerk.kube.types.model import JsonValue
 from stellwerk.kube.types.object_meta import Condition
@@ -37,7 +39,7 @@ SHOWN: dict[str, JsonValue] = {
     "trace": trace.as_json([trace.Step("owned by", REF, Health("True"))]),
     "diff": dry_run.as_json([dry_run.Line("~", "x", changes=(Change("a", "b", "c"),))], 1),
     "values": values.as_json(origins([Layer("s", {"a": 1})])),
-    "check": checkup.as_json([checkup.Found("s", "good")]),
+    "check": check_rules.as_json([check_rules.Found("s", "good")]),
     "list": releasing.as_json(Release(key=ObjectKey("a", "b"))),
 }
 

@@ -91,7 +91,7 @@ def test_a_completion_imports_only_what_it_needs(line: str, heavy: set[str], tmp
     done = subprocess.run([sys.executable, "-c", COMPLETION], env=environment, capture_output=True, check=True)
     modules = json.loads(done.stdout)
     assert set() == heavy & set(modules)
-    assert "stellwerk.cli.health" not in modules
+    assert "stellwerk.cli.objects.health" not in modules
 
 
 @pytest.mark.parametrize(("argument", "seconds"), [("--version", 0.08), ("--help", 0.15)])
@@ -110,7 +110,7 @@ def _processor_seconds(argument: str) -> float:
 def test_an_operator_pays_for_no_other() -> None:
     """`stellwerk run btp` up to the moment at which it would log in."""
     program = (
-        "import sys, stellwerk.cli.run, stellwerk.assembly, stellwerk.operators.btp.assembled;"
+        "import sys, stellwerk.cli.verbs.run, stellwerk.assembly, stellwerk.operators.btp.assembled;"
         "print(*sorted(name for name in sys.modules if name.startswith(('stellwerk.operators.', 'stellwerk.render'))))"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, check=True, text=True)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import click
 import pytest
 
-from stellwerk.cli import subject
-from stellwerk.cli.subject import Choice, Subject
+from stellwerk.cli.arguments import object_argument
+from stellwerk.cli.arguments.object_argument import Choice, Subject
 from stellwerk.kube.types.identifiers import ObjectKey
 
 
@@ -26,7 +26,7 @@ def named(kind: str, name: str, namespace: str = "") -> Subject:
     ],
 )
 def test_objects_are_named_with_a_slash_or_a_blank(words: list[str], meant: list[Subject]) -> None:
-    assert subject.parsed(words) == tuple(meant)
+    assert object_argument.parsed(words) == tuple(meant)
 
 
 @pytest.mark.parametrize(
@@ -34,15 +34,15 @@ def test_objects_are_named_with_a_slash_or_a_blank(words: list[str], meant: list
 )
 def test_words_that_name_nothing_are_refused_with_both_forms(words: list[str]) -> None:
     with pytest.raises(ValueError, match="the forms are KIND/NAME and KIND NAME"):
-        subject.parsed(words)
+        object_argument.parsed(words)
 
 
 def test_all_and_a_selector_take_a_kind_alone() -> None:
-    assert subject.chosen(["comp"], is_all=True, labels="") == Choice(kind="comp")
-    assert subject.chosen(["comp"], is_all=False, labels="a=b") == Choice(kind="comp", labels="a=b")
-    assert subject.chosen(["comp", "web"], is_all=False, labels="") == Choice((named("comp", "web"),))
+    assert object_argument.chosen(["comp"], is_all=True, labels="") == Choice(kind="comp")
+    assert object_argument.chosen(["comp"], is_all=False, labels="a=b") == Choice(kind="comp", labels="a=b")
+    assert object_argument.chosen(["comp", "web"], is_all=False, labels="") == Choice((named("comp", "web"),))
     for words in (["comp/web"], ["comp", "web"]):
         with pytest.raises(click.UsageError, match="take a KIND and no names"):
-            subject.chosen(words, is_all=True, labels="")
+            object_argument.chosen(words, is_all=True, labels="")
     with pytest.raises(click.UsageError, match="the forms are"):
-        subject.chosen(["comp"], is_all=False, labels="")
+        object_argument.chosen(["comp"], is_all=False, labels="")

@@ -6,8 +6,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from stellwerk.cli import text
-from stellwerk.cli.text import Column, Style
+from stellwerk.cli.shell import text
+from stellwerk.cli.shell.text import Column, Style
 
 NOW = datetime(2026, 5, 1, 12, tzinfo=UTC)
 

@@ -7,22 +7,24 @@ from io import StringIO
 import click
 import pytest
 
-from stellwerk.cli import options, settings, tree
+from stellwerk.cli import verb_tree
+from stellwerk.cli.arguments import options
 from stellwerk.cli.main import run
-from stellwerk.cli.settings import Settings
-from stellwerk.cli.text import Style
+from stellwerk.cli.shell import settings
+from stellwerk.cli.shell.settings import Settings
+from stellwerk.cli.shell.text import Style
 
 
-@pytest.mark.parametrize("name", tree.VERBS)
+@pytest.mark.parametrize("name", verb_tree.VERBS)
 def test_every_verb_in_help_exists_and_says_the_same_of_itself(name: str) -> None:
-    loaded = tree.VERBS[name].load(name)
+    loaded = verb_tree.VERBS[name].load(name)
     assert loaded.name == name
-    assert loaded.get_short_help_str(limit=200) == tree.VERBS[name].summary
+    assert loaded.get_short_help_str(limit=200) == verb_tree.VERBS[name].summary
 
 
-@pytest.mark.parametrize("name", tree.VERBS)
+@pytest.mark.parametrize("name", verb_tree.VERBS)
 def test_every_verb_can_be_quiet_verbose_and_without_colour(name: str) -> None:
-    options = {option for parameter in tree.VERBS[name].load(name).params for option in parameter.opts}
+    options = {option for parameter in verb_tree.VERBS[name].load(name).params for option in parameter.opts}
     assert {"-q", "-v", "--no-color"} <= options
 
 
@@ -60,11 +62,11 @@ def test_wrong_usage_ends_with_two_and_a_way_on(arguments: list[str], capsys: py
 
 
 def test_a_short_word_is_the_verb_that_it_stands_for() -> None:
-    context = click.Context(tree.command)
-    for short, name in tree.ALIASES.items():
-        assert isinstance(tree.command, tree.Tree)
-        assert tree.command.get_command(context, short) is not None
-        assert name in tree.VERBS
+    context = click.Context(verb_tree.command)
+    for short, name in verb_tree.ALIASES.items():
+        assert isinstance(verb_tree.command, verb_tree.Tree)
+        assert verb_tree.command.get_command(context, short) is not None
+        assert name in verb_tree.VERBS
 
 
 def test_no_verb_at_all_prints_help(capsys: pytest.CaptureFixture[str]) -> None:

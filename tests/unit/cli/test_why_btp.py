@@ -9,9 +9,9 @@ from textwrap import dedent
 import pytest
 
 from stellwerk.apply.explain import Surroundings
-from stellwerk.cli import findings, health
-from stellwerk.cli.text import Style
-from stellwerk.cli.verdict import Verdict
+from stellwerk.cli.objects import findings, health
+from stellwerk.cli.objects.object_summary import Verdict
+from stellwerk.cli.shell.text import Style
 from stellwerk.kube.types.identifiers import ObjectKey
 from stellwerk.kube.types.model import JsonObject, JsonValue, Unstructured
 from stellwerk.operators.btp import why as btp

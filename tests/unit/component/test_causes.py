@@ -16,9 +16,10 @@ from stellwerk.apply.desired import Address
 from stellwerk.apply.errors import Failure, InvalidSet, Problem
 from stellwerk.apply.explain import Surroundings
 from stellwerk.apply.failures import failure_of as refused
-from stellwerk.cli import findings, health, status
-from stellwerk.cli.text import Style
-from stellwerk.cli.verdict import Verdict
+from stellwerk.cli.objects import findings, health
+from stellwerk.cli.objects.object_summary import Verdict
+from stellwerk.cli.shell.text import Style
+from stellwerk.cli.verbs import status
 from stellwerk.kube.types.errors import NotServed, Status, StatusCause, StatusDetails, Unreachable, refusal
 from stellwerk.kube.types.identifiers import GroupVersionKind, ObjectKey, ObjectRef, Resource
 from stellwerk.kube.types.model import JsonObject, JsonValue, Unstructured

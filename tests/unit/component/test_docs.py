@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from stellwerk.cli import tree
+from stellwerk.cli import verb_tree
 from stellwerk.operators.component import abandonment, api, blueprints, remarks, topics
 from stellwerk.operators.component.reasons import CHART_WARNING, OBJECTS_NOT_WATCHED, Cause, Reason
 from stellwerk.operators.component.settings import FLAGS, NO_CROSS_NAMESPACE_REFS
@@ -22,7 +22,7 @@ TEXT = GUIDE.read_text()
 
 
 def _of_the_command_line() -> set[str]:
-    verbs = [verb.load(name) for name, verb in tree.VERBS.items()]
+    verbs = [verb.load(name) for name, verb in verb_tree.VERBS.items()]
     parameters = [*process_flags.options(), *(parameter for verb in verbs for parameter in verb.params)]
     return {option.lstrip("-") for parameter in parameters for option in parameter.opts}
 

@@ -8,9 +8,10 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from stellwerk.cli import system, up
-from stellwerk.cli.system import Done, Step, done_line, part_of, status_lines
-from stellwerk.cli.text import Style
+from stellwerk.cli.local import system
+from stellwerk.cli.local.system import Done, Step, done_line, part_of, status_lines
+from stellwerk.cli.shell.text import Style
+from stellwerk.cli.verbs import up
 from stellwerk.local.cluster import ClusterStatus, ComponentStatus
 from stellwerk.local.errors import PortTaken
 from stellwerk.local.ports import free_port

@@ -1,0 +1,139 @@
+"""Completion: the words that a shell offers when TAB is pressed.
+
+Names come from the cluster, which may be slow or unreachable: no completion is better than one that makes the user
+wait. The request has 150 ms, and a failure is silent.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from stellwerk.cli import kinds
+from stellwerk.cli.shell import settings
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
+
+    from stellwerk.kube.types.identifiers import Resource
+
+BUDGET_SECONDS = 0.15
+
+
+def complete_kind(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Short words and names of our kinds, and of the usual ones of Kubernetes. After a comma, the next kind."""
+    from click.shell_completion import CompletionItem
+
+    before, comma, typed = incomplete.rpartition(",")
+    words = [CompletionItem(f"{before}{comma}{row.short}", help=row.resource.kind) for row in kinds.OWN]
+    words += [
+        CompletionItem(f"{before}{comma}{resource.plural}")
+        for resource in (*(row.resource for row in kinds.OWN), *(resource for _, resource in kinds.usual()))
+        if typed
+    ]
+    return [word for word in words if word.value.startswith(incomplete)]
+
+
+def complete_kind_or_name(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """A kind first, then names of its objects; after KIND/ names too."""
+    if "/" in incomplete or _words(context, parameter):
+        return complete_subject(context, parameter, incomplete)
+    return complete_kind(context, parameter, incomplete)
+
+
+def _words(context: click.Context, parameter: click.Parameter) -> tuple[str, ...]:
+    """What the line has of this argument already."""
+    found = context.params.get(parameter.name or "")
+    return tuple(str(word) for word in found) if isinstance(found, tuple) else ()
+
+
+def complete_subject(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """KIND/ first, then KIND/NAME; after a KIND its names."""
+    from click.shell_completion import CompletionItem
+
+    words = _words(context, parameter)
+    if words and "/" not in words[0]:
+        return _names(context, words[0], "", incomplete)
+    kind, slash, name = incomplete.partition("/")
+    if slash:
+        return _names(context, kind, f"{kind}/", name)
+    return [CompletionItem(f"{row.short}/") for row in kinds.OWN if row.short.startswith(kind)]
+
+
+def complete_release(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Names of releases, which are kept in ConfigMaps."""
+    from stellwerk.kube.types.identifiers import Resource
+
+    prefix = "com.sap.cs.clm.release."
+    kept = Resource("", "v1", "ConfigMap", "configmaps", namespaced=True)
+    found = _found(kept, settings.of(context), labels="release.clm.cs.sap.com")
+    return _items("", [name.removeprefix(prefix) for name in found if name.startswith(prefix)], incomplete)
+
+
+def complete_subject_or_release(
+    context: click.Context, parameter: click.Parameter, incomplete: str
+) -> list[CompletionItem]:
+    """KIND/ or a release, then KIND/NAME."""
+    found = complete_subject(context, parameter, incomplete)
+    return found if "/" in incomplete else [*found, *complete_release(context, parameter, incomplete)]
+
+
+def complete_namespace(context: click.Context, incomplete: str) -> list[CompletionItem]:
+    """Namespaces of the cluster."""
+    from stellwerk.kube.types.identifiers import Resource
+
+    listed = Resource("", "v1", "Namespace", "namespaces", namespaced=False)
+    return _items("", _found(listed, settings.of(context)), incomplete)
+
+
+def complete_context(context: click.Context, incomplete: str) -> list[CompletionItem]:
+    """Contexts of the kubeconfig."""
+    try:
+        from stellwerk.kube.login.config import context_names
+
+        return _items("", context_names(settings.of(context).kubeconfig), incomplete)
+    except Exception:  # as for names
+        return []
+
+
+def complete_format(context: click.Context, incomplete: str) -> list[CompletionItem]:
+    """Forms of output; those that take something end with an equals sign."""
+    forms = [f"{form}{equals}" for form, equals, _ in (one.partition("=") for one in settings.FORMATS)]
+    return _items("", forms, incomplete)
+
+
+OPTIONS = {"namespaces": complete_namespace, "contexts": complete_context, "formats": complete_format}
+"""What completes the options that all verbs share."""
+
+
+def complete_system(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Local systems of this machine."""
+    try:
+        from stellwerk.local.names import state_folder
+
+        names = sorted(place.parent.name for place in state_folder().glob("*/kubeconfig"))
+    except Exception:  # as for names
+        return []
+    return _items("", names, incomplete)
+
+
+def _names(context: click.Context, kind: str, prefix: str, incomplete: str) -> list[CompletionItem]:
+    usual = (resource for short, resource in kinds.usual() if kind.lower() in (short, resource.plural, resource.kind))
+    resource = kinds.by_word(kind) or next(usual, None)
+    return _items(prefix, _found(resource, settings.of(context)) if resource else [], incomplete)
+
+
+def _found(resource: Resource, chosen: settings.Settings, labels: str = "") -> list[str]:
+    try:
+        from stellwerk.cli.completion.lookup import names
+
+        return names(resource, chosen, BUDGET_SECONDS, labels=labels)
+    except Exception:  # whatever it is, a shell's prompt is no place to say it
+        return []
+
+
+def _items(prefix: str, names: list[str], incomplete: str) -> list[CompletionItem]:
+    from click.shell_completion import CompletionItem
+
+    return [CompletionItem(prefix + name) for name in names if name.startswith(incomplete)]

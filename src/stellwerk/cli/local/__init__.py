@@ -1,0 +1,1 @@
+"""The local system: its state (system), its operators (operators) as processes (operator_processes)."""

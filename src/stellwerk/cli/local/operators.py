@@ -1,0 +1,206 @@
+"""The operators on the local control plane: what `stellwerk up` installs, starts and shows."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from stellwerk.cli.local import operator_processes
+from stellwerk.cli.local.operator_processes import Companion
+from stellwerk.cli.local.system import Done, Step
+
+if TYPE_CHECKING:
+    from stellwerk.kube.client.client import Client
+    from stellwerk.kube.types.model import JsonObject
+    from stellwerk.local.cluster import LocalCluster
+
+BTP_PROCESS = "operator-btp"
+COMPONENT_PROCESS = "operator-component"
+DEMO_IMAGE = "stellwerk.local/sap-btp-service-operator:demo"
+"""Pods are played here, so nobody ever pulls it."""
+_MODULE_FOLDER = "module"
+SERVED_SECONDS = 30.0
+"""How long the API server may take to list kinds that it has accepted."""
+_LOOK_SECONDS = 0.05
+SAMPLES_SECONDS = 60.0
+SAMPLE_LABEL, WAITING = "stellwerk.local/sample", "waiting"
+"""On a sample that shows how a missing dependency is explained, and so never becomes Ready."""
+
+
+def definitions(name: str) -> Step:
+    """The step that installs the kinds of our operators, and the rights that these run with."""
+
+    def run(say: Callable[[str], None]) -> Done:
+        from stellwerk import assembly
+
+        kinds = _on(_cluster(name), lambda client: installed(client, assembly.installation()))
+        return Done(f"CRDs installed ({len(kinds)})")
+
+    return Step("CRDs", run)
+
+
+def operators(name: str) -> Step:
+    """The step that starts the operators, each with the rights of its own service account, or finds them running."""
+
+    def run(say: Callable[[str], None]) -> Done:
+        from stellwerk.local import renderer
+
+        program = renderer.ensure(say)  # the Component operator starts it; a checkout may not have built it yet
+        cluster = _cluster(name)
+        starting = [operator_processes.started(cluster, one, program) for one in _companions(cluster)]
+        for one in starting:
+            one.wait_ready()
+        return Done(f"operators running ({len(starting)})", ", ".join(one.title for one in starting))
+
+    return Step("operators", run)
+
+
+def samples(name: str) -> Step:
+    """The step that applies the samples and waits until all of them are Ready."""
+
+    def run(say: Callable[[str], None]) -> Done:
+        ready = _on(_cluster(name), _apply_samples)
+        return Done(f"samples ready ({len(ready)})", ", ".join(ready))
+
+    return Step("samples", run)
+
+
+def played_module(server: str) -> Path | None:
+    """The folder with the module that the local system's BTP Manager has, where `server` is its API server."""
+    from stellwerk.kube.login.config import ClusterConfig
+    from stellwerk.local.cluster import default_kubeconfig
+
+    kubeconfig = default_kubeconfig()
+    if kubeconfig is None or ClusterConfig.load(kubeconfig).server != server:
+        return None
+    folder = kubeconfig.parent / _MODULE_FOLDER
+    return folder if folder.is_dir() else None
+
+
+def _cluster(name: str) -> LocalCluster:
+    from stellwerk.local.cluster import named
+
+    return named(name)
+
+
+def _companions(cluster: LocalCluster) -> list[Companion]:
+    from stellwerk.operators.btp import rehearsal
+    from stellwerk.operators.btp import rights as of_btp
+    from stellwerk.operators.component import rights as of_component
+
+    return [
+        Companion(
+            title="BTP Manager",
+            process=BTP_PROCESS,
+            operator="btp",
+            account=("kyma-system", of_btp.ACCOUNT),
+            flags=lambda: rehearsal.flags(rehearsal.copy_module(cluster.folder / _MODULE_FOLDER)),
+            environment={"SAP_BTP_SERVICE_OPERATOR": DEMO_IMAGE},
+        ),
+        Companion(
+            title="Component operator",
+            process=COMPONENT_PROCESS,
+            operator="component",
+            account=(of_component.NAMESPACE, of_component.ACCOUNT),
+            flags=lambda: ["--egress-allow-networks=127.0.0.0/8"],
+        ),
+    ]
+
+
+def _on(cluster: LocalCluster, work: Callable[[Client], Awaitable[list[str]]]) -> list[str]:
+    """Do something as the cluster's administrator."""
+    from stellwerk.kube.client.client import Client
+    from stellwerk.kube.login.config import ClusterConfig
+
+    async def connected() -> list[str]:
+        async with Client.connect(ClusterConfig.load(cluster.kubeconfig), field_manager="stellwerk-up") as client:
+            return await work(client)
+
+    return asyncio.run(connected())
+
+
+async def installed(client: Client, objects: Sequence[JsonObject], within: float = SERVED_SECONDS) -> list[str]:
+    """Apply all, and return the names of the kinds among them once the API server lists these. Raises Failure."""
+    await _apply_all(client, objects)
+    return await served(client, objects, within)
+
+
+async def served(client: Client, objects: Sequence[JsonObject], within: float = SERVED_SECONDS) -> list[str]:
+    """The names of the kinds that `objects` define, once the API server lists them.
+
+    It does so some time after it has accepted them; a request that comes sooner fails as if there were no such kind.
+    Raises Failure when that takes longer than `within` seconds.
+    """
+    from stellwerk.apply.desired import defined_by
+    from stellwerk.apply.manifests import Document
+    from stellwerk.cli.shell.errors import Failure
+
+    wanted = {*defined_by(Document(body) for body in objects).values()}
+    try:
+        async with asyncio.timeout(within):
+            while not wanted <= {*await client.mapper.all()}:
+                client.mapper.doubt()
+                await asyncio.sleep(_LOOK_SECONDS)
+    except TimeoutError:
+        raise Failure(
+            f"the API server does not serve the new kinds after {within:g} s",
+            cause="it has accepted their definitions and does not list them",
+            fix="kubectl get crds -o yaml shows its conditions; a local system starts again with: "
+            "stellwerk down --keep-data && stellwerk up",
+        ) from None
+    return sorted({resource.group_resource for resource in wanted})
+
+
+async def _apply_all(client: Client, objects: Sequence[JsonObject]) -> None:
+    from stellwerk.kube.types.identifiers import GroupVersionKind
+    from stellwerk.kube.types.model import unstructured
+
+    for body in objects:
+        gvk = GroupVersionKind.parse(str(body["apiVersion"]), str(body["kind"]))
+        await client.apply(unstructured(await client.mapper.resource(gvk)), body)
+
+
+async def _apply_samples(client: Client) -> list[str]:
+    """Apply every sample, and return the names of the objects of ours among them once they are Ready."""
+    from stellwerk.apply.manifests import read_text
+    from stellwerk.cli import kinds
+    from stellwerk.kube.types.identifiers import GroupVersionKind
+    from stellwerk.kube.types.model import Unstructured
+
+    files = sorted(samples_folder().glob("*/*.yaml"))
+    bodies = [document.body for file in files for document in read_text(file.read_bytes(), file=file.name)]
+    await _apply_all(client, bodies)
+    ours = [body for body in bodies if kinds.by_gvk(GroupVersionKind.parse(str(body["apiVersion"]), str(body["kind"])))]
+    ready = [body for body in ours if Unstructured.of(body).metadata.labels.get(SAMPLE_LABEL) != WAITING]
+    return [await _until_ready(client, body) for body in ready]
+
+
+async def _until_ready(client: Client, body: JsonObject) -> str:
+    """Follow one object until it is Ready. Raises Failure with what it shows instead."""
+    from stellwerk.cli.objects import health, wait_for
+    from stellwerk.cli.objects.cluster import Cluster
+    from stellwerk.cli.shell import settings
+    from stellwerk.kube.types.model import Unstructured
+
+    wanted = Unstructured.of(body)
+    resource = await client.mapper.resource(wanted.gvk)
+    await wait_for.until(
+        Cluster(client, settings.current()),
+        resource,
+        wanted,
+        lambda seen: seen is not None and health.of(seen).is_ready,
+        wanted="Ready",
+        patience=wait_for.Patience(SAMPLES_SECONDS),
+    )
+    return str(wanted.ref)
+
+
+def samples_folder() -> Path:
+    """The samples: beside the package in a checkout, inside it when installed."""
+    import stellwerk
+
+    package = Path(stellwerk.__file__).parent
+    inside = package / "samples"
+    return inside if inside.is_dir() else package.parent.parent / "samples"

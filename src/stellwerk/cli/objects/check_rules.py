@@ -1,0 +1,155 @@
+"""What `stellwerk check` concludes from what it has read. Pure.
+
+A definition is judged by its fields and not by a version number: what an older one lacks, the API server drops from
+every object without a word, and then an operator says something that nobody can see.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Literal
+
+from stellwerk.cli.shell import text
+from stellwerk.cli.shell.text import Style, Tone, escaped
+from stellwerk.kube.types.model import JsonObject, JsonValue, Unstructured, dig
+
+Verdict = Literal["good", "unsure", "warning", "bad"]
+_SYMBOLS: dict[Verdict, tuple[str, Tone]] = {
+    "good": ("✔", "good"),
+    "unsure": ("◌", "dim"),
+    "warning": ("✗", "busy"),
+    "bad": ("✗", "bad"),
+}
+_NAMED = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """One thing that was looked at. `fix` says what to do unless it is good."""
+
+    subject: str
+    verdict: Verdict
+    detail: str = ""
+    fix: str = ""
+
+
+def of_definition(wanted: JsonObject, live: JsonObject | None, install: str) -> Found:
+    """Whether the cluster has a kind as this program knows it."""
+    name = f"kind {dig(wanted, 'spec', 'names', 'kind')}"
+    if live is None:
+        return Found(name, "bad", "its CustomResourceDefinition is not there", install)
+    lacking = sorted(set(_fields(_schemas(wanted))) - set(_fields(_schemas(live))))
+    if lacking:
+        return Found(name, "warning", f"its definition is older and lacks {_some(lacking)}", install)
+    return Found(name, "good")
+
+
+def _schemas(definition: JsonObject) -> dict[str, JsonValue]:
+    """By version."""
+    versions = dig(definition, "spec", "versions")
+    listed = versions if isinstance(versions, list) else []
+    return {str(dig(one, "name")): dig(one, "schema", "openAPIV3Schema") for one in listed}
+
+
+def _fields(schemas: dict[str, JsonValue]) -> Iterator[str]:
+    for schema in schemas.values():
+        yield from _below(schema, "")
+
+
+def _below(schema: JsonValue, path: str) -> Iterator[str]:
+    properties = dig(schema, "properties")
+    for name, inner in properties.items() if isinstance(properties, dict) else ():
+        here = f"{path}.{name}".lstrip(".")
+        yield here
+        yield from _below(inner, here)
+    for inner in (dig(schema, "items"), dig(schema, "additionalProperties")):
+        if isinstance(inner, dict):
+            yield from _below(inner, path)
+
+
+def of_rights(absent: Sequence[str], count: int, install: str) -> Found:
+    """Whether the accounts and roles are there."""
+    if absent:
+        return Found("rights", "warning", f"not there: {_some(absent)}", install)
+    return Found("rights", "good", f"{count} objects")
+
+
+def of_leases(leases: Sequence[Unstructured], now: datetime) -> Found:
+    """Who leads, and whether it still does."""
+    held = [lease for lease in leases if lease.at("spec", "holderIdentity")]
+    if not held:
+        return Found("leader", "unsure", "nobody holds the Lease: it does not run, or runs without --leader-elect")
+    lease = held[0]
+    holder, renewed = lease.at("spec", "holderIdentity"), _moment(lease.at("spec", "renewTime"))
+    seconds = lease.at("spec", "leaseDurationSeconds")
+    lasts = timedelta(seconds=seconds if isinstance(seconds, int) else 0)
+    if len(held) > 1:
+        places = ", ".join(sorted(one.key.namespace for one in held))
+        return Found("leader", "warning", f"Leases are held in {places}", "run one operator for a cluster")
+    if renewed is None or now - renewed > 2 * lasts:
+        since = text.age(renewed, now)
+        return Found("leader", "warning", f"{holder} has not renewed the Lease for {since}", "see whether it runs")
+    return Found("leader", "good", f"{holder}, renewed {text.age(renewed, now)} ago")
+
+
+def of_objects(kind: str, short: str, unready: Sequence[str], count: int) -> Found:
+    """Whether the objects of a kind are well."""
+    if unready:
+        detail = f"{len(unready)} of {count} not ready: {_some(unready)}"
+        return Found(f"{kind} objects", "warning", detail, f"stellwerk get {short} -A --not-ready")
+    return Found(f"{kind} objects", "good", f"{count} looked at")
+
+
+def of_unread(hidden: Sequence[str]) -> list[Found]:
+    """What could not be judged."""
+    if not hidden:
+        return []
+    return [
+        Found("not looked at", "warning", f"you may not read {', '.join(hidden)}", "ask for the right, or use --as")
+    ]
+
+
+def _moment(value: JsonValue) -> datetime | None:
+    try:
+        return datetime.fromisoformat(str(value))
+    except ValueError:
+        return None
+
+
+def _some(names: Sequence[str]) -> str:
+    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+    return ", ".join(names[:_NAMED]) + more
+
+
+# ---- looks
+
+
+def shown(found: Sequence[Found], style: Style) -> list[str]:
+    """A line for each, and what to do below it."""
+    width = max((len(one.subject) for one in found), default=0)
+    lines = []
+    for one in found:
+        symbol, tone = _SYMBOLS[one.verdict]
+        lines.append(
+            f"{style.painted(style.drawn(symbol), tone)} {one.subject:{width}}  {escaped(one.detail)}".rstrip()
+        )
+        if one.fix:
+            lines.append(f"  {'':{width}}  Fix: {one.fix}")
+    return lines
+
+
+def as_json(found: Sequence[Found]) -> JsonObject:
+    """The same for programs."""
+    return {
+        "checks": [
+            {"subject": one.subject, "verdict": one.verdict, "detail": one.detail, "fix": one.fix} for one in found
+        ]
+    }
+
+
+def of_unreadable(objects: Sequence[str]) -> list[Found]:
+    """Objects that exist and are not what their kinds promise: an operator skips them."""
+    fix = "correct the field that is named, with kubectl edit, or delete the object"
+    return [Found("unreadable object", "warning", f"an object cannot be read: {each}", fix) for each in objects]

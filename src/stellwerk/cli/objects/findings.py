@@ -1,0 +1,91 @@
+"""The findings about an object as lines for people, and as JSON for programs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from stellwerk.cli.objects import object_summary
+from stellwerk.cli.objects.object_summary import Verdict
+from stellwerk.cli.shell.text import Style, escaped
+from stellwerk.runtime.insight.diagnosis import Finding
+
+if TYPE_CHECKING:
+    from stellwerk.kube.types.model import JsonObject
+
+_GAP = "   "
+_WIDEST = 100
+_ROOT = "<- root cause"
+
+
+def told(seen: Verdict, style: Style, now: datetime | None = None) -> list[str]:
+    """The lines for people: the object, the tree below it, and what to do next."""
+    tree = drawn(seen.diagnosis.findings or _only_message(seen), style)
+    remarks = [f"{style.painted('Remark:', 'strong')} {escaped(one)}" for one in seen.diagnosis.remarks]
+    lines = [object_summary.headline(seen, style, now), *tree, *remarks, *object_summary.left_out(seen)]
+    if seen.diagnosis.next_step:
+        lines.append(f"{style.painted('Next:', 'strong')} {escaped(seen.diagnosis.next_step)}")
+    return lines
+
+
+def _only_message(seen: Verdict) -> tuple[Finding, ...]:
+    """What the object says itself, where nobody knows more."""
+    if seen.health.is_ready or not seen.health.message:
+        return ()
+    return (Finding(seen.health.message, seen.health.reason),)
+
+
+def drawn(findings: Sequence[Finding], style: Style) -> list[str]:
+    """The tree. Reasons stand below each other. A line without one is not padded, and a long one pads no other."""
+    branches = list(_branches(findings, ""))
+    width = max((len(stem) for stem, finding in branches if _remark(finding) and len(stem) <= _WIDEST), default=0)
+    return [_line(style.drawn(stem), width, finding, style) for stem, finding in branches]
+
+
+def _branches(findings: Sequence[Finding], indent: str) -> Iterator[tuple[str, Finding]]:
+    for position, finding in enumerate(findings):
+        is_last = position == len(findings) - 1
+        yield f"{indent}{'└─' if is_last else '├─'} {escaped(finding.text)}", finding
+        yield from _branches(finding.because, indent + (_GAP if is_last else "│  "))
+
+
+def _line(stem: str, width: int, finding: Finding, style: Style) -> str:
+    remark = _remark(finding)
+    if not remark:
+        return stem
+    return f"{stem:<{width}}{_GAP}{remark.replace(_ROOT, style.painted(_ROOT, 'bad'))}"
+
+
+def _remark(finding: Finding) -> str:
+    parts = [escaped(finding.reason), _ROOT if finding.is_root_cause else ""]
+    return _GAP.join(part for part in parts if part)
+
+
+def as_json(seen: Verdict) -> JsonObject:
+    """The same for programs."""
+    return {
+        "object": object_json(seen),
+        "ready": seen.health.ready,
+        "state": seen.health.state,
+        "reason": seen.health.reason,
+        "findings": [_finding_json(finding) for finding in seen.diagnosis.findings or _only_message(seen)],
+        "nextStep": seen.diagnosis.next_step,
+        "remarks": list(seen.diagnosis.remarks),
+        "hidden": list(seen.diagnosis.hidden),
+    }
+
+
+def object_json(seen: Verdict) -> JsonObject:
+    """Which object it is."""
+    (group, version, kind), (namespace, name) = seen.ref
+    return {"group": group, "version": version, "kind": kind, "namespace": namespace, "name": name}
+
+
+def _finding_json(finding: Finding) -> JsonObject:
+    return {
+        "text": finding.text,
+        "reason": finding.reason,
+        "rootCause": finding.is_root_cause,
+        "because": [_finding_json(cause) for cause in finding.because],
+    }

@@ -1,0 +1,164 @@
+"""Objects and what hangs on them, as a value: how a tree is drawn, shortened, and told to programs. Pure.
+
+A tree that is cut at a depth says how much it leaves out; a compact one tells what is ready as a count, because people
+look for the rest.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from stellwerk.cli.objects import object_summary
+from stellwerk.cli.objects.health import Health
+from stellwerk.cli.shell.text import Style, Tone, escaped
+from stellwerk.kube.types.identifiers import ObjectRef
+
+if TYPE_CHECKING:
+    from stellwerk.kube.types.model import JsonObject
+
+_GAP = "   "
+_LONGEST = 160
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """An object, its health, and what hangs on it."""
+
+    ref: ObjectRef
+    health: Health
+    children: tuple[Node, ...] = ()
+    relation: str = ""
+    """How it hangs on the one above: `manages` or `owns`."""
+    left_out: int = 0
+    """How many objects below are not shown."""
+    rest: tuple[tuple[str, int], ...] = ()
+    """Ready objects that are told as a count, by kind."""
+
+    @property
+    def size(self) -> int:
+        """How many objects it stands for."""
+        return 1 + self.left_out + sum(child.size for child in self.children) + sum(count for _, count in self.rest)
+
+    @property
+    def is_well(self) -> bool:
+        """Whether it is ready with all below."""
+        return self.health.is_ready and all(child.is_well for child in self.children)
+
+
+def cut(node: Node, depth: int) -> Node:
+    """The tree with so many levels below its top."""
+    if depth > 0:
+        return replace(node, children=tuple(cut(child, depth - 1) for child in node.children))
+    return replace(node, children=(), left_out=sum(child.size for child in node.children))
+
+
+def compact(node: Node) -> Node:
+    """The tree with what is ready told as counts."""
+    shown = [compact(child) for child in node.children if not child.is_well]
+    counts = Counter(name for child in node.children if child.is_well for name in _kinds(child))
+    return replace(node, children=tuple(shown), rest=tuple(sorted(counts.items())))
+
+
+def _kinds(node: Node) -> Iterator[str]:
+    yield node.ref.gvk.kind
+    for child in node.children:
+        yield from _kinds(child)
+
+
+# ---- for people
+
+
+def drawn(top: Node, style: Style) -> list[str]:
+    """The lines. What objects say stands below each other."""
+    rows: list[tuple[str, Node | str]] = [("", top), *_rows(top, "")]
+    width = max(len(stem) + len(_name(node)) for stem, node in rows if isinstance(node, Node))
+    return [_line(stem, node, width, style) for stem, node in rows]
+
+
+def _rows(node: Node, indent: str) -> Iterator[tuple[str, Node | str]]:
+    below: list[Node | str] = [*node.children, *_remarks(node)]
+    for position, child in enumerate(below):
+        is_last = position == len(below) - 1
+        yield f"{indent}{'└─' if is_last else '├─'} ", child
+        if isinstance(child, Node):
+            yield from _rows(child, indent + ("   " if is_last else "│  "))
+
+
+def _remarks(node: Node) -> Iterator[str]:
+    if node.rest:
+        yield "✔ ready: " + ", ".join(f"{count} {kind}" for kind, count in node.rest)
+    if node.left_out:
+        yield f"... {node.left_out} below"
+
+
+def _name(node: Node) -> str:
+    return f"x {escaped(str(node.ref))}"
+
+
+def _line(stem: str, node: Node | str, width: int, style: Style) -> str:
+    if isinstance(node, str):
+        return style.drawn(stem + node)
+    symbol, tone = _symbol(node)
+    said = _said(node.health)
+    padding = " " * (width - len(stem) - len(_name(node))) + _GAP if said else ""
+    mark = style.painted(style.drawn(symbol), tone)
+    return f"{style.drawn(stem)}{mark} {escaped(str(node.ref))}{padding}{said}"
+
+
+def _symbol(node: Node) -> tuple[str, Tone]:
+    symbol, tone, _ = object_summary.in_words(node.health)
+    return symbol, tone
+
+
+def _said(seen: Health) -> str:
+    """What it says for itself, where it is not simply ready."""
+    if seen.is_ready:
+        return ""
+    words = " ".join(dict.fromkeys(filter(None, (seen.state, seen.reason))))
+    text = escaped(": ".join(filter(None, (words, seen.message))))
+    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 3]}..."
+
+
+# ---- for programs
+
+
+def as_json(top: Node) -> JsonObject:
+    """Nodes and edges; an object that hangs on two is one node."""
+    nodes: dict[str, JsonObject] = {}
+    edges: list[JsonObject] = []
+    for parent, node in _pairs(top):
+        nodes.setdefault(_id(node.ref), _node_json(node))
+        if parent is not None:
+            edges.append({"from": _id(parent.ref), "to": _id(node.ref), "type": node.relation})
+    return {"nodes": [*nodes.values()], "edges": [*edges]}
+
+
+def _pairs(node: Node, parent: Node | None = None) -> Iterator[tuple[Node | None, Node]]:
+    yield parent, node
+    for child in node.children:
+        yield from _pairs(child, node)
+
+
+def _id(ref: ObjectRef) -> str:
+    group = f".{ref.gvk.group}" if ref.gvk.group else ""
+    return f"{ref.gvk.kind}{group}/{ref.key}"
+
+
+def _node_json(node: Node) -> JsonObject:
+    (group, version, kind), (namespace, name) = node.ref
+    return {
+        "id": _id(node.ref),
+        "group": group,
+        "version": version,
+        "kind": kind,
+        "namespace": namespace,
+        "name": name,
+        "ready": node.health.ready,
+        "state": node.health.state,
+        "reason": node.health.reason,
+        "message": node.health.message,
+        "below": node.left_out + sum(count for _, count in node.rest),
+    }

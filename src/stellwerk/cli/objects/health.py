@@ -1,0 +1,128 @@
+"""How an object is doing, in the same few words for every kind.
+
+Ready, state and reason are read from what Kubernetes' API conventions agree on: a condition of the kind's own main
+type, and `status.state` or `status.phase`. Foreign kinds are judged as kstatus does, so that a Deployment with one
+replica of three is not called ready. One of ours gets its status with the first pass; without one it is not ready yet.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import Literal
+
+import msgspec
+
+from stellwerk.api import btp
+from stellwerk.apply import readiness
+from stellwerk.apply.errors import UnreadableStatus
+from stellwerk.apply.readiness import Hints
+from stellwerk.cli import kinds
+from stellwerk.cli.objects.unreadable import REASON, Unread
+from stellwerk.kube.types.model import JsonObject, Kind, Unstructured, to_json_object
+from stellwerk.kube.types.object_meta import Condition
+
+Readiness = Literal["True", "False", "Unknown", "-"]
+
+MAIN_CONDITIONS = ("Ready", "Available", "Established", "Complete")
+"""The condition that answers "is it ready", by the order in which kinds prefer them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Health:
+    """The state of an object. `since` is when its readiness last changed, where it says so."""
+
+    ready: Readiness
+    state: str = ""
+    reason: str = ""
+    message: str = ""
+    since: datetime | None = None
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether the object says that it is ready."""
+        return self.ready == "True"
+
+    @property
+    def needs_attention(self) -> bool:
+        """Whether `--not-ready` lists it: it says that it is not ready, or not yet. Suspended is on purpose."""
+        return self.ready in ("False", "Unknown")
+
+
+def of(obj: Unstructured | Kind) -> Health:
+    """The health of any object."""
+    seen = Unstructured.of(to_json_object(obj)) if isinstance(obj, Kind) else obj
+    if isinstance(seen, Unread):
+        return Health("False", "", REASON, seen.message)
+    if seen.at("spec", "suspend") is True:
+        return Health("-", "Suspended", _why_suspended(seen))
+    if kinds.by_gvk(seen.gvk) is None:
+        return _of_foreign(seen)
+    main = main_condition(conditions(seen.body))
+    if main is None:
+        return Health("Unknown", _state(seen), "NotSeenYet", "no operator has looked at it yet")
+    if main.is_true and seen.metadata.is_terminating:
+        asked_at = seen.metadata.deletion_timestamp
+        return Health("Unknown", "Deleting", "DeletionRequested", "its deletion has not begun yet", asked_at)
+    if 0 < main.observed_generation < seen.metadata.generation:
+        return Health("Unknown", _state(seen), "ChangeNotSeenYet", "the latest change has not been looked at yet")
+    reason = _precise_reason(main, conditions(seen.body))
+    return Health(_readiness(main.status), _state(seen), reason, main.message, main.last_transition_time)
+
+
+def _precise_reason(main: Condition, listed: tuple[Condition, ...]) -> str:
+    """The reason that says what is wrong: kstatus' conditions name the cause where Ready keeps the original's word."""
+    if main.is_true:
+        return main.reason
+    causes = (one.reason for one in listed if one.type in ("Stalled", "Reconciling") and one.is_true and one.reason)
+    cause = next(causes, main.reason)
+    return main.reason if (main.reason, cause) == ("Timeout", "ObjectsNotReady") else cause
+
+
+def _why_suspended(seen: Unstructured) -> str:
+    """The reason that a person gave."""
+    noted = [text for key, text in seen.metadata.annotations.items() if key.endswith("/suspend-reason")]
+    return noted[0] if noted else ""
+
+
+def conditions(body: JsonObject) -> tuple[Condition, ...]:
+    """The conditions of an object's status; none where the object has none or has them in another shape."""
+    status = body.get("status")
+    listed = status.get("conditions") if isinstance(status, dict) else None
+    try:
+        return msgspec.convert(listed or [], tuple[Condition, ...])
+    except msgspec.ValidationError:
+        return ()
+
+
+def main_condition(listed: tuple[Condition, ...]) -> Condition | None:
+    """The condition that tells whether the object is ready."""
+    by_type = {condition.type: condition for condition in listed}
+    return next((by_type[name] for name in MAIN_CONDITIONS if name in by_type), None)
+
+
+def _of_foreign(seen: Unstructured) -> Health:
+    main = main_condition(conditions(seen.body))
+    since = main.last_transition_time if main else None
+    try:
+        judged = readiness.assess(seen, now=datetime.now(UTC), hints=_hints(seen))
+    except UnreadableStatus as error:
+        return Health("Unknown", _state(seen), "UnreadableStatus", str(error))
+    reason = main.reason if main and not main.is_true and not judged.is_ready else ""
+    ready: Readiness = "True" if judged.is_ready else "False"
+    return Health(ready, _state(seen) or judged.verdict.value, reason, judged.why, since)
+
+
+def _hints(seen: Unstructured) -> Hints:
+    """What is known of a foreign kind beside its status: the kinds of the SAP BTP service operator keep a Ready."""
+    hints = readiness.hints_on(seen)
+    return replace(hints, has_ready_condition=True) if seen.gvk.group == btp.GROUP else hints
+
+
+def _state(seen: Unstructured) -> str:
+    own = seen.at("status", "state") or seen.at("status", "phase")
+    return str(own or ("Deleting" if seen.metadata.is_terminating else ""))
+
+
+def _readiness(status: str) -> Readiness:
+    return "True" if status == "True" else "False" if status == "False" else "Unknown"

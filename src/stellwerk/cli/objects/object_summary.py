@@ -1,0 +1,83 @@
+"""One object, looked at closely: its health, and what its operator says about it. `status` and `why` share this."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from stellwerk.cli import kinds
+from stellwerk.cli.objects import health
+from stellwerk.cli.objects.health import Health
+from stellwerk.cli.objects.unreadable import NEXT_STEP, REASON, Unread
+from stellwerk.cli.shell import text
+from stellwerk.cli.shell.text import Style
+from stellwerk.kube.types.identifiers import ObjectRef
+from stellwerk.kube.types.model import Unstructured
+from stellwerk.runtime.insight.diagnosis import Diagnosis, Finding
+from stellwerk.runtime.insight.reason_catalog import YOURS
+
+if TYPE_CHECKING:
+    from stellwerk.cli.objects.cluster import Cluster
+    from stellwerk.runtime.insight.diagnosis import Diagnostician
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What is known about one object."""
+
+    ref: ObjectRef
+    health: Health
+    diagnosis: Diagnosis = field(default_factory=Diagnosis)
+
+
+async def reached(cluster: Cluster, obj: Unstructured) -> Verdict:
+    """Judge an object: by itself, and by what its operator reads around it."""
+    if isinstance(obj, Unread):
+        finding = Finding(obj.message, REASON, is_root_cause=True)
+        return Verdict(obj.ref, health.of(obj), Diagnosis((finding,), NEXT_STEP, YOURS))
+    expert = expert_for(obj)
+    diagnosis = await expert.diagnose(cluster.client, obj) if expert else Diagnosis()
+    return Verdict(obj.ref, health.of(obj), diagnosis)
+
+
+def expert_for(obj: Unstructured) -> Diagnostician | None:
+    """Who knows about objects of this kind; None for a kind that we know nothing about."""
+    if row := kinds.by_gvk(obj.gvk):
+        return row.diagnostician()
+    if obj.gvk.group == "apps":
+        from stellwerk.operators import workloads
+
+        return workloads.diagnostician if (obj.gvk.group, obj.gvk.kind) in workloads.KINDS else None
+    return None
+
+
+def headline(verdict: Verdict, style: Style, now: datetime | None = None) -> str:
+    """`✗ BtpOperator kyma-system/btpoperator is not ready (for 4m)`."""
+    symbol, tone, words = in_words(verdict.health)
+    since = verdict.health.since
+    duration = f" (for {text.age(since, now or datetime.now(UTC))})" if since else ""
+    mark = style.painted(style.drawn(symbol), tone)
+    return f"{mark} {text.escaped(str(verdict.ref))} {words}{duration}"
+
+
+def in_words(seen: Health) -> tuple[str, text.Tone, str]:
+    """Symbol, tone and words for the state of an object."""
+    if seen.state == "Suspended":
+        return "⏸", "dim", "is suspended"
+    if seen.state == "Deleting":
+        return "◌", "busy", "is being deleted"
+    if seen.ready == "True":
+        return "✔", "good", "is ready"
+    if seen.ready == "False":
+        busy = seen.state in ("Processing", "Upgrading", "InProgress")
+        return ("◌", "busy", "is in progress") if busy else ("✗", "bad", "is not ready")
+    if seen.ready == "Unknown":
+        return "◌", "busy", "is not known to be ready"
+    return "◌", "dim", "does not say how it is doing"
+
+
+def left_out(verdict: Verdict) -> list[str]:
+    """What the answer could not look at; nothing when it saw all."""
+    hidden = verdict.diagnosis.hidden
+    return [f"Not looked at, because you may not: {text.escaped(', '.join(hidden))}."] if hidden else []

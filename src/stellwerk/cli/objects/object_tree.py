@@ -1,0 +1,126 @@
+"""Gathers what hangs on an object: what its operator manages for it, and what Kubernetes' owners made of that.
+
+Of owned objects those kinds are looked for that controllers make of workloads; to ask for every kind that a cluster
+serves would be a hundred requests for the sake of endpoint slices. A replica set of a former rollout is history and is
+left out.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from stellwerk.api.apps import Deployment, ReplicaSet
+from stellwerk.api.core import Pod
+from stellwerk.apply.together import together
+from stellwerk.cli import kinds
+from stellwerk.cli.objects import health
+from stellwerk.cli.objects.graph import Node
+from stellwerk.cli.objects.health import Health
+from stellwerk.kube.types.errors import NotServed
+from stellwerk.kube.types.identifiers import ObjectRef, Resource
+from stellwerk.kube.types.model import Unstructured
+from stellwerk.runtime.insight.diagnosis import Reader
+from stellwerk.runtime.insight.related_objects import Member
+
+if TYPE_CHECKING:
+    from stellwerk.operators.clm.release import Release
+
+MADE_BY_CONTROLLERS = (
+    Deployment.resource,
+    Resource("apps", "v1", "StatefulSet", "statefulsets", namespaced=True),
+    Resource("apps", "v1", "DaemonSet", "daemonsets", namespaced=True),
+    ReplicaSet.resource,
+    Resource("batch", "v1", "Job", "jobs", namespaced=True),
+    Pod.resource,
+)
+_CHILDLESS = frozenset(
+    {"ConfigMap", "Secret", "Service", "ServiceAccount", "Role", "RoleBinding", "NetworkPolicy", "Pod", "Namespace"}
+)
+
+
+@dataclass(slots=True)
+class Family:
+    """One look at a cluster; what was read is not read again."""
+
+    reader: Reader
+    _made: dict[str, asyncio.Task[list[Unstructured]]] = field(default_factory=dict)
+
+    async def of(self, obj: Unstructured, above: frozenset[ObjectRef] = frozenset(), relation: str = "") -> Node:
+        """The object with all that hangs on it. Who hangs on himself is shown once."""
+        children: list[Node] = []
+        if obj.ref not in above:
+            here = above | {obj.ref}
+            children += await together(await self._members(obj), lambda member: self._member(member, here))
+            children += await together(await self._owned(obj), lambda one: self.of(one, here, "owns"))
+        return Node(obj.ref, health.of(obj), tuple(children), relation)
+
+    async def of_release(self, ref: ObjectRef, seen: Health, release: Release) -> Node:
+        """A release with its objects."""
+        members = [
+            Member(entry.ref, entry.phase.value, is_awaited=not entry.phase.is_settled) for entry in release.inventory
+        ]
+        children = await together(members, lambda member: self._member(member, frozenset({ref})))
+        return Node(ref, seen, tuple(children))
+
+    async def _members(self, obj: Unstructured) -> list[Member]:
+        row = kinds.by_gvk(obj.gvk)
+        return await row.kinship().members(self.reader, obj) if row else []
+
+    async def _member(self, member: Member, above: frozenset[ObjectRef]) -> Node:
+        if member.is_elsewhere:
+            return Node(member.ref, Health("-", member.phase, message="in the target cluster"), relation="manages")
+        live = await self._find(member.ref)
+        if isinstance(live, Health):
+            return Node(member.ref, live, relation="manages")
+        if live is None and member.phase == "Completed":
+            return Node(member.ref, Health("True", member.phase), relation="manages")
+        if live is None:
+            return Node(member.ref, Health("False", "NotFound", message=member.phase), relation="manages")
+        node = await self.of(live, above, "manages")
+        if member.is_awaited and node.health.is_ready:
+            return replace(node, health=Health("Unknown", member.phase, message="it is still waited for"))
+        return node
+
+    async def _find(self, ref: ObjectRef) -> Unstructured | Health | None:
+        """The object, None where it does not exist, or a health where it exists or may exist and cannot be read."""
+        try:
+            resource = await self.reader.client.mapper.resource(ref.gvk)
+        except NotServed:
+            return None
+        found = await self.reader.find(resource, ref.key.name, ref.key.namespace)
+        if found is None and self.reader.may_not_see(resource, ref.key.namespace):
+            return Health("-", "NotPermitted", message="you may not read it")
+        if found is None and (why := self.reader.why_unreadable(resource, ref.key)):
+            return Health("False", "Unreadable", message=why)
+        return found
+
+    async def _owned(self, obj: Unstructured) -> list[Unstructured]:
+        if not obj.key.namespace or obj.gvk.kind in _CHILDLESS or kinds.by_gvk(obj.gvk):
+            return []
+        return [one for one in await self._made_in(obj.key.namespace) if _is_owned(one, obj) and not _is_history(one)]
+
+    async def _made_in(self, namespace: str) -> list[Unstructured]:
+        """What controllers may have made there, read once."""
+        if namespace not in self._made:
+            self._made[namespace] = asyncio.create_task(self._read(namespace), name=f"objects in {namespace}")
+        return await asyncio.shield(self._made[namespace])
+
+    async def _read(self, namespace: str) -> list[Unstructured]:
+        found = await together(MADE_BY_CONTROLLERS, lambda resource: self.reader.list(resource, namespace))
+        return [obj for objects in found for obj in objects]
+
+
+def _is_owned(obj: Unstructured, owner: Unstructured) -> bool:
+    return any(reference.uid == owner.metadata.uid for reference in obj.metadata.owner_references)
+
+
+def _is_history(obj: Unstructured) -> bool:
+    return obj.gvk.kind == ReplicaSet.resource.kind and not (obj.at("spec", "replicas") or obj.at("status", "replicas"))
+
+
+def unread(reader: Reader) -> Iterable[str]:
+    """What the picture lacks because the person may not read it."""
+    return [f"Not looked at, because you may not: {', '.join(reader.hidden)}."] if reader.hidden else []

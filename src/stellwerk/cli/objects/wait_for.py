@@ -1,0 +1,204 @@
+"""Follows one object until it is as a person wants it, and tells on standard error what it says meanwhile."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from stellwerk.cli import kinds
+from stellwerk.cli.objects import health, object_summary, wait_result
+from stellwerk.cli.objects.health import Health
+from stellwerk.cli.objects.object_summary import Verdict
+from stellwerk.cli.objects.wait_result import Ending
+from stellwerk.cli.shell import progress_line, settings
+from stellwerk.cli.shell.errors import Exit, Failure
+from stellwerk.cli.shell.text import escaped
+from stellwerk.kube.types.errors import ApiError
+from stellwerk.kube.types.model import Unstructured, dig, unstructured
+from stellwerk.kube.watch.watch import Watcher
+from stellwerk.kube.watch.watch_states import Changed, Removed, Synced
+
+if TYPE_CHECKING:
+    from stellwerk.cli.objects.cluster import Cluster
+    from stellwerk.cli.objects.object_actions import Target
+    from stellwerk.kube.types.identifiers import Resource
+
+Holds = Callable[[Unstructured | None], bool]
+"""Whether the object is as wanted; None: it is gone."""
+
+
+SILENT_SECONDS = 10.0
+"""After how long without a reaction the user is told about the operator."""
+_UNSEEN = ("NotSeenYet", "ChangeNotSeenYet", "DeletionRequested")
+
+
+def was_seen(seen: Unstructured | None) -> bool:
+    """Whether an operator has looked at the object as it is."""
+    return seen is None or health.of(seen).reason not in _UNSEEN
+
+
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """How long a verb waits, for all of its objects together."""
+
+    seconds: float
+    _began: float = field(default_factory=time.monotonic)
+
+    @property
+    def left(self) -> float:
+        """The seconds that are left."""
+        return max(0.0, self._began + self.seconds - time.monotonic())
+
+
+async def until(
+    cluster: Cluster,
+    resource: Resource,
+    obj: Unstructured,
+    holds: Holds,
+    *,
+    wanted: str,
+    patience: Patience,
+    was_noticed: Holds = was_seen,
+) -> Unstructured | None:
+    """The object as soon as it is as wanted. Raises Failure with exit code 4 when that takes too long.
+
+    Where `was_noticed` does not hold after ten seconds, what is known of the operator is told.
+    """
+    seen: Unstructured | None = obj
+
+    async def notice_silence() -> None:
+        await asyncio.sleep(SILENT_SECONDS)
+        if not was_noticed(seen):
+            settings.say(await _silence(cluster, obj))
+
+    try:
+        async with (
+            asyncio.timeout(patience.left),
+            _beside(notice_silence()),
+            progress_line.line(settings.current()) as say,
+        ):
+            fields = f"metadata.name={obj.key.name}"
+            watcher = Watcher(cluster.client, unstructured(resource), obj.key.namespace, fields=fields)
+            async for change in watcher.changes():
+                match change:
+                    case Synced(objects=objects):
+                        seen = next(iter(objects), None)
+                    case Changed(obj=latest):
+                        seen = latest
+                    case Removed():
+                        seen = None
+                    case _:
+                        continue
+                if seen is not None:
+                    say(progress(seen))
+                if holds(seen):
+                    return seen
+    except TimeoutError:
+        pass
+    raise await _too_late(cluster, obj, seen, wanted, patience.seconds)
+
+
+@asynccontextmanager
+async def _beside(work: Coroutine[None, None, None]) -> AsyncIterator[None]:
+    """Do the work beside what goes on, and stop it at the end."""
+    task = asyncio.create_task(work, name="notice silence")
+    try:
+        yield
+    finally:
+        task.cancel()
+        with contextlib.suppress(asyncio.CancelledError, ApiError):
+            await task
+
+
+async def _silence(cluster: Cluster, obj: Unstructured) -> str:
+    """Why nothing may have reacted: what the Lease of the operator says."""
+    from stellwerk import assembly
+    from stellwerk.cli.objects import check_rules
+    from stellwerk.kube.types.identifiers import Resource
+    from stellwerk.runtime.insight.diagnosis import Reader
+
+    head = f"  {escaped(str(obj.ref))} has not been looked at for {SILENT_SECONDS:g} s"
+    row = kinds.by_gvk(obj.gvk)
+    if row is None:
+        return head
+    leases = Resource("coordination.k8s.io", "v1", "Lease", "leases", namespaced=True)
+    reader = Reader(cluster.client)
+    held = await reader.list(leases, fields=f"metadata.name={assembly.lease_of(row.operator)}")
+    if reader.hidden:
+        return f"{head}; whether its operator runs is not known, because you may not read Leases"
+    leader = check_rules.of_leases(held, datetime.now(UTC))
+    if leader.verdict == "good":
+        return f"{head}; its operator runs ({escaped(leader.detail)}) and may be busy"
+    return f"{head}; no operator seems to be running ({escaped(leader.detail)}). See: stellwerk check"
+
+
+async def all_of(
+    cluster: Cluster, ends: Sequence[tuple[Target, Holds]], *, timeout_seconds: float, was_noticed: Holds | None = None
+) -> bool:
+    """Wait for each object, and print how it is then, with the cause. Returns whether all of them are ready."""
+    from stellwerk.cli.objects import findings
+
+    patience, all_ready = Patience(timeout_seconds), True
+    noticed = was_noticed or was_seen
+    for one, holds in ends:
+        seen = await until(
+            cluster, one.resource, one.obj, holds, wanted="reconciled", patience=patience, was_noticed=noticed
+        )
+        if seen is None or health.of(seen).is_ready:
+            settings.show([last_line(seen) if seen is not None else f"{one.obj.ref} is gone"])
+            continue
+        all_ready = False
+        settings.show(findings.told(await object_summary.reached(cluster, seen), settings.current().style()))
+    return all_ready
+
+
+def has_ended(seen: Unstructured) -> bool:
+    """Whether the object is ready, failed or suspended. Pending is no end: what it needs may still come."""
+    says = health.of(seen)
+    return says.is_ready or says.ready == "False" or says.state == "Suspended"
+
+
+def has_ended_since(generation: int) -> Holds:
+    """The same for an object that was changed: what it showed before does not count."""
+    return lambda seen: seen is None or (seen.metadata.generation >= generation and has_ended(seen))
+
+
+def progress(seen: Unstructured) -> str:
+    """Which object it is, what it says now, and how far it is where it keeps an inventory."""
+    says = health.of(seen)
+    items = seen.at("status", "inventory")
+    phases = [dig(item, "phase") for item in items] if isinstance(items, list) else []
+    ready = sum(phase in ("Ready", "Completed") for phase in phases)
+    far = f"({ready} of {len(phases)} objects ready)" if phases and not says.is_ready else ""
+    words = dict.fromkeys((says.state, says.reason, says.message, far))  # a reason is often the state once more
+    return escaped(f"{seen.ref}: {' '.join(filter(None, words))}")
+
+
+async def _too_late(
+    cluster: Cluster, obj: Unstructured, seen: Unstructured | None, wanted: str, seconds: float
+) -> Failure:
+    says = health.of(seen) if seen is not None else Health("-", "gone")
+    end = await wait_result.of(object_summary.reached(cluster, seen)) if seen is not None else Ending()
+    cause = ": ".join(filter(None, (says.state, says.reason, end.cause or says.message)))
+    cause = cause or "it does not say how it is doing"
+    why = f"stellwerk why {obj.gvk.kind.lower()}/{obj.key.name}" + (
+        f" -n {obj.key.namespace}" if obj.key.namespace else ""
+    )
+    return Failure(
+        f"{obj.ref} is not {wanted} after {seconds:g} s",
+        cause=cause,
+        fix=end.fix(why),
+        subject=str(obj.ref),
+        code=Exit.TIMEOUT,
+    )
+
+
+def last_line(seen: Unstructured) -> str:
+    """How the object is doing now, in one line."""
+    return object_summary.headline(Verdict(seen.ref, health.of(seen)), settings.current().style(), datetime.now(UTC))

@@ -1,0 +1,340 @@
+"""What applying objects would change: the API server's own answer, and how it is told.
+
+Each object is applied as a dry run and compared with what is there, so defaults, admission and what others own are in
+it. Nothing is written.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence, Sized
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
+
+from stellwerk.cli.shell import settings
+from stellwerk.cli.shell.errors import Exit
+from stellwerk.cli.shell.text import Style, Tone, escaped
+from stellwerk.kube.types.model import dig
+
+if TYPE_CHECKING:
+    from stellwerk.apply.desired import Address, Desired
+    from stellwerk.apply.ownership import Claims
+    from stellwerk.apply.rollout.inventory import Entry, Inventory
+    from stellwerk.apply.rollout.prepare import Wanted
+    from stellwerk.cli.shell.field_diff import Change
+    from stellwerk.kube.client.client import Client
+    from stellwerk.kube.types.model import JsonObject
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One object that differs."""
+
+    mark: str
+    ref: str
+    note: str = ""
+    changes: tuple[Change, ...] = ()
+    waits: bool = False
+    """Whether it comes with the next reapply: the manifest is as it was applied, and others have changed the object."""
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """What applying objects would change, and what the API server remarks about them."""
+
+    lines: list[Line]
+    remarks: list[str]
+    """Each with the object that it is about."""
+
+    def warn(self) -> None:
+        """Tell the remarks beside the result, as kubectl does."""
+        for remark in self.remarks:
+            settings.say(f"Warning: {escaped(remark)}")
+
+
+async def compared(
+    client: Client,
+    desired: Sequence[Desired],
+    manager: str,
+    claims: Mapping[Address, Claims] | None = None,
+    members: Mapping[Address, _Member] | None = None,
+) -> Compared:
+    """What applying these objects would change. `manager` is our field manager, and begins our annotations.
+
+    `claims` says whose fields are taken over with an object; by default those of all but the control plane. `members`
+    says what a set with policies asks for an object.
+    """
+    from stellwerk.apply import ownership
+    from stellwerk.apply.together import together
+
+    everything = ownership.all_but(ownership.CONTROL_PLANE)
+
+    def asked(one: Desired) -> _Asked:
+        claimed = everything if claims is None else claims[one.address]
+        return _Asked(one, manager, claimed, (members or {}).get(one.address))
+
+    found = await together(desired, lambda one: _heard(client, asked(one))) if desired else []
+    lines = [line for line, _ in found if line is not None]
+    return Compared(lines, [remark for _, heard in found for remark in heard])
+
+
+async def of_set(
+    client: Client, wanted: Sequence[Wanted], prefix: str, known: Inventory, now: datetime | None = None
+) -> Compared:
+    """What rolling out a set would change, whose inventory is `known`.
+
+    What others have changed is put back at the next reapply. `now` decides whether that is due; default: this moment.
+    """
+    from stellwerk.apply.rollout.scene import RECLAIMED_PREFIXES
+
+    moment, entries = now or datetime.now(UTC), known.by_identity()
+    due = _to_be_made(wanted, known)
+    claims = {one.address: one.directive.update.claims(prefix, RECLAIMED_PREFIXES) for one in due}
+    members = {one.address: _member(one, entries.get(one.identity), moment) for one in due}
+    found = await compared(client, [one.desired for one in due], prefix, claims, members)
+    return replace(found, lines=[*found.lines, *_leaving(known, wanted)])
+
+
+def _member(one: Wanted, entry: Entry | None, now: datetime) -> _Member:
+    from stellwerk.apply.rollout.decide import goes_by_itself
+    from stellwerk.apply.rollout.inventory import Phase
+
+    has_run = entry is not None and entry.phase is Phase.READY and entry.digest == one.digest
+    return _Member(one, _is_due(one, entry, now), has_run and goes_by_itself(one.desired.body))
+
+
+def _is_due(one: Wanted, entry: Entry | None, now: datetime) -> bool:
+    """Whether the next pass puts back what others have changed."""
+    if entry is None or entry.last_applied_at is None:
+        return True
+    return now - entry.last_applied_at >= timedelta(seconds=one.directive.reapply_seconds)
+
+
+def _to_be_made(wanted: Sequence[Wanted], known: Inventory) -> list[Wanted]:
+    """Without what has done its work and is gone for that reason."""
+    from stellwerk.apply.rollout.inventory import Phase
+
+    done = {entry.identity: entry.digest for entry in known if entry.phase is Phase.COMPLETED}
+    return [one for one in wanted if done.get(one.identity) != one.digest]
+
+
+@dataclass(frozen=True, slots=True)
+class _Member:
+    """An object of a set with policies."""
+
+    wanted: Wanted
+    is_due: bool
+    may_be_gone: bool = False
+    """Whether it has done its work, and Kubernetes removes it then."""
+
+    def is_left_alone(self, live: JsonObject, prefix: str) -> bool:
+        """Whether the object was applied once and keeps what others have changed."""
+        from stellwerk.apply.rollout.inventory import APPLIED_ONCE
+
+        digest = _digest(live, prefix)
+        return digest == self.wanted.digest == APPLIED_ONCE and not self._is_foreign(live, prefix)
+
+    def waits(self, live: JsonObject, prefix: str) -> bool:
+        """Whether a difference stays until the next reapply."""
+        is_ours = _digest(live, prefix) == self.wanted.digest and not self._is_foreign(live, prefix)
+        return is_ours and not self.is_due
+
+    def is_made_anew(self, live: JsonObject, prefix: str) -> bool:
+        """Whether the object is deleted and created again, as a hook that runs again is."""
+        from stellwerk.apply.rollout.decide import is_alike
+        from stellwerk.apply.rollout.policy import UpdatePolicy
+        from stellwerk.kube.types.model import PartialObjectMetadata, Unstructured
+
+        if self.wanted.directive.update is not UpdatePolicy.RECREATE:
+            return False
+        found, digest = Unstructured.of(live), _digest(live, prefix)
+        if digest == self.wanted.digest:
+            return False
+        secret = PartialObjectMetadata(metadata=found.metadata) if self.wanted.address.is_secret else None
+        return not is_alike(self.wanted, secret or found, digest, prefix)
+
+    def _is_foreign(self, live: JsonObject, prefix: str) -> bool:
+        from stellwerk.apply.rollout.owner import mark
+
+        return _label(live, mark(prefix)) != _label(self.wanted.desired.body, mark(prefix))
+
+
+def _digest(body: JsonObject, prefix: str) -> str:
+    return str(dig(body, "metadata", "annotations", f"{prefix}/digest") or "")
+
+
+def _label(body: JsonObject, key: str) -> str:
+    return str(dig(body, "metadata", "labels", key) or "")
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """One object, and how it would be applied."""
+
+    desired: Desired
+    prefix: str
+    claims: Claims
+    member: _Member | None
+
+
+async def _heard(client: Client, asked: _Asked) -> tuple[Line | None, list[str]]:
+    from stellwerk.apply import remarked
+    from stellwerk.kube.http import warnings
+
+    address = asked.desired.address
+    with warnings.Listening() as heard:
+        line = await _compared(client, asked)
+    return line, [f"{address}: {said}" for said in remarked.shown(address, heard)]
+
+
+def unchanged(lines: Sequence[Line], wanted: Sized) -> int:
+    """How many of the wanted objects are as they shall be."""
+    return len(wanted) - sum(line.mark in "~+!" for line in lines)
+
+
+async def _compared(client: Client, asked: _Asked) -> Line | None:
+    one, prefix = asked.desired, asked.prefix
+    from stellwerk.apply.failures import failure_of
+    from stellwerk.cli.shell import field_diff
+    from stellwerk.kube.types.errors import ApiError, NotFound, NotServed
+
+    address, ref = one.address, str(one.address.ref)
+    if not address.resource.plural:  # what is applied with it will bring the kind
+        return Line("+", ref)
+    live, member = await _live(client, one), asked.member
+    if live is None and member is not None and member.may_be_gone:
+        return None
+    if live is not None and member is not None:
+        if member.is_left_alone(live, prefix):
+            return None
+        if member.is_made_anew(live, prefix):
+            return Line("~", ref, "will be deleted and made anew")
+    try:
+        after = await _applied(client, one, prefix)
+    except ApiError as error:
+        if live is None and isinstance(error, NotFound | NotServed):
+            return Line("+", ref)  # its namespace or kind is yet to come, with it or before it
+        # Not the server's own words: they quote values, which may have come from a Secret.
+        return Line("!", ref, f"would be refused: {failure_of(address, 'apply', error).cause}")
+    if live is None:
+        return Line("+", ref)
+    after = await _taken_over(client, asked, live, after)
+    hidden = (f"{prefix}/digest", f"{prefix}/owner-id")
+    found = field_diff.changes(live, after, secret=address.is_secret, ours=prefix, hidden=hidden)
+    waits = member is not None and member.waits(live, prefix)
+    return Line("~", ref, changes=tuple(found), waits=waits) if found else None
+
+
+async def _taken_over(client: Client, asked: _Asked, live: JsonObject, after: JsonObject) -> JsonObject:
+    """The object without the fields of others that we take over and do not name, with the server's defaults for them.
+
+    Where the server refuses such an object, it is shown without the defaults.
+    """
+    from stellwerk.apply import takeover_preview
+    from stellwerk.kube.types.errors import ApiError
+    from stellwerk.kube.types.model import unstructured
+
+    bare = takeover_preview.removed(after, live, asked.desired.body, asked.prefix, asked.claims)
+    if bare is None:
+        return after
+    target = unstructured(asked.desired.address.resource)
+    try:
+        return (await client.update(target, bare, dry_run=True)).body
+    except ApiError:
+        return bare
+
+
+async def _live(client: Client, one: Desired) -> JsonObject | None:
+    """The object as it is, with who owns what; None where there is none, or its kind is not served yet."""
+    from stellwerk.kube.types.errors import NotFound, Unexplained
+
+    key, resource = one.address.key, one.address.resource
+    try:
+        return await client.document(resource.path(key.namespace, key.name))
+    except NotFound:
+        return None
+    except Unexplained:  # for a kind that the server does not know, its 404 is a plain text
+        if await client.mapper.serves(resource):
+            raise
+        return None
+
+
+async def _applied(client: Client, one: Desired, prefix: str) -> JsonObject:
+    """The object as it would be. Nothing is written."""
+    from stellwerk.kube.types.model import unstructured
+
+    target = unstructured(one.address.resource)
+    return (await client.apply(target, one.body, field_manager=prefix, dry_run=True)).body
+
+
+def _leaving(inventory: Inventory, wanted: Sequence[Wanted]) -> list[Line]:
+    """What the set has and is no longer wanted."""
+    here = {one.identity for one in wanted}
+    return [Line("-", str(entry.ref), _fate(entry)) for entry in inventory if entry.identity not in here]
+
+
+def _fate(entry: Entry) -> str:
+    return f"will {'stay' if entry.delete.orphans_on_apply else 'be deleted'}: delete policy {entry.delete.value}"
+
+
+_TONES: dict[str, Tone] = {"+": "good", "-": "bad", "~": "busy", "!": "bad"}
+
+_DESCRIPTION = re.compile(r"\.openAPIV3Schema\b.*\.description$")
+_FEW = 2
+"""So many descriptions of fields are shown; more would hide what else changes in the definition of a kind."""
+
+_NOTES_AT, _GAP = 57, 3
+"""Notes stand below each other, as far to the left as the widest line that has one allows."""
+
+
+def shown(lines: Sequence[Line], unchanged: int, style: Style) -> list[str]:
+    """The lines for people."""
+    objects = "1 object differs" if len(lines) == 1 else f"{len(lines)} objects differ"
+    last = f"{objects}, {unchanged} unchanged" if lines else f"nothing differs, {unchanged} unchanged"
+    rows = [*_rows(lines), ("", last, f"exit code {Exit.DIFFERENT:d}" if lines else "")]
+    widest = max((len(mark) + len(text) for mark, text, note in rows if note), default=0)
+    return [_row(row, max(_NOTES_AT, widest + _GAP), style) for row in rows]
+
+
+def _rows(lines: Sequence[Line]) -> Iterator[tuple[str, str, str]]:
+    """Mark, text and note of each row."""
+    for line in lines:
+        texts = [change for change in line.changes if _DESCRIPTION.search(change.path)]
+        told = line.changes if len(texts) <= _FEW else [change for change in line.changes if change not in texts]
+        later = "at the next reapply: others have changed it" if line.waits else ""
+        notes = [line.note, later, f"{len(texts)} descriptions in its schema differ" if len(texts) > _FEW else ""]
+        note = "; ".join(escaped(one) for one in notes if one)
+        yield line.mark, f" {escaped(line.ref)}", f"({note})" if note else ""
+        for change in told:
+            note = f"(live value set by {escaped(change.owner)})" if change.owner else ""
+            yield "", f"    {escaped(str(change))}", note
+
+
+def _row(row: tuple[str, str, str], notes_at: int, style: Style) -> str:
+    mark, text, note = row
+    padding = " " * (notes_at - len(mark) - len(text)) if note else ""
+    return f"{style.painted(mark, _TONES[mark]) if mark else ''}{text}{padding}{note}"
+
+
+_WORDS = {"+": "create", "-": "remove", "~": "change", "!": "refused"}
+
+
+def as_json(lines: Sequence[Line], unchanged: int) -> JsonObject:
+    """The same for programs."""
+    return {
+        "objects": [
+            {
+                "object": line.ref,
+                "action": _WORDS[line.mark],
+                "note": line.note,
+                "when": "reapply" if line.waits else "reconcile",
+                "changes": [
+                    {"path": change.path, "before": change.before, "after": change.after, "owner": change.owner}
+                    for change in line.changes
+                ],
+            }
+            for line in lines
+        ],
+        "unchanged": unchanged,
+    }

@@ -1,0 +1,11 @@
+"""The terminal side of a call: what the user chose, and how results and errors are printed.
+
+settings         the options of one call as a value, and the streams for results and messages
+login            the kubeconfig of a call
+errors           failures with cause, next step and exit code
+text             columns, colours and escapes
+output           objects in every format of `-o`; jsonpath, field_diff: what it prints with
+progress_line    the line that changes while a verb waits
+confirm          the question before a deletion
+own_version      the version of this program
+"""

@@ -1,0 +1,54 @@
+"""Which cluster a call is about.
+
+The one of the kubeconfig that `--kubeconfig` names, then $KUBECONFIG, ~/.kube/config, the service account of the pod we
+run in, and last what `stellwerk up` made on this machine. So a newcomer needs none, and nobody's choice is overruled.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+
+from stellwerk.cli.shell.errors import Failure
+from stellwerk.cli.shell.settings import Settings
+from stellwerk.kube.login.auth import NO_MATERIAL, Material, Token
+from stellwerk.kube.login.config import ClusterConfig, checked_server, usual_kubeconfig
+
+
+def configuration(settings: Settings) -> ClusterConfig:
+    """Where the cluster is and who we are to it. Raises Failure where there is none, LoginFailed."""
+    config = _named(settings)
+    if settings.server:
+        config = replace(config, server=checked_server(settings.server))
+    if settings.token:
+        token = Token(Material(data=settings.token.encode()))
+        config = replace(config, credentials=token, client_certificate=NO_MATERIAL, client_key=NO_MATERIAL)
+    return config
+
+
+def _named(settings: Settings) -> ClusterConfig:
+    if settings.kubeconfig or settings.context or _has_kubeconfig():
+        return ClusterConfig.load(settings.kubeconfig, settings.context)
+    if os.environ.get("KUBERNETES_SERVICE_HOST"):
+        return ClusterConfig.in_cluster()
+    if settings.server:
+        return ClusterConfig(server=settings.server)
+    from stellwerk.local.cluster import default_kubeconfig
+
+    local = default_kubeconfig()
+    if local is None:
+        raise Failure(
+            "there is no cluster to look at",
+            cause="no kubeconfig was named, ~/.kube/config does not exist, and there is no local system",
+            fix="start a local system (stellwerk up), or name a kubeconfig (--kubeconfig FILE)",
+        )
+    return ClusterConfig.load(local, None)
+
+
+def chooses_local() -> bool:
+    """Whether a call that says nothing about it looks at what `stellwerk up` made."""
+    return not (_has_kubeconfig() or os.environ.get("KUBERNETES_SERVICE_HOST"))
+
+
+def _has_kubeconfig() -> bool:
+    return bool(os.environ.get("KUBECONFIG")) or usual_kubeconfig().is_file()

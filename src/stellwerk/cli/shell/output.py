@@ -1,0 +1,141 @@
+"""Results for programs: JSON, YAML, names and JSONPath.
+
+They are a promise: an object as the API server gave it, without managedFields; several as a `List` of API version v1,
+as kubectl prints them. No colour, and UTF-8 whatever the locale says, because that is what JSON is.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Sequence
+from functools import cache
+from typing import TYPE_CHECKING
+
+from stellwerk.cli.shell import settings
+from stellwerk.cli.shell.errors import Exit, Failure
+from stellwerk.cli.shell.settings import Output
+from stellwerk.kube.types.model import JsonObject, JsonValue, Unstructured
+
+if TYPE_CHECKING:
+    import yaml
+
+
+def print_objects(objects: Sequence[Unstructured], output: Output, *, as_list: bool) -> None:
+    """Print objects in a form for programs. `as_list` says whether one object alone is still a list."""
+    if output.form == "name":
+        if objects:
+            settings.show(map(qualified_name, objects))
+        return
+    if output.form == "custom-columns":
+        settings.show(custom_columns(objects, output))
+        return
+    print_value(listed(objects) if as_list else dict(objects[0].body), output)
+
+
+def custom_columns(objects: Sequence[Unstructured], output: Output) -> list[str]:
+    """The lines of the table that the user has asked for, titles first."""
+    from stellwerk.cli.shell import jsonpath, text
+
+    columns = [text.Column(title, least=6, gap=3) for title, _ in output.columns]
+    rows = [
+        [",".join(map(jsonpath.printed, jsonpath.values(path, obj.body))) or "<none>" for _, path in output.columns]
+        for obj in objects
+    ]
+    return text.table(columns, rows)
+
+
+def print_manifests(bodies: Sequence[JsonObject], output: Output) -> None:
+    """Print objects that are meant to be applied: as a stream of YAML unless told otherwise."""
+    if output.form in ("table", "yaml"):
+        _print("".join(f"---\n{as_yaml(body)}" for body in bodies))
+    else:
+        print_objects([Unstructured.of(body) for body in bodies], output, as_list=True)
+
+
+def print_value(value: JsonObject, output: Output) -> None:
+    """Print one JSON object as JSON, YAML or through a JSONPath."""
+    _check(output)
+    _print(formatted(value, output))
+
+
+def print_values(values: Sequence[JsonObject], output: Output) -> None:
+    """Print several JSON objects that are no objects of Kubernetes: as a bare list, or one after the other through a
+    JSONPath."""
+    _check(output)
+    match output.form:
+        case "jsonpath":
+            _print("".join(formatted(value, output) for value in values))
+        case "yaml":
+            _print(as_yaml([*values]))
+        case _:
+            _print(as_json([*values]))
+
+
+def _check(output: Output) -> None:
+    if output.form not in ("json", "yaml", "jsonpath"):
+        raise Failure(f"-o {output.form} cannot print this", fix="use json or yaml", code=Exit.USAGE)
+
+
+def _print(text: str) -> None:
+    settings.show_exactly(_UNSAFE.sub(_visible, text) if sys.stdout.isatty() else text)
+
+
+_UNSAFE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]")
+"""What can steer a terminal or mislead a reader. In JSON and YAML all of it can be written as `\\uXXXX`."""
+
+
+def _visible(found: re.Match[str]) -> str:
+    return f"\\u{ord(found.group()):04x}"
+
+
+def formatted(value: JsonObject, output: Output) -> str:
+    """The JSON object as text in this form, ended by a newline (a JSONPath ends as its template says)."""
+    match output.form:
+        case "yaml":
+            return as_yaml(value)
+        case "jsonpath":
+            from stellwerk.cli.shell import jsonpath
+
+            return jsonpath.render(output.template, value)
+        case _:
+            return as_json(value)
+
+
+def as_json(value: JsonValue) -> str:
+    """JSON for people: indented, ended by a newline."""
+    import msgspec
+
+    return msgspec.json.format(msgspec.json.encode(value), indent=2).decode() + "\n"
+
+
+def as_yaml(value: JsonValue) -> str:
+    """YAML in the block style; letters that could steer a terminal are escaped by the writer itself."""
+    import yaml
+
+    text: str = yaml.dump(value, Dumper=_dumper(), sort_keys=False, default_flow_style=False, width=1000)
+    return text
+
+
+@cache
+def _dumper() -> type[yaml.SafeDumper]:
+    """Writes a text of several lines as such, so that a script in a ConfigMap can be read."""
+    import yaml
+
+    def several_lines(dumper: yaml.SafeDumper, value: str) -> yaml.Node:
+        return dumper.represent_scalar("tag:yaml.org,2002:str", value, style="|" if "\n" in value else None)
+
+    made: type[yaml.SafeDumper] = type("Dumper", (getattr(yaml, "CSafeDumper", yaml.SafeDumper),), {})
+    made.add_representer(str, several_lines)
+    return made
+
+
+def listed(objects: Sequence[Unstructured]) -> JsonObject:
+    """Several objects as one."""
+    return {"apiVersion": "v1", "items": [obj.body for obj in objects], "kind": "List"}
+
+
+def qualified_name(obj: Unstructured) -> str:
+    """`btpoperator.operator.kyma-project.io/btpoperator`, as kubectl takes it."""
+    group = f".{obj.gvk.group}" if obj.gvk.group else ""
+    return f"{obj.gvk.kind.lower()}{group}/{obj.key.name}"

@@ -1,0 +1,114 @@
+"""`stellwerk check`: whether a cluster has what our operators need, and whether they do their work."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+import click
+
+from stellwerk.cli.arguments import options
+from stellwerk.cli.shell import settings
+from stellwerk.cli.shell.errors import Exit
+
+if TYPE_CHECKING:
+    from stellwerk.cli.objects.check_rules import Found
+    from stellwerk.cli.objects.cluster import Cluster
+    from stellwerk.kube.types.model import JsonObject
+    from stellwerk.runtime.insight.diagnosis import Reader
+
+
+@click.command("check")
+@click.argument("operators", nargs=-1, metavar="[btp] [component]", type=click.Choice(["btp", "component"]))
+@click.option("--pre", is_flag=True, help="Only what must be there before an operator starts: kinds and rights.")
+@options.all_of
+def command(operators: tuple[str, ...], pre: bool) -> int:
+    """Check whether a cluster has what operators need, and whether they do their work.
+
+    Looked at are kinds, rights, leaders and objects, of all operators if none is named. Exits with 3 where something
+    deserves a look, and with 1 where an operator cannot work.
+    """
+    from stellwerk import assembly
+    from stellwerk.cli.objects.cluster import carry_out
+
+    return carry_out(lambda cluster: _check(cluster, operators or assembly.OPERATORS, pre))
+
+
+async def _check(cluster: Cluster, operators: Sequence[str], pre: bool) -> int:
+    from stellwerk.cli.objects import check_rules
+    from stellwerk.runtime.insight.diagnosis import Reader
+
+    found = [await _server(cluster)]
+    for operator in operators:
+        reader = Reader(cluster.client)
+        seen = await _prepared(reader, operator)
+        seen += [] if pre else await _at_work(reader, operator)
+        seen += check_rules.of_unread(reader.hidden)
+        seen += check_rules.of_unreadable(reader.unreadable)
+        found += [replace(one, subject=f"{operator}: {one.subject}") for one in seen]
+    if cluster.settings.output.is_table:
+        settings.show(check_rules.shown(found, cluster.settings.style()))
+    else:
+        from stellwerk.cli.shell.output import print_value
+
+        print_value(check_rules.as_json(found), cluster.settings.output)
+    verdicts = {one.verdict for one in found}
+    return Exit.FAILED if "bad" in verdicts else Exit.DIFFERENT if "warning" in verdicts else Exit.DONE
+
+
+async def _server(cluster: Cluster) -> Found:
+    from stellwerk.cli.objects.check_rules import Found
+
+    version = (await cluster.client.document("/version")).get("gitVersion")
+    return Found("API server", "good", f"{str(version or '').removeprefix('v')} at {cluster.client.config.server}")
+
+
+async def _prepared(reader: Reader, operator: str) -> list[Found]:
+    """Kinds and rights, compared with what `stellwerk install` would bring."""
+    from stellwerk import assembly
+    from stellwerk.cli.objects import check_rules
+    from stellwerk.kube.types.model import Unstructured
+
+    install = f"stellwerk install {operator}"
+    found, absent, count = list[check_rules.Found](), list[str](), 0
+    for body in assembly.installation([operator]):
+        wanted = Unstructured.of(body)
+        resource = await reader.client.mapper.resource(wanted.gvk)
+        live = await reader.find(resource, wanted.key.name, wanted.key.namespace)
+        if live is None and reader.may_not_see(resource, wanted.key.namespace):
+            continue
+        if wanted.gvk.kind == "CustomResourceDefinition":
+            found.append(check_rules.of_definition(body, live.body if live else None, install))
+        elif not _is_a_choice(body):
+            count += 1
+            absent += [str(wanted.ref)] if live is None else []
+    return [*found, check_rules.of_rights(absent, count, install)] if count else found
+
+
+def _is_a_choice(body: JsonObject) -> bool:
+    """The binding to cluster-admin may be left out on purpose."""
+    from stellwerk.kube.types.model import dig
+
+    return dig(body, "roleRef", "name") == "cluster-admin"
+
+
+async def _at_work(reader: Reader, operator: str) -> list[Found]:
+    """Who leads, and how the objects are."""
+    from stellwerk import assembly
+    from stellwerk.cli import kinds
+    from stellwerk.cli.objects import check_rules, health
+    from stellwerk.kube.types.identifiers import Resource
+
+    found: list[Found] = []
+    leases = Resource("coordination.k8s.io", "v1", "Lease", "leases", namespaced=True)
+    held = await reader.list(leases, fields=f"metadata.name={assembly.lease_of(operator)}")
+    if not reader.may_not_see(leases, ""):
+        found.append(check_rules.of_leases(held, datetime.now(UTC)))
+    for row in kinds.OWN:
+        objects = await reader.list(row.resource) if row.operator == operator else []
+        if row.operator == operator and not reader.may_not_see(row.resource, ""):
+            unready = [str(obj.ref) for obj in objects if health.of(obj).needs_attention]
+            found.append(check_rules.of_objects(row.resource.kind, row.short, unready, len(objects)))
+    return found

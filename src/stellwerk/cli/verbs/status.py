@@ -1,0 +1,178 @@
+"""`stellwerk status`: one object closely, one release, or, without either, the local system."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+import click
+
+from stellwerk.cli.arguments import object_argument as subjects
+from stellwerk.cli.arguments import options
+from stellwerk.cli.arguments.object_argument import Subject
+from stellwerk.cli.objects import health, object_summary
+from stellwerk.cli.objects.object_summary import Verdict
+from stellwerk.cli.shell import settings, text
+from stellwerk.cli.shell.errors import NotReady
+from stellwerk.cli.shell.text import Column, Style, escaped
+from stellwerk.cli.verbs import events
+from stellwerk.cli.verbs.events import Happening
+from stellwerk.kube.types.object_meta import Condition
+
+if TYPE_CHECKING:
+    from stellwerk.cli.objects.cluster import Cluster
+    from stellwerk.kube.types.model import JsonObject, Unstructured
+
+LAST_EVENTS = 10
+CONDITIONS = (Column("TYPE"), Column("STATUS"), Column("REASON"), Column("SINCE"), Column("MESSAGE"))
+
+
+@dataclass(frozen=True, slots=True)
+class Sheet:
+    """All that is shown of one object."""
+
+    verdict: Verdict
+    conditions: Sequence[Condition] = ()
+    happenings: Sequence[Happening] = ()
+
+
+@click.command("status")
+@subjects.one_or_release(required=False)
+@options.local_name("Which local system, when no object is named.")
+@options.all_of
+def command(subject: Subject | str | None, name: str) -> None:
+    """Show how one object or release is doing, or the local system.
+
+    A word without a slash is a release. Exits with 1 when it is not ready.
+    """
+    if subject is None:
+        from stellwerk.cli.local import system
+
+        if system.status(name) != 0:
+            raise NotReady
+        return
+    from stellwerk.cli.objects.cluster import carry_out
+
+    if isinstance(subject, str):
+        if not carry_out(lambda cluster: _show_release(cluster, subject)):
+            raise NotReady
+        return
+    if carry_out(lambda cluster: _show(cluster, subject)).needs_attention:
+        raise NotReady
+
+
+async def _show_release(cluster: Cluster, name: str) -> bool:
+    from stellwerk.cli.releases import releasing
+    from stellwerk.cli.shell import output
+
+    release = await releasing.found(cluster, name, "show")
+    if cluster.settings.output.is_table:
+        settings.show(releasing.table([release]))
+    else:
+        output.print_value(releasing.as_json(release), cluster.settings.output)
+    return release.state == "Ready"
+
+
+async def _show(cluster: Cluster, subject: Subject) -> health.Health:
+    sheet = await _filled(cluster, await cluster.object(subject, shows_unread=True))
+    if cluster.settings.output.is_table:
+        settings.show(shown(sheet, cluster.settings.style()))
+    else:
+        from stellwerk.cli.shell.output import print_value
+
+        print_value(as_json(sheet), cluster.settings.output)
+    return sheet.verdict.health
+
+
+async def _filled(cluster: Cluster, obj: Unstructured) -> Sheet:
+    happened = await _happened(cluster, obj)
+    return Sheet(await object_summary.reached(cluster, obj), health.conditions(obj.body), happened)
+
+
+async def _happened(cluster: Cluster, obj: Unstructured) -> list[Happening]:
+    """The last Events; none where the user may not read them, which is said and no reason to show nothing."""
+    from stellwerk.kube.types.errors import Forbidden
+
+    try:
+        found = await events.read(cluster, obj.ref, events.namespace_of(obj.ref))
+    except Forbidden:
+        settings.say(f"Events in {events.namespace_of(obj.ref)} are left out: you may not list them.")
+        return []
+    return [events.happening(event) for event in found[-LAST_EVENTS:]]
+
+
+# Looks
+
+
+def shown(sheet: Sheet, style: Style, now: datetime | None = None) -> list[str]:
+    """The lines for people."""
+    moment = now or datetime.now(UTC)
+    return [
+        object_summary.headline(sheet.verdict, style, moment),
+        *_facts(sheet.verdict),
+        *_section("Conditions", _conditions(sheet.conditions, moment)),
+        *_section("Not ready", [f"{child.ref}: {child.lacks}" for child in sheet.verdict.diagnosis.unready]),
+        *_section("Events", events.table(sheet.happenings, moment) if sheet.happenings else []),
+        *object_summary.left_out(sheet.verdict),
+    ]
+
+
+def _facts(seen: Verdict) -> list[str]:
+    facts = {
+        "State:": seen.health.state,
+        "Reason:": seen.health.reason,
+        "Message:": seen.health.message,
+        "Turn:": seen.diagnosis.turn,
+        "Next:": seen.diagnosis.next_step,
+    }
+    return [f"  {label:<10}{escaped(value)}" for label, value in facts.items() if value]
+
+
+def _section(title: str, lines: Sequence[str]) -> list[str]:
+    return ["", f"{title}:", *(f"  {escaped(line)}" for line in lines)] if lines else []
+
+
+def _conditions(listed: Sequence[Condition], now: datetime) -> list[str]:
+    rows = [[one.type, one.status, one.reason, text.age(one.last_transition_time, now), one.message] for one in listed]
+    return text.table(CONDITIONS, rows) if rows else []
+
+
+def as_json(sheet: Sheet) -> JsonObject:
+    """The same for programs."""
+    from stellwerk.cli.objects.findings import as_json as diagnosis_json
+
+    return {
+        **diagnosis_json(sheet.verdict),
+        "message": sheet.verdict.health.message,
+        "since": _time(sheet.verdict.health.since),
+        "turn": sheet.verdict.diagnosis.turn,
+        "conditions": [_condition_json(condition) for condition in sheet.conditions],
+        "notReady": [{"object": str(child.ref), "lacks": child.lacks} for child in sheet.verdict.diagnosis.unready],
+        "events": [_happening_json(happened) for happened in sheet.happenings],
+    }
+
+
+def _condition_json(condition: Condition) -> JsonObject:
+    return {
+        "type": condition.type,
+        "status": condition.status,
+        "reason": condition.reason,
+        "message": condition.message,
+        "since": _time(condition.last_transition_time),
+    }
+
+
+def _happening_json(happened: Happening) -> JsonObject:
+    return {
+        "last": _time(happened.last),
+        "type": happened.type,
+        "reason": happened.reason,
+        "count": happened.count,
+        "note": happened.note,
+    }
+
+
+def _time(moment: datetime | None) -> str | None:
+    return moment.astimezone(UTC).isoformat().replace("+00:00", "Z") if moment else None

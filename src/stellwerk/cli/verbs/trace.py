@@ -1,0 +1,211 @@
+"""`stellwerk trace`: any object back to the custom resource that it comes from, and to the source of that.
+
+Upwards there are two kinds of lines: Kubernetes' owner references, and the marks of our operators. Owners are followed
+first, since a pod carries the labels of its template and not always the marks of its own manager.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import click
+
+from stellwerk.cli.arguments import object_argument as subjects
+from stellwerk.cli.arguments import options
+from stellwerk.cli.arguments.object_argument import Subject
+from stellwerk.cli.shell import settings
+from stellwerk.cli.shell.errors import NotReady
+from stellwerk.cli.shell.text import Style, escaped
+
+if TYPE_CHECKING:
+    from stellwerk.cli.objects.cluster import Cluster
+    from stellwerk.cli.objects.health import Health
+    from stellwerk.kube.types.identifiers import GroupVersionKind, ObjectRef, Resource
+    from stellwerk.kube.types.model import JsonObject, Unstructured
+    from stellwerk.runtime.insight.diagnosis import Reader
+    from stellwerk.runtime.insight.related_objects import Fact
+
+_FARTHEST = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One object on the way up."""
+
+    relation: str
+    """How the one below is bound to it; empty for the first."""
+    ref: ObjectRef
+    health: Health | None
+    """None where the object is not there, or not in this cluster."""
+    facts: tuple[Fact, ...] = ()
+    note: str = ""
+
+    @property
+    def is_ours(self) -> bool:
+        """Whether it is a custom resource of ours, or a release."""
+        return self.relation == "managed by"
+
+
+@click.command("trace")
+@subjects.one()
+@options.all_of
+def command(subject: Subject) -> None:
+    """Follow any object back to its custom resource, source and last apply.
+
+    Exits with 1 when it leads to none of ours.
+    """
+    from stellwerk.cli.objects.cluster import carry_out
+
+    if not carry_out(lambda cluster: _trace(cluster, subject)):
+        raise NotReady
+
+
+async def _trace(cluster: Cluster, subject: Subject) -> bool:
+    from stellwerk.runtime.insight.diagnosis import Reader
+
+    reader = Reader(cluster.client)
+    steps = await _way_up(reader, await cluster.object(subject))
+    if cluster.settings.output.is_table:
+        settings.show(shown(steps, cluster.settings.style()))
+    else:
+        from stellwerk.cli.shell.output import print_value
+
+        print_value(as_json(steps), cluster.settings.output)
+    is_ours = any(step.is_ours for step in steps) or _is_own(steps[0].ref)
+    if not is_ours:
+        settings.say("It leads to no custom resource of ours.")
+    if reader.hidden:
+        settings.say(f"Not looked at, because you may not: {', '.join(reader.hidden)}.")
+    return is_ours
+
+
+def _is_own(ref: ObjectRef) -> bool:
+    from stellwerk.cli import kinds
+
+    return kinds.by_gvk(ref.gvk) is not None
+
+
+# ---- the way up
+
+
+async def _way_up(reader: Reader, obj: Unstructured) -> list[Step]:
+    from stellwerk.cli.objects import health
+
+    steps = [Step("", obj.ref, health.of(obj))]
+    here: Unstructured | None = obj
+    while here is not None and len(steps) < _FARTHEST:
+        found = await _owner(reader, here) or await _manager(reader, here)
+        if found is None or found[0].ref in {step.ref for step in steps}:
+            break
+        step, here = found
+        steps.append(step)
+    return steps
+
+
+async def _owner(reader: Reader, obj: Unstructured) -> tuple[Step, Unstructured | None] | None:
+    """The controller among the owners, else the first."""
+    from stellwerk.cli.objects import health
+    from stellwerk.kube.types.identifiers import GroupVersionKind, ObjectKey, ObjectRef
+
+    references = sorted(obj.metadata.owner_references, key=lambda one: not one.controller)
+    for reference in references:
+        gvk = GroupVersionKind.parse(reference.api_version, reference.kind)
+        resource, live = await _read(reader, gvk, obj.key.namespace, reference.name)
+        namespace = obj.key.namespace if resource is None or resource.namespaced else ""
+        ref = ObjectRef(gvk, ObjectKey(namespace, reference.name))
+        if live is None or live.metadata.uid != reference.uid:
+            return Step("owned by", ref, None, note="it does not exist"), None
+        return Step("owned by", ref, health.of(live)), live
+    return None
+
+
+async def _manager(reader: Reader, obj: Unstructured) -> tuple[Step, Unstructured | None] | None:
+    from stellwerk.cli import kinds
+    from stellwerk.cli.objects import health
+
+    for row in kinds.OWN:
+        kinship = row.kinship()
+        manager = await kinship.manager(reader, obj)
+        if manager is None or manager.ref == obj.ref:
+            continue
+        if manager.is_elsewhere:
+            return Step("managed by", manager.ref, None, note="it lies in another cluster"), None
+        live = await reader.find(row.resource, manager.ref.key.name, manager.ref.key.namespace)
+        if live is None:
+            return Step("managed by", manager.ref, None, note="it does not exist"), None
+        facts = tuple(kinship.origin(live, obj))
+        return Step("managed by", manager.ref, health.of(live), facts), live
+    return await _release(reader, obj)
+
+
+async def _release(reader: Reader, obj: Unstructured) -> tuple[Step, Unstructured | None] | None:
+    """The release that the object is of; nothing manages a release."""
+    from stellwerk.cli.objects.health import Health
+    from stellwerk.kube.types.errors import Forbidden
+    from stellwerk.operators.clm import kinship
+    from stellwerk.operators.clm.store import Store
+
+    ref = kinship.release_of(obj)
+    if ref is None:
+        return None
+    try:
+        release = await Store(reader.client).find(ref.key)
+    except Forbidden:
+        return Step("managed by", ref, None, note="you may not read it"), None
+    if release is None:
+        return Step("managed by", ref, None, note="it does not exist"), None
+    seen = Health("True" if release.state == "Ready" else "False", release.state)
+    return Step("managed by", ref, seen, tuple(kinship.origin(release, obj))), None
+
+
+async def _read(
+    reader: Reader, gvk: GroupVersionKind, namespace: str, name: str
+) -> tuple[Resource | None, Unstructured | None]:
+    from stellwerk.kube.types.errors import NotServed
+
+    try:
+        resource = await reader.client.mapper.resource(gvk)
+    except NotServed:
+        return None, None
+    return resource, await reader.find(resource, name, namespace if resource.namespaced else "")
+
+
+# ---- looks
+
+
+def shown(steps: list[Step], style: Style) -> list[str]:
+    """The way, from the object upwards, and what is known of its origin."""
+    from stellwerk.cli.objects import object_summary
+
+    lines: list[str] = []
+    for step in steps:
+        mark = ""
+        if step.health is not None:
+            symbol, tone, _ = object_summary.in_words(step.health)
+            mark = f"{style.painted(style.drawn(symbol), tone)} "
+        note = f"   ({step.note})" if step.note else ""
+        lines.append(f"{_label(step.relation or 'object')}{mark}{escaped(str(step.ref))}{note}")
+        lines += [f"  {_label(label, 12)}{escaped(text)}" for label, text in step.facts]
+    return lines
+
+
+def _label(word: str, width: int = 14) -> str:
+    """A word before what it names; one that is too long still keeps its distance."""
+    return f"{word[:1].upper()}{word[1:]}:".ljust(width - 1) + " "
+
+
+def as_json(steps: list[Step]) -> JsonObject:
+    """The same for programs."""
+    return {"steps": [_step_json(step) for step in steps]}
+
+
+def _step_json(step: Step) -> JsonObject:
+    (group, version, kind), (namespace, name) = step.ref
+    return {
+        "relation": step.relation,
+        "object": {"group": group, "version": version, "kind": kind, "namespace": namespace, "name": name},
+        "ready": step.health.ready if step.health else "-",
+        "origin": dict(step.facts),
+        "note": step.note,
+    }

@@ -1,0 +1,79 @@
+"""`stellwerk unstick`: a deletion that does not come to its end.
+
+A deletion that waits has a reason, and mostly a better way than force: that is told first, and nothing is done. Force
+is asked for by a word of its own, and what it costs has to be confirmed by typing the object's name.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from stellwerk.cli.arguments import object_argument as subjects
+from stellwerk.cli.arguments import options
+from stellwerk.cli.arguments.object_argument import Subject
+from stellwerk.cli.arguments.options import DRY_RUN
+from stellwerk.cli.shell import settings
+from stellwerk.cli.shell.errors import Exit, Failure
+
+if TYPE_CHECKING:
+    from types import ModuleType
+
+    from stellwerk.cli.objects.cluster import Cluster
+    from stellwerk.kube.types.model import Unstructured
+
+
+@click.command("unstick")
+@subjects.one()
+@click.option("--force", is_flag=True, help="Take the unsafe step; the object's name must then be typed.")
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@DRY_RUN
+@options.all_of
+def command(subject: Subject, force: bool, yes: bool, dry_run: bool) -> None:
+    """Explain what blocks the deletion of an object, and force it if that is wanted."""
+    from stellwerk.cli.objects.cluster import carry_out
+
+    carry_out(lambda cluster: _unstick(cluster, subject, force, yes, dry_run))
+
+
+async def _unstick(cluster: Cluster, subject: Subject, force: bool, yes: bool, dry_run: bool) -> None:
+    from stellwerk.cli.objects import object_actions
+    from stellwerk.cli.shell import confirm
+
+    obj = await cluster.object(subject)
+    actions = object_actions.actions(obj, "unstuck", "unstuck")
+    if not obj.metadata.is_terminating:
+        raise Failure(
+            f"{obj.ref} is not being deleted",
+            cause="only a deletion that waits can be unstuck",
+            fix=f"see how it is doing: stellwerk why {_words(obj)}",
+            subject=str(obj.ref),
+            code=Exit.USAGE,
+        )
+    if not force:
+        await _explain(cluster, obj, actions)
+        return
+    if obstacle := await actions.unstick_obstacle(cluster.client, obj):
+        cause, fix = obstacle
+        raise Failure(f"force has no effect on {obj.ref}", cause=cause, fix=fix, subject=str(obj.ref), code=Exit.USAGE)
+    confirm.typed(obj.key.name, actions.UNSTICK_CONSEQUENCE, yes=yes or dry_run)
+    resource = await cluster.resource(subject.kind)
+    await object_actions.patched(cluster, resource, obj, actions.unstuck(obj), dry_run=dry_run)
+    settings.show([f"The deletion of {obj.ref} is forced{' (dry run)' if dry_run else ''}"])
+
+
+async def _explain(cluster: Cluster, obj: Unstructured, actions: ModuleType) -> None:
+    """What stands in the way, the step that costs nothing, and the one that costs something."""
+    from stellwerk.cli.objects import findings, object_summary
+
+    settings.show(findings.told(await object_summary.reached(cluster, obj), cluster.settings.style()))
+    if obstacle := await actions.unstick_obstacle(cluster.client, obj):
+        settings.show([f"Force: has no effect: {obstacle[0]}"])
+        return
+    settings.show([f"Force: stellwerk unstick {_words(obj)} --force; then {actions.UNSTICK_CONSEQUENCE}"])
+
+
+def _words(obj: Unstructured) -> str:
+    """The object as it is named on the command line."""
+    return f"{obj.gvk.kind.lower()}/{obj.key.name} -n {obj.key.namespace}"

@@ -1,0 +1,118 @@
+"""`stellwerk values`: the merged values of a Component with its chart's defaults, and where each came from."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from stellwerk.cli.arguments import object_argument as subjects
+from stellwerk.cli.arguments import options
+from stellwerk.cli.arguments.object_argument import Subject
+from stellwerk.cli.objects import previews
+from stellwerk.cli.shell import settings, text
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Sequence
+
+    from stellwerk.cli.objects.cluster import Cluster
+    from stellwerk.kube.types.model import JsonObject, JsonValue
+    from stellwerk.operators.component.api import Component
+    from stellwerk.render.request.values import Layer, Leaf
+
+
+@click.command("values")
+@subjects.one("comp/NAME")
+@options.all_of
+def command(subject: Subject) -> None:
+    """Show the merged values of a Component and their origin, Secrets masked.
+
+    The defaults of a chart and its subcharts are among them. -o yaml prints the values as a values file of Helm.
+    """
+    from stellwerk.cli.objects.cluster import carry_out
+
+    carry_out(lambda cluster: _show(cluster, subject))
+
+
+async def _show(cluster: Cluster, subject: Subject) -> None:
+    from stellwerk.operators.component.errors import ComponentFailed
+    from stellwerk.operators.component.inputs import layers_of
+    from stellwerk.operators.component.preview import Desk
+    from stellwerk.render.errors import RenderError
+    from stellwerk.render.request import values
+
+    component = await previews.component_of(cluster, subject)
+    try:
+        given = layers_of(component, await Desk(client=cluster.client).resolved(component))
+    except (ComponentFailed, RenderError) as error:
+        raise previews.failure(error, component) from None
+    defaults = await _defaults(cluster, component, given)
+    leaves = values.origins([*defaults, *given])
+    if cluster.settings.output.form == "yaml":
+        from stellwerk.cli.shell.output import as_yaml
+
+        settings.show_exactly(as_yaml(as_values_file(leaves, {layer.source for layer in defaults})))
+        return
+    if cluster.settings.output.is_table:
+        settings.show(_table(leaves))
+        return
+    from stellwerk.cli.shell.output import print_value
+
+    print_value(as_json(leaves), cluster.settings.output)
+
+
+async def _defaults(cluster: Cluster, component: Component, given: Sequence[Layer]) -> Sequence[Layer]:
+    """The defaults of the Component's chart; none where its source cannot be had, which is said."""
+    from stellwerk.kube.types.errors import ApiError
+    from stellwerk.operators.component.errors import ComponentFailed
+    from stellwerk.operators.component.preview import Desk
+    from stellwerk.render.errors import RenderError
+    from stellwerk.render.request import chart_values
+
+    try:
+        async with previews.tools() as tools:
+            _, files = await Desk(client=cluster.client).offered(component, tools.downloads)
+        return chart_values.defaults(files.under(component.spec.path), given)
+    except (ComponentFailed, RenderError, ApiError) as error:
+        settings.say(f"Defaults of a chart are left out: {text.escaped(str(error))}")
+        return ()
+
+
+def as_values_file(leaves: Sequence[Leaf], defaults: Collection[str] = ()) -> JsonObject:
+    """The values nested as in a values file. A null removes what is below it, unless it is itself one of `defaults`."""
+    top: JsonObject = {}
+    for leaf in leaves:
+        if leaf.shown is None and leaf.source not in defaults:
+            continue
+        here = top
+        for key in leaf.path[:-1]:
+            inner = here.setdefault(key, {})
+            assert isinstance(inner, dict)  # a leaf has nothing below it
+            here = inner
+        here[leaf.path[-1]] = leaf.shown
+    return top
+
+
+def _table(leaves: Sequence[Leaf]) -> list[str]:
+    if not leaves:
+        settings.say("The Component has no values; defaults of its chart or kustomization apply.")
+        return []
+    rows = [[leaf.name, _word(leaf.shown), leaf.source, ", ".join(leaf.overrides)] for leaf in leaves]
+    columns = [text.Column("PATH"), text.Column("VALUE", most=60), text.Column("FROM"), text.Column("OVERRIDES")]
+    return text.table(columns, rows)
+
+
+def _word(value: JsonValue) -> str:
+    import json
+
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def as_json(leaves: Sequence[Leaf]) -> JsonObject:
+    """The same for programs."""
+    return {
+        "values": [
+            {"path": [*leaf.path], "value": leaf.shown, "from": leaf.source, "overrides": [*leaf.overrides]}
+            for leaf in leaves
+        ]
+    }
