@@ -22,7 +22,7 @@ from bench.measuring import resident_bytes, seconds, until
 from stellwerk import assembly
 from stellwerk.api.apps import Deployment
 from stellwerk.api.core import Secret
-from stellwerk.apply import order
+from stellwerk.apply.labelled import order
 from stellwerk.kube.client.client import Client
 from stellwerk.kube.login.config import ClusterConfig
 from stellwerk.kube.types.identifiers import GroupVersionKind, Resource

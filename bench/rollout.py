@@ -13,16 +13,16 @@ from datetime import UTC, datetime
 
 import msgspec
 
-from stellwerk.apply import edit
-from stellwerk.apply.manifests import Document, Origin
-from stellwerk.apply.plan import confirm
-from stellwerk.apply.rollout import waves
-from stellwerk.apply.rollout.inventory import Inventory
-from stellwerk.apply.rollout.owner import Owner
-from stellwerk.apply.rollout.policy import Policies, UpdatePolicy
-from stellwerk.apply.rollout.prepare import Wanted, prepared
-from stellwerk.apply.rollout.register import register
-from stellwerk.apply.rollout.scene import Scene, Seen
+from stellwerk.apply.labelled.plan import confirm
+from stellwerk.apply.objects import json_edit
+from stellwerk.apply.objects.manifests import Document, Origin
+from stellwerk.apply.set.model.desired_set import Wanted, prepared
+from stellwerk.apply.set.model.inventory import Inventory
+from stellwerk.apply.set.model.owner import Owner
+from stellwerk.apply.set.model.policy import Policies, UpdatePolicy
+from stellwerk.apply.set.plan import plan_apply
+from stellwerk.apply.set.plan.inventory_update import register
+from stellwerk.apply.set.plan.plan_input import Scene, Seen
 from stellwerk.kube.types.identifiers import Resource
 from stellwerk.kube.types.model import JsonObject, Unstructured
 from stellwerk.kube.types.object_meta import FieldManager
@@ -79,7 +79,7 @@ def documents(count: int) -> list[Document]:
 def live(one: Wanted) -> Unstructured:
     """The object as a cache shows it when it is ready."""
     server: JsonObject = {"uid": one.address.key.name, "resourceVersion": "7", "generation": 1}
-    body = edit.merged(one.desired.body, server, "metadata")
+    body = json_edit.merged(one.desired.body, server, "metadata")
     if one.address.resource == DEPLOYMENTS:
         body = {**body, "status": READY}
     found = Unstructured.of(body)
@@ -118,14 +118,14 @@ def measured(count: int) -> float:
         clock=0.0,
     )
     first = register(wanted, Inventory(), {}, OWNER).inventory
-    inventory = waves.next_stage(
+    inventory = plan_apply.next_stage(
         wanted, Inventory(tuple(replace(entry, last_applied_at=now) for entry in first)), scene
     ).inventory
-    assert waves.next_stage(wanted, inventory, scene).done
+    assert plan_apply.next_stage(wanted, inventory, scene).done
     figures = {
         "prepare": microseconds_each(prepare, count),
         "register": microseconds_each(lambda: register(wanted, inventory, {}, OWNER), count),
-        "decide": microseconds_each(lambda: waves.next_stage(wanted, inventory, scene), count),
+        "decide": microseconds_each(lambda: plan_apply.next_stage(wanted, inventory, scene), count),
     }
     total = sum(figures.values())
     shown = ", ".join(f"{name} {value:.1f}" for name, value in figures.items())

@@ -11,8 +11,8 @@ from __future__ import annotations
 
 import re
 
-from stellwerk.apply.desired import Address
 from stellwerk.apply.errors import Failure, Obstacle
+from stellwerk.apply.objects.desired import Address
 from stellwerk.kube.types import errors
 from stellwerk.kube.types.errors import ApiError, StatusError, user_in
 

@@ -13,13 +13,13 @@ from dataclasses import dataclass, field
 import msgspec
 
 from stellwerk.api.batch import Job
-from stellwerk.apply import edit
-from stellwerk.apply.desired import Address
-from stellwerk.apply.kstatus import conditions_of
-from stellwerk.apply.plan import Live
-from stellwerk.apply.rollout.decide import goes_by_itself
-from stellwerk.apply.rollout.inventory import Identity
-from stellwerk.apply.rollout.scene import Seen
+from stellwerk.apply.labelled.plan import Live
+from stellwerk.apply.objects import json_edit
+from stellwerk.apply.objects.desired import Address
+from stellwerk.apply.readiness.kstatus import conditions_of
+from stellwerk.apply.set.model.inventory import Identity
+from stellwerk.apply.set.plan.plan_input import Seen
+from stellwerk.apply.set.plan.plan_object import goes_by_itself
 from stellwerk.kube.types.model import Unstructured
 from stellwerk.runtime.cache.informer import Delta
 
@@ -43,7 +43,7 @@ class FinishedJobs:
         self._jobs.pop(identity, None)
         complete = conditions_of(live.body).get("Complete")
         if delta.new is None and complete is not None and complete.status == "True":
-            body = edit.without(live.body, "metadata", "deletionTimestamp")
+            body = json_edit.without(live.body, "metadata", "deletionTimestamp")
             metadata = msgspec.structs.replace(live.metadata, deletion_timestamp=None)
             self._jobs[identity] = Seen(address, Unstructured(body, metadata))
             if len(self._jobs) > MOST_FINISHED:

@@ -19,15 +19,15 @@ from typing import NamedTuple, TypeVar
 import msgspec
 
 from stellwerk.api.core import Namespace
-from stellwerk.apply.desired import Address
-from stellwerk.apply.plan import Live, live_view
-from stellwerk.apply.rollout.actions import Remove
-from stellwerk.apply.rollout.carry import Carried
-from stellwerk.apply.rollout.inventory import Identity
-from stellwerk.apply.rollout.owner import mark
-from stellwerk.apply.rollout.prepare import DEFINITIONS
-from stellwerk.apply.rollout.scene import Seen
-from stellwerk.apply.together import together
+from stellwerk.apply.concurrency import together
+from stellwerk.apply.labelled.plan import Live, live_view
+from stellwerk.apply.objects.desired import Address
+from stellwerk.apply.set.executor import Carried
+from stellwerk.apply.set.model.desired_set import DEFINITIONS
+from stellwerk.apply.set.model.inventory import Identity
+from stellwerk.apply.set.model.owner import mark
+from stellwerk.apply.set.plan.actions import Remove
+from stellwerk.apply.set.plan.plan_input import Seen
 from stellwerk.kube.client.client import Client
 from stellwerk.kube.types.errors import Forbidden
 from stellwerk.kube.types.identifiers import ObjectKey, Resource

@@ -1,7 +1,7 @@
 """Why a Deployment, StatefulSet or DaemonSet is not ready, as findings: for every operator that runs one.
 
-`stellwerk.apply.explain` finds the cause in the words of a condition, where pods must not be named. A person who asks
-wants to know which pod it is, so the pods are asked one by one for whom the same cause holds.
+`stellwerk.apply.readiness.deployment_diagnosis` finds the cause for a condition, in which pods must not be named. A
+user of `why` wants to know the pod, so this module looks for the pods to which the cause applies.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 
 from stellwerk.api.apps import ReplicaSet
 from stellwerk.api.core import Event, Pod
-from stellwerk.apply import explain, readiness
-from stellwerk.apply.explain import Cause, Surroundings
+from stellwerk.apply.readiness import deployment_diagnosis, readiness
+from stellwerk.apply.readiness.deployment_diagnosis import Cause, Surroundings
 from stellwerk.kube.types.model import JsonValue, Unstructured, dig
 from stellwerk.runtime.insight.diagnosis import Child, Diagnosis, Finding, Reader
 
@@ -67,7 +67,7 @@ async def read_first(reader: Reader, deployment: Unstructured) -> Workload:
         reader.first(Pod.resource, namespace, labels=labels),
     )
     around = Surroundings(replica_sets, pods)
-    waiting = explain.unready_pod(deployment, around)
+    waiting = deployment_diagnosis.unready_pod(deployment, around)
     if waiting is not None:
         fields = f"involvedObject.kind=Pod,involvedObject.name={waiting.key.name}"
         around = replace(around, events=await reader.first(Event.resource, namespace, fields=fields))
@@ -91,7 +91,7 @@ def findings(workload: Workload, now: datetime) -> tuple[Finding, ...]:
     missing = lacks(workload, now)
     if not missing:
         return ()
-    cause = explain.explain(workload.deployment, workload.around)
+    cause = deployment_diagnosis.explain(workload.deployment, workload.around)
     if cause is None:
         return (Finding(f"{workload.name}: {missing}", is_root_cause=True),)
     pod = culprit(workload, cause)
@@ -102,8 +102,8 @@ def findings(workload: Workload, now: datetime) -> tuple[Finding, ...]:
 
 def advice(workload: Workload) -> str:
     """What a person can do about it; empty where nothing is known."""
-    cause = explain.explain(workload.deployment, workload.around)
-    if cause is None or cause.fix != explain.SEE_LOG:
+    cause = deployment_diagnosis.explain(workload.deployment, workload.around)
+    if cause is None or cause.fix != deployment_diagnosis.SEE_LOG:
         return cause.fix if cause else ""
     pod = culprit(workload, cause)
     return f"{cause.fix}: kubectl logs {pod.key.name} -n {pod.key.namespace}" if pod else cause.fix
@@ -111,7 +111,7 @@ def advice(workload: Workload) -> str:
 
 def in_one_line(workload: Workload) -> str:
     """The cause with its pod and the next step, as a condition shows it; empty where nothing is known. Pure."""
-    cause = explain.explain(workload.deployment, workload.around)
+    cause = deployment_diagnosis.explain(workload.deployment, workload.around)
     if cause is None:
         return ""
     pod, step = culprit(workload, cause), advice(workload)
@@ -122,9 +122,13 @@ def in_one_line(workload: Workload) -> str:
 def culprit(workload: Workload, cause: Cause) -> Unstructured | None:
     """The first pod that has this cause; None where the Deployment has it even without pods."""
     around = workload.around
-    if explain.explain(workload.deployment, replace(around, pods=())) == cause:
+    if deployment_diagnosis.explain(workload.deployment, replace(around, pods=())) == cause:
         return None
-    alone = (pod for pod in around.pods if explain.explain(workload.deployment, replace(around, pods=(pod,))) == cause)
+    alone = (
+        pod
+        for pod in around.pods
+        if deployment_diagnosis.explain(workload.deployment, replace(around, pods=(pod,))) == cause
+    )
     return next(alone, None)
 
 

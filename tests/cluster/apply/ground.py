@@ -6,10 +6,10 @@ from dataclasses import dataclass, field
 
 from tests.kubectl import kubectl
 
-from stellwerk.apply.desired import Address, Desired, desired_set, read_text
-from stellwerk.apply.execute import Report, execute
-from stellwerk.apply.kinds import served
-from stellwerk.apply.plan import Ledger, Live, Plan, Rules, plan, plan_delete
+from stellwerk.apply.labelled.execute import Report, execute
+from stellwerk.apply.labelled.plan import Ledger, Live, Plan, Rules, plan, plan_delete
+from stellwerk.apply.objects.desired import Address, Desired, desired_set, read_text
+from stellwerk.apply.objects.discover import served
 from stellwerk.kube.client.client import Client
 from stellwerk.kube.types.errors import NotServed
 from stellwerk.kube.types.model import Unstructured, metadata_of, unstructured

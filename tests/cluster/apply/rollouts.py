@@ -14,16 +14,16 @@ from time import monotonic
 
 from tests.kubectl import kubectl
 
-from stellwerk.apply.desired import Address, read_text
-from stellwerk.apply.kinds import served
-from stellwerk.apply.plan import Live
-from stellwerk.apply.rollout.inventory import Identity, Inventory
-from stellwerk.apply.rollout.owner import Owner
-from stellwerk.apply.rollout.policy import Policies, UpdatePolicy
-from stellwerk.apply.rollout.prepare import Wanted, prepared
-from stellwerk.apply.rollout.rollout import Memory, Progress, Rollout
-from stellwerk.apply.rollout.scene import Habits, Seen
-from stellwerk.apply.rollout.usage import Usage
+from stellwerk.apply.labelled.plan import Live
+from stellwerk.apply.objects.desired import Address, read_text
+from stellwerk.apply.objects.discover import served
+from stellwerk.apply.set.checks.crd_usage import Usage
+from stellwerk.apply.set.model.desired_set import Wanted, prepared
+from stellwerk.apply.set.model.inventory import Identity, Inventory
+from stellwerk.apply.set.model.owner import Owner
+from stellwerk.apply.set.model.policy import Policies, UpdatePolicy
+from stellwerk.apply.set.object_set import Memory, Progress, Rollout
+from stellwerk.apply.set.plan.plan_input import Habits, Seen
 from stellwerk.kube.client.client import Client
 from stellwerk.kube.client.patch import MergePatch
 from stellwerk.kube.types.errors import NotFound, NotServed

@@ -8,8 +8,8 @@ import pytest
 from tests.cluster.apply.ground import Ground
 from tests.cluster.apply.sets import DEFINITION, INSTANCE, MODULE
 
-from stellwerk.apply.plan import Apply, Unchanged
-from stellwerk.apply.readiness import assess
+from stellwerk.apply.labelled.plan import Apply, Unchanged
+from stellwerk.apply.readiness.readiness import assess
 from stellwerk.kube.types.model import Unstructured
 from stellwerk.runtime.clock import SystemClock
 from stellwerk.testing.eventually import eventually

@@ -6,10 +6,10 @@ import pytest
 from tests.cluster.apply.ground import RULES, Ground
 from tests.cluster.apply.sets import CONFIG, DEFINITION, DEPLOYMENT, INSTANCE, MODULE
 
-from stellwerk.apply.desired import Address
 from stellwerk.apply.errors import Obstacle
-from stellwerk.apply.execute import execute
-from stellwerk.apply.plan import Live, plan_delete
+from stellwerk.apply.labelled.execute import execute
+from stellwerk.apply.labelled.plan import Live, plan_delete
+from stellwerk.apply.objects.desired import Address
 from stellwerk.testing.eventually import eventually
 
 

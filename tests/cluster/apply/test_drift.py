@@ -6,7 +6,7 @@ import pytest
 from tests.cluster.apply.ground import Ground
 from tests.cluster.apply.sets import CONFIG, DEPLOYMENT, MODULE, SECRET
 
-from stellwerk.apply.plan import FIGHT_SECONDS, Apply, Held, Reclaim, Unchanged
+from stellwerk.apply.labelled.plan import FIGHT_SECONDS, Apply, Held, Reclaim, Unchanged
 from stellwerk.kube.types.model import JsonValue
 
 

@@ -6,9 +6,9 @@ import pytest
 from tests.cluster.apply.ground import Ground
 from tests.cluster.apply.sets import DEFINITION, DEPLOYMENT, MODULE
 
-from stellwerk.apply.desired import Desired
-from stellwerk.apply.explain import Surroundings, explain
-from stellwerk.apply.readiness import AVAILABLE_DEPLOYMENT, NO_HINTS, Hints, Verdict, assess
+from stellwerk.apply.objects.desired import Desired
+from stellwerk.apply.readiness.deployment_diagnosis import Surroundings, explain
+from stellwerk.apply.readiness.readiness import AVAILABLE_DEPLOYMENT, NO_HINTS, Hints, Verdict, assess
 from stellwerk.kube.types.identifiers import Resource
 from stellwerk.kube.types.model import Unstructured, unstructured
 from stellwerk.runtime.clock import SystemClock

@@ -6,10 +6,10 @@ import pytest
 from tests.cluster.apply.ground import RULES, Ground
 from tests.cluster.apply.sets import CONFIG, DEPLOYMENT, SECRET
 
-from stellwerk.apply.desired import Desired
 from stellwerk.apply.errors import Failure, InvalidSet, Obstacle
-from stellwerk.apply.execute import Done, execute
-from stellwerk.apply.plan import Create, Ledger, Plan, plan
+from stellwerk.apply.labelled.execute import Done, execute
+from stellwerk.apply.labelled.plan import Create, Ledger, Plan, plan
+from stellwerk.apply.objects.desired import Desired
 from stellwerk.kube.client.client import Client
 from stellwerk.kube.login.config import ClusterConfig
 from stellwerk.kube.types.identifiers import Resource

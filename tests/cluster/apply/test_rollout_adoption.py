@@ -7,7 +7,7 @@ from tests.cluster.apply.rollouts import KeptSet, Place, R, annotated, joined
 from tests.cluster.apply.sets import CONFIG
 
 from stellwerk.apply.errors import InvalidSet, Obstacle
-from stellwerk.apply.rollout.inventory import Inventory
+from stellwerk.apply.set.model.inventory import Inventory
 
 ALWAYS = annotated(CONFIG, adoption_policy="always")
 NEVER = annotated(CONFIG, adoption_policy="Never")

@@ -10,8 +10,8 @@ from tests.cluster.apply.rollouts import Place, R, annotated
 from tests.cluster.apply.sets import CONFIG, DEFINITION, DEPLOYMENT, INSTANCE, SECRET
 
 from stellwerk.apply.errors import InvalidSet, Obstacle
-from stellwerk.apply.rollout.inventory import Phase, Status
-from stellwerk.apply.rollout.policy import MissingNamespacesPolicy, Policies, UpdatePolicy
+from stellwerk.apply.set.model.inventory import Phase, Status
+from stellwerk.apply.set.model.policy import MissingNamespacesPolicy, Policies, UpdatePolicy
 from stellwerk.kube.types.errors import Forbidden
 from stellwerk.kube.types.model import PartialObjectMetadata
 from stellwerk.testing.eventually import eventually

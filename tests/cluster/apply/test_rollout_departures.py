@@ -9,9 +9,9 @@ from tests.cluster.apply.rollouts import CONFIG_MAPS, Place, R, annotated, joine
 from tests.cluster.apply.sets import CONFIG, DEFINITION, INSTANCE, SECRET
 
 from stellwerk.apply.errors import InvalidSet, Obstacle
-from stellwerk.apply.rollout.actions import Remove
-from stellwerk.apply.rollout.policy import DeletePolicy, Policies, TypePattern, UpdatePolicy
-from stellwerk.apply.rollout.rollout import Progress
+from stellwerk.apply.set.model.policy import DeletePolicy, Policies, TypePattern, UpdatePolicy
+from stellwerk.apply.set.object_set import Progress
+from stellwerk.apply.set.plan.actions import Remove
 from stellwerk.kube.client.patch import MergePatch
 from stellwerk.kube.types.errors import Unexplained
 from stellwerk.kube.types.model import unstructured

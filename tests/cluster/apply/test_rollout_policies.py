@@ -6,7 +6,7 @@ import pytest
 from tests.cluster.apply.rollouts import CONFIG_MAPS, Place, R, annotated
 from tests.cluster.apply.sets import CONFIG, SECRET
 
-from stellwerk.apply.rollout.scene import Habits
+from stellwerk.apply.set.plan.plan_input import Habits
 from stellwerk.kube.client.patch import MergePatch
 from stellwerk.kube.types.model import unstructured
 

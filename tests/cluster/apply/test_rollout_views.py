@@ -10,7 +10,7 @@ from tests.cluster.apply.rollouts import CONFIG_MAPS, Place, R, annotated, joine
 from tests.cluster.apply.sets import CONFIG, DEFINITION, INSTANCE, SECRET
 
 from stellwerk.apply.errors import Obstacle
-from stellwerk.apply.rollout.inventory import Phase
+from stellwerk.apply.set.model.inventory import Phase
 from stellwerk.kube.client.client import Client
 from stellwerk.kube.client.patch import MergePatch
 from stellwerk.kube.login.config import ClusterConfig

@@ -9,9 +9,9 @@ import pytest
 from tests.cluster.apply.ground import Ground
 from tests.cluster.apply.sets import MODULE
 
-from stellwerk.apply import edit
-from stellwerk.apply.plan import Reclaim
-from stellwerk.apply.readiness import assess
+from stellwerk.apply.labelled.plan import Reclaim
+from stellwerk.apply.objects import json_edit
+from stellwerk.apply.readiness.readiness import assess
 from stellwerk.kube.types.errors import Conflict
 from stellwerk.kube.types.identifiers import Resource
 from stellwerk.kube.types.model import JsonObject, dig, encode_json, unstructured
@@ -28,7 +28,7 @@ async def written_by_the_original(ground: Ground, body: JsonObject, resource: Re
 
     async def put() -> bool:
         live = await ground.client.get(target, made.key.name, made.key.namespace)
-        again = edit.with_value(body, live.metadata.resource_version, "metadata", "resourceVersion")
+        again = json_edit.with_value(body, live.metadata.resource_version, "metadata", "resourceVersion")
         try:
             await ground.client.update(target, again)
         except Conflict:

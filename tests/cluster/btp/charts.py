@@ -8,7 +8,7 @@ from pathlib import Path
 import yaml
 from tests.cluster.btp.modules import Module
 
-from stellwerk.apply import edit
+from stellwerk.apply.objects import json_edit
 from stellwerk.kube.types.model import JsonObject, dig
 from stellwerk.operators.btp import api
 
@@ -76,12 +76,12 @@ class ModuleChart:
 def _with_values(document: JsonObject) -> JsonObject:
     match document["kind"], dig(document, "metadata", "name"):
         case "ConfigMap", api.OPERAND_CONFIG_NAME:
-            return edit.merged(document, {"CLUSTER_ID": "{{ .Values.cluster.id }}"}, "data")
+            return json_edit.merged(document, {"CLUSTER_ID": "{{ .Values.cluster.id }}"}, "data")
         case "Secret", api.OPERAND_SECRET_NAME:
             keys = ("clientid", "sm_url", "tokenurl")
             texts = {key: f"{{{{ .Values.manager.secret.{key} | b64enc }}}}" for key in keys}
-            return edit.merged(document, texts, "data")
+            return json_edit.merged(document, texts, "data")
         case "Deployment", _:
-            return edit.with_value(document, REPLICAS, "spec", "replicas")
+            return json_edit.with_value(document, REPLICAS, "spec", "replicas")
         case _:
             return document

@@ -7,7 +7,7 @@ from tests.cluster.component.running import Running
 from tests.cluster.component.then import Then
 
 from stellwerk.api.core import ConfigMap
-from stellwerk.apply.rollout.owner import hash_of
+from stellwerk.apply.set.model.owner import hash_of
 from stellwerk.operators.component.api import DIGEST_ANNOTATION, OWNER_ID
 
 

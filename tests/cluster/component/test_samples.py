@@ -10,7 +10,7 @@ from tests.cluster.component.running import Running
 from tests.cluster.component.then import Writes
 
 from stellwerk.api.core import Namespace, Secret
-from stellwerk.apply.manifests import read_folder
+from stellwerk.apply.objects.manifests import read_folder
 from stellwerk.kube.client.client import Client
 from stellwerk.kube.types.identifiers import GroupVersionKind
 from stellwerk.kube.types.model import JsonObject, dig, metadata_of, unstructured

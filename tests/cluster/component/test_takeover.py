@@ -18,7 +18,7 @@ from tests.cluster.component.then import Then
 
 from stellwerk.api.apps import Deployment, ReplicaSet
 from stellwerk.api.core import ConfigMap, Namespace, Pod
-from stellwerk.apply.rollout.owner import hash_of
+from stellwerk.apply.set.model.owner import hash_of
 from stellwerk.kube.client.client import Client
 from stellwerk.kube.client.patch import MergePatch
 from stellwerk.kube.types.model import JsonObject, metadata_of, unstructured

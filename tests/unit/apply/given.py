@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from stellwerk.apply.desired import Address, Desired, desired_set, digest_of, read_text
-from stellwerk.apply.ownership import applied_by
-from stellwerk.apply.plan import Confirmation, Ledger, Live, Rules, confirm
+from stellwerk.apply.fields.managed_fields import applied_by
+from stellwerk.apply.labelled.plan import Confirmation, Ledger, Live, Rules, confirm
+from stellwerk.apply.objects.desired import Address, Desired, desired_set, digest_of, read_text
 from stellwerk.kube.types.identifiers import GroupVersionKind, ObjectKey, Resource
 from stellwerk.kube.types.model import JsonObject, JsonValue, PartialObjectMetadata, Unstructured, dig
 from stellwerk.kube.types.object_meta import FieldManager, ObjectMeta

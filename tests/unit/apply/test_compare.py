@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given as for_all
 from hypothesis import strategies as st
 
-from stellwerk.apply.compare import Comparison, compare, quantity
+from stellwerk.apply.fields.compare import Comparison, compare, quantity
 from stellwerk.kube.types.model import JsonObject, JsonValue
 
 Case = tuple[JsonObject, JsonObject]

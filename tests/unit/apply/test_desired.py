@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 from tests.unit.apply.given import resource_of, wanted
 
-from stellwerk.apply.desired import (
+from stellwerk.apply.errors import InvalidSet
+from stellwerk.apply.objects.desired import (
     MAX_OBJECTS,
     Document,
     defined_by,
@@ -18,7 +19,6 @@ from stellwerk.apply.desired import (
     read_folder,
     read_text,
 )
-from stellwerk.apply.errors import InvalidSet
 from stellwerk.kube.types.identifiers import GroupVersionKind, ObjectKey
 from stellwerk.kube.types.model import dig
 

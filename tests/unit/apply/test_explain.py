@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from stellwerk.apply.explain import Cause, Surroundings, explain, unready_pod
+from stellwerk.apply.readiness.deployment_diagnosis import Cause, Surroundings, explain, unready_pod
 from stellwerk.kube.types.model import JsonObject, JsonValue, Unstructured
 
 RECORDED = [

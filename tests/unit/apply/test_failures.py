@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from stellwerk.apply.desired import Address
 from stellwerk.apply.errors import Failure, Obstacle, WriteFailed
 from stellwerk.apply.failures import failure_of
+from stellwerk.apply.objects.desired import Address
 from stellwerk.kube.types.errors import (
     ApiError,
     NotServed,

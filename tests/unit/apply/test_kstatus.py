@@ -11,7 +11,7 @@ import json
 from datetime import UTC, datetime
 from pathlib import Path
 
-from stellwerk.apply.kstatus import Status, judge
+from stellwerk.apply.readiness.kstatus import Status, judge
 from stellwerk.kube.types.model import JsonObject, Unstructured
 
 RECORDED: list[tuple[str, JsonObject]] = json.loads((Path(__file__).parent / "recorded" / "kstatus.json").read_text())

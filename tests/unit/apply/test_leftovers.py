@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from stellwerk.apply.desired import Address
 from stellwerk.apply.errors import UnreadableManifest
-from stellwerk.apply.leftovers import Marks, format_gvks, parse_gvks, stale
-from stellwerk.apply.plan import Live
+from stellwerk.apply.labelled.plan import Live
+from stellwerk.apply.labelled.prune_by_label import Marks, format_gvks, parse_gvks, stale
+from stellwerk.apply.objects.desired import Address
 from stellwerk.kube.types.identifiers import GroupVersionKind, ObjectKey, Resource
 from stellwerk.kube.types.model import PartialObjectMetadata
 from stellwerk.kube.types.object_meta import ObjectMeta

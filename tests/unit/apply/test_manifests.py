@@ -15,7 +15,7 @@ from tests.kubectl import PROGRAM
 from tests.unit.promptly import promptly
 
 from stellwerk.apply.errors import UnreadableManifest
-from stellwerk.apply.manifests import Limits, Origin, read_folder, read_text, read_value
+from stellwerk.apply.objects.manifests import Limits, Origin, read_folder, read_text, read_value
 from stellwerk.kube.types.model import JsonValue, dig
 
 # What kubectl 1.37 prints for each word; `test_kubectl_says_the_same` asks the kubectl at hand.
@@ -217,7 +217,7 @@ def test_size_is_limited_to_16_mebibytes() -> None:
 @pytest.mark.req("R-401")
 def test_the_longest_text_that_is_accepted_takes_less_than_two_seconds_and_64_mebibytes() -> None:
     program = (
-        "import resource; from stellwerk.apply.manifests import read_value;"
+        "import resource; from stellwerk.apply.objects.manifests import read_value;"
         "memory = lambda: resource.getrusage(resource.RUSAGE_SELF).ru_maxrss;"
         "before = memory(); read_value(b'a: [' + b'1,' * 249_990 + b']'); print(memory() - before)"
     )

@@ -9,12 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.unit.promptly import promptly
 
-from stellwerk.apply import naming
+from stellwerk.apply.objects import name_validation
 from stellwerk.kube.types.model import JsonObject
 
 
 def told(metadata: JsonObject, api_version: str = "v1") -> str:
-    return "; ".join(naming.complaints(api_version, metadata))
+    return "; ".join(name_validation.complaints(api_version, metadata))
 
 
 @pytest.mark.parametrize(

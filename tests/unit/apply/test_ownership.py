@@ -5,8 +5,8 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from stellwerk.apply.ownership import applied_by, claimed, reclaimed, strangers
-from stellwerk.apply.rollout.policy import UpdatePolicy
+from stellwerk.apply.fields.managed_fields import applied_by, claimed, reclaimed, strangers
+from stellwerk.apply.set.model.policy import UpdatePolicy
 from stellwerk.kube.types.model import JsonObject
 from stellwerk.kube.types.object_meta import FieldManager
 

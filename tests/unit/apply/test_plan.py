@@ -19,8 +19,7 @@ from tests.unit.apply.given import (
     wanted,
 )
 
-from stellwerk.apply.desired import Address, Desired
-from stellwerk.apply.plan import (
+from stellwerk.apply.labelled.plan import (
     FIGHT_SECONDS,
     Action,
     Apply,
@@ -38,6 +37,7 @@ from stellwerk.apply.plan import (
     plan,
     plan_delete,
 )
+from stellwerk.apply.objects.desired import Address, Desired
 from stellwerk.kube.types.identifiers import ObjectKey, Resource
 from stellwerk.kube.types.model import JsonObject, Unstructured
 from stellwerk.kube.types.object_meta import FieldManager

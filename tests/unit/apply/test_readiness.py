@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from stellwerk.apply.errors import UnreadableStatus
-from stellwerk.apply.readiness import (
+from stellwerk.apply.readiness.readiness import (
     AVAILABLE_DEPLOYMENT,
     Hints,
     Readiness,

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from stellwerk.apply.ownership import CONTROL_PLANE, Claims, all_but
-from stellwerk.apply.takeover_preview import removed
+from stellwerk.apply.fields.managed_fields import CONTROL_PLANE, Claims, all_but
+from stellwerk.apply.fields.takeover_preview import removed
 from stellwerk.kube.types.model import JsonObject, JsonValue, dig
 
 KUBECTL = Claims(lambda manager: manager.startswith("kubectl"))

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from stellwerk.apply.manifests import read_folder
+from stellwerk.apply.objects.manifests import read_folder
 from stellwerk.kube.schema.crd import Definition
 from stellwerk.kube.types.model import JsonObject, JsonValue, dig
 from stellwerk.operators.btp import operand, release

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 import msgspec
 import pytest
 
-from stellwerk.apply.readiness import Verdict, assess
+from stellwerk.apply.readiness.readiness import Verdict, assess
 from stellwerk.kube.types.model import JsonObject, Unreadable, Unstructured, decode_json, encode_json
 from stellwerk.kube.types.object_meta import ObjectMeta
 from stellwerk.operators.btp import reasons

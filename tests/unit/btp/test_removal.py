@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from stellwerk.apply import naming
+from stellwerk.apply.objects import name_validation
 from stellwerk.kube.types.object_meta import ObjectMeta, OwnerReference
 from stellwerk.operators.btp import removal
 
@@ -32,9 +32,9 @@ def test_a_secret_belongs_to_a_binding_that_is_its_controller(owners: tuple[Owne
 @pytest.mark.req("R-408")
 @pytest.mark.parametrize("name", ["", ".", "..", "../x", "a/b", "A", "a b", "x%2fy", "a..b", "-a", "a" * 254, "ä"])
 def test_what_is_no_name_of_a_secret_leads_nowhere(name: str) -> None:
-    assert not naming.is_subdomain(name)
+    assert not name_validation.is_subdomain(name)
 
 
 @pytest.mark.parametrize("name", ["a", "db-credentials", "a.b-c.d", "0", "a" * 253])
 def test_names_of_secrets_are_known(name: str) -> None:
-    assert naming.is_subdomain(name)
+    assert name_validation.is_subdomain(name)

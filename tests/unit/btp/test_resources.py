@@ -8,8 +8,8 @@ from dataclasses import replace
 
 import pytest
 
-from stellwerk.apply.desired import Document, desired_set
-from stellwerk.apply.manifests import read_text
+from stellwerk.apply.objects.desired import Document, desired_set
+from stellwerk.apply.objects.manifests import read_text
 from stellwerk.kube.types.identifiers import GroupVersionKind, Resource
 from stellwerk.kube.types.model import JsonObject, JsonValue, dig
 from stellwerk.operators.btp import release, resources

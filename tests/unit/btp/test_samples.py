@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 from pathlib import Path
 
-from stellwerk.apply.manifests import read_folder
+from stellwerk.apply.objects.manifests import read_folder
 from stellwerk.kube.types.model import JsonObject, dig
 from stellwerk.operators.btp import credentials
 from stellwerk.operators.btp.settings import Settings, with_tunables

@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from stellwerk.apply.desired import Address
-from stellwerk.apply.leftovers import stale
-from stellwerk.apply.plan import Live
+from stellwerk.apply.labelled.plan import Live
+from stellwerk.apply.labelled.prune_by_label import stale
+from stellwerk.apply.objects.desired import Address
 from stellwerk.kube.types.identifiers import GroupVersionKind, ObjectKey, Resource
 from stellwerk.kube.types.model import PartialObjectMetadata
 from stellwerk.kube.types.object_meta import ObjectMeta

@@ -8,7 +8,7 @@ from textwrap import dedent
 
 import pytest
 
-from stellwerk.apply.explain import Surroundings
+from stellwerk.apply.readiness.deployment_diagnosis import Surroundings
 from stellwerk.cli.objects import findings, health
 from stellwerk.cli.objects.object_summary import Verdict
 from stellwerk.cli.shell.text import Style

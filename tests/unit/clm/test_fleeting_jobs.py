@@ -10,10 +10,10 @@ import pytest
 
 from stellwerk.api.batch import Job
 from stellwerk.api.core import ConfigMap
-from stellwerk.apply.desired import Address
-from stellwerk.apply.plan import Confirmation, Live, live_view
-from stellwerk.apply.rollout.actions import LookUp
-from stellwerk.apply.rollout.carry import Carried
+from stellwerk.apply.labelled.plan import Confirmation, Live, live_view
+from stellwerk.apply.objects.desired import Address
+from stellwerk.apply.set.executor import Carried
+from stellwerk.apply.set.plan.actions import LookUp
 from stellwerk.kube.client.client import Client
 from stellwerk.kube.login.config import ClusterConfig
 from stellwerk.kube.types.identifiers import ObjectKey

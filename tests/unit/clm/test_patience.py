@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from stellwerk.apply.errors import Failure, Obstacle, WriteFailed
-from stellwerk.apply.rollout.stage import Unready
+from stellwerk.apply.set.plan.stage import Unready
 from stellwerk.kube.types.errors import Conflict, Status
 from stellwerk.kube.types.identifiers import GroupVersionKind, ObjectKey, ObjectRef
 from stellwerk.operators.clm.errors import TooLate

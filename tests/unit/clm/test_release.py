@@ -9,8 +9,8 @@ import msgspec
 import pytest
 
 from stellwerk.api.core import ConfigMap
-from stellwerk.apply.rollout.inventory import Entry, Inventory, ManagedType, Phase, Status
-from stellwerk.apply.rollout.policy import DeletePolicy, UpdatePolicy
+from stellwerk.apply.set.model.inventory import Entry, Inventory, ManagedType, Phase, Status
+from stellwerk.apply.set.model.policy import DeletePolicy, UpdatePolicy
 from stellwerk.kube.types.identifiers import GroupVersionKind, ObjectKey
 from stellwerk.operators.clm import release as releases
 from stellwerk.operators.clm.errors import TooLate, UnreadableRelease
@@ -115,7 +115,7 @@ def test_an_empty_store_is_a_release_without_objects() -> None:
 
 
 def test_too_late_names_what_was_waited_for_and_how_many_more() -> None:
-    from stellwerk.apply.rollout.stage import Unready
+    from stellwerk.apply.set.plan.stage import Unready
 
     waits = [Unready(entry.ref, "is not ready") for entry in ENTRIES * 4]
     told = str(TooLate(KEY, 60, waits))

@@ -6,12 +6,12 @@ from dataclasses import replace
 
 import pytest
 
-from stellwerk.apply.desired import read_text
-from stellwerk.apply.rollout.inventory import Entry, Identity, Inventory, Phase
-from stellwerk.apply.rollout.policy import Policies, UpdatePolicy
-from stellwerk.apply.rollout.prepare import Wanted, prepared
-from stellwerk.apply.rollout.register import register
-from stellwerk.apply.rollout.scene import Seen
+from stellwerk.apply.objects.desired import read_text
+from stellwerk.apply.set.model.desired_set import Wanted, prepared
+from stellwerk.apply.set.model.inventory import Entry, Identity, Inventory, Phase
+from stellwerk.apply.set.model.policy import Policies, UpdatePolicy
+from stellwerk.apply.set.plan.inventory_update import register
+from stellwerk.apply.set.plan.plan_input import Seen
 from stellwerk.kube.types.identifiers import GroupVersionKind, ObjectKey, Resource
 from stellwerk.kube.types.model import Unstructured
 from stellwerk.operators.clm import takeover

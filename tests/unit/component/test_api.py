@@ -9,7 +9,7 @@ import pytest
 from tests.unit import definitions
 
 from stellwerk.api import flux
-from stellwerk.apply.rollout.stored import Item
+from stellwerk.apply.set.model.inventory_codec import Item
 from stellwerk.kube.schema.crd import Definition
 from stellwerk.kube.types.identifiers import ObjectKey
 from stellwerk.kube.types.model import JsonObject, to_json_object, view

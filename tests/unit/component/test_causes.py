@@ -12,10 +12,10 @@ from datetime import UTC, datetime
 import msgspec
 import pytest
 
-from stellwerk.apply.desired import Address
 from stellwerk.apply.errors import Failure, InvalidSet, Problem
-from stellwerk.apply.explain import Surroundings
 from stellwerk.apply.failures import failure_of as refused
+from stellwerk.apply.objects.desired import Address
+from stellwerk.apply.readiness.deployment_diagnosis import Surroundings
 from stellwerk.cli.objects import findings, health
 from stellwerk.cli.objects.object_summary import Verdict
 from stellwerk.cli.shell.text import Style

@@ -9,7 +9,7 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stellwerk.apply.rollout.owner import hash_of
+from stellwerk.apply.set.model.owner import hash_of
 from stellwerk.kube.types.identifiers import ObjectKey
 from stellwerk.kube.types.object_meta import ObjectMeta
 from stellwerk.operators.component import digests

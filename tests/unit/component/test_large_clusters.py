@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager
 import pytest
 from tests.unit.component.given import component
 
-from stellwerk.apply.rollout.owner import mark
+from stellwerk.apply.set.model.owner import mark
 from stellwerk.kube.client.client import Client
 from stellwerk.kube.login.config import ClusterConfig
 from stellwerk.kube.types.identifiers import Resource

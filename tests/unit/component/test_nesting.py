@@ -6,7 +6,7 @@ import pytest
 from tests.unit.component.given import component
 
 from stellwerk.apply.errors import InvalidSet
-from stellwerk.apply.rollout.inventory import Identity
+from stellwerk.apply.set.model.inventory import Identity
 from stellwerk.kube.types.identifiers import ObjectKey
 from stellwerk.operators.component import nesting
 from stellwerk.operators.component.api import OWNER_ID, Component

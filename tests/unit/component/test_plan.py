@@ -9,7 +9,7 @@ import msgspec
 import pytest
 from tests.unit.component.given import ITEM, component
 
-from stellwerk.apply.rollout.policy import AdoptionPolicy, DeletePolicy, MissingNamespacesPolicy, UpdatePolicy
+from stellwerk.apply.set.model.policy import AdoptionPolicy, DeletePolicy, MissingNamespacesPolicy, UpdatePolicy
 from stellwerk.kube.types.model import JsonObject
 from stellwerk.operators.component import plan
 from stellwerk.operators.component.api import CONFIRMED_CLUSTER_ANNOTATION

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from tests.unit.component.given import component
 
-from stellwerk.apply.manifests import Document
+from stellwerk.apply.objects.manifests import Document
 from stellwerk.kube.types.model import JsonObject
 from stellwerk.operators.component.api import Component
 from stellwerk.operators.component.errors import ReferencesUnresolved

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from stellwerk.apply.desired import Address, Desired, Origin
-from stellwerk.apply.rollout.actions import Create, Remove
-from stellwerk.apply.rollout.carry import Carried
-from stellwerk.apply.rollout.policy import UpdatePolicy
+from stellwerk.apply.objects.desired import Address, Desired, Origin
+from stellwerk.apply.set.executor import Carried
+from stellwerk.apply.set.model.policy import UpdatePolicy
+from stellwerk.apply.set.plan.actions import Create, Remove
 from stellwerk.kube.types.identifiers import ObjectKey, Resource
 from stellwerk.operators.component.remarks import MOST_OBJECTS, Remarks
 

@@ -6,7 +6,7 @@ import pytest
 from tests.unit.component.given import component
 
 from stellwerk.apply.errors import InvalidSet
-from stellwerk.apply.rollout.inventory import Entry, Inventory
+from stellwerk.apply.set.model.inventory import Entry, Inventory
 from stellwerk.kube.types.identifiers import GroupVersionKind, ObjectKey
 from stellwerk.operators.component import room
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from stellwerk.apply.manifests import Document, read_folder
+from stellwerk.apply.objects.manifests import Document, read_folder
 from stellwerk.kube.types.model import JsonObject, Kind, decode_json, dig, encode_json, to_json_object
 from stellwerk.operators.component import references, sources
 from stellwerk.operators.component.api import Blueprint, Component

@@ -8,8 +8,8 @@ import pytest
 from tests.unit.component.given import component
 from tests.unit.component.test_causes import without_image
 
-from stellwerk.apply.explain import Surroundings
-from stellwerk.apply.rollout.stage import Unready
+from stellwerk.apply.readiness.deployment_diagnosis import Surroundings
+from stellwerk.apply.set.plan.stage import Unready
 from stellwerk.kube.types.errors import Unreachable
 from stellwerk.kube.types.identifiers import GroupVersionKind, ObjectKey, ObjectRef
 from stellwerk.kube.types.model import JsonObject, JsonValue, Unstructured

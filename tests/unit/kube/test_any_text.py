@@ -15,7 +15,7 @@ from tests.unit.kube.scripted import serving
 from tests.unit.promptly import promptly
 
 from stellwerk.api.core import ConfigMap, Secret
-from stellwerk.apply.compare import quantity
+from stellwerk.apply.fields.compare import quantity
 from stellwerk.kube.client.client import Client
 from stellwerk.kube.http import warnings
 from stellwerk.kube.http.transport import Transport

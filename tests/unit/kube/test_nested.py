@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from stellwerk.apply.together import together
+from stellwerk.apply.concurrency import together
 from stellwerk.kube.nested import Foreign
 from stellwerk.render.sources.single_flight import Flights
 

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 import pytest
 
 from stellwerk.api.batch import Job
-from stellwerk.apply.rollout.owner import mark
+from stellwerk.apply.set.model.owner import mark
 from stellwerk.kube.client.client import Client
 from stellwerk.kube.login.config import ClusterConfig
 from stellwerk.kube.types.model import JsonObject, Unstructured, unstructured

@@ -133,8 +133,8 @@ async def served(client: Client, objects: Sequence[JsonObject], within: float = 
     It does so some time after it has accepted them; a request that comes sooner fails as if there were no such kind.
     Raises Failure when that takes longer than `within` seconds.
     """
-    from stellwerk.apply.desired import defined_by
-    from stellwerk.apply.manifests import Document
+    from stellwerk.apply.objects.desired import defined_by
+    from stellwerk.apply.objects.manifests import Document
     from stellwerk.cli.shell.errors import Failure
 
     wanted = {*defined_by(Document(body) for body in objects).values()}
@@ -164,7 +164,7 @@ async def _apply_all(client: Client, objects: Sequence[JsonObject]) -> None:
 
 async def _apply_samples(client: Client) -> list[str]:
     """Apply every sample, and return the names of the objects of ours among them once they are Ready."""
-    from stellwerk.apply.manifests import read_text
+    from stellwerk.apply.objects.manifests import read_text
     from stellwerk.cli import kinds
     from stellwerk.kube.types.identifiers import GroupVersionKind
     from stellwerk.kube.types.model import Unstructured

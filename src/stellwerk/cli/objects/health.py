@@ -14,9 +14,9 @@ from typing import Literal
 import msgspec
 
 from stellwerk.api import btp
-from stellwerk.apply import readiness
 from stellwerk.apply.errors import UnreadableStatus
-from stellwerk.apply.readiness import Hints
+from stellwerk.apply.readiness import readiness
+from stellwerk.apply.readiness.readiness import Hints
 from stellwerk.cli import kinds
 from stellwerk.cli.objects.unreadable import REASON, Unread
 from stellwerk.kube.types.model import JsonObject, Kind, Unstructured, to_json_object

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from stellwerk.api.apps import Deployment, ReplicaSet
 from stellwerk.api.core import Pod
-from stellwerk.apply.together import together
+from stellwerk.apply.concurrency import together
 from stellwerk.cli import kinds
 from stellwerk.cli.objects import health
 from stellwerk.cli.objects.graph import Node

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, TypeVar
 from stellwerk.cli.shell.errors import Exit, Failure
 
 if TYPE_CHECKING:
-    from stellwerk.apply.manifests import Document
+    from stellwerk.apply.objects.manifests import Document
     from stellwerk.cli.arguments.object_argument import Subject
     from stellwerk.cli.objects.cluster import Cluster
     from stellwerk.kube.types.model import Kind
@@ -83,7 +83,7 @@ def one_in(file: Path, namespace: str, *kinds: type[K]) -> tuple[K, tuple[Docume
     import msgspec
 
     from stellwerk.apply.errors import UnreadableManifest
-    from stellwerk.apply.manifests import read_text
+    from stellwerk.apply.objects.manifests import read_text
     from stellwerk.render.files import local_files
 
     try:

@@ -18,10 +18,10 @@ from stellwerk.cli.shell.text import Style, Tone, escaped
 from stellwerk.kube.types.model import dig
 
 if TYPE_CHECKING:
-    from stellwerk.apply.desired import Address, Desired
-    from stellwerk.apply.ownership import Claims
-    from stellwerk.apply.rollout.inventory import Entry, Inventory
-    from stellwerk.apply.rollout.prepare import Wanted
+    from stellwerk.apply.fields.managed_fields import Claims
+    from stellwerk.apply.objects.desired import Address, Desired
+    from stellwerk.apply.set.model.desired_set import Wanted
+    from stellwerk.apply.set.model.inventory import Entry, Inventory
     from stellwerk.cli.shell.field_diff import Change
     from stellwerk.kube.client.client import Client
     from stellwerk.kube.types.model import JsonObject
@@ -65,10 +65,10 @@ async def compared(
     `claims` says whose fields are taken over with an object; by default those of all but the control plane. `members`
     says what a set with policies asks for an object.
     """
-    from stellwerk.apply import ownership
-    from stellwerk.apply.together import together
+    from stellwerk.apply.concurrency import together
+    from stellwerk.apply.fields import managed_fields
 
-    everything = ownership.all_but(ownership.CONTROL_PLANE)
+    everything = managed_fields.all_but(managed_fields.CONTROL_PLANE)
 
     def asked(one: Desired) -> _Asked:
         claimed = everything if claims is None else claims[one.address]
@@ -86,7 +86,7 @@ async def of_set(
 
     What others have changed is put back at the next reapply. `now` decides whether that is due; default: this moment.
     """
-    from stellwerk.apply.rollout.scene import RECLAIMED_PREFIXES
+    from stellwerk.apply.set.plan.plan_input import RECLAIMED_PREFIXES
 
     moment, entries = now or datetime.now(UTC), known.by_identity()
     due = _to_be_made(wanted, known)
@@ -97,8 +97,8 @@ async def of_set(
 
 
 def _member(one: Wanted, entry: Entry | None, now: datetime) -> _Member:
-    from stellwerk.apply.rollout.decide import goes_by_itself
-    from stellwerk.apply.rollout.inventory import Phase
+    from stellwerk.apply.set.model.inventory import Phase
+    from stellwerk.apply.set.plan.plan_object import goes_by_itself
 
     has_run = entry is not None and entry.phase is Phase.READY and entry.digest == one.digest
     return _Member(one, _is_due(one, entry, now), has_run and goes_by_itself(one.desired.body))
@@ -113,7 +113,7 @@ def _is_due(one: Wanted, entry: Entry | None, now: datetime) -> bool:
 
 def _to_be_made(wanted: Sequence[Wanted], known: Inventory) -> list[Wanted]:
     """Without what has done its work and is gone for that reason."""
-    from stellwerk.apply.rollout.inventory import Phase
+    from stellwerk.apply.set.model.inventory import Phase
 
     done = {entry.identity: entry.digest for entry in known if entry.phase is Phase.COMPLETED}
     return [one for one in wanted if done.get(one.identity) != one.digest]
@@ -130,7 +130,7 @@ class _Member:
 
     def is_left_alone(self, live: JsonObject, prefix: str) -> bool:
         """Whether the object was applied once and keeps what others have changed."""
-        from stellwerk.apply.rollout.inventory import APPLIED_ONCE
+        from stellwerk.apply.set.model.inventory import APPLIED_ONCE
 
         digest = _digest(live, prefix)
         return digest == self.wanted.digest == APPLIED_ONCE and not self._is_foreign(live, prefix)
@@ -142,8 +142,8 @@ class _Member:
 
     def is_made_anew(self, live: JsonObject, prefix: str) -> bool:
         """Whether the object is deleted and created again, as a hook that runs again is."""
-        from stellwerk.apply.rollout.decide import is_alike
-        from stellwerk.apply.rollout.policy import UpdatePolicy
+        from stellwerk.apply.set.model.policy import UpdatePolicy
+        from stellwerk.apply.set.plan.plan_object import is_alike
         from stellwerk.kube.types.model import PartialObjectMetadata, Unstructured
 
         if self.wanted.directive.update is not UpdatePolicy.RECREATE:
@@ -155,7 +155,7 @@ class _Member:
         return not is_alike(self.wanted, secret or found, digest, prefix)
 
     def _is_foreign(self, live: JsonObject, prefix: str) -> bool:
-        from stellwerk.apply.rollout.owner import mark
+        from stellwerk.apply.set.model.owner import mark
 
         return _label(live, mark(prefix)) != _label(self.wanted.desired.body, mark(prefix))
 
@@ -179,13 +179,13 @@ class _Asked:
 
 
 async def _heard(client: Client, asked: _Asked) -> tuple[Line | None, list[str]]:
-    from stellwerk.apply import remarked
+    from stellwerk.apply.set import server_warnings
     from stellwerk.kube.http import warnings
 
     address = asked.desired.address
     with warnings.Listening() as heard:
         line = await _compared(client, asked)
-    return line, [f"{address}: {said}" for said in remarked.shown(address, heard)]
+    return line, [f"{address}: {said}" for said in server_warnings.shown(address, heard)]
 
 
 def unchanged(lines: Sequence[Line], wanted: Sized) -> int:
@@ -231,7 +231,7 @@ async def _taken_over(client: Client, asked: _Asked, live: JsonObject, after: Js
 
     Where the server refuses such an object, it is shown without the defaults.
     """
-    from stellwerk.apply import takeover_preview
+    from stellwerk.apply.fields import takeover_preview
     from stellwerk.kube.types.errors import ApiError
     from stellwerk.kube.types.model import unstructured
 

@@ -16,7 +16,7 @@ from stellwerk.cli.shell import settings, text
 from stellwerk.cli.shell.errors import Exit, Failure
 
 if TYPE_CHECKING:
-    from stellwerk.apply.manifests import Document
+    from stellwerk.apply.objects.manifests import Document
     from stellwerk.cli.objects.cluster import Cluster
     from stellwerk.cli.objects.health import Health
     from stellwerk.cli.objects.object_summary import Verdict

@@ -12,7 +12,7 @@ import re
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 
-from stellwerk.apply.desired import SERVER_OWNED
+from stellwerk.apply.objects.desired import SERVER_OWNED
 from stellwerk.kube.types.model import JsonObject, JsonValue, dig
 
 MASK = "***"

@@ -15,7 +15,7 @@ from stellwerk.cli.shell import settings, text
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from stellwerk.apply.rollout.prepare import Wanted
+    from stellwerk.apply.set.model.desired_set import Wanted
     from stellwerk.cli.objects.cluster import Cluster
     from stellwerk.operators.clm.release import Release
 

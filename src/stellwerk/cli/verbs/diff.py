@@ -20,7 +20,7 @@ from stellwerk.cli.shell import settings
 from stellwerk.cli.shell.errors import Exit, Failure
 
 if TYPE_CHECKING:
-    from stellwerk.apply.manifests import Document
+    from stellwerk.apply.objects.manifests import Document
     from stellwerk.cli.objects.cluster import Cluster
     from stellwerk.cli.releases.dry_run import Compared
     from stellwerk.operators.btp.api import BtpOperator
@@ -96,7 +96,7 @@ async def _of_component(
     cluster: Cluster, component: Component, beside: tuple[Document, ...], folder: Path | None
 ) -> tuple[Compared, int]:
     from stellwerk.apply.errors import ApplyError
-    from stellwerk.apply.rollout.stored import read
+    from stellwerk.apply.set.model.inventory_codec import read
     from stellwerk.cli.releases import dry_run
     from stellwerk.operators.component.api import RECONCILER
     from stellwerk.operators.component.errors import ComponentFailed

@@ -62,7 +62,7 @@ async def _of_ours(cluster: Cluster) -> list[Resource]:
 
 def portable(obj: Unstructured) -> JsonObject:
     """The object without what only its cluster can know. Pure."""
-    from stellwerk.apply.desired import SERVER_OWNED
+    from stellwerk.apply.objects.desired import SERVER_OWNED
 
     metadata = obj.body.get("metadata")
     own = {*SERVER_OWNED, "finalizers", "ownerReferences"}

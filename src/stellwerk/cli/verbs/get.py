@@ -155,7 +155,7 @@ def ordered(objects: Sequence[Unstructured], query: Query) -> list[Unstructured]
 
 def _rank(values: Sequence[JsonValue]) -> tuple[int, float, tuple[tuple[int, str], ...]]:
     """Where a value belongs, as with kubectl: numbers and quantities by value, texts with the numbers in them."""
-    from stellwerk.apply import compare
+    from stellwerk.apply.fields import compare
 
     value = values[0] if values else None
     if value is None:

@@ -19,8 +19,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from stellwerk.apply import edit
-from stellwerk.apply.desired import Document, Origin
+from stellwerk.apply.objects import json_edit
+from stellwerk.apply.objects.desired import Document, Origin
 from stellwerk.kube.client.client import Client
 from stellwerk.kube.types.errors import ApiError
 from stellwerk.kube.types.model import JsonObject, dig
@@ -144,7 +144,7 @@ def _plain(body: JsonObject) -> JsonObject:
     if not isinstance(annotations, dict):
         return body
     kept = {key: value for key, value in annotations.items() if not key.startswith(f"{HOOKS_PREFIX}/")}
-    return body if len(kept) == len(annotations) else edit.with_value(body, kept, "metadata", "annotations")
+    return body if len(kept) == len(annotations) else json_edit.with_value(body, kept, "metadata", "annotations")
 
 
 # ---- files

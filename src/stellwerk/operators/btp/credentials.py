@@ -18,7 +18,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from urllib.parse import unquote
 
-from stellwerk.apply import naming
+from stellwerk.apply.objects import name_validation
 from stellwerk.kube.types.identifiers import SYSTEM_NAMESPACES, ObjectKey
 from stellwerk.operators.btp import api
 from stellwerk.operators.btp.reasons import Reason
@@ -119,7 +119,7 @@ def _of_namespace(namespace: str) -> Iterator[str]:
     """Why the credentials may not lie there. We write where the Secret says, with rights that its author may lack."""
     if namespace in SYSTEM_NAMESPACES:
         yield "names a namespace of the cluster's own"
-    elif not naming.is_namespace(namespace):
+    elif not name_validation.is_namespace(namespace):
         yield "cannot be the name of a namespace"
 
 
@@ -301,7 +301,7 @@ def possible_namespaces(
     named = {recorded, *(config.get(key, "") for key in NAMESPACE_KEYS)}
     if isinstance(wanted, Credentials):
         named |= {wanted.namespace, wanted.previous_namespace}
-    return tuple(sorted(namespace for namespace in named if naming.is_namespace(namespace)))
+    return tuple(sorted(namespace for namespace in named if name_validation.is_namespace(namespace)))
 
 
 def operand_namespace(found: Iterable[str], wanted: Credentials) -> str:

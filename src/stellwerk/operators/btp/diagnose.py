@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from stellwerk.api.apps import Deployment, ReplicaSet
 from stellwerk.api.core import Event, Pod
-from stellwerk.apply.explain import Surroundings, explain
+from stellwerk.apply.readiness.deployment_diagnosis import Surroundings, explain
 from stellwerk.kube.client.client import Client
 from stellwerk.kube.types.errors import ApiError
 from stellwerk.kube.types.model import Unstructured, unstructured

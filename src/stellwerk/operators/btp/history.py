@@ -10,9 +10,9 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from stellwerk.api.core import ConfigMap, Secret
-from stellwerk.apply import leftovers
-from stellwerk.apply.desired import Address
-from stellwerk.apply.plan import Live
+from stellwerk.apply.labelled import prune_by_label
+from stellwerk.apply.labelled.plan import Live
+from stellwerk.apply.objects.desired import Address
 from stellwerk.kube.client.client import Client
 from stellwerk.kube.types.errors import ApiError, NotServed
 from stellwerk.kube.types.identifiers import GroupVersionKind, ObjectKey, Resource
@@ -78,7 +78,7 @@ class History:
         """What other versions left. Kinds that nobody watches are listed, once for each record. Raises StepFailed."""
         record = versions.after_apply(await self.record(), release.version, release.kinds)
         unwatched = await self._unwatched(record) if _kinds(record) != self._searched else {}
-        return leftovers.stale(
+        return prune_by_label.stale(
             {**self.observer.removable(), **unwatched},
             wanted=wanted,
             marks=versions.marks(release.version),

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from stellwerk.api.core import Event
-from stellwerk.apply.together import together
+from stellwerk.apply.concurrency import together
 from stellwerk.kube.types.identifiers import ObjectKey, Resource
 from stellwerk.kube.types.model import Unstructured, dig
 from stellwerk.operators.btp import api

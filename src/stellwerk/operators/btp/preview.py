@@ -16,10 +16,11 @@ from pathlib import Path
 from stellwerk.api.apps import Deployment
 from stellwerk.api.btp import ServiceBinding, ServiceInstance
 from stellwerk.api.core import ConfigMap, Secret
-from stellwerk.apply import kinds, leftovers
-from stellwerk.apply.desired import Address, Desired, Document, desired_set, kinds_of
-from stellwerk.apply.plan import Live
-from stellwerk.apply.together import together
+from stellwerk.apply.concurrency import together
+from stellwerk.apply.labelled import prune_by_label
+from stellwerk.apply.labelled.plan import Live
+from stellwerk.apply.objects import discover
+from stellwerk.apply.objects.desired import Address, Desired, Document, desired_set, kinds_of
 from stellwerk.kube.client.client import Client
 from stellwerk.kube.types.identifiers import ObjectKey, ObjectRef, Resource
 from stellwerk.kube.types.model import Unstructured, metadata_of, unstructured
@@ -108,7 +109,7 @@ class Desk:
             *webhooks.documents_of(authority or _NOT_MADE_YET, webhook or _NOT_MADE_YET, settings.chart_namespace),
             Document(versions.config_map(after, settings.chart_namespace)),
         )
-        served = await kinds.served(documents, self.client.mapper)
+        served = await discover.served(documents, self.client.mapper)
         desired = desired_set(documents, served, namespace=settings.chart_namespace)
         return Preview(
             desired,
@@ -201,7 +202,7 @@ class Desk:
 
     async def _outdated(self, release: Release, settings: Settings) -> dict[ObjectRef, str]:
         documents = resources.to_delete(release, settings)
-        served = await kinds.served(documents, self.client.mapper)
+        served = await discover.served(documents, self.client.mapper)
         here = [one for one in documents if served.keys() >= {*kinds_of([one])}]
         addresses = [one.address for one in desired_set(here, served, namespace=settings.chart_namespace)]
         there = await together(addresses, self._is_there) if addresses else []
@@ -214,7 +215,7 @@ class Desk:
     async def _stale(
         self, module: Mapping[Address, Live], desired: Iterable[Desired], version: str
     ) -> dict[ObjectRef, str]:
-        stale = leftovers.stale(
+        stale = prune_by_label.stale(
             module,
             [one.address for one in desired],
             versions.marks(version),

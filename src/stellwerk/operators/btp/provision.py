@@ -15,12 +15,12 @@ from typing import TypeGuard
 
 from stellwerk.api.apps import Deployment
 from stellwerk.api.core import ConfigMap, Secret
-from stellwerk.apply import plan
-from stellwerk.apply.desired import Address, Desired, Document, desired_set, kinds_of
 from stellwerk.apply.errors import ApplyError, Failure
-from stellwerk.apply.execute import Report, execute
-from stellwerk.apply.plan import FIGHT_SECONDS, Apply, Create, Delete, Held, Ledger, Live, Reclaim, Rules
-from stellwerk.apply.readiness import Readiness, assess, by_conditions
+from stellwerk.apply.labelled import plan
+from stellwerk.apply.labelled.execute import Report, execute
+from stellwerk.apply.labelled.plan import FIGHT_SECONDS, Apply, Create, Delete, Held, Ledger, Live, Reclaim, Rules
+from stellwerk.apply.objects.desired import Address, Desired, Document, desired_set, kinds_of
+from stellwerk.apply.readiness.readiness import Readiness, assess, by_conditions
 from stellwerk.kube.client.client import Client
 from stellwerk.kube.types.errors import ApiError
 from stellwerk.kube.types.identifiers import GroupVersionKind, ObjectKey, ObjectRef, Resource

@@ -14,9 +14,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from stellwerk.apply import manifests
-from stellwerk.apply.desired import Document, kinds_of
 from stellwerk.apply.errors import UnreadableManifest
+from stellwerk.apply.objects import manifests
+from stellwerk.apply.objects.desired import Document, kinds_of
 from stellwerk.kube.types.identifiers import GroupVersionKind
 from stellwerk.kube.types.model import dig
 from stellwerk.operators.btp.errors import ModuleUnreadable

@@ -16,10 +16,11 @@ from typing import ClassVar, TypeVar
 from stellwerk.api.apiextensions import CustomResourceDefinition
 from stellwerk.api.btp import ServiceBinding, ServiceBindingSpec, ServiceInstance
 from stellwerk.api.core import Secret
-from stellwerk.apply import naming, order, plan
-from stellwerk.apply.desired import Address
-from stellwerk.apply.execute import execute
-from stellwerk.apply.plan import Delete, Ledger, Live, Plan
+from stellwerk.apply.labelled import order, plan
+from stellwerk.apply.labelled.execute import execute
+from stellwerk.apply.labelled.plan import Delete, Ledger, Live, Plan
+from stellwerk.apply.objects import name_validation
+from stellwerk.apply.objects.desired import Address
 from stellwerk.kube.client.client import Client
 from stellwerk.kube.client.patch import MergePatch
 from stellwerk.kube.types.errors import ApiError, NotFound, NotServed, StatusError, Undecodable, Unexplained
@@ -292,7 +293,7 @@ class Removal:
         except (NotFound, Undecodable):
             return ""  # the garbage collector deletes what the binding owns
         secret_name = read.spec.secret_name or name
-        if not naming.is_subdomain(secret_name):
+        if not name_validation.is_subdomain(secret_name):
             return f"{read.ref} names {secret_name[:NAMED_CHARACTERS]!r}, which no Secret can be called"
         secret = await self.client.find(metadata_of(Secret), secret_name, namespace)
         if secret is None:

@@ -16,8 +16,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
 
-from stellwerk.apply import edit
-from stellwerk.apply.desired import Document
+from stellwerk.apply.objects import json_edit
+from stellwerk.apply.objects.desired import Document
 from stellwerk.kube.types.model import JsonObject, JsonValue, dig, encode_json
 from stellwerk.operators.btp import api
 from stellwerk.operators.btp.credentials import Credentials
@@ -186,9 +186,9 @@ def labels_for(version: str) -> dict[str, str]:
 
 
 def _labelled(document: Document, version: str, settings: Settings) -> Document:
-    body = edit.with_namespace(edit.with_labels(document.body, labels_for(version)), settings.chart_namespace)
+    body = json_edit.with_namespace(json_edit.with_labels(document.body, labels_for(version)), settings.chart_namespace)
     if body.get("kind") == "Deployment":  # network policies select pods by it
-        body = edit.merged(body, {api.MODULE_LABEL: api.MODULE_NAME}, *POD_LABELS)
+        body = json_edit.merged(body, {api.MODULE_LABEL: api.MODULE_NAME}, *POD_LABELS)
     return _changed(document, body)
 
 
@@ -197,10 +197,10 @@ def _labelled(document: Document, version: str, settings: Settings) -> Document:
 
 def _configured(body: JsonObject, values: Values) -> JsonObject:
     if _is_config(body):
-        return edit.merged(body, operand_config(values.credentials, values.settings), "data")
+        return json_edit.merged(body, operand_config(values.credentials, values.settings), "data")
     if _is_credentials(body):
-        moved = edit.with_namespace(body, values.credentials.namespace)
-        return edit.merged(moved, values.credentials.operand_data, "data")
+        moved = json_edit.with_namespace(body, values.credentials.namespace)
+        return json_edit.merged(moved, values.credentials.operand_data, "data")
     return body
 
 
@@ -246,13 +246,13 @@ def _operand(body: JsonObject, values: Values, checksum: str) -> JsonObject:
     body = _with_image(body, values.image)
     if values.settings.image_pull_secrets:
         secrets: list[JsonValue] = [{"name": name} for name in values.settings.image_pull_secrets]
-        body = edit.with_value(body, secrets, *POD_SPEC, "imagePullSecrets")
+        body = json_edit.with_value(body, secrets, *POD_SPEC, "imagePullSecrets")
     if values.settings.custom_ca_certs:
         body = _trusting(body, values.settings.custom_ca_certs)
     annotation = {api.CHECKSUM_ANNOTATION: checksum}
     if _runs_unmarked(values.running, checksum):
-        return edit.with_annotations(body, annotation)
-    return edit.merged(body, annotation, *POD_ANNOTATIONS)
+        return json_edit.with_annotations(body, annotation)
+    return json_edit.merged(body, annotation, *POD_ANNOTATIONS)
 
 
 def _runs_unmarked(running: Running | None, checksum: str) -> bool:
@@ -272,7 +272,7 @@ def _trusting(body: JsonObject, name: str) -> JsonObject:
     volume: JsonObject = {"name": _AUTHORITIES, "projected": {"sources": sources}}
     mount: JsonObject = {"name": _AUTHORITIES, "mountPath": AUTHORITIES_FOLDER, "readOnly": True}
     folders: JsonObject = {"name": "SSL_CERT_DIR", "value": f"/etc/ssl/certs:{AUTHORITIES_FOLDER}"}
-    body = edit.with_value(body, [*_listed(body, *POD_SPEC, "volumes"), volume], *POD_SPEC, "volumes")
+    body = json_edit.with_value(body, [*_listed(body, *POD_SPEC, "volumes"), volume], *POD_SPEC, "volumes")
 
     def trusting(manager: JsonObject) -> JsonObject:
         mounts, variables = _listed(manager, "volumeMounts"), _listed(manager, "env")
@@ -290,7 +290,7 @@ def _with_manager(body: JsonObject, change: Callable[[JsonObject], JsonObject]) 
     changed: list[JsonValue] = [
         change(one) if isinstance(one, dict) and _is_manager(one) else one for one in containers
     ]
-    return edit.with_value(body, changed, *POD_SPEC, "containers")
+    return json_edit.with_value(body, changed, *POD_SPEC, "containers")
 
 
 def _is_manager(container: JsonValue) -> bool:
@@ -311,10 +311,10 @@ def _webhook(webhook: JsonValue, values: Values) -> JsonValue:
     if not isinstance(webhook, dict):
         return webhook
     if dig(webhook, "clientConfig", "service", "name") == api.WEBHOOK_SERVICE_NAME:
-        webhook = edit.with_value(webhook, values.settings.chart_namespace, "clientConfig", "service", "namespace")
+        webhook = json_edit.with_value(webhook, values.settings.chart_namespace, "clientConfig", "service", "namespace")
     if values.ca_bundle:
         bundle = base64.b64encode(values.ca_bundle).decode()
-        webhook = edit.with_value(webhook, bundle, "clientConfig", "caBundle")
+        webhook = json_edit.with_value(webhook, bundle, "clientConfig", "caBundle")
     return webhook
 
 

@@ -18,7 +18,7 @@ from enum import StrEnum
 from heapq import nsmallest
 from typing import Generic, TypeAlias, TypeVar
 
-from stellwerk.apply import naming
+from stellwerk.apply.objects import name_validation
 from stellwerk.kube.types import duration
 from stellwerk.operators.btp import api
 from stellwerk.runtime.settings import parsers
@@ -174,7 +174,7 @@ def _shown(text: str) -> str:
 
 
 def _namespace(text: str) -> str:
-    if not naming.is_namespace(text):
+    if not name_validation.is_namespace(text):
         raise ValueError("expected the name of a namespace: at most 63 lower-case letters, digits and '-'")
     return text
 

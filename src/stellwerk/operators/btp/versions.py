@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from stellwerk.apply.errors import UnreadableManifest
-from stellwerk.apply.leftovers import Marks, format_gvks, parse_gvks
+from stellwerk.apply.labelled.prune_by_label import Marks, format_gvks, parse_gvks
 from stellwerk.kube.types.identifiers import GroupVersionKind, ObjectKey, ObjectRef
 from stellwerk.kube.types.model import HasMetadata, JsonObject
 from stellwerk.operators.btp import api

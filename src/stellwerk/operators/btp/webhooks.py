@@ -17,7 +17,7 @@ from datetime import datetime, timedelta
 from functools import lru_cache
 
 from stellwerk.api.core import Secret
-from stellwerk.apply.desired import Document
+from stellwerk.apply.objects.desired import Document
 from stellwerk.kube.types.identifiers import ObjectKey
 from stellwerk.operators.btp import api, certificates, resources
 from stellwerk.operators.btp.certificates import (

@@ -11,20 +11,20 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from stellwerk.api.core import Namespace
-from stellwerk.apply import kinds
-from stellwerk.apply.desired import Address
+from stellwerk.apply.concurrency import together
 from stellwerk.apply.errors import ApplyError
-from stellwerk.apply.manifests import Document
-from stellwerk.apply.plan import live_view
-from stellwerk.apply.rollout.inventory import Identity
-from stellwerk.apply.rollout.memory import Memory
-from stellwerk.apply.rollout.policy import MissingNamespacesPolicy, Policies, UpdatePolicy
-from stellwerk.apply.rollout.prepare import Wanted, prepared
-from stellwerk.apply.rollout.rollout import Progress, Rollout
-from stellwerk.apply.rollout.scene import Seen
-from stellwerk.apply.rollout.served import resources_of
-from stellwerk.apply.rollout.usage import Usage
-from stellwerk.apply.together import together
+from stellwerk.apply.labelled.plan import live_view
+from stellwerk.apply.objects import discover
+from stellwerk.apply.objects.desired import Address
+from stellwerk.apply.objects.manifests import Document
+from stellwerk.apply.set.checks.crd_usage import Usage
+from stellwerk.apply.set.model.desired_set import Wanted, prepared
+from stellwerk.apply.set.model.inventory import Identity
+from stellwerk.apply.set.model.policy import MissingNamespacesPolicy, Policies, UpdatePolicy
+from stellwerk.apply.set.model.resource_lookup import resources_of
+from stellwerk.apply.set.object_set import Progress, Rollout
+from stellwerk.apply.set.observed_state import Memory
+from stellwerk.apply.set.plan.plan_input import Seen
 from stellwerk.kube.client.client import Client
 from stellwerk.kube.types.errors import AlreadyExists, NotFound, NotServed
 from stellwerk.kube.types.identifiers import ObjectKey, Resource
@@ -69,7 +69,7 @@ class Engine:
         """The objects as they would be applied. Raises InvalidSet, ApiError."""
         return prepared(
             documents,
-            await kinds.served(documents, self.client.mapper),
+            await discover.served(documents, self.client.mapper),
             namespace=release.key.namespace,
             owner=release.owner,
             policies=self._policies,

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from stellwerk.apply.rollout.stage import Unready
+from stellwerk.apply.set.plan.stage import Unready
 from stellwerk.kube.types.identifiers import ObjectKey
 
 _NAMED = 5

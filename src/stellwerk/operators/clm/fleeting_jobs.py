@@ -15,14 +15,14 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 
 from stellwerk.api.batch import Job
-from stellwerk.apply.desired import Address
-from stellwerk.apply.plan import Live, live_view
-from stellwerk.apply.rollout.carry import Carried
-from stellwerk.apply.rollout.decide import goes_by_itself
-from stellwerk.apply.rollout.inventory import Identity
-from stellwerk.apply.rollout.owner import Owner
-from stellwerk.apply.rollout.prepare import Wanted
-from stellwerk.apply.rollout.scene import Seen
+from stellwerk.apply.labelled.plan import Live, live_view
+from stellwerk.apply.objects.desired import Address
+from stellwerk.apply.set.executor import Carried
+from stellwerk.apply.set.model.desired_set import Wanted
+from stellwerk.apply.set.model.inventory import Identity
+from stellwerk.apply.set.model.owner import Owner
+from stellwerk.apply.set.plan.plan_input import Seen
+from stellwerk.apply.set.plan.plan_object import goes_by_itself
 from stellwerk.kube.client.client import Client
 from stellwerk.kube.types.identifiers import Resource
 from stellwerk.operators.finished import FinishedJobs

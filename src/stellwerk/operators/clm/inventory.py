@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import msgspec
 
-from stellwerk.apply.rollout import stored
-from stellwerk.apply.rollout.inventory import Inventory
-from stellwerk.apply.rollout.stored import Item
+from stellwerk.apply.set.model import inventory_codec
+from stellwerk.apply.set.model.inventory import Inventory
+from stellwerk.apply.set.model.inventory_codec import Item
 from stellwerk.kube.types.model import JsonObject, JsonValue, to_json_object
 
 _UNSAID: JsonObject = {
@@ -29,9 +29,9 @@ def read(kept: JsonValue) -> Inventory:
     """The inventory that a store holds. Raises ValueError."""
     if isinstance(kept, list):
         kept = [{**_UNSAID, **item} if isinstance(item, dict) else item for item in kept]
-    return stored.read(msgspec.convert(kept or [], tuple[Item, ...]))
+    return inventory_codec.read(msgspec.convert(kept or [], tuple[Item, ...]))
 
 
 def write(inventory: Inventory) -> list[JsonObject]:
     """The inventory as a store holds it."""
-    return [to_json_object(item) for item in stored.write(inventory)]
+    return [to_json_object(item) for item in inventory_codec.write(inventory)]

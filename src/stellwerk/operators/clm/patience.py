@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from stellwerk.apply.errors import Failure, Obstacle, WriteFailed
-from stellwerk.apply.rollout.stage import Unready
+from stellwerk.apply.set.plan.stage import Unready
 from stellwerk.kube.types.identifiers import ObjectKey
 from stellwerk.operators.clm.errors import TooLate
 

@@ -15,8 +15,8 @@ from enum import StrEnum
 import yaml
 
 from stellwerk.api.core import ConfigMap
-from stellwerk.apply.rollout.inventory import Inventory, Phase
-from stellwerk.apply.rollout.owner import Owner
+from stellwerk.apply.set.model.inventory import Inventory, Phase
+from stellwerk.apply.set.model.owner import Owner
 from stellwerk.kube import yaml as kube_yaml
 from stellwerk.kube.types.identifiers import ObjectKey
 from stellwerk.kube.types.model import JsonObject

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from stellwerk.apply.manifests import Document, Origin
+from stellwerk.apply.objects.manifests import Document, Origin
 from stellwerk.kube.client.client import Client
 from stellwerk.kube.types.model import JsonValue
 from stellwerk.operators.clm.errors import SourceUnusable

@@ -13,13 +13,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from stellwerk.apply.compare import compare
-from stellwerk.apply.rollout.inventory import APPLIED_ONCE, THEIR_SPELLING, Entry, Identity, Inventory, Phase
-from stellwerk.apply.rollout.owner import Owner, unmarked
-from stellwerk.apply.rollout.policy import ReconcilePolicy
-from stellwerk.apply.rollout.prepare import Wanted
-from stellwerk.apply.rollout.register import newcomers, taken_over
-from stellwerk.apply.rollout.scene import Seen
+from stellwerk.apply.fields.compare import compare
+from stellwerk.apply.set.model.desired_set import Wanted
+from stellwerk.apply.set.model.inventory import APPLIED_ONCE, THEIR_SPELLING, Entry, Identity, Inventory, Phase
+from stellwerk.apply.set.model.owner import Owner, unmarked
+from stellwerk.apply.set.model.policy import ReconcilePolicy
+from stellwerk.apply.set.plan.inventory_update import newcomers, taken_over
+from stellwerk.apply.set.plan.plan_input import Seen
 from stellwerk.kube.types.model import Unstructured
 
 

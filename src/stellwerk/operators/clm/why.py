@@ -6,10 +6,10 @@ import asyncio
 from dataclasses import dataclass
 from datetime import datetime
 
-from stellwerk.apply import readiness
 from stellwerk.apply.errors import UnreadableStatus
-from stellwerk.apply.kstatus import Readiness, waiting
-from stellwerk.apply.rollout.inventory import Entry
+from stellwerk.apply.readiness import readiness
+from stellwerk.apply.readiness.kstatus import Readiness, waiting
+from stellwerk.apply.set.model.inventory import Entry
 from stellwerk.kube.types.errors import NotServed
 from stellwerk.kube.types.identifiers import ObjectRef
 from stellwerk.kube.types.model import Unstructured

@@ -12,7 +12,7 @@ from typing import Annotated
 
 from msgspec.structs import force_setattr
 
-from stellwerk.apply.rollout.stored import Item
+from stellwerk.apply.set.model.inventory_codec import Item
 from stellwerk.kube.schema.crd import documented
 from stellwerk.kube.types.model import JsonObject
 from stellwerk.kube.types.object_meta import Condition, Record, is_usable

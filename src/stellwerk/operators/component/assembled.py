@@ -7,7 +7,7 @@ from pathlib import Path
 from socket import gethostname
 
 from stellwerk.api.core import Namespace
-from stellwerk.apply.rollout.scene import Habits
+from stellwerk.apply.set.plan.plan_input import Habits
 from stellwerk.kube.types.model import metadata_of
 from stellwerk.operators.component import blueprints, saying
 from stellwerk.operators.component.addresses import Addresses

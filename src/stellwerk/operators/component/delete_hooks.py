@@ -1,8 +1,8 @@
 """Hooks of a chart for the end of its release: refused, left out, or run when the Component is deleted.
 
 The original refuses them, because it would forget them, and so do we unless `spec.deleteHooks` says otherwise. Those
-that are to run are kept beside the objects (`apply.rollout.hooks`): at the end nothing is rendered, and no source has
-to be there.
+that are to run are kept with the objects (`apply.set.model.delete_hooks`): a deletion renders nothing and needs no
+source.
 
 With `deletePolicy: Orphan` nothing goes, so nothing is said goodbye to, and nothing is kept for it: a hook that drops a
 database whose application stays would be the opposite of what that policy is for. As with the objects, what counts is
@@ -17,16 +17,17 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from stellwerk.api.core import Secret
-from stellwerk.apply import kinds
 from stellwerk.apply.errors import InvalidSet, Problem
-from stellwerk.apply.manifests import Document, Origin
-from stellwerk.apply.rollout import farewell, hooks
-from stellwerk.apply.rollout.farewell import Farewell
-from stellwerk.apply.rollout.hooks import Hook, Moment
-from stellwerk.apply.rollout.inventory import Identity, Inventory
-from stellwerk.apply.rollout.owner import Owner
-from stellwerk.apply.rollout.policy import DeletePolicy, Policies
-from stellwerk.apply.rollout.prepare import Wanted, prepared
+from stellwerk.apply.objects import discover
+from stellwerk.apply.objects.manifests import Document, Origin
+from stellwerk.apply.set.model import delete_hooks
+from stellwerk.apply.set.model.delete_hooks import Hook, Moment
+from stellwerk.apply.set.model.desired_set import Wanted, prepared
+from stellwerk.apply.set.model.inventory import Identity, Inventory
+from stellwerk.apply.set.model.owner import Owner
+from stellwerk.apply.set.model.policy import DeletePolicy, Policies
+from stellwerk.apply.set.plan import plan_delete_hooks
+from stellwerk.apply.set.plan.plan_delete_hooks import Farewell
 from stellwerk.kube.client.client import Client
 from stellwerk.kube.types.identifiers import GroupVersionKind, ObjectKey, Resource
 from stellwerk.kube.types.model import dig
@@ -64,7 +65,7 @@ def asked(spec: ComponentSpec) -> Farewells:
 def documents_of(component: Component, rendered: Rendered) -> tuple[tuple[Document, ...], tuple[Hook, ...]]:
     """The documents of the set, the keeper of the hooks among them; and the hooks. Raises InvalidSet, InvalidSpec."""
     pairs = zip(rendered.objects, rendered.origins, strict=True)
-    whole, found = hooks.split((Document(body, Origin(file=origin)) for body, origin in pairs), RECONCILER)
+    whole, found = delete_hooks.split((Document(body, Origin(file=origin)) for body, origin in pairs), RECONCILER)
     if not found:
         return whole, ()
     if asked(component.spec) != "keep":
@@ -73,7 +74,7 @@ def documents_of(component: Component, rendered: Rendered) -> tuple[tuple[Docume
     if component.spec.delete_policy in _LEAVING_ALL:
         return whole, ()
     key = _keeper_of(component)
-    return (*whole, hooks.keeper(found, key.name, key.namespace, RECONCILER)), found
+    return (*whole, delete_hooks.keeper(found, key.name, key.namespace, RECONCILER)), found
 
 
 def checked(
@@ -92,7 +93,7 @@ def content_of(component: Component, wanted: Iterable[Wanted]) -> bytes | None:
     """What the Secret with the hooks is about to hold; None where the set has no such Secret."""
     keeper = Identity("", "Secret", _keeper_of(component))
     body = next((one.desired.body for one in wanted if one.identity == keeper), None)
-    return base64.b64decode(str(dig(body, "data", hooks.KEY) or "")) if body is not None else None
+    return base64.b64decode(str(dig(body, "data", delete_hooks.KEY) or "")) if body is not None else None
 
 
 # ---- when it goes
@@ -152,13 +153,13 @@ async def kept(
     if secret is None or (is_over and secret.metadata.is_terminating):
         return None
     may_be_another = key != _keeper_of(component) or not component.status.delete_hook_seals
-    if may_be_another and secret.type != hooks.type_of(RECONCILER):
+    if may_be_another and secret.type != delete_hooks.type_of(RECONCILER):
         return None
-    packed = secret.decoded().get(hooks.KEY, b"")
+    packed = secret.decoded().get(delete_hooks.KEY, b"")
     trust.check(component, key, packed)
-    found = hooks.unpacked(str(key), packed)
+    found = delete_hooks.unpacked(str(key), packed)
     documents = [hook.document for hook in found]
-    served = await kinds.served(documents, client.mapper)
+    served = await discover.served(documents, client.mapper)
     open_ = {moment: _still_open(found, moment, known) for moment in Moment}
     before, after = (_prepared(open_[moment], served, moment, component, owner, policies) for moment in Moment)
     return Farewell(keeper, before, after)
@@ -167,7 +168,7 @@ async def kept(
 def _still_open(found: Sequence[Hook], moment: Moment, known: Inventory) -> list[Hook]:
     """The hooks of a moment that has not passed: kinds of those that have run may be gone by now."""
     of_moment = _of_moment(found, moment)
-    return [] if farewell.is_over(known, moment, len(of_moment)) else of_moment
+    return [] if plan_delete_hooks.is_over(known, moment, len(of_moment)) else of_moment
 
 
 def _of_moment(found: Sequence[Hook], moment: Moment) -> list[Hook]:

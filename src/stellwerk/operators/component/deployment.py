@@ -14,20 +14,21 @@ from typing import NamedTuple, Protocol
 import msgspec
 
 from stellwerk.api.core import Secret
-from stellwerk.apply import kinds
-from stellwerk.apply.desired import Address
-from stellwerk.apply.plan import Live
-from stellwerk.apply.rollout import allowed, stored
-from stellwerk.apply.rollout.farewell import Farewell
-from stellwerk.apply.rollout.inventory import Identity, Inventory
-from stellwerk.apply.rollout.owner import Owner, Standing
-from stellwerk.apply.rollout.policy import Policies
-from stellwerk.apply.rollout.prepare import Wanted, prepared
-from stellwerk.apply.rollout.register import newcomers, taken_over
-from stellwerk.apply.rollout.rollout import Memory, Progress, Rollout, Save, ends_the_pass
-from stellwerk.apply.rollout.scene import Habits, Seen
-from stellwerk.apply.rollout.served import resources_of
-from stellwerk.apply.rollout.usage import Usage
+from stellwerk.apply.labelled.plan import Live
+from stellwerk.apply.objects import discover
+from stellwerk.apply.objects.desired import Address
+from stellwerk.apply.set.checks import permission_precheck
+from stellwerk.apply.set.checks.crd_usage import Usage
+from stellwerk.apply.set.model import inventory_codec
+from stellwerk.apply.set.model.desired_set import Wanted, prepared
+from stellwerk.apply.set.model.inventory import Identity, Inventory
+from stellwerk.apply.set.model.owner import Owner, Standing
+from stellwerk.apply.set.model.policy import Policies
+from stellwerk.apply.set.model.resource_lookup import resources_of
+from stellwerk.apply.set.object_set import Memory, Progress, Rollout, Save, ends_the_pass
+from stellwerk.apply.set.plan.inventory_update import newcomers, taken_over
+from stellwerk.apply.set.plan.plan_delete_hooks import Farewell
+from stellwerk.apply.set.plan.plan_input import Habits, Seen
 from stellwerk.kube import masking, threads
 from stellwerk.kube.client.client import Client
 from stellwerk.kube.types.errors import NotServed
@@ -162,7 +163,7 @@ class Deployer:
                 return Progress(known, must_be_saved=True)
             announces = False
         if target.acts_as:
-            await allowed.check(target.client, new, target.acts_as)
+            await permission_precheck.check(target.client, new, target.acts_as)
         sight = await self._covered(component, wanted, known, target)
         rollout = self._rollout(component, owner, policies, target, sight, is_large=is_large)
         seen = sight.of(owner)
@@ -173,7 +174,7 @@ class Deployer:
     async def obstacle(self, component: Component, target: Target) -> str:
         """Why the objects must not be deleted now; empty where they may. Raises ApiError."""
         usage = Usage(target.client, await self._owner(component), self.clock.now())
-        known = stored.read(component.status.inventory)
+        known = inventory_codec.read(component.status.inventory)
         return await usage.obstacle(known, plan.policies_of_deletion(component.spec).managed_types)
 
     async def farewell(self, component: Component, target: Target, trust: Trust) -> Farewell | None:
@@ -181,7 +182,7 @@ class Deployer:
 
         Raises HooksMissing, HooksNotSealed, ApplyError, ApiError, Unwatchable.
         """
-        known, policies = stored.read(component.status.inventory), plan.policies_of_deletion(component.spec)
+        known, policies = inventory_codec.read(component.status.inventory), plan.policies_of_deletion(component.spec)
         owner = await self._owner(component)
         try:
             return await delete_hooks.kept(component, known, target.client, owner, policies, trust)
@@ -192,7 +193,7 @@ class Deployer:
 
     async def delete(self, component: Component, target: Target, farewell: Farewell | None) -> Progress:
         """Take the objects away, as far as it goes now. Raises ApplyError, ApiError, Unwatchable."""
-        known, policies = stored.read(component.status.inventory), plan.policies_of_deletion(component.spec)
+        known, policies = inventory_codec.read(component.status.inventory), plan.policies_of_deletion(component.spec)
         owner = await self._owner(component)
         sight = await self._covered(component, farewell.hooks if farewell else (), known, target)
         rollout = self._rollout(component, owner, policies, target, sight, is_large=len(known) > _LARGE_SET)
@@ -251,7 +252,7 @@ class Deployer:
         target: Target,
     ) -> _Prepared:
         documents, hooks = delete_hooks.documents_of(component, rendered)
-        served = await kinds.served((*documents, *(hook.document for hook in hooks)), target.client.mapper)
+        served = await discover.served((*documents, *(hook.document for hook in hooks)), target.client.mapper)
         identity = (
             rendered.digest,
             content.digest,
@@ -385,7 +386,7 @@ def _post_build(component: Component, resolved: Resolved) -> PostBuild:
 def _known(component: Component, content: Content, wanted: Sequence[Wanted]) -> tuple[Inventory, tuple[Wanted, ...]]:
     """What the set holds, and what is new to it (pure). What an original was done with, and is wanted just so, is
     done."""
-    known = stored.read(component.status.inventory)
+    known = inventory_codec.read(component.status.inventory)
     if plan.is_applied(component, content.artifact):
         known = taken_over(wanted, known)
     return known, newcomers(wanted, known)

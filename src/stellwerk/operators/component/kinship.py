@@ -7,7 +7,7 @@ which the Component lies, so that an object in a target cluster is not taken for
 from __future__ import annotations
 
 from stellwerk.api.core import Namespace
-from stellwerk.apply.rollout.stored import Item
+from stellwerk.apply.set.model.inventory_codec import Item
 from stellwerk.kube.types import lenient
 from stellwerk.kube.types.identifiers import GroupVersionKind, ObjectKey, ObjectRef
 from stellwerk.kube.types.model import Unstructured

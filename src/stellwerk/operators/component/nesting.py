@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 
 from stellwerk.apply.errors import InvalidSet, Problem
-from stellwerk.apply.rollout.inventory import Identity
+from stellwerk.apply.set.model.inventory import Identity
 from stellwerk.kube.types.identifiers import ObjectKey
 from stellwerk.operators.component.api import OWNER_ID, Component
 

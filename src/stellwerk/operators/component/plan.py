@@ -20,9 +20,9 @@ from typing import TypeVar
 
 import msgspec
 
-from stellwerk.apply.rollout import stored
-from stellwerk.apply.rollout.inventory import Inventory
-from stellwerk.apply.rollout.policy import (
+from stellwerk.apply.set.model import inventory_codec
+from stellwerk.apply.set.model.inventory import Inventory
+from stellwerk.apply.set.model.policy import (
     AdoptionPolicy,
     DeletePolicy,
     MissingNamespacesPolicy,
@@ -166,7 +166,7 @@ def bound_for(component: Component, status: ComponentStatus, found: str, home: s
 
 def check_inventory(component: Component) -> None:
     """Raises InvalidInventory where the status holds an entry that nothing can be done with."""
-    if found := stored.complaint(component.status.inventory):
+    if found := inventory_codec.complaint(component.status.inventory):
         raise InvalidInventory(component.key, *found)
 
 
@@ -222,7 +222,7 @@ def attempted(status: ComponentStatus, artifact: Artifact) -> ComponentStatus:
 def with_inventory(status: ComponentStatus, inventory: Inventory) -> ComponentStatus:
     """The status with the objects as they are now."""
     return msgspec.structs.replace(
-        status, inventory=stored.write(inventory), inventory_summary=stored.summary(inventory)
+        status, inventory=inventory_codec.write(inventory), inventory_summary=inventory_codec.summary(inventory)
     )
 
 

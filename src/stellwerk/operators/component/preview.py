@@ -20,10 +20,10 @@ import msgspec
 
 from stellwerk.api import flux
 from stellwerk.api.core import ConfigMap, Namespace, Secret
-from stellwerk.apply import kinds
-from stellwerk.apply.manifests import Document
-from stellwerk.apply.rollout.owner import Owner
-from stellwerk.apply.rollout.prepare import Wanted, prepared
+from stellwerk.apply.objects import discover
+from stellwerk.apply.objects.manifests import Document
+from stellwerk.apply.set.model.desired_set import Wanted, prepared
+from stellwerk.apply.set.model.owner import Owner
 from stellwerk.kube.client.client import Client
 from stellwerk.kube.types.errors import NotServed
 from stellwerk.kube.types.model import JsonValue, View, metadata_of
@@ -111,7 +111,7 @@ class Desk:
         home = await self.client.get(metadata_of(Namespace), "kube-system")
         return prepared(
             documents,
-            await kinds.served(documents, self.client.mapper),
+            await discover.served(documents, self.client.mapper),
             namespace=component.target.namespace,
             owner=Owner(RECONCILER, digests.owner_id(home.metadata.uid, component.key)),
             policies=plan.policies(component.spec),

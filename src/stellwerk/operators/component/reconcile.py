@@ -20,9 +20,9 @@ from datetime import datetime, timedelta
 from functools import partial
 
 from stellwerk.apply.errors import ApplyError
-from stellwerk.apply.rollout.farewell import Farewell
-from stellwerk.apply.rollout.inventory import Inventory
-from stellwerk.apply.rollout.rollout import Progress, Save
+from stellwerk.apply.set.model.inventory import Inventory
+from stellwerk.apply.set.object_set import Progress, Save
+from stellwerk.apply.set.plan.plan_delete_hooks import Farewell
 from stellwerk.kube import threads
 from stellwerk.kube.client.client import Client
 from stellwerk.kube.types.errors import ApiError, Forbidden

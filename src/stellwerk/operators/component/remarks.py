@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from stellwerk.apply.desired import Address
-from stellwerk.apply.rollout.actions import Create, Update
-from stellwerk.apply.rollout.carry import Carried
+from stellwerk.apply.objects.desired import Address
+from stellwerk.apply.set.executor import Carried
+from stellwerk.apply.set.plan.actions import Create, Update
 from stellwerk.kube.types.identifiers import ObjectKey
 from stellwerk.runtime.reconciler import Notice, Severity
 

@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from stellwerk.apply.errors import Failure
-from stellwerk.apply.rollout.actions import Create, Release, Remove, Update
-from stellwerk.apply.rollout.carry import Carried
-from stellwerk.apply.rollout.rollout import Progress
-from stellwerk.apply.rollout.stage import Unready
+from stellwerk.apply.set.executor import Carried
+from stellwerk.apply.set.object_set import Progress
+from stellwerk.apply.set.plan.actions import Create, Release, Remove, Update
+from stellwerk.apply.set.plan.stage import Unready
 from stellwerk.kube.types.identifiers import ObjectKey, ObjectRef
 from stellwerk.kube.types.model import HasMetadata, Unreadable
 from stellwerk.kube.types.object_meta import ObjectMeta

@@ -10,8 +10,8 @@ from __future__ import annotations
 import msgspec
 
 from stellwerk.apply.errors import InvalidSet, Problem
-from stellwerk.apply.rollout import stored
-from stellwerk.apply.rollout.inventory import Inventory
+from stellwerk.apply.set.model import inventory_codec
+from stellwerk.apply.set.model.inventory import Inventory
 from stellwerk.kube.types.model import encode_json
 from stellwerk.operators.component.api import Component
 
@@ -29,7 +29,7 @@ def check(component: Component, inventory: Inventory) -> None:
     """Raises InvalidSet where the inventory does not fit."""
     if len(inventory) < _FEW:
         return
-    status = msgspec.structs.replace(component.status, inventory=stored.write(inventory))
+    status = msgspec.structs.replace(component.status, inventory=inventory_codec.write(inventory))
     later = sum(not entry.uid for entry in inventory) * _LATER_BYTES
     size = len(encode_json(msgspec.structs.replace(component, status=status))) + later
     if size > LARGEST_BYTES:

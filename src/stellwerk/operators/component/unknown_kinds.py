@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 
-from stellwerk.apply.rollout.prepare import API_SERVICE
+from stellwerk.apply.set.model.desired_set import API_SERVICE
 from stellwerk.kube.types.model import JsonObject, dig
 from stellwerk.operators.component.errors import KindsUnknown
 from stellwerk.render.files.files import Files

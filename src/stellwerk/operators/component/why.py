@@ -17,12 +17,12 @@ from typing import TYPE_CHECKING
 
 from stellwerk.api import flux
 from stellwerk.api.events import Event
-from stellwerk.apply import readiness
 from stellwerk.apply.errors import UnreadableStatus
 from stellwerk.apply.failures import advice_in
-from stellwerk.apply.kstatus import Readiness, waiting
-from stellwerk.apply.rollout.inventory import Phase
-from stellwerk.apply.rollout.stored import Item
+from stellwerk.apply.readiness import readiness
+from stellwerk.apply.readiness.kstatus import Readiness, waiting
+from stellwerk.apply.set.model.inventory import Phase
+from stellwerk.apply.set.model.inventory_codec import Item
 from stellwerk.kube.types import lenient
 from stellwerk.kube.types.errors import NotServed
 from stellwerk.kube.types.identifiers import GroupVersionKind, ObjectKey, ObjectRef

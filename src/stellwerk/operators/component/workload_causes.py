@@ -12,7 +12,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from stellwerk.apply.rollout.stage import Unready
+from stellwerk.apply.set.plan.stage import Unready
 from stellwerk.kube.types.errors import ApiError
 from stellwerk.kube.types.identifiers import ObjectKey, ObjectRef
 from stellwerk.operators import workloads

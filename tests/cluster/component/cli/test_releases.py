@@ -19,7 +19,7 @@ from tests.cluster.component.then import Then
 
 from stellwerk.api.batch import Job
 from stellwerk.api.core import ConfigMap, Namespace
-from stellwerk.apply.rollout.owner import hash_of
+from stellwerk.apply.set.model.owner import hash_of
 from stellwerk.kube.client.patch import MergePatch
 from stellwerk.kube.types.identifiers import Resource
 from stellwerk.kube.types.model import JsonObject, metadata_of

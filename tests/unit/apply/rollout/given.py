@@ -9,17 +9,17 @@ from datetime import UTC, datetime, timedelta
 import msgspec
 from tests.unit.apply.given import overlaid
 
-from stellwerk.apply.desired import Address, Desired, read_text
-from stellwerk.apply.plan import Confirmation, Live, confirm
-from stellwerk.apply.rollout import departures, waves
-from stellwerk.apply.rollout.actions import Action, Create, LookUp, Release, Remove, Update
-from stellwerk.apply.rollout.inventory import Entry, Identity, Inventory
-from stellwerk.apply.rollout.owner import Owner
-from stellwerk.apply.rollout.policy import Policies, UpdatePolicy
-from stellwerk.apply.rollout.prepare import Wanted, is_definition, prepared
-from stellwerk.apply.rollout.register import register
-from stellwerk.apply.rollout.scene import Habits, Scene, Seen
-from stellwerk.apply.rollout.stage import Stage
+from stellwerk.apply.labelled.plan import Confirmation, Live, confirm
+from stellwerk.apply.objects.desired import Address, Desired, read_text
+from stellwerk.apply.set.model.desired_set import Wanted, is_definition, prepared
+from stellwerk.apply.set.model.inventory import Entry, Identity, Inventory
+from stellwerk.apply.set.model.owner import Owner
+from stellwerk.apply.set.model.policy import Policies, UpdatePolicy
+from stellwerk.apply.set.plan import plan_apply, plan_prune
+from stellwerk.apply.set.plan.actions import Action, Create, LookUp, Release, Remove, Update
+from stellwerk.apply.set.plan.inventory_update import register
+from stellwerk.apply.set.plan.plan_input import Habits, Scene, Seen
+from stellwerk.apply.set.plan.stage import Stage
 from stellwerk.kube.types.identifiers import GroupVersionKind, ObjectKey, Resource
 from stellwerk.kube.types.model import JsonObject, PartialObjectMetadata, Unstructured, dig
 from stellwerk.kube.types.object_meta import FieldManager, ObjectMeta
@@ -194,7 +194,7 @@ class World:
 
     def stage(self, objects: Sequence[Wanted], inventory: Inventory) -> Stage:
         """What would be done now."""
-        return waves.next_stage(objects, inventory, self.scene(inventory))
+        return plan_apply.next_stage(objects, inventory, self.scene(inventory))
 
     def roll(self, objects: Sequence[Wanted], inventory: Inventory) -> tuple[Inventory, Stage]:
         """Stage after stage until nothing is left that could be done; what has to be saved is."""
@@ -202,7 +202,7 @@ class World:
 
     def take_away(self, inventory: Inventory) -> tuple[Inventory, Stage]:
         """Delete the whole set as far as it goes."""
-        return self.run(inventory, lambda now: departures.of_set(now, self.scene(now)))
+        return self.run(inventory, lambda now: plan_prune.of_set(now, self.scene(now)))
 
     def run(self, inventory: Inventory, decide: Callable[[Inventory], Stage]) -> tuple[Inventory, Stage]:
         """Stage after stage."""

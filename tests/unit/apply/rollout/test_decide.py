@@ -25,14 +25,14 @@ from tests.unit.apply.rollout.given import (
     registered,
 )
 
-from stellwerk.apply.plan import Live, confirm
-from stellwerk.apply.rollout.actions import Create, Release, Remove, Update
-from stellwerk.apply.rollout.decide import Decision, decide, drifted
-from stellwerk.apply.rollout.inventory import Entry, Phase, Status
-from stellwerk.apply.rollout.owner import Owner
-from stellwerk.apply.rollout.policy import UpdatePolicy
-from stellwerk.apply.rollout.prepare import Wanted
-from stellwerk.apply.rollout.scene import Habits
+from stellwerk.apply.labelled.plan import Live, confirm
+from stellwerk.apply.set.model.desired_set import Wanted
+from stellwerk.apply.set.model.inventory import Entry, Phase, Status
+from stellwerk.apply.set.model.owner import Owner
+from stellwerk.apply.set.model.policy import UpdatePolicy
+from stellwerk.apply.set.plan.actions import Create, Release, Remove, Update
+from stellwerk.apply.set.plan.plan_input import Habits
+from stellwerk.apply.set.plan.plan_object import Decision, decide, drifted
 from stellwerk.kube.types.identifiers import Resource
 from stellwerk.kube.types.model import Unstructured
 from stellwerk.kube.types.object_meta import FieldManager

@@ -22,9 +22,9 @@ from tests.unit.apply.rollout.given import (
     wanted,
 )
 
-from stellwerk.apply.rollout.actions import LookUp, Release, Remove
-from stellwerk.apply.rollout.inventory import Entry, Identity, Inventory, Phase, Status
-from stellwerk.apply.rollout.policy import TypePattern
+from stellwerk.apply.set.model.inventory import Entry, Identity, Inventory, Phase, Status
+from stellwerk.apply.set.model.policy import TypePattern
+from stellwerk.apply.set.plan.actions import LookUp, Release, Remove
 from stellwerk.kube.types.identifiers import GroupVersionKind, ObjectKey
 
 

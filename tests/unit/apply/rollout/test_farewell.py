@@ -20,14 +20,15 @@ from tests.unit.apply.rollout.given import (
     registered,
 )
 
-from stellwerk.apply.desired import Document, read_text
-from stellwerk.apply.rollout import departures, farewell, hooks
-from stellwerk.apply.rollout.actions import Create, Remove
-from stellwerk.apply.rollout.farewell import Farewell
-from stellwerk.apply.rollout.hooks import Hook, Moment
-from stellwerk.apply.rollout.inventory import Identity, Inventory
-from stellwerk.apply.rollout.prepare import Wanted, prepared
-from stellwerk.apply.rollout.stage import Stage
+from stellwerk.apply.objects.desired import Document, read_text
+from stellwerk.apply.set.model import delete_hooks
+from stellwerk.apply.set.model.delete_hooks import Hook, Moment
+from stellwerk.apply.set.model.desired_set import Wanted, prepared
+from stellwerk.apply.set.model.inventory import Identity, Inventory
+from stellwerk.apply.set.plan import plan_delete_hooks, plan_prune
+from stellwerk.apply.set.plan.actions import Create, Remove
+from stellwerk.apply.set.plan.plan_delete_hooks import Farewell
+from stellwerk.apply.set.plan.stage import Stage
 from stellwerk.kube.types.identifiers import ObjectKey
 from stellwerk.kube.types.model import JsonObject
 
@@ -49,8 +50,8 @@ class Ending:
     found: tuple[Hook, ...] = ()
 
     def __post_init__(self) -> None:
-        kept, self.found = hooks.split(read_text(self.text), R)
-        objects = self._prepared([*kept, hooks.keeper(self.found, "keeper", "there", R)], "s1")
+        kept, self.found = delete_hooks.split(read_text(self.text), R)
+        objects = self._prepared([*kept, delete_hooks.keeper(self.found, "keeper", "there", R)], "s1")
         self.saved, stage = self.world.roll(objects, registered(objects))
         assert stage.done, str(stage)
         self.world.carried.clear()
@@ -64,7 +65,7 @@ class Ending:
 
     def _open(self, moment: Moment) -> tuple[Wanted, ...]:
         found = [one for one in self.found if moment in one.moments]
-        if farewell.is_over(self.saved, moment, len(found)):
+        if plan_delete_hooks.is_over(self.saved, moment, len(found)):
             return ()
         return self._prepared([one.at(moment, R) for one in found], moment.value)
 
@@ -77,7 +78,9 @@ class Ending:
         stage = Stage(inventory)
         for _ in range(stages):
             scene = self.world.scene(inventory)
-            stage = farewell.next_stage(goodbye, inventory, scene) if goodbye else _whole(inventory, self.world)
+            stage = (
+                plan_delete_hooks.next_stage(goodbye, inventory, scene) if goodbye else _whole(inventory, self.world)
+            )
             inventory = self.world.carry_out(stage)
             if stage.must_be_saved or stage.done or not (stage.groups or stage.again):
                 self.saved = inventory
@@ -108,7 +111,7 @@ class Ending:
 
 
 def _whole(inventory: Inventory, world: World) -> Stage:
-    return departures.of_set(inventory, world.scene(inventory))
+    return plan_prune.of_set(inventory, world.scene(inventory))
 
 
 TEXT = (

@@ -8,24 +8,24 @@ import gzip
 import pytest
 from tests.unit.apply.rollout.given import R, config_map, document
 
-from stellwerk.apply.desired import Document, read_text
 from stellwerk.apply.errors import InvalidSet
-from stellwerk.apply.rollout import hooks
-from stellwerk.apply.rollout.hooks import Hook, Moment
+from stellwerk.apply.objects.desired import Document, read_text
+from stellwerk.apply.set.model import delete_hooks
+from stellwerk.apply.set.model.delete_hooks import Hook, Moment
 from stellwerk.kube.types.model import JsonObject, dig
 
 
 def split(text: str) -> tuple[list[str], tuple[Hook, ...]]:
-    kept, found = hooks.split(read_text(text), R)
+    kept, found = delete_hooks.split(read_text(text), R)
     return [str(dig(one.body, "metadata", "name")) for one in kept], found
 
 
 def secret(*found: Hook) -> Document:
-    return hooks.keeper(found, "web.delete-hooks", "shop", R)
+    return delete_hooks.keeper(found, "web.delete-hooks", "shop", R)
 
 
 def content_of(document: Document) -> bytes:
-    return base64.b64decode(str(dig(document.body, "data", hooks.KEY)))
+    return base64.b64decode(str(dig(document.body, "data", delete_hooks.KEY)))
 
 
 def asked_of(body: JsonObject) -> object:
@@ -45,7 +45,7 @@ def test_what_is_for_the_end_alone_is_no_object_of_the_set() -> None:
 
 
 def test_an_object_that_is_both_keeps_its_own_annotations_in_the_set_and_loses_them_at_the_end() -> None:
-    [kept], [hook] = hooks.split(read_text(BOTH), R)
+    [kept], [hook] = delete_hooks.split(read_text(BOTH), R)
 
     assert asked_of(kept.body) == {f"{R}/apply-order": "7", f"{R}/reconcile-policy": "once"}
     assert asked_of(hook.document.body) is None
@@ -69,7 +69,7 @@ def test_a_moment_or_weight_that_means_nothing_is_refused_and_the_object_named(a
 def test_what_is_kept_is_read_back_as_it_was() -> None:
     _, found = split(FAREWELL + BOTH)
 
-    back = hooks.unpacked("shop/web.delete-hooks", content_of(secret(*found)))
+    back = delete_hooks.unpacked("shop/web.delete-hooks", content_of(secret(*found)))
     assert [(one.moments, one.weight, one.document.body) for one in back] == [
         (one.moments, one.weight, one.document.body) for one in found
     ]
@@ -83,7 +83,7 @@ BROKEN = {
     "not packed": b"hunter2",
     "another shape": gzip.compress(b'["hunter2"]'),
     "cut off": gzip.compress(b"["),
-    "too large": gzip.compress(b" " * (hooks.MOST_BYTES + 2)),
+    "too large": gzip.compress(b" " * (delete_hooks.MOST_BYTES + 2)),
 }
 
 
@@ -93,5 +93,5 @@ def test_a_secret_that_keeps_something_else_is_named_and_not_quoted(content: byt
     with pytest.raises(
         InvalidSet, match=r"Secret shop/x: does not hold .*; restore it, or go on without delete hooks"
     ) as refused:
-        hooks.unpacked("shop/x", content)
+        delete_hooks.unpacked("shop/x", content)
     assert "hunter2" not in str(refused.value)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from tests.unit.apply.rollout.given import api_service, config_map, definition, entry_of, one, registered, wanted
 
-from stellwerk.apply.rollout.inventory import Entry, Identity, Inventory, ManagedType, Phase, Status, is_managed
+from stellwerk.apply.set.model.inventory import Entry, Identity, Inventory, ManagedType, Phase, Status, is_managed
 from stellwerk.kube.types.identifiers import GroupVersionKind
 
 THING = GroupVersionKind("example.org", "v1", "Thing")

@@ -7,13 +7,13 @@ from dataclasses import replace
 import pytest
 from tests.unit.apply.rollout.given import NOW, R, config_map, ending, live, one, registered
 
-from stellwerk.apply.plan import Live, confirm
-from stellwerk.apply.rollout.actions import Create, LookUp, Release, Remove
-from stellwerk.apply.rollout.carry import Carried
-from stellwerk.apply.rollout.inventory import Inventory
-from stellwerk.apply.rollout.memory import BELIEVED_SECONDS, Memory, Removed, Sight
-from stellwerk.apply.rollout.policy import UpdatePolicy
-from stellwerk.apply.rollout.scene import Seen
+from stellwerk.apply.labelled.plan import Live, confirm
+from stellwerk.apply.set.executor import Carried
+from stellwerk.apply.set.model.inventory import Inventory
+from stellwerk.apply.set.model.policy import UpdatePolicy
+from stellwerk.apply.set.observed_state import BELIEVED_SECONDS, Memory, Removed, Sight
+from stellwerk.apply.set.plan.actions import Create, LookUp, Release, Remove
+from stellwerk.apply.set.plan.plan_input import Seen
 
 THING = one(config_map())
 SHOWN = live(THING.desired)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from stellwerk.apply.rollout.order import apply_priority, delete_priority
+from stellwerk.apply.set.model.order import apply_priority, delete_priority
 from stellwerk.kube.types.identifiers import GroupVersionKind
 
 ADMISSION = "admissionregistration.k8s.io/v1"

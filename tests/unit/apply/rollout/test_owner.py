@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from tests.unit.apply.rollout.given import R
 
-from stellwerk.apply.rollout.owner import Owner, Standing, hash_of, mark, stripped
+from stellwerk.apply.set.model.owner import Owner, Standing, hash_of, mark, stripped
 from stellwerk.kube.types.model import JsonObject
 from stellwerk.kube.types.object_meta import ObjectMeta
 

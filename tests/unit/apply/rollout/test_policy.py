@@ -11,8 +11,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from tests.unit.apply.rollout.given import R
 
-from stellwerk.apply.readiness import Hints
-from stellwerk.apply.rollout.policy import (
+from stellwerk.apply.readiness.readiness import Hints
+from stellwerk.apply.set.model.policy import (
     AdoptionPolicy,
     DeletePolicy,
     Directive,

@@ -20,12 +20,12 @@ from tests.unit.apply.rollout.given import (
     wanted,
 )
 
-from stellwerk.apply.desired import MAX_OBJECTS, Document
 from stellwerk.apply.errors import InvalidSet
-from stellwerk.apply.manifests import Origin
-from stellwerk.apply.rollout.inventory import ManagedType
-from stellwerk.apply.rollout.policy import AdoptionPolicy
-from stellwerk.apply.rollout.prepare import prepared
+from stellwerk.apply.objects.desired import MAX_OBJECTS, Document
+from stellwerk.apply.objects.manifests import Origin
+from stellwerk.apply.set.model.desired_set import prepared
+from stellwerk.apply.set.model.inventory import ManagedType
+from stellwerk.apply.set.model.policy import AdoptionPolicy
 from stellwerk.kube.types.identifiers import GroupVersionKind, ObjectKey, Resource
 from stellwerk.kube.types.model import JsonObject, dig
 

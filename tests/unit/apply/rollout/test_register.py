@@ -21,11 +21,11 @@ from tests.unit.apply.rollout.given import (
 )
 
 from stellwerk.apply.errors import InvalidSet
-from stellwerk.apply.rollout.inventory import Entry, Identity, Inventory, ManagedType, Phase, Status
-from stellwerk.apply.rollout.policy import AdoptionPolicy, DeletePolicy, ReconcilePolicy, UpdatePolicy
-from stellwerk.apply.rollout.prepare import Wanted
-from stellwerk.apply.rollout.register import newcomers, refusal, register, taken_over
-from stellwerk.apply.rollout.scene import Seen
+from stellwerk.apply.set.model.desired_set import Wanted
+from stellwerk.apply.set.model.inventory import Entry, Identity, Inventory, ManagedType, Phase, Status
+from stellwerk.apply.set.model.policy import AdoptionPolicy, DeletePolicy, ReconcilePolicy, UpdatePolicy
+from stellwerk.apply.set.plan.inventory_update import newcomers, refusal, register, taken_over
+from stellwerk.apply.set.plan.plan_input import Seen
 
 NOTHING: Mapping[Identity, Seen] = {}
 

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from stellwerk.api.apiregistration import APIService, APIServiceStatus
-from stellwerk.apply.rollout.usage import will_not_answer
+from stellwerk.apply.set.checks.crd_usage import will_not_answer
 from stellwerk.kube.types.object_meta import Condition
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)

@@ -25,15 +25,15 @@ from tests.unit.apply.rollout.given import (
 )
 
 from stellwerk.apply.errors import InvalidSet
-from stellwerk.apply.plan import Live
-from stellwerk.apply.readiness import assess
-from stellwerk.apply.rollout import departures
-from stellwerk.apply.rollout.actions import Create, Remove, Update
-from stellwerk.apply.rollout.inventory import Identity, Inventory, Phase
-from stellwerk.apply.rollout.prepare import NAMESPACE, Wanted
-from stellwerk.apply.rollout.register import register
-from stellwerk.apply.rollout.scene import Seen
-from stellwerk.apply.rollout.stage import Stage
+from stellwerk.apply.labelled.plan import Live
+from stellwerk.apply.readiness.readiness import assess
+from stellwerk.apply.set.model.desired_set import NAMESPACE, Wanted
+from stellwerk.apply.set.model.inventory import Identity, Inventory, Phase
+from stellwerk.apply.set.plan import plan_prune
+from stellwerk.apply.set.plan.actions import Create, Remove, Update
+from stellwerk.apply.set.plan.inventory_update import register
+from stellwerk.apply.set.plan.plan_input import Seen
+from stellwerk.apply.set.plan.stage import Stage
 from stellwerk.kube.types.model import JsonObject, Unstructured
 
 RUNNING: JsonObject = {
@@ -129,7 +129,7 @@ class Walk:
     def deletes(self) -> None:
         """Take the set away."""
         for _ in range(12 * (len(self.saved) + 2)):
-            if self._passes(lambda inventory: departures.of_set(inventory, self.world.scene(inventory))):
+            if self._passes(lambda inventory: plan_prune.of_set(inventory, self.world.scene(inventory))):
                 return
             self._time_goes_on()
         raise AssertionError("a deletion that never ends")

@@ -25,11 +25,11 @@ from tests.unit.apply.rollout.given import (
     wanted,
 )
 
-from stellwerk.apply.rollout.actions import Create, LookUp, Remove, Update
-from stellwerk.apply.rollout.inventory import Inventory, Phase, Status
-from stellwerk.apply.rollout.policy import TypePattern
-from stellwerk.apply.rollout.prepare import Wanted
-from stellwerk.apply.rollout.stage import Stage
+from stellwerk.apply.set.model.desired_set import Wanted
+from stellwerk.apply.set.model.inventory import Inventory, Phase, Status
+from stellwerk.apply.set.model.policy import TypePattern
+from stellwerk.apply.set.plan.actions import Create, LookUp, Remove, Update
+from stellwerk.apply.set.plan.stage import Stage
 from stellwerk.kube.types.model import JsonObject
 
 NOT_READY = {"Deployment": NO_STATUS}

@@ -1,0 +1,6 @@
+"""The fields of an object, as wanted and as live. Pure.
+
+compare             which fields differ
+managed_fields      which other clients manage fields, and how their entries are taken over
+takeover_preview    the fields that a take-over removes
+"""

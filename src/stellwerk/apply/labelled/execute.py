@@ -1,0 +1,212 @@
+"""The writes of one pass.
+
+Wave by wave, the members of a wave at the same time. A failure does not stop its neighbours, so that a person sees all
+of a wave's failures at once; it does stop the waves behind, which were ordered behind for a reason.
+
+Nothing is read first and nothing is waited for. What the server answers is remembered in the ledger and handed back, so
+that a cache can tell when it has caught up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable
+from contextlib import suppress
+from dataclasses import dataclass
+from enum import Enum
+
+from stellwerk.apply.concurrency import CONCURRENCY, together
+from stellwerk.apply.errors import Failure, WriteFailed
+from stellwerk.apply.failures import failure_of
+from stellwerk.apply.fields import managed_fields
+from stellwerk.apply.labelled.plan import (
+    Action,
+    Apply,
+    Confirmation,
+    Create,
+    Deferred,
+    Delete,
+    Held,
+    Ledger,
+    Live,
+    Plan,
+    Reclaim,
+    Rules,
+    Unchanged,
+    confirm,
+    live_view,
+)
+from stellwerk.apply.objects.desired import Address, Desired
+from stellwerk.kube.client.client import Client
+from stellwerk.kube.client.patch import JsonPatch, replace
+from stellwerk.kube.types.errors import ApiError, Conflict
+from stellwerk.kube.types.model import METADATA_ONLY, dig, metadata_of
+
+
+class Done(Enum):
+    """What happened to an object in a pass."""
+
+    CREATED = "created"
+    APPLIED = "applied"
+    RECLAIMED = "reclaimed"
+    DELETED = "deleted"
+    UNCHANGED = "unchanged"
+    HELD = "held"
+    DEFERRED = "deferred"
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What happened to one object."""
+
+    address: Address
+    done: Done
+    live: Live | None = None
+    """What the server answered to a write; metadata only for Secrets. A cache that holds its resourceVersion, or a
+    later one, has seen the write."""
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What came of a plan. `outcomes` are in the plan's order and end with the wave that failed."""
+
+    outcomes: tuple[Outcome, ...] = ()
+    failures: tuple[Failure, ...] = ()
+
+    def raise_for_failures(self) -> None:
+        """Raise `WriteFailed` with all failures, if there are any."""
+        if self.failures:
+            raise WriteFailed(self.failures)
+
+    @property
+    def written(self) -> tuple[Outcome, ...]:
+        """What went to the server."""
+        return tuple(outcome for outcome in self.outcomes if outcome.done in _WRITTEN)
+
+
+_TAKEOVER_TRIES = 5
+_WRITTEN = {Done.CREATED, Done.APPLIED, Done.RECLAIMED, Done.DELETED}
+
+
+async def execute(
+    plan: Plan,
+    client: Client,
+    ledger: Ledger,
+    rules: Rules,
+    *,
+    now: float,
+    concurrency: int = CONCURRENCY,
+) -> Report:
+    """Carry out a plan and remember in `ledger` what the server confirmed.
+
+    `now` is the clock that the plan was made by. Failures of the API are reported; anything else (a lost leadership) is
+    raised.
+    """
+    writer = _Writer(client, ledger, rules, now)
+    outcomes: list[Outcome] = []
+    for wave in plan.waves:
+        results = await together(wave, writer.carry_out, concurrency)
+        outcomes.extend(result for result in results if isinstance(result, Outcome))
+        failures = tuple(result for result in results if isinstance(result, Failure))
+        if failures:
+            return Report(tuple(outcomes), failures)
+    return Report(tuple(outcomes))
+
+
+@dataclass(frozen=True, slots=True)
+class _Writer:
+    """Carries out single actions."""
+
+    client: Client
+    ledger: Ledger
+    rules: Rules
+    now: float
+
+    async def carry_out(self, action: Action) -> Outcome | Failure:
+        match action:
+            case Unchanged():
+                return Outcome(action.address, Done.UNCHANGED)
+            case Deferred():
+                return Outcome(action.address, Done.DEFERRED)
+            case Held():
+                return Outcome(action.desired.address, Done.HELD)
+            case Create():
+                return await self._try(action.desired.address, "apply", self._apply(action, Done.CREATED))
+            case Apply():
+                return await self._try(action.desired.address, "apply", self._apply(action, Done.APPLIED))
+            case Reclaim():
+                return await self._try(action.desired.address, "reclaim", self._reclaim(action))
+            case Delete():
+                return await self._try(action.address, "delete", self._delete(action))
+
+    async def _try(self, address: Address, verb: str, write: Awaitable[Outcome]) -> Outcome | Failure:
+        try:
+            return await write
+        except ApiError as error:
+            return failure_of(address, verb, error)
+
+    async def _apply(self, action: Create | Apply | Reclaim, done: Done) -> Outcome:
+        desired = action.desired
+        answer = await self._send(desired)
+        if managed_fields.is_unrecorded(answer.metadata.managers):
+            # Nobody was recorded as owner of anything, so the server could not tell what is to go. Now it can.
+            await self._take_over(desired)
+            answer = await self._send(desired)
+        before = self.ledger.get(desired.address)
+        self.ledger[desired.address] = self._confirmed(action, answer, before)
+        return Outcome(desired.address, done, answer)
+
+    async def _send(self, desired: Desired) -> Live:
+        """One forced apply. The answer about a Secret is asked for without its content, so that we hold none of it.
+
+        Fields that the kind does not know are refused: server-side apply has no generous mode (fieldValidation).
+        """
+        view = live_view(desired.resource)
+        return await self.client.apply(view, desired.body, field_manager=self.rules.field_manager)
+
+    def _confirmed(self, action: Create | Apply | Reclaim, answer: Live, before: Confirmation | None) -> Confirmation:
+        earlier = before.restored_at if before is not None else None
+        restored_at = self.now if action.restores else earlier
+        return confirm(action.desired, answer, self.rules.field_manager, restored_at=restored_at)
+
+    async def _reclaim(self, action: Reclaim) -> Outcome:
+        """Make the strangers' fields ours, then apply: what we own and do not name goes.
+
+        A crash between the two writes is harmless: the object is then not proved equal by anything, and the next pass
+        applies.
+        """
+        await self._take_over(action.desired)
+        return await self._apply(action, Done.RECLAIMED)
+
+    async def _take_over(self, desired: Desired) -> None:
+        """Write managedFields anew; tried a few times, because a controller's write of the status is a Conflict."""
+        for _ in range(_TAKEOVER_TRIES - 1):
+            with suppress(Conflict):
+                return await self._rewrite_managers(desired)
+        return await self._rewrite_managers(desired)
+
+    async def _rewrite_managers(self, desired: Desired) -> None:
+        """One try. Caches do not keep field lists, so they are read here, and nothing else with them.
+
+        The server compares the resourceVersion, so an entry that somebody makes in between cannot get lost.
+        """
+        resource, key = desired.resource, desired.key
+        path = resource.path(key.namespace, key.name)
+        found = await self.client.document(path, accept=METADATA_ONLY)
+        entries = dig(found, "metadata", "managedFields")
+        ours = managed_fields.reclaimed(entries, self.rules.field_manager, managed_fields.all_but(self.rules.tolerated))
+        version = dig(found, "metadata", "resourceVersion")
+        patch = JsonPatch([replace("/metadata/managedFields", [*ours]), replace("/metadata/resourceVersion", version)])
+        await self.client.patch(metadata_of(resource), key.name, key.namespace, patch, repeatable=False)
+
+    async def _delete(self, action: Delete) -> Outcome:
+        address = action.address
+        await self.client.delete(
+            metadata_of(address.resource),
+            address.key.name,
+            address.key.namespace,
+            uid=action.uid,
+            resource_version=action.resource_version or None,
+            propagation="Background",
+        )
+        self.ledger.pop(address, None)
+        return Outcome(address, Done.DELETED)

@@ -1,0 +1,7 @@
+"""What is asked of the API server before anything is written.
+
+adoption               live objects of new entries, with any owner
+permission_precheck    may the identity write cluster-wide objects
+crd_usage              do others use a kind that the set would delete
+namespaces             creates the namespaces that are missing
+"""

@@ -1,0 +1,95 @@
+"""What exists of the objects that a set has not had so far, whoever owns it.
+
+Whoever watches what carries an owner's label knows of every object that belongs to another set. Then only those have to
+be asked for that must not be taken even from nobody; all others are met, if they exist, when they are created. Without
+such a watch all are asked for: one list for each place with more than a few of them, else one by one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import aclosing
+from typing import TypeAlias
+
+from stellwerk.apply.concurrency import together
+from stellwerk.apply.labelled.plan import Live
+from stellwerk.apply.objects.desired import Address
+from stellwerk.apply.set.model.desired_set import Wanted
+from stellwerk.apply.set.model.inventory import Identity
+from stellwerk.apply.set.model.policy import AdoptionPolicy
+from stellwerk.apply.set.plan.plan_input import Seen
+from stellwerk.kube.client.client import Client
+from stellwerk.kube.types.errors import Forbidden, MethodNotAllowed, NotServed
+from stellwerk.kube.types.identifiers import ObjectKey, Resource
+from stellwerk.kube.types.model import PartialObjectMetadata, metadata_of
+
+_LIST_FROM = 3
+_LIST_LIMIT = 500
+
+_Place = tuple[Resource, str]
+_Found = list[PartialObjectMetadata | None]
+
+
+Owned: TypeAlias = Callable[[Address], Live | None]
+"""An object that carries some owner's label, as a cache shows it."""
+
+
+async def existing(
+    client: Client,
+    newcomers: Sequence[Wanted],
+    namespace_exists: Callable[[str], bool | None],
+    owned: Owned | None = None,
+) -> dict[Identity, Seen]:
+    """The live objects of newcomers, as far as they matter before the first write.
+
+    Raises ApiError where the cluster cannot be asked.
+    """
+    known = {one.identity: Seen(one.address, live) for one in newcomers if owned and (live := owned(one.address))}
+    unknown = [
+        one
+        for one in newcomers
+        if one.identity not in known and (owned is None or one.directive.adoption is AdoptionPolicy.NEVER)
+    ]
+    return known | await _asked(client, unknown, namespace_exists)
+
+
+async def _asked(
+    client: Client, newcomers: Sequence[Wanted], namespace_exists: Callable[[str], bool | None]
+) -> dict[Identity, Seen]:
+    places: dict[_Place, list[Wanted]] = {}
+    for one in newcomers:
+        namespace = one.address.key.namespace
+        if one.is_served and not (namespace and namespace_exists(namespace) is False):
+            places.setdefault((one.address.resource, namespace), []).append(one)
+    found = await together([*places.items()], lambda item: _in_place(client, item[0], item[1]))
+    return {identity: seen for part in found for identity, seen in part.items()}
+
+
+async def _in_place(client: Client, place: _Place, objects: Sequence[Wanted]) -> dict[Identity, Seen]:
+    try:
+        found = await _look(client, place, objects)
+    except NotServed:
+        return {}  # a kind that a definition of this very set will bring has no objects yet
+    return {one.identity: Seen(one.address, live) for one, live in zip(objects, found, strict=True) if live is not None}
+
+
+async def _look(client: Client, place: _Place, objects: Sequence[Wanted]) -> _Found:
+    resource, namespace = place
+    listed = await _listed(client, resource, namespace) if len(objects) >= _LIST_FROM else None
+    if listed is None:
+        return await together([one.address for one in objects], lambda address: _find(client, address))
+    return [listed.get(one.address.key) for one in objects]
+
+
+async def _listed(client: Client, resource: Resource, namespace: str) -> dict[ObjectKey, PartialObjectMetadata] | None:
+    """All objects of a place, by one request; None where there are too many for one, or we may only get them."""
+    try:
+        async with aclosing(client.pages(metadata_of(resource), namespace, limit=_LIST_LIMIT)) as pages:
+            page = await anext(pages)
+    except (Forbidden, MethodNotAllowed):
+        return None
+    return None if page.continue_token else {obj.key: obj for obj in page.items}
+
+
+async def _find(client: Client, address: Address) -> PartialObjectMetadata | None:
+    return await client.find(metadata_of(address.resource), address.key.name, address.key.namespace)

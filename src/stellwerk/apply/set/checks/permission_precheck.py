@@ -1,0 +1,63 @@
+"""May cluster-wide objects be made at all? Asked before the first write of a set.
+
+A tenant's rights end, as a rule, with his namespaces. Without this question the first stage would write what lies in
+them and be refused the rest: half of a set, which nobody wanted. Namespaced objects are not asked about, because there
+the same rights hold for nearly everything, and a question for each would double the requests.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from stellwerk.api.authorization import ResourceAttributes, SelfSubjectAccessReview
+from stellwerk.apply.concurrency import together
+from stellwerk.apply.errors import InvalidSet, Problem
+from stellwerk.apply.set.model.desired_set import Wanted
+from stellwerk.kube.client.client import Client
+from stellwerk.kube.types.errors import ApiError
+from stellwerk.kube.types.model import JsonObject, to_json_object
+
+
+async def check(client: Client, newcomers: Sequence[Wanted], who: str) -> None:
+    """Raises `InvalidSet` with every cluster-wide object that `who`, as whom the client acts, may not make.
+
+    Where the question is not answered, the write itself will be.
+    """
+    asked = [one for one in newcomers if not one.address.resource.namespaced]
+    answers = await together(asked, lambda one: _may_make(client, one))
+    problems = [_problem(one, who) for one, may in zip(asked, answers, strict=True) if not may]
+    if problems:
+        raise InvalidSet(problems)
+
+
+def _problem(one: Wanted, who: str) -> Problem:
+    resource = one.address.resource
+    return Problem(
+        str(one.desired.ref),
+        f"forbidden: {who} may not {_verb(one)} {resource.group_resource} in the whole cluster (grant it, or leave the "
+        "object out)",
+    )
+
+
+async def _may_make(client: Client, one: Wanted) -> bool:
+    review = SelfSubjectAccessReview.resource
+    attributes = ResourceAttributes(
+        verb=_verb(one),
+        group=one.address.resource.group,
+        resource=one.address.resource.plural,
+        name=one.address.key.name,
+    )
+    body: JsonObject = {
+        "apiVersion": review.api_version,
+        "kind": review.kind,
+        "spec": {"resourceAttributes": to_json_object(attributes)},
+    }
+    try:
+        answer = await client.create(SelfSubjectAccessReview, body)
+    except ApiError:
+        return True
+    return answer.status.allowed
+
+
+def _verb(one: Wanted) -> str:
+    return "patch" if one.directive.update.is_apply else "create"

@@ -1,0 +1,302 @@
+"""Does what a stage says, one object at a time.
+
+Nothing is read first: a stage was decided from caches, and every write carries what it was decided from. A new object
+is created only where there is none; a change and a deletion are meant for that very object (its uid) in the very state
+that was seen (its resourceVersion), because whose it is may have changed since. Where the server says that the object
+is not what we saw, it is read, and the next stage decides anew.
+
+We refused applies without a resourceVersion. They would meet fewer conflicts where a controller writes a status at the
+same time, but they would take an object back from whom it was handed to a moment ago; behind a stale cache, long ago.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable
+from dataclasses import dataclass
+from dataclasses import replace as replaced
+from http import HTTPStatus
+
+from stellwerk.apply.errors import Failure, Obstacle
+from stellwerk.apply.failures import failure_of
+from stellwerk.apply.fields import managed_fields
+from stellwerk.apply.labelled.plan import Confirmation, Live, confirm, live_view
+from stellwerk.apply.objects import json_edit
+from stellwerk.apply.objects.desired import Address, Desired
+from stellwerk.apply.set import server_warnings
+from stellwerk.apply.set.model.desired_set import is_definition
+from stellwerk.apply.set.model.owner import mark
+from stellwerk.apply.set.model.policy import UpdatePolicy
+from stellwerk.apply.set.plan.actions import Action, Create, LookUp, Release, Remove, Update
+from stellwerk.kube.client.client import Client, Deletion
+from stellwerk.kube.client.patch import JsonPatch, MergePatch, replace, test
+from stellwerk.kube.http import warnings
+from stellwerk.kube.types.errors import (
+    ApiError,
+    BadRequest,
+    Conflict,
+    Invalid,
+    NotFound,
+    NotServed,
+    Status,
+    StatusError,
+    Unreachable,
+)
+from stellwerk.kube.types.model import METADATA_ONLY, JsonObject, JsonValue, dig, metadata_of
+
+_IMPOSSIBLE_VERSION = "1"
+"""No object has it, so an apply that carries it creates and never changes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Carried:
+    """What came of an action."""
+
+    action: Action
+    live: Live | None
+    """The object as the server answered; None where it is gone."""
+    done: bool = True
+    """Otherwise nothing was done: the object is not as it was seen. `live` is how it is, as far as that is known."""
+    confirmation: Confirmation | None = None
+    stays: bool = False
+    """Whether an object that we asked the server to delete is held for a while. It did not say what it looks like."""
+    remarks: tuple[str, ...] = ()
+    """What the server remarked about the object that it took."""
+
+    @property
+    def address(self) -> Address:
+        """Which object."""
+        return self.action.address
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Carrier:
+    """Carries out single actions with one client."""
+
+    client: Client
+    field_manager: str
+    reclaims: tuple[str, ...]
+    clock: float
+
+    async def carry_out(self, action: Action) -> Carried | Failure:
+        """Do it. Refusals of the API server are answered; anything else (a lost leadership) is raised."""
+        match action:
+            case Create():
+                return await self._try(action, "apply", self._create(action))
+            case Update():
+                return await self._try(action, "apply", self._update(action))
+            case Remove():
+                return await self._try(action, "delete", self._remove(action))
+            case Release():
+                return await self._try(action, "release", self._release(action))
+            case LookUp():
+                return await self._try(action, "get", self._look_up(action))
+
+    async def _try(self, action: Action, verb: str, attempt: Awaitable[Carried]) -> Carried | Failure:
+        try:
+            with warnings.Listening() as heard:
+                done = await attempt
+            return replaced(done, remarks=server_warnings.shown(action.address, heard)) if heard else done
+        except NotServed as error:
+            if isinstance(action, Remove | Release | LookUp):
+                return Carried(action, None)  # the kind is gone, and all its objects with it
+            return failure_of(action.address, verb, error)
+        except _OutdatedView as error:
+            return Failure(action.address.ref, verb, Obstacle.OUTAGE, str(error), "", Unreachable(str(error)))
+        except _NotAsSeen:
+            pass
+        except ApiError as error:
+            if not _is_elsewhere(action.address, error):
+                return failure_of(action.address, verb, error)
+        try:
+            found = await self._read(action.address)
+        except ApiError as error:
+            return failure_of(action.address, "get", error)
+        if isinstance(action, Remove) and found is not None and self._is_successor(found, action.uid):
+            return _made_anew(action)
+        return Carried(action, found, done=False)
+
+    def _is_successor(self, found: Live, uid: str) -> bool:
+        """Whether it is another object, and yet one of a set of ours."""
+        return found.metadata.uid != uid and mark(self.field_manager) in found.metadata.labels
+
+    # Writing
+
+    async def _create(self, action: Create) -> Carried:
+        body = action.desired.body
+        if action.update.is_apply:
+            stamped = json_edit.with_value(body, _IMPOSSIBLE_VERSION, "metadata", "resourceVersion")
+            answer = await self._apply(action.desired, stamped, force=False)
+        else:
+            view = live_view(action.address.resource)
+            answer = await self.client.create(view, body, field_manager=self.field_manager)
+        return self._written(action, answer)
+
+    async def _update(self, action: Update) -> Carried:
+        if action.marks_only:
+            answer = await self._mark(action)
+        elif action.update is UpdatePolicy.REPLACE:
+            answer = await self._replace(action)
+        else:
+            answer = await self._override(action)
+        return self._written(action, answer)
+
+    async def _override(self, action: Update) -> Live:
+        version = await self._take_over(action) if action.takes_over else action.resource_version
+        answer = await self._force(action, version)
+        if action.update is UpdatePolicy.SSA_OVERRIDE and managed_fields.is_unrecorded(answer.metadata.managers):
+            # Nobody was recorded as owner of anything, so the server could not tell what is to go. Now it can.
+            found = answer.metadata.resource_version
+            answer = await self._force(action, await self._take_over(replaced(action, resource_version=found)))
+        return answer
+
+    async def _force(self, action: Update, version: str) -> Live:
+        seen: JsonObject = {"uid": action.uid, "resourceVersion": version}
+        return await self._apply(action.desired, json_edit.merged(action.desired.body, seen, "metadata"), force=True)
+
+    async def _mark(self, action: Update) -> Live:
+        """The owner's marks, and our finalizer where the kind needs it; nothing else."""
+        ours = f"{self.field_manager}/"
+        metadata = dig(action.desired.body, "metadata")
+        marks: JsonObject = {name: _beginning_with(ours, dig(metadata, name)) for name in ("labels", "annotations")}
+        if is_definition(action.desired.resource.gvk) and self.field_manager not in action.finalizers:
+            marks["finalizers"] = [*action.finalizers, self.field_manager]
+        seen: JsonObject = {"uid": action.uid, "resourceVersion": action.resource_version}
+        key = action.address.key
+        patch = MergePatch({"metadata": {**seen, **marks}})
+        view = live_view(action.address.resource)
+        return await self.client.patch(view, key.name, key.namespace, patch, field_manager=self.field_manager)
+
+    async def _apply(self, desired: Desired, body: JsonObject, *, force: bool) -> Live:
+        """The answer about a Secret is asked for without its content, so that we hold none of it."""
+        view = live_view(desired.resource)
+        return await self.client.apply(view, body, force=force, field_manager=self.field_manager)
+
+    async def _replace(self, action: Update) -> Live:
+        """The whole object, in the place of the very state that was seen. Finalizers belong to whoever set them."""
+        wanted = dig(action.desired.body, "metadata", "finalizers")
+        finalizers = [*dict.fromkeys([*(wanted if isinstance(wanted, list) else []), *action.finalizers])]
+        body = json_edit.with_value(action.desired.body, action.resource_version, "metadata", "resourceVersion")
+        if finalizers:
+            body = json_edit.with_value(body, finalizers, "metadata", "finalizers")
+        return await self.client.update(live_view(action.address.resource), body, field_manager=self.field_manager)
+
+    async def _take_over(self, action: Update) -> str:
+        """Fold the fields that we claim into our own entry. Returns the resourceVersion after that.
+
+        Caches do not keep field lists, so they are read here, and nothing else with them.
+        """
+        resource, key = action.address.resource, action.address.key
+        path = resource.path(key.namespace, key.name)
+        found = await self.client.document(path, accept=METADATA_ONLY)
+        if dig(found, "metadata", "resourceVersion") != action.resource_version:
+            raise _NotAsSeen
+        claims = action.update.claims(self.field_manager, self.reclaims)
+        entries = dig(found, "metadata", "managedFields")
+        patch = JsonPatch(
+            [
+                test("/metadata/uid", action.uid),
+                replace("/metadata/managedFields", [*managed_fields.reclaimed(entries, self.field_manager, claims)]),
+                replace("/metadata/resourceVersion", action.resource_version),
+            ]
+        )
+        view = metadata_of(resource)
+        answer = await self.client.patch(view, key.name, key.namespace, patch, repeatable=False)
+        return answer.metadata.resource_version
+
+    async def _remove(self, action: Remove) -> Carried:
+        key = action.address.key
+        came = await self.client.delete(
+            metadata_of(action.address.resource),
+            key.name,
+            key.namespace,
+            uid=action.uid,
+            resource_version=action.resource_version,
+            propagation="Background",
+        )
+        return Carried(action, None, stays=came is Deletion.TERMINATING)
+
+    async def _release(self, action: Release) -> Carried:
+        key = action.address.key
+        kept: list[JsonValue] = [name for name in action.finalizers if name != self.field_manager]
+        patch = JsonPatch(
+            [
+                test("/metadata/uid", action.uid),
+                test("/metadata/finalizers", [*action.finalizers]),
+                replace("/metadata/finalizers", kept),
+            ]
+        )
+        view = metadata_of(action.address.resource)
+        try:
+            return Carried(action, await self.client.patch(view, key.name, key.namespace, patch))
+        except NotFound:
+            return Carried(action, None)
+
+    # Reading
+
+    async def _look_up(self, action: LookUp) -> Carried:
+        """Whether the object is gone. An API server may show an older view, so its no is asked for once more by way of
+        a write, which is always about the present: a deletion that is only rehearsed."""
+        try:
+            found = await self._read(action.address)
+        except NotServed:
+            found = None
+        if found is None and await self._is_there(action.address):
+            raise _OutdatedView
+        return Carried(action, found)
+
+    async def _is_there(self, address: Address) -> bool:
+        key = address.key
+        try:
+            return bool(await self.client.delete(metadata_of(address.resource), key.name, key.namespace, dry_run=True))
+        except NotServed:
+            return False  # the kind is gone, and all its objects with it
+        except BadRequest:
+            return False  # some webhook refuses rehearsals; then the reading has to do
+
+    async def _read(self, address: Address) -> Live | None:
+        return await self.client.find(live_view(address.resource), address.key.name, address.key.namespace)
+
+    def _written(self, action: Create | Update, answer: Live) -> Carried:
+        restored_at = self.clock if action.restores else None
+        memory = confirm(action.desired, answer, self.field_manager, restored_at=restored_at)
+        return Carried(action, answer, confirmation=replaced(memory, written_at=self.clock))
+
+
+def _made_anew(action: Remove) -> Failure:
+    """What was to go is gone, and a set of ours has made another. Whether that is to go is decided when caches show it,
+    and with it who wants it: behind a stale cache it belongs to a later revision, or to a successor of the owner."""
+    cause = "it was made anew in the meantime"
+    error = Conflict(Status(message=cause, code=HTTPStatus.CONFLICT))
+    return Failure(action.address.ref, "delete", Obstacle.CHANGED, cause, "", error)
+
+
+class _NotAsSeen(Exception):
+    """The object is not in the state that was seen."""
+
+
+class _OutdatedView(Exception):
+    """The API server does not show an object that it has."""
+
+    def __init__(self) -> None:
+        super().__init__("the API server shows an outdated view of the cluster")
+
+
+def _is_elsewhere(address: Address, error: ApiError) -> bool:
+    """Whether the server means: this is not the object, or not the state, that you saw."""
+    if isinstance(error, Conflict):
+        return True
+    if isinstance(error, NotFound):  # a namespace that is missing is another matter
+        return error.status.details.kind == address.resource.plural
+    return isinstance(error, Invalid) and _is_about_identity(error)
+
+
+def _is_about_identity(error: StatusError) -> bool:
+    """Another uid under the same name, or a test of a patch that did not hold."""
+    fields = {cause.field for cause in error.status.details.causes}
+    return "metadata.uid" in fields or "the server rejected our request due to an error in our request" in (
+        error.status.message
+    )
+
+
+def _beginning_with(prefix: str, values: JsonValue) -> JsonObject:
+    return {key: value for key, value in values.items() if key.startswith(prefix)} if isinstance(values, dict) else {}

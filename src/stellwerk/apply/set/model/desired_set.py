@@ -1,0 +1,192 @@
+"""Documents into the objects of a set, everything that can be known before the first write checked.
+
+All problems are found at once, and nothing is written when there is one: a set is rolled out whole or not at all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from stellwerk.apply.errors import InvalidSet, Problem
+from stellwerk.apply.objects import json_edit
+from stellwerk.apply.objects.desired import Address, Desired, Document, desired_set
+from stellwerk.apply.set.model import owner as owners
+from stellwerk.apply.set.model.inventory import APPLIED_ONCE, Identity, ManagedType
+from stellwerk.apply.set.model.owner import Owner
+from stellwerk.apply.set.model.policy import Directive, InvalidDirective, Policies, ReconcilePolicy, directive
+from stellwerk.kube.types.identifiers import GroupVersionKind, Resource
+from stellwerk.kube.types.model import JsonObject, JsonValue, dig
+
+CRD = ("apiextensions.k8s.io", "CustomResourceDefinition")
+API_SERVICE = ("apiregistration.k8s.io", "APIService")
+NAMESPACE = ("", "Namespace")
+DEFINITIONS = (CRD, API_SERVICE)
+_NEVER_PURGED = (NAMESPACE, *DEFINITIONS)
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """One object of the set as it shall be."""
+
+    desired: Desired
+    """Carries the owner's marks, and our finalizer where the kind needs it."""
+    directive: Directive
+    digest: str
+    managed_types: tuple[ManagedType, ...] = ()
+    address: Address = field(init=False)
+    """Where the object is served, and its key."""
+    identity: Identity = field(init=False)
+    """What makes it the same object."""
+
+    def __post_init__(self) -> None:
+        # Kept, because a pass asks for them a dozen times.
+        object.__setattr__(self, "address", self.desired.address)
+        object.__setattr__(self, "identity", Identity.of(self.desired.ref))
+
+    @property
+    def is_served(self) -> bool:
+        """Whether the server knows its kind already. A kind that an APIService of the set will bring has no path yet:
+        the set has to be prepared anew when it is served."""
+        return bool(self.address.resource.plural)
+
+
+def is_definition(gvk: GroupVersionKind) -> bool:
+    """Whether objects of a kind bring further kinds with them."""
+    return (gvk.group, gvk.kind) in DEFINITIONS
+
+
+def prepared(
+    documents: Sequence[Document],
+    resource_of: Callable[[GroupVersionKind], Resource | None] | Mapping[GroupVersionKind, Resource],
+    *,
+    namespace: str,
+    owner: Owner,
+    policies: Policies,
+    set_digest: str,
+) -> tuple[Wanted, ...]:
+    """The objects that documents ask for. Pure.
+
+    `namespace` is where namespaced objects without one go; `set_digest` stands for everything that the set is made of.
+    Kinds that an APIService of the set brings need not be served yet. Raises `InvalidSet` with every problem.
+    """
+    bare = [Document(owners.stripped(one.body, owner.prefix), one.origin) for one in documents]
+    directives, problems = _directives(bare, owner.prefix, policies)
+    try:
+        found = desired_set(bare, _or_promised(bare, resource_of), namespace=namespace)
+    except InvalidSet as error:
+        raise InvalidSet([*error.problems, *problems]) from error
+    if problems:
+        raise InvalidSet(problems)
+    wanted = tuple(_wanted(desired, asked, owner, set_digest) for desired, asked in zip(found, directives, strict=True))
+    if twins := [*_twins(wanted)]:
+        raise InvalidSet(twins)
+    return wanted
+
+
+def _twins(wanted: Sequence[Wanted]) -> Iterator[Problem]:
+    """Objects that differ by the version of their kind alone: to the server they are one."""
+    met: dict[Identity, Wanted] = {}
+    for one in wanted:
+        if met.setdefault(one.identity, one) is not one:
+            other = met[one.identity].address.resource.api_version
+            yield Problem(
+                str(one.desired.ref), f"duplicate object: as {other} and as {one.address.resource.api_version}"
+            )
+
+
+def _directives(
+    documents: Sequence[Document], prefix: str, policies: Policies
+) -> tuple[list[Directive], list[Problem]]:
+    """What the annotations of each document ask for, and what is wrong with them."""
+    directives: list[Directive] = []
+    problems: list[Problem] = []
+    for document in documents:
+        try:
+            directives.append(_directive(document.body, prefix, policies))
+        except InvalidDirective as error:
+            what = (
+                f"{_text(document.body.get('kind'))} {_text(dig(document.body, 'metadata', 'name'))}".strip()
+                or "object"
+            )
+            problems.extend(Problem(what, complaint) for complaint in error.complaints)
+    return directives, problems
+
+
+def _directive(body: JsonObject, prefix: str, policies: Policies) -> Directive:
+    asked = directive(_annotations(body), prefix, policies)
+    if asked.purge_order is not None and _kind(body) in _NEVER_PURGED:
+        raise InvalidDirective([f"annotation {prefix}/purge-order: a {body['kind']} must not be purged"])
+    return asked
+
+
+def _kind(body: JsonObject) -> tuple[str, str]:
+    return (_text(body.get("apiVersion")).rpartition("/")[0], _text(body.get("kind")))
+
+
+def _or_promised(
+    documents: Sequence[Document],
+    resource_of: Callable[[GroupVersionKind], Resource | None] | Mapping[GroupVersionKind, Resource],
+) -> Callable[[GroupVersionKind], Resource | None]:
+    """What is served, and what APIServices among the documents will bring: of that neither path nor scope is known.
+
+    Such a kind is taken to be namespaced, as nearly all are. If it is not, its object has another key when it is
+    served, and the entry under the wrong one is dropped (`departures`).
+    """
+    look_up = resource_of.get if isinstance(resource_of, Mapping) else resource_of
+    services = [one.body.get("spec") for one in documents if _kind(one.body) == API_SERVICE]
+    promised = {(_text(dig(spec, "group")), _text(dig(spec, "version"))) for spec in services}
+    if not promised:
+        return look_up
+
+    def resource(gvk: GroupVersionKind) -> Resource | None:
+        is_promised = (gvk.group, gvk.version) in promised
+        return look_up(gvk) or (Resource(*gvk, plural="", namespaced=True) if is_promised else None)
+
+    return resource
+
+
+def _wanted(desired: Desired, asked: Directive, owner: Owner, set_digest: str) -> Wanted:
+    kind = (desired.resource.group, desired.resource.kind)
+    digest = _digest(desired, asked, set_digest)
+    body = owner.stamped(desired.body, digest)
+    if is_definition(desired.resource.gvk):
+        body = _held(body, owner.prefix)
+    return Wanted(Desired(desired.address, body, desired.origin), asked, digest, _brings(kind, body))
+
+
+def _digest(desired: Desired, asked: Directive, set_digest: str) -> str:
+    match asked.reconcile:
+        case ReconcilePolicy.ONCE:
+            return APPLIED_ONCE
+        case ReconcilePolicy.ON_OBJECT_OR_COMPONENT_CHANGE:
+            return f"{desired.digest}@{set_digest}"
+        case ReconcilePolicy.ON_OBJECT_CHANGE:
+            return desired.digest
+
+
+def _held(body: JsonObject, finalizer: str) -> JsonObject:
+    """With our finalizer, which keeps a definition until nobody's instances are left."""
+    found = dig(body, "metadata", "finalizers")
+    present = found if isinstance(found, list) else []
+    if finalizer in present:
+        return body
+    return json_edit.with_value(body, [*present, finalizer], "metadata", "finalizers")
+
+
+def _brings(kind: tuple[str, str], body: JsonObject) -> tuple[ManagedType, ...]:
+    spec = body.get("spec")
+    if kind == CRD:
+        return (ManagedType(_text(dig(spec, "group")), "*", _text(dig(spec, "names", "kind"))),)
+    if kind == API_SERVICE:
+        return (ManagedType(_text(dig(spec, "group")), _text(dig(spec, "version")), "*"),)
+    return ()
+
+
+def _annotations(body: JsonObject) -> Mapping[str, str]:
+    found = dig(body, "metadata", "annotations")
+    return {key: value for key, value in found.items() if isinstance(value, str)} if isinstance(found, dict) else {}
+
+
+def _text(value: JsonValue) -> str:
+    return value if isinstance(value, str) else ""

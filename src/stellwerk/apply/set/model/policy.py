@@ -1,0 +1,248 @@
+"""What an author may ask for: of a whole set, and by annotations of one object.
+
+Words are read generously (`IfUnowned`, `ifUnowned` and `if-unowned` are one), and a word that means nothing is a
+problem of the object that carries it: a typing error must not silently fall back to deleting things.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from functools import cached_property
+from typing import TypeVar
+
+from stellwerk.apply.fields.managed_fields import BEFORE_FIRST_APPLY, Claims
+from stellwerk.apply.readiness.readiness import HINT_SUFFIX, NO_HINTS, Hints, parse_hints
+from stellwerk.kube.types import duration
+
+REAPPLY_SECONDS = 3600.0
+LOWEST_ORDER, HIGHEST_ORDER = -32768, 32767
+
+
+class AdoptionPolicy(Enum):
+    """What happens to an object that exists and is not ours."""
+
+    NEVER = "Never"
+    IF_UNOWNED = "IfUnowned"
+    ALWAYS = "Always"
+
+
+class ReconcilePolicy(Enum):
+    """Which change makes an object worth another write."""
+
+    ON_OBJECT_CHANGE = "OnObjectChange"
+    ON_OBJECT_OR_COMPONENT_CHANGE = "OnObjectOrComponentChange"
+    ONCE = "Once"
+
+
+class UpdatePolicy(Enum):
+    """How an object is changed."""
+
+    RECREATE = "Recreate"
+    REPLACE = "Replace"
+    SSA_MERGE = "SsaMerge"
+    SSA_OVERRIDE = "SsaOverride"
+
+    @property
+    def is_apply(self) -> bool:
+        """Whether the object is written by server-side apply."""
+        return self in (UpdatePolicy.SSA_MERGE, UpdatePolicy.SSA_OVERRIDE)
+
+    def claims(self, ours: str, prefixes: tuple[str, ...]) -> Claims:
+        """Whose fields become ours: with the applies, what we wrote by other verbs; with SsaOverride, also what some
+        tools wrote, and what is recorded in nobody's name."""
+        match self:
+            case UpdatePolicy.SSA_OVERRIDE:
+                return Claims(lambda manager: manager in (ours, BEFORE_FIRST_APPLY) or manager.startswith(prefixes))
+            case UpdatePolicy.SSA_MERGE:
+                return Claims(lambda manager: manager == ours)
+            case _:
+                return Claims(lambda manager: False)
+
+
+class DeletePolicy(Enum):
+    """What happens to an object that is no longer wanted: by the manifest (apply), or with the whole set (delete)."""
+
+    DELETE = "Delete"
+    ORPHAN = "Orphan"
+    ORPHAN_ON_APPLY = "OrphanOnApply"
+    ORPHAN_ON_DELETE = "OrphanOnDelete"
+
+    @property
+    def orphans_on_apply(self) -> bool:
+        """Whether the object stays when the manifest no longer has it."""
+        return self in (DeletePolicy.ORPHAN, DeletePolicy.ORPHAN_ON_APPLY)
+
+    @property
+    def orphans_on_delete(self) -> bool:
+        """Whether the object stays when the whole set goes."""
+        return self in (DeletePolicy.ORPHAN, DeletePolicy.ORPHAN_ON_DELETE)
+
+
+class MissingNamespacesPolicy(Enum):
+    """What happens where an object's namespace does not exist."""
+
+    DO_NOT_CREATE = "DoNotCreate"
+    CREATE = "Create"
+
+
+@dataclass(frozen=True, slots=True)
+class TypePattern:
+    """Kinds by group and kind; `*` is every one, `*.suffix` every group below a domain."""
+
+    group: str
+    kind: str
+
+    def matches(self, group: str, kind: str) -> bool:
+        """Whether a kind is meant."""
+        return self.kind in ("*", kind) and _group_matches(self.group, group)
+
+    def __str__(self) -> str:
+        return f"{self.kind}.{self.group}" if self.group else self.kind
+
+
+def _group_matches(pattern: str, group: str) -> bool:
+    if pattern == "*":
+        return True
+    if pattern.startswith("*."):
+        suffix = pattern[1:]
+        return "*" not in suffix and group.endswith(suffix) and len(group) > len(suffix)
+    return "*" not in pattern and pattern == group
+
+
+@dataclass(frozen=True)
+class Policies:
+    """What holds for the objects of a set that say nothing else."""
+
+    adoption: AdoptionPolicy = AdoptionPolicy.IF_UNOWNED
+    update: UpdatePolicy = UpdatePolicy.REPLACE
+    delete: DeletePolicy = DeletePolicy.DELETE
+    missing_namespaces: MissingNamespacesPolicy = MissingNamespacesPolicy.CREATE
+    reapply_seconds: float = REAPPLY_SECONDS
+    managed_types: tuple[TypePattern, ...] = ()
+    """Kinds whose instances belong to the set's own controllers."""
+
+    @cached_property
+    def directive(self) -> Directive:
+        """What holds for an object that says nothing."""
+        return Directive(
+            adoption=self.adoption, update=self.update, delete=self.delete, reapply_seconds=self.reapply_seconds
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Directive:
+    """What holds for one object."""
+
+    adoption: AdoptionPolicy = AdoptionPolicy.IF_UNOWNED
+    reconcile: ReconcilePolicy = ReconcilePolicy.ON_OBJECT_CHANGE
+    update: UpdatePolicy = UpdatePolicy.REPLACE
+    delete: DeletePolicy = DeletePolicy.DELETE
+    apply_order: int = 0
+    purge_order: int | None = None
+    delete_order: int = 0
+    reapply_seconds: float = REAPPLY_SECONDS
+    hints: Hints = field(default=NO_HINTS)
+
+
+class InvalidDirective(ValueError):
+    """Annotations that mean nothing; one sentence each."""
+
+    def __init__(self, complaints: list[str]) -> None:
+        self.complaints = tuple(complaints)
+        super().__init__("; ".join(complaints))
+
+
+def directive(annotations: Mapping[str, str], prefix: str, policies: Policies) -> Directive:
+    """What the annotations `<prefix>/...` of an object ask for, on top of what holds for the set.
+
+    Raises `InvalidDirective` with every annotation that means nothing.
+    """
+    asked = {name: text for name, text in annotations.items() if name.startswith(prefix)}
+    if not asked:
+        return policies.directive
+    reader = _Reader(asked, prefix)
+    found = Directive(
+        adoption=reader.word("adoption-policy", AdoptionPolicy, policies.adoption),
+        reconcile=reader.word("reconcile-policy", ReconcilePolicy, ReconcilePolicy.ON_OBJECT_CHANGE),
+        update=reader.word("update-policy", UpdatePolicy, policies.update, has_default=True),
+        delete=reader.word("delete-policy", DeletePolicy, policies.delete, has_default=True),
+        apply_order=reader.order("apply-order") or 0,
+        purge_order=reader.order("purge-order"),
+        delete_order=reader.order("delete-order") or 0,
+        reapply_seconds=reader.read("reapply-interval", _seconds, policies.reapply_seconds) or policies.reapply_seconds,
+        hints=reader.read(HINT_SUFFIX, parse_hints, NO_HINTS),
+    )
+    if reader.complaints:
+        raise InvalidDirective(reader.complaints)
+    return found
+
+
+E_ = TypeVar("E_", bound=Enum)
+V = TypeVar("V")
+
+
+class _Reader:
+    """Reads annotations and collects what is wrong with them."""
+
+    def __init__(self, annotations: Mapping[str, str], prefix: str) -> None:
+        self._annotations = annotations
+        self._prefix = prefix
+        self.complaints: list[str] = []
+
+    def word(self, suffix: str, words: type[E_], fallback: E_, *, has_default: bool = False) -> E_:
+        def parse(text: str) -> E_:
+            known = {kebab(str(word.value)): word for word in words}
+            if has_default:
+                known["default"] = fallback
+            return _known(kebab(text), known)
+
+        return self.read(suffix, parse, fallback)
+
+    def order(self, suffix: str) -> int | None:
+        return self.read(suffix, _order, None)
+
+    def read(self, suffix: str, parse: Callable[[str], V], fallback: V) -> V:
+        name = f"{self._prefix}/{suffix}"
+        text = self._annotations.get(name)
+        if text is None:
+            return fallback
+        try:
+            return parse(text)
+        except ValueError as error:
+            self.complaints.append(f"annotation {name} is {text!r}: {error}")
+            return fallback
+
+
+def kebab(word: str) -> str:
+    """A policy's word as annotations are compared: `IfUnowned` and `ifUnowned` become `if-unowned`."""
+    return "-".join(part.lower() for part in _words(word))
+
+
+_WORDS = re.compile(r"[A-Z]?[a-z0-9]+|[A-Z]+(?![a-z])|[^A-Za-z0-9_. -]+")
+"""What is neither a letter nor a separator is kept as a word of its own, so that `never!` is not read as `never`."""
+
+
+def _words(text: str) -> Iterator[str]:
+    return (match.group() for match in _WORDS.finditer(text))
+
+
+def _known(word: str, known: Mapping[str, V]) -> V:
+    if word not in known:
+        raise ValueError(f"expected one of {', '.join(known)}")
+    return known[word]
+
+
+def _order(text: str) -> int:
+    if not re.fullmatch(r"[+-]?[0-9]{1,6}", text) or not LOWEST_ORDER <= int(text) <= HIGHEST_ORDER:
+        raise ValueError(f"expected a whole number from {LOWEST_ORDER} to {HIGHEST_ORDER}")
+    return int(text)
+
+
+def _seconds(text: str) -> float:
+    seconds = duration.parse(text).total_seconds()
+    if seconds < 0:
+        raise ValueError("expected a duration that is not negative")
+    return seconds

@@ -1,0 +1,289 @@
+"""One pass: stage after stage, until nothing is left that could be written now.
+
+A stage is decided from what is seen, carried out, and its answers are added to what is seen; so a set whose objects are
+ready at once is through in one pass, and nothing is read to find that out. What takes its time arrives as a change of a
+cache, and the caller passes again.
+
+Before an object is touched for the first time, and before one that has done its work is deleted, the inventory has to
+be saved. The caller may save it on the way; where he does not, or cannot, the pass ends there.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from functools import partial
+from typing import TypeAlias, TypeVar
+
+from stellwerk.apply.concurrency import together
+from stellwerk.apply.errors import Failure, Obstacle
+from stellwerk.apply.objects.desired import Address
+from stellwerk.apply.set.checks.adoption import Owned, existing
+from stellwerk.apply.set.checks.crd_usage import Usage
+from stellwerk.apply.set.checks.namespaces import Namespaces
+from stellwerk.apply.set.executor import Carried, Carrier
+from stellwerk.apply.set.model.desired_set import Wanted, is_definition
+from stellwerk.apply.set.model.inventory import Entry, Identity, Inventory
+from stellwerk.apply.set.model.owner import Owner
+from stellwerk.apply.set.model.policy import MissingNamespacesPolicy, Policies
+from stellwerk.apply.set.observed_state import Memory as Memory
+from stellwerk.apply.set.observed_state import Sight
+from stellwerk.apply.set.plan import inventory_update, plan_apply, plan_prune
+from stellwerk.apply.set.plan import plan_delete_hooks as farewells
+from stellwerk.apply.set.plan.actions import Action, LookUp, Release, Remove, Update
+from stellwerk.apply.set.plan.plan_delete_hooks import Farewell
+from stellwerk.apply.set.plan.plan_input import Habits, Scene, Seen
+from stellwerk.apply.set.plan.plan_object import drifted
+from stellwerk.apply.set.plan.stage import Stage, Unready
+from stellwerk.kube import threads
+from stellwerk.kube.client.client import Client
+from stellwerk.kube.types.errors import Conflict, Status
+from stellwerk.kube.types.identifiers import ObjectRef, Resource
+from stellwerk.kube.types.object_meta import kubernetes_time
+
+_STAGES_PER_OBJECT = 10
+"""More than any way through a set takes: a wave of its own, created, purged, completed."""
+_LEARNED_AT_ONCE = 250
+"""Answers that are added to what is seen before the event loop gets its turn."""
+_SURPRISES = 4
+"""How often in one pass an object may be otherwise than it was just seen."""
+
+T = TypeVar("T")
+
+Save: TypeAlias = Callable[[Inventory], Awaitable[bool]]
+"""Saves the inventory in the middle of a pass; False where the pass has to end for that."""
+
+
+async def ends_the_pass(_: Inventory) -> bool:
+    """A `Save` that leaves it to the caller."""
+    return False
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far a pass has come."""
+
+    inventory: Inventory
+    done: bool = False
+    must_be_saved: bool = False
+    """The inventory has to be saved before the next pass."""
+    waits: tuple[Unready, ...] = ()
+    failures: tuple[Failure, ...] = ()
+    carried: tuple[Carried, ...] = ()
+    """What was written, in order."""
+    again_at: float | None = None
+    """When to pass again though nothing changes, on the clock's seconds."""
+    drifted: Mapping[Address, Update] = field(default_factory=dict)
+    """What others have changed and we have left as it is until it is due."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rollout:
+    """Passes over one set, with one client."""
+
+    client: Client
+    owner: Owner
+    policies: Policies = field(default_factory=Policies)
+    habits: Habits = field(default_factory=Habits)
+    memory: Memory
+    namespace_exists: Callable[[str], bool | None]
+    """Whether a cache knows a namespace; None where there is no such cache."""
+    owned: Owned | None = None
+    """Looks up an object of any owner in the caches; None where there are no caches."""
+    now: datetime
+    clock: float
+    is_large: bool = False
+    """Whether planning would block the event loop for too long, and runs in a thread."""
+
+    async def plan(self, work: Callable[[], T]) -> T:
+        """Return what `work` returns, which is pure."""
+        return await threads.run(work) if self.is_large else work()
+
+    async def apply(
+        self,
+        wanted: Sequence[Wanted],
+        inventory: Inventory,
+        seen: Mapping[Identity, Seen],
+        resources: Mapping[Identity, Resource],
+        *,
+        announces: bool = False,
+        save: Save = ends_the_pass,
+    ) -> Progress:
+        """Bring the set towards what is wanted, as far as it goes now.
+
+        `seen` are the set's objects as caches show them; `resources` tells where the kinds of the inventory are served.
+        With `announces` the inventory is saved before the first write, if one is needed, though it is no other one.
+        Raises `InvalidSet` before anything is written, and ApiError where the cluster cannot be asked. An object that
+        turns out to be somebody else's later is a failure.
+        """
+        newcomers = inventory_update.newcomers(wanted, inventory)
+        found = await existing(self.client, newcomers, self.namespace_exists, self.owned) if newcomers else {}
+        registered = await self.plan(lambda: inventory_update.register(wanted, inventory, found, self.owner))
+        if registered.must_be_saved:
+            if not await save(registered.inventory):
+                return Progress(registered.inventory, must_be_saved=True)
+            announces = False
+        makes_namespaces = self.policies.missing_namespaces is MissingNamespacesPolicy.CREATE
+        namespaces = Namespaces(self.client, self.owner.prefix, wanted if makes_namespaces else ())
+        await namespaces.make_missing(self.namespace_exists)
+        pass_ = _Pass(self, self._sight(seen, resources), resources, namespaces)
+        progress = await pass_.run(
+            registered.inventory,
+            lambda inventory, scene: plan_apply.next_stage(wanted, inventory, scene),
+            announce=save if announces else None,
+        )
+        if not progress.done or self.habits.repairs_drift:
+            return progress
+        scene = pass_.scene()
+        return replace(progress, drifted=await self.plan(lambda: drifted(wanted, scene)))
+
+    async def delete(
+        self,
+        inventory: Inventory,
+        seen: Mapping[Identity, Seen],
+        resources: Mapping[Identity, Resource],
+        farewell: Farewell | None = None,
+    ) -> Progress:
+        """Take the whole set away, as far as it goes now. Whether it may go at all is `Usage.obstacle`'s to say."""
+        pass_ = _Pass(self, self._sight(seen, resources), resources, Namespaces(self.client, self.owner.prefix, ()))
+        if farewell is None:
+            return await pass_.run(inventory, plan_prune.of_set)
+        return await pass_.run(inventory, lambda inventory, scene: farewells.next_stage(farewell, inventory, scene))
+
+    def _sight(self, seen: Mapping[Identity, Seen], resources: Mapping[Identity, Resource]) -> Sight:
+        return Sight(seen, resources, self.memory, now=self.now, clock=self.clock)
+
+
+class _Pass:
+    """The loop over the stages of one pass."""
+
+    def __init__(
+        self, rollout: Rollout, sight: Sight, resources: Mapping[Identity, Resource], namespaces: Namespaces
+    ) -> None:
+        self._rollout = rollout
+        self._sight = sight
+        self._resources = resources
+        self._namespaces = namespaces
+        self._in_use: dict[Identity, str] = {}
+        self._asked: set[Identity] = set()
+        self._carried: list[Carried] = []
+        self._surprises: dict[Address, int] = {}
+        self._carrier = Carrier(
+            client=rollout.client,
+            field_manager=rollout.owner.prefix,
+            reclaims=rollout.habits.reclaims,
+            clock=rollout.clock,
+        )
+
+    def scene(self) -> Scene:
+        """The set as it looks now."""
+        rollout = self._rollout
+        return Scene(
+            owner=rollout.owner,
+            policies=rollout.policies,
+            habits=rollout.habits,
+            seen=self._sight.seen,
+            resources=self._resources,
+            absent=self._sight.absent,
+            in_use=self._in_use,
+            confirmations=rollout.memory.confirmations,
+            now=rollout.now,
+            clock=rollout.clock,
+        )
+
+    async def run(
+        self, inventory: Inventory, decide: Callable[[Inventory, Scene], Stage], *, announce: Save | None = None
+    ) -> Progress:
+        """Stage after stage. Raises ApiError where the cluster cannot be asked."""
+        for _ in range(_STAGES_PER_OBJECT * (len(inventory) + 1)):
+            stage = await self._rollout.plan(partial(decide, inventory, self.scene()))
+            if await self._asks_for_usage(inventory, stage.actions):
+                continue
+            if announce is not None and stage.groups:
+                if not await announce(inventory):
+                    return Progress(inventory, must_be_saved=True)
+                announce = None
+            self._sight.forget(inventory, stage.inventory)
+            inventory = stage.inventory
+            if stage.refused or stage.must_be_saved or stage.done or not (stage.groups or stage.again):
+                return self._progress(inventory, stage, [foreign(each) for each in stage.refused])
+            inventory, failures = await self._carry_out(inventory, stage)
+            if failures:
+                return self._progress(inventory, stage, failures)
+        raise AssertionError("a rollout that never comes to rest")
+
+    def _progress(self, inventory: Inventory, stage: Stage, failures: Iterable[Failure]) -> Progress:
+        return Progress(
+            inventory,
+            done=stage.done,
+            must_be_saved=stage.must_be_saved,
+            waits=stage.waits,
+            failures=tuple(failures),
+            carried=tuple(self._carried),
+            again_at=stage.again_at,
+        )
+
+    async def _asks_for_usage(self, inventory: Inventory, actions: Collection[Action]) -> bool:
+        """Find out, once in a pass, whether definitions that are about to go are in use. Whether anything was asked:
+        then the stage has to be decided anew."""
+        going = {Identity.of(action.address.ref) for action in actions if isinstance(action, Remove | Release)}
+        unasked = [
+            entry
+            for entry in (inventory if going else ())
+            if entry.identity in going and is_definition(entry.gvk) and entry.identity not in self._asked
+        ]
+        if not unasked:
+            return False
+        usage = Usage(self._rollout.client, self._rollout.owner, self._rollout.now)
+        self._in_use |= await usage.in_use(unasked)
+        self._asked |= {entry.identity for entry in unasked}
+        return True
+
+    async def _carry_out(self, inventory: Inventory, stage: Stage) -> tuple[Inventory, list[Failure]]:
+        for group in stage.groups:
+            results = await together(group, self._carrier.carry_out)
+            carried = [result for result in results if isinstance(result, Carried)]
+            inventory = await self._learn(inventory, carried)
+            failures = [result for result in results if isinstance(result, Failure)]
+            failures += [failure for each in carried if (failure := self._fight(each)) is not None]
+            if failures:
+                return inventory, await self._namespaces.mend(failures)
+        return inventory, []
+
+    async def _learn(self, inventory: Inventory, carried: Iterable[Carried]) -> Inventory:
+        known = inventory.by_identity()
+        changes: dict[Identity, Entry | None] = {}
+        for number, each in enumerate(carried, start=1):
+            if number % _LEARNED_AT_ONCE == 0:
+                await asyncio.sleep(0)
+            identity = Identity.of(each.address.ref)
+            self._sight.learn(identity, each)
+            if each.done and not isinstance(each.action, LookUp):
+                self._carried.append(each)
+            if each.confirmation is not None:
+                uid, now = each.confirmation.uid, kubernetes_time(self._rollout.now)
+                changes[identity] = replace(known[identity], uid=uid, last_applied_at=now)
+        return inventory.changed(changes)
+
+    def _fight(self, each: Carried) -> Failure | None:
+        """An object that is never as we just saw it is left for the next pass."""
+        if each.done:
+            return None
+        times = self._surprises[each.address] = self._surprises.get(each.address, 0) + 1
+        return changing(each.address.ref) if times > _SURPRISES else None
+
+
+def changing(ref: ObjectRef) -> Failure:
+    """An object that others change faster than we can write it."""
+    cause = "it keeps being changed by others while it is written"
+    return Failure(ref, "apply", Obstacle.CHANGED, cause, "", Conflict(Status(message=cause, code=409)))
+
+
+def foreign(refused: Unready) -> Failure:
+    """An object that has become somebody else's."""
+    fix = "remove it from one of the two, or set its adoption policy to Always"
+    return Failure(
+        refused.ref, "apply", Obstacle.OWNED, refused.why, fix, Conflict(Status(message=refused.why, code=409))
+    )

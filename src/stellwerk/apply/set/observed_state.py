@@ -1,0 +1,129 @@
+"""What is known of a set's objects beyond what caches show.
+
+Caches lag behind our own writes. What the server has answered in this pass, and what we have deleted in this process,
+is known better; so a pass works on the caches' view, corrected (`Sight`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+
+import msgspec
+
+from stellwerk.apply.labelled.plan import Confirmation, Live
+from stellwerk.apply.objects.desired import Address
+from stellwerk.apply.set.executor import Carried
+from stellwerk.apply.set.model.inventory import Identity, Inventory
+from stellwerk.apply.set.plan.actions import Remove
+from stellwerk.apply.set.plan.plan_input import Seen
+from stellwerk.kube.types.identifiers import Resource
+from stellwerk.kube.types.model import PartialObjectMetadata, Unstructured
+
+BELIEVED_SECONDS = 60.0
+"""For how long our own deletion is believed rather than a cache that still shows the object."""
+
+
+@dataclass(frozen=True, slots=True)
+class Removed:
+    """An object that we deleted. `gone`: the server said so at once; otherwise it was to take a while."""
+
+    uid: str
+    gone: bool
+    at: float
+    """When, on the clock's seconds."""
+
+
+@dataclass(slots=True)
+class Memory:
+    """What a process remembers of a set from pass to pass. Losing it costs a few requests and nothing else."""
+
+    confirmations: dict[Address, Confirmation] = field(default_factory=dict)
+    removed: dict[Identity, Removed] = field(default_factory=dict)
+    """Objects that we asked the server to delete: caches may show them for a while as they were, and when a cache that
+    has shown one shows it no more, it is gone."""
+
+
+class Sight:
+    """The set's objects as far as they are known in one pass."""
+
+    def __init__(
+        self,
+        seen: Mapping[Identity, Seen],
+        resources: Mapping[Identity, Resource],
+        memory: Memory,
+        *,
+        now: datetime,
+        clock: float,
+    ) -> None:
+        self.seen = dict(seen)
+        self.absent: set[Identity] = set()
+        """What is known to be gone, however old the caches are."""
+        self._resources = resources
+        self._memory = memory
+        self._now = now
+        self._clock = clock
+        for identity, removed in [*memory.removed.items()]:
+            self._correct(identity, removed)
+
+    def learn(self, identity: Identity, carried: Carried) -> None:
+        """What the server has answered."""
+        live = carried.live
+        if isinstance(carried.action, Remove) and carried.done:
+            removed = Removed(carried.action.uid, gone=not carried.stays, at=self._clock)
+            self._memory.removed[identity] = removed
+            live = self._terminating(self.seen[identity].live) if carried.stays else None
+        if live is None:
+            self._lose(identity, is_sure=carried.done)
+            return
+        self.seen[identity] = Seen(carried.address, live)
+        self.absent.discard(identity)
+        if not live.metadata.is_terminating:
+            self._memory.removed.pop(identity, None)
+        if carried.confirmation is not None:
+            self._confirm(carried.address, carried.confirmation)
+
+    def forget(self, before: Inventory, after: Inventory) -> None:
+        """What has left the set: nothing that is remembered of it may be held against a successor."""
+        if len(before) == len(after):
+            return
+        kept = {entry.identity for entry in after}
+        for entry in before:
+            resource = self._resources.get(entry.identity)
+            if entry.identity not in kept and resource is not None:
+                self._memory.confirmations.pop(Address(resource, entry.key), None)
+
+    def _correct(self, identity: Identity, removed: Removed) -> None:
+        """What we have deleted ourselves is known better than by a cache that lags behind; for a while, because what
+        lies in etcd may come back from a backup."""
+        seen, is_recent = self.seen.get(identity), self._clock - removed.at < BELIEVED_SECONDS
+        if seen is None:
+            self.absent.add(identity)
+            if not is_recent and identity not in self._resources:
+                del self._memory.removed[identity]
+        elif seen.live.metadata.uid != removed.uid or not (is_recent or seen.live.metadata.is_terminating):
+            del self._memory.removed[identity]
+        elif removed.gone:
+            self._lose(identity, is_sure=True)
+        else:
+            self.seen[identity] = Seen(seen.address, self._terminating(seen.live))
+
+    def _lose(self, identity: Identity, *, is_sure: bool) -> None:
+        self.seen.pop(identity, None)
+        if is_sure:
+            self.absent.add(identity)
+
+    def _confirm(self, address: Address, confirmation: Confirmation) -> None:
+        """Remember it. When we last restored the object is not forgotten with what we then made of it."""
+        before = self._memory.confirmations.get(address)
+        restored_at = confirmation.restored_at or (before.restored_at if before is not None else None)
+        self._memory.confirmations[address] = replace(confirmation, restored_at=restored_at)
+
+    def _terminating(self, live: Live) -> Live:
+        """An object as it looks when it is being deleted, as far as it is known."""
+        metadata = live.metadata
+        metadata = msgspec.structs.replace(metadata, deletion_timestamp=metadata.deletion_timestamp or self._now)
+        if isinstance(live, Unstructured):
+            return Unstructured(live.body, metadata)
+        return PartialObjectMetadata(metadata=metadata)

@@ -1,0 +1,172 @@
+"""Wanted against the inventory: who is new, who has changed, who is to go. Pure.
+
+Ownership is decided here, when an object is seen for the first time, and before anything is written. What an object may
+ask for in what order is checked here, too: an instance that should go after its definition would wait for ever.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from stellwerk.apply.errors import InvalidSet, Problem
+from stellwerk.apply.labelled.plan import Live
+from stellwerk.apply.set.model import order
+from stellwerk.apply.set.model.desired_set import NAMESPACE, Wanted
+from stellwerk.apply.set.model.inventory import (
+    THEIR_SPELLING,
+    Entry,
+    Identity,
+    Inventory,
+    Phase,
+    Status,
+    is_managed,
+)
+from stellwerk.apply.set.model.owner import Owner, Standing
+from stellwerk.apply.set.model.policy import AdoptionPolicy
+from stellwerk.apply.set.plan.plan_input import Seen
+from stellwerk.kube.types.identifiers import GroupVersionKind
+
+
+@dataclass(frozen=True, slots=True)
+class Registered:
+    """The inventory as it follows from what is wanted."""
+
+    inventory: Inventory
+    must_be_saved: bool
+    """Whether objects came to it that a crash must not make us forget."""
+
+
+def newcomers(wanted: Iterable[Wanted], inventory: Inventory) -> tuple[Wanted, ...]:
+    """The wanted objects that the set did not have so far: those whose owner must be looked at."""
+    known = inventory.by_identity()
+    return tuple(one for one in wanted if one.identity not in known)
+
+
+def taken_over(wanted: Iterable[Wanted], inventory: Inventory) -> Inventory:
+    """The inventory of an original that was done with just what is wanted: what has done its work is not set to work
+    again. Nothing of it is there to be compared with, and its digest says the same in other words."""
+    digests = {one.identity: one.digest for one in wanted}
+    return inventory.changed(
+        {
+            entry.identity: replace(entry, digest=digests[entry.identity])
+            for entry in inventory
+            if entry.phase is Phase.COMPLETED
+            and entry.identity in digests
+            and THEIR_SPELLING.fullmatch(entry.digest) is not None
+        }
+    )
+
+
+def register(
+    wanted: Sequence[Wanted], inventory: Inventory, existing: Mapping[Identity, Seen], owner: Owner
+) -> Registered:
+    """The inventory with what is wanted.
+
+    `existing` are the live objects of the newcomers, whoever owns them. Raises `InvalidSet` where an object belongs to
+    somebody else, or where the asked order contradicts itself.
+    """
+    known = inventory.by_identity()
+    problems = [
+        Problem(str(one.desired.ref), complaint)
+        for one in wanted
+        if one.identity not in known and (complaint := refusal(one, _live(existing.get(one.identity)), owner))
+    ]
+    if problems:
+        raise InvalidSet(problems)
+    here = {one.identity for one in wanted}
+    entries = [_refreshed(one, known.get(one.identity)) for one in wanted]
+    entries += [_unwanted(entry) for entry in inventory if entry.identity not in here]
+    if contradictions := [*_contradictions(entries)]:
+        raise InvalidSet(contradictions)
+    ordered = sorted(entries, key=lambda entry: order.delete_priority(entry.gvk))
+    return Registered(Inventory(tuple(ordered)), must_be_saved=bool(here - known.keys()))
+
+
+def joined(wanted: Sequence[Wanted], inventory: Inventory) -> Inventory:
+    """The inventory with some objects more, to be saved before they are touched. Whose they are, if they exist, is
+    looked at when they are met."""
+    known = inventory.by_identity()
+    here = {one.identity for one in wanted}
+    entries = [_refreshed(one, known.get(one.identity)) for one in wanted]
+    entries += [entry for entry in inventory if entry.identity not in here]
+    return Inventory(tuple(sorted(entries, key=lambda entry: order.delete_priority(entry.gvk))))
+
+
+def refusal(one: Wanted, live: Live | None, owner: Owner) -> str:
+    """Why an object that exists must not become ours; empty where it may."""
+    if live is None:
+        return ""
+    adoption, standing = one.directive.adoption, owner.standing(live.metadata)
+    if standing is Standing.UNOWNED and adoption is AdoptionPolicy.NEVER:
+        return "found existing object without owner, and adoption policy Never forbids to take it"
+    if standing is Standing.FOREIGN and adoption is not AdoptionPolicy.ALWAYS:
+        return f"owner conflict; the object is owned by {owner.owner_named_on(live.metadata)}"
+    return ""
+
+
+def _live(seen: Seen | None) -> Live | None:
+    return seen.live if seen is not None else None
+
+
+def _refreshed(one: Wanted, entry: Entry | None) -> Entry:
+    asked = one.directive
+    fresh = replace(
+        entry or Entry(gvk=one.address.resource.gvk, key=one.address.key, status=Status.IN_PROGRESS),
+        gvk=one.address.resource.gvk,
+        adoption=asked.adoption,
+        reconcile=asked.reconcile,
+        update=asked.update,
+        delete=asked.delete,
+        apply_order=asked.apply_order,
+        delete_order=asked.delete_order,
+        managed_types=one.managed_types,
+    )
+    if fresh.digest == one.digest and not fresh.phase.is_leaving:
+        return fresh
+    return replace(
+        fresh, digest=one.digest, former_digest="", phase=Phase.SCHEDULED_FOR_APPLICATION, status=Status.IN_PROGRESS
+    )
+
+
+def _unwanted(entry: Entry) -> Entry:
+    if not entry.digest and entry.phase.is_leaving:
+        return entry
+    return replace(
+        entry,
+        digest="",
+        former_digest=entry.digest or entry.former_digest,
+        phase=Phase.SCHEDULED_FOR_DELETION,
+        status=Status.TERMINATING,
+    )
+
+
+# ---- orders that contradict each other
+
+
+def _contradictions(entries: Sequence[Entry]) -> Iterator[Problem]:
+    definitions = [entry for entry in entries if entry.managed_types]
+    namespaces = {entry.key.name: entry for entry in entries if (entry.gvk.group, entry.gvk.kind) == NAMESPACE}
+    if not definitions and not namespaces:
+        return
+    held_by: dict[GroupVersionKind, list[Entry]] = {}
+    for entry in entries:
+        if entry.gvk not in held_by:
+            held_by[entry.gvk] = [holder for holder in definitions if is_managed(entry.gvk, holder.managed_types)]
+        namespace = namespaces.get(entry.key.namespace)
+        for holder in (*held_by[entry.gvk], *([namespace] if namespace is not None else [])):
+            if entry is not holder:
+                yield from _conflicts(entry, holder)
+
+
+def _conflicts(entry: Entry, holder: Entry) -> Iterator[Problem]:
+    if holder.is_wanted and entry.is_wanted and entry.apply_order < holder.apply_order:
+        yield Problem(
+            str(entry.ref), f"its apply order {entry.apply_order} is before {holder.apply_order} of {holder.ref}"
+        )
+    if entry.delete_order > holder.delete_order:
+        yield Problem(
+            str(entry.ref), f"its delete order {entry.delete_order} is after {holder.delete_order} of {holder.ref}"
+        )
+    if entry.is_wanted and not holder.is_wanted and not holder.delete.orphans_on_apply:
+        yield Problem(str(holder.ref), f"it is no longer wanted, but {entry.ref} is, which cannot exist without it")

@@ -1,0 +1,192 @@
+"""What to write next so that a set becomes what is wanted, and what is waited for. Pure.
+
+Objects go in waves by their apply order; a wave waits until everything in the one before is ready. Within a wave there
+are three steps: what is plain; then APIServices, which need what they point to; then instances of kinds that the set
+itself brings, which need their controllers. Within a step, kinds go in a fixed order, without waiting for readiness.
+
+What a single object needs is for `decide` to say. At the end of a wave what was only needed for it is purged. After the
+last wave, and only when everything new is ready, what is no longer wanted goes.
+
+A stage says what can be written now. The caller writes it, adds the answers to what it knows, and asks again: there is
+no state here but the inventory, and nothing is assumed about what was done before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from itertools import groupby
+
+from stellwerk.apply.objects.desired import Address
+from stellwerk.apply.set.model import order
+from stellwerk.apply.set.model.desired_set import API_SERVICE, Wanted
+from stellwerk.apply.set.model.inventory import Entry, Identity, Inventory, Phase, Status, is_managed
+from stellwerk.apply.set.plan import plan_prune
+from stellwerk.apply.set.plan.actions import Action, LookUp, Remove
+from stellwerk.apply.set.plan.plan_input import Scene
+from stellwerk.apply.set.plan.plan_object import decide
+from stellwerk.apply.set.plan.stage import Stage, Unready, grouped
+from stellwerk.kube.types.identifiers import GroupVersionKind
+
+
+def next_stage(wanted: Sequence[Wanted], inventory: Inventory, scene: Scene) -> Stage:
+    """What can be done now. `inventory` has been registered with `wanted`."""
+    steps = _Steps(wanted, inventory, scene)
+    stage = _written(steps, wanted, inventory, scene)
+    return plan_prune.of_unwanted(steps.inventory(), scene) if stage is None else stage
+
+
+def of_part(wanted: Sequence[Wanted], inventory: Inventory, scene: Scene) -> Stage | None:
+    """What can be done now for some objects of a set, all of which are purged; None where they have done their work."""
+    return _written(_Steps(wanted, inventory, scene), wanted, inventory, scene)
+
+
+def _written(steps: _Steps, wanted: Sequence[Wanted], inventory: Inventory, scene: Scene) -> Stage | None:
+    completing = _completions(inventory, scene)
+    if completing is not None:
+        return completing
+    for wave in _waves(wanted):
+        stage = steps.through(wave)
+        if stage is not None:
+            return stage
+    return None
+
+
+# ---- completion: what was only needed for a while
+
+
+def _completions(inventory: Inventory, scene: Scene) -> Stage | None:
+    """The stage in which purged objects go; None where none is on its way."""
+    completing = [entry for entry in inventory if entry.phase in (Phase.SCHEDULED_FOR_COMPLETION, Phase.COMPLETING)]
+    if not completing:
+        return None
+    actions: list[Action] = []
+    changes: dict[Identity, Entry | None] = {}
+    waits: list[Unready] = []
+    for entry in completing:
+        if _is_over(entry, scene):
+            changes[entry.identity] = replace(entry.now(Phase.COMPLETED, Status.NONE), uid="")
+            continue
+        changes[entry.identity] = entry.now(Phase.COMPLETING, Status.TERMINATING)
+        waits.append(Unready(entry.ref, "has done its work and is being deleted"))
+        if (action := _end(entry, scene)) is not None:
+            actions.append(action)
+    groups = (tuple(actions),) if actions else ()
+    return Stage(inventory.changed(changes), groups=groups, waits=tuple(waits), again=not waits)
+
+
+def _is_over(entry: Entry, scene: Scene) -> bool:
+    """Whether an object that has done its work is gone, or is not ours to delete any more."""
+    seen = scene.seen.get(entry.identity)
+    if seen is None:
+        return entry.identity in scene.absent or entry.identity not in scene.resources
+    return not scene.proves(entry, seen.live)
+
+
+def _end(entry: Entry, scene: Scene) -> Remove | LookUp | None:
+    """What it takes to end an object that has done its work; None where it is going."""
+    seen = scene.seen.get(entry.identity)
+    if seen is None:
+        return LookUp(Address(scene.resources[entry.identity], entry.key))
+    metadata = seen.live.metadata
+    if metadata.is_terminating:
+        return None
+    return Remove(seen.address, metadata.uid, metadata.resource_version, "it has done its work")
+
+
+# ---- waves
+
+
+def _waves(wanted: Sequence[Wanted]) -> list[list[Wanted]]:
+    ordered = sorted(wanted, key=lambda one: one.directive.apply_order)
+    return [list(wave) for _, wave in groupby(ordered, key=lambda one: one.directive.apply_order)]
+
+
+class _Steps:
+    """One walk through the waves; collects what becomes of the entries."""
+
+    def __init__(self, wanted: Sequence[Wanted], inventory: Inventory, scene: Scene) -> None:
+        self._wanted = wanted
+        self._inventory = inventory
+        self._scene = scene
+        self._entries = inventory.by_identity()
+        self._changes: dict[Identity, Entry | None] = {}
+        self._last_order = max((one.directive.apply_order for one in wanted), default=0)
+        self._reached: list[Wanted] = []
+        self._types = inventory.managed_types
+        self._ranks: dict[GroupVersionKind, int] = {}
+
+    def inventory(self) -> Inventory:
+        """The inventory with what was found so far."""
+        return self._inventory.changed(self._changes)
+
+    def through(self, wave: Sequence[Wanted]) -> Stage | None:
+        """The stage that this wave needs; None where the wave is done."""
+        self._reached.extend(wave)
+        for step in self._parts(wave):
+            stage = self._step(step)
+            if stage is not None:
+                return stage
+        return self._purge(wave[0].directive.apply_order)
+
+    def _parts(self, wave: Sequence[Wanted]) -> Iterator[list[Wanted]]:
+        """Plain objects, then APIServices, then instances of the set's own kinds."""
+        parts: tuple[list[Wanted], list[Wanted], list[Wanted]] = ([], [], [])
+        for one in wave:
+            parts[self._rank(one.address.resource.gvk)].append(one)
+        yield from (part for part in parts if part)
+
+    def _rank(self, gvk: GroupVersionKind) -> int:
+        known = self._ranks.get(gvk)
+        if known is None:
+            known = self._ranks[gvk] = self._rank_of(gvk)
+        return known
+
+    def _rank_of(self, gvk: GroupVersionKind) -> int:
+        if (gvk.group, gvk.kind) == API_SERVICE:
+            return 1
+        patterns = self._scene.policies.managed_types
+        is_instance = is_managed(gvk, self._types) or any(type_.matches(gvk.group, gvk.kind) for type_ in patterns)
+        return 2 if is_instance else 0
+
+    def _step(self, objects: Iterable[Wanted]) -> Stage | None:
+        actions: list[Action] = []
+        waits: list[Unready] = []
+        refused: list[Unready] = []
+        again_at: list[float] = []
+        for one in objects:
+            entry = self._entries[one.identity]
+            if entry.phase is Phase.COMPLETED:
+                continue
+            decision = decide(one, entry, self._scene)
+            if decision.entry is not entry:
+                self._changes[one.identity] = decision.entry
+            if not decision.waits:
+                continue
+            waiting = Unready(one.desired.ref, decision.waits)
+            (refused if decision.is_refused else waits).append(waiting)
+            if decision.action is not None:
+                actions.append(decision.action)
+            if decision.again_at is not None:
+                again_at.append(decision.again_at)
+        if refused:
+            return Stage(self.inventory(), waits=(*refused, *waits), refused=tuple(refused))
+        if not waits:
+            return None
+        groups = grouped(actions, key=lambda action: order.apply_priority(action.address.resource.gvk))
+        return Stage(self.inventory(), groups=groups, waits=tuple(waits), again_at=min(again_at, default=None))
+
+    def _purge(self, reached: int) -> Stage | None:
+        """At the end of a wave, schedule what was needed until here."""
+        changes: dict[Identity, Entry | None] = {}
+        for one in self._reached:
+            purge = one.directive.purge_order
+            if purge is None or not (purge <= reached or reached == self._last_order):
+                continue
+            entry = self._changes.get(one.identity) or self._entries[one.identity]
+            if entry.phase is not Phase.COMPLETED:
+                changes[one.identity] = entry.now(Phase.SCHEDULED_FOR_COMPLETION, Status.TERMINATING)
+        if not changes:
+            return None
+        # Saved first: an object that is gone and not known to have done its work would be made again.
+        return Stage(self.inventory().changed(changes), must_be_saved=True)

@@ -1,0 +1,114 @@
+"""How a set goes that wants something done then: before its first object goes, and after its last. Pure.
+
+    before   the hooks of that moment run, wave by wave of their weights, and are gone again
+    others   what the set consists of goes, as without hooks
+    after    the hooks of that moment run and are gone
+    keeper   the Secret with the hooks goes; from then on there are none, and what is left of the set follows
+
+How far it has come is in the inventory, and nowhere else. A hook that has run is an entry with the digest of its moment
+that is Completed, and stays one until the keeper is gone: so none runs twice, wherever the process dies. A hook that
+fails holds the rest back, as with Helm; a user that does not want to wait for it says so in the spec. That the keeper
+goes is saved before it does, so that one that another client deleted is told from one that is needed no longer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from stellwerk.apply.set.model.delete_hooks import Moment
+from stellwerk.apply.set.model.desired_set import NAMESPACE, Wanted
+from stellwerk.apply.set.model.inventory import Entry, Identity, Inventory, Phase, Status
+from stellwerk.apply.set.plan import inventory_update, plan_apply, plan_prune
+from stellwerk.apply.set.plan.plan_input import Scene
+from stellwerk.apply.set.plan.stage import Stage, Unready
+
+
+@dataclass(frozen=True, slots=True)
+class Farewell:
+    """What is to be done when a set goes."""
+
+    keeper: Identity
+    before: tuple[Wanted, ...] = ()
+    after: tuple[Wanted, ...] = ()
+
+    @property
+    def hooks(self) -> tuple[Wanted, ...]:
+        """All that may still be made."""
+        return (*self.before, *self.after)
+
+
+def is_over(inventory: Inventory, moment: Moment, hooks: int) -> bool:
+    """Whether a moment with so many hooks has passed: then they need not even be known any more."""
+    entries = [entry for entry in inventory if _is_of(entry, moment)]
+    has_run = len(entries) == hooks and all(entry.phase is Phase.COMPLETED for entry in entries)
+    return has_run or (moment is Moment.BEFORE and _has_begun(inventory, Moment.AFTER))
+
+
+def next_stage(farewell: Farewell, inventory: Inventory, scene: Scene) -> Stage:
+    """What can be done now."""
+    if farewell.keeper not in inventory.by_identity():
+        return plan_prune.of_set(inventory, scene)
+    if not _has_begun(inventory, Moment.AFTER):
+        stage = _run(farewell.before, Moment.BEFORE, inventory, scene)
+        if stage is not None:
+            return stage
+        stage = plan_prune.of_part(inventory, _others(farewell, inventory), scene)
+        if not stage.done:
+            return stage
+    stage = _run(farewell.after, Moment.AFTER, inventory, scene)
+    if stage is not None:
+        return stage
+    keeper = inventory.by_identity()[farewell.keeper]
+    if not keeper.phase.is_leaving:
+        leaving = keeper.now(Phase.SCHEDULED_FOR_DELETION, Status.TERMINATING)
+        return Stage(inventory.changed({farewell.keeper: leaving}), must_be_saved=True)
+    return plan_prune.of_part(inventory, [keeper], scene)
+
+
+def _is_of(entry: Entry, moment: Moment) -> bool:
+    return entry.digest.endswith(f"@{moment.value}")
+
+
+def _has_begun(inventory: Inventory, moment: Moment) -> bool:
+    return any(_is_of(entry, moment) for entry in inventory)
+
+
+def _run(wanted: Sequence[Wanted], moment: Moment, inventory: Inventory, scene: Scene) -> Stage | None:
+    """The stage that the hooks of a moment need; None where they have run."""
+    known = inventory.by_identity()
+    if any(one.identity not in known or not _is_of(known[one.identity], moment) for one in wanted):
+        return _begun(wanted, moment, inventory, scene)
+    stage = plan_apply.of_part(wanted, inventory, scene)
+    return replace(stage, waits=_named(stage.waits, moment)) if stage is not None else None
+
+
+def _begun(wanted: Sequence[Wanted], moment: Moment, inventory: Inventory, scene: Scene) -> Stage:
+    """What a hook has left behind that also ran at another time goes first; after the others, nothing can be left."""
+    if moment is Moment.BEFORE:
+        hooks = {one.identity for one in wanted}
+        former = [entry for entry in inventory if entry.identity in hooks and not _is_of(entry, moment)]
+        stage = plan_prune.of_part(inventory, former, scene)
+        if not stage.done:
+            return stage
+    return Stage(inventory_update.joined(wanted, inventory), must_be_saved=True)
+
+
+def _others(farewell: Farewell, inventory: Inventory) -> list[Entry]:
+    """What goes between the moments: all but the hooks, their keeper, and the namespaces that they need."""
+    ours = [entry.identity for entry in inventory if any(_is_of(entry, moment) for moment in Moment)]
+    needed = {identity.key.namespace for identity in _needing(farewell, ours)}
+    return [entry for entry in inventory if not _is_needed(entry, ours, farewell.keeper, needed)]
+
+
+def _needing(farewell: Farewell, ours: Iterable[Identity]) -> list[Identity]:
+    return [farewell.keeper, *(one.identity for one in farewell.hooks), *ours]
+
+
+def _is_needed(entry: Entry, ours: Collection[Identity], keeper: Identity, namespaces: Collection[str]) -> bool:
+    is_namespace = (entry.gvk.group, entry.gvk.kind) == NAMESPACE
+    return entry.identity == keeper or entry.identity in ours or (is_namespace and entry.key.name in namespaces)
+
+
+def _named(waits: Iterable[Unready], moment: Moment) -> tuple[Unready, ...]:
+    return tuple(Unready(one.ref, f"{moment.value} hook: {one.why}") for one in waits)

@@ -1,0 +1,73 @@
+"""All that decides about one stage, as a value."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from stellwerk.apply.labelled.plan import Confirmation, Live
+from stellwerk.apply.objects.desired import Address
+from stellwerk.apply.set.model.inventory import Entry, Identity
+from stellwerk.apply.set.model.owner import Owner, Standing
+from stellwerk.apply.set.model.policy import Policies
+from stellwerk.kube.types.identifiers import Resource
+
+IN_USE_SECONDS = 10.0
+"""How soon to ask again whether others still have instances of a definition. Nobody tells: theirs are not watched."""
+
+RECLAIMED_PREFIXES = ("kubectl", "helm")
+"""Managers, by the start of their names, whose fields SsaOverride takes away."""
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """A live object, and where it is served."""
+
+    address: Address
+    live: Live
+
+
+@dataclass(frozen=True, slots=True)
+class Habits:
+    """How an operator treats all its sets."""
+
+    reclaims: tuple[str, ...] = RECLAIMED_PREFIXES
+    repairs_drift: bool = False
+    """Whether what others change is taken back at once; otherwise it waits for the reapply interval."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scene:
+    """A set, as it looks now."""
+
+    owner: Owner
+    policies: Policies = field(default_factory=Policies)
+    habits: Habits = field(default_factory=Habits)
+    seen: Mapping[Identity, Seen]
+    """The set's objects as the caches and the answers of this pass show them."""
+    resources: Mapping[Identity, Resource] = field(default_factory=dict)
+    """Where the kinds of the inventory are served. What is missing is not served, so nothing of it is left."""
+    absent: Collection[Identity] = ()
+    """What is known to be gone, however old the caches are."""
+    in_use: Mapping[Identity, str] = field(default_factory=dict)
+    """Definitions of which others still have instances, and a sentence about them."""
+    confirmations: Mapping[Address, Confirmation] = field(default_factory=dict)
+    now: datetime
+    clock: float
+    """The same moment on the clock of the confirmations, in seconds."""
+
+    def proves(self, entry: Entry, live: Live) -> bool:
+        """Whether a live object is the one that the entry is about, so that it may be deleted or released.
+
+        An inventory is text in a status, and may be edited. So the object itself must carry the owner's label, and be
+        the one that was written last: by its uid or, where that was not noted, by the digest of what was wanted last.
+        A crash keeps a uid from being noted, and so does a cluster that was restored from a backup: a pass with an
+        outdated view creates an object again that the restored inventory knows by its former uid, or not at all.
+        """
+        if self.owner.standing(live.metadata) is not Standing.OURS:
+            return False
+        if not entry.is_replaced_by(live.metadata.uid):
+            return True
+        digest = entry.digest or entry.former_digest
+        return bool(digest) and self.owner.digest_on(live.metadata) == digest

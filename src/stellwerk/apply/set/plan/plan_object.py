@@ -1,0 +1,335 @@
+"""What one wanted object needs: a write, patience, or nothing. Pure.
+
+Whether a live object is as wanted is decided by the first that applies:
+
+1. it does not exist: it is made, unless it is a Job that was complete and that Kubernetes removes by itself. A cache
+   that does not show it yet does no harm: it is only made where there is none;
+2. it has become somebody else's, and may not be taken back: nothing is done, and that is a failure;
+3. it is being deleted: its end is waited for;
+4. it does not carry our marks, or not the digest of what is wanted: it is written;
+5. its time has come, and it is proved not to be as we left it: it is written.
+
+What others change is taken back only when an object's reapply interval has passed, unless the operator says otherwise
+(`Habits.repairs_drift`); what they delete, and marks that they take off, are restored at once, because without the
+marks an object is lost to us. None of it more often than every `FIGHT_SECONDS` (R-110).
+
+With `Recreate`, an object is deleted and made anew for a changed manifest, for a reconcile policy that changes from or
+to `once` (specification 5: an upgrade hook runs at the first upgrade), and for a field that is proved to differ. It
+is not for a digest in another operator's spelling: an object that is taken over loses nothing. Nor is what
+somebody has put in the place of ours, under another uid and without our label.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import timedelta
+
+from stellwerk.apply.fields import managed_fields
+from stellwerk.apply.fields.compare import Difference, compare
+from stellwerk.apply.labelled.plan import FIGHT_SECONDS, Confirmation, Live
+from stellwerk.apply.objects.desired import Address
+from stellwerk.apply.readiness.kstatus import Verdict
+from stellwerk.apply.set.model.desired_set import Wanted, is_definition
+from stellwerk.apply.set.model.inventory import APPLIED_ONCE, THEIR_SPELLING, Entry, Phase, Status
+from stellwerk.apply.set.model.owner import Standing, unmarked
+from stellwerk.apply.set.model.policy import UpdatePolicy
+from stellwerk.apply.set.plan import readiness_grace
+from stellwerk.apply.set.plan.actions import Action, Create, Release, Remove, Update
+from stellwerk.apply.set.plan.inventory_update import refusal
+from stellwerk.apply.set.plan.plan_input import IN_USE_SECONDS, Scene
+from stellwerk.kube.types.model import JsonObject, Unstructured, dig
+
+UNSERVED_SECONDS = 1.0
+"""How soon to look again whether a kind is served that the set itself has brought."""
+
+_SHOWN = 3
+_OUR_SPELLING = re.compile(r"[0-9a-f]{32}(?:@.*)?")
+"""Of a digest."""
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What becomes of one object."""
+
+    entry: Entry
+    action: Action | None = None
+    waits: str = ""
+    """What is waited for, in words; empty where the object is ready."""
+    again_at: float | None = None
+    """When to look again though nothing changes, on the clock's seconds."""
+    is_refused: bool = False
+    """Whether the object must not be touched. `waits` says why."""
+
+
+def decide(one: Wanted, entry: Entry, scene: Scene) -> Decision:
+    """What a wanted object needs now."""
+    last = scene.confirmations.get(one.address)
+    seen = scene.seen.get(one.identity)
+    if seen is None:
+        return _create(one, entry, last, scene)
+    live = seen.live
+    if live.metadata.is_terminating:
+        return _ending(one, entry, live, scene)
+    standing = scene.owner.standing(live.metadata)
+    if standing is not Standing.OURS and (why := refusal(one, live, scene.owner)):
+        return Decision(entry, waits=why, is_refused=True)
+    update = _update(one, entry, live, last, scene, standing)
+    if update is not None:
+        return _updated(one, entry, live, update, last, scene)
+    return _assessed(one, _recalled(entry, live), live, last, scene)
+
+
+def _recalled(entry: Entry, live: Live) -> Entry:
+    """What a crash made us forget: an object that is as wanted is the one that we wrote, at its creation or later.
+
+    Of what another operator wrote no uid is known, and none is noted before we write it: a calm object costs no write.
+    """
+    if entry.last_applied_at is not None and entry.uid in ("", live.metadata.uid):
+        return entry
+    written = entry.last_applied_at or live.metadata.creation_timestamp
+    return replace(entry, uid=live.metadata.uid, last_applied_at=written)
+
+
+# ---- it does not exist, or not for long
+
+
+def _create(one: Wanted, entry: Entry, last: Confirmation | None, scene: Scene) -> Decision:
+    if not one.is_served:
+        return Decision(entry, waits="its kind is not served yet", again_at=scene.clock + UNSERVED_SECONDS)
+    if entry.phase is Phase.READY and goes_by_itself(one.desired.body):
+        return Decision(entry.now(Phase.COMPLETED, Status.NONE))
+    restores = entry.phase is Phase.READY or _is_remembered(one, last)
+    if restores and (held := _held_until(last, scene)) is not None:
+        why = f"it is deleted again and again; restored every {FIGHT_SECONDS:.0f} s only"
+        return Decision(entry, waits=why, again_at=held)
+    action = Create(one.desired, one.directive.update, restores=restores)
+    return Decision(entry.now(Phase.CREATING, Status.IN_PROGRESS), action, "is being created")
+
+
+def goes_by_itself(body: JsonObject) -> bool:
+    """Whether Kubernetes removes the object once it has done its work: a Job with `ttlSecondsAfterFinished`."""
+    is_job = body.get("kind") == "Job" and str(body.get("apiVersion")).startswith("batch/")
+    return is_job and dig(body, "spec", "ttlSecondsAfterFinished") is not None
+
+
+def _ending(one: Wanted, entry: Entry, live: Live, scene: Scene) -> Decision:
+    """It is being deleted. Of a definition, it is we who must let it go: else it could never be made anew."""
+    metadata = live.metadata
+    further = entry.now(entry.phase, Status.TERMINATING)
+    others = ", ".join(name for name in metadata.finalizers if name != scene.owner.prefix)
+    waits = "is being deleted" + (f" and waits for finalizers {others}" if others else "")
+    is_held = is_definition(entry.gvk) and scene.owner.prefix in metadata.finalizers
+    if not is_held or scene.owner.standing(metadata) is not Standing.OURS:
+        return Decision(further, waits=waits)
+    if (in_use := scene.in_use.get(one.identity)) is not None:
+        return Decision(further, waits=f"is being deleted: {in_use}", again_at=scene.clock + IN_USE_SECONDS)
+    release = Release(one.address, metadata.uid, metadata.resource_version, metadata.finalizers)
+    return Decision(further, release, waits)
+
+
+# ---- it is not as wanted
+
+
+def _updated(
+    one: Wanted, entry: Entry, live: Live, action: Update, last: Confirmation | None, scene: Scene
+) -> Decision:
+    if action.restores and (held := _held_until(last, scene)) is not None:
+        who = ", ".join(managed_fields.strangers(live.metadata.managers, scene.owner.prefix)) or "somebody"
+        why = f"{who} changes it again and again; restored every {FIGHT_SECONDS:.0f} s only"
+        return Decision(entry, waits=why, again_at=held)
+    further = entry.now(Phase.UPDATING, Status.IN_PROGRESS)
+    if action.update is not UpdatePolicy.RECREATE or action.marks_only:
+        return Decision(further, action, "is being updated")
+    if (in_use := scene.in_use.get(one.identity)) is not None:
+        return Decision(further, waits=f"cannot be made anew: {in_use}", again_at=scene.clock + IN_USE_SECONDS)
+    why = f"to make it anew: {action.why}"
+    remove = Remove(one.address, action.uid, action.resource_version, why, restores=action.restores)
+    return Decision(further, remove, "is being made anew")
+
+
+def _held_until(last: Confirmation | None, scene: Scene) -> float | None:
+    if last is None or last.restored_at is None or scene.clock - last.restored_at >= FIGHT_SECONDS:
+        return None
+    return last.restored_at + FIGHT_SECONDS
+
+
+def _is_remembered(one: Wanted, last: Confirmation | None) -> bool:
+    """Whether we wrote exactly this before: if it is not so any more, somebody has changed it."""
+    return last is not None and last.digest == one.desired.digest
+
+
+def _update(
+    one: Wanted, entry: Entry, live: Live, last: Confirmation | None, scene: Scene, standing: Standing
+) -> Update | None:
+    """The write that a live object needs; None where it needs none."""
+    found = scene.owner.digest_on(live.metadata)
+    if found == one.digest == APPLIED_ONCE:
+        return None if standing is Standing.OURS else _marked(one, live, last, _unmarked(found))
+    if standing is not Standing.OURS and entry.is_replaced_by(live.metadata.uid):
+        return _taken(one, live, last, scene)
+    if standing is not Standing.OURS or found != one.digest:
+        why = "its manifest has changed" if standing is Standing.OURS else _unmarked(found)
+        return _changed(one, live, last, scene, found, why)
+    if not _is_due(one, entry, scene):
+        return None
+    if entry.last_applied_at is None and _is_of_another_hand(one, live, scene):
+        return _changed(one, live, last, scene, found, "it was written by another hand")
+    return drift(one, live, last, scene)
+
+
+def _unmarked(found: str) -> str:
+    return "its owner's marks were changed" if found else "it was not ours"
+
+
+def _is_due(one: Wanted, entry: Entry, scene: Scene) -> bool:
+    if scene.habits.repairs_drift or entry.last_applied_at is None:
+        return True
+    return scene.now - entry.last_applied_at >= timedelta(seconds=one.directive.reapply_seconds)
+
+
+def _is_of_another_hand(one: Wanted, live: Live, scene: Scene) -> bool:
+    """Marked as ours and yet not applied by us: from a backup, say. Our next apply could not take fields away."""
+    return one.directive.update.is_apply and not managed_fields.applied_by(live.metadata.managers, scene.owner.prefix)
+
+
+def _changed(one: Wanted, live: Live, last: Confirmation | None, scene: Scene, found: str, why: str) -> Update:
+    policy = one.directive.update
+    if policy is UpdatePolicy.RECREATE and is_alike(one, live, found, scene.owner.prefix):
+        return _marked(one, live, last, why)
+    return _update_of(one, live, scene, policy, why, _differences(one, live), restores=_is_remembered(one, last))
+
+
+def _taken(one: Wanted, live: Live, last: Confirmation | None, scene: Scene) -> Update:
+    """Somebody has put an object of his own in the place of ours, and it may become ours. It is written over as it is:
+    what others have made is not deleted to make it anew."""
+    policy = one.directive.update
+    if policy is UpdatePolicy.RECREATE:
+        policy = UpdatePolicy.SSA_MERGE
+    differences, restores = _differences(one, live), _is_remembered(one, last)
+    return _update_of(one, live, scene, policy, "somebody else has made it anew", differences, restores=restores)
+
+
+def is_alike(one: Wanted, live: Live, found: str, prefix: str) -> bool:
+    """Whether a live object that carries the digest `found` is as wanted but for its marks.
+
+    An object whose digest comes from this operator is not, because the digest differs. The same holds if exactly one of
+    the two digests is that of `once`: a change of the policy from or to `once` makes the object due.
+    """
+    if found and found == one.digest:
+        return True
+    if found == APPLIED_ONCE or (found and one.digest == APPLIED_ONCE) or _OUR_SPELLING.fullmatch(found):
+        return False
+    if not isinstance(live, Unstructured):  # a Secret: its content is not at hand
+        return THEIR_SPELLING.fullmatch(found) is not None
+    return not compare(unmarked(one.desired.body, prefix), live.body).differences
+
+
+def _marked(one: Wanted, live: Live, last: Confirmation | None, why: str) -> Update:
+    """Only the marks are written."""
+    return Update(
+        one.desired,
+        one.directive.update,
+        uid=live.metadata.uid,
+        resource_version=live.metadata.resource_version,
+        finalizers=live.metadata.finalizers,
+        takes_over=False,
+        why=why,
+        restores=_is_remembered(one, last),
+        marks_only=True,
+    )
+
+
+def drift(one: Wanted, live: Live, last: Confirmation | None, scene: Scene) -> Update | None:
+    """What others have changed since our last write; None where nothing is proved to be amiss."""
+    known = last if last is not None and last.uid == live.metadata.uid and _is_remembered(one, last) else None
+    if known is not None and known.resource_version == live.metadata.resource_version:
+        return None  # nobody wrote since, not even a status
+    strangers = _reclaimable(one, live, scene)
+    if not isinstance(live, Unstructured):
+        return _suspected(one, live, scene, strangers, restores=known is not None)
+    differences = _differences(one, live)
+    if known is not None:
+        differences = tuple(each for each in differences if each not in known.settled)
+    elif one.directive.update is UpdatePolicy.RECREATE:
+        return None  # a default cannot be told from a change, and that is too little to delete an object for
+    if not differences and not strangers:
+        return None
+    why = f"changed by {', '.join(strangers)}" if strangers else ", ".join(map(str, differences[:_SHOWN]))
+    return _update_of(one, live, scene, one.directive.update, why, differences, restores=known is not None)
+
+
+def _suspected(one: Wanted, live: Live, scene: Scene, strangers: Sequence[str], *, restores: bool) -> Update:
+    """Of a Secret only the metadata is held: that somebody wrote to it is all there is to go by."""
+    policy = one.directive.update
+    if policy is UpdatePolicy.RECREATE:
+        policy = UpdatePolicy.SSA_MERGE  # a suspicion is too little to delete an object for
+    why = f"changed by {', '.join(strangers)}" if strangers else "it may have been changed"
+    return _update_of(one, live, scene, policy, why, (), restores=restores)
+
+
+def _differences(one: Wanted, live: Live) -> tuple[Difference, ...]:
+    return compare(one.desired.body, live.body).differences if isinstance(live, Unstructured) else ()
+
+
+def _reclaimable(one: Wanted, live: Live, scene: Scene) -> list[str]:
+    claims = one.directive.update.claims(scene.owner.prefix, scene.habits.reclaims)
+    return managed_fields.claimed(live.metadata.managers, scene.owner.prefix, claims)
+
+
+def _update_of(
+    one: Wanted,
+    live: Live,
+    scene: Scene,
+    policy: UpdatePolicy,
+    why: str,
+    differences: tuple[Difference, ...],
+    *,
+    restores: bool,
+) -> Update:
+    claims = policy.claims(scene.owner.prefix, scene.habits.reclaims)
+    claimed = managed_fields.claimed(live.metadata.managers, scene.owner.prefix, claims)
+    return Update(
+        one.desired,
+        policy,
+        uid=live.metadata.uid,
+        resource_version=live.metadata.resource_version,
+        finalizers=live.metadata.finalizers,
+        takes_over=policy.is_apply and bool(claimed),
+        why=why,
+        differences=differences,
+        restores=restores,
+    )
+
+
+# ---- it is as wanted
+
+
+def _assessed(one: Wanted, entry: Entry, live: Live, last: Confirmation | None, scene: Scene) -> Decision:
+    readiness = readiness_grace.readiness_of(one, entry, live, last, scene)
+    if readiness.verdict is Verdict.CURRENT:
+        return Decision(entry.now(Phase.READY, Status.CURRENT))
+    further = entry.now(entry.phase, Status(readiness.verdict.value))
+    return Decision(further, waits=str(readiness), again_at=readiness_grace.look_again_at(readiness, last, scene))
+
+
+def drifted(wanted: Sequence[Wanted], scene: Scene) -> dict[Address, Update]:
+    """What others have changed and we have not taken back: to be told about. Only what is proved."""
+    found: dict[Address, Update] = {}
+    for one in wanted:
+        seen, last = scene.seen.get(one.identity), scene.confirmations.get(one.address)
+        if seen is None or last is None or last.resource_version == seen.live.metadata.resource_version:
+            continue
+        update = _proved_drift(one, seen.live, last, scene)
+        if update is not None:
+            found[one.address] = update
+    return found
+
+
+def _proved_drift(one: Wanted, live: Live, last: Confirmation, scene: Scene) -> Update | None:
+    if one.digest == APPLIED_ONCE or last.uid != live.metadata.uid or not _is_remembered(one, last):
+        return None
+    if isinstance(live, Unstructured) or _reclaimable(one, live, scene):
+        return drift(one, live, last, scene)
+    return None

@@ -1,0 +1,156 @@
+"""What to take away next: objects that are no longer wanted, or a whole set. Pure.
+
+The order is the author's delete order; within it instances go before their kinds, then the rest, and a namespace when
+nothing of the set is in it any more. The next wave waits until the one before is gone.
+
+An object is deleted only while it is ours: what carries another owner's label, or none, or has another uid than the one
+that was written last, was taken over or replaced by another client, and is orphaned. What a cache does not show is
+looked up before it is forgotten, because a cache may be older than the object. A definition stays as long as others
+have instances: with it, theirs would go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from stellwerk.apply.labelled.plan import Live
+from stellwerk.apply.objects.desired import Address
+from stellwerk.apply.set.model import order
+from stellwerk.apply.set.model.desired_set import NAMESPACE, is_definition
+from stellwerk.apply.set.model.inventory import Entry, Identity, Inventory, Phase, Status, is_managed
+from stellwerk.apply.set.plan.actions import Action, LookUp, Release, Remove
+from stellwerk.apply.set.plan.plan_input import IN_USE_SECONDS, Scene, Seen
+from stellwerk.apply.set.plan.stage import Stage, Unready, grouped
+from stellwerk.kube.types.identifiers import Resource
+
+
+def of_set(inventory: Inventory, scene: Scene) -> Stage:
+    """What can be taken away now of a set that goes whole."""
+    return _next(inventory, inventory.entries, scene, whole=True)
+
+
+def of_part(inventory: Inventory, part: Sequence[Entry], scene: Scene) -> Stage:
+    """What can be taken away now of a part of a set that goes whole."""
+    return _next(inventory, part, scene, whole=True)
+
+
+def of_unwanted(inventory: Inventory, scene: Scene) -> Stage:
+    """What can be taken away now of what the manifest no longer has."""
+    return _next(inventory, [entry for entry in inventory if not entry.is_wanted], scene, whole=False)
+
+
+def _next(inventory: Inventory, leaving: Sequence[Entry], scene: Scene, *, whole: bool) -> Stage:
+    if not leaving:
+        return Stage(inventory, done=True)
+    first = min(entry.delete_order for entry in leaving)
+    wave = [entry for entry in leaving if entry.delete_order == first]
+    walk = _Walk(inventory, scene, whole=whole)
+    for entry in _instances(wave, inventory, scene) or wave:
+        walk.take(entry)
+    return walk.stage()
+
+
+def _instances(wave: Sequence[Entry], inventory: Inventory, scene: Scene) -> list[Entry]:
+    """Instances of kinds that the set brings: they need their controllers to go."""
+    types, patterns = inventory.managed_types, scene.policies.managed_types
+    if not types and not patterns:
+        return []
+    return [
+        entry
+        for entry in wave
+        if is_managed(entry.gvk, types) or any(type_.matches(entry.gvk.group, entry.gvk.kind) for type_ in patterns)
+    ]
+
+
+def _orphans(entry: Entry, *, whole: bool) -> bool:
+    return entry.delete.orphans_on_delete if whole else entry.delete.orphans_on_apply
+
+
+class _Walk:
+    """Collects what becomes of the entries of a wave."""
+
+    def __init__(self, inventory: Inventory, scene: Scene, *, whole: bool) -> None:
+        self._inventory = inventory
+        self._scene = scene
+        self._whole = whole
+        self._inhabited = {entry.key.namespace for entry in inventory}
+        self._actions: list[Action] = []
+        self._changes: dict[Identity, Entry | None] = {}
+        self._waits: list[Unready] = []
+        self._again_at: float | None = None
+
+    def take(self, entry: Entry) -> None:
+        """Decide about one entry."""
+        seen = self._scene.seen.get(entry.identity)
+        if seen is None:
+            self._forget(entry)
+        elif self._stays(entry, seen.live):
+            self._let_go(entry, seen)
+        elif entry.identity in self._scene.in_use:
+            self._wait(entry, self._scene.in_use[entry.identity])
+            self._again_at = self._scene.clock + IN_USE_SECONDS
+        elif self._is_inhabited(entry):
+            self._wait(entry, "other objects of the set are in it")
+        else:
+            self._delete(entry, seen)
+
+    def _wait(self, entry: Entry, why: str) -> None:
+        self._waits.append(Unready(entry.ref, why))
+
+    def _is_inhabited(self, entry: Entry) -> bool:
+        return (entry.gvk.group, entry.gvk.kind) == NAMESPACE and entry.key.name in self._inhabited
+
+    def stage(self) -> Stage:
+        """What came of it."""
+        inventory = self._inventory.changed(self._changes)
+        groups = grouped(self._actions, key=lambda action: order.delete_priority(action.address.resource.gvk))
+        again = len(inventory) < len(self._inventory)  # who has left may have been waited for
+        return Stage(inventory, groups=groups, waits=tuple(self._waits), again=again, again_at=self._again_at)
+
+    def _forget(self, entry: Entry) -> None:
+        """Gone, or only hidden. What has done its work was seen to be gone when that was saved."""
+        resource = self._scene.resources.get(entry.identity)
+        is_gone = entry.phase is Phase.COMPLETED or entry.identity in self._scene.absent
+        if is_gone or resource is None or not _fits(entry, resource):
+            self._changes[entry.identity] = None
+        else:
+            self._actions.append(LookUp(Address(resource, entry.key)))
+            self._wait(entry, "is being looked for")
+
+    def _stays(self, entry: Entry, live: Live) -> bool:
+        return not self._scene.proves(entry, live) or _orphans(entry, whole=self._whole)
+
+    def _let_go(self, entry: Entry, seen: Seen) -> None:
+        """The object stays; only our finalizer must not."""
+        if self._scene.proves(entry, seen.live) and self._is_held(entry, seen.live):
+            self._release(seen)
+            self._wait(entry, "is being released")
+        else:
+            self._changes[entry.identity] = None
+
+    def _delete(self, entry: Entry, seen: Seen) -> None:
+        self._changes[entry.identity] = entry.now(Phase.DELETING, Status.TERMINATING)
+        metadata = seen.live.metadata
+        if not metadata.is_terminating:
+            why = "the set is deleted" if self._whole else "it is no longer wanted"
+            self._actions.append(Remove(seen.address, metadata.uid, metadata.resource_version, why))
+        elif self._is_held(entry, seen.live):
+            self._release(seen)
+        self._wait(entry, _departing(metadata.finalizers))
+
+    def _release(self, seen: Seen) -> None:
+        metadata = seen.live.metadata
+        self._actions.append(Release(seen.address, metadata.uid, metadata.resource_version, metadata.finalizers))
+
+    def _is_held(self, entry: Entry, live: Live) -> bool:
+        return is_definition(entry.gvk) and self._scene.owner.prefix in live.metadata.finalizers
+
+
+def _fits(entry: Entry, resource: Resource) -> bool:
+    """Whether the scope of the kind is still what it was. If not, the object is gone, and a path made from its key
+    would be that of another."""
+    return resource.namespaced == bool(entry.key.namespace)
+
+
+def _departing(finalizers: Sequence[str]) -> str:
+    return f"is being deleted and waits for finalizers {', '.join(finalizers)}" if finalizers else "is being deleted"

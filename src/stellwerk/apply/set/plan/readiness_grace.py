@@ -1,0 +1,94 @@
+"""Whether an object is ready, when it may have been written a moment ago. Pure.
+
+An object of a kind that nobody knows and that carries no status counts as ready: many kinds have none. Right after a
+write that says nothing, because the controller that would give it a status has not seen it yet. Such an object is given
+a moment. Kinds that are as they are written (a ConfigMap, a Role) are not: nobody will ever give them a status.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from stellwerk.apply.errors import UnreadableStatus
+from stellwerk.apply.labelled.plan import Confirmation, Live
+from stellwerk.apply.readiness.kstatus import CURRENT, Readiness, waiting
+from stellwerk.apply.readiness.readiness import NO_HINTS, assess
+from stellwerk.apply.set.model.desired_set import Wanted
+from stellwerk.apply.set.model.inventory import Entry
+from stellwerk.apply.set.plan.plan_input import Scene
+from stellwerk.kube.types.model import Unstructured
+
+SETTLING_SECONDS = 1.0
+"""For how long an object that says nothing about itself counts as not ready after it was written."""
+
+SETTLING = waiting("was just written")
+
+_IS_AS_WRITTEN = frozenset(
+    {
+        ("", "ConfigMap"),
+        ("", "LimitRange"),
+        ("", "Secret"),
+        ("", "ServiceAccount"),
+        ("networking.k8s.io", "IngressClass"),
+        ("node.k8s.io", "RuntimeClass"),
+        ("scheduling.k8s.io", "PriorityClass"),
+        ("storage.k8s.io", "StorageClass"),
+    }
+)
+"""Kinds of Kubernetes itself that have no readiness (kstatus): what they say can be left unread."""
+
+_NEEDS_NO_MOMENT = _IS_AS_WRITTEN | {
+    ("", "Namespace"),
+    ("", "ResourceQuota"),
+    ("", "Service"),
+    ("batch", "CronJob"),
+    ("networking.k8s.io", "Ingress"),
+    ("networking.k8s.io", "NetworkPolicy"),
+    ("policy", "PodDisruptionBudget"),
+}
+_GROUPS_AS_WRITTEN = frozenset({"rbac.authorization.k8s.io", "admissionregistration.k8s.io"})
+
+
+def readiness_of(one: Wanted, entry: Entry, live: Live, last: Confirmation | None, scene: Scene) -> Readiness:
+    """Whether an object is ready, with the hints of its author."""
+    if not isinstance(live, Unstructured) or _is_as_written(one):
+        return CURRENT
+    try:
+        readiness = assess(live, now=scene.now, hints=one.directive.hints)
+    except UnreadableStatus as error:
+        return waiting(str(error))
+    if readiness.is_ready and not live.body.get("status") and is_fresh(entry, last, scene) and not _is_silent(one):
+        return SETTLING
+    return readiness
+
+
+def is_fresh(entry: Entry, last: Confirmation | None, scene: Scene) -> bool:
+    """Whether the object was written a moment ago. The inventory knows it by the second only, this process exactly."""
+    if last is not None and last.written_at is not None:
+        return scene.clock - last.written_at < SETTLING_SECONDS
+    written = entry.last_applied_at
+    return written is not None and (scene.now - written).total_seconds() < SETTLING_SECONDS
+
+
+def look_again_at(readiness: Readiness, last: Confirmation | None, scene: Scene) -> float | None:
+    """When the verdict may be another one though nothing happens, on the clock's seconds."""
+    if readiness is SETTLING:
+        written = last.written_at if last is not None else None
+        return (scene.clock if written is None else written) + SETTLING_SECONDS
+    if readiness.look_again_at is None:
+        return None
+    return scene.clock + max(0.0, _seconds_between(scene.now, readiness.look_again_at))
+
+
+def _seconds_between(one: datetime, other: datetime) -> float:
+    return (other - one).total_seconds()
+
+
+def _is_as_written(one: Wanted) -> bool:
+    resource = one.address.resource
+    return one.directive.hints is NO_HINTS and (resource.group, resource.kind) in _IS_AS_WRITTEN
+
+
+def _is_silent(one: Wanted) -> bool:
+    resource = one.address.resource
+    return resource.group in _GROUPS_AS_WRITTEN or (resource.group, resource.kind) in _NEEDS_NO_MOMENT

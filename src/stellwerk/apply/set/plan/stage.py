@@ -1,0 +1,57 @@
+"""What can be done at once, and what is waited for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+
+from stellwerk.apply.set.model.inventory import Inventory
+from stellwerk.apply.set.plan.actions import Action
+from stellwerk.kube.types.identifiers import ObjectRef
+
+
+@dataclass(frozen=True, slots=True)
+class Unready:
+    """An object that is waited for, and why."""
+
+    ref: ObjectRef
+    why: str
+
+    def __str__(self) -> str:
+        return f"{self.ref}: {self.why}"
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """One step of a rollout. A value; `carry` does what it says.
+
+    `groups` are carried out one after the other, the members of a group at the same time.
+    """
+
+    inventory: Inventory
+    groups: tuple[tuple[Action, ...], ...] = ()
+    waits: tuple[Unready, ...] = ()
+    refused: tuple[Unready, ...] = ()
+    """Objects that must not be touched, because they have become somebody else's."""
+    done: bool = False
+    must_be_saved: bool = False
+    """The inventory has to be saved before anything further is done."""
+    again: bool = False
+    """Nothing has to be written for the next stage."""
+    again_at: float | None = None
+    """When to look again though nothing changes, on the clock's seconds."""
+
+    @property
+    def actions(self) -> tuple[Action, ...]:
+        """Everything that it does, in order."""
+        return tuple(action for group in self.groups for action in group)
+
+    def __str__(self) -> str:
+        return "\n".join(map(str, (*self.actions, *self.waits)))
+
+
+def grouped(actions: Sequence[Action], key: Callable[[Action], int]) -> tuple[tuple[Action, ...], ...]:
+    """Actions in groups of equal rank, lower ranks first."""
+    ranked = sorted(actions, key=key)
+    return tuple(tuple(group) for _, group in groupby(ranked, key=key))
