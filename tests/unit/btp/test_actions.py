@@ -12,7 +12,7 @@ from stellwerk.kube.client.client import Client
 from stellwerk.kube.login.config import ClusterConfig
 from stellwerk.kube.types.model import Unstructured, to_json_object
 from stellwerk.kube.types.object_meta import ObjectMeta
-from stellwerk.operators.btp import actions, reasons
+from stellwerk.operators.btp import actions, reasons, reconcile
 from stellwerk.operators.btp.api import BtpOperator, BtpOperatorStatus, State
 from stellwerk.operators.btp.reasons import Reason
 from stellwerk.operators.requests import REQUESTED_AT_ANNOTATION
@@ -26,7 +26,7 @@ def operator(asked: str = "", status: BtpOperatorStatus | None = READY) -> BtpOp
 
 
 def test_a_pass_that_says_nothing_still_says_which_request_it_was() -> None:
-    answered = actions.answered(operator("now"), None)
+    answered = reconcile.answered(operator("now"), None)
     assert answered is not None
     assert (answered.state, answered.last_handled_reconcile_at) == (State.Ready, "now")
 
@@ -36,20 +36,20 @@ def test_a_request_is_the_annotation_that_is_answered() -> None:
 
 
 def test_without_a_request_nothing_is_added() -> None:
-    assert actions.answered(operator(), None) is None
-    assert actions.answered(operator(), READY) is READY
-    assert actions.answered(operator("now", status=None), None) is None
+    assert reconcile.answered(operator(), None) is None
+    assert reconcile.answered(operator(), READY) is READY
+    assert reconcile.answered(operator("now", status=None), None) is None
 
 
 def test_a_request_is_answered_once_and_its_answer_survives_other_news() -> None:
-    handled = actions.answered(operator("now"), None)
-    assert actions.answered(operator("now", status=handled), None) is None
+    handled = reconcile.answered(operator("now"), None)
+    assert reconcile.answered(operator("now", status=handled), None) is None
     news = reasons.status_for(handled, Reason.MissingSecret, "", 1, datetime.now(UTC))
     assert news.last_handled_reconcile_at == "now"
 
 
 def test_a_request_counts_as_handled_when_its_own_moment_is_shown() -> None:
-    live = Unstructured.of(to_json_object(operator("now", status=actions.answered(operator("now"), None))))
+    live = Unstructured.of(to_json_object(operator("now", status=reconcile.answered(operator("now"), None))))
     assert actions.was_handled(live, "now")
     assert not actions.was_handled(live, "later")
 

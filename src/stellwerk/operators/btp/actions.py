@@ -1,4 +1,4 @@
-"""What a person may ask of a BtpOperator, as a patch, and how the operator shows that it has looked.
+"""What a user may request of a BtpOperator, as a patch.
 
 There is no suspension: the kind has no field for it, and a module without its manager would run on with certificates
 that nobody renews.
@@ -6,24 +6,12 @@ that nobody renews.
 
 from __future__ import annotations
 
-import msgspec
-
 from stellwerk.kube.client.client import Client
 from stellwerk.kube.types.model import JsonObject, Unstructured
-from stellwerk.operators import requests
 from stellwerk.operators.btp import why
-from stellwerk.operators.btp.api import FORCE_DELETE_LABEL, BtpOperator, BtpOperatorStatus
+from stellwerk.operators.btp.api import FORCE_DELETE_LABEL
 from stellwerk.operators.requests import request as request
 from stellwerk.operators.requests import was_handled as was_handled
-
-
-def answered(operator: BtpOperator, status: BtpOperatorStatus | None) -> BtpOperatorStatus | None:
-    """What a pass answers, with the request that it was. None stays None where there is nothing to say."""
-    asked = requests.asked(operator.metadata)
-    shown = status or operator.status
-    if shown is None or shown.last_handled_reconcile_at == asked:
-        return status
-    return msgspec.structs.replace(shown, last_handled_reconcile_at=asked)
 
 
 UNSTICK_CONSEQUENCE = (

@@ -9,13 +9,16 @@ from datetime import timedelta
 from math import inf
 from typing import TypeVar
 
+import msgspec
+
 from stellwerk.api.core import Pod, Secret
 from stellwerk.kube.client.client import Client
 from stellwerk.kube.client.patch import MergePatch
 from stellwerk.kube.types.errors import ApiError
 from stellwerk.kube.types.identifiers import ObjectKey, ObjectRef
 from stellwerk.kube.types.model import JsonObject, metadata_of
-from stellwerk.operators.btp import actions, api, credentials, plan, reasons, removal, telling
+from stellwerk.operators import requests
+from stellwerk.operators.btp import api, credentials, plan, reasons, removal, telling
 from stellwerk.operators.btp.api import BtpOperator, BtpOperatorStatus, State
 from stellwerk.operators.btp.credentials import Comparison, Credentials
 from stellwerk.operators.btp.diagnose import Diagnosis
@@ -80,7 +83,7 @@ class BtpReconciler:
             return Next.done()  # let go already; the cache is behind
         done = await self._attempt(operator)
         severity = _severity(done.status) if done.status is not None else done.severity
-        return replace(done, status=actions.answered(operator, done.status), severity=severity)
+        return replace(done, status=answered(operator, done.status), severity=severity)
 
     async def _attempt(self, operator: BtpOperator) -> Next[BtpOperatorStatus]:
         try:
@@ -124,7 +127,7 @@ class BtpReconciler:
             case _:
                 reason = Reason(failure.reason)
         status = reasons.status_for(obj.status, reason, str(failure), obj.metadata.generation, self.clock.now())
-        return actions.answered(obj, status)
+        return answered(obj, status)
 
     async def forget(self, key: ObjectKey) -> None:
         """Drop what is remembered about a CR that is gone."""
@@ -454,3 +457,12 @@ async def _told(step: Awaitable[T], failure: Callable[[str], StepFailed]) -> T:
         return await step
     except ApiError as error:
         raise failure(str(error)) from error
+
+
+def answered(operator: BtpOperator, status: BtpOperatorStatus | None) -> BtpOperatorStatus | None:
+    """What a pass answers, with the request that it was. None stays None where there is nothing to say."""
+    asked = requests.asked(operator.metadata)
+    shown = status or operator.status
+    if shown is None or shown.last_handled_reconcile_at == asked:
+        return status
+    return msgspec.structs.replace(shown, last_handled_reconcile_at=asked)
