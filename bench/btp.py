@@ -30,8 +30,9 @@ from stellwerk.kube.types.model import JsonObject, Unstructured, View, metadata_
 from stellwerk.local.cluster import LocalCluster, named
 from stellwerk.local.components import Options
 from stellwerk.local.ports import free_port
-from stellwerk.operators.btp import api, rehearsal, rights
+from stellwerk.operators.btp import api, rights
 from stellwerk.operators.btp.api import BtpOperator, State
+from stellwerk.operators.btp.module import rehearsal
 from stellwerk.testing.cluster import AuditLog
 from stellwerk.testing.operator_process import OperatorProcess
 
@@ -159,7 +160,7 @@ async def bare_figures(client: Client, rounds: int) -> tuple[list[float], list[f
 
 async def recorded(client: Client) -> list[JsonObject]:
     """The module's manifests, as the release has them, in the operator's own order."""
-    from stellwerk.operators.btp.release import Places, load
+    from stellwerk.operators.btp.module.release import Places, load
     from stellwerk.operators.btp.settings import Settings
 
     folder = rehearsal.copy_module(named("bench").folder / "module")

@@ -22,7 +22,8 @@ from stellwerk.kube.types.identifiers import GroupVersionKind
 from stellwerk.kube.types.model import JsonObject, Unstructured, View, unstructured
 from stellwerk.local.cluster import LocalCluster
 from stellwerk.local.ports import free_port
-from stellwerk.operators.btp import api, rehearsal, rights
+from stellwerk.operators.btp import api, rights
+from stellwerk.operators.btp.module import rehearsal
 from stellwerk.operators.btp.settings import Settings
 from stellwerk.testing.eventually import eventually
 from stellwerk.testing.faults import FaultProxy

@@ -9,12 +9,14 @@ from pathlib import Path
 
 from stellwerk.cli import reference
 from stellwerk.kube.schema.crd import Definition, to_yaml
-from stellwerk.operators.btp import api, flags, operand, reasons, rights, topics
+from stellwerk.operators.btp import api, flags, reasons, rights
+from stellwerk.operators.btp.insight import help_topics
+from stellwerk.operators.btp.module import operand
 from stellwerk.operators.component import api as component_api
 from stellwerk.operators.component import flags as component_flags
 from stellwerk.operators.component import reasons as component_reasons
 from stellwerk.operators.component import rights as component_rights
-from stellwerk.operators.component import topics as component_topics
+from stellwerk.operators.component.insight import help_topics as component_help_topics
 from stellwerk.runtime.insight.help_topics import page
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -38,7 +40,7 @@ def _btp() -> dict[Path, str]:
         Path("deploy/rbac/btp-manager.yaml"): HEADER + rights.as_yaml(),
         Path("docs/reference/reasons/btp.md"): reasons.page(),
         Path("docs/reference/settings/btp.md"): flags.page(),
-        Path("docs/reference/topics/btp.md"): page("About a BtpOperator", topics.TOPICS),
+        Path("docs/reference/topics/btp.md"): page("About a BtpOperator", help_topics.TOPICS),
     }
 
 
@@ -53,7 +55,7 @@ def _component() -> dict[Path, str]:
         Path("deploy/chart/component-operator/files/rights.yaml"): HEADER + component_rights.rules_as_yaml(),
         Path("docs/reference/reasons/component.md"): component_reasons.page(),
         Path("docs/reference/settings/component.md"): component_flags.page(),
-        Path("docs/reference/topics/component.md"): page("About a Component", component_topics.TOPICS),
+        Path("docs/reference/topics/component.md"): page("About a Component", component_help_topics.TOPICS),
     }
 
 

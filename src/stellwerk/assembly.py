@@ -68,7 +68,7 @@ async def run_btp(process: ProcessSettings, settings: Settings, environment: Map
     Raises MissingImage, LoginFailed and CannotListen before anything is done; LeadershipLost when another process may
     lead by now.
     """
-    from stellwerk.operators.btp import assembled as btp
+    from stellwerk.operators.btp import operator as btp
     from stellwerk.operators.btp.rights import RIGHTS
     from stellwerk.render.worker.renderer import Renderer
 
@@ -96,7 +96,7 @@ async def run_component(process: ProcessSettings, settings: ComponentSettings) -
     Raises RendererMissing, LoginFailed and CannotListen before anything is done; LeadershipLost when another process
     may lead by now.
     """
-    from stellwerk.operators.component import assembled as component
+    from stellwerk.operators.component import operator as component
     from stellwerk.operators.component.rights import RIGHTS
     from stellwerk.render.binary import renderer_path
     from stellwerk.render.sources.downloads import Downloads

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from stellwerk.api.rbac import PolicyRule
-from stellwerk.operators.grants import Right
+from stellwerk.delivery.grants import Right
 from stellwerk.testing.cluster import AuditEntry
 
 

@@ -53,7 +53,7 @@ WRITES = {
     "runtime/certificates/certs.py": "a server's certificate, as above",
     "render/worker/worker.py": "the kernel's own file about the renderer: it is the first to go when memory ends",
     "render/sources/artifact_disk_cache.py": "verified artifacts, if a folder for them is named",
-    "operators/btp/rehearsal.py": "the copy of the module for `stellwerk up`",
+    "operators/btp/module/rehearsal.py": "the copy of the module for `stellwerk up`",
     "cli/reference.py": "the reference page, made in a checkout",
 }
 

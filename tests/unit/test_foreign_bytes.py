@@ -21,17 +21,20 @@ from stellwerk.kube.types import lenient
 from stellwerk.kube.types.errors import LoginFailed
 from stellwerk.kube.types.model import UNREADABLE, Unreadable, unstructured, view
 from stellwerk.kube.types.object_meta import ObjectMeta
-from stellwerk.operators.btp import release, resources, versions
 from stellwerk.operators.btp.api import BtpOperator
+from stellwerk.operators.btp.btpoperator import resources
+from stellwerk.operators.btp.btpoperator.probe import Finding
 from stellwerk.operators.btp.errors import ModuleUnreadable
-from stellwerk.operators.btp.probe import Finding
-from stellwerk.operators.btp.release import Places
-from stellwerk.operators.btp.versions import DamagedRecord
-from stellwerk.operators.component import credentials, digests, intervals, references
+from stellwerk.operators.btp.module import release, version_record
+from stellwerk.operators.btp.module.release import Places
+from stellwerk.operators.btp.module.version_record import DamagedRecord
+from stellwerk.operators.component import intervals
 from stellwerk.operators.component.api import Component
 from stellwerk.operators.component.api_status import Artifact
 from stellwerk.operators.component.errors import ComponentFailed, InvalidCredentials, InvalidSpec
-from stellwerk.operators.component.references import LOGIN_KEYS, Login
+from stellwerk.operators.component.references import digests, references
+from stellwerk.operators.component.references.references import LOGIN_KEYS, Login
+from stellwerk.operators.component.sources import credentials
 from stellwerk.runtime.clock import SystemClock
 from stellwerk.runtime.serving.tls import MountedCertificates
 
@@ -123,16 +126,21 @@ def test_any_line_of_a_watch_is_an_event_or_refused(kind: str, data: bytes) -> N
 
 # ---- BTP Manager
 
-RECORD_KEYS = (versions.CURRENT_VERSION, versions.CURRENT_KINDS, versions.OLD_VERSION, versions.OLD_KINDS)
+RECORD_KEYS = (
+    version_record.CURRENT_VERSION,
+    version_record.CURRENT_KINDS,
+    version_record.OLD_VERSION,
+    version_record.OLD_KINDS,
+)
 KINDS = TEXTS | some.from_regex(r"([a-z.]{0,5}/?v[0-9]{1,3}/?[A-Z]?[a-z]{0,4}[,; {}\n-]?){0,3}", fullmatch=True)
 
 
-@given(some.dictionaries(some.sampled_from([*RECORD_KEYS, versions.CREDENTIALS_SECRET]), KINDS | JSON.map(repr)))
+@given(some.dictionaries(some.sampled_from([*RECORD_KEYS, version_record.CREDENTIALS_SECRET]), KINDS | JSON.map(repr)))
 @promptly
 def test_any_record_of_a_version_is_read_or_damaged(data: dict[str, str]) -> None:
     with contextlib.suppress(DamagedRecord):
-        record = versions.parse(data)
-        assert versions.parse(record.data()) == record
+        record = version_record.parse(data)
+        assert version_record.parse(record.data()) == record
 
 
 @given(some.dictionaries(TEXTS, TEXTS, max_size=3))

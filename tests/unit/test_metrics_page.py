@@ -9,9 +9,9 @@ from pathlib import Path
 from prometheus_client.registry import Collector
 
 from stellwerk.operators.btp.metrics import BtpMetrics
-from stellwerk.operators.component.metrics import ComponentMetrics, artifact_cache
-from stellwerk.operators.component.privileges import PrivilegeCheck
-from stellwerk.operators.component.receiver import Receiver
+from stellwerk.operators.component.observers.flux_notifications import Receiver
+from stellwerk.operators.component.observers.metrics import ComponentMetrics, artifact_cache
+from stellwerk.operators.component.targets.privileges import PrivilegeCheck
 from stellwerk.runtime.clock import SystemClock
 from stellwerk.runtime.telemetry.metrics import Metrics
 

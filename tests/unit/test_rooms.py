@@ -11,7 +11,17 @@ import pytest
 SRC = Path(__file__).parents[2] / "src"
 ROOMS = [
     ".".join(page.parent.relative_to(SRC).parts)
-    for part in ("kube", "runtime", "render", "apply", "cli")
+    for part in (
+        "kube",
+        "runtime",
+        "render",
+        "apply",
+        "cli",
+        "delivery",
+        "releases",
+        "operators/btp",
+        "operators/component",
+    )
     for page in sorted((SRC / "stellwerk" / part).rglob("__init__.py"))
 ]
 

@@ -30,14 +30,14 @@ class OwnKind:
         """Who can tell why an object of this kind is not ready. Imports the operator, therefore a method."""
         from importlib import import_module
 
-        found: Diagnostician = import_module(f"stellwerk.operators.{self.operator}.why").diagnostician
+        found: Diagnostician = import_module(f"stellwerk.operators.{self.operator}.insight.why").diagnostician
         return found
 
     def kinship(self) -> Kinship:
         """Who knows which objects belong to one of this kind."""
         from importlib import import_module
 
-        found: Kinship = import_module(f"stellwerk.operators.{self.operator}.kinship").kinship
+        found: Kinship = import_module(f"stellwerk.operators.{self.operator}.insight.related_objects").kinship
         return found
 
 

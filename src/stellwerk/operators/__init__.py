@@ -1,6 +1,10 @@
-"""The operators, strangers to each other and of the same inner shape.
+"""The operators. They never import each other, and have the same inner shape.
 
-What more than one of them needs, and no lower room has, lies beside their folders: rights (`grants`), the objects of
-their sets (`owned`), what templates ask (`questions`), what people ask for (`requests`), and why a Deployment is not
-ready (`workloads`).
+operator      what runs: controllers, caches and servers, wired; watches: the caches and which keys a change wakes
+api           the kinds; settings, flags: what an administrator sets; rights: what the operator may do
+reasons       the conditions' reasons with their help; errors: failures as reason and message
+insight       what `why`, `trace`, `diff`, `explain` and other verbs ask
+KIND          a folder for each kind: its reconciler, plan and resources
+
+What more than one operator needs, and no lower folder has, is in `stellwerk.delivery`.
 """

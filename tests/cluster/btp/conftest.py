@@ -17,7 +17,7 @@ from tests.cluster.btp.then import Diary, Then
 from stellwerk.kube.client.client import Client
 from stellwerk.kube.login.config import ClusterConfig
 from stellwerk.local.cluster import LocalCluster
-from stellwerk.operators.btp import rehearsal
+from stellwerk.operators.btp.module import rehearsal
 from stellwerk.testing import cluster as clusters
 from stellwerk.testing.faults import FaultProxy
 from stellwerk.testing.nursery import Nursery
@@ -34,7 +34,7 @@ def btp_cluster() -> LocalCluster:
 @pytest.fixture(scope="session")
 def nursery() -> Iterator[Nursery]:
     """Where the operators of a sweep, which are killed hundreds of times, start in a moment."""
-    with Nursery(["stellwerk.assembly", "stellwerk.operators.btp.assembled", "uvloop"]) as nursery:
+    with Nursery(["stellwerk.assembly", "stellwerk.operators.btp.operator", "uvloop"]) as nursery:
         yield nursery
 
 

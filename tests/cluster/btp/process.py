@@ -22,9 +22,9 @@ from stellwerk.api.rbac import ClusterRole, ClusterRoleBinding, Role, RoleBindin
 from stellwerk.kube.types.model import JsonObject
 from stellwerk.local.cluster import LocalCluster
 from stellwerk.local.ports import free_port
-from stellwerk.operators.btp import rehearsal
 from stellwerk.operators.btp.api import BtpOperator
-from stellwerk.operators.btp.assembled import IMAGE_VARIABLE
+from stellwerk.operators.btp.module import rehearsal
+from stellwerk.operators.btp.operator import IMAGE_VARIABLE
 from stellwerk.testing.faults import FaultProxy
 from stellwerk.testing.faults.upstream import Upstream
 from stellwerk.testing.masks import Masks

@@ -14,10 +14,10 @@ from stellwerk.kube.client.client import Client
 from stellwerk.kube.login.config import ClusterConfig
 from stellwerk.kube.types.identifiers import ObjectKey
 from stellwerk.kube.types.model import PartialObjectMetadata, metadata_of
-from stellwerk.operators.btp import assembled, settings
+from stellwerk.operators.btp import operator, settings
 from stellwerk.operators.btp.api import STANDARD_KEY, BtpOperator
-from stellwerk.operators.btp.assembled import BtpManager
-from stellwerk.operators.btp.credential_check import Asked
+from stellwerk.operators.btp.credentials.credential_check import Asked
+from stellwerk.operators.btp.operator import BtpManager
 from stellwerk.operators.btp.settings import Settings
 from stellwerk.render.worker.renderer import Renderer, RenderFacts
 from stellwerk.runtime.cache.informer import Informer
@@ -67,11 +67,11 @@ class Running:
             metrics=self._manager.metrics,
         )
         self._manager.add_server("events", recorder)
-        self.environment[assembled.IMAGE_VARIABLE] = image
+        self.environment[operator.IMAGE_VARIABLE] = image
         chosen = self._settings(tunables)
         renderer = Renderer(on_render=self.renderings.append)
         self._manager.add_server("renderer", Closing(renderer.close))
-        self._btp = assembled.install(
+        self._btp = operator.install(
             self._manager,
             chosen,
             self.environment,
@@ -202,8 +202,8 @@ class Running:
     def wake(self) -> None:
         """Have the CR looked at, as any change would."""
         assert self._btp is not None
-        for operator in self._btp.caches.operators.store.all():
-            self._btp.controller.queue.add(operator.key)
+        for obj in self._btp.caches.operators.store.all():
+            self._btp.controller.queue.add(obj.key)
 
     async def has_passed(self, count: int) -> None:
         """Return when there were so many passes, and nothing is under way."""

@@ -13,10 +13,10 @@ from tests.cluster.btp.given import Given
 from tests.cluster.btp.running import Running
 from tests.cluster.btp.then import Then
 
+from stellwerk.delivery.reconcile_request import REQUESTED_AT_ANNOTATION
 from stellwerk.kube.types.errors import NotFound
 from stellwerk.operators.btp.api import BtpOperator
-from stellwerk.operators.btp.token_request import Answer, TokenRequest, Verdict
-from stellwerk.operators.requests import REQUESTED_AT_ANNOTATION
+from stellwerk.operators.btp.credentials.token_request import Answer, TokenRequest, Verdict
 from stellwerk.testing.eventually import eventually
 from stellwerk.testing.surprises import SURPRISES
 

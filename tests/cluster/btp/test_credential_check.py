@@ -10,7 +10,7 @@ from tests.cluster.btp.given import CREDENTIALS, Given
 from tests.cluster.btp.running import Running
 from tests.cluster.btp.then import Then
 
-from stellwerk.operators.btp.credential_check import TokenServer
+from stellwerk.operators.btp.credentials.credential_check import TokenServer
 from stellwerk.render.sources.egress import EgressRules
 from stellwerk.testing.eventually import eventually
 from stellwerk.testing.tls_server import TlsServer

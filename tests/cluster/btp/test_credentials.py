@@ -13,7 +13,7 @@ from tests.cluster.btp.then import Then
 
 from stellwerk.api.core import ConfigMap, Pod, Secret
 from stellwerk.kube.types.model import JsonObject, Unstructured, metadata_of, unstructured
-from stellwerk.operators.btp.observe import SecretReader
+from stellwerk.operators.btp.btpoperator.observe import SecretReader
 from stellwerk.runtime.telemetry import logs
 from stellwerk.runtime.telemetry.logs import Redactor
 

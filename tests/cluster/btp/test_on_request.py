@@ -8,8 +8,8 @@ from tests.cluster.btp.then import Then
 
 from stellwerk.kube.client.client import Client
 from stellwerk.kube.client.patch import MergePatch
-from stellwerk.operators.btp import actions
 from stellwerk.operators.btp.api import BtpOperator
+from stellwerk.operators.btp.insight import actions
 from stellwerk.testing.eventually import eventually
 
 NAMESPACE, NAME = "kyma-system", "btpoperator"

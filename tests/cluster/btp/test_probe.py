@@ -17,7 +17,7 @@ from stellwerk.api.core import Pod
 from stellwerk.kube.client.client import Client
 from stellwerk.kube.types.model import JsonObject, metadata_of, unstructured
 from stellwerk.operators.btp.api import BtpOperator
-from stellwerk.operators.btp.probe import JOB_NAME, STEP_SECONDS, Probe, ProbeSettings
+from stellwerk.operators.btp.btpoperator.probe import JOB_NAME, STEP_SECONDS, Probe, ProbeSettings
 from stellwerk.runtime.supervision.tasks import Border
 from stellwerk.runtime.telemetry.metrics import Metrics
 from stellwerk.testing.clock import FakeClock

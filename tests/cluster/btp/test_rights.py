@@ -29,15 +29,15 @@ from tests.cluster.btp.world import ACCOUNT
 from stellwerk.api.apps import Deployment
 from stellwerk.api.core import ConfigMap
 from stellwerk.api.rbac import PolicyRule
+from stellwerk.delivery.grants import Right
 from stellwerk.kube.types.identifiers import GroupVersionKind, Resource
 from stellwerk.kube.types.model import metadata_of
 from stellwerk.local.cluster import LocalCluster
 from stellwerk.operators.btp import api, rights
 from stellwerk.operators.btp.api import BtpOperator
-from stellwerk.operators.btp.assembled import IMAGE_VARIABLE
-from stellwerk.operators.btp.release import Places, load
+from stellwerk.operators.btp.module.release import Places, load
+from stellwerk.operators.btp.operator import IMAGE_VARIABLE
 from stellwerk.operators.btp.settings import Settings
-from stellwerk.operators.grants import Right
 from stellwerk.testing.cluster import AuditLog
 from stellwerk.testing.eventually import eventually
 

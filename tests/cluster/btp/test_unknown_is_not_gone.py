@@ -16,8 +16,8 @@ from stellwerk.api.core import Service
 from stellwerk.kube.client.patch import MergePatch
 from stellwerk.kube.types.identifiers import Resource
 from stellwerk.kube.types.model import Kind, metadata_of, unstructured
-from stellwerk.operators.btp import removal
 from stellwerk.operators.btp.api import BtpOperator
+from stellwerk.operators.btp.btpoperator import deprovisioning
 from stellwerk.testing.faults import Answer, FaultProxy, always, requests
 from stellwerk.testing.faults.rules import When
 from stellwerk.testing.faults.traffic import Request
@@ -138,20 +138,20 @@ async def test_users_objects_are_swept_only_for_the_cr_that_the_api_server_has(g
     held = await given.btp_operator(labels=forced)
     finalizers = MergePatch({"metadata": {"finalizers": ["example.com/held"]}})
     await given.client.patch(BtpOperator, "btpoperator", "kyma-system", finalizers)
-    assert not await removal.is_forced_still(given.client, held), "it is not being deleted"
+    assert not await deprovisioning.is_forced_still(given.client, held), "it is not being deleted"
 
     await given.client.delete(BtpOperator, "btpoperator", "kyma-system")
     going = await given.client.get(BtpOperator, "btpoperator", "kyma-system")
-    assert await removal.is_forced_still(given.client, going)
+    assert await deprovisioning.is_forced_still(given.client, going)
 
     await given.labels_on(BtpOperator, "btpoperator", **{"force-delete": "no"})
-    assert not await removal.is_forced_still(given.client, going), "the user has thought better of it"
+    assert not await deprovisioning.is_forced_still(given.client, going), "the user has thought better of it"
 
     await given.without_finalizers(BtpOperator, "btpoperator", "kyma-system")
-    assert not await removal.is_forced_still(given.client, going), "it is gone"
+    assert not await deprovisioning.is_forced_still(given.client, going), "it is gone"
     another = await given.btp_operator(labels=forced)
     await given.client.patch(BtpOperator, "btpoperator", "kyma-system", finalizers)
     await given.client.delete(BtpOperator, "btpoperator", "kyma-system")
-    assert not await removal.is_forced_still(given.client, going), "another one has its name"
-    assert await removal.is_forced_still(given.client, another)
+    assert not await deprovisioning.is_forced_still(given.client, going), "another one has its name"
+    assert await deprovisioning.is_forced_still(given.client, another)
     await given.without_finalizers(BtpOperator, "btpoperator", "kyma-system")

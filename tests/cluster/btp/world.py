@@ -20,7 +20,7 @@ from stellwerk.kube.types.identifiers import GroupVersionKind, Resource
 from stellwerk.kube.types.model import JsonObject, Unstructured, View, metadata_of, unstructured
 from stellwerk.local.cluster import LocalCluster
 from stellwerk.operators.btp.api import CLUSTER_ID_SECRET_NAME, BtpOperator
-from stellwerk.operators.btp.probe import JOB_NAME
+from stellwerk.operators.btp.btpoperator.probe import JOB_NAME
 from stellwerk.testing.eventually import eventually
 
 ROOT = Path(__file__).parents[3]

@@ -16,9 +16,9 @@ from stellwerk.kube.http.transport import LARGEST_FOREIGN_ANSWER_BYTES, LARGEST_
 from stellwerk.kube.login.config import ClusterConfig
 from stellwerk.kube.types.model import HasMetadata, metadata_of
 from stellwerk.kube.watch.watch import SILENCE_SECONDS
-from stellwerk.operators.component import assembled
+from stellwerk.operators.component import operator
 from stellwerk.operators.component.api import CONTROLLER, RECONCILER, Component
-from stellwerk.operators.component.assembled import ComponentOperator
+from stellwerk.operators.component.operator import ComponentOperator
 from stellwerk.operators.component.settings import Settings
 from stellwerk.render.binary import renderer_path
 from stellwerk.render.sources.downloads import Downloads
@@ -94,10 +94,10 @@ class Running:
         )
         manager.add_server("events", recorder)
         saboteur = self.saboteur
-        downloads = saboteur.around(Downloads(shelf=assembled.shelf(chosen, manager.metrics)), "fetch", "head")
+        downloads = saboteur.around(Downloads(shelf=operator.shelf(chosen, manager.metrics)), "fetch", "head")
         renderer = saboteur.around(Renderer(renderer_path, bounds=self.bounds), "render")
         self._closing = [client.close, downloads.close, renderer.close]
-        operator = assembled.install(
+        running = operator.install(
             manager,
             chosen,
             renderer=renderer,
@@ -106,7 +106,7 @@ class Running:
             recorder=recorder,
             namespace=self.namespace,
         )
-        self._parts = (manager, operator)
+        self._parts = (manager, running)
         self._task = asyncio.create_task(manager.run(), name="operator")
         await eventually(self._leads, describe="the operator leads, with full caches")
 

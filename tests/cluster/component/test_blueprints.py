@@ -17,13 +17,13 @@ from stellwerk.kube.login.config import ClusterConfig
 from stellwerk.kube.types.identifiers import ObjectKey, ObjectRef
 from stellwerk.kube.types.model import HasMetadata, JsonObject, metadata_of
 from stellwerk.local.cluster import LocalCluster
-from stellwerk.operators.component import blueprints
 from stellwerk.operators.component.api import FINALIZER, RECONCILER, Blueprint, BlueprintVersion, Component
 from stellwerk.operators.component.api_status import Artifact
-from stellwerk.operators.component.blueprint_versions import BlueprintSummary, VersionSummary
-from stellwerk.operators.component.blueprints import BlueprintStore
 from stellwerk.operators.component.errors import SourceNotReady
-from stellwerk.operators.component.sources import Source, SourceKind
+from stellwerk.operators.component.sources import blueprints
+from stellwerk.operators.component.sources.blueprint_versions import BlueprintSummary, VersionSummary
+from stellwerk.operators.component.sources.blueprints import BlueprintStore
+from stellwerk.operators.component.sources.sources import Source, SourceKind
 from stellwerk.render.errors import SourceError
 from stellwerk.runtime.cache.informer import Informer
 from stellwerk.runtime.process.manager import Manager

@@ -10,8 +10,8 @@ from tests.cluster.component.manifests import config
 from tests.cluster.component.running import Running
 from tests.cluster.component.then import Then
 
+from stellwerk.delivery.reconcile_request import REQUESTED_AT_ANNOTATION
 from stellwerk.kube.client.client import Client
-from stellwerk.operators.requests import REQUESTED_AT_ANNOTATION
 from stellwerk.testing.eventually import eventually
 from stellwerk.testing.surprises import SURPRISES
 

@@ -17,8 +17,8 @@ from stellwerk.kube.types.identifiers import ObjectKey
 from stellwerk.kube.types.model import JsonObject, PartialObjectMetadata, metadata_of
 from stellwerk.local.cluster import LocalCluster
 from stellwerk.operators.component.api_spec import ReferenceKind
-from stellwerk.operators.component.contents import Reader
-from stellwerk.operators.component.references import Content, Target, Unread
+from stellwerk.operators.component.references.referenced_data import Reader
+from stellwerk.operators.component.references.references import Content, Target, Unread
 from stellwerk.runtime.cache.clusters import Cluster
 from stellwerk.runtime.cache.informer import Informer
 from stellwerk.testing.cluster import AuditLog

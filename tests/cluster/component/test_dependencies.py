@@ -12,8 +12,8 @@ from tests.cluster.component.then import Then, Writes
 
 from stellwerk.api.core import ConfigMap
 from stellwerk.kube.types.model import JsonObject, metadata_of, unstructured
-from stellwerk.operators.component import why
 from stellwerk.operators.component.api import Component
+from stellwerk.operators.component.insight import why
 from stellwerk.testing.loop_stalls import LONGEST_STALL_SECONDS, measured_stalls
 
 PATIENT = "10m"

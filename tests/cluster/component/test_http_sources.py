@@ -13,7 +13,7 @@ from tests.cluster.component.manifests import config
 from tests.cluster.component.running import Running
 from tests.cluster.component.then import Then
 
-from stellwerk.operators.component import why
+from stellwerk.operators.component.insight import why
 from stellwerk.runtime import conditions
 from stellwerk.testing.artifacts import Guarded, Published, Redirect, Refuse
 

@@ -14,7 +14,7 @@ from stellwerk.kube.login.config import ClusterConfig
 from stellwerk.kube.types.identifiers import ObjectRef
 from stellwerk.kube.types.model import HasMetadata
 from stellwerk.local.cluster import LocalCluster
-from stellwerk.operators.component.privileges import METRIC, REASON, RETRY_SECONDS, PrivilegeCheck
+from stellwerk.operators.component.targets.privileges import METRIC, REASON, RETRY_SECONDS, PrivilegeCheck
 from stellwerk.runtime.reconciler import Notice
 from stellwerk.runtime.telemetry.metrics import Metrics
 from stellwerk.testing.clock import FakeClock
@@ -50,7 +50,7 @@ def shown(metrics: Metrics) -> float | None:
 async def test_a_cluster_admin_is_warned_by_log_event_and_metric(
     admin: Client, caplog: pytest.LogCaptureFixture
 ) -> None:
-    with caplog.at_level(logging.WARNING, "stellwerk.operators.component.privileges"):
+    with caplog.at_level(logging.WARNING, "stellwerk.operators.component.targets.privileges"):
         async with checking(admin) as (sink, metrics, _):
             await eventually(lambda: sink.sent == [("default", REASON)])
             assert shown(metrics) == 1
@@ -65,7 +65,7 @@ async def test_an_operator_of_few_rights_is_not_and_silence_is_no_answer(
     async with AsyncExitStack() as stack:
         proxy = await stack.enter_async_context(FaultProxy(component_cluster.kubeconfig_for("modest", [])))
         modest = await stack.enter_async_context(Client.connect(ClusterConfig.load(proxy.kubeconfig)))
-        stack.enter_context(caplog.at_level(logging.WARNING, "stellwerk.operators.component.privileges"))
+        stack.enter_context(caplog.at_level(logging.WARNING, "stellwerk.operators.component.targets.privileges"))
         with proxy.on_requests(reviews, Answer(400)):
             sink, metrics, clock = await stack.enter_async_context(checking(modest))
             await clock.until_sleeping()

@@ -20,8 +20,8 @@ from stellwerk.kube.http.transport import LARGEST_FOREIGN_ANSWER_BYTES
 from stellwerk.kube.types.errors import AlreadyExists
 from stellwerk.kube.types.model import JsonObject, metadata_of
 from stellwerk.local.cluster import LocalCluster
-from stellwerk.operators.component import abandonment
 from stellwerk.operators.component.api import ABANDON_ANNOTATION, CONFIRMED_CLUSTER_ANNOTATION, OWNER_ID
+from stellwerk.operators.component.targets import abandon_remote
 from stellwerk.runtime import conditions
 from stellwerk.testing.eventually import eventually
 from stellwerk.testing.faults import ANYTHING, Answer, Cut, Drop, FaultProxy, RequestFault, requests
@@ -237,7 +237,7 @@ async def test_what_is_in_a_lost_cluster_is_given_up_when_that_is_asked_for_and_
     await given.annotated(**{ABANDON_ANNOTATION: ready.metadata.uid})
     await then.gone()
     assert await remote.find(metadata_of(ConfigMap), "one", then.namespace) is not None
-    await then.event(abandonment.REASON, about="comp", saying=f"ConfigMap {then.namespace}/one")
+    await then.event(abandon_remote.REASON, about="comp", saying=f"ConfigMap {then.namespace}/one")
     assert f"left behind in the other cluster: ConfigMap {then.namespace}/one" in caplog.text
 
 

@@ -23,8 +23,8 @@ from stellwerk.kube.client.client import Client
 from stellwerk.kube.client.patch import MergePatch
 from stellwerk.kube.types.model import JsonObject, metadata_of, unstructured
 from stellwerk.local.cluster import LocalCluster
-from stellwerk.operators.component import digests
 from stellwerk.operators.component.api import DIGEST_ANNOTATION, FINALIZER, OWNER_ID, RECONCILER, Component
+from stellwerk.operators.component.references import digests
 from stellwerk.testing.artifacts import Published
 from stellwerk.testing.cluster import AuditLog
 from stellwerk.testing.eventually import eventually

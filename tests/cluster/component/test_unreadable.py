@@ -18,8 +18,8 @@ from stellwerk.kube.client.patch import MergePatch
 from stellwerk.kube.types.errors import UnreadableObject
 from stellwerk.kube.types.identifiers import Resource
 from stellwerk.kube.types.model import JsonObject, metadata_of, to_json_object, unstructured
-from stellwerk.operators.component import why
 from stellwerk.operators.component.api import OWNER_ID, Component
+from stellwerk.operators.component.insight import why
 from stellwerk.runtime.insight.diagnosis import root_causes
 from stellwerk.testing.eventually import eventually
 

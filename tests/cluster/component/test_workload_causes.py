@@ -13,7 +13,7 @@ from stellwerk.api.core import Pod, ServiceAccount
 from stellwerk.api.rbac import Role, RoleBinding
 from stellwerk.kube.types.identifiers import Resource
 from stellwerk.kube.types.model import JsonObject, unstructured
-from stellwerk.operators.component.workload_causes import FIRST_SECONDS
+from stellwerk.operators.component.component.workload_causes import FIRST_SECONDS
 from stellwerk.testing.eventually import eventually
 
 QUOTAS = unstructured(Resource("", "v1", "ResourceQuota", "resourcequotas", True))

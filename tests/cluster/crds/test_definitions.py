@@ -18,8 +18,9 @@ from stellwerk.kube.types.model import JsonObject, Unstructured, dig, unstructur
 from stellwerk.kube.watch.watch import Watcher
 from stellwerk.kube.watch.watch_states import Changed, Synced
 from stellwerk.local.cluster import LocalCluster
-from stellwerk.operators.btp import api, operand
+from stellwerk.operators.btp import api
 from stellwerk.operators.btp.api import BtpOperator
+from stellwerk.operators.btp.module import operand
 from stellwerk.runtime.clock import SystemClock
 from stellwerk.testing.eventually import eventually
 

@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 from stellwerk.api.apps import Deployment
 from stellwerk.api.core import ConfigMap, Namespace
 from stellwerk.api.rbac import ClusterRole
+from stellwerk.delivery.template_lookup import answer
 from stellwerk.kube.client.client import Client
 from stellwerk.kube.types.errors import InvalidName
 from stellwerk.kube.types.identifiers import segment_complaint
 from stellwerk.kube.types.model import JsonObject, metadata_of
-from stellwerk.operators.questions import answer
 from stellwerk.render.request.request import Missing, Query
 
 HOSTILE = (

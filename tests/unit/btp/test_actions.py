@@ -8,14 +8,16 @@ from datetime import UTC, datetime
 import pytest
 from tests.unit.kube.scripted import serving
 
+from stellwerk.delivery.reconcile_request import REQUESTED_AT_ANNOTATION
 from stellwerk.kube.client.client import Client
 from stellwerk.kube.login.config import ClusterConfig
 from stellwerk.kube.types.model import Unstructured, to_json_object
 from stellwerk.kube.types.object_meta import ObjectMeta
-from stellwerk.operators.btp import actions, reasons, reconcile
+from stellwerk.operators.btp import reasons
 from stellwerk.operators.btp.api import BtpOperator, BtpOperatorStatus, State
+from stellwerk.operators.btp.btpoperator import reconcile
+from stellwerk.operators.btp.insight import actions
 from stellwerk.operators.btp.reasons import Reason
-from stellwerk.operators.requests import REQUESTED_AT_ANNOTATION
 
 READY = BtpOperatorStatus(state=State.Ready)
 

@@ -7,8 +7,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from stellwerk.operators.btp import certificates
-from stellwerk.operators.btp.certificates import Decision, Pair, Renewal
+from stellwerk.operators.btp.btpoperator import certificates
+from stellwerk.operators.btp.btpoperator.certificates import Decision, Pair, Renewal
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 WEEK = timedelta(hours=-168)

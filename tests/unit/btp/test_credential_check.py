@@ -23,11 +23,11 @@ from stellwerk.kube.types.identifiers import ObjectKey, ObjectRef
 from stellwerk.kube.types.model import HasMetadata
 from stellwerk.kube.types.object_meta import ObjectMeta
 from stellwerk.local import certs
-from stellwerk.operators.btp import credentials
 from stellwerk.operators.btp.api import BtpOperator
-from stellwerk.operators.btp.credential_check import CredentialCheck, TokenServer
-from stellwerk.operators.btp.credentials import Credentials, SecretProblem
-from stellwerk.operators.btp.token_request import Answer, TokenRequest, Verdict
+from stellwerk.operators.btp.credentials import credentials
+from stellwerk.operators.btp.credentials.credential_check import CredentialCheck, TokenServer
+from stellwerk.operators.btp.credentials.credentials import Credentials, SecretProblem
+from stellwerk.operators.btp.credentials.token_request import Answer, TokenRequest, Verdict
 from stellwerk.render.sources.egress import EgressRules
 from stellwerk.runtime.reconciler import Notice, Severity
 from stellwerk.runtime.supervision.tasks import Border

@@ -11,8 +11,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stellwerk.kube.types.identifiers import ObjectKey
-from stellwerk.operators.btp import credentials
-from stellwerk.operators.btp.credentials import Comparison, Credentials, Drift, OperandPod, SecretProblem
+from stellwerk.operators.btp.credentials import credentials
+from stellwerk.operators.btp.credentials.credentials import (
+    Comparison,
+    Credentials,
+    Drift,
+    OperandPod,
+    SecretProblem,
+)
 from stellwerk.operators.btp.reasons import Reason
 
 COMPLETE = {

@@ -15,9 +15,9 @@ from stellwerk.kube.types.identifiers import ObjectKey
 from stellwerk.kube.types.model import Unreadable
 from stellwerk.kube.types.object_meta import ObjectMeta
 from stellwerk.kube.watch.watch_states import Change, Changed, Odd, Removed, Synced
-from stellwerk.operators.btp import plan
 from stellwerk.operators.btp.api import BtpOperator
-from stellwerk.operators.btp.leading import Leading
+from stellwerk.operators.btp.btpoperator import plan
+from stellwerk.operators.btp.btpoperator.leading import Leading
 from stellwerk.runtime.cache.informer import Informer
 from stellwerk.testing.loop_stalls import LONGEST_STALL_SECONDS, measured_stalls
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from stellwerk.kube.types.model import JsonObject, JsonValue, dig
-from stellwerk.operators.btp.release import SHIPPED, Places, load
+from stellwerk.operators.btp.module.release import SHIPPED, Places, load
 from stellwerk.operators.btp.settings import Settings
 
 MANAGER = {"kyma-project.io/module": "btp-operator"}

@@ -9,8 +9,8 @@ import pytest
 from stellwerk.apply.objects.manifests import read_folder
 from stellwerk.kube.schema.crd import Definition
 from stellwerk.kube.types.model import JsonObject, JsonValue, dig
-from stellwerk.operators.btp import operand, release
-from stellwerk.operators.btp.release import Places
+from stellwerk.operators.btp.module import operand, release
+from stellwerk.operators.btp.module.release import Places
 from stellwerk.operators.btp.settings import Settings
 
 PUBLISHED = Path(__file__).parents[4] / "shared" / "fixtures" / "btp" / "module-resources" / "apply"

@@ -11,10 +11,12 @@ from hypothesis import strategies as st
 
 from stellwerk.kube.types.identifiers import ObjectKey
 from stellwerk.kube.types.object_meta import ObjectMeta
-from stellwerk.operators.btp import credentials, plan, reasons
+from stellwerk.operators.btp import reasons
 from stellwerk.operators.btp.api import BtpOperator, BtpOperatorStatus, State
-from stellwerk.operators.btp.credentials import Comparison, Credentials, SecretProblem
-from stellwerk.operators.btp.plan import Blockers, Snapshot
+from stellwerk.operators.btp.btpoperator import plan
+from stellwerk.operators.btp.btpoperator.plan import Blockers, Snapshot
+from stellwerk.operators.btp.credentials import credentials
+from stellwerk.operators.btp.credentials.credentials import Comparison, Credentials, SecretProblem
 from stellwerk.operators.btp.reasons import MEANINGS, Reason
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)

@@ -11,7 +11,7 @@ import pytest
 from stellwerk.kube.client.client import Client
 from stellwerk.kube.types.model import JsonValue, dig
 from stellwerk.operators.btp.api import BtpOperator
-from stellwerk.operators.btp.probe import Finding, Probe, ProbeSettings, job
+from stellwerk.operators.btp.btpoperator.probe import Finding, Probe, ProbeSettings, job
 from stellwerk.runtime.supervision.tasks import Border
 from stellwerk.runtime.telemetry.metrics import Metrics
 from stellwerk.testing.clock import FakeClock

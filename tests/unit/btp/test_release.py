@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from stellwerk.operators.btp import release
 from stellwerk.operators.btp.errors import ModuleUnreadable
-from stellwerk.operators.btp.release import Loader, Places
+from stellwerk.operators.btp.module import release
+from stellwerk.operators.btp.module.release import Loader, Places
 from stellwerk.operators.btp.settings import Settings
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from stellwerk.apply.objects import name_validation
 from stellwerk.kube.types.object_meta import ObjectMeta, OwnerReference
-from stellwerk.operators.btp import removal
+from stellwerk.operators.btp.btpoperator import deprovisioning
 
 
 def owner(uid: str, *, controller: bool | None) -> OwnerReference:
@@ -26,7 +26,7 @@ def owner(uid: str, *, controller: bool | None) -> OwnerReference:
     ],
 )
 def test_a_secret_belongs_to_a_binding_that_is_its_controller(owners: tuple[OwnerReference, ...], owned: bool) -> None:
-    assert removal.owns("u-1", ObjectMeta(name="s", owner_references=owners)) is owned
+    assert deprovisioning.owns("u-1", ObjectMeta(name="s", owner_references=owners)) is owned
 
 
 @pytest.mark.req("R-408")

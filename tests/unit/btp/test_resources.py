@@ -12,11 +12,12 @@ from stellwerk.apply.objects.desired import Document, desired_set
 from stellwerk.apply.objects.manifests import read_text
 from stellwerk.kube.types.identifiers import GroupVersionKind, Resource
 from stellwerk.kube.types.model import JsonObject, JsonValue, dig
-from stellwerk.operators.btp import release, resources
-from stellwerk.operators.btp.credentials import Credentials
+from stellwerk.operators.btp.btpoperator import resources
+from stellwerk.operators.btp.btpoperator.resources import Running, Values
+from stellwerk.operators.btp.credentials.credentials import Credentials
 from stellwerk.operators.btp.errors import ModuleIncomplete, ModuleUnreadable
-from stellwerk.operators.btp.release import Places, Release
-from stellwerk.operators.btp.resources import Running, Values
+from stellwerk.operators.btp.module import release
+from stellwerk.operators.btp.module.release import Places, Release
 from stellwerk.operators.btp.settings import Settings
 
 SHIPPED = release.load(Places.of(Settings(), release.SHIPPED))

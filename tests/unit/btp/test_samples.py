@@ -7,7 +7,7 @@ from pathlib import Path
 
 from stellwerk.apply.objects.manifests import read_folder
 from stellwerk.kube.types.model import JsonObject, dig
-from stellwerk.operators.btp import credentials
+from stellwerk.operators.btp.credentials import credentials
 from stellwerk.operators.btp.settings import Settings, with_tunables
 
 SAMPLES = {str(d.body["kind"]): d.body for d in read_folder(Path(__file__).parents[3] / "samples" / "btp")}

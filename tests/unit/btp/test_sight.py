@@ -11,7 +11,7 @@ from stellwerk.kube.types.identifiers import Resource
 from stellwerk.kube.types.model import Unreadable, Unstructured, unstructured
 from stellwerk.kube.types.object_meta import ObjectMeta
 from stellwerk.kube.watch.watch_states import Odd, Parked, Synced
-from stellwerk.operators.btp import setup
+from stellwerk.operators.btp import watches
 from stellwerk.operators.btp.settings import Settings
 from stellwerk.runtime.cache.informer import Informer
 from stellwerk.runtime.process.manager import Manager
@@ -28,7 +28,7 @@ def cache(resource: Resource = Service.resource) -> Informer[Unstructured]:
 @pytest.mark.parametrize("cause", [Parked("no right", is_forbidden=True), Parked("no CRD", is_not_served=True)])
 async def test_the_process_is_not_ready_while_it_cannot_watch_what_it_needs_itself(cause: Parked) -> None:
     manager = Manager(Client.connect(ClusterConfig(server="https://127.0.0.1:1")))
-    found = setup.caches(manager, wake=lambda: None, settings=Settings())
+    found = watches.caches(manager, wake=lambda: None, settings=Settings())
     for informer in manager.home.informers:
         informer.take(Synced((), "1"))
     found.pods.take(cause)
@@ -43,12 +43,12 @@ async def test_a_cache_that_is_full_shows_all_there_is() -> None:
     full = cache()
     full.take(Synced((), "1"))
 
-    assert setup.why_blind(full) == ""
+    assert watches.why_blind(full) == ""
 
 
 @pytest.mark.req("R-112")
 async def test_a_cache_that_was_never_filled_shows_nothing() -> None:
-    assert "not filled yet" in setup.why_blind(cache())
+    assert "not filled yet" in watches.why_blind(cache())
 
 
 @pytest.mark.req("R-112")
@@ -57,7 +57,7 @@ async def test_a_kind_of_kubernetes_that_cannot_be_watched_may_have_objects(park
     blind = cache()
     blind.take(parked)
 
-    assert setup.why_blind(blind) == "why"
+    assert watches.why_blind(blind) == "why"
 
 
 @pytest.mark.req("R-112")
@@ -66,8 +66,8 @@ async def test_only_a_kind_that_a_definition_brings_can_be_gone_with_its_objects
     gone.take(Parked("why", is_not_served=True))
     forbidden.take(Parked("why", is_forbidden=True))
 
-    assert setup.why_blind(gone) == ""
-    assert setup.why_blind(forbidden) == "why"
+    assert watches.why_blind(gone) == ""
+    assert watches.why_blind(forbidden) == "why"
 
 
 @pytest.mark.req("R-112", "R-510")
@@ -76,4 +76,4 @@ async def test_an_object_that_cannot_be_read_is_there() -> None:
     odd.take(Synced((), "1"))
     odd.take(Odd(Unreadable(Service.resource, ObjectMeta(name="s", namespace="ns", uid="u"), "spec: too deep")))
 
-    assert setup.why_blind(odd) == "Service ns/s cannot be read: spec: too deep"
+    assert watches.why_blind(odd) == "Service ns/s cannot be read: spec: too deep"

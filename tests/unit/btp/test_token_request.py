@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
-from stellwerk.operators.btp.token_request import TokenRequest, Verdict, judged
+from stellwerk.operators.btp.credentials.token_request import TokenRequest, Verdict, judged
 
 
 def data(**values: str) -> dict[str, str]:

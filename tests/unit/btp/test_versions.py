@@ -12,13 +12,13 @@ from stellwerk.apply.objects.desired import Address
 from stellwerk.kube.types.identifiers import GroupVersionKind, ObjectKey, Resource
 from stellwerk.kube.types.model import PartialObjectMetadata
 from stellwerk.kube.types.object_meta import ObjectMeta
-from stellwerk.operators.btp import versions
-from stellwerk.operators.btp.versions import CredentialsSecret, DamagedRecord, Record
+from stellwerk.operators.btp.module import version_record
+from stellwerk.operators.btp.module.version_record import CredentialsSecret, DamagedRecord, Record
 
 CONFIG_MAP = GroupVersionKind("", "v1", "ConfigMap")
 DEPLOYMENT = GroupVersionKind("apps", "v1", "Deployment")
 JOB = GroupVersionKind("batch", "v1", "Job")
-FIRST = versions.after_apply(None, "v1", [CONFIG_MAP, JOB])
+FIRST = version_record.after_apply(None, "v1", [CONFIG_MAP, JOB])
 
 
 def test_the_first_installation_is_its_own_predecessor() -> None:
@@ -27,7 +27,7 @@ def test_the_first_installation_is_its_own_predecessor() -> None:
 
 
 def test_another_version_shifts_the_record_by_one() -> None:
-    second = versions.after_apply(FIRST, "v2", [CONFIG_MAP, DEPLOYMENT])
+    second = version_record.after_apply(FIRST, "v2", [CONFIG_MAP, DEPLOYMENT])
 
     assert (second.old_version, second.current_version) == ("v1", "v2")
     assert second.old_kinds == (CONFIG_MAP, JOB)
@@ -35,20 +35,20 @@ def test_another_version_shifts_the_record_by_one() -> None:
 
 
 def test_the_same_version_again_changes_nothing_and_forgets_no_kind() -> None:
-    assert versions.after_apply(FIRST, "v1", [CONFIG_MAP, JOB]) == FIRST
-    assert versions.after_apply(FIRST, "v1", [DEPLOYMENT]).current_kinds == (CONFIG_MAP, JOB, DEPLOYMENT)
+    assert version_record.after_apply(FIRST, "v1", [CONFIG_MAP, JOB]) == FIRST
+    assert version_record.after_apply(FIRST, "v1", [DEPLOYMENT]).current_kinds == (CONFIG_MAP, JOB, DEPLOYMENT)
 
 
 def test_kinds_are_noted_before_the_first_object_of_them_exists() -> None:
-    begun = versions.before_apply(FIRST, "v2", [CONFIG_MAP, DEPLOYMENT])
+    begun = version_record.before_apply(FIRST, "v2", [CONFIG_MAP, DEPLOYMENT])
 
     assert (begun.current_version, begun.current_kinds) == ("v1", (CONFIG_MAP, JOB, DEPLOYMENT))
-    assert versions.after_apply(begun, "v3", [CONFIG_MAP]).kinds == (CONFIG_MAP, JOB, DEPLOYMENT)
-    assert versions.before_apply(None, "v1", [CONFIG_MAP, JOB]) == FIRST
+    assert version_record.after_apply(begun, "v3", [CONFIG_MAP]).kinds == (CONFIG_MAP, JOB, DEPLOYMENT)
+    assert version_record.before_apply(None, "v1", [CONFIG_MAP, JOB]) == FIRST
 
 
 def test_the_record_is_a_config_map_with_the_published_keys() -> None:
-    body = versions.config_map(FIRST, "kyma-system")
+    body = version_record.config_map(FIRST, "kyma-system")
 
     assert body["metadata"] == {
         "name": "btp-manager-versions",
@@ -61,14 +61,14 @@ def test_the_record_is_a_config_map_with_the_published_keys() -> None:
 
 
 def test_a_record_reads_back_the_same() -> None:
-    assert versions.parse(FIRST.data()) == FIRST
+    assert version_record.parse(FIRST.data()) == FIRST
 
 
 def test_a_record_of_the_original_operator_is_read() -> None:
     kinds = '- group: apps\n  version: v1\n  kind: Deployment\n- group: ""\n  version: v1\n  kind: ConfigMap\n'
     data = {"currentChartVersion": "v0.2", "currentGvks": kinds, "oldChartVersion": "v0.1", "oldGvks": kinds}
 
-    assert versions.parse(data) == Record(
+    assert version_record.parse(data) == Record(
         current_version="v0.2",
         current_kinds=(DEPLOYMENT, CONFIG_MAP),
         old_version="v0.1",
@@ -87,7 +87,7 @@ def test_a_record_of_the_original_operator_is_read() -> None:
 )
 def test_a_damaged_record_is_named(change: dict[str, str], said: str) -> None:
     with pytest.raises(DamagedRecord, match=said):
-        versions.parse({**FIRST.data(), **change})
+        version_record.parse({**FIRST.data(), **change})
 
 
 DEFINITIONS = Resource("apiextensions.k8s.io", "v1", "CustomResourceDefinition", "customresourcedefinitions", False)
@@ -113,15 +113,15 @@ def test_what_an_older_version_left_is_stale() -> None:
         ]
     )
 
-    assert {a.key.name for a in stale(present, [], versions.marks("v2"))} == {"old", "old-too"}
+    assert {a.key.name for a in stale(present, [], version_record.marks("v2"))} == {"old", "old-too"}
 
 
 def test_the_definitions_of_users_objects_stay_while_users_have_objects() -> None:
     present = dict([live(INSTANCES, **OURS, **{"chart-version": "v1"})])
 
     def pruned(*, has_users_objects: bool) -> set[str]:
-        spared = versions.spared(has_users_objects=has_users_objects)
-        return {a.key.name for a in stale(present, [], versions.marks("v2"), spared=spared)}
+        spared = version_record.spared(has_users_objects=has_users_objects)
+        return {a.key.name for a in stale(present, [], version_record.marks("v2"), spared=spared)}
 
     assert pruned(has_users_objects=True) == set()
     assert pruned(has_users_objects=False) == {INSTANCES}
@@ -138,10 +138,10 @@ def secret(uid: str = "u-1", namespace: str = "ns", name: str = "sap-btp-service
 def test_the_record_keeps_the_credentials_secret_through_versions() -> None:
     kept = replace(FIRST, credentials=CredentialsSecret("ns", "u-1"))
 
-    assert versions.parse(kept.data()) == kept
-    assert versions.after_apply(kept, "v2", [CONFIG_MAP]).credentials == kept.credentials
-    assert versions.after_apply(kept, "v1", [DEPLOYMENT]).credentials == kept.credentials
-    assert versions.before_apply(kept, "v2", [DEPLOYMENT]).credentials == kept.credentials
+    assert version_record.parse(kept.data()) == kept
+    assert version_record.after_apply(kept, "v2", [CONFIG_MAP]).credentials == kept.credentials
+    assert version_record.after_apply(kept, "v1", [DEPLOYMENT]).credentials == kept.credentials
+    assert version_record.before_apply(kept, "v2", [DEPLOYMENT]).credentials == kept.credentials
 
 
 @pytest.mark.parametrize("text", ["", "ns", "ns/", "/u-1", "/"])
@@ -153,15 +153,15 @@ def test_a_record_that_does_not_say_namespace_and_uid_names_no_secret(text: str)
 def test_only_the_recorded_secret_holds_the_credentials() -> None:
     recorded = CredentialsSecret("ns", "u-1")
 
-    assert versions.holds_credentials(secret(), recorded)
-    assert not versions.holds_credentials(secret(uid="u-2"), recorded)
-    assert not versions.holds_credentials(secret(namespace="other"), recorded)
+    assert version_record.holds_credentials(secret(), recorded)
+    assert not version_record.holds_credentials(secret(uid="u-2"), recorded)
+    assert not version_record.holds_credentials(secret(namespace="other"), recorded)
 
 
 @pytest.mark.req("R-306")
 def test_without_a_record_the_name_and_the_label_tell_the_credentials_of_a_former_release() -> None:
     unlabelled = PartialObjectMetadata(metadata=ObjectMeta(name="sap-btp-service-operator", namespace="ns"))
 
-    assert versions.holds_credentials(secret(), None)
-    assert not versions.holds_credentials(secret(name="another"), None)
-    assert not versions.holds_credentials(unlabelled, None)
+    assert version_record.holds_credentials(secret(), None)
+    assert not version_record.holds_credentials(secret(name="another"), None)
+    assert not version_record.holds_credentials(unlabelled, None)

@@ -14,9 +14,9 @@ from stellwerk.cli.main import run
 from stellwerk.cli.shell.text import Style
 from stellwerk.cli.verbs import explain
 from stellwerk.operators.btp import api, settings
-from stellwerk.operators.btp.credentials import REQUIRED_KEYS
+from stellwerk.operators.btp.credentials.credentials import REQUIRED_KEYS
+from stellwerk.operators.btp.insight.help_topics import TOPICS
 from stellwerk.operators.btp.reasons import MEANINGS
-from stellwerk.operators.btp.topics import TOPICS
 from stellwerk.operators.component import reasons as component
 from stellwerk.runtime.insight.reason_catalog import Meaning, command_in
 

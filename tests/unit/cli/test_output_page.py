@@ -18,7 +18,7 @@ from stellwerk.cli.verbs.events import Happening
 from stellwerk.kube.types.identifiers import GroupVersionKind, ObjectKey, ObjectRef
 from stellwerk.kube.types.model import JsonValue
 from stellwerk.kube.types.object_meta import Condition
-from stellwerk.operators.clm.release import Release
+from stellwerk.releases.release import Release
 from stellwerk.render.request.values import Layer, origins
 from stellwerk.runtime.insight.diagnosis import Child, Diagnosis, Finding
 

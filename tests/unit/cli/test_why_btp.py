@@ -12,12 +12,12 @@ from stellwerk.apply.readiness.deployment_diagnosis import Surroundings
 from stellwerk.cli.objects import findings, health
 from stellwerk.cli.objects.object_summary import Verdict
 from stellwerk.cli.shell.text import Style
+from stellwerk.delivery.workloads import Workload
 from stellwerk.kube.types.identifiers import ObjectKey
 from stellwerk.kube.types.model import JsonObject, JsonValue, Unstructured
-from stellwerk.operators.btp import why as btp
+from stellwerk.operators.btp.insight import why as btp
+from stellwerk.operators.btp.insight.why import Graph, RequiredSecret
 from stellwerk.operators.btp.reasons import Reason
-from stellwerk.operators.btp.why import Graph, RequiredSecret
-from stellwerk.operators.workloads import Workload
 from stellwerk.runtime.insight.diagnosis import root_causes
 
 NOW = datetime(2026, 5, 1, 12, tzinfo=UTC)

@@ -19,7 +19,7 @@ from stellwerk.kube.login.config import ClusterConfig
 from stellwerk.kube.types.identifiers import ObjectKey
 from stellwerk.kube.types.model import JsonObject, JsonValue, Unstructured
 from stellwerk.kube.watch.watch_states import Changed, Parked, Removed, Synced
-from stellwerk.operators.clm.fleeting_jobs import WatchedJobs
+from stellwerk.releases.fleeting_jobs import WatchedJobs
 from stellwerk.runtime.cache.informer import Informer
 from stellwerk.testing.clock import FakeClock
 

@@ -8,8 +8,8 @@ from stellwerk.apply.errors import Failure, Obstacle, WriteFailed
 from stellwerk.apply.set.plan.stage import Unready
 from stellwerk.kube.types.errors import Conflict, Status
 from stellwerk.kube.types.identifiers import GroupVersionKind, ObjectKey, ObjectRef
-from stellwerk.operators.clm.errors import TooLate
-from stellwerk.operators.clm.patience import Patience
+from stellwerk.releases.errors import TooLate
+from stellwerk.releases.retry_policy import Patience
 
 KEY = ObjectKey("shop", "web")
 REF = ObjectRef(GroupVersionKind("", "v1", "ConfigMap"), ObjectKey("shop", "one"))

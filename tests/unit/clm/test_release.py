@@ -12,9 +12,9 @@ from stellwerk.api.core import ConfigMap
 from stellwerk.apply.set.model.inventory import Entry, Inventory, ManagedType, Phase, Status
 from stellwerk.apply.set.model.policy import DeletePolicy, UpdatePolicy
 from stellwerk.kube.types.identifiers import GroupVersionKind, ObjectKey
-from stellwerk.operators.clm import release as releases
-from stellwerk.operators.clm.errors import TooLate, UnreadableRelease
-from stellwerk.operators.clm.release import Release, State
+from stellwerk.releases import release as releases
+from stellwerk.releases.errors import TooLate, UnreadableRelease
+from stellwerk.releases.release import Release, State
 
 NOW = datetime(2026, 5, 1, 12, 30, 15, 123456, tzinfo=UTC)
 KEY = ObjectKey("shop", "web.front")

@@ -14,8 +14,8 @@ from stellwerk.apply.set.plan.inventory_update import register
 from stellwerk.apply.set.plan.plan_input import Seen
 from stellwerk.kube.types.identifiers import GroupVersionKind, ObjectKey, Resource
 from stellwerk.kube.types.model import Unstructured
-from stellwerk.operators.clm import takeover
-from stellwerk.operators.clm.release import RECONCILER, Release
+from stellwerk.releases import takeover
+from stellwerk.releases.release import RECONCILER, Release
 
 RELEASE = Release(key=ObjectKey("shop", "web"), revision=8)
 SERVED = {

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from stellwerk.kube.types.model import Unstructured
-from stellwerk.operators.component import actions
+from stellwerk.operators.component.insight import actions
 
 
 def test_force_takes_our_finalizer_off_this_very_version_and_leaves_those_of_others() -> None:

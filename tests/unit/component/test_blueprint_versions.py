@@ -13,9 +13,9 @@ from tests.unit.component.given import component
 from stellwerk.kube.types.identifiers import ObjectKey
 from stellwerk.kube.types.model import JsonObject
 from stellwerk.kube.types.object_meta import ObjectMeta
-from stellwerk.operators.component import blueprint_versions as versions
 from stellwerk.operators.component.api import Blueprint, BlueprintSpec, Component
-from stellwerk.operators.component.blueprint_versions import VersionSummary
+from stellwerk.operators.component.sources import blueprint_versions as versions
+from stellwerk.operators.component.sources.blueprint_versions import VersionSummary
 from stellwerk.render.errors import SourceError
 
 DIGEST = "d" * 64

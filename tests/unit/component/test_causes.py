@@ -20,16 +20,16 @@ from stellwerk.cli.objects import findings, health
 from stellwerk.cli.objects.object_summary import Verdict
 from stellwerk.cli.shell.text import Style
 from stellwerk.cli.verbs import status
+from stellwerk.delivery.workloads import Workload
 from stellwerk.kube.types.errors import NotServed, Status, StatusCause, StatusDetails, Unreachable, refusal
 from stellwerk.kube.types.identifiers import GroupVersionKind, ObjectKey, ObjectRef, Resource
 from stellwerk.kube.types.model import JsonObject, JsonValue, Unstructured
 from stellwerk.operators.component import errors
-from stellwerk.operators.component import why as component_why
 from stellwerk.operators.component.api import Component
+from stellwerk.operators.component.insight import why as component_why
+from stellwerk.operators.component.insight.why import Dependent, Graph
 from stellwerk.operators.component.reasons import Cause, Reason
-from stellwerk.operators.component.saying import Saying, status_saying
-from stellwerk.operators.component.why import Dependent, Graph
-from stellwerk.operators.workloads import Workload
+from stellwerk.operators.component.status_report import Saying, status_saying
 from stellwerk.render.errors import TemplateFailed, Unavailable
 from stellwerk.runtime.insight.diagnosis import Diagnosis, root_causes
 

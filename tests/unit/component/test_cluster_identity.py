@@ -10,12 +10,12 @@ from dataclasses import dataclass, field
 import pytest
 from tests.unit.kube.scripted import Server, serving
 
+from stellwerk.delivery.watched_objects import OwnedObjects
 from stellwerk.kube.client.client import Client
 from stellwerk.kube.login.auth import Material
 from stellwerk.kube.login.config import ClusterConfig
 from stellwerk.operators.component.api import RECONCILER
-from stellwerk.operators.component.targets import Kinds, Target
-from stellwerk.operators.owned import OwnedObjects
+from stellwerk.operators.component.targets.targets import Kinds, Target
 from stellwerk.runtime.cache.clusters import Cluster
 from stellwerk.testing.clock import FakeClock
 

@@ -8,9 +8,9 @@ import pytest
 from yarl import URL
 
 from stellwerk.local import certs
-from stellwerk.operators.component import credentials
 from stellwerk.operators.component.errors import InvalidCredentials
-from stellwerk.operators.component.references import Login
+from stellwerk.operators.component.references.references import Login
+from stellwerk.operators.component.sources import credentials
 from stellwerk.render.sources.http import Credentials
 
 URL_ = "https://charts.example.com/app.tar.gz"

@@ -7,8 +7,8 @@ from tests.unit.component.given import component
 
 from stellwerk.apply.errors import InvalidSet
 from stellwerk.kube.types.model import JsonObject, dig
-from stellwerk.operators.component import delete_hooks
 from stellwerk.operators.component.api import RECONCILER
+from stellwerk.operators.component.component import delete_hooks
 from stellwerk.operators.component.errors import InvalidSpec
 from stellwerk.render.request.request import Rendered
 

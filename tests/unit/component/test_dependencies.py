@@ -12,14 +12,14 @@ from tests.unit.component.given import component, depending
 
 from stellwerk.kube.types.identifiers import ObjectKey
 from stellwerk.kube.types.model import JsonObject, JsonValue
-from stellwerk.operators.component import dependencies
 from stellwerk.operators.component.api import Component
 from stellwerk.operators.component.api_status import Artifact
-from stellwerk.operators.component.dependencies import Waiting
-from stellwerk.operators.component.dependency_graph import Graph
+from stellwerk.operators.component.dependencies import dependencies
+from stellwerk.operators.component.dependencies.dependencies import Waiting
+from stellwerk.operators.component.dependencies.dependency_graph import Graph
+from stellwerk.operators.component.dependencies.ready_expressions import Asked
 from stellwerk.operators.component.errors import DependencyCycle, DependencyNotReady, InvalidSpec, StillNeeded
-from stellwerk.operators.component.ready_expressions import Asked
-from stellwerk.operators.component.setup import renamed
+from stellwerk.operators.component.watches import renamed
 from stellwerk.runtime.cache.informer import Delta
 from stellwerk.runtime.cache.store import Store
 from stellwerk.testing.loop_stalls import LONGEST_STALL_SECONDS, measured_stalls

@@ -9,9 +9,9 @@ from tests.unit.component.given import component
 
 from stellwerk.kube.types.model import dig
 from stellwerk.operators.component.api_status import Artifact
-from stellwerk.operators.component.deployment import Content, request_of
-from stellwerk.operators.component.inputs import layers_of
-from stellwerk.operators.component.references import NamedText, Resolved
+from stellwerk.operators.component.component.deployment import Content, request_of
+from stellwerk.operators.component.references.inputs import layers_of
+from stellwerk.operators.component.references.references import NamedText, Resolved
 from stellwerk.render.files.files import NOTHING
 from stellwerk.render.request.request import UNKNOWN_CLUSTER, Request
 

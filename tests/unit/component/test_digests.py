@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from stellwerk.apply.set.model.owner import hash_of
 from stellwerk.kube.types.identifiers import ObjectKey
 from stellwerk.kube.types.object_meta import ObjectMeta
-from stellwerk.operators.component import digests
 from stellwerk.operators.component.api import BlueprintSpec, Component
 from stellwerk.operators.component.api_spec import ComponentSpec
 from stellwerk.operators.component.api_status import Artifact
+from stellwerk.operators.component.references import digests
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.text(),

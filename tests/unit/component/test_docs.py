@@ -8,10 +8,14 @@ from pathlib import Path
 import pytest
 
 from stellwerk.cli import verb_tree
-from stellwerk.operators.component import abandonment, api, blueprints, remarks, topics
+from stellwerk.operators.component import api
+from stellwerk.operators.component.insight import help_topics
+from stellwerk.operators.component.observers import api_warnings
 from stellwerk.operators.component.reasons import CHART_WARNING, OBJECTS_NOT_WATCHED, Cause, Reason
 from stellwerk.operators.component.settings import FLAGS, NO_CROSS_NAMESPACE_REFS
-from stellwerk.operators.component.sources import SourceKind
+from stellwerk.operators.component.sources import blueprints
+from stellwerk.operators.component.sources.sources import SourceKind
+from stellwerk.operators.component.targets import abandon_remote
 from stellwerk.runtime.control.controller import PASS_STUCK
 from stellwerk.runtime.process.manager import UNREADABLE
 from stellwerk.runtime.settings import process_flags
@@ -43,26 +47,33 @@ def test_every_link_leads_somewhere(page: Path) -> None:
 
 
 def test_every_source_and_annotation_has_its_line() -> None:
-    assert {row[0] for row in topics.SOURCES.rows} == set(SourceKind)
+    assert {row[0] for row in help_topics.SOURCES.rows} == set(SourceKind)
     suffixes = {
         value.removeprefix(f"{api.RECONCILER}/")
         for name, value in vars(api).items()
         if name.endswith("_ANNOTATION") and isinstance(value, str) and value.startswith(api.RECONCILER)
     }
-    assert {row[0] for row in topics.ANNOTATIONS.rows} == suffixes - {"digest", "disable-events"}
+    assert {row[0] for row in help_topics.ANNOTATIONS.rows} == suffixes - {"digest", "disable-events"}
 
 
 def test_every_reason_of_an_event_has_its_line() -> None:
-    sources = Path(topics.__file__).parent.glob("*.py")
+    sources = Path(help_topics.__file__).parent.glob("*.py")
     said = {word for source in sources for word in re.findall(r'Notice\(\s*"(\w+)"', source.read_text())}
-    kept = {remarks.REMARKED, abandonment.REASON, blueprints.DELETION_BLOCKED, PASS_STUCK, "UpdateError", "DeleteError"}
+    kept = {
+        api_warnings.REMARKED,
+        abandon_remote.REASON,
+        blueprints.DELETION_BLOCKED,
+        PASS_STUCK,
+        "UpdateError",
+        "DeleteError",
+    }
     kept |= {UNREADABLE, OBJECTS_NOT_WATCHED, CHART_WARNING}
 
     assert said >= {"Created", "DriftDetected"}
-    assert {row[0] for row in topics.EVENTS.rows} == said | kept
+    assert {row[0] for row in help_topics.EVENTS.rows} == said | kept
 
 
 def test_no_topic_is_named_like_a_reason() -> None:
     words = {word.lower() for word in (*Reason, *Cause)}
 
-    assert not words & set(topics.TOPICS)
+    assert not words & set(help_topics.TOPICS)

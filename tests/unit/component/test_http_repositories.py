@@ -14,11 +14,11 @@ from tests.unit.component.given import component
 
 from stellwerk.kube.types.identifiers import ObjectKey
 from stellwerk.kube.types.model import JsonValue
-from stellwerk.operators.component import http_repositories
 from stellwerk.operators.component.api import Component
 from stellwerk.operators.component.api_spec import HttpRepository
 from stellwerk.operators.component.errors import InvalidCredentials
-from stellwerk.operators.component.http_repositories import Poller
+from stellwerk.operators.component.sources import http_repositories
+from stellwerk.operators.component.sources.http_repositories import Poller
 from stellwerk.render.sources.downloads import Downloads
 from stellwerk.render.sources.egress import EgressRules
 from stellwerk.render.sources.http import Credentials

@@ -9,12 +9,12 @@ from tests.unit.component.given import component
 
 from stellwerk.kube.types.identifiers import ObjectKey
 from stellwerk.kube.types.model import JsonObject, JsonValue, dig
-from stellwerk.operators.component import digests, references
 from stellwerk.operators.component.api import Component
 from stellwerk.operators.component.api_spec import ReferenceKind
 from stellwerk.operators.component.errors import InputsTooLarge, InvalidSpec
-from stellwerk.operators.component.inputs import Inputs, layers_of
-from stellwerk.operators.component.references import MOST_BYTES, Content, NamedText, Resolved, Target
+from stellwerk.operators.component.references import digests, references
+from stellwerk.operators.component.references.inputs import Inputs, layers_of
+from stellwerk.operators.component.references.references import MOST_BYTES, Content, NamedText, Resolved, Target
 from stellwerk.render.errors import InvalidValues
 from stellwerk.render.request import values
 from stellwerk.render.request.values import Layer

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 import pytest
 
 from stellwerk.kube.types.identifiers import ObjectKey
-from stellwerk.operators.component.addresses import LIFE_SECONDS, Addresses
-from stellwerk.operators.component.lanes import Full, Lanes
+from stellwerk.operators.component.sources.addresses import LIFE_SECONDS, Addresses
+from stellwerk.operators.component.targets.cluster_concurrency import Full, Lanes
 from stellwerk.testing.clock import FakeClock
 
 

@@ -11,6 +11,7 @@ import pytest
 from tests.unit.component.given import component
 
 from stellwerk.apply.set.model.owner import mark
+from stellwerk.delivery.watched_objects import Place, TooMuch
 from stellwerk.kube.client.client import Client
 from stellwerk.kube.login.config import ClusterConfig
 from stellwerk.kube.types.identifiers import Resource
@@ -19,10 +20,9 @@ from stellwerk.kube.types.object_meta import ObjectMeta
 from stellwerk.kube.watch.watch_states import Changed, Removed, Synced
 from stellwerk.operators.component.api import RECONCILER, Component
 from stellwerk.operators.component.errors import ClusterTooLarge, TooManyClusters
-from stellwerk.operators.component.references import NamedText
+from stellwerk.operators.component.references.references import NamedText
 from stellwerk.operators.component.settings import Settings
-from stellwerk.operators.component.targets import Target, Targets
-from stellwerk.operators.owned import Place, TooMuch
+from stellwerk.operators.component.targets.targets import Target, Targets
 from stellwerk.runtime.cache.clusters import Cluster
 from stellwerk.runtime.supervision.tasks import Border
 from stellwerk.runtime.telemetry.metrics import Metrics

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 
 import pytest
 
+from stellwerk.delivery.template_lookup import secret_words_of
 from stellwerk.kube.types.model import JsonObject
-from stellwerk.operators.component import lookups
-from stellwerk.operators.component.lookups import HiddenWords
-from stellwerk.operators.questions import secret_words_of
+from stellwerk.operators.component.targets import lookups
+from stellwerk.operators.component.targets.lookups import HiddenWords
 from stellwerk.runtime.telemetry.logs import Redactor
 from stellwerk.testing.clock import FakeClock
 

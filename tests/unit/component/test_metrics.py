@@ -11,7 +11,7 @@ from stellwerk.kube.types.identifiers import ObjectKey
 from stellwerk.kube.types.model import JsonObject, JsonValue
 from stellwerk.operators.component.api import Component
 from stellwerk.operators.component.errors import ApplyFailed, ReferencesUnresolved
-from stellwerk.operators.component.metrics import ComponentMetrics
+from stellwerk.operators.component.observers.metrics import ComponentMetrics
 from stellwerk.runtime.telemetry.metrics import Metrics
 
 P = "component_operator_runtime_"

@@ -8,8 +8,8 @@ from tests.unit.component.given import component
 from stellwerk.apply.errors import InvalidSet
 from stellwerk.apply.set.model.inventory import Identity
 from stellwerk.kube.types.identifiers import ObjectKey
-from stellwerk.operators.component import nesting
 from stellwerk.operators.component.api import OWNER_ID, Component
+from stellwerk.operators.component.component import self_management_check
 
 CLUSTER = "cluster-uid"
 
@@ -24,7 +24,7 @@ def inner(*names: str, kind: str = "Component") -> list[Identity]:
 
 def check(one: Component, brings: list[Identity], *others: Component) -> None:
     world = {other.key: other for other in (one, *others)}
-    nesting.check(one, brings, world.get, CLUSTER)
+    self_management_check.check(one, brings, world.get, CLUSTER)
 
 
 @pytest.mark.req("R-406")

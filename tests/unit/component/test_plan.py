@@ -11,12 +11,12 @@ from tests.unit.component.given import ITEM, component
 
 from stellwerk.apply.set.model.policy import AdoptionPolicy, DeletePolicy, MissingNamespacesPolicy, UpdatePolicy
 from stellwerk.kube.types.model import JsonObject
-from stellwerk.operators.component import plan
 from stellwerk.operators.component.api import CONFIRMED_CLUSTER_ANNOTATION
 from stellwerk.operators.component.api_status import Artifact, SourceStatus, State
+from stellwerk.operators.component.component import status_plan
 from stellwerk.operators.component.errors import ClusterChanged, ClusterUnidentified, InvalidSpec
 from stellwerk.operators.component.reasons import Reason
-from stellwerk.operators.component.saying import Saying
+from stellwerk.operators.component.status_report import Saying
 
 HOME, FAR, OTHER = "uid-of-home", "uid-of-far", "uid-of-other"
 
@@ -26,7 +26,7 @@ def bound_for(found: str, *, former: str = "", objects: bool = True, confirmed: 
     status: dict[str, Any] = {"targetCluster": former, "inventory": [ITEM] if objects else []}
     annotations: JsonObject = {CONFIRMED_CLUSTER_ANNOTATION: confirmed} if confirmed else {}
     one = component(status=status, annotations=annotations)
-    return plan.bound_for(one, one.status, found, HOME).target_cluster
+    return status_plan.bound_for(one, one.status, found, HOME).target_cluster
 
 
 @pytest.mark.req("R-509")
@@ -36,14 +36,14 @@ def test_what_was_applied_at_home_is_not_left_there_for_another_cluster(applied_
     with pytest.raises(
         ClusterChanged, match=f"in the cluster {HOME}, and the component now leads to the cluster {FAR}"
     ):
-        plan.bound_for(component(status=applied), component(status=applied).status, FAR, HOME)
+        status_plan.bound_for(component(status=applied), component(status=applied).status, FAR, HOME)
     with pytest.raises(ClusterUnidentified):
-        plan.bound_for(component(status=applied), component(status=applied).status, "", HOME)
+        status_plan.bound_for(component(status=applied), component(status=applied).status, "", HOME)
     for identity in (applied_as, "kubeconfig"):
         one = component(status={**applied, "appliedAs": identity})
-        assert plan.bound_for(one, one.status, HOME, HOME) == one.status
+        assert status_plan.bound_for(one, one.status, HOME, HOME) == one.status
     confirmed = component(status=applied, annotations={CONFIRMED_CLUSTER_ANNOTATION: FAR})
-    assert plan.bound_for(confirmed, confirmed.status, FAR, HOME).target_cluster == FAR
+    assert status_plan.bound_for(confirmed, confirmed.status, FAR, HOME).target_cluster == FAR
 
 
 @pytest.mark.parametrize(
@@ -91,21 +91,21 @@ def test_a_cluster_that_nothing_identifies_any_more_is_not_taken_for_the_former_
 
 
 def test_policies_that_are_left_out_are_the_originals() -> None:
-    found = plan.policies(component().spec)
+    found = status_plan.policies(component().spec)
     assert (found.adoption, found.update) == (AdoptionPolicy.IF_UNOWNED, UpdatePolicy.SSA_OVERRIDE)
     assert (found.delete, found.missing_namespaces) == (DeletePolicy.DELETE, MissingNamespacesPolicy.CREATE)
     assert found.reapply_seconds == 3600.0
 
 
 def test_a_component_that_orphans_does_so_when_it_is_deleted_and_not_before() -> None:
-    kept = plan.policies(component(spec={"deletePolicy": "Orphan"}).spec).delete
+    kept = status_plan.policies(component(spec={"deletePolicy": "Orphan"}).spec).delete
     assert kept.orphans_on_delete
     assert not kept.orphans_on_apply
 
 
 def test_a_policy_without_meaning_is_named_with_those_that_have_one() -> None:
     with pytest.raises(InvalidSpec, match=r"spec\.updatePolicy: 'Sometimes' is unknown; expected one of Recreate"):
-        plan.policies(component(spec={"updatePolicy": "Sometimes"}).spec)
+        status_plan.policies(component(spec={"updatePolicy": "Sometimes"}).spec)
 
 
 def test_a_deletion_asks_for_nothing_that_a_spec_could_say_wrong() -> None:
@@ -114,7 +114,7 @@ def test_a_deletion_asks_for_nothing_that_a_spec_could_say_wrong() -> None:
         "updatePolicy": "Sometimes",
         "additionalManagedTypes": [{"group": "*.x.io", "kind": "*"}],
     }
-    (pattern,) = plan.policies_of_deletion(component(spec=spec).spec).managed_types
+    (pattern,) = status_plan.policies_of_deletion(component(spec=spec).spec).managed_types
     assert pattern.matches("a.x.io", "Thing")
 
 
@@ -129,10 +129,10 @@ WORKING: dict[str, Any] = {"processingDigest": "old", "processingSince": "2026-0
 
 def test_a_new_content_begins_the_time_anew_and_the_same_one_does_not() -> None:
     one = component(status=WORKING)
-    new = plan.begun(one, SOURCE, "new")
+    new = status_plan.begun(one, SOURCE, "new")
     assert (new.is_new, new.status.processing_digest, new.status.processing_since) == (True, "new", None)
     assert new.status.source_ref == SOURCE
-    same = plan.begun(one, SOURCE, "old")
+    same = status_plan.begun(one, SOURCE, "old")
     assert (same.is_new, same.status.processing_since) == (False, one.status.processing_since)
 
 
@@ -150,62 +150,62 @@ def test_what_the_original_has_applied_is_begun_anew_only_where_something_change
         "lastAppliedDigest": ARTIFACT.digest,
         "lastAppliedRevision": revision,
     }
-    begun = plan.begun(component(status=status, generation=generation), SOURCE, "a" * 64)
+    begun = status_plan.begun(component(status=status, generation=generation), SOURCE, "a" * 64)
     assert begun.is_new is is_new
-    assert plan.attempted(begun.status, ARTIFACT).revision == (1 if is_new else 0)
+    assert status_plan.attempted(begun.status, ARTIFACT).revision == (1 if is_new else 0)
 
 
 def test_each_content_that_is_rendered_raises_the_revision_once() -> None:
-    begun = plan.begun(component(status=WORKING), SOURCE, "new").status
-    attempted = plan.attempted(begun, ARTIFACT)
+    begun = status_plan.begun(component(status=WORKING), SOURCE, "new").status
+    attempted = status_plan.attempted(begun, ARTIFACT)
     assert (attempted.revision, attempted.last_processing_digest) == (5, "new")
     assert (attempted.last_attempted_digest, attempted.last_attempted_revision) == (ARTIFACT.digest, ARTIFACT.revision)
-    assert plan.attempted(attempted, ARTIFACT).revision == 5
+    assert status_plan.attempted(attempted, ARTIFACT).revision == 5
 
 
 def test_a_component_that_was_applied_before_revisions_were_counted_has_had_one() -> None:
     status = {"processingDigest": "d", "lastProcessingDigest": "d", "lastAppliedAt": "2026-01-01T00:00:00Z"}
-    assert plan.attempted(component(status=status).status, ARTIFACT).revision == 1
+    assert status_plan.attempted(component(status=status).status, ARTIFACT).revision == 1
 
 
 def test_waiting_counts_from_its_first_moment() -> None:
-    waiting = plan.waiting(component().status, NOW)
+    waiting = status_plan.waiting(component().status, NOW)
     assert waiting.processing_since == WHOLE
-    assert plan.waiting(waiting, NOW + timedelta(hours=1)) == waiting
-    assert not plan.timed_out(waiting, timedelta(minutes=5), WHOLE + timedelta(minutes=4, seconds=59))
-    assert plan.timed_out(waiting, timedelta(minutes=5), WHOLE + timedelta(minutes=5))
-    assert not plan.timed_out(component().status, timedelta(minutes=5), NOW)
+    assert status_plan.waiting(waiting, NOW + timedelta(hours=1)) == waiting
+    assert not status_plan.timed_out(waiting, timedelta(minutes=5), WHOLE + timedelta(minutes=4, seconds=59))
+    assert status_plan.timed_out(waiting, timedelta(minutes=5), WHOLE + timedelta(minutes=5))
+    assert not status_plan.timed_out(component().status, timedelta(minutes=5), NOW)
 
 
 def test_what_is_finished_says_what_was_applied_and_waits_no_more() -> None:
     one = component(generation=3)
-    done = plan.finished(one, plan.waiting(plan.attempted(one.status, ARTIFACT), NOW), NOW)
+    done = status_plan.finished(one, status_plan.waiting(status_plan.attempted(one.status, ARTIFACT), NOW), NOW)
     assert (done.last_applied_digest, done.last_applied_revision) == (ARTIFACT.digest, ARTIFACT.revision)
     assert (done.applied_generation, done.last_applied_at, done.processing_since) == (3, WHOLE, None)
 
 
 def test_a_deletion_works_on_nothing() -> None:
-    left = plan.leaving(component(status=WORKING).status)
+    left = status_plan.leaving(component(status=WORKING).status)
     assert (left.processing_digest, left.processing_since, left.revision) == ("", None, 4)
 
 
 def test_times_alone_are_no_reason_to_write_a_status() -> None:
-    ready = plan.told(component(), component().status, Saying(reason=Reason.Ready), NOW)
+    ready = status_plan.told(component(), component().status, Saying(reason=Reason.Ready), NOW)
     assert (ready.state, ready.observed_generation, ready.last_observed_at) == (State.Ready, 1, WHOLE)
     later = NOW + timedelta(hours=1)
     one = msgspec.structs.replace(component(), status=ready)
-    assert plan.told(one, plan.finished(one, ready, later), Saying(reason=Reason.Ready), later) != ready
-    one = msgspec.structs.replace(component(), status=plan.finished(one, ready, NOW))
-    again = plan.finished(one, one.status, later)
-    assert plan.told(one, again, Saying(reason=Reason.Ready), later) is one.status
+    assert status_plan.told(one, status_plan.finished(one, ready, later), Saying(reason=Reason.Ready), later) != ready
+    one = msgspec.structs.replace(component(), status=status_plan.finished(one, ready, NOW))
+    again = status_plan.finished(one, one.status, later)
+    assert status_plan.told(one, again, Saying(reason=Reason.Ready), later) is one.status
 
 
 def test_objects_that_cannot_be_watched_are_looked_at_as_often_as_the_original_looks() -> None:
     looks, elapsed = 0, 0.0
     times: dict[int, float] = {}
     while looks < 60:
-        elapsed += plan.polling_pause(elapsed)
+        elapsed += status_plan.polling_pause(elapsed)
         looks += 1
         times[looks] = elapsed
     assert (times[5] < 2, 15 < times[20] < 18, 70 < times[50] < 80) == (True, True, True)
-    assert [plan.polling_pause(seconds) for seconds in (0, 0.2, 5, 30, 3600)] == [0.05, 0.2, 1.0, 2.0, 10.0]
+    assert [status_plan.polling_pause(seconds) for seconds in (0, 0.2, 5, 30, 3600)] == [0.05, 0.2, 1.0, 2.0, 10.0]

@@ -9,7 +9,7 @@ from stellwerk.apply.objects.manifests import Document
 from stellwerk.kube.types.model import JsonObject
 from stellwerk.operators.component.api import Component
 from stellwerk.operators.component.errors import ReferencesUnresolved
-from stellwerk.operators.component.preview import Desk
+from stellwerk.operators.component.insight.preview import Desk
 from stellwerk.render.files.files import Files
 from stellwerk.render.sources.downloads import Downloads
 from stellwerk.testing.artifacts import ArtifactServer, Guarded

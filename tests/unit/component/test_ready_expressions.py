@@ -8,10 +8,10 @@ import pytest
 from tests.unit.component.given import component
 
 from stellwerk.kube.types.model import JsonObject, dig
-from stellwerk.operators.component import ready_expressions
 from stellwerk.operators.component.api import Component
+from stellwerk.operators.component.dependencies import ready_expressions
+from stellwerk.operators.component.dependencies.ready_expressions import Asked
 from stellwerk.operators.component.errors import DependencyNotReady, InvalidReadyExpression
-from stellwerk.operators.component.ready_expressions import Asked
 from stellwerk.render.errors import ExpressionFailed, InvalidExpression, RendererGone
 from stellwerk.render.request.request import Claim
 

@@ -16,10 +16,10 @@ from tests.unit.component.given import component
 
 from stellwerk.kube.types.identifiers import ObjectKey, ObjectRef
 from stellwerk.kube.types.model import HasMetadata, JsonObject
-from stellwerk.operators.component import receiver
 from stellwerk.operators.component.api import Component
-from stellwerk.operators.component.events import AnnotatedSink
-from stellwerk.operators.component.receiver import Receiver
+from stellwerk.operators.component.observers import flux_notifications
+from stellwerk.operators.component.observers.events import AnnotatedSink
+from stellwerk.operators.component.observers.flux_notifications import Receiver
 from stellwerk.runtime.reconciler import Notice, Severity
 from stellwerk.runtime.telemetry.metrics import Metrics
 from stellwerk.testing.clock import FakeClock
@@ -157,26 +157,26 @@ async def test_a_failing_receiver_is_tried_again_and_a_duplicate_is_not(desk: De
 
 
 async def test_a_receiver_that_stays_away_is_given_up_and_the_next_notification_goes_out(desk: Desk) -> None:
-    desk.answers = [500] * receiver.TRIES
+    desk.answers = [500] * flux_notifications.TRIES
     desk.tell(shown(message="lost"), shown(message="kept"))
 
     async def has_given_up() -> bool:
         await desk.clock.advance(1)
-        return len(desk.received) > receiver.TRIES
+        return len(desk.received) > flux_notifications.TRIES
 
     await eventually(has_given_up)
     await desk.counted("failed")
     await desk.counted("sent")
-    assert [one["message"] for one in desk.received] == ["lost"] * receiver.TRIES + ["kept"]
+    assert [one["message"] for one in desk.received] == ["lost"] * flux_notifications.TRIES + ["kept"]
 
 
 async def test_what_does_not_fit_is_dropped_and_the_first_ones_are_kept() -> None:
     metrics = Metrics()
     sender = Receiver("http://127.0.0.1:1/", instance="pod", clock=FakeClock(), metrics=metrics)
-    for number in range(receiver.QUEUE_LIMIT + 3):
+    for number in range(flux_notifications.QUEUE_LIMIT + 3):
         sender.told(shown(f"c{number}"), shown(f"c{number}").status)
 
-    assert sender.waiting == receiver.QUEUE_LIMIT
+    assert sender.waiting == flux_notifications.QUEUE_LIMIT
     found = metrics.registry.get_sample_value("component_operator_notifications_total", {"outcome": "dropped"})
     assert found == 3
 

@@ -9,11 +9,11 @@ from tests.unit.component.given import component
 
 from stellwerk.kube.types.identifiers import ObjectKey
 from stellwerk.kube.types.model import JsonObject
-from stellwerk.operators.component import digests, references
 from stellwerk.operators.component.api import Component
 from stellwerk.operators.component.api_spec import ReferenceKind
 from stellwerk.operators.component.errors import InvalidSpec, ReferencesUnreadable, ReferencesUnresolved
-from stellwerk.operators.component.references import Content, Found, Resolved, Target, Unread
+from stellwerk.operators.component.references import digests, references
+from stellwerk.operators.component.references.references import Content, Found, Resolved, Target, Unread
 
 EVERYTHING: JsonObject = {
     "kubeConfig": {"secretRef": {"name": "remote"}},

@@ -9,9 +9,10 @@ import pytest
 
 from stellwerk.apply.objects.manifests import Document, read_folder
 from stellwerk.kube.types.model import JsonObject, Kind, decode_json, dig, encode_json, to_json_object
-from stellwerk.operators.component import references, sources
 from stellwerk.operators.component.api import Blueprint, Component
 from stellwerk.operators.component.intervals import Intervals
+from stellwerk.operators.component.references import references
+from stellwerk.operators.component.sources import sources
 
 FOLDER = Path(__file__).parents[3] / "samples" / "component"
 APPLIED = read_folder(FOLDER)

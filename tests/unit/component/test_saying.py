@@ -10,7 +10,7 @@ import pytest
 from stellwerk.kube.types.object_meta import Condition
 from stellwerk.operators.component.api_status import NEW, ComponentStatus, State
 from stellwerk.operators.component.reasons import MEANINGS, Cause, Reason
-from stellwerk.operators.component.saying import Saying, severity_of, status_saying
+from stellwerk.operators.component.status_report import Saying, severity_of, status_saying
 from stellwerk.runtime.conditions import find
 from stellwerk.runtime.insight.reason_catalog import NOTHING_TO_FIX
 from stellwerk.runtime.reconciler import Severity

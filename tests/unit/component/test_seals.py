@@ -11,14 +11,15 @@ import pytest
 from tests.unit.component.given import ITEM, component
 
 from stellwerk.kube.types.identifiers import ObjectKey
-from stellwerk.operators.component import plan, tenancy
 from stellwerk.operators.component.api import APPROVED_HOOKS_ANNOTATION, Component
 from stellwerk.operators.component.api_status import NEW, ComponentStatus
-from stellwerk.operators.component.delete_hooks import Trust
+from stellwerk.operators.component.component import status_plan
+from stellwerk.operators.component.component.delete_hooks import Trust
 from stellwerk.operators.component.errors import HooksNotSealed, ServiceAccountRequired, TargetNamespaceRefused
-from stellwerk.operators.component.seals import KUBECONFIG, OPERATOR, Purpose, Scope, Signet
 from stellwerk.operators.component.settings import Mode, Tenancy
-from stellwerk.operators.component.tenancy import Account
+from stellwerk.operators.component.targets import tenancy
+from stellwerk.operators.component.targets.seals import KUBECONFIG, OPERATOR, Purpose, Scope, Signet
+from stellwerk.operators.component.targets.tenancy import Account
 
 KEY = b"k" * 32
 USER = "system:serviceaccount:shop:deployer"
@@ -71,12 +72,12 @@ def test_without_a_key_nothing_is_sealed_and_nothing_fits() -> None:
 
 def recorded(identity: str, sealed_as: str = "") -> ComponentStatus:
     """A status that names an identity, with the seal of another one where that is asked for."""
-    applied = plan.applied(NEW, Signet(KEY, replace(SCOPE, identity=sealed_as or identity)))
+    applied = status_plan.applied(NEW, Signet(KEY, replace(SCOPE, identity=sealed_as or identity)))
     return msgspec.structs.replace(applied, applied_as=identity)
 
 
 def proved(status: ComponentStatus, key: bytes | None = KEY) -> str:
-    return plan.proved_identity(status, Signet(key, replace(SCOPE, identity=status.applied_as)))
+    return status_plan.proved_identity(status, Signet(key, replace(SCOPE, identity=status.applied_as)))
 
 
 @pytest.mark.req("R-509")
@@ -92,18 +93,18 @@ def test_an_identity_in_a_status_counts_only_with_its_seal() -> None:
 @pytest.mark.req("R-509")
 def test_an_edit_of_the_target_does_not_change_the_identity_that_applied() -> None:
     moved = replace(SCOPE, target=ObjectKey("elsewhere", "x"), cluster="remote")
-    assert plan.proved_identity(recorded(USER), Signet(KEY, moved)) == USER
+    assert status_plan.proved_identity(recorded(USER), Signet(KEY, moved)) == USER
 
 
 @pytest.mark.req("R-509")
 def test_another_identity_is_recorded_only_when_it_has_applied_everything() -> None:
     first, second = Signet(KEY, SCOPE), Signet(KEY, replace(SCOPE, identity=OPERATOR))
-    assert plan.applying(NEW, first).applied_as == USER
+    assert status_plan.applying(NEW, first).applied_as == USER
     item = component(status={"inventory": [ITEM]}).status.inventory
-    applied = msgspec.structs.replace(plan.applying(NEW, first), inventory=item)
-    assert plan.applying(applied, second) == applied
-    assert plan.applied(applied, second).applied_as == OPERATOR
-    assert plan.applied(applied, Signet(None, SCOPE)) == applied
+    applied = msgspec.structs.replace(status_plan.applying(NEW, first), inventory=item)
+    assert status_plan.applying(applied, second) == applied
+    assert status_plan.applied(applied, second).applied_as == OPERATOR
+    assert status_plan.applied(applied, Signet(None, SCOPE)) == applied
 
 
 COMPATIBLE, STRICT = Tenancy(), Tenancy(mode=Mode.STRICT)
@@ -175,8 +176,8 @@ def test_hooks_that_no_seal_fits_run_once_their_very_content_is_approved() -> No
 
 @pytest.mark.req("R-509")
 def test_while_hooks_are_replaced_both_may_run_and_afterwards_only_the_new_ones() -> None:
-    status = plan.sealing(plan.sealing(plan.sealing(NEW, "a"), "b"), "c")
+    status = status_plan.sealing(status_plan.sealing(status_plan.sealing(NEW, "a"), "b"), "c")
     assert status.delete_hook_seals == ("b", "c")
-    assert plan.sealing(status, "c") is status
-    assert plan.sealed(status, ["c"]).delete_hook_seals == ("c",)
-    assert plan.sealed(status, []).delete_hook_seals == ()
+    assert status_plan.sealing(status, "c") is status
+    assert status_plan.sealed(status, ["c"]).delete_hook_seals == ("c",)
+    assert status_plan.sealed(status, []).delete_hook_seals == ()

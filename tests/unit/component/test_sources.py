@@ -12,11 +12,12 @@ from stellwerk.api import flux
 from stellwerk.kube.types.identifiers import ObjectKey
 from stellwerk.kube.types.model import JsonObject, JsonValue
 from stellwerk.kube.types.object_meta import ObjectMeta
-from stellwerk.operators.component import digests, sources
 from stellwerk.operators.component.api_spec import HttpRepository
 from stellwerk.operators.component.api_status import Artifact
 from stellwerk.operators.component.errors import InvalidSpec, SourceNotReady, WaitingForPin
-from stellwerk.operators.component.sources import FLUX_KINDS, Source, SourceKind
+from stellwerk.operators.component.references import digests
+from stellwerk.operators.component.sources import sources
+from stellwerk.operators.component.sources.sources import FLUX_KINDS, Source, SourceKind
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 TIMEOUT = timedelta(minutes=5)

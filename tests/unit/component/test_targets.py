@@ -9,10 +9,10 @@ import pytest
 from stellwerk.kube.client.client import Client
 from stellwerk.kube.login.config import ClusterConfig
 from stellwerk.operators.component.errors import ServiceAccountRequired
-from stellwerk.operators.component.seals import OPERATOR
 from stellwerk.operators.component.settings import Mode, Tenancy
-from stellwerk.operators.component.targets import MOST_ACCOUNTS, Targets
-from stellwerk.operators.component.tenancy import Account
+from stellwerk.operators.component.targets.seals import OPERATOR
+from stellwerk.operators.component.targets.targets import MOST_ACCOUNTS, Targets
+from stellwerk.operators.component.targets.tenancy import Account
 from stellwerk.runtime.cache.clusters import Cluster
 from stellwerk.runtime.supervision.tasks import Border
 from stellwerk.runtime.telemetry.metrics import Metrics

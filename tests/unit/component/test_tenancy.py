@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 from tests.unit.component.given import component
 
-from stellwerk.operators.component import tenancy
 from stellwerk.operators.component.errors import (
     CrossNamespaceReference,
     InvalidSpec,
@@ -13,7 +12,8 @@ from stellwerk.operators.component.errors import (
     TargetNamespaceRefused,
 )
 from stellwerk.operators.component.settings import Mode, Tenancy
-from stellwerk.operators.component.tenancy import Account
+from stellwerk.operators.component.targets import tenancy
+from stellwerk.operators.component.targets.tenancy import Account
 
 STRICT = Tenancy(mode=Mode.STRICT)
 NEAR = Tenancy(cross_namespace_refs=False)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from stellwerk.kube.types.model import JsonObject
-from stellwerk.operators.component import unknown_kinds
+from stellwerk.operators.component.component import unknown_kinds
 from stellwerk.operators.component.errors import KindsUnknown
 from stellwerk.render.files.files import Files
 from stellwerk.render.request.request import Rendered

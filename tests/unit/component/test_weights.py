@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stellwerk.kube.types.identifiers import ObjectKey
-from stellwerk.operators.component.weights import SMALL_BYTES, NoRoom, Weights
+from stellwerk.operators.component.component.weights import SMALL_BYTES, NoRoom, Weights
 
 MIB = 2**20
 

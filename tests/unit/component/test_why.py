@@ -8,8 +8,8 @@ import msgspec
 
 from stellwerk.kube.types.model import JsonObject, Unstructured
 from stellwerk.kube.types.object_meta import ObjectMeta
-from stellwerk.operators.component import why
 from stellwerk.operators.component.api import Component
+from stellwerk.operators.component.insight import why
 
 
 def component(ready: str, cause: str, message: str) -> Component:

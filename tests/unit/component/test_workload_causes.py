@@ -10,11 +10,11 @@ from tests.unit.component.test_causes import without_image
 
 from stellwerk.apply.readiness.deployment_diagnosis import Surroundings
 from stellwerk.apply.set.plan.stage import Unready
+from stellwerk.delivery import workloads
 from stellwerk.kube.types.errors import Unreachable
 from stellwerk.kube.types.identifiers import GroupVersionKind, ObjectKey, ObjectRef
 from stellwerk.kube.types.model import JsonObject, JsonValue, Unstructured
-from stellwerk.operators import workloads
-from stellwerk.operators.component.workload_causes import (
+from stellwerk.operators.component.component.workload_causes import (
     FIRST_SECONDS,
     LONGEST_PAUSE_SECONDS,
     MOST,

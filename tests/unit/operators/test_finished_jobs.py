@@ -9,12 +9,12 @@ import pytest
 
 from stellwerk.api.batch import Job
 from stellwerk.apply.set.model.owner import mark
+from stellwerk.delivery.watched_objects import OwnedObjects, Place
 from stellwerk.kube.client.client import Client
 from stellwerk.kube.login.config import ClusterConfig
 from stellwerk.kube.types.model import JsonObject, Unstructured, unstructured
 from stellwerk.kube.watch.watch_states import Changed, Removed, Synced
 from stellwerk.operators.component.api import RECONCILER
-from stellwerk.operators.owned import OwnedObjects, Place
 from stellwerk.runtime.cache.clusters import Cluster
 from stellwerk.testing.clock import FakeClock
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from stellwerk.api.rbac import PolicyRule
+from stellwerk.delivery import grants
+from stellwerk.delivery.grants import Account, grant
 from stellwerk.kube.types.model import dig
-from stellwerk.operators import grants
 from stellwerk.operators.btp import rights as btp
 from stellwerk.operators.component import rights as component
-from stellwerk.operators.grants import Account, grant
 from stellwerk.runtime.access.permission_check import Need
 
 LEASES = grant("coordination.k8s.io", "leases leases/status", "get patch", "nobody leads", patch="it is renewed")

@@ -86,8 +86,8 @@ def _cluster(name: str) -> LocalCluster:
 
 
 def _companions(cluster: LocalCluster) -> list[Companion]:
-    from stellwerk.operators.btp import rehearsal
     from stellwerk.operators.btp import rights as of_btp
+    from stellwerk.operators.btp.module import rehearsal
     from stellwerk.operators.component import rights as of_component
 
     return [

@@ -86,7 +86,7 @@ def actions(obj: Unstructured, function: str, verb: str) -> ModuleType:
 
 
 def _known(operator: str) -> ModuleType | None:
-    module = f"stellwerk.operators.{operator}.actions"
+    module = f"stellwerk.operators.{operator}.insight.actions"
     return import_module(module) if find_spec(module) else None
 
 

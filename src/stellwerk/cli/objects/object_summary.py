@@ -46,7 +46,7 @@ def expert_for(obj: Unstructured) -> Diagnostician | None:
     if row := kinds.by_gvk(obj.gvk):
         return row.diagnostician()
     if obj.gvk.group == "apps":
-        from stellwerk.operators import workloads
+        from stellwerk.delivery import workloads
 
         return workloads.diagnostician if (obj.gvk.group, obj.gvk.kind) in workloads.KINDS else None
     return None

@@ -26,7 +26,7 @@ from stellwerk.runtime.insight.diagnosis import Reader
 from stellwerk.runtime.insight.related_objects import Member
 
 if TYPE_CHECKING:
-    from stellwerk.operators.clm.release import Release
+    from stellwerk.releases.release import Release
 
 MADE_BY_CONTROLLERS = (
     Deployment.resource,

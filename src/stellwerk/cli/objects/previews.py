@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from stellwerk.cli.objects.cluster import Cluster
     from stellwerk.kube.types.model import Kind
     from stellwerk.operators.component.api import Component
-    from stellwerk.operators.component.preview import Desk
+    from stellwerk.operators.component.insight.preview import Desk
     from stellwerk.render.files.files import Files
     from stellwerk.render.request.request import Rendered
     from stellwerk.render.sources.downloads import Downloads
@@ -72,7 +72,7 @@ async def one_of(cluster: Cluster, subject: Subject, *kinds: type[K]) -> K:
 def component_in(file: Path, namespace: str) -> tuple[Component, Desk]:
     """The Component in a file, and the Secrets and ConfigMaps that lie beside it there."""
     from stellwerk.operators.component.api import Component
-    from stellwerk.operators.component.preview import Desk
+    from stellwerk.operators.component.insight.preview import Desk
 
     component, others = one_in(file, namespace, Component)
     return component, Desk(client=None, documents=others)

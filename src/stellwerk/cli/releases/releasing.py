@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     from stellwerk.kube.client.client import Client
     from stellwerk.kube.types.identifiers import ObjectKey, ObjectRef
     from stellwerk.kube.types.model import JsonObject
-    from stellwerk.operators.clm.engine import Engine
-    from stellwerk.operators.clm.errors import TooLate
-    from stellwerk.operators.clm.release import Release
+    from stellwerk.releases.errors import TooLate
+    from stellwerk.releases.release import Release
+    from stellwerk.releases.release_runner import Engine
     from stellwerk.render.request.request import Cluster as Facts
     from stellwerk.render.worker.renderer import Renderer
 
@@ -67,7 +67,7 @@ def key_of(namespace: str | None, name: str) -> ObjectKey:
 
 def engine(cluster: Cluster, *, creates_namespaces: bool = False, report: Say = lambda words: None) -> Engine:
     """What works on releases. `report` gets how far it is."""
-    from stellwerk.operators.clm.engine import Engine
+    from stellwerk.releases.release_runner import Engine
     from stellwerk.runtime.clock import SystemClock
 
     def tell(sentence: str) -> None:
@@ -82,7 +82,7 @@ async def documents(
     place: Client | Facts, release: Release, sources: Sequence[Path], files: Sequence[Path], delete_hooks: str
 ) -> tuple[Document, ...]:
     """The objects of a revision, in a cluster or in an assumed one. Raises RenderError, ReleaseError, ApiError."""
-    from stellwerk.operators.clm import sources as origins
+    from stellwerk.releases import sources as origins
 
     found, layers = origins.read(sources), origins.layers(files)
     async with _renderer() as renderer:
@@ -108,8 +108,8 @@ async def _renderer() -> AsyncIterator[Renderer]:
 
 async def found(cluster: Cluster, name: str, what: str) -> Release:
     """A release of the cluster. Raises Failure; `what` is what was tried: `explain`."""
-    from stellwerk.operators.clm.errors import NoSuchRelease
-    from stellwerk.operators.clm.store import Store
+    from stellwerk.releases.errors import NoSuchRelease
+    from stellwerk.releases.release_store import Store
 
     key = key_of(cluster.namespace, name)
     with explained(what, key):
@@ -122,7 +122,7 @@ async def found(cluster: Cluster, name: str, what: str) -> Release:
 def ref_of(release: Release) -> ObjectRef:
     """The release as if it were an object."""
     from stellwerk.kube.types.identifiers import ObjectRef
-    from stellwerk.operators.clm.kinship import KIND
+    from stellwerk.releases.related_objects import KIND
 
     return ObjectRef(KIND, release.key)
 
@@ -130,7 +130,7 @@ def ref_of(release: Release) -> ObjectRef:
 def health_of(release: Release) -> Health:
     """How the release is doing."""
     from stellwerk.cli.objects.health import Health
-    from stellwerk.operators.clm.release import State
+    from stellwerk.releases.release import State
 
     ready: Literal["True", "False"] = "True" if release.state == State.Ready else "False"
     return Health(ready, release.state, since=release.updated_at)
@@ -139,7 +139,7 @@ def health_of(release: Release) -> Health:
 async def judged(cluster: Cluster, release: Release) -> Verdict:
     """The release, and what keeps it from being ready."""
     from stellwerk.cli.objects.object_summary import Verdict
-    from stellwerk.operators.clm import why
+    from stellwerk.releases import why
     from stellwerk.runtime.insight.diagnosis import Reader
 
     diagnosis = await why.diagnose(Reader(cluster.client), release, datetime.now(UTC))
@@ -151,7 +151,7 @@ def explained(what: str, key: ObjectKey) -> Iterator[None]:
     """Failures of a release in four parts. `what` is what was tried: `apply`."""
     from stellwerk.apply.errors import ApplyError
     from stellwerk.kube.types.errors import NotFound
-    from stellwerk.operators.clm.errors import ReleaseError, TooLate
+    from stellwerk.releases.errors import ReleaseError, TooLate
     from stellwerk.render.errors import RenderError, SourceError
 
     try:
@@ -171,9 +171,9 @@ def explained(what: str, key: ObjectKey) -> Iterator[None]:
 async def too_late(cluster: Cluster, what: str, key: ObjectKey, error: TooLate) -> Failure:
     """The end of a run whose time is over, with the root cause and the next step as `stellwerk why` finds them."""
     from stellwerk.cli.objects import wait_result
-    from stellwerk.operators.clm import why
-    from stellwerk.operators.clm.release import Release
-    from stellwerk.operators.clm.store import Store
+    from stellwerk.releases import why
+    from stellwerk.releases.release import Release
+    from stellwerk.releases.release_store import Store
 
     async def look() -> Verdict:
         return await judged(cluster, await Store(cluster.client).find(key) or Release(key=key))

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from stellwerk.apply.set.model.desired_set import Wanted
     from stellwerk.cli.objects.cluster import Cluster
-    from stellwerk.operators.clm.release import Release
+    from stellwerk.releases.release import Release
 
 
 @click.command("apply")
@@ -55,7 +55,7 @@ async def _apply(
     dry_run: bool,
 ) -> None:
     from stellwerk.cli.shell import progress_line
-    from stellwerk.operators.clm.errors import TooLate
+    from stellwerk.releases.errors import TooLate
 
     key = releasing.key_of(cluster.namespace, name)
     with releasing.explained("apply", key):

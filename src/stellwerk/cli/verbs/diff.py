@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from stellwerk.cli.objects.cluster import Cluster
     from stellwerk.cli.releases.dry_run import Compared
     from stellwerk.operators.btp.api import BtpOperator
-    from stellwerk.operators.btp.preview import Preview
+    from stellwerk.operators.btp.insight.preview import Preview
     from stellwerk.operators.component.api import Component
 
 
@@ -100,7 +100,7 @@ async def _of_component(
     from stellwerk.cli.releases import dry_run
     from stellwerk.operators.component.api import RECONCILER
     from stellwerk.operators.component.errors import ComponentFailed
-    from stellwerk.operators.component.preview import Desk
+    from stellwerk.operators.component.insight.preview import Desk
     from stellwerk.render.errors import RenderError
 
     desk = Desk(client=cluster.client, documents=beside, folder=previews.folder_of(folder))
@@ -142,7 +142,7 @@ async def _module(cluster: Cluster, operator: BtpOperator, folder: Path | None, 
     from stellwerk.cli.local.operators import played_module
     from stellwerk.operators.btp.api import OPERATOR_NAME
     from stellwerk.operators.btp.errors import ModuleUnreadable, StepFailed
-    from stellwerk.operators.btp.preview import Desk, ImageUnknown, NothingToDo
+    from stellwerk.operators.btp.insight.preview import Desk, ImageUnknown, NothingToDo
 
     folder = folder or played_module(cluster.client.config.server)
     async with previews.tools() as tools:

@@ -90,7 +90,7 @@ def catalogue() -> Iterator[Entry]:
 def topics() -> Iterator[Subject]:
     """All topics of all our kinds; an operator may have none."""
     for row in kinds.OWN:
-        module = f"stellwerk.operators.{row.operator}.topics"
+        module = f"stellwerk.operators.{row.operator}.insight.help_topics"
         if find_spec(module) is None:
             continue
         found: Mapping[str, Topic] = import_module(module).TOPICS

@@ -48,7 +48,7 @@ async def _request(
     cluster: Cluster, choice: Choice, with_source: bool, wait: bool, timeout: float, dry_run: bool
 ) -> bool:
     from stellwerk.cli.objects import object_actions, wait_for
-    from stellwerk.operators.requests import was_handled
+    from stellwerk.delivery.reconcile_request import was_handled
 
     targets = await object_actions.targets(cluster, choice, "request", "reconciled on request")
     for one in targets if wait else ():
@@ -99,8 +99,8 @@ async def _request_source(cluster: Cluster, obj: Unstructured, moment: str, dry_
     from stellwerk.cli.objects import object_actions
     from stellwerk.kube.types import lenient
     from stellwerk.kube.types.model import unstructured
-    from stellwerk.operators.component import actions
     from stellwerk.operators.component.api import Component
+    from stellwerk.operators.component.insight import actions
 
     source = actions.source_of(lenient.convert(obj.body, Component)) if obj.gvk.kind == "Component" else None
     if source is None:

@@ -26,7 +26,7 @@ def command() -> None:
 async def _list(cluster: Cluster) -> None:
     from stellwerk.cli.shell import output
     from stellwerk.kube.types.identifiers import ObjectKey
-    from stellwerk.operators.clm.store import Store
+    from stellwerk.releases.release_store import Store
 
     chosen = cluster.settings.output
     with releasing.explained("list", ObjectKey(cluster.namespace, "*")):

@@ -44,7 +44,7 @@ async def _rendered(file: Path, folder: Path | None) -> list[JsonObject]:
     from dataclasses import replace
 
     from stellwerk.apply.errors import ApplyError
-    from stellwerk.operators.component import delete_hooks
+    from stellwerk.operators.component.component import delete_hooks
     from stellwerk.operators.component.errors import ComponentFailed
     from stellwerk.render.errors import RenderError
 

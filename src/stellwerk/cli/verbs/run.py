@@ -69,7 +69,7 @@ def _run(operator: str, flags: Mapping[str, object], start: Callable[[ProcessSet
 
 def _failure(operator: str, error: BaseException) -> Failure | None:
     """What a person can do about the end of an operator; None for a fault of our own."""
-    from stellwerk.operators.btp.assembled import MissingImage
+    from stellwerk.operators.btp.operator import MissingImage
     from stellwerk.render.errors import RendererMissing
     from stellwerk.runtime.process.leader import LeadershipLost
     from stellwerk.runtime.serving.http import AddressInvalid, CannotListen

@@ -91,7 +91,7 @@ async def _rendered(
     files: Sequence[Path],
     delete_hooks: str,
 ) -> list[JsonObject]:
-    from stellwerk.operators.clm.release import Release
+    from stellwerk.releases.release import Release
 
     key = releasing.key_of(namespace, name)
     with releasing.explained("render", key):

@@ -125,8 +125,8 @@ async def _manager(reader: Reader, obj: Unstructured) -> tuple[Step, Unstructure
     from stellwerk.cli.objects import health
 
     for row in kinds.OWN:
-        kinship = row.kinship()
-        manager = await kinship.manager(reader, obj)
+        related_objects = row.kinship()
+        manager = await related_objects.manager(reader, obj)
         if manager is None or manager.ref == obj.ref:
             continue
         if manager.is_elsewhere:
@@ -134,7 +134,7 @@ async def _manager(reader: Reader, obj: Unstructured) -> tuple[Step, Unstructure
         live = await reader.find(row.resource, manager.ref.key.name, manager.ref.key.namespace)
         if live is None:
             return Step("managed by", manager.ref, None, note="it does not exist"), None
-        facts = tuple(kinship.origin(live, obj))
+        facts = tuple(related_objects.origin(live, obj))
         return Step("managed by", manager.ref, health.of(live), facts), live
     return await _release(reader, obj)
 
@@ -143,10 +143,10 @@ async def _release(reader: Reader, obj: Unstructured) -> tuple[Step, Unstructure
     """The release that the object is of; nothing manages a release."""
     from stellwerk.cli.objects.health import Health
     from stellwerk.kube.types.errors import Forbidden
-    from stellwerk.operators.clm import kinship
-    from stellwerk.operators.clm.store import Store
+    from stellwerk.releases import related_objects
+    from stellwerk.releases.release_store import Store
 
-    ref = kinship.release_of(obj)
+    ref = related_objects.release_of(obj)
     if ref is None:
         return None
     try:
@@ -156,7 +156,7 @@ async def _release(reader: Reader, obj: Unstructured) -> tuple[Step, Unstructure
     if release is None:
         return Step("managed by", ref, None, note="it does not exist"), None
     seen = Health("True" if release.state == "Ready" else "False", release.state)
-    return Step("managed by", ref, seen, tuple(kinship.origin(release, obj))), None
+    return Step("managed by", ref, seen, tuple(related_objects.origin(release, obj))), None
 
 
 async def _read(

@@ -36,8 +36,8 @@ def command(subject: Subject) -> None:
 
 async def _show(cluster: Cluster, subject: Subject) -> None:
     from stellwerk.operators.component.errors import ComponentFailed
-    from stellwerk.operators.component.inputs import layers_of
-    from stellwerk.operators.component.preview import Desk
+    from stellwerk.operators.component.insight.preview import Desk
+    from stellwerk.operators.component.references.inputs import layers_of
     from stellwerk.render.errors import RenderError
     from stellwerk.render.request import values
 
@@ -65,7 +65,7 @@ async def _defaults(cluster: Cluster, component: Component, given: Sequence[Laye
     """The defaults of the Component's chart; none where its source cannot be had, which is said."""
     from stellwerk.kube.types.errors import ApiError
     from stellwerk.operators.component.errors import ComponentFailed
-    from stellwerk.operators.component.preview import Desk
+    from stellwerk.operators.component.insight.preview import Desk
     from stellwerk.render.errors import RenderError
     from stellwerk.render.request import chart_values
 

@@ -1,1 +1,13 @@
-"""BTP Manager: installs, updates and safely removes the SAP BTP service operator."""
+"""BTP Manager: installs, updates and safely removes the SAP BTP service operator.
+
+operator            what runs: controllers, caches and servers, wired
+watches             the caches, and which keys a change wakes
+api                 the kind BtpOperator
+settings            what an administrator sets; flags, config_overrides: where the values come from
+reasons             the conditions' reasons with their help; errors: failures as reason and message
+rights              what the operator may do; metrics: its own metrics
+btpoperator         the reconciler of BtpOperator
+module              the module's chart, its version, and the files it is rendered from
+credentials         the credentials of SAP BTP: reading, comparison, check
+insight             what verbs of the command line ask
+"""

@@ -9,11 +9,11 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Annotated, ClassVar
 
+from stellwerk.delivery.reconcile_request import REQUESTED_AT_ANNOTATION
 from stellwerk.kube.schema.crd import AGE, Column, Definition, Version, documented
 from stellwerk.kube.types.identifiers import ObjectKey, Resource
 from stellwerk.kube.types.model import Kind
 from stellwerk.kube.types.object_meta import Condition, Record
-from stellwerk.operators.requests import REQUESTED_AT_ANNOTATION
 
 GROUP = "operator.kyma-project.io"
 

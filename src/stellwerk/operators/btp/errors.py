@@ -32,7 +32,7 @@ from pathlib import Path
 
 from stellwerk.kube.types.identifiers import ObjectRef
 from stellwerk.operators.btp.api import State
-from stellwerk.operators.btp.credentials import SecretProblem
+from stellwerk.operators.btp.credentials.credentials import SecretProblem
 from stellwerk.operators.btp.reasons import Reason
 from stellwerk.runtime.reconciler import ReconcileError, Retry
 

@@ -12,7 +12,7 @@ from prometheus_client.registry import Collector
 
 from stellwerk.operators.btp import api
 from stellwerk.operators.btp.api import BtpOperator
-from stellwerk.operators.btp.token_request import Verdict
+from stellwerk.operators.btp.credentials.token_request import Verdict
 from stellwerk.runtime import conditions
 from stellwerk.runtime.telemetry.metrics import Metrics
 

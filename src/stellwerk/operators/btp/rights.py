@@ -13,10 +13,11 @@ from __future__ import annotations
 import yaml
 
 from stellwerk.api.rbac import PolicyRule
+from stellwerk.delivery import grants
+from stellwerk.delivery.grants import Account, added_to, cluster_role, grant, role, rule
 from stellwerk.kube.types.model import JsonObject
-from stellwerk.operators import grants
-from stellwerk.operators.btp import api, probe
-from stellwerk.operators.grants import Account, added_to, cluster_role, grant, role, rule
+from stellwerk.operators.btp import api
+from stellwerk.operators.btp.btpoperator import probe
 from stellwerk.runtime.access.permission_check import Rights
 
 NAME = "btp-manager"

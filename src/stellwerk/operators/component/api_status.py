@@ -13,10 +13,10 @@ from typing import Annotated
 from msgspec.structs import force_setattr
 
 from stellwerk.apply.set.model.inventory_codec import Item
+from stellwerk.delivery.reconcile_request import REQUESTED_AT_ANNOTATION
 from stellwerk.kube.schema.crd import documented
 from stellwerk.kube.types.model import JsonObject
 from stellwerk.kube.types.object_meta import Condition, Record, is_usable
-from stellwerk.operators.requests import REQUESTED_AT_ANNOTATION
 
 NEVER_OBSERVED = -1
 """What the API server writes as observedGeneration of a Component that nobody has looked at."""

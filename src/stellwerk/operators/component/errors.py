@@ -50,7 +50,7 @@ from stellwerk.kube.types.identifiers import ObjectKey
 from stellwerk.operators.component.api import CONFIRMED_CLUSTER_ANNOTATION
 from stellwerk.operators.component.api_status import State
 from stellwerk.operators.component.reasons import Cause, Reason
-from stellwerk.operators.component.saying import Saying
+from stellwerk.operators.component.status_report import Saying
 from stellwerk.render.errors import (
     BadArchive,
     IncompleteAnswer,

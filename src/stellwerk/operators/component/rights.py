@@ -18,10 +18,10 @@ from __future__ import annotations
 import yaml
 
 from stellwerk.api import flux, rbac
+from stellwerk.delivery import grants
+from stellwerk.delivery.grants import Account, added_to, cluster_role, grant, rule
 from stellwerk.kube.types.model import JsonObject, to_json_object
-from stellwerk.operators import grants
 from stellwerk.operators.component import api
-from stellwerk.operators.grants import Account, added_to, cluster_role, grant, rule
 from stellwerk.runtime.access.permission_check import Rights
 
 NAME = "component-operator"

@@ -11,9 +11,9 @@ from tests.cluster.component.running import Running
 from tests.cluster.component.then import Then
 
 from stellwerk.api import flux
+from stellwerk.delivery.reconcile_request import REQUESTED_AT_ANNOTATION
 from stellwerk.kube.types.model import metadata_of
 from stellwerk.operators.component.api import Component
-from stellwerk.operators.requests import REQUESTED_AT_ANNOTATION
 
 
 async def test_a_component_is_reconciled_on_request_with_its_source_and_waited_for(

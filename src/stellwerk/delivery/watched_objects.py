@@ -1,0 +1,315 @@
+"""The objects of all sets in one cluster, by owner, as watches show them.
+
+One watch for each resource, over everything that carries an owner's label, opened when the first set needs it. So what
+a set consists of is looked up in memory, and what becomes of it arrives as an event: nothing is fetched object by
+object, and nothing is polled.
+
+Where we may not watch a resource in the whole cluster (a remote login that is bound to a few namespaces), it is watched
+in the namespaces that are needed. Where the rights to list and watch are missing there too, the caller reads the
+objects one by one (`read`) until they are granted: `cover` says where. Of Secrets only the metadata is held.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Container, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple, TypeVar
+
+import msgspec
+
+from stellwerk.api.core import Namespace
+from stellwerk.apply.concurrency import together
+from stellwerk.apply.labelled.plan import Live, live_view
+from stellwerk.apply.objects.desired import Address
+from stellwerk.apply.set.executor import Carried
+from stellwerk.apply.set.model.desired_set import DEFINITIONS
+from stellwerk.apply.set.model.inventory import Identity
+from stellwerk.apply.set.model.owner import mark
+from stellwerk.apply.set.plan.actions import Remove
+from stellwerk.apply.set.plan.plan_input import Seen
+from stellwerk.delivery.finished_jobs import FinishedJobs
+from stellwerk.kube.client.client import Client
+from stellwerk.kube.types.errors import Forbidden
+from stellwerk.kube.types.identifiers import ObjectKey, Resource
+from stellwerk.kube.types.model import HasMetadata, PartialObjectMetadata, Unreadable, metadata_of
+from stellwerk.runtime.cache.clusters import Cluster
+from stellwerk.runtime.cache.informer import Delta, Informer
+from stellwerk.runtime.cache.read_your_writes import version_number
+
+T = TypeVar("T", bound=HasMetadata)
+
+_OWNER = "owner"
+PATIENCE_SECONDS = 30.0
+"""How long a pass waits for a list. The watch itself goes on trying."""
+
+
+class Unwatchable(Exception):
+    """A resource cannot be watched; says why."""
+
+    def __init__(self, resource: Resource, why: str) -> None:
+        super().__init__(f"{resource} cannot be watched: {why}")
+
+
+class TooMuch(Exception):
+    """A cluster shows more objects with our label than we hold of it."""
+
+    def __init__(self, server: str, most: int) -> None:
+        super().__init__(f"the cluster at {server} shows more than {most >> 10} KiB of objects with our label")
+
+
+class NoAnswer(Unwatchable):
+    """The cluster has not said in time what there is of a resource."""
+
+
+class Place(NamedTuple):
+    """Where objects of a resource are needed; the namespace is empty for cluster-scoped ones."""
+
+    resource: Resource
+    namespace: str
+
+
+@dataclass(slots=True)
+class OwnedObjects:
+    """The watches of one cluster. `wake` is called with the owner's label of an object that has changed,
+    `kinds_changed` when that is a definition of further kinds."""
+
+    cluster: Cluster
+    prefix: str
+    wake: Callable[[str], None]
+    kinds_changed: Callable[[], None]
+    most_bytes: int = 0
+    """How much of a cluster is held, as JSON; 0: all. What comes beyond it calls `too_much`, and `cover` raises it."""
+    too_much: Callable[[], None] = lambda: None
+    grown: Callable[[], None] = lambda: None
+    """Called for each further 64th of `most_bytes` that is held."""
+    _weights: dict[tuple[Resource, ObjectKey], int] = field(default_factory=dict)
+    weight: int = 0
+    """Bytes that are held, as JSON; counted where `most_bytes` bounds them."""
+    _watches: dict[Place, Informer[Live]] = field(default_factory=dict)
+    _narrow: set[Resource] = field(default_factory=set)
+    """Resources that we may only watch by namespace."""
+    _unwatched: set[Place] = field(default_factory=set)
+    """Places that `cover` found without the rights to list and watch. Their informers go on trying."""
+    _namespaces: Informer[PartialObjectMetadata] | None = None
+    _finished: FinishedJobs = field(default_factory=FinishedJobs)
+    _own_versions: dict[str, str] = field(default_factory=dict)
+    _own_ends: set[str] = field(default_factory=set)
+    """What we wrote and deleted, by uid: when it shows, it is news to nobody. Each is forgotten when it has shown."""
+
+    async def cover(self, places: Iterable[Place]) -> Mapping[Place, str]:
+        """Watch all of these, and return when the caches are full.
+
+        Returns the places whose objects have to be read one by one, because the rights to list and watch are missing,
+        and why. Raises Unwatchable, which may be NoAnswer, and TooMuch.
+        """
+        unwatched: dict[Place, str] = {}
+        for place in dict.fromkeys(places):
+            if why := await self._cover(place):
+                unwatched[place] = why
+                self._unwatched.add(place)
+            else:
+                self._unwatched.discard(place)
+            self._check_weight()
+        await _settled(self._namespace_cache())
+        self._check_weight()
+        return unwatched
+
+    def of(self, label_value: str) -> dict[Identity, Seen]:
+        """The objects of one owner. Complete for the places that are covered."""
+        found: dict[Identity, Seen] = {}
+        for place, informer in self._watches.items():
+            if _is_forbidden(informer):
+                continue  # it shows what there was when the right was taken away
+            for obj in informer.store.by(_OWNER, label_value):
+                address = Address(place.resource, obj.key)
+                found[Identity.of(address.ref)] = Seen(address, obj)
+        return self._finished.of(lambda live: label_value in self._owners(live)) | found
+
+    def unreadable(self, label_value: str, identities: Container[Identity]) -> list[Unreadable]:
+        """The objects of one owner that cannot be decoded: those with its label, and those of its set."""
+        return [
+            obj
+            for informer in self._watches.values()
+            for obj in informer.unreadable.values()
+            if obj.metadata.labels.get(mark(self.prefix)) == label_value or Identity.of(obj.ref) in identities
+        ]
+
+    def find(self, address: Address) -> Live | None:
+        """An object of any owner. Meaningful for the places that are covered."""
+        informer = self._watch_of(address)
+        return informer.store.get(address.key) if informer is not None and not _is_forbidden(informer) else None
+
+    def expect(self, carried: Iterable[Carried]) -> None:
+        """What was written must be seen before the next pass on its set."""
+        for each in carried:
+            informer = self._watch_of(each.address)
+            if informer is None or _is_forbidden(informer):
+                continue  # no cache will ever show it
+            if isinstance(each.action, Remove) and each.live is None and not each.stays:
+                if each.address.key in informer.store:
+                    self._own_ends.add(each.action.uid)
+            elif each.live is not None and each.confirmation is not None:
+                version = each.live.metadata.resource_version
+                informer.expect(each.address.key, version)
+                if informer.expected(each.address.key) is not None:
+                    self._own_versions[each.live.metadata.uid] = version
+
+    def namespace_exists(self, name: str) -> bool | None:
+        """Whether the cluster has a namespace; None where we may not know."""
+        cache = self._namespace_cache()
+        return ObjectKey("", name) in cache.store if cache.has_synced else None
+
+    def namespace_is_ending(self, name: str) -> bool:
+        """Whether the cluster is known to delete a namespace, or to have deleted it."""
+        cache = self._namespace_cache()
+        found = cache.store.get(ObjectKey("", name))
+        return cache.has_synced and (found is None or found.metadata.is_terminating)
+
+    # Watches
+
+    async def _cover(self, place: Place) -> str:
+        """Why the place cannot be watched for missing rights; empty where it is watched. Raises Unwatchable."""
+        if place.resource not in self._narrow:
+            informer = await self._opened(Place(place.resource, ""))
+            if informer.parked is None:
+                return ""
+            if not _is_forbidden(informer):
+                raise Unwatchable(place.resource, informer.parked.why)
+            if not place.namespace:
+                return informer.parked.why
+            self._narrow.add(place.resource)
+            # What it has seen before the right was taken away would pass for what is there.
+            self._watches.pop(Place(place.resource, ""), None)
+        informer = await self._opened(place)
+        if informer.parked is None:
+            return ""
+        if not _is_forbidden(informer):
+            raise Unwatchable(place.resource, informer.parked.why)
+        return informer.parked.why
+
+    async def _opened(self, place: Place) -> Informer[Live]:
+        informer = self._watches.get(place)
+        if informer is None:
+            informer = self.cluster.informer(
+                live_view(place.resource), namespace=place.namespace, labels=mark(self.prefix)
+            )
+            informer.store.add_index(_OWNER, self._owners)
+            informer.on_change(self._on_change)
+            informer.on_unreadable(self._on_unreadable)
+            self._weigh(informer)
+            if (place.resource.group, place.resource.kind) in DEFINITIONS:
+                informer.on_change(lambda _: self.kinds_changed())
+            self._watches[place] = informer
+        elif informer.parked is not None and place not in self._unwatched:
+            informer.wake()
+        await _settled(informer)
+        return informer
+
+    def _weigh(self, informer: Informer[T]) -> None:
+        """Count the bytes that a cache holds from now on, where they are bounded."""
+        if self.most_bytes:
+            resource = informer.view.resource
+            informer.on_change(lambda delta: self._count(resource, delta))
+
+    def _count(self, resource: Resource, delta: Delta[T]) -> None:
+        name = (resource, delta.key)
+        weight = len(msgspec.json.encode(delta.new)) if delta.new is not None else 0
+        before = self.weight
+        self.weight += weight - self._weights.pop(name, 0)
+        if weight:
+            self._weights[name] = weight
+        if self.weight > self.most_bytes:
+            self.too_much()
+        elif self.weight * 64 // self.most_bytes > before * 64 // self.most_bytes:
+            self.grown()
+
+    def _check_weight(self) -> None:
+        if self.most_bytes and self.weight > self.most_bytes:
+            raise TooMuch(self.cluster.name, self.most_bytes)
+
+    def _watch_of(self, address: Address) -> Informer[Live] | None:
+        wide = self._watches.get(Place(address.resource, ""))
+        return wide or self._watches.get(Place(address.resource, address.key.namespace))
+
+    def _on_change(self, delta: Delta[Live]) -> None:
+        self._finished.note(delta)
+        sides = [side for side in (delta.old, delta.new) if side is not None]
+        concerned = dict.fromkeys(owner for side in sides for owner in self._owners(side))
+        if self._is_echo(delta):  # news only to somebody from whom the object was taken
+            for owner in self._owners(delta.latest):
+                del concerned[owner]
+        for label_value in concerned:
+            self.wake(label_value)
+
+    def _on_unreadable(self, _: ObjectKey, obj: Unreadable | None) -> None:
+        if obj is not None and (owner := obj.metadata.labels.get(mark(self.prefix))):
+            self.wake(owner)
+
+    def _is_echo(self, delta: Delta[Live]) -> bool:
+        """Whether a change is the one that a pass made and knows of."""
+        uid = delta.latest.metadata.uid
+        if delta.new is None:
+            self._own_versions.pop(uid, None)
+            ended = uid in self._own_ends
+            self._own_ends.discard(uid)
+            return ended
+        version = self._own_versions.get(uid)
+        if version is None:
+            return False
+        shown = delta.new.metadata.resource_version
+        if version_number(shown) >= version_number(version):
+            del self._own_versions[uid]
+        return shown == version
+
+    def _owners(self, obj: Live) -> Iterable[str]:
+        owner = obj.metadata.labels.get(mark(self.prefix))
+        return (owner,) if owner else ()
+
+    def _namespace_cache(self) -> Informer[PartialObjectMetadata]:
+        if self._namespaces is None:
+            self._namespaces = self.cluster.informer(metadata_of(Namespace))
+            self._weigh(self._namespaces)
+        return self._namespaces
+
+
+async def _settled(informer: Informer[T]) -> None:
+    """Return when its cache is full, or when it is known why it cannot be. Raises NoAnswer."""
+    try:
+        async with asyncio.timeout(PATIENCE_SECONDS):
+            await informer.wait_settled()
+    except TimeoutError:
+        raise NoAnswer(informer.view.resource, "the API server does not say what there is") from None
+
+
+def _is_forbidden(informer: Informer[Live]) -> bool:
+    return informer.parked is not None and informer.parked.is_forbidden
+
+
+async def read(
+    resources: Mapping[Identity, Resource], unwatched: Mapping[Place, str], client: Client
+) -> dict[Identity, Seen]:
+    """The objects in places that cannot be watched, one request each, whoever owns them.
+
+    Raises Unwatchable where the right to get is missing too, and ApiError.
+    """
+    singly = [
+        (identity, Place(resource, identity.key.namespace))
+        for identity, resource in resources.items()
+        if Place(resource, identity.key.namespace) in unwatched
+    ]
+
+    async def found(one: tuple[Identity, Place]) -> tuple[Identity, Seen | None]:
+        identity, place = one
+        try:
+            live = await client.find(live_view(place.resource), identity.key.name, place.namespace)
+        except Forbidden as error:
+            raise Unwatchable(place.resource, f"{unwatched[place]}, nor to get: {error}") from error
+        return identity, Seen(Address(place.resource, identity.key), live) if live is not None else None
+
+    return {identity: seen for identity, seen in await together(singly, found) if seen is not None}
+
+
+def places(resources: Mapping[Identity, Resource]) -> list[Place]:
+    """Where the objects of a set are needed."""
+    return [Place(resource, identity.key.namespace) for identity, resource in resources.items()]

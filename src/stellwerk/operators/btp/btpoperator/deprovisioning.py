@@ -1,0 +1,341 @@
+"""Takes the module out of the cluster: users' instances where that was asked for, then everything of ours.
+
+Every step looks at what is left and takes the next piece; what is already going is left to its deletion. So a step may
+be repeated after a crash at any point. Where a deletion would cost users their services, the word of a cache is not
+enough: the last look before their kinds go, and before the CR goes, is at the API server itself.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import ClassVar, TypeVar
+
+from stellwerk.api.apiextensions import CustomResourceDefinition
+from stellwerk.api.btp import ServiceBinding, ServiceBindingSpec, ServiceInstance
+from stellwerk.api.core import Secret
+from stellwerk.apply.labelled import order, plan
+from stellwerk.apply.labelled.execute import execute
+from stellwerk.apply.labelled.plan import Delete, Ledger, Live, Plan
+from stellwerk.apply.objects import name_validation
+from stellwerk.apply.objects.desired import Address
+from stellwerk.kube.client.client import Client
+from stellwerk.kube.client.patch import MergePatch
+from stellwerk.kube.types.errors import ApiError, NotFound, NotServed, StatusError, Undecodable, Unexplained
+from stellwerk.kube.types.identifiers import Resource
+from stellwerk.kube.types.model import HasMetadata, JsonObject, Kind, PartialObjectMetadata, metadata_of
+from stellwerk.kube.types.object_meta import ObjectMeta
+from stellwerk.operators.btp import api
+from stellwerk.operators.btp.api import BtpOperator
+from stellwerk.operators.btp.btpoperator.observe import Observer
+from stellwerk.operators.btp.btpoperator.plan import hard_delete_start
+from stellwerk.operators.btp.btpoperator.provisioning import RULES
+from stellwerk.operators.btp.errors import RemovalFailed
+from stellwerk.operators.btp.settings import Settings
+from stellwerk.runtime.clock import Clock
+
+User = TypeVar("User", ServiceBinding, ServiceInstance)
+SOFT_DELETED_FIRST = ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration", "Deployment", "NetworkPolicy")
+"""What stands in the way of cutting finalizers: the operand would put them back, its webhooks would refuse the cut."""
+NAMED_RESISTING = 3
+"""How many bindings, and how many instances, are quoted when the hard way is given up."""
+NAMED_CHARACTERS = 60
+CUT_SECONDS = 60.0
+"""For how long one pass cuts finalizers. A user may have ten thousand objects, and a pass that takes too long fails."""
+
+
+class BoundSecret(Kind, frozen=True, kw_only=True):
+    """A binding of which only the name of its Secret is read: no other field can make it unreadable."""
+
+    resource: ClassVar[Resource] = ServiceBinding.resource
+
+    spec: ServiceBindingSpec = ServiceBindingSpec()
+
+
+def owns(uid: str, metadata: ObjectMeta) -> bool:
+    """Whether the object with this uid is the controller of another one."""
+    return any(owner.controller and owner.uid == uid for owner in metadata.owner_references)
+
+
+@dataclass(slots=True)
+class Removal:
+    """Removes users' instances and the module."""
+
+    client: Client
+    observer: Observer
+    settings: Callable[[], Settings]
+    clock: Clock
+    _definitions_asked: bool = False
+    """Whether the deletion of users' kinds was asked for, and they have not been made again since."""
+    _kept: list[str] = field(default_factory=list)
+    """Secrets that bindings name and that stay, not reported yet."""
+    _resisted: set[str] = field(default_factory=set)
+    """Objects of users, by uid, that the last pass could not cut."""
+    _asked: set[tuple[Address, str]] = field(default_factory=set)
+    """Objects, by uid, of which the API server has taken the deletion: a cache that is behind must not ask again."""
+
+    async def note_start(self, operator: BtpOperator) -> bool:
+        """Remember on the CR when the sweep began, so that a restart does not restart the clock.
+
+        Returns whether it begins now.
+        """
+        if hard_delete_start(operator, self.clock.now()) is not None:
+            return False
+        await self._note(operator, self.clock.now().isoformat(timespec="seconds"))
+        return True
+
+    async def forget_start(self, operator: BtpOperator) -> None:
+        """The sweep was called off: one that begins later has its whole time again."""
+        if api.HARD_DELETE_STARTED_ANNOTATION in operator.metadata.annotations:
+            await self._note(operator, None)
+
+    async def _note(self, operator: BtpOperator, started: str | None) -> None:
+        notes: JsonObject = {api.HARD_DELETE_STARTED_ANNOTATION: started}
+        metadata: JsonObject = {"uid": operator.metadata.uid, "annotations": notes}
+        name, namespace = operator.metadata.name, operator.metadata.namespace
+        written = await self.client.patch(BtpOperator, name, namespace, MergePatch({"metadata": metadata}))
+        self.observer.caches.operators.expect(operator.key, written.metadata.resource_version)
+
+    async def sweep(self) -> None:
+        """Ask for the end of all bindings; once none is left, of all instances. Raises ApiError.
+
+        Bindings first: the operand cannot delete an instance that is still bound, and the two would block each other.
+        """
+        caches = self.observer.caches
+        kind = ServiceBinding if caches.of_users(ServiceBinding) else ServiceInstance
+        namespaces = {obj.metadata.namespace for obj in caches.of_users(kind) if not obj.metadata.is_terminating}
+        limit = self.settings().delete_request_timeout.total_seconds()
+        try:
+            async with asyncio.timeout(limit):
+                for namespace in sorted(namespaces):
+                    await self.client.delete_collection(metadata_of(kind), namespace)
+        except TimeoutError:
+            return  # slow, not failed: what was not asked for yet is asked for in the next pass
+
+    async def resisting(self) -> Sequence[str]:
+        """What did not go the hard way, some of each kind, with what it says of itself: "Kind place/name: why"."""
+        return [*await self._quoted(ServiceBinding), *await self._quoted(ServiceInstance)]
+
+    async def _quoted(self, kind: type[User]) -> list[str]:
+        try:
+            async for page in self.client.pages(kind, limit=NAMED_RESISTING):
+                return [_in_its_own_words(one) for one in page.items]
+        except ApiError:
+            pass  # gone with its kind, or not to be read: then nobody can say why
+        return []
+
+    async def cut_loose(self) -> Sequence[str]:
+        """The soft way: the operand goes, then bindings lose their finalizers and Secrets, then instances theirs.
+
+        One object that resists does not protect the others: each has its turn. Returns which Secrets stay, and why.
+        Raises RemovalFailed naming the first objects that resist, and ApiError never.
+        """
+        try:
+            await self._delete_operand()
+            if self.observer.caches.of_users(ServiceBinding):
+                failures = await self._cut_all(ServiceBinding)
+            else:
+                failures = await self._cut_all(ServiceInstance)
+        except ApiError as error:
+            raise RemovalFailed(str(error)) from error
+        if failures:
+            raise RemovalFailed(_first_of(failures))
+        kept, self._kept = self._kept, []
+        return kept
+
+    async def _cut_all(self, kind: type[User]) -> list[str]:
+        """Cut the objects of a kind, those that resisted before last. Returns what the API server refused."""
+        failures: list[str] = []
+        objects = sorted(
+            self.observer.caches.of_users(kind), key=lambda user: (user.metadata.uid in self._resisted, user.key)
+        )
+        self._resisted.clear()
+        try:
+            async with asyncio.timeout(CUT_SECONDS):
+                for user in objects:
+                    try:
+                        await self._cut(kind, user)
+                    except StatusError as error:
+                        self._resisted.add(user.metadata.uid)
+                        failures.append(str(error))
+        except TimeoutError:
+            pass  # many, not resisting: the next pass cuts the others
+        return failures
+
+    def left(self) -> str:
+        """What of the module is still there: how many of each kind, and what holds the first that is held."""
+        present = self.observer.removable()
+        kinds = Counter(address.resource.kind for address in present)
+        held = next(
+            (f"; {address.ref} is held by {why}" for address, live in present.items() if (why := _held(live))), ""
+        )
+        return f"{', '.join(f'{number} {kind}' for kind, number in sorted(kinds.items()))}{held}"
+
+    def endangers_users(self) -> bool:
+        """Whether the next step takes something away before the end of users' kinds is decided.
+
+        It is decided once their definitions go. That none of them is seen decides nothing, unless we have deleted them.
+        """
+        module = self.observer.module().items()
+        definitions = [(address, live) for address, live in module if order.is_definition(address.resource)]
+        if any(not self._goes(address, live) for address, live in definitions):
+            self._definitions_asked = False
+        elif definitions or self._definitions_asked:
+            return False
+        return bool(self._due())
+
+    async def users_have_nothing(self) -> bool:
+        """Whether the API server itself knows no service instance and no binding.
+
+        Raises ApiError, and RemovalFailed, where it does not say.
+        """
+        for kind in (ServiceBinding, ServiceInstance):
+            if await self._has_any(kind):
+                return False
+        return True
+
+    async def step(self) -> bool:
+        """Delete what can go now of the module; True when nothing is left. Raises RemovalFailed."""
+        if why := self.observer.unseen():
+            raise RemovalFailed(why)
+        await self._delete_cluster_id_secrets()
+        if not self.observer.removable():
+            return True
+        fresh = self._due()
+        report = await execute(Plan((fresh,)), self.client, Ledger(), RULES, now=self.clock.monotonic())
+        if report.failures:
+            raise RemovalFailed("; ".join(str(failure) for failure in report.failures))
+        self._asked.update((delete.address, delete.uid) for delete in fresh)
+        self._definitions_asked |= any(order.is_definition(delete.address.resource) for delete in fresh)
+        return False
+
+    # Inside
+
+    def _goes(self, address: Address, live: Live) -> bool:
+        """Whether an object is being deleted, or its deletion was asked for and the cache does not show it yet."""
+        return live.metadata.is_terminating or (address, live.metadata.uid) in self._asked
+
+    def _due(self) -> tuple[Delete, ...]:
+        """What is to be deleted now and was not asked for yet."""
+        writes = plan.plan_delete(self.observer.removable()).writes
+        deletes = [delete for delete in writes if isinstance(delete, Delete)]
+        return tuple(delete for delete in deletes if (delete.address, delete.uid) not in self._asked)
+
+    async def _has_any(self, kind: type[Kind]) -> bool:
+        if not self.observer.caches.is_defined(kind) and not await self._is_defined(kind):
+            return False  # one request in place of a list whose 404 would have to be explained by discovery
+        try:
+            async for page in self.client.pages(metadata_of(kind), limit=1, skip_unreadable=True):
+                if page.items or page.unreadable:
+                    return True
+        except (NotFound, NotServed, Unexplained) as error:
+            # A kind that is not served has no objects only where it is not defined: they may be there, out of reach.
+            # Its definition decides, because discovery may list a deleted kind for seconds.
+            if await self._is_defined(kind):
+                raise RemovalFailed(f"{kind.resource.kind}s cannot be counted: {error}") from error
+        return False
+
+    async def _is_defined(self, kind: type[Kind]) -> bool:
+        """Whether the API server has the definition of a kind."""
+        definition = await self.client.find(metadata_of(CustomResourceDefinition), kind.resource.group_resource)
+        return definition is not None
+
+    async def _delete_cluster_id_secrets(self) -> None:
+        """The operand's own Secret carries no label of ours. It lies beside the credentials, so it goes before them."""
+        chart_namespace = self.settings().chart_namespace
+        beside = {address.key.namespace for address in self.observer.removable() if _is_credentials(address.key.name)}
+        for secret in self.observer.caches.secrets.cluster_ids():
+            if secret.metadata.namespace in {chart_namespace, *beside} and not secret.metadata.is_terminating:
+                await self._delete(Secret, secret)
+
+    async def _delete_operand(self) -> None:
+        for address, live in self.observer.removable().items():
+            if address.resource.kind in SOFT_DELETED_FIRST and not live.metadata.is_terminating:
+                await self.client.delete(
+                    metadata_of(address.resource),
+                    address.key.name,
+                    address.key.namespace,
+                    uid=live.metadata.uid,
+                    propagation="Background",
+                )
+
+    async def _cut(self, kind: type[User], user: HasMetadata) -> None:
+        """Delete one object and take all finalizers off it; gone at any point is what we want."""
+        target, name, namespace = metadata_of(kind), user.metadata.name, user.metadata.namespace
+        found = await self.client.find(target, name, namespace)
+        if found is None:
+            return
+        if kind is ServiceBinding and (why := await self._delete_secret_of(found)):
+            # The Secret first: once its binding is gone, only the garbage collector knows whose it was.
+            self._kept.append(why)
+        uid = found.metadata.uid
+        if not found.metadata.is_terminating:
+            await self.client.delete(target, name, namespace, uid=uid)
+        if found.metadata.finalizers:
+            try:
+                await self.client.patch(
+                    target, name, namespace, MergePatch({"metadata": {"uid": uid, "finalizers": None}})
+                )
+            except NotFound:
+                return
+
+    async def _delete_secret_of(self, binding: PartialObjectMetadata) -> str:
+        """Delete the Secret that the operand wrote for a binding. Returns why it stays; empty where it goes or is gone.
+
+        A user writes the name into the binding, so the name proves nothing: it could lead to any Secret, with our
+        rights. The operand makes the binding the controller of the Secret, and that decides.
+        """
+        name, namespace = binding.metadata.name, binding.metadata.namespace
+        try:
+            read = await self.client.get(BoundSecret, name, namespace)
+        except (NotFound, Undecodable):
+            return ""  # the garbage collector deletes what the binding owns
+        secret_name = read.spec.secret_name or name
+        if not name_validation.is_subdomain(secret_name):
+            return f"{read.ref} names {secret_name[:NAMED_CHARACTERS]!r}, which no Secret can be called"
+        secret = await self.client.find(metadata_of(Secret), secret_name, namespace)
+        if secret is None:
+            return ""
+        if not owns(binding.metadata.uid, secret.metadata):
+            return f"Secret {secret.key} does not belong to {read.ref}, which names it"
+        await self.client.delete(metadata_of(Secret), secret_name, namespace, uid=secret.metadata.uid)
+        return ""
+
+    async def _delete(self, kind: type[Kind], seen: PartialObjectMetadata) -> None:
+        try:
+            await self.client.delete(
+                metadata_of(kind), seen.metadata.name, seen.metadata.namespace, uid=seen.metadata.uid
+            )
+        except ApiError as error:
+            raise RemovalFailed(str(error)) from error
+
+
+async def is_forced_still(client: Client, operator: BtpOperator) -> bool:
+    """Whether the API server itself has this very CR, going, with the label that asks for users' objects.
+
+    What is swept carries no uid of the CR, so a cache that is behind must not decide. Raises ApiError.
+    """
+    found = await client.find(metadata_of(BtpOperator), operator.metadata.name, operator.metadata.namespace)
+    if found is None or found.metadata.uid != operator.metadata.uid:
+        return False
+    return found.metadata.is_terminating and found.metadata.labels.get(api.FORCE_DELETE_LABEL) == "true"
+
+
+def _in_its_own_words(user: ServiceBinding | ServiceInstance) -> str:
+    said = next((one.message for one in user.status.conditions if not one.is_true and one.message), "")
+    return f"{user.ref}: {said or 'it says nothing'}"
+
+
+def _first_of(failures: Sequence[str]) -> str:
+    more = f"; and {len(failures) - NAMED_RESISTING} more" if len(failures) > NAMED_RESISTING else ""
+    return f"{'; '.join(failures[:NAMED_RESISTING])}{more}"
+
+
+def _held(live: Live) -> str:
+    return ", ".join(live.metadata.finalizers) if live.metadata.is_terminating else ""
+
+
+def _is_credentials(name: str) -> bool:
+    return name == api.OPERAND_SECRET_NAME

@@ -1,0 +1,60 @@
+"""Why an object of the module is not ready, as its ReplicaSets, pods and their Events tell it.
+
+Read only when somebody waits longer than a normal start takes, or when the Deployment itself says that no pod can be
+made: the original shows `Initialized` for ever in both cases.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from stellwerk.api.apps import Deployment, ReplicaSet
+from stellwerk.api.core import Event, Pod
+from stellwerk.apply.readiness.deployment_diagnosis import Surroundings, explain
+from stellwerk.kube.client.client import Client
+from stellwerk.kube.types.errors import ApiError
+from stellwerk.kube.types.model import Unstructured, unstructured
+from stellwerk.operators.btp.btpoperator.observe import Observer
+from stellwerk.operators.btp.btpoperator.provisioning import Unready
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnosis:
+    """Finds the first cause behind an object that is not ready."""
+
+    client: Client
+    observer: Observer
+
+    def is_obvious(self, unready: Unready) -> bool:
+        """Whether waiting will not help: the Deployment itself says that no pod can be made."""
+        deployment = self._deployment(unready)
+        return deployment is not None and _cause(deployment, Surroundings()) != ""
+
+    async def why(self, unready: Unready) -> str:
+        """The first cause, in one sentence; what the object itself says where nothing more is known."""
+        deployment = self._deployment(unready)
+        if deployment is None:
+            return unready.why
+        if cause := _cause(deployment, Surroundings()):
+            return cause
+        return _cause(deployment, await self._surroundings(deployment.metadata.namespace)) or unready.why
+
+    def _deployment(self, unready: Unready) -> Unstructured | None:
+        if unready.address.resource != Deployment.resource:
+            return None
+        return self.observer.caches.resources[Deployment.resource].store.get(unready.address.key)
+
+    async def _surroundings(self, namespace: str) -> Surroundings:
+        """What lies around; nothing where it may not be read, because a diagnosis is not worth a failure."""
+        try:
+            replica_sets = await self.client.list(unstructured(ReplicaSet.resource), namespace)
+            pods = await self.client.list(unstructured(Pod.resource), namespace)
+            events = await self.client.list(unstructured(Event.resource), namespace)
+        except ApiError:
+            return Surroundings()
+        return Surroundings(replica_sets.items, pods.items, events.items)
+
+
+def _cause(deployment: Unstructured, around: Surroundings) -> str:
+    found = explain(deployment, around)
+    return str(found) if found is not None else ""

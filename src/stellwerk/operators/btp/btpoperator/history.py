@@ -1,0 +1,147 @@
+"""The record of what was applied, in the cluster: read once, written when it changes, and what it is good for.
+
+`versions.py` says what belongs into the record; here it is read and written. The ConfigMap is ours, so it is watched
+with everything else: when somebody deletes it, it is written again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass, replace
+
+from stellwerk.api.core import ConfigMap, Secret
+from stellwerk.apply.labelled import prune_by_label
+from stellwerk.apply.labelled.plan import Live
+from stellwerk.apply.objects.desired import Address
+from stellwerk.kube.client.client import Client
+from stellwerk.kube.types.errors import ApiError, NotServed
+from stellwerk.kube.types.identifiers import GroupVersionKind, ObjectKey, Resource
+from stellwerk.kube.types.model import metadata_of
+from stellwerk.operators.btp import api
+from stellwerk.operators.btp.btpoperator.observe import Observer
+from stellwerk.operators.btp.errors import NotRecorded, OrphansUnknown, RecordUnread
+from stellwerk.operators.btp.module import version_record
+from stellwerk.operators.btp.module.release import Release
+from stellwerk.operators.btp.module.version_record import CredentialsSecret, Record
+from stellwerk.operators.btp.settings import Settings
+from stellwerk.operators.btp.watches import USUAL_KINDS
+
+
+@dataclass(slots=True)
+class History:
+    """The versions that were applied, and what is left of them."""
+
+    client: Client
+    observer: Observer
+    settings: Callable[[], Settings]
+    _record: Record | None = None
+    _searched: Record | None = None
+    """The record as it was when leftovers of unwatched kinds were last looked for."""
+
+    async def record(self) -> Record | None:
+        """The record; None before the first installation. Raises RecordUnread and DamagedRecord.
+
+        It is read once per process, by its name: an older release may have written it without our label.
+        """
+        if self._record is None:
+            try:
+                found = await self.client.find(ConfigMap, api.VERSIONS_NAME, self.settings().chart_namespace)
+            except ApiError as error:
+                raise RecordUnread(api.VERSIONS_NAME, str(error)) from error
+            self._record = version_record.parse(found.data) if found is not None else None
+        return self._record
+
+    async def foresee(self, release: Release) -> None:
+        """Before anything of a release is written: note its unusual kinds, so that no crash makes us forget them.
+
+        A chart is not begun at all while the record is of no use. Raises StepFailed.
+        """
+        unusual = _unusual(release.kinds)
+        if not unusual and not release.from_chart:
+            return
+        record = await self.record()
+        if any(record is None or gvk not in record.kinds for gvk in unusual):
+            await self._keep(version_record.before_apply(record, release.version, release.kinds))
+
+    async def applied(self, release: Release, credentials: CredentialsSecret | None) -> bool:
+        """A release is there and nothing else is left: record it, with the Secret of the operand's credentials.
+
+        Returns whether it replaced another version.
+        """
+        former = await self.record()
+        record = version_record.after_apply(former, release.version, release.kinds)
+        record = replace(record, credentials=credentials or record.credentials)
+        await self._keep(record)
+        self._searched = _kinds(record)
+        return former is not None and former.current_version != release.version
+
+    async def leftovers(self, release: Release, wanted: Collection[Address]) -> Mapping[Address, Live]:
+        """What other versions left. Kinds that nobody watches are listed, once for each record. Raises StepFailed."""
+        record = version_record.after_apply(await self.record(), release.version, release.kinds)
+        unwatched = await self._unwatched(record) if _kinds(record) != self._searched else {}
+        return prune_by_label.stale(
+            {**self.observer.removable(), **unwatched},
+            wanted=wanted,
+            marks=version_record.marks(release.version),
+            spared=version_record.spared(has_users_objects=self.observer.users_may_have_objects()),
+        )
+
+    async def watch_all(self) -> None:
+        """Watch every recorded kind: after a restart only the usual ones are. Raises StepFailed."""
+        record = await self.record()
+        if record is not None:
+            await self.observer.caches.cover((await self._served(_unusual(record.kinds))).values())
+
+    def forget(self) -> None:
+        """The module is gone, and the record with it."""
+        self._record = self._searched = None
+
+    async def _keep(self, record: Record) -> None:
+        namespace, caches = self.settings().chart_namespace, self.observer.caches.resources[ConfigMap.resource]
+        if record == self._record and ObjectKey(namespace, api.VERSIONS_NAME) in caches.store:
+            return
+        try:
+            written = await self.client.apply(ConfigMap, version_record.config_map(record, namespace))
+        except ApiError as error:
+            raise NotRecorded(api.VERSIONS_NAME, str(error)) from error
+        caches.expect(written.key, written.metadata.resource_version)
+        self._record = record
+
+    async def _served(self, kinds: Iterable[GroupVersionKind]) -> Mapping[GroupVersionKind, Resource]:
+        """The recorded kinds that exist. Raises OrphansUnknown where the API server does not say which do."""
+        try:
+            return await served(self.client, kinds)
+        except ApiError as error:
+            raise OrphansUnknown("recorded kinds", str(error)) from error
+
+    async def _unwatched(self, record: Record) -> Mapping[Address, Live]:
+        watched = {resource.gvk for resource in (*self.observer.caches.resources, Secret.resource)}
+        found: dict[Address, Live] = {}
+        for resource in (await self._served(set(record.kinds) - watched)).values():
+            try:
+                place = self.settings().chart_namespace if resource.namespaced else ""
+                listed = await self.client.list(metadata_of(resource), place, labels=api.MANAGED_SELECTOR)
+            except ApiError as error:
+                raise OrphansUnknown(resource.kind, str(error)) from error
+            found.update((Address(resource, obj.key), obj) for obj in listed.items)
+        return found
+
+
+async def served(client: Client, kinds: Iterable[GroupVersionKind]) -> Mapping[GroupVersionKind, Resource]:
+    """The resources of kinds, as far as the API server serves them."""
+    known: dict[GroupVersionKind, Resource] = {}
+    for gvk in kinds:
+        try:
+            known[gvk] = await client.mapper.resource(gvk)
+        except NotServed:
+            continue  # nothing of it can be there
+    return known
+
+
+def _kinds(record: Record) -> Record:
+    """The record as far as it says what to look for."""
+    return replace(record, credentials=None)
+
+
+def _unusual(kinds: Iterable[GroupVersionKind]) -> list[GroupVersionKind]:
+    return [gvk for gvk in kinds if gvk not in USUAL_KINDS]

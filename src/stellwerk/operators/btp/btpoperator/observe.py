@@ -1,0 +1,256 @@
+"""What there is to see: the caches, read into frozen values. Nothing here writes.
+
+Three things are read from the API server, and only when a cache says that they are new: the values of the required
+Secret, of the operand's own Secret, and of the two certificate Secrets. The caches hold Secrets without their values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from stellwerk.api.btp import ServiceBinding, ServiceInstance
+from stellwerk.api.core import ConfigMap, Secret
+from stellwerk.apply.labelled.plan import Live
+from stellwerk.apply.objects.desired import Address
+from stellwerk.kube.client.client import Client
+from stellwerk.kube.types.errors import ApiError
+from stellwerk.kube.types.identifiers import ObjectKey
+from stellwerk.kube.types.model import HasMetadata, Kind, PartialObjectMetadata, Unstructured
+from stellwerk.operators.btp import api
+from stellwerk.operators.btp.api import BtpOperator
+from stellwerk.operators.btp.btpoperator import plan, resources
+from stellwerk.operators.btp.btpoperator.leading import Leading
+from stellwerk.operators.btp.btpoperator.plan import Blockers, Snapshot
+from stellwerk.operators.btp.credentials import credentials
+from stellwerk.operators.btp.credentials.credentials import Comparison, Credentials, OperandPod, SecretProblem
+from stellwerk.operators.btp.errors import Unread
+from stellwerk.operators.btp.module import version_record
+from stellwerk.operators.btp.module.release import comes_from_chart
+from stellwerk.operators.btp.reasons import Reason
+from stellwerk.operators.btp.settings import CrSelection, Settings
+from stellwerk.operators.btp.watches import Cache, Caches, Sight, is_forbidden, why_blind
+from stellwerk.runtime.clock import Clock
+from stellwerk.runtime.control import secrecy
+from stellwerk.runtime.telemetry import logs
+
+NOT_READ = SecretProblem(Reason.MissingSecret, "the required Secret is read only for the BtpOperator that leads")
+
+
+class SecretReader:
+    """The values of the few Secrets that we need, each read once per version and then kept.
+
+    Those that are secret indeed are given to `hide` before anybody else gets them.
+    """
+
+    def __init__(self, client: Client, *, hide: Callable[..., None] = logs.hide) -> None:
+        self._client = client
+        self._hide = hide
+        self._known: dict[ObjectKey, Secret] = {}
+
+    async def read(self, seen: PartialObjectMetadata | None) -> Secret | None:
+        """The Secret that a cache has seen; None where it has seen none, or it is gone by now. Raises ApiError."""
+        if seen is None:
+            return None
+        known = self._known.get(seen.key)
+        if known is None or not _same_version(known, seen):
+            known = await self._client.find(Secret, seen.metadata.name, seen.metadata.namespace)
+            self.keep(seen.key, known)
+        if known is not None:
+            data = known.data
+            secrecy.note(f"secret {seen.key}", lambda: credentials.secret_texts(data))
+        return known
+
+    def keep(self, key: ObjectKey, secret: Secret | None) -> None:
+        """Remember what a write answered, so that it need not be read back."""
+        if secret is None:
+            self._known.pop(key, None)
+        else:
+            self._hide(*credentials.secret_texts(secret.data), tenant=key.namespace, source=f"secret {key}")
+            self._known[key] = secret
+
+
+def _same_version(known: HasMetadata, seen: HasMetadata) -> bool:
+    return (known.metadata.uid, known.metadata.resource_version) == (seen.metadata.uid, seen.metadata.resource_version)
+
+
+@dataclass(frozen=True, slots=True)
+class Observer:
+    """Reads the caches. `settings` answers with those in force now."""
+
+    caches: Caches
+    secrets: SecretReader
+    settings: Callable[[], Settings]
+    clock: Clock
+    leading: Leading
+
+    async def snapshot(self, operator: BtpOperator) -> Snapshot:
+        """All that decides about one BtpOperator. Raises Unread."""
+        settings = self.settings()
+        if self._leads(operator):
+            await self.caches.users_settled()
+            await self.caches.follow(settings.chart_namespace)
+        required = await self.required_secret() if self._leads(operator) else NOT_READ
+        compared = None
+        if self._leads(operator):
+            await self.caches.secrets.cover(settings.chart_namespace, self._credentials_namespaces(required))
+            if isinstance(required, Credentials) and not operator.metadata.is_terminating:
+                compared = await self.comparison(required)
+        return Snapshot(
+            operator=operator,
+            leader=self.leader(),
+            fixed=settings.cr_selection is CrSelection.FIXED,
+            required_secret=required,
+            comparison=compared,
+            blockers=self.blockers() if operator.metadata.is_terminating and self._leads(operator) else Blockers(),
+            now=self.clock.now(),
+            hard_delete_timeout=settings.hard_delete_timeout,
+            chart_namespace=settings.chart_namespace,
+            from_chart=comes_from_chart(settings),
+        )
+
+    def _leads(self, operator: BtpOperator) -> bool:
+        leader = self.leader()
+        return leader is not None and leader.metadata.uid == operator.metadata.uid
+
+    def leader(self) -> BtpOperator | None:
+        """The CR that represents the module."""
+        return self.leading.current()
+
+    def network_policies_wanted(self, operator: BtpOperator) -> bool:
+        """Whether the module has network policies. Only a CR in the module's own namespace can switch them off."""
+        at_home = plan.is_at_home(operator, self.settings().chart_namespace)
+        return not at_home or resources.network_policies_wanted(operator.metadata.annotations)
+
+    def users_may_have_objects(self) -> bool:
+        """Whether the caches show any service instance or binding, or do not say that there is none."""
+        return any(self.caches.may_have(kind) for kind in (ServiceInstance, ServiceBinding))
+
+    def blockers(self) -> Blockers:
+        """The service instances and bindings of users, in all namespaces."""
+        return Blockers(self._keys(ServiceInstance), self._keys(ServiceBinding))
+
+    async def required_secret(self) -> Credentials | SecretProblem:
+        """What the required Secret says, or what is wrong with it."""
+        settings = self.settings()
+        key = ObjectKey(settings.chart_namespace, settings.secret_name)
+        try:
+            secret = await self.secrets.read(self.caches.secrets.get(key))
+        except ApiError as error:
+            return credentials.unreadable(key, str(error))
+        if secret is None:
+            return credentials.missing(key)
+        return credentials.read(secret.data, secret.metadata.annotations, default_namespace=settings.chart_namespace)
+
+    async def comparison(self, wanted: Credentials) -> Comparison:
+        """What the required Secret asks for beside what the operand has. Raises Unread."""
+        namespace = credentials.operand_namespace(self._operand_secret_namespaces(), wanted)
+        key = ObjectKey(namespace, api.CLUSTER_ID_SECRET_NAME)
+        try:
+            own = await self.secrets.read(self.caches.secrets.get(key))
+        except ApiError as error:
+            reason = Reason.GettingSapBtpServiceOperatorClusterIdSecretFailed
+            raise Unread(reason, f"Secret {key}", str(error)) from error
+        return Comparison(
+            wanted=wanted,
+            namespace=namespace,
+            config_cluster_id=self._configured_cluster_id(),
+            initial_cluster_id=credentials.initial_cluster_id(own.data) if own else None,
+        )
+
+    def check_sight(self) -> None:
+        """Raises Unread where we may not look at what decides: taken for absent, it would be made anew or moved."""
+        config = ObjectKey(self.settings().chart_namespace, api.OPERAND_CONFIG_NAME)
+        of_secrets = Reason.GettingDefaultCredentialsSecretFailed
+        of_ids = Reason.GettingSapBtpServiceOperatorClusterIdSecretFailed
+        of_config = Reason.GettingSapBtpServiceOperatorConfigMapFailed
+        deciding: list[tuple[Cache, str, Reason]] = [
+            *((informer, "Secrets", of_secrets) for informer in self.caches.secrets.labelled()),
+            (self.caches.resources[ConfigMap.resource], f"ConfigMap {config}", of_config),
+            *((one, f"Secret {api.CLUSTER_ID_SECRET_NAME}", of_ids) for one in self.caches.secrets.sights()),
+        ]
+        for informer, what, reason in deciding:
+            if why := why_blind(informer):
+                raise Unread(reason, what, _grant(informer, why))
+
+    def unseen(self) -> str:
+        """Which objects of the module we cannot look at, in a sentence; empty where we see all."""
+        return next((_grant(informer, why) for informer in self.caches.of_module() if (why := why_blind(informer))), "")
+
+    def operand_pods(self) -> list[OperandPod]:
+        """The pods that carry the operand's instance label."""
+        return [OperandPod(pod.key, pod.is_ready, pod.metadata.uid) for pod in self.caches.pods.store.all()]
+
+    def module(self) -> dict[Address, Live]:
+        """Everything that carries our managed-by label where we look, Secrets as metadata."""
+        present: dict[Address, Live] = {
+            Address(Secret.resource, secret.key): secret for secret in self.caches.secrets.ours()
+        }
+        for resource, informer in self.caches.resources.items():
+            present.update((Address(resource, obj.key), obj) for obj in informer.store.all())
+        return present
+
+    def removable(self) -> dict[Address, Live]:
+        """What of `module` is ours to delete.
+
+        In the chart namespace and of cluster-wide kinds the label decides, as with the original. Tenants may put it on
+        their own Secrets, so elsewhere only the credentials count that an installation has left or puts there now.
+        """
+        chart_namespace, config = self.settings().chart_namespace, self._config_namespaces()
+        return {
+            address: live
+            for address, live in self.module().items()
+            if not address.is_secret
+            or address.key.namespace in (chart_namespace, *config)
+            or (isinstance(live, PartialObjectMetadata) and self.holds_credentials(live))
+        }
+
+    def holds_credentials(self, secret: PartialObjectMetadata) -> bool:
+        """Whether this is the operand's credentials Secret as an installation has left it."""
+        return version_record.holds_credentials(secret, self.recorded_credentials())
+
+    def recorded_credentials(self) -> version_record.CredentialsSecret | None:
+        """The operand's credentials Secret that the record of the last installation names."""
+        key = ObjectKey(self.settings().chart_namespace, api.VERSIONS_NAME)
+        record = self.caches.resources[ConfigMap.resource].store.get(key)
+        return version_record.CredentialsSecret.parse(_texts(record).get(version_record.CREDENTIALS_SECRET, ""))
+
+    def present_credentials(self, namespace: str) -> version_record.CredentialsSecret | None:
+        """The operand's credentials Secret that is in this namespace now, for the record."""
+        secret = self.caches.secrets.get(ObjectKey(namespace, api.OPERAND_SECRET_NAME))
+        return version_record.CredentialsSecret.of(secret) if secret is not None else None
+
+    def _keys(self, kind: type[Kind]) -> tuple[ObjectKey, ...]:
+        return tuple(obj.key for obj in self.caches.of_users(kind))
+
+    def _operand_secret_namespaces(self) -> Iterable[str]:
+        for secret in self.caches.secrets.ours():
+            if self.holds_credentials(secret) and not secret.metadata.is_terminating:
+                yield secret.metadata.namespace
+
+    def _credentials_namespaces(self, required: Credentials | SecretProblem) -> tuple[str, ...]:
+        recorded = self.recorded_credentials()
+        return credentials.possible_namespaces(
+            required, _texts(self._operand_config()), recorded.namespace if recorded is not None else ""
+        )
+
+    def _config_namespaces(self) -> set[str]:
+        """Where the operand is configured to look."""
+        config = _texts(self._operand_config())
+        return {config[key] for key in credentials.NAMESPACE_KEYS if key in config}
+
+    def _operand_config(self) -> Unstructured | None:
+        key = ObjectKey(self.settings().chart_namespace, api.OPERAND_CONFIG_NAME)
+        return self.caches.resources[ConfigMap.resource].store.get(key)
+
+    def _configured_cluster_id(self) -> str | None:
+        return _texts(self._operand_config()).get("CLUSTER_ID")
+
+
+def _texts(config: Unstructured | None) -> dict[str, str]:
+    data = config.at("data") if config is not None else None
+    return {key: value for key, value in data.items() if isinstance(value, str)} if isinstance(data, dict) else {}
+
+
+def _grant(informer: Sight, why: str) -> str:
+    return f"{why}; grant the operator's ServiceAccount these verbs" if is_forbidden(informer) else why

@@ -1,0 +1,368 @@
+"""From what is seen of a BtpOperator to the next step (pure).
+
+The states and who comes next:
+
+    (none) ──► Processing ──► Ready ◄──────────────┐
+                  ▲  │          │ drift, failure   │
+                  │  ▼          ▼                  │
+                  └─ Error, Warning ──► Processing ┘        somebody or the clock mends the cause
+    Ready, Error ──► Processing/UpdateCheck ──► Ready       a module from a chart, once after each start
+    Ready ──► Error/InconsistentChart ──► Processing        a module from a chart that somebody has changed
+    any ──► Deleting/HardDeleting ──► (gone)
+                │      ▲     └──► Deleting/SoftDeleting ──► (gone)
+                ▼      │ the last instance and binding went, or the force label came
+          Warning/ServiceInstancesAndBindingsNotCleaned
+
+A step that only changes what is shown (`Turn`) is a pass of its own, because Lifecycle Manager and people follow the
+states by a watch. Everything else is decided from what is there, so a pass may be repeated after a crash at any point.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from heapq import nsmallest
+from typing import TypeAlias
+
+from stellwerk.kube.types import duration
+from stellwerk.kube.types.identifiers import ObjectKey
+from stellwerk.kube.types.object_meta import rfc3339
+from stellwerk.operators.btp import api
+from stellwerk.operators.btp.api import BtpOperator, State
+from stellwerk.operators.btp.credentials.credentials import Comparison, Credentials, SecretProblem
+from stellwerk.operators.btp.reasons import Reason
+from stellwerk.runtime.control import finalizer
+
+CHART_UPDATED = "Resource has been updated"
+"""What `Updated` says where the module comes from a chart; alerts compare it."""
+WAITING = ". Waiting for "
+"""Between what a condition said by itself and what is waited for."""
+CLOCK_SKEW = timedelta(minutes=5)
+"""How far the clocks of API server and operator may be apart."""
+NAMED_BLOCKERS = 5
+"""How many service instances and bindings a message names; the counts are always complete."""
+
+
+@dataclass(frozen=True, slots=True)
+class Blockers:
+    """What users still have in the cluster, each by namespace and name, in no order: there may be very many."""
+
+    instances: tuple[ObjectKey, ...] = ()
+    bindings: tuple[ObjectKey, ...] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self.instances or self.bindings)
+
+    def __str__(self) -> str:
+        named = [f"ServiceInstance {key}" for key in nsmallest(NAMED_BLOCKERS, self.instances)]
+        named += [f"ServiceBinding {key}" for key in nsmallest(NAMED_BLOCKERS, self.bindings)]
+        more = len(self.instances) + len(self.bindings) - NAMED_BLOCKERS
+        rest = f" and {more} more" if more > 0 else ""
+        return f"{', '.join(named[:NAMED_BLOCKERS])}{rest}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Snapshot:
+    """One BtpOperator and all that decides about it. `required_secret` is what it says, or what is wrong with it."""
+
+    operator: BtpOperator
+    leader: BtpOperator | None
+    """The CR that represents the module; None when no CR qualifies."""
+    fixed: bool
+    """Whether only the CR in the standard place may lead."""
+    required_secret: Credentials | SecretProblem
+    comparison: Comparison | None
+    """What the required Secret asks for beside what the operand has; None while the Secret is of no use."""
+    blockers: Blockers
+    now: datetime
+    hard_delete_timeout: timedelta
+    chart_namespace: str = api.STANDARD_NAMESPACE
+    """The module's own namespace."""
+    from_chart: bool = False
+    """Whether the module comes from a chart."""
+    update_unchecked: bool = False
+    """Whether this process has not looked yet if the chart is another version than the one that is applied."""
+
+    @property
+    def state(self) -> State | None:
+        """What the CR shows; None when it was never reconciled."""
+        return self.operator.status.state if self.operator.status else None
+
+    @property
+    def reason(self) -> str:
+        """The reason of the CR's condition; empty when there is none."""
+        status = self.operator.status
+        return status.conditions[0].reason if status and status.conditions else ""
+
+    @property
+    def message(self) -> str:
+        """The message of the CR's condition; empty when there is none."""
+        status = self.operator.status
+        return status.conditions[0].message if status and status.conditions else ""
+
+    @property
+    def leads(self) -> bool:
+        """Whether this CR represents the module."""
+        return self.leader is not None and self.leader.metadata.uid == self.operator.metadata.uid
+
+    @property
+    def is_held(self) -> bool:
+        """Whether a finalizer of ours, or of the original's first releases, keeps the CR from going."""
+        names = (api.FINALIZER, api.CHART_ERA_FINALIZER)
+        return any(finalizer.present(self.operator, name) for name in names)
+
+    @property
+    def is_at_home(self) -> bool:
+        """Whether the CR lies in the module's own namespace."""
+        return is_at_home(self.operator, self.chart_namespace)
+
+    @property
+    def is_forced(self) -> bool:
+        """Whether an administrator of the module asked to delete service instances and bindings of all users too."""
+        return self.is_at_home and self.operator.metadata.labels.get(api.FORCE_DELETE_LABEL) == "true"
+
+
+@dataclass(frozen=True, slots=True)
+class Rest:
+    """Nothing to do until something changes."""
+
+
+@dataclass(frozen=True, slots=True)
+class StandAside:
+    """Not the leader: say so, and hold nothing back. Next: Turn, once this CR leads."""
+
+    reason: Reason
+    message: str
+    release: bool
+    """Whether our finalizer is on it, from an earlier version, and it is to go."""
+
+
+@dataclass(frozen=True, slots=True)
+class Adopt:
+    """Put our finalizer on the CR, so that it cannot go before the module is removed. Next: Turn."""
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """Show another state; the pass after it acts on it."""
+
+    reason: Reason
+    message: str = ""
+    """Empty: the reason's own text."""
+
+
+@dataclass(frozen=True, slots=True)
+class Complain:
+    """The required Secret is missing or wrong; only a change of it helps."""
+
+    problem: SecretProblem
+
+
+@dataclass(frozen=True, slots=True)
+class Provision:
+    """Bring the module up to date. Next: Ready, or an error."""
+
+    credentials: Credentials
+
+
+@dataclass(frozen=True, slots=True)
+class KeepUp:
+    """The module is Ready: look whether that is still true, and mend what was changed. Next: Ready, or an error."""
+
+    credentials: Credentials
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """Users still have instances: keep the module working so that they can delete them. Next: Turn to HardDeleting."""
+
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class HardDelete:
+    """Ask for the end of all bindings, then of all instances, and wait. Next: RemoveModule, or Turn to SoftDeleting."""
+
+    remaining: timedelta
+
+
+@dataclass(frozen=True, slots=True)
+class SoftDelete:
+    """Take the operand away and cut the finalizers of bindings and instances. Next: RemoveModule."""
+
+
+@dataclass(frozen=True, slots=True)
+class RemoveModule:
+    """Users have nothing left: remove the module, then our finalizer."""
+
+
+Step: TypeAlias = (
+    Rest | StandAside | Adopt | Turn | Complain | Provision | KeepUp | Wait | HardDelete | SoftDelete | RemoveModule
+)
+
+
+def is_at_home(operator: BtpOperator, chart_namespace: str) -> bool:
+    """Whether a CR lies in the module's own namespace.
+
+    In any other namespace its tenants may edit it. There it may ask for the module, but not for what concerns all.
+    """
+    return operator.metadata.namespace == chart_namespace
+
+
+def leader(operators: list[BtpOperator], *, fixed: bool) -> BtpOperator | None:
+    """The CR that represents the module.
+
+    Oldest first. Creation times have whole seconds, so ties fall to the standard place, then to namespace and name. A
+    CR under deletion leads until it is gone: it may still hold the module.
+    """
+    candidates = [cr for cr in operators if cr.key == api.STANDARD_KEY] if fixed else operators
+    return min(candidates, key=_age, default=None)
+
+
+def _age(operator: BtpOperator) -> tuple[float, bool, str, str]:
+    created = operator.metadata.creation_timestamp
+    return (
+        created.timestamp() if created else 0.0,
+        operator.key != api.STANDARD_KEY,
+        operator.metadata.namespace,
+        operator.metadata.name,
+    )
+
+
+def next_step(seen: Snapshot) -> Step:
+    """What to do now. Every state has an answer; see the picture above."""
+    if not seen.leads:
+        return _aside(seen)
+    if seen.operator.metadata.is_terminating:
+        return _deletion(seen)
+    if not finalizer.present(seen.operator, api.FINALIZER):
+        return Adopt()
+    if seen.reason == Reason.OlderCRExists:
+        return Turn(Reason.Processing, f"{seen.operator.metadata.name} is the new leader")
+    match seen.state:
+        case None:
+            return Turn(Reason.Initialized)
+        case State.Processing:
+            return _with_secret(seen)
+        case State.Ready if seen.update_unchecked:
+            return Turn(Reason.UpdateCheck)
+        case State.Ready:
+            drift = seen.comparison.drift if seen.comparison else None
+            return Turn(drift.reason, drift.message) if drift else _with_secret(seen)
+        case State.Warning | State.Error | State.Deleting:
+            return _recovery(seen)
+
+
+def _aside(seen: Snapshot) -> Step:
+    release = seen.operator.metadata.is_terminating
+    if release and not seen.is_held:
+        return Rest()  # it is going; this may also be the former leader, whose module is gone
+    if seen.fixed:
+        return StandAside(Reason.WrongNamespaceOrName, "", release)
+    assert seen.leader is not None, "without a fixed place the oldest CR leads, so there is one"
+    return StandAside(Reason.OlderCRExists, older_cr_message(seen.leader, seen.operator), release)
+
+
+def older_cr_message(leading: BtpOperator, redundant: BtpOperator) -> str:
+    """What a redundant CR says: which one leads, how to delete this one, and how to change the leader."""
+    name, namespace = leading.metadata.name, leading.metadata.namespace
+    delete = f"kubectl delete {BtpOperator.resource.plural} {redundant.metadata.name} -n {redundant.metadata.namespace}"
+    return (
+        f"'{name}' BtpOperator CR in '{namespace}' namespace reconciles the module. "
+        f"Delete this BtpOperator, which has no effect: {delete}; or, to let it reconcile the module instead, delete "
+        f"BtpOperator {namespace}/{name}, with which its module is removed first"
+    )
+
+
+def _with_secret(seen: Snapshot) -> Step:
+    if isinstance(seen.required_secret, SecretProblem):
+        return Complain(seen.required_secret)
+    return KeepUp(seen.required_secret) if seen.state is State.Ready else Provision(seen.required_secret)
+
+
+def _recovery(seen: Snapshot) -> Step:
+    """Start over, unless the very same thing is still wrong with what the required Secret says."""
+    problem = seen.required_secret
+    if isinstance(problem, SecretProblem) and not problem.may_pass and _is_shown(problem, seen):
+        return Rest()
+    if seen.state is State.Error and seen.update_unchecked:
+        return Turn(Reason.UpdateCheck)
+    if seen.reason == Reason.InconsistentChart:
+        return Turn(Reason.Initialized)
+    return Turn(Reason.Updated, CHART_UPDATED if seen.from_chart else "")
+
+
+def _is_shown(problem: SecretProblem, seen: Snapshot) -> bool:
+    return (seen.reason, seen.message) == (problem.reason, problem.message)
+
+
+def _deletion(seen: Snapshot) -> Step:
+    if not seen.is_held:
+        return Rest()
+    was_blocked = seen.reason == Reason.ServiceInstancesAndBindingsNotCleaned
+    if seen.state is not State.Deleting and not was_blocked:
+        return Turn(Reason.HardDeleting)
+    if seen.blockers and not seen.is_forced:
+        return Wait(blocked_message(seen.blockers, "" if seen.is_at_home else seen.chart_namespace))
+    if was_blocked:
+        return Turn(
+            Reason.HardDeleting, "BtpOperator is to be deleted after cleaning service instance and binding resources"
+        )
+    if not seen.blockers:
+        return RemoveModule()
+    if seen.reason == Reason.SoftDeleting:
+        return SoftDelete()
+    remaining = seen.hard_delete_timeout - (seen.now - (hard_delete_start(seen.operator, seen.now) or seen.now))
+    return HardDelete(remaining) if remaining > timedelta() else Turn(Reason.SoftDeleting)
+
+
+def blocked_message(blockers: Blockers, home: str = "") -> str:
+    """Why the deletion waits: how many, the first by name, and what to do.
+
+    `home` is the module's namespace where the CR lies in another one. Its readers may be tenants, who learn how many
+    objects of others there are, and not their names.
+    """
+    label = f'{api.FORCE_DELETE_LABEL}="true"'
+    counts = f"{len(blockers.instances)} instance(s) and {len(blockers.bindings)} binding(s)"
+    if home:
+        way_out = f"Delete them; the label {label} counts only on a BtpOperator in the namespace {home}"
+    else:
+        way_out = f"Still there: {blockers}. Delete them, or label the BtpOperator {label} to have them deleted"
+    return f"All service instances and bindings must be removed: {counts}. {way_out}"
+
+
+def forced_message(blockers: Blockers, timeout: timedelta) -> str:
+    """What is deleted with the module, because of which label, and for how long it is waited for."""
+    return (
+        f'The label {api.FORCE_DELETE_LABEL}="true" is on the BtpOperator, so {len(blockers.instances)} instance(s) '
+        f"and {len(blockers.bindings)} binding(s) are deleted with the module. Those that are still there after "
+        f"{duration.format(timeout)} (HardDeleteTimeout) lose their "
+        f"finalizers (soft deletion): {blockers}"
+    )
+
+
+def soft_deletion_message(blockers: Blockers, at: datetime) -> str:
+    """When the hard deletion ends at the latest, and what is left of users."""
+    return f"soft deletion removes their finalizers from {rfc3339(at)} on; {blockers}"
+
+
+def waiting_message(shown: str, what: str, why: str) -> str:
+    """What the condition says, with what is waited for; what was waited for until now is left out."""
+    return f"{shown.partition(WAITING)[0]}{WAITING}{what}: {why}"
+
+
+def hard_delete_start(operator: BtpOperator, now: datetime) -> datetime | None:
+    """When the sweep over instances and bindings began; None before that.
+
+    It begins after the CR was deleted, and has begun before now. A time that is none, or another one, was not written
+    by us: it would cut the users' time short, or never let it end.
+    """
+    text = operator.metadata.annotations.get(api.HARD_DELETE_STARTED_ANNOTATION, "")
+    try:
+        start = datetime.fromisoformat(text) if text else None
+    except ValueError:
+        return None
+    deleted = operator.metadata.deletion_timestamp
+    if start is None or start.tzinfo is None or deleted is None:
+        return None
+    return start if deleted - CLOCK_SKEW <= start <= now + CLOCK_SKEW else None

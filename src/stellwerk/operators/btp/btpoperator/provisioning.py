@@ -1,0 +1,393 @@
+"""Brings the module into the cluster and keeps it there: what a plan of `resources` needs is written, nothing else.
+
+A call waits for nothing but keys that are being made. It writes what is not as wanted and says how far the module is;
+the watches of what was written wake the next pass. On a module that is as wanted it sends no request at all.
+
+Where the objects come from (`source`) makes no difference, but for one question: a module from a chart that somebody
+has changed is shown before it is mended, because that is what the published reasons promise (`inspect`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TypeGuard
+
+from stellwerk.api.apps import Deployment
+from stellwerk.api.core import ConfigMap, Secret
+from stellwerk.apply.errors import ApplyError, Failure
+from stellwerk.apply.labelled import plan
+from stellwerk.apply.labelled.execute import Report, execute
+from stellwerk.apply.labelled.plan import FIGHT_SECONDS, Apply, Create, Delete, Held, Ledger, Live, Reclaim, Rules
+from stellwerk.apply.objects.desired import Address, Desired, Document, desired_set, kinds_of
+from stellwerk.apply.readiness.readiness import Readiness, assess, by_conditions
+from stellwerk.kube.client.client import Client
+from stellwerk.kube.types.errors import ApiError
+from stellwerk.kube.types.identifiers import GroupVersionKind, ObjectKey, ObjectRef, Resource
+from stellwerk.kube.types.model import Unstructured, metadata_of
+from stellwerk.operators.btp import api
+from stellwerk.operators.btp.api import BtpOperator
+from stellwerk.operators.btp.btpoperator import history, resources
+from stellwerk.operators.btp.btpoperator.history import History
+from stellwerk.operators.btp.btpoperator.observe import Observer
+from stellwerk.operators.btp.btpoperator.plan import Turn
+from stellwerk.operators.btp.btpoperator.resources import Running, Values
+from stellwerk.operators.btp.btpoperator.webhooks import NO_CERTIFICATES, Certificates, Webhooks
+from stellwerk.operators.btp.credentials.credentials import Credentials
+from stellwerk.operators.btp.errors import (
+    ApplyFailed,
+    ModuleUnreadable,
+    OutdatedNotDeleted,
+)
+from stellwerk.operators.btp.module.release import Release
+from stellwerk.operators.btp.module.source import Source
+from stellwerk.operators.btp.reasons import Reason
+from stellwerk.operators.btp.settings import Settings
+from stellwerk.runtime.clock import Clock
+
+RULES = Rules(field_manager=api.OPERATOR_NAME)
+OPERAND_CONDITIONS = ("Available", "Progressing")
+"""Both must be True: the original's rule for a Deployment, stricter than kstatus about a missing Progressing."""
+NAMED_CHANGES = 5
+"""How many changed objects of a chart a message names."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unready:
+    """The first object of the module that is not ready, and why."""
+
+    address: Address
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far the module is. `written`: something was sent, so the caches do not tell the last word yet."""
+
+    release: Release
+    written: bool
+    unready: Unready | None
+    held_until: float | None = None
+    """When an object that others keep changing may be restored again, on the clock's seconds."""
+    fights: tuple[str, ...] = ()
+    """What others keep changing, and who; a sentence each."""
+    renewed: str = ""
+    """Why certificates were made anew, as a clause; empty where none were."""
+    restarted: str = ""
+    """Why the operand's pods are replaced, as a sentence; empty where it runs with the same credentials."""
+    restored: tuple[str, ...] = ()
+    """What others had changed or deleted, and was put back; with the managers that changed it, where they are known."""
+    outdated: tuple[ObjectRef, ...] = ()
+    """What former releases had, and was deleted by its name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finish:
+    """The end of an installation: whether another version was there before, and what was deleted of it."""
+
+    replaces: bool
+    outdated: tuple[ObjectRef, ...]
+
+
+@dataclass(slots=True)
+class Provisioner:
+    """The module's objects in the cluster. `image` answers with the operand's, from the environment."""
+
+    client: Client
+    observer: Observer
+    webhooks: Webhooks
+    settings: Callable[[], Settings]
+    image: Callable[[], str]
+    clock: Clock
+    source: Source
+    history: History
+    ledger: Ledger = field(default_factory=Ledger)
+    _absent: dict[tuple[GroupVersionKind, ObjectKey], float] = field(default_factory=dict)
+    """Outdated objects that were looked for and are not there, and when, in seconds of the monotonic clock."""
+    _restarted: str = ""
+    """What `Progress.restarted` says next. It outlives a pass that failed after the Deployment was written."""
+    _absent_for: str = ""
+    """The version of the module for which they were looked for."""
+
+    async def inspect(self, operator: BtpOperator, credentials: Credentials) -> Turn | None:
+        """What a Ready module from a chart shows before anything is written; None where it is as it should be.
+
+        Only what others did is shown. A new image, password or certificate is ours to bring, and no inconsistency.
+        """
+        if not self.source.is_chart:
+            return None
+        release = await self.source.current(operator, credentials)
+        record = await self.history.record()
+        if record is not None and record.current_version != release.version:
+            return Turn(Reason.UpdateCheck)
+        certificates = NO_CERTIFICATES if await self.webhooks.are_due() else await self.webhooks.settled()
+        wanted = await self._wanted(release, operator, credentials, certificates)
+        changed = [action.desired for action in self._plan(wanted) if _restores(action)]
+        return Turn(Reason.InconsistentChart, _inconsistent(changed)) if changed else None
+
+    async def bring_up(self, operator: BtpOperator, credentials: Credentials) -> Progress:
+        """Write what is not as wanted. Raises ModuleFailed with the object and the cause."""
+        try:
+            return await self._bring_up(operator, credentials)
+        except ApiError as error:  # of something that was only to be read
+            raise ApplyFailed(str(error)) from error
+
+    async def _bring_up(self, operator: BtpOperator, credentials: Credentials) -> Progress:
+        release = await self.source.current(operator, credentials)
+        await self.history.foresee(release)
+        outdated = await self._delete_outdated(release)
+        early = await self._apply_early(release, operator, credentials) if await self.webhooks.are_due() else Report()
+        certificates = await self.webhooks.settled()
+        await self.observer.caches.show(early)
+        wanted = await self._wanted(release, operator, credentials, certificates)
+        report, restored = await self._apply(wanted)
+        if why := self.observer.unseen():
+            raise ApplyFailed(why)
+        self.ledger.forget_all_but({one.address for one in wanted})
+        policies = await self._drop_network_policies(operator)
+        rest = self._plan(wanted)
+        restarted, self._restarted = self._restarted, ""
+        return Progress(
+            release,
+            bool(report.written or outdated or early.written) or policies,
+            self._first_unready(wanted),
+            held_until=rest.again_at,
+            fights=tuple(_fight(action) for action in rest if isinstance(action, Held)),
+            renewed=certificates.renewed,
+            restarted=restarted,
+            restored=restored,
+            outdated=outdated,
+        )
+
+    async def finish(self, release: Release, credentials: Credentials) -> Finish:
+        """The module is ready: delete what older versions left, and record its version.
+
+        In this order, so that a crash in between is followed by another look. Raises StepFailed.
+        """
+        stale = await self.history.leftovers(release, wanted=self.ledger.keys())
+        if stale:
+            await self._delete(stale)
+        written = self.observer.present_credentials(credentials.namespace)
+        return Finish(await self.history.applied(release, written), tuple(address.ref for address in stale))
+
+    def forget(self) -> None:
+        """The module is gone: what was confirmed says nothing about the next one."""
+        self.ledger.clear()
+        self._absent.clear()
+        self.history.forget()
+
+    # What is wanted
+
+    async def _wanted(
+        self, release: Release, operator: BtpOperator, credentials: Credentials, certificates: Certificates
+    ) -> tuple[Desired, ...]:
+        settings = self.settings()
+        values = Values(
+            settings=settings,
+            credentials=credentials,
+            image=self.image(),
+            network_policies=self.observer.network_policies_wanted(operator),
+            ca_bundle=certificates.authority,
+            running=await self._running(credentials.namespace),
+        )
+        documents = (*resources.prepared(release, values), *certificates.documents)
+        try:
+            return desired_set(documents, await self._served(documents), namespace=settings.chart_namespace)
+        except ApplyError as error:
+            raise ApplyFailed(str(error)) from error
+
+    async def _running(self, namespace: str) -> Running | None:
+        """What the operand runs with. Its Secret is read only while no checksum tells what is in it."""
+        chart_namespace = self.settings().chart_namespace
+        caches = self.observer.caches.resources
+        deployment = caches[Deployment.resource].store.get(ObjectKey(chart_namespace, self.settings().deployment_name))
+        if deployment is None:
+            return None
+        config = caches[ConfigMap.resource].store.get(ObjectKey(chart_namespace, api.OPERAND_CONFIG_NAME))
+        running = Running.of(deployment.body, _texts(config), {})
+        if running.template_checksum or running.known_checksum:
+            return running
+        seen = self.observer.caches.secrets.get(ObjectKey(namespace, api.OPERAND_SECRET_NAME))
+        secret = await self.observer.secrets.read(seen)
+        return Running.of(deployment.body, _texts(config), secret.data if secret else {})
+
+    async def _served(self, documents: Iterable[Document]) -> Mapping[GroupVersionKind, Resource]:
+        """The resources of the documents' kinds, as far as the API server serves them."""
+        return await history.served(self.client, kinds_of(documents))
+
+    # Writing
+
+    def _plan(self, wanted: Sequence[Desired]) -> plan.Plan:
+        return plan.plan(wanted, self.observer.module(), self.ledger, RULES, now=self.clock.monotonic())
+
+    async def _apply_early(self, release: Release, operator: BtpOperator, credentials: Credentials) -> Report:
+        """Apply what has nothing to do with certificates, while their keys are made."""
+        wanted = await self._wanted(release, operator, credentials, NO_CERTIFICATES)
+        report, _ = await self._apply([one for one in wanted if one.resource.kind not in resources.NEED_CERTIFICATES])
+        return report
+
+    async def _apply(self, wanted: Sequence[Desired]) -> tuple[Report, tuple[str, ...]]:
+        """Write what is not as wanted. Returns also what of it others had changed."""
+        await self.observer.caches.cover(one.resource for one in wanted)
+        planned = self._plan(wanted)
+        restored = tuple(_restored(action) for action in planned if _restores(action))
+        rolls = self._restarts_operand(planned)
+        report = await execute(planned, self.client, self.ledger, RULES, now=self.clock.monotonic())
+        self.observer.caches.expect(report)
+        if rolls is not None and any(outcome.address == rolls for outcome in report.written):
+            self._restarted = self._why_restarted(rolls)
+        self._keep_certificates(wanted, report)
+        if report.failures:
+            raise ApplyFailed(_chain(report.failures), report.failures[0].ref)
+        return report, restored
+
+    def _restarts_operand(self, planned: plan.Plan) -> Address | None:
+        """The operand's Deployment, where its pods run with other credentials or configuration than are wanted now."""
+        live = self.observer.module()
+        for action in planned:
+            if isinstance(action, Apply | Reclaim) and not action.restores:
+                running = live.get(action.desired.address)
+                if isinstance(running, Unstructured) and resources.restarts(running.body, action.desired.body):
+                    return action.desired.address
+        return None
+
+    def _why_restarted(self, deployment: Address) -> str:
+        settings = self.settings()
+        secret = ObjectKey(settings.chart_namespace, settings.secret_name)
+        return (
+            f"the pods of {deployment.ref} are replaced: the credentials in Secret {secret}, or the configuration of "
+            "the operand, have changed"
+        )
+
+    def _keep_certificates(self, wanted: Sequence[Desired], report: Report) -> None:
+        """What was just written to the certificates' Secrets need not be read back."""
+        certificates = {
+            one.address: one.body.get("data")
+            for one in wanted
+            if one.address.is_secret and one.key.name in (api.CA_SECRET_NAME, api.WEBHOOK_SECRET_NAME)
+        }
+        for outcome in report.written:
+            data = certificates.get(outcome.address)
+            if isinstance(data, dict) and outcome.live is not None:
+                texts = {key: str(value) for key, value in data.items()}
+                self.observer.secrets.keep(outcome.address.key, Secret(metadata=outcome.live.metadata, data=texts))
+
+    async def _delete_outdated(self, release: Release) -> tuple[ObjectRef, ...]:
+        """Delete by name what former releases had; returns what there was.
+
+        The caches do not show an object that lacks our labels. So each is read once for each version, and again after
+        `ReadyStateRequeueInterval`, because it may come back: from a backup, or by another tool.
+        """
+        if release.version != self._absent_for:
+            self._absent.clear()
+            self._absent_for = release.version
+        failed, deleted = [], []
+        for document in resources.to_delete(release, self.settings()):
+            address = await self._address(document)
+            if address is None or self._is_known_absent(address):
+                continue
+            try:
+                if await self._delete_by_name(address):
+                    deleted.append(address.ref)
+            except ApiError as error:
+                failed.append((address.ref, str(error)))
+        if failed:
+            raise OutdatedNotDeleted(failed)
+        return tuple(deleted)
+
+    async def _address(self, document: Document) -> Address | None:
+        """Where the object would be; None for a kind that is not served, of which nothing can be left."""
+        served = await self._served([document])
+        try:
+            return next((one.address for one in desired_set([document], served)), None)
+        except ApplyError as error:
+            if not served:
+                return None
+            raise ModuleUnreadable(str(document.origin), str(error)) from error
+
+    def _is_known_absent(self, address: Address) -> bool:
+        looked_at = self._absent.get((address.resource.gvk, address.key))
+        if looked_at is None or address in self.observer.module():
+            return False
+        return self.clock.monotonic() - looked_at < self.settings().ready_state_requeue_interval.total_seconds()
+
+    async def _delete_by_name(self, address: Address) -> bool:
+        target, key = metadata_of(address.resource), address.key
+        found = await self.client.find(target, key.name, key.namespace)
+        goes = found is not None and not found.metadata.is_terminating
+        if found is not None and goes:
+            await self.client.delete(target, key.name, key.namespace, uid=found.metadata.uid, propagation="Background")
+        self._absent[address.resource.gvk, key] = self.clock.monotonic()
+        return goes
+
+    async def _drop_network_policies(self, operator: BtpOperator) -> bool:
+        """Where the user opted out, delete every network policy of ours. Returns whether there were any."""
+        if self.observer.network_policies_wanted(operator):
+            return False
+        namespace = self.settings().chart_namespace
+        unwanted = {
+            address: live
+            for address, live in self.observer.module().items()
+            if address.resource.kind == "NetworkPolicy" and address.key.namespace == namespace
+        }
+        return bool((await self._delete(unwanted)).written)
+
+    async def _delete(self, unwanted: Mapping[Address, Live]) -> Report:
+        leaving = plan.Plan((tuple(Delete(address, live.metadata.uid) for address, live in unwanted.items()),))
+        report = await execute(leaving, self.client, self.ledger, RULES, now=self.clock.monotonic())
+        if report.failures:
+            raise OutdatedNotDeleted([(failure.ref, failure.cause) for failure in report.failures])
+        return report
+
+    # Readiness
+
+    def _first_unready(self, wanted: Sequence[Desired]) -> Unready | None:
+        live = self.observer.module()
+        for one in wanted:
+            verdict = self._readiness(live.get(one.address))
+            if not verdict.is_ready:
+                return Unready(one.address, str(verdict))
+        return None
+
+    def _readiness(self, live: Live | None) -> Readiness:
+        if live is not None and not isinstance(live, Unstructured):
+            return assess(Unstructured({}, live.metadata), now=self.clock.now())
+        if live is not None and live.gvk == Deployment.resource.gvk:
+            return by_conditions(live, OPERAND_CONDITIONS)
+        return assess(live, now=self.clock.now())
+
+
+def _texts(config: Unstructured | None) -> dict[str, str]:
+    data = config.at("data") if config is not None else None
+    return {key: str(value) for key, value in data.items()} if isinstance(data, dict) else {}
+
+
+def _restores(action: plan.Action) -> TypeGuard[Create | Apply | Reclaim]:
+    """Whether an action puts right what somebody did to what we had written."""
+    return isinstance(action, Create | Apply | Reclaim) and action.restores
+
+
+def _restored(action: Create | Apply | Reclaim) -> str:
+    if not isinstance(action, Reclaim):
+        return str(action.desired.ref)
+    return f"{action.desired.ref} (changed by {', '.join(action.managers)})"
+
+
+def _inconsistent(changed: Sequence[Desired]) -> str:
+    named = ", ".join(str(one.key) for one in changed[:NAMED_CHANGES])
+    more = f" and {len(changed) - NAMED_CHANGES} more" if len(changed) > NAMED_CHANGES else ""
+    return f"Chart is inconsistent. Reconciliation initialized {named}{more}"
+
+
+def _fight(held: Held) -> str:
+    """Which object is changed again and again, and by which client, as far as the object itself records that."""
+    pause = f"again and again, so it is restored every {FIGHT_SECONDS:.0f} s only"
+    if not held.managers:
+        unknown = "the object does not record by which client; the audit log of the API server may"
+        return f"{held.desired.ref} is changed or deleted {pause}; {unknown}"
+    who = ", ".join(held.managers)
+    return f"{held.desired.ref} is changed by {who} {pause}. Have {who} leave it alone"
+
+
+def _chain(failures: Sequence[Failure]) -> str:
+    return "; ".join(str(failure) for failure in failures)

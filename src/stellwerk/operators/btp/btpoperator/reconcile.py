@@ -1,0 +1,470 @@
+"""One pass over a BtpOperator: observe, decide, act, report."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import timedelta
+from math import inf
+from typing import TypeVar
+
+import msgspec
+
+from stellwerk.api.core import Pod, Secret
+from stellwerk.delivery import reconcile_request
+from stellwerk.kube.client.client import Client
+from stellwerk.kube.client.patch import MergePatch
+from stellwerk.kube.types.errors import ApiError
+from stellwerk.kube.types.identifiers import ObjectKey, ObjectRef
+from stellwerk.kube.types.model import JsonObject, metadata_of
+from stellwerk.operators.btp import api, reasons
+from stellwerk.operators.btp.api import BtpOperator, BtpOperatorStatus, State
+from stellwerk.operators.btp.btpoperator import deprovisioning, events, plan
+from stellwerk.operators.btp.btpoperator.deprovisioning import Removal
+from stellwerk.operators.btp.btpoperator.diagnose import Diagnosis
+from stellwerk.operators.btp.btpoperator.observe import Observer
+from stellwerk.operators.btp.btpoperator.plan import Blockers, Snapshot, Step
+from stellwerk.operators.btp.btpoperator.provisioning import Finish, Progress, Provisioner
+from stellwerk.operators.btp.credentials import credentials
+from stellwerk.operators.btp.credentials.credentials import Comparison, Credentials
+from stellwerk.operators.btp.errors import (
+    AnnotatingFailed,
+    CleanupFailed,
+    ModuleFailed,
+    NotReadyInTime,
+    RemovalFailed,
+    SecretUnusable,
+    StaleClusterIdNotDeleted,
+    StepFailed,
+    of_chart,
+)
+from stellwerk.operators.btp.module.release import comes_from_chart
+from stellwerk.operators.btp.reasons import Reason
+from stellwerk.operators.btp.settings import Settings
+from stellwerk.runtime.clock import Clock
+from stellwerk.runtime.control import finalizer
+from stellwerk.runtime.control.outcome import Unexpected
+from stellwerk.runtime.control.status_writer import StatusWriter
+from stellwerk.runtime.reconciler import Next, ReconcileError, Severity
+
+T = TypeVar("T")
+
+_log = logging.getLogger(__name__)
+
+FIRST_RETRY_SECONDS = 30.0
+EXPLAIN_AFTER_SECONDS = 5.0
+"""For how long an operand may start before the condition says what it waits for: a normal start needs no write."""
+RESIST_SECONDS = 5.0
+CHART_SUCCEEDED = "Reconcile succeeded"
+"""What `ReconcileSucceeded` says where the module comes from a chart; alerts compare it."""
+
+
+@dataclass(slots=True, kw_only=True)
+class BtpReconciler:
+    """Brings one BtpOperator one step closer to what it asks for."""
+
+    client: Client
+    observer: Observer
+    provisioner: Provisioner
+    removal: Removal
+    diagnosis: Diagnosis
+    status_writer: StatusWriter
+    settings: Callable[[], Settings]
+    clock: Clock
+    _failures: dict[ObjectKey, int] = field(default_factory=dict)
+    """How often in a row a CR ended in an error: its retries become rarer."""
+    _update_checked: bool = False
+    """Whether this process has shown, since the module comes from a chart, that it looks for an update."""
+    _waiting_since: dict[ObjectKey, float] = field(default_factory=dict)
+    """Since when a CR waits for its module to become ready, on the clock's seconds."""
+
+    async def reconcile(self, operator: BtpOperator) -> Next[BtpOperatorStatus]:
+        """Observe, decide, act. Raises StepFailed for failures that the user should read about."""
+        if operator.metadata.uid in self.observer.leading.finished:
+            return Next.done()  # let go already; the cache is behind
+        done = await self._attempt(operator)
+        severity = _severity(done.status) if done.status is not None else done.severity
+        return replace(done, status=answered(operator, done.status), severity=severity)
+
+    async def _attempt(self, operator: BtpOperator) -> Next[BtpOperatorStatus]:
+        try:
+            return await self._pass(self._with_update_check(await self.observer.snapshot(operator)))
+        except StepFailed as failure:
+            told = self._in_own_words(failure, operator.status)
+            told.retry_after_seconds = self._retry_seconds(operator.key)
+            raise told from failure.__cause__
+
+    async def _pass(self, seen: Snapshot) -> Next[BtpOperatorStatus]:
+        step = plan.next_step(seen)
+        if isinstance(step, plan.Complain | plan.Provision | plan.KeepUp):
+            self.observer.check_sight()
+        return await self._carry_out(step, seen)
+
+    def _in_own_words(self, failure: StepFailed, shown: BtpOperatorStatus | None) -> StepFailed:
+        """The failure in the words of where the module comes from."""
+        settings = self.settings()
+        if not comes_from_chart(settings):
+            return failure
+        return of_chart(failure, settings.chart_path, shown.state if shown else None)
+
+    def _with_update_check(self, seen: Snapshot) -> Snapshot:
+        """The check is due after a start, and done as soon as the CR shows that something is under way."""
+        if not seen.leads:
+            return seen
+        due = seen.from_chart and not self._update_checked
+        self._update_checked = seen.from_chart and not (due and seen.state in (State.Ready, State.Error))
+        return replace(seen, update_unchecked=due)
+
+    def explain(self, obj: BtpOperator, failure: ReconcileError) -> BtpOperatorStatus | None:
+        """The status that shows a failure."""
+        state = obj.status.state if obj.status else None
+        match failure:
+            case StepFailed():
+                reason = failure.reason_in(state)
+            case Unexpected() if obj.metadata.is_terminating:
+                reason = Reason.ResourceRemovalFailed
+            case Unexpected():
+                reason = Reason.ReconcileFailed if state is State.Ready else Reason.ProvisioningFailed
+            case _:
+                reason = Reason(failure.reason)
+        status = reasons.status_for(obj.status, reason, str(failure), obj.metadata.generation, self.clock.now())
+        return answered(obj, status)
+
+    async def forget(self, key: ObjectKey) -> None:
+        """Drop what is remembered about a CR that is gone."""
+        self._failures.pop(key, None)
+        self._waiting_since.pop(key, None)
+
+    async def _carry_out(self, step: Step, seen: Snapshot) -> Next[BtpOperatorStatus]:
+        match step:
+            case plan.Rest():
+                return Next.done(self._as_shown(seen))
+            case plan.StandAside():
+                return await self._stand_aside(seen, step)
+            case plan.Adopt():
+                return await self._adopt(seen)
+            case plan.Turn(Reason.SoftDeleting):
+                return await self._give_up_hard_delete(seen)
+            case plan.Turn(reason, message):
+                return Next.now(self._status(seen, reason, message))
+            case plan.Complain(problem):
+                raise SecretUnusable(problem)
+            case plan.Provision(wanted):
+                return await self._provision(seen, wanted)
+            case plan.KeepUp(wanted):
+                return await self._keep_up(seen, wanted)
+            case plan.Wait(message):
+                return await self._wait_for_users(seen, message)
+            case plan.HardDelete(remaining):
+                return await self._hard_delete(seen, remaining)
+            case plan.SoftDelete():
+                return await self._soft_delete(seen)
+            case plan.RemoveModule():
+                return await self._remove_module(seen)
+
+    # Leading
+
+    async def _stand_aside(self, seen: Snapshot, step: plan.StandAside) -> Next[BtpOperatorStatus]:
+        if step.release:
+            await self._release(seen.operator)
+            return Next.done()
+        return Next.done(self._status(seen, step.reason, step.message))
+
+    async def _adopt(self, seen: Snapshot) -> Next[BtpOperatorStatus]:
+        adopted = await finalizer.add(self.client, seen.operator, api.FINALIZER)
+        self.observer.caches.operators.expect(adopted.key, adopted.metadata.resource_version)
+        return Next.now()
+
+    async def _release(self, operator: BtpOperator) -> None:
+        for name in (api.CHART_ERA_FINALIZER, api.FINALIZER):
+            await finalizer.remove(self.client, operator, name)
+
+    # Bringing the module up
+
+    async def _keep_up(self, seen: Snapshot, wanted: Credentials) -> Next[BtpOperatorStatus]:
+        turn = await self.provisioner.inspect(seen.operator, wanted)
+        if turn is not None:
+            return Next.now(self._status(seen, turn.reason, turn.message))
+        return await self._provision(seen, wanted)
+
+    async def _provision(self, seen: Snapshot, wanted: Credentials) -> Next[BtpOperatorStatus]:
+        if seen.comparison is None or seen.state is not State.Processing:
+            return await self._bring_up(seen, wanted)
+        deleted = await self._prepare_move(seen.comparison)
+        return (await self._bring_up(seen, wanted)).noting(*events.of_pods(deleted))
+
+    async def _bring_up(self, seen: Snapshot, wanted: Credentials) -> Next[BtpOperatorStatus]:
+        progress = await self.provisioner.bring_up(seen.operator, wanted)
+        if progress.written:
+            self._waiting_since.pop(seen.operator.key, None)
+            return Next[BtpOperatorStatus].now().noting(*events.of_progress(progress))
+        if progress.unready is not None:
+            return await self._wait_for_module(seen, progress)
+        self._waiting_since.pop(seen.operator.key, None)
+        if seen.comparison is not None and seen.state is State.Processing:
+            await self._clean_up_move(seen.comparison)
+        finish = await self.provisioner.finish(progress.release, wanted)
+        self._failures.pop(seen.operator.key, None)
+        return self._ready(seen, progress, finish)
+
+    def _ready(self, seen: Snapshot, progress: Progress, finish: Finish) -> Next[BtpOperatorStatus]:
+        interval = self._no_later_than_held(progress, self.settings().ready_state_requeue_interval.total_seconds())
+        status = self._still_ready(seen) if seen.state is State.Ready else self._success(seen, finish.replaces)
+        notices = (*events.of_progress(progress), *events.of_outdated(finish.outdated))
+        return Next.after(interval, status).noting(*notices)
+
+    def _no_later_than_held(self, progress: Progress, seconds: float) -> float:
+        """When to look again where others keep changing something: nothing wakes us when its pause is over."""
+        if progress.held_until is None:
+            return seconds
+        return min(seconds, max(0.0, progress.held_until - self.clock.monotonic()))
+
+    def _still_ready(self, seen: Snapshot) -> BtpOperatorStatus:
+        """What it shows, said of the spec as it is now; nothing is written where that is what it says already."""
+        return self._status(seen, Reason(seen.reason), seen.message)
+
+    def _success(self, seen: Snapshot, is_new: bool) -> BtpOperatorStatus:
+        if not seen.from_chart:
+            return self._status(seen, Reason.ReconcileSucceeded)
+        if is_new:
+            return self._status(seen, Reason.UpdateDone)
+        if seen.reason == Reason.UpdateCheck:
+            return self._status(seen, Reason.UpdateCheckSucceeded)
+        return self._status(seen, Reason.ReconcileSucceeded, CHART_SUCCEEDED)
+
+    async def _wait_for_module(self, seen: Snapshot, progress: Progress) -> Next[BtpOperatorStatus]:
+        """The module is applied and not ready yet: say what it waits for, and give up for now after ReadyTimeout."""
+        waiting = await self._waiting(seen, progress)
+        assert waiting.delay_seconds is not None
+        again = self._no_later_than_held(progress, waiting.delay_seconds)
+        return replace(waiting, delay_seconds=again).noting(*events.of_progress(progress))
+
+    async def _waiting(self, seen: Snapshot, progress: Progress) -> Next[BtpOperatorStatus]:
+        assert progress.unready is not None
+        now, timeout = self.clock.monotonic(), self.settings().ready_timeout.total_seconds()
+        waited = now - self._waiting_since.setdefault(seen.operator.key, now)
+        if waited < min(EXPLAIN_AFTER_SECONDS, timeout) and not self.diagnosis.is_obvious(progress.unready):
+            return Next.after(min(EXPLAIN_AFTER_SECONDS, timeout) - waited)
+        why = await self.diagnosis.why(progress.unready)
+        if waited >= timeout:
+            self._waiting_since.pop(seen.operator.key, None)
+            raise NotReadyInTime(progress.unready.address.ref, why)
+        if seen.state is State.Ready:
+            return Next.after(timeout - waited)
+        message = plan.waiting_message(seen.message, str(progress.unready.address), why)
+        return Next.after(timeout - waited, self._status(seen, Reason(seen.reason), message))
+
+    # Former credentials
+
+    async def _prepare_move(self, found: Comparison) -> Sequence[ObjectRef]:
+        """Remember the former values on the required Secret, and take away what keeps the operand from starting.
+
+        Returns the pods of the operand that were deleted.
+        """
+        deleted: Sequence[ObjectRef] = ()
+        preparation = found.preparation
+        if preparation.annotations:
+            await _told(self._annotate_required_secret({**preparation.annotations}), AnnotatingFailed)
+        if preparation.stale_cluster_id_secret is not None:
+            # The pods first: once the Secret is gone, nothing tells that they are to go.
+            failing_only = not preparation.restart_operand
+            deleted = await _told(self._delete_pods(failing_only=failing_only), StaleClusterIdNotDeleted)
+            await _told(self._delete_secret(preparation.stale_cluster_id_secret), StaleClusterIdNotDeleted)
+        return deleted
+
+    async def _clean_up_move(self, found: Comparison) -> None:
+        """Delete what belongs to the former values, the credentials last: while they are there, this is done again.
+
+        The operand's pods were replaced when its configuration changed; the checksum in their template sees to it.
+        """
+        for key in found.cleanup.secrets:
+            await _told(self._delete_secret(key), CleanupFailed)
+
+    async def _annotate_required_secret(self, notes: JsonObject) -> None:
+        settings = self.settings()
+        patch = MergePatch({"metadata": {"annotations": notes}})
+        target = metadata_of(Secret)
+        written = await self.client.patch(target, settings.secret_name, settings.chart_namespace, patch)
+        if (shown_by := self.observer.caches.secrets.of(written.key)) is not None:
+            shown_by.expect(written.key, written.metadata.resource_version)
+
+    async def _delete_secret(self, key: ObjectKey) -> None:
+        seen = self.observer.caches.secrets.get(key)
+        if seen is None or (key.name == api.OPERAND_SECRET_NAME and not self.observer.holds_credentials(seen)):
+            return
+        await self.client.delete(metadata_of(Secret), key.name, key.namespace, uid=seen.metadata.uid)
+
+    async def _delete_pods(self, *, failing_only: bool) -> Sequence[ObjectRef]:
+        pods, namespace = self.observer.operand_pods(), self.settings().chart_namespace
+        restarted = credentials.pods_to_restart(pods, namespace, failing_only=failing_only)
+        for pod in restarted:
+            await self.client.delete(metadata_of(Pod), pod.key.name, pod.key.namespace, uid=pod.uid)
+        return [ObjectRef(Pod.resource.gvk, pod.key) for pod in restarted]
+
+    # Taking the module away
+
+    async def _wait_for_users(self, seen: Snapshot, message: str) -> Next[BtpOperatorStatus]:
+        """Say what blocks the deletion, and keep the module working so that users can delete what they have."""
+        await self.removal.forget_start(seen.operator)
+        self._waiting_since.pop(seen.operator.key, None)
+        status = self._status(seen, Reason.ServiceInstancesAndBindingsNotCleaned, message)
+        if seen.reason != Reason.ServiceInstancesAndBindingsNotCleaned:
+            return Next.now(status)
+        interval = self.settings().ready_state_requeue_interval.total_seconds()
+        if not isinstance(seen.required_secret, Credentials):
+            self._failures.pop(seen.operator.key, None)
+            return Next.after(interval, status)
+        try:
+            progress = await self.provisioner.bring_up(seen.operator, seen.required_secret)
+        except StepFailed as failure:
+            # What blocks the deletion is what users must read; that the module does not work is second to it.
+            return Next.after(self._retry_seconds(seen.operator.key), status).noting(events.not_kept_up(failure))
+        self._failures.pop(seen.operator.key, None)
+        kept_up = Next.after(self._no_later_than_held(progress, interval), status)
+        return kept_up.noting(*events.of_progress(progress))
+
+    async def _hard_delete(self, seen: Snapshot, remaining: timedelta) -> Next[BtpOperatorStatus]:
+        if not await _told(deprovisioning.is_forced_still(self.client, seen.operator), RemovalFailed):
+            return Next.after(RESIST_SECONDS)  # the cache is behind; it will tell
+        begins = await self.removal.note_start(seen.operator)
+        notices = (events.forced(seen.blockers, seen.hard_delete_timeout),) if begins else ()
+        try:
+            await self.removal.sweep()
+        except ApiError:
+            return (await self._give_up_hard_delete(seen)).noting(*notices)
+        left = plan.soft_deletion_message(seen.blockers, seen.now + remaining)
+        waiting = self._saying_what_is_left(seen, _of_users(seen.blockers), left, within=remaining.total_seconds())
+        return waiting.noting(*notices)
+
+    def _saying_what_is_left(
+        self, seen: Snapshot, what: str, why: str, *, within: float = inf
+    ) -> Next[BtpOperatorStatus]:
+        """What goes wakes us. What takes longer than usual is named, and named anew as it goes."""
+        now = self.clock.monotonic()
+        waited = now - self._waiting_since.setdefault(seen.operator.key, now)
+        if waited < EXPLAIN_AFTER_SECONDS:
+            return Next.after(min(EXPLAIN_AFTER_SECONDS - waited, within))
+        message = plan.waiting_message(seen.message, what, why)
+        return Next(self._status(seen, Reason(seen.reason), message), within if within < inf else None)
+
+    async def _give_up_hard_delete(self, seen: Snapshot) -> Next[BtpOperatorStatus]:
+        resisting = await self.removal.resisting()
+        return Next.now(self._status(seen, Reason.SoftDeleting)).noting(*events.given_up(resisting))
+
+    async def _soft_delete(self, seen: Snapshot) -> Next[BtpOperatorStatus]:
+        """Cut what is left loose. What resists more than once may do so for long: the module is brought back meanwhile.
+
+        The operand may then still end instances and bindings as it should. A first failure is mostly a passing one,
+        and the next try, half a minute later, would take away again what has just come up.
+        """
+        if not await _told(deprovisioning.is_forced_still(self.client, seen.operator), RemovalFailed):
+            return Next.after(RESIST_SECONDS)
+        try:
+            kept = await self.removal.cut_loose()
+        except RemovalFailed:
+            if self._failures.get(seen.operator.key):
+                await self._restore(seen)
+            raise
+        return Next[BtpOperatorStatus].after(RESIST_SECONDS).noting(*events.kept(kept))
+
+    async def _remove_module(self, seen: Snapshot) -> Next[BtpOperatorStatus]:
+        try:
+            await self.provisioner.history.watch_all()
+        except ModuleFailed as failure:
+            raise RemovalFailed(str(failure)) from failure
+        if self.removal.endangers_users() and not await self._users_have_nothing():
+            return self._waiting_for_sight(seen)
+        try:
+            if not await self.removal.step():
+                return self._saying_what_is_left(seen, "the module to go", self.removal.left())
+        except RemovalFailed:
+            await self._restore(seen)
+            raise
+        if not await self._users_have_nothing():
+            return self._waiting_for_sight(seen)
+        self.provisioner.forget()
+        await self._hand_over(seen)
+        return Next[BtpOperatorStatus].done().noting(events.removed())
+
+    def _waiting_for_sight(self, seen: Snapshot) -> Next[BtpOperatorStatus]:
+        """Users have objects that the caches do not show: mostly these are behind, and will tell."""
+        if why := self.observer.caches.users_unseen():
+            raise RemovalFailed(f"users have service instances or bindings, and which ones is not seen: {why}")
+        what = "service instances and bindings to go"
+        return self._saying_what_is_left(seen, what, "the watch does not show them yet", within=RESIST_SECONDS)
+
+    async def _users_have_nothing(self) -> bool:
+        return await _told(self.removal.users_have_nothing(), RemovalFailed)
+
+    async def _restore(self, seen: Snapshot) -> None:
+        """A half-removed module helps nobody: bring it back while the removal waits for its next try."""
+        if isinstance(seen.required_secret, Credentials):
+            try:
+                await self.provisioner.bring_up(seen.operator, seen.required_secret)
+            except StepFailed:
+                return  # the removal's own failure is the one to tell
+
+    async def _hand_over(self, seen: Snapshot) -> None:
+        """Let the CR go, and the next one begin; where only one place may lead, there is no next one."""
+        await self._release(seen.operator)
+        self.observer.leading.finish(seen.operator)
+        if seen.fixed:
+            return
+        for other in self.observer.caches.operators.store.all():
+            if other.metadata.uid not in self.observer.leading.finished and not other.metadata.is_terminating:
+                await self._show_after_deprovisioning(other)
+
+    async def _show_after_deprovisioning(self, other: BtpOperator) -> None:
+        now, generation = self.clock.now(), other.metadata.generation
+        status = reasons.status_for(other.status, Reason.Processing, "After deprovisioning", generation, now)
+        try:
+            version = await self.status_writer.write(other, status)
+        except ApiError as error:
+            _log.warning("%s cannot be shown as free to take over the module: %s", other.ref, error)
+            return  # it is woken all the same, because another CR leads now
+        if version is not None:
+            self.observer.caches.operators.expect(other.key, version)
+
+    # Telling
+
+    def _status(self, seen: Snapshot, reason: Reason, message: str = "") -> BtpOperatorStatus:
+        operator = seen.operator
+        return reasons.status_for(operator.status, reason, message, operator.metadata.generation, seen.now)
+
+    def _as_shown(self, seen: Snapshot) -> BtpOperatorStatus | None:
+        """What the CR shows, in the form that is written now: a release before may have written less of it."""
+        if seen.operator.metadata.is_terminating or not seen.message or seen.reason not in Reason.__members__:
+            return None
+        return self._status(seen, Reason(seen.reason), seen.message)
+
+    def _retry_seconds(self, key: ObjectKey) -> float:
+        """30 s, doubling up to the interval that the original has between all its retries."""
+        failures = self._failures[key] = self._failures.get(key, 0) + 1
+        longest = self.settings().processing_state_requeue_interval.total_seconds()
+        return min(FIRST_RETRY_SECONDS * 2.0 ** (failures - 1), longest)
+
+
+def _severity(status: BtpOperatorStatus) -> Severity:
+    return reasons.severity_of(Reason(status.conditions[0].reason))
+
+
+def _of_users(blockers: Blockers) -> str:
+    return f"{len(blockers.instances)} instance(s) and {len(blockers.bindings)} binding(s) to go"
+
+
+async def _told(step: Awaitable[T], failure: Callable[[str], StepFailed]) -> T:
+    """Do a step; what the API server refuses of it becomes the failure that the user reads."""
+    try:
+        return await step
+    except ApiError as error:
+        raise failure(str(error)) from error
+
+
+def answered(operator: BtpOperator, status: BtpOperatorStatus | None) -> BtpOperatorStatus | None:
+    """What a pass answers, with the request that it was. None stays None where there is nothing to say."""
+    asked = reconcile_request.asked(operator.metadata)
+    shown = status or operator.status
+    if shown is None or shown.last_handled_reconcile_at == asked:
+        return status
+    return msgspec.structs.replace(shown, last_handled_reconcile_at=asked)

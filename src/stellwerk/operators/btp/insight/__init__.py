@@ -1,0 +1,8 @@
+"""What verbs of the command line ask about a BtpOperator.
+
+why                findings, down to the root cause
+related_objects    the BtpOperator of an object
+preview            what the next reconcile would change
+actions            what a user may request
+help_topics        the texts of `stellwerk explain`
+"""

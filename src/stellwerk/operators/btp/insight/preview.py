@@ -1,0 +1,283 @@
+"""What a BtpOperator comes to, worked out for a person: without the operator, and with the person's own rights.
+
+The pure steps are the operator's own; only the reading differs, because a person asks once and has no caches. Two
+things are known to the operator's process alone. Its flags: the defaults stand for them, under the tunables ConfigMap.
+The operand's image: the one that runs stands for it, or else the manifest's, unless the person names another.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from contextlib import aclosing
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+from stellwerk.api.apps import Deployment
+from stellwerk.api.btp import ServiceBinding, ServiceInstance
+from stellwerk.api.core import ConfigMap, Secret
+from stellwerk.apply.concurrency import together
+from stellwerk.apply.labelled import prune_by_label
+from stellwerk.apply.labelled.plan import Live
+from stellwerk.apply.objects import discover
+from stellwerk.apply.objects.desired import Address, Desired, Document, desired_set, kinds_of
+from stellwerk.kube.client.client import Client
+from stellwerk.kube.types.identifiers import ObjectKey, ObjectRef, Resource
+from stellwerk.kube.types.model import Unstructured, metadata_of, unstructured
+from stellwerk.operators.btp import api
+from stellwerk.operators.btp.api import BtpOperator
+from stellwerk.operators.btp.btpoperator import history, plan, resources, webhooks
+from stellwerk.operators.btp.btpoperator.certificates import Renewal
+from stellwerk.operators.btp.btpoperator.resources import Running, Values
+from stellwerk.operators.btp.credentials import credentials
+from stellwerk.operators.btp.credentials.credentials import Comparison, Credentials
+from stellwerk.operators.btp.errors import ModuleUnreadable, SecretUnusable
+from stellwerk.operators.btp.module import version_record
+from stellwerk.operators.btp.module.chart import Charts
+from stellwerk.operators.btp.module.release import CHART_FILE, SHIPPED, Release
+from stellwerk.operators.btp.module.source import Source
+from stellwerk.operators.btp.module.version_record import Record
+from stellwerk.operators.btp.operator import in_force
+from stellwerk.operators.btp.settings import CrSelection, ModuleSource, Settings, with_tunables
+from stellwerk.operators.btp.watches import MODULE_KINDS
+from stellwerk.render.worker.renderer import Renderer
+from stellwerk.runtime.certificates import certs
+
+_PLACES = ("ChartPath", "ManagerResourcesPath", "ResourcesPath")
+"""Tunables that name folders of the operator's machine."""
+_DEPLOYMENTS = unstructured(Deployment.resource)
+_NOT_MADE_YET = certs.Pair(b"", b"")
+
+
+class NothingToDo(Exception):
+    """The BTP Manager changes nothing for this BtpOperator; says why."""
+
+
+class ImageUnknown(Exception):
+    """No operand runs whose image could be taken."""
+
+    def __init__(self) -> None:
+        super().__init__("the operand does not run yet, and only the operator's environment says which image it gets")
+
+
+@dataclass(frozen=True, slots=True)
+class Preview:
+    """What the next reconcile would bring about."""
+
+    desired: tuple[Desired, ...]
+    """The objects as they shall be. A certificate that is to be made anew is in here as it is."""
+    renewed: Mapping[ObjectRef, str]
+    """Secrets whose certificates would be made anew, and why."""
+    leaving: Mapping[ObjectRef, str]
+    """What would be deleted, and why."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Desk:
+    """What a person has at hand. The module is the one that comes with us, where no `folder` is named."""
+
+    client: Client
+    renderer: Renderer
+    folder: Path | None = None
+    """A module laid out as in the operator's image, or a chart."""
+    image: str = ""
+    """The operand's."""
+
+    async def preview(self, operator: BtpOperator) -> Preview:
+        """Work it out for a CR that is in the cluster, or is not yet. Nothing is written.
+
+        Raises NothingToDo, ImageUnknown, StepFailed with what the CR would show, InvalidSet, and ApiError.
+        """
+        settings = await self._settings()
+        await self._check_leads(operator, settings)
+        wanted = await self._credentials(settings)
+        release = await Source(lambda: settings, Charts(self.renderer, self.client)).current(operator, wanted)
+        record = await self._record(settings)
+        after = version_record.after_apply(record, release.version, release.kinds)
+        module = await self._module(after, settings.chart_namespace)
+        authority, webhook = await self._certificates(settings)
+        operand = await self.client.find(_DEPLOYMENTS, settings.deployment_name, settings.chart_namespace)
+        config = await self.client.find(ConfigMap, api.OPERAND_CONFIG_NAME, settings.chart_namespace)
+        values = Values(
+            settings=settings,
+            credentials=wanted,
+            image=self.image or _image(release, operand),
+            network_policies=not plan.is_at_home(operator, settings.chart_namespace)
+            or resources.network_policies_wanted(operator.metadata.annotations),
+            ca_bundle=(authority or _NOT_MADE_YET).certificate,
+            running=await self._running(operand, config, wanted),
+        )
+        documents = (
+            *resources.prepared(release, values),
+            *webhooks.documents_of(authority or _NOT_MADE_YET, webhook or _NOT_MADE_YET, settings.chart_namespace),
+            Document(version_record.config_map(after, settings.chart_namespace)),
+        )
+        served = await discover.served(documents, self.client.mapper)
+        desired = desired_set(documents, served, namespace=settings.chart_namespace)
+        return Preview(
+            desired,
+            _renewed(authority, webhook, settings),
+            {
+                **await self._outdated(release, settings),
+                **await self._stale(module, desired, release.version),
+                **_opted_out(module, settings, values.network_policies),
+                **await self._former_credentials(wanted, config, record),
+            },
+        )
+
+    # ---- what decides
+
+    async def _settings(self) -> Settings:
+        base = self._base()
+        found = await self.client.find(ConfigMap, base.config_name, base.chart_namespace)
+        if found is None:
+            return base
+        data = {key: value for key, value in found.data.items() if key not in _PLACES}
+        settings = with_tunables(base, base, data).settings
+        # A folder that somebody names is what it is, whatever the operator's own is.
+        return settings if self.folder is None else replace(settings, module_source=base.module_source)
+
+    def _base(self) -> Settings:
+        if self.folder is None:
+            return in_force(Settings(), SHIPPED)
+        if (self.folder / CHART_FILE).is_file():
+            found = in_force(Settings(module_source=ModuleSource.CHART), self.folder)
+            return replace(found, chart_path=str(self.folder))
+        here = Settings()
+        for source, path in ((ModuleSource.RESOURCES, here.resources_path), (ModuleSource.CHART, here.chart_path)):
+            if (self.folder / path).is_dir():
+                return in_force(Settings(module_source=source), self.folder)
+        raise ModuleUnreadable(str(self.folder), f"holds neither {here.resources_path}, {here.chart_path} nor a chart")
+
+    async def _check_leads(self, operator: BtpOperator, settings: Settings) -> None:
+        if operator.metadata.is_terminating:
+            raise NothingToDo("it is being deleted")
+        fixed = settings.cr_selection is CrSelection.FIXED
+        leader = plan.leader([*(await self.client.list(BtpOperator)).items] or [operator], fixed=fixed)
+        if leader is None:
+            raise NothingToDo(f"the module belongs to BtpOperator {api.STANDARD_KEY} alone")
+        if leader.key != operator.key:
+            raise NothingToDo(f"the module belongs to {leader.ref}, which was there before")
+
+    async def _credentials(self, settings: Settings) -> Credentials:
+        key = ObjectKey(settings.chart_namespace, settings.secret_name)
+        secret = await self.client.find(Secret, key.name, key.namespace)
+        if secret is None or not credentials.is_for_us(secret.metadata.labels):
+            raise SecretUnusable(credentials.missing(key))
+        found = credentials.read(secret.data, secret.metadata.annotations, default_namespace=key.namespace)
+        if not isinstance(found, Credentials):
+            raise SecretUnusable(found)
+        return found
+
+    async def _record(self, settings: Settings) -> Record | None:
+        found = await self.client.find(ConfigMap, api.VERSIONS_NAME, settings.chart_namespace)
+        return version_record.parse(found.data) if found is not None else None
+
+    # ---- what is there
+
+    async def _running(
+        self, operand: Unstructured | None, config: ConfigMap | None, wanted: Credentials
+    ) -> Running | None:
+        if operand is None:
+            return None
+        secret = await self.client.find(Secret, api.OPERAND_SECRET_NAME, wanted.namespace)
+        return Running.of(operand.body, config.data if config else {}, secret.data if secret else {})
+
+    async def _certificates(self, settings: Settings) -> tuple[certs.Pair | None, certs.Pair | None]:
+        authority = await self.client.find(Secret, api.CA_SECRET_NAME, settings.chart_namespace)
+        webhook = await self.client.find(Secret, api.WEBHOOK_SECRET_NAME, settings.chart_namespace)
+        return webhooks.authority_in(authority), webhooks.webhook_in(webhook)
+
+    async def _module(self, record: Record, chart_namespace: str) -> dict[Address, Live]:
+        """Everything of the module that carries our label, of every kind that any version had; as metadata."""
+        usual = [kind.resource for kind in (*MODULE_KINDS, Secret)]
+        served = await history.served(self.client, {*record.kinds} - {resource.gvk for resource in usual})
+
+        async def listed(resource: Resource) -> dict[Address, Live]:
+            place = chart_namespace if resource.namespaced else ""
+            found = await self.client.list(metadata_of(resource), place, labels=api.MANAGED_SELECTOR)
+            return {Address(resource, one.key): one for one in found.items}
+
+        found = await together([*usual, *served.values()], listed)
+        return {address: live for listed in found for address, live in listed.items()}
+
+    # ---- what goes
+
+    async def _outdated(self, release: Release, settings: Settings) -> dict[ObjectRef, str]:
+        documents = resources.to_delete(release, settings)
+        served = await discover.served(documents, self.client.mapper)
+        here = [one for one in documents if served.keys() >= {*kinds_of([one])}]
+        addresses = [one.address for one in desired_set(here, served, namespace=settings.chart_namespace)]
+        there = await together(addresses, self._is_there) if addresses else []
+        return {one.ref: "an older version had it" for one, is_there in zip(addresses, there, strict=True) if is_there}
+
+    async def _is_there(self, address: Address) -> bool:
+        found = await self.client.find(metadata_of(address.resource), address.key.name, address.key.namespace)
+        return found is not None and not found.metadata.is_terminating
+
+    async def _stale(
+        self, module: Mapping[Address, Live], desired: Iterable[Desired], version: str
+    ) -> dict[ObjectRef, str]:
+        stale = prune_by_label.stale(
+            module,
+            [one.address for one in desired],
+            version_record.marks(version),
+            spared=version_record.spared(has_users_objects=await self._has_users_objects()),
+        )
+        return {one.ref: f"version {version} does not have it" for one in stale}
+
+    async def _has_users_objects(self) -> bool:
+        served = await history.served(self.client, [kind.resource.gvk for kind in (ServiceInstance, ServiceBinding)])
+        for resource in served.values():
+            async with aclosing(self.client.pages(metadata_of(resource), limit=1)) as pages:
+                if (await anext(pages)).items:
+                    return True
+        return False
+
+    async def _former_credentials(
+        self, wanted: Credentials, config: ConfigMap | None, record: Record | None
+    ) -> dict[ObjectRef, str]:
+        recorded = record.credentials if record is not None else None
+        data = config.data if config is not None else {}
+        places = credentials.possible_namespaces(wanted, data, recorded.namespace if recorded is not None else "")
+        there = [await self.client.find(metadata_of(Secret), api.OPERAND_SECRET_NAME, place) for place in places]
+        holding = [one.metadata.namespace for one in there if one and version_record.holds_credentials(one, recorded)]
+        namespace = credentials.operand_namespace(holding, wanted)
+        own = await self.client.find(Secret, api.CLUSTER_ID_SECRET_NAME, namespace)
+        compared = Comparison(
+            wanted=wanted,
+            namespace=namespace,
+            config_cluster_id=config.data.get("CLUSTER_ID") if config else None,
+            initial_cluster_id=credentials.initial_cluster_id(own.data) if own else None,
+        )
+        gone = [Address(Secret.resource, key) for key in compared.cleanup.secrets]
+        return {one.ref: "it belongs to the former credentials" for one in gone if await self._is_there(one)}
+
+
+def _image(release: Release, operand: Unstructured | None) -> str:
+    """The image that runs, else the manifest's. Raises ImageUnknown."""
+    bodies = [*([operand.body] if operand else []), *(document.body for document in release.documents)]
+    for body in bodies:
+        if image := resources.operand_image(body):
+            return image
+    raise ImageUnknown
+
+
+def _renewed(authority: certs.Pair | None, webhook: certs.Pair | None, settings: Settings) -> dict[ObjectRef, str]:
+    boundary = settings.expiration_boundary
+    decision = webhooks.judged(authority, webhook, now=datetime.now(UTC), boundary=boundary)
+    names = {
+        Renewal.NOTHING: (),
+        Renewal.WEBHOOK: (api.WEBHOOK_SECRET_NAME,),
+        Renewal.BOTH: (api.CA_SECRET_NAME, api.WEBHOOK_SECRET_NAME),
+    }[decision.renewal]
+    keys = [ObjectKey(settings.chart_namespace, name) for name in names]
+    return {Address(Secret.resource, key).ref: decision.why for key in keys}
+
+
+def _opted_out(module: Iterable[Address], settings: Settings, policies_wanted: bool) -> dict[ObjectRef, str]:
+    if policies_wanted:
+        return {}
+    here = settings.chart_namespace
+    found = [one for one in module if one.resource.kind == "NetworkPolicy" and one.key.namespace == here]
+    return {one.ref: f"annotation {api.DISABLE_NETWORK_POLICIES_ANNOTATION}" for one in found}

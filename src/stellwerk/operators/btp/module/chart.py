@@ -1,0 +1,196 @@
+"""The module as a Helm chart: a folder and values become a release like one that lies in a folder of manifests.
+
+The chart is rendered when its files, `overrides.yaml` beside it, or the values change, and then kept: a pass over a
+calm module renders nothing. What templates see of the cluster is what it served at that moment; `lookup` finds nothing,
+as with `helm template`.
+
+Helm installs nothing here, so what a chart tells Helm has no effect. Hooks for the end of a release are left out: we
+remove the module ourselves. Other hooks are objects like all others. Two Secrets of the chart are left out, too: the
+certificates in them are made by us, and a template would make others each time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import binascii
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from stellwerk.apply.objects import json_edit
+from stellwerk.apply.objects.desired import Document, Origin
+from stellwerk.kube.client.client import Client
+from stellwerk.kube.types.errors import ApiError
+from stellwerk.kube.types.model import JsonObject, dig
+from stellwerk.operators.btp import api
+from stellwerk.operators.btp.credentials.credentials import Credentials
+from stellwerk.operators.btp.errors import ChartUnusable
+from stellwerk.operators.btp.module import release
+from stellwerk.operators.btp.module.release import CHART_FILE, Places, Release, Stamp
+from stellwerk.render.errors import RenderError, SourceError
+from stellwerk.render.files.files import Files
+from stellwerk.render.request import values
+from stellwerk.render.request.capabilities import facts_of
+from stellwerk.render.request.request import Release as Installation
+from stellwerk.render.request.request import Rendered, Request
+from stellwerk.render.request.values import Layer
+from stellwerk.render.worker.renderer import Renderer
+from stellwerk.runtime.telemetry import traces
+
+OVERRIDES_FILE = "overrides.yaml"
+MOST_BYTES = 32 * 2**20
+"""A chart weighs some hundred KiB; a path that names the root of a disk by mistake must not be read into memory."""
+
+HOOKS_PREFIX = "hooks.btp-manager.kyma-project.io"
+"""Of the annotations that hooks are mapped to. They are for an engine that runs hooks; they are taken off again."""
+
+_SECRET_KEYS = ("clientid", "clientsecret", "sm_url", "tokenurl")
+_OURS = (api.CA_SECRET_NAME, api.WEBHOOK_SECRET_NAME)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Order:
+    """What a chart is rendered for."""
+
+    name: str
+    """Of the release: that of the CR."""
+    namespace: str
+    values: tuple[tuple[str, str], ...] = field(repr=False)
+    cluster_id: str
+
+    @classmethod
+    def of(cls, name: str, namespace: str, credentials: Credentials) -> Order:
+        """From a CR and the required Secret."""
+        texts = {key: _text(credentials.operand_data.get(key, "")) for key in _SECRET_KEYS}
+        return cls(name=name, namespace=namespace, values=tuple(texts.items()), cluster_id=credentials.cluster_id)
+
+    def layers(self) -> tuple[Layer, ...]:
+        """The values that we set, over those of the files."""
+        secret: JsonObject = dict(self.values)
+        return (
+            Layer("the required Secret", {"manager": {"secret": secret}}, secret=True),
+            Layer("the cluster id", {"cluster": {"id": self.cluster_id}}),
+        )
+
+
+class Charts:
+    """Renders the module's chart, and keeps the release until something that counts has changed."""
+
+    def __init__(self, renderer: Renderer, client: Client) -> None:
+        self._renderer = renderer
+        self._client = client
+        self._known: tuple[Places, Stamp, Order] | None = None
+        self._release: Release | None = None
+
+    async def load(self, places: Places, order: Order) -> Release:
+        """The module as the chart has it now.
+
+        Raises ChartUnusable with file and line, and ModuleUnreadable for our own network policies.
+        """
+        known = places, stamp(places), order
+        if self._release is None or known != self._known:
+            self._release = None
+            self._release = await self._rendered(places, order)
+            self._known = known
+        return self._release
+
+    async def _rendered(self, places: Places, order: Order) -> Release:
+        chart = places.chart
+        try:
+            files, overrides = await asyncio.to_thread(read, chart)
+            layers = (Layer(OVERRIDES_FILE, overrides), *order.layers())
+            request = await self._request(files, layers, order)
+            with traces.within("render") as span:
+                rendered = await self._renderer.render(request)
+                span.tell(objects=len(rendered.objects))
+        except OSError as error:
+            raise ChartUnusable(error.filename or chart, error.strerror or "cannot be read") from error
+        except (RenderError, ApiError) as error:
+            raise ChartUnusable(chart, str(error)) from error
+        return Release(
+            version=release.label_value(rendered.chart.version if rendered.chart else ""),
+            documents=documents(rendered),
+            network_policies=release.network_policies(places),
+            from_chart=True,
+        )
+
+    async def _request(self, files: Files, layers: tuple[Layer, ...], order: Order) -> Request:
+        return Request(
+            files=files,
+            generator="helm",
+            prefix=HOOKS_PREFIX,
+            farewells="omit",
+            release=Installation(order.name, order.namespace),
+            values=values.merge(layers),
+            cluster=await facts_of(self._client),
+            tenant=api.OPERATOR_NAME,
+            secrets=lambda: values.secret_words(layers),
+        )
+
+
+def documents(rendered: Rendered) -> tuple[Document, ...]:
+    """The rendered objects that are ours to apply, with where they were written."""
+    pairs = zip(rendered.objects, rendered.origins, strict=True)
+    return tuple(Document(_plain(body), Origin(file=origin)) for body, origin in pairs if not _is_certificate(body))
+
+
+def _is_certificate(body: JsonObject) -> bool:
+    return body.get("kind") == "Secret" and dig(body, "metadata", "name") in _OURS
+
+
+def _plain(body: JsonObject) -> JsonObject:
+    annotations = dig(body, "metadata", "annotations")
+    if not isinstance(annotations, dict):
+        return body
+    kept = {key: value for key, value in annotations.items() if not key.startswith(f"{HOOKS_PREFIX}/")}
+    return body if len(kept) == len(annotations) else json_edit.with_value(body, kept, "metadata", "annotations")
+
+
+# ---- files
+
+
+def stamp(places: Places) -> Stamp:
+    """What tells whether a file of the chart, or of our network policies, has changed."""
+    return release.stamp_of([*_chart_files(places.chart), _overrides(places.chart), *places.network_policy_files()])
+
+
+def _chart_files(chart: Path) -> Iterator[Path]:
+    """Every file of a chart. What begins with two dots is how a ConfigMap's volume keeps its versions."""
+    for folder, names, files in os.walk(chart):
+        names[:] = sorted(name for name in names if not name.startswith(".."))
+        yield from (Path(folder, name) for name in sorted(files) if not name.startswith(".."))
+
+
+def _overrides(chart: Path) -> Path:
+    return chart.parent / OVERRIDES_FILE
+
+
+def read(chart: Path) -> tuple[Files, JsonObject]:
+    """The chart's files and the overrides. Raises OSError, SourceError and InvalidValues; blocks."""
+    (chart / CHART_FILE).stat()  # says better than Helm what is missing
+    contents: dict[str, bytes] = {}
+    size = 0
+    for path in _chart_files(chart):
+        size += path.stat().st_size
+        if size > MOST_BYTES:
+            raise SourceError(f"the folder holds more than {MOST_BYTES >> 20} MiB; is it a chart?")
+        contents[path.relative_to(chart).as_posix()] = path.read_bytes()
+    return Files.of(contents), _read_overrides(_overrides(chart))
+
+
+def _read_overrides(file: Path) -> JsonObject:
+    try:
+        text = file.read_bytes()
+    except FileNotFoundError:
+        return {}
+    return values.read(text, str(file))
+
+
+def _text(value: str) -> str:
+    """A Secret's value as text. One that is no text has no place in a chart's values."""
+    try:
+        return base64.b64decode(value, validate=True).decode()
+    except (binascii.Error, UnicodeDecodeError):
+        return ""

@@ -1,0 +1,43 @@
+"""The module for a cluster in which pods are played: nothing runs behind the webhooks' Service there.
+
+A webhook that nobody answers refuses every service instance, so these match nothing. All else is as in a release.
+"""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import yaml
+
+from stellwerk.operators.btp.module.release import APPLY_FOLDER, SHIPPED
+from stellwerk.operators.btp.settings import Settings
+
+OPERAND_PRESENT_LABEL = "stellwerk.local/operand-answers"
+"""A namespace with this label gets the webhooks back, for those who run an operand."""
+
+
+def copy_module(target: Path) -> Path:
+    """Copy the module that we ship to a folder, with webhooks that match nothing. Returns the folder."""
+    shutil.copytree(SHIPPED, target, dirs_exist_ok=True)
+    for file in sorted((target / "module-resources" / APPLY_FOLDER).iterdir()):
+        text = file.read_text()
+        if "webhooks:" not in text:  # reading the definitions of kinds would take most of a second
+            continue
+        documents = [document for document in yaml.safe_load_all(text) if document]
+        webhooks = [webhook for document in documents for webhook in document.get("webhooks", [])]
+        for webhook in webhooks:
+            webhook["namespaceSelector"] = {"matchLabels": {OPERAND_PRESENT_LABEL: "true"}}
+        if webhooks:
+            file.write_text(yaml.safe_dump_all(documents, sort_keys=False))
+    return target
+
+
+def flags(folder: Path) -> list[str]:
+    """The flags that point the operator at such a copy."""
+    shipped = Settings()
+    return [
+        f"--resources-path={folder / shipped.resources_path}",
+        f"--manager-resources-path={folder / shipped.manager_resources_path}",
+        f"--chart-path={folder / shipped.chart_path}",
+    ]

@@ -1,0 +1,448 @@
+"""Files into objects, objects into the target: what a pass does between its source and its status.
+
+Rendering is remembered by what went into it, and what was prepared from a rendering by its digest, so a pass that finds
+nothing new costs a few look-ups. What is remembered of a set (`Memory`) saves requests and may be lost at any time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import NamedTuple, Protocol
+
+import msgspec
+
+from stellwerk.api.core import Secret
+from stellwerk.apply.labelled.plan import Live
+from stellwerk.apply.objects import discover
+from stellwerk.apply.objects.desired import Address
+from stellwerk.apply.set.checks import permission_precheck
+from stellwerk.apply.set.checks.crd_usage import Usage
+from stellwerk.apply.set.model import inventory_codec
+from stellwerk.apply.set.model.desired_set import Wanted, prepared
+from stellwerk.apply.set.model.inventory import Identity, Inventory
+from stellwerk.apply.set.model.owner import Owner, Standing
+from stellwerk.apply.set.model.policy import Policies
+from stellwerk.apply.set.model.resource_lookup import resources_of
+from stellwerk.apply.set.object_set import Memory, Progress, Rollout, Save, ends_the_pass
+from stellwerk.apply.set.plan.inventory_update import newcomers, taken_over
+from stellwerk.apply.set.plan.plan_delete_hooks import Farewell
+from stellwerk.apply.set.plan.plan_input import Habits, Seen
+from stellwerk.delivery.template_lookup import secret_words_of
+from stellwerk.delivery.watched_objects import OwnedObjects, Place, places, read
+from stellwerk.kube import masking, threads
+from stellwerk.kube.client.client import Client
+from stellwerk.kube.types.errors import NotServed
+from stellwerk.kube.types.identifiers import ObjectKey, Resource
+from stellwerk.kube.types.model import JsonObject, JsonValue, Unreadable, to_json_object
+from stellwerk.operators.component.api import RECONCILER, Component
+from stellwerk.operators.component.api_status import Artifact, ComponentStatus, State
+from stellwerk.operators.component.component import (
+    delete_hooks,
+    self_management_check,
+    status_plan,
+    status_size_limit,
+    unknown_kinds,
+)
+from stellwerk.operators.component.component.delete_hooks import Trust
+from stellwerk.operators.component.errors import HooksMissing
+from stellwerk.operators.component.references import digests
+from stellwerk.operators.component.references.inputs import Inputs
+from stellwerk.operators.component.references.references import Resolved
+from stellwerk.operators.component.targets import tenancy
+from stellwerk.operators.component.targets.lookups import HiddenWords, Lookups
+from stellwerk.operators.component.targets.targets import Target, Targets
+from stellwerk.render.bounded_cache import Kept
+from stellwerk.render.files.files import Files
+from stellwerk.render.request import values
+from stellwerk.render.request.request import Claim, Cluster, Lookup, PostBuild, Release, Rendered, Request
+from stellwerk.runtime.clock import Clock
+from stellwerk.runtime.control import secrecy
+
+_KEPT_BYTES, _KEPT_BYTES_OF_TENANT = 32 * 2**20, 8 * 2**20
+"""How much of prepared sets is remembered, as JSON; in memory they weigh several times as much."""
+_SET_BYTES = 64 * 2**10
+"""What each set counts at least."""
+_LARGE_SET, _LARGE_SET_BYTES = 500, 2**20
+"""Objects and bytes of JSON from which a set is large: planning one would block the event loop for tens of
+milliseconds, so it runs in a thread."""
+
+
+class Renders(Protocol):
+    """What renders; `render.worker.renderer.Renderer` does."""
+
+    async def render(self, request: Request, lookup: Lookup | None = None) -> Rendered:
+        """The objects that files make. Raises a `RenderError`."""
+        ...
+
+    async def holds(self, claim: Claim) -> bool:
+        """Whether an expression is true of its objects. Raises a `RenderError`."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Content:
+    """What is being worked on."""
+
+    artifact: Artifact
+    resolved: Resolved = field(repr=False)
+    digest: str
+    is_restart: bool = False
+    """Whether it replaces another one, from this pass on."""
+
+
+class _Prepared(NamedTuple):
+    """The objects of a rendering, ready to be applied."""
+
+    wanted: tuple[Wanted, ...]
+    is_large: bool
+
+
+@dataclass(slots=True, kw_only=True)
+class Deployer:
+    """Deploys Components. `cluster_uid` answers with the uid of the operator's own cluster."""
+
+    renderer: Renders
+    targets: Targets
+    cluster_uid: Callable[[], Awaitable[str]]
+    habits: Habits
+    inputs: Inputs
+    clock: Clock
+    find: Callable[[ObjectKey], Component | None]
+    """A Component of the operator's own cluster, by its key."""
+    owners: dict[str, ObjectKey] = field(default_factory=dict)
+    """Whose objects carry an owner's label: whom a change of such an object concerns."""
+    unwatched: dict[ObjectKey, tuple[str, ...]] = field(default_factory=dict)
+    """The Components of which objects are read one by one, and why they cannot be watched."""
+    warnings: dict[ObjectKey, tuple[str, ...]] = field(default_factory=dict)
+    """What the charts of Components were rendered in spite of."""
+    _owners: dict[ObjectKey, Owner] = field(default_factory=dict)
+    _memories: dict[ObjectKey, tuple[str, Memory]] = field(default_factory=dict)
+    _prepared: Kept[tuple[object, ...], _Prepared] = field(init=False)
+    _hidden: HiddenWords = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._hidden = HiddenWords(self.clock)
+        self._prepared = Kept(
+            _KEPT_BYTES,
+            now=self.clock.monotonic,
+            largest=_KEPT_BYTES_OF_TENANT,
+            tenant_capacity=_KEPT_BYTES_OF_TENANT,
+        )
+
+    async def apply(
+        self,
+        component: Component,
+        status: ComponentStatus,
+        content: Content,
+        files: Files,
+        target: Target,
+        save: Save = ends_the_pass,
+        seal: Callable[[bytes], None] = lambda content: None,
+        weigh: Callable[[int], None] = lambda size: None,
+    ) -> Progress:
+        """Bring the objects towards what is asked for. Raises RenderError, ApplyError, ApiError, Unwatchable.
+
+        A content that replaces another one is announced before the first object is touched: whoever waits for Ready
+        must not take the one of the content before for it. One that asks for nothing new in the cluster is not: it is
+        as Ready as the one before.
+
+        `seal` gets the content of the delete hooks before anything is saved or written. `weigh` gets the bytes that the
+        pass holds, and ends it by what it raises.
+        """
+        rendered = await self.render(component, status, content, files, target)
+        weigh(rendered.size + content.resolved.size)
+        self.warnings.pop(component.key, None)
+        if rendered.chart is not None and rendered.chart.warnings:
+            self.warnings[component.key] = rendered.chart.warnings
+        owner, policies = await self._owner(component), status_plan.policies(component.spec)
+        wanted, is_large = await self._wanted(component, rendered, content, owner, policies, target)
+        if not target.is_remote:
+            self_management_check.check(
+                component, [one.identity for one in wanted], self.find, await self.cluster_uid()
+            )
+        if (packed := delete_hooks.content_of(component, wanted)) is not None:
+            seal(packed)
+        known, new = await threads.run_if_large(
+            status_size_limit.ENTRY_BYTES * len(component.status.inventory), lambda: _known(component, content, wanted)
+        )
+        announces = content.is_restart
+        if announces and not new and component.status.state is not State.Ready:
+            if not await save(known):
+                return Progress(known, must_be_saved=True)
+            announces = False
+        if target.acts_as:
+            await permission_precheck.check(target.client, new, target.acts_as)
+        sight = await self._covered(component, wanted, known, target)
+        rollout = self._rollout(component, owner, policies, target, sight, is_large=is_large)
+        seen = sight.of(owner)
+        progress = await rollout.apply(wanted, known, seen, sight.resources, announces=announces, save=save)
+        target.owned.expect(progress.carried)
+        return self._paced(progress, status, sight)
+
+    async def obstacle(self, component: Component, target: Target) -> str:
+        """Why the objects must not be deleted now; empty where they may. Raises ApiError."""
+        usage = Usage(target.client, await self._owner(component), self.clock.now())
+        known = inventory_codec.read(component.status.inventory)
+        return await usage.obstacle(known, status_plan.policies_of_deletion(component.spec).managed_types)
+
+    async def farewell(self, component: Component, target: Target, trust: Trust) -> Farewell | None:
+        """What is to be done before the objects are gone; None where nothing is.
+
+        Raises HooksMissing, HooksNotSealed, ApplyError, ApiError, Unwatchable.
+        """
+        known, policies = (
+            inventory_codec.read(component.status.inventory),
+            status_plan.policies_of_deletion(component.spec),
+        )
+        owner = await self._owner(component)
+        try:
+            return await delete_hooks.kept(component, known, target.client, owner, policies, trust)
+        except HooksMissing as missing:
+            # Watched from now on: the Secret may come back.
+            await target.owned.cover([Place(Secret.resource, missing.secret.namespace)])
+            raise
+
+    async def delete(self, component: Component, target: Target, farewell: Farewell | None) -> Progress:
+        """Take the objects away, as far as it goes now. Raises ApplyError, ApiError, Unwatchable."""
+        known, policies = (
+            inventory_codec.read(component.status.inventory),
+            status_plan.policies_of_deletion(component.spec),
+        )
+        owner = await self._owner(component)
+        sight = await self._covered(component, farewell.hooks if farewell else (), known, target)
+        rollout = self._rollout(component, owner, policies, target, sight, is_large=len(known) > _LARGE_SET)
+        progress = await rollout.delete(known, sight.of(owner), sight.resources, farewell)
+        target.owned.expect(progress.carried)
+        return progress
+
+    async def unreadable(self, component: Component, inventory: Inventory, target: Target) -> list[Unreadable]:
+        """The objects of a Component that cannot be decoded, whatever cluster they are in."""
+        owner = await self._owner(component)
+        return target.owned.unreadable(owner.label_value, inventory.by_identity())
+
+    def forget(self, key: ObjectKey) -> None:
+        """The Component is gone."""
+        self._memories.pop(key, None)
+        self.unwatched.pop(key, None)
+        self.warnings.pop(key, None)
+        owner = self._owners.pop(key, None)
+        if owner is not None:
+            del self.owners[owner.label_value]
+
+    # ---- rendering
+
+    async def render(
+        self, component: Component, status: ComponentStatus, content: Content, files: Files, target: Target
+    ) -> Rendered:
+        """The objects that the content makes. Raises a RenderError, or KindsUnknown."""
+        account = tenancy.account(component, self.targets.rules)
+        facts = await target.facts()
+        asked = await self.inputs.request(
+            component,
+            content.resolved,
+            lambda layers: request_of(component, status, content, files, facts, layers),
+        )
+        tenant = component.metadata.namespace
+        lookups = Lookups(target, self.targets, account, tenant, self._hidden)
+        rendered = await self.renderer.render(asked, lookups)
+        if facts.unknown:
+            await threads.run(lambda: unknown_kinds.check(rendered, files, facts.unknown))
+        if asked.decryption:
+            secrecy.note("decrypted", lambda: _words_of(rendered))
+            await self._hidden.add(
+                tenant, f"decrypted for {component.key}", lambda: _words_of(rendered), rendered.digest
+            )
+        return rendered
+
+    # ---- objects
+
+    async def _wanted(
+        self,
+        component: Component,
+        rendered: Rendered,
+        content: Content,
+        owner: Owner,
+        policies: Policies,
+        target: Target,
+    ) -> _Prepared:
+        documents, hooks = delete_hooks.documents_of(component, rendered)
+        served = await discover.served((*documents, *(hook.document for hook in hooks)), target.client.mapper)
+        identity = (
+            rendered.digest,
+            content.digest,
+            owner,
+            policies,
+            component.target.namespace,
+            tuple(served.values()),
+        )
+        known = self._prepared.get(identity)
+        if known is None:
+            delete_hooks.checked(hooks, served, component, owner, policies)
+            weight = _SET_BYTES + rendered.size
+            is_large = len(documents) > _LARGE_SET or weight > _LARGE_SET_BYTES
+            prepare = partial(
+                prepared,
+                documents,
+                served,
+                namespace=component.target.namespace,
+                owner=owner,
+                policies=policies,
+                set_digest=content.digest,
+            )
+            known = _Prepared(await threads.run(prepare) if is_large else prepare(), is_large)
+            self._prepared.put(identity, known, weight, component.metadata.namespace)
+        return known
+
+    def _rollout(
+        self, component: Component, owner: Owner, policies: Policies, target: Target, sight: _Sight, *, is_large: bool
+    ) -> Rollout:
+        return Rollout(
+            client=target.client,
+            owner=owner,
+            policies=policies,
+            habits=self.habits,
+            memory=self._memory(component),
+            namespace_exists=target.owned.namespace_exists,
+            owned=sight.find,
+            now=self.clock.now(),
+            clock=self.clock.monotonic(),
+            is_large=is_large,
+        )
+
+    async def _covered(
+        self, component: Component, wanted: Sequence[Wanted], known: Inventory, target: Target
+    ) -> _Sight:
+        """What is seen of a set, whose kinds are watched from now on, as far as rights allow.
+
+        Raises ApiError, Unwatchable.
+        """
+        resources = await resources_of(wanted, known, target.client.mapper)
+        unwatched = await target.owned.cover(await _watched(resources, target.client))
+        if unwatched:
+            self.unwatched[component.key] = tuple(dict.fromkeys(unwatched.values()))
+        else:
+            self.unwatched.pop(component.key, None)
+        found = await read(resources, unwatched, target.client) if unwatched else {}
+        return _Sight(target.owned, resources, found, is_watched=not unwatched)
+
+    def _paced(self, progress: Progress, status: ComponentStatus, sight: _Sight) -> Progress:
+        """The progress with the moment to look again where no watch tells of a change."""
+        if progress.done or sight.is_watched:
+            return progress
+        since = status.processing_since
+        elapsed = (self.clock.now() - since).total_seconds() if since is not None else 0.0
+        moment = self.clock.monotonic() + status_plan.polling_pause(elapsed)
+        again_at = moment if progress.again_at is None else min(moment, progress.again_at)
+        return replace(progress, again_at=again_at)
+
+    def _memory(self, component: Component) -> Memory:
+        """What is remembered of this very Component, and not of a former one of its name."""
+        uid, memory = self._memories.get(component.key, ("", Memory()))
+        if uid != component.metadata.uid:
+            memory = Memory()
+            self._memories[component.key] = (component.metadata.uid, memory)
+        return memory
+
+    async def _owner(self, component: Component) -> Owner:
+        """As whom the objects of a Component are marked; the same for every Component of its name."""
+        owner = self._owners.get(component.key)
+        if owner is None:
+            owner = Owner(RECONCILER, digests.owner_id(await self.cluster_uid(), component.key))
+            self._owners[component.key] = owner
+            self.owners[owner.label_value] = component.key
+        return owner
+
+
+def request_of(
+    component: Component,
+    status: ComponentStatus,
+    content: Content,
+    files: Files,
+    cluster: Cluster,
+    layers: Sequence[values.Layer],
+) -> Request:
+    """What the renderer is asked for, with values in `layers` (pure). Raises InvalidSpec."""
+    spec, key = component.spec, component.target
+    return Request(
+        files=files,
+        path=spec.path,
+        prefix=RECONCILER,
+        release=Release(key.name, key.namespace, RECONCILER, status.revision),
+        values=values.merge(layers),
+        component=to_json_object(msgspec.structs.replace(component, status=status)),
+        component_digest=content.digest,
+        cluster=cluster,
+        decryption=content.resolved.decryption_keys,
+        post_build=_post_build(component, content.resolved),
+        farewells=delete_hooks.asked(spec),
+        tenant=component.metadata.namespace,
+        weight=content.resolved.size,
+        secrets=lambda: values.secret_words(layers) | masking.words_of(_foreign_variables(component, content.resolved)),
+    )
+
+
+def _foreign_variables(component: Component, resolved: Resolved) -> list[JsonValue]:
+    """The values of variables that do not stand in the spec itself."""
+    asked = component.spec.post_build
+    own = asked.substitute if asked is not None else {}
+    return [value for name, value in resolved.substitutes.items() if name not in own]
+
+
+def _post_build(component: Component, resolved: Resolved) -> PostBuild:
+    asked = component.spec.post_build
+    if asked is None:
+        return PostBuild()
+    patches: list[JsonObject] = [to_json_object(patch) for patch in asked.patches]
+    images: list[JsonObject] = [to_json_object(image) for image in asked.images]
+    return PostBuild(resolved.substitutes or None, patches, images)
+
+
+def _known(component: Component, content: Content, wanted: Sequence[Wanted]) -> tuple[Inventory, tuple[Wanted, ...]]:
+    """What the set holds, and what is new to it (pure). What an original was done with, and is wanted just so, is
+    done."""
+    known = inventory_codec.read(component.status.inventory)
+    if status_plan.is_applied(component, content.artifact):
+        known = taken_over(wanted, known)
+    return known, newcomers(wanted, known)
+
+
+def _words_of(rendered: Rendered) -> Iterator[str]:
+    """What must not be shown of decrypted files and of the Secrets that were made of them."""
+    yield from rendered.decrypted
+    yield from secret_words_of(rendered.objects)
+
+
+@dataclass(frozen=True, slots=True)
+class _Sight:
+    """What is seen of a set."""
+
+    owned: OwnedObjects
+    resources: Mapping[Identity, Resource]
+    """Where the kinds of the set are served."""
+    read: Mapping[Identity, Seen]
+    """Objects that no watch shows, of any owner."""
+    is_watched: bool = True
+
+    def of(self, owner: Owner) -> dict[Identity, Seen]:
+        """The objects of the set."""
+        ours = {name: one for name, one in self.read.items() if owner.standing(one.live.metadata) is Standing.OURS}
+        return self.owned.of(owner.label_value) | ours
+
+    def find(self, address: Address) -> Live | None:
+        """An object of any owner."""
+        one = self.read.get(Identity.of(address.ref))
+        return one.live if one is not None else self.owned.find(address)
+
+
+async def _watched(resources: Mapping[Identity, Resource], client: Client) -> list[Place]:
+    """Where objects may be: a kind that a definition of the set has yet to bring has none."""
+    served: dict[Resource, bool] = {}
+    for resource in dict.fromkeys(resources.values()):
+        try:
+            await client.mapper.resource(resource.gvk)
+            served[resource] = bool(resource.plural)  # without one, an APIService of the set had yet to bring the kind
+        except NotServed:
+            served[resource] = False
+    return [place for place in places(resources) if served[place.resource]]

@@ -1,0 +1,268 @@
+"""What a Component's status becomes, step by step (pure).
+
+    begun       the content that is worked on; a new one starts the clock anew
+    attempted   what is about to be rendered
+    waiting     applied, and something is not ready
+    finished    everything is applied and ready
+    told        the status with what the pass has to say
+
+Times that change by themselves are written only together with something else: a Component that is ready and is looked
+at again is not written to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from enum import Enum
+from typing import TypeVar
+
+import msgspec
+
+from stellwerk.apply.set.model import inventory_codec
+from stellwerk.apply.set.model.inventory import Inventory
+from stellwerk.apply.set.model.policy import (
+    AdoptionPolicy,
+    DeletePolicy,
+    MissingNamespacesPolicy,
+    Policies,
+    TypePattern,
+    UpdatePolicy,
+)
+from stellwerk.delivery import reconcile_request
+from stellwerk.kube.types.object_meta import kubernetes_time
+from stellwerk.operators.component import status_report as sayings
+from stellwerk.operators.component.api import CONFIRMED_CLUSTER_ANNOTATION, Component
+from stellwerk.operators.component.api_spec import ComponentSpec
+from stellwerk.operators.component.api_status import Artifact, ComponentStatus, SourceStatus
+from stellwerk.operators.component.errors import ClusterChanged, ClusterUnidentified, InvalidInventory, InvalidSpec
+from stellwerk.operators.component.intervals import Intervals
+from stellwerk.operators.component.status_report import Saying
+from stellwerk.operators.component.targets.seals import KUBECONFIG, Purpose, Signet
+
+E_ = TypeVar("E_", bound=Enum)
+
+_DIGEST_LENGTH, _FOREIGN_DIGEST_LENGTH = 40, 64
+"""The original's digests have 64 digits, ours 40; they are made from other representations and never equal."""
+
+
+# ---- what the spec asks for
+
+
+_DOUBLING_SECONDS, _SECONDLY_SECONDS, _EVERY_OTHER_SECONDS = 1.55, 16.55, 76.55
+
+
+def polling_pause(elapsed_seconds: float) -> float:
+    """Seconds until the next look at objects that cannot be watched (specification 6.4).
+
+    As the original: 50, 100, 200, 400, 800 ms, then 1 s up to the 20th look, 2 s up to the 50th, then 10 s. It is a
+    function of the time that has elapsed, so nothing has to be counted.
+    """
+    if elapsed_seconds < _DOUBLING_SECONDS:
+        return min(max(elapsed_seconds, 0.05), 0.8)
+    if elapsed_seconds < _SECONDLY_SECONDS:
+        return 1.0
+    return 2.0 if elapsed_seconds < _EVERY_OTHER_SECONDS else 10.0
+
+
+def policies(spec: ComponentSpec) -> Policies:
+    """What holds for all objects of a Component. Raises InvalidSpec.
+
+    `Orphan` for the whole Component means its deletion only: what a manifest no longer has is deleted all the same.
+    """
+    delete = _word("deletePolicy", spec.delete_policy, DeletePolicy.DELETE)
+    return Policies(
+        adoption=_word("adoptionPolicy", spec.adoption_policy, AdoptionPolicy.IF_UNOWNED),
+        update=_word("updatePolicy", spec.update_policy, UpdatePolicy.SSA_OVERRIDE),
+        delete=DeletePolicy.ORPHAN_ON_DELETE if delete is DeletePolicy.ORPHAN else delete,
+        missing_namespaces=_word(
+            "missingNamespacesPolicy", spec.missing_namespaces_policy, MissingNamespacesPolicy.CREATE
+        ),
+        reapply_seconds=Intervals.of(spec).reapply.total_seconds(),
+        managed_types=_managed_types(spec),
+    )
+
+
+def policies_of_deletion(spec: ComponentSpec) -> Policies:
+    """What of that still counts when a Component goes; what stays is in its inventory.
+
+    It raises nothing, because a spec that says nonsense must not keep anybody from taking it away.
+    """
+    return Policies(managed_types=_managed_types(spec))
+
+
+def _managed_types(spec: ComponentSpec) -> tuple[TypePattern, ...]:
+    return tuple(TypePattern(type_.group, type_.kind) for type_ in spec.additional_managed_types)
+
+
+def _word(field: str, text: str, fallback: E_) -> E_:
+    if not text:
+        return fallback
+    try:
+        return type(fallback)(text)
+    except ValueError:
+        known = ", ".join(str(word.value) for word in type(fallback))
+        raise InvalidSpec(field, f"{text!r} is unknown; expected one of {known}") from None
+
+
+# ---- what the status becomes
+
+
+@dataclass(frozen=True, slots=True)
+class Begun:
+    """The status with the content that is worked on now."""
+
+    status: ComponentStatus
+    is_new: bool
+    """Whether the content is another one than before."""
+
+
+def begun(component: Component, source: SourceStatus, digest: str) -> Begun:
+    """The status as work on a content begins. `digest` is its fingerprint (`digests.of_component`).
+
+    What the original was done with is not begun again: its fingerprints say the same in other words.
+    """
+    status, digest = component.status, digest[:_DIGEST_LENGTH]
+    asked = reconcile_request.asked(component.metadata)
+    base = msgspec.structs.replace(status, source_ref=source, last_handled_reconcile_at=asked)
+    if status.processing_digest == digest:
+        return Begun(base, is_new=False)
+    if len(status.processing_digest) == _FOREIGN_DIGEST_LENGTH and is_applied(component, source.artifact):
+        return Begun(
+            msgspec.structs.replace(base, processing_digest=digest, last_processing_digest=digest), is_new=False
+        )
+    fresh = msgspec.structs.replace(base, processing_digest=digest, processing_since=None)
+    return Begun(fresh, is_new=True)
+
+
+def is_applied(component: Component, artifact: Artifact | None) -> bool:
+    """Whether this spec was brought to Ready with this artifact already, by whomever."""
+    status = component.status
+    return (
+        status.applied_generation == component.metadata.generation
+        and artifact is not None
+        and (status.last_applied_digest, status.last_applied_revision) == (artifact.digest, artifact.revision)
+    )
+
+
+def bound_for(component: Component, status: ComponentStatus, found: str, home: str) -> ComponentStatus:
+    """The status with the cluster that the objects go to. `found` identifies it, empty where nothing does; `home` is
+    the uid of the operator's own. Raises ClusterChanged, ClusterUnidentified.
+
+    A Component that has no objects may go anywhere, and one of which it is not known where they are goes on as before.
+    """
+    was_home = status.applied_as not in ("", KUBECONFIG)
+    former = status.target_cluster or (home if was_home else "")
+    if former and not found and status.inventory:
+        raise ClusterUnidentified(former)
+    if not found or found == former or (not former and found == home):
+        return status
+    is_confirmed = component.metadata.annotations.get(CONFIRMED_CLUSTER_ANNOTATION) == found
+    if former and status.inventory and not is_confirmed:
+        raise ClusterChanged(former, found)
+    return msgspec.structs.replace(status, target_cluster="" if found == home else found)
+
+
+def check_inventory(component: Component) -> None:
+    """Raises InvalidInventory where the status holds an entry that nothing can be done with."""
+    if found := inventory_codec.complaint(component.status.inventory):
+        raise InvalidInventory(component.key, *found)
+
+
+def applying(status: ComponentStatus, signet: Signet) -> ComponentStatus:
+    """The status before anything is written: the first identity is recorded before it leaves a trace.
+
+    Another identity is recorded when it has applied everything: until then, objects are those of the former.
+    """
+    return status if status.inventory else applied(status, signet)
+
+
+def applied(status: ComponentStatus, signet: Signet) -> ComponentStatus:
+    """The status with the identity that applied all objects; as it is where that cannot be sealed."""
+    if not (seal := signet.seal(Purpose.IDENTITY)):
+        return status
+    return msgspec.structs.replace(status, applied_as=signet.scope.identity, applied_as_seal=seal)
+
+
+def proved_identity(status: ComponentStatus, recorded: Signet) -> str:
+    """The identity that applied the objects; empty where none is recorded, or the record does not fit its seal.
+
+    The scope of `recorded` has the identity that the status names.
+    """
+    return status.applied_as if recorded.fits(status.applied_as_seal, Purpose.IDENTITY) else ""
+
+
+def sealing(status: ComponentStatus, seal: str) -> ComponentStatus:
+    """The status before delete hooks are written: with their seal beside that of the ones that are there."""
+    if seal in status.delete_hook_seals:
+        return status
+    return msgspec.structs.replace(status, delete_hook_seals=(*status.delete_hook_seals[-1:], seal))
+
+
+def sealed(status: ComponentStatus, seals: Sequence[str]) -> ComponentStatus:
+    """The status when everything is applied: only the seals of the hooks that are there are left."""
+    return msgspec.structs.replace(status, delete_hook_seals=tuple(seals))
+
+
+def attempted(status: ComponentStatus, artifact: Artifact) -> ComponentStatus:
+    """The status as templates see it. A content that was never rendered raises the revision."""
+    revision = max(status.revision, 1) if status.last_applied_at is not None else status.revision
+    if status.last_processing_digest != status.processing_digest:
+        revision += 1
+    return msgspec.structs.replace(
+        status,
+        revision=revision,
+        last_processing_digest=status.processing_digest,
+        last_attempted_digest=artifact.digest,
+        last_attempted_revision=artifact.revision,
+    )
+
+
+def with_inventory(status: ComponentStatus, inventory: Inventory) -> ComponentStatus:
+    """The status with the objects as they are now."""
+    return msgspec.structs.replace(
+        status, inventory=inventory_codec.write(inventory), inventory_summary=inventory_codec.summary(inventory)
+    )
+
+
+def waiting(status: ComponentStatus, now: datetime) -> ComponentStatus:
+    """The status while objects are not ready; from the first time on, the timeout counts."""
+    since = status.processing_since or kubernetes_time(now)
+    return msgspec.structs.replace(status, processing_since=since)
+
+
+def finished(component: Component, status: ComponentStatus, now: datetime) -> ComponentStatus:
+    """The status when everything is applied and ready."""
+    return msgspec.structs.replace(
+        status,
+        processing_since=None,
+        last_applied_digest=status.last_attempted_digest,
+        last_applied_revision=status.last_attempted_revision,
+        applied_generation=component.metadata.generation,
+        last_applied_at=kubernetes_time(now),
+    )
+
+
+def leaving(status: ComponentStatus) -> ComponentStatus:
+    """The status while the Component is deleted: nothing is worked on any more."""
+    return msgspec.structs.replace(status, processing_digest="", processing_since=None)
+
+
+def timed_out(status: ComponentStatus, timeout: timedelta, now: datetime) -> bool:
+    """Whether objects have been waited for longer than they may take."""
+    return status.processing_since is not None and now - status.processing_since >= timeout
+
+
+def told(component: Component, status: ComponentStatus, saying: Saying, now: datetime) -> ComponentStatus:
+    """The status with what the pass has to say, written at `now`; the one that is there where nothing else differs."""
+    said = sayings.status_saying(status, saying, generation=component.metadata.generation, now=now)
+    before = component.status
+    unchanged = msgspec.structs.replace(
+        said, last_observed_at=before.last_observed_at, last_applied_at=before.last_applied_at
+    )
+    if not before.applied_as:  # a calm Component of an earlier version costs no write
+        unchanged = msgspec.structs.replace(unchanged, applied_as="", applied_as_seal=before.applied_as_seal)
+    if unchanged == before:
+        return before
+    return msgspec.structs.replace(said, last_observed_at=kubernetes_time(now))

@@ -1,0 +1,194 @@
+"""What a Component comes to, worked out for a person: without the operator, and if need be without a cluster.
+
+    resolved   what its spec refers to, from the person's own files first, then from the cluster
+    offered    its source, with the files: a folder that the person names, or what the cluster offers
+    rendered   the objects
+    wanted     the objects as they would be applied
+
+Everything is read with the person's own rights. The pure steps are the operator's own; only the reading differs,
+because a person asks once and has no caches.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Sequence
+from dataclasses import dataclass
+from ipaddress import ip_network
+
+import msgspec
+
+from stellwerk.api import flux
+from stellwerk.api.core import ConfigMap, Namespace, Secret
+from stellwerk.apply.objects import discover
+from stellwerk.apply.objects.manifests import Document
+from stellwerk.apply.set.model.desired_set import Wanted, prepared
+from stellwerk.apply.set.model.owner import Owner
+from stellwerk.delivery.template_lookup import answer
+from stellwerk.kube.client.client import Client
+from stellwerk.kube.types.errors import NotServed
+from stellwerk.kube.types.model import JsonValue, View, metadata_of
+from stellwerk.operators.component.api import RECONCILER, Blueprint, Component
+from stellwerk.operators.component.api_spec import ReferenceKind
+from stellwerk.operators.component.api_status import Artifact, SourceStatus
+from stellwerk.operators.component.component import delete_hooks, status_plan
+from stellwerk.operators.component.component.deployment import Content, request_of
+from stellwerk.operators.component.errors import SourceNotReady
+from stellwerk.operators.component.references import digests, references
+from stellwerk.operators.component.references.inputs import layers_of
+from stellwerk.operators.component.references.referenced_data import NOT_FOUND, content_of
+from stellwerk.operators.component.references.references import Found, Login, Reference, Resolved, Target, Unread
+from stellwerk.operators.component.sources import blueprint_versions, credentials, sources
+from stellwerk.operators.component.sources.sources import FLUX_KINDS, Source, SourceKind
+from stellwerk.render.files.files import Files
+from stellwerk.render.request.capabilities import facts_of
+from stellwerk.render.request.request import UNKNOWN_CLUSTER, Missing, Query, Rendered
+from stellwerk.render.sources.downloads import Downloads
+from stellwerk.render.sources.egress import EgressRules
+from stellwerk.render.worker.renderer import Renderer
+
+ANYWHERE = EgressRules(http=True, private=True, networks=(ip_network("0.0.0.0/0"), ip_network("::/0")))
+"""A person may call what his machine may call."""
+
+LOCAL = Artifact(url="file://", digest="local", revision="local")
+"""Stands for a folder that a person names."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Desk:
+    """What a person has at hand. Without a client nothing of a cluster is known."""
+
+    client: Client | None
+    documents: tuple[Document, ...] = ()
+    """Secrets and ConfigMaps that he brings along; they stand before those of the cluster."""
+    folder: Files | None = None
+    """The files, where he names a folder of his own."""
+
+    async def resolved(self, component: Component) -> Resolved:
+        """What the objects are made of. Raises ComponentFailed with all that is missing."""
+        logins = references.for_source(component)
+        return await self._settled(component, [one for one in references.find(component) if one not in logins])
+
+    async def offered(self, component: Component, downloads: Downloads) -> tuple[SourceStatus, Files]:
+        """The source and its files. Raises ComponentFailed, SourceError or ApiError."""
+        if self.folder is not None:
+            taken = component.status.source_ref.artifact if component.status.source_ref else None
+            return sources.download_offer(taken or LOCAL), self.folder
+        source = sources.named(component)
+        if source.repository is not None:
+            resolved = await self._settled(component, references.for_source(component))
+            return await _on_the_web(source, resolved.login, downloads)
+        if self.client is None:
+            raise SourceNotReady(source.place, "there is no cluster to ask for the source; name a folder with --path")
+        if source.kind is SourceKind.Blueprint:
+            return await _blueprint(self.client, source)
+        return await _flux(self.client, source, downloads)
+
+    async def rendered(
+        self, component: Component, offer: SourceStatus, files: Files, renderer: Renderer
+    ) -> tuple[Content, Rendered]:
+        """The objects. Raises ComponentFailed or RenderError."""
+        resolved = await self.resolved(component)
+        assert offer.artifact is not None  # an offer has one
+        digest = digests.of_component(component, {**resolved.digests, "/sourceRef": offer.digest})
+        begun = status_plan.begun(component, offer, digest)
+        content = Content(offer.artifact, resolved, begun.status.processing_digest)
+        status = status_plan.attempted(begun.status, offer.artifact)
+        cluster = await facts_of(self.client) if self.client is not None else UNKNOWN_CLUSTER
+        request = request_of(component, status, content, files, cluster, layers_of(component, resolved))
+        return content, await renderer.render(request, self._lookup)
+
+    async def wanted(self, component: Component, content: Content, rendered: Rendered) -> tuple[Wanted, ...]:
+        """The objects as they would be applied. Raises InvalidSet, ApiError."""
+        assert self.client is not None
+        documents, _ = delete_hooks.documents_of(component, rendered)
+        home = await self.client.get(metadata_of(Namespace), "kube-system")
+        return prepared(
+            documents,
+            await discover.served(documents, self.client.mapper),
+            namespace=component.target.namespace,
+            owner=Owner(RECONCILER, digests.owner_id(home.metadata.uid, component.key)),
+            policies=status_plan.policies(component.spec),
+            set_digest=content.digest,
+        )
+
+    async def _lookup(self, query: Query) -> JsonValue | Missing:
+        if self.client is None or query.where == "kubeconfig":
+            return [] if query.many else Missing.OBJECT
+        return await answer(self.client, query)
+
+    async def _settled(self, component: Component, wanted: Sequence[Reference]) -> Resolved:
+        return references.settle(component, wanted, await self._found({one.target for one in wanted}))
+
+    async def _found(self, targets: set[Target]) -> Found:
+        return {target: self._brought(target) or await self._read(target) for target in targets}
+
+    def _brought(self, target: Target) -> references.Content | None:
+        for document in self.documents:
+            if document.body.get("kind") == target.kind:
+                obj = msgspec.convert(document.body, _KINDS[target.kind])
+                if obj.metadata.name == target.key.name and obj.metadata.namespace in ("", target.key.namespace):
+                    return content_of(_folded(obj, document))
+        return None
+
+    async def _read(self, target: Target) -> references.Content | Unread:
+        if self.client is None:
+            return NOT_FOUND
+        name, namespace = target.key.name, target.key.namespace
+        found: Secret | ConfigMap | None
+        if target.kind is ReferenceKind.Secret:
+            found = await self.client.find(Secret, name, namespace)
+        else:
+            found = await self.client.find(ConfigMap, name, namespace)
+        return content_of(found) if found is not None else NOT_FOUND
+
+
+_KINDS: dict[ReferenceKind, type[Secret] | type[ConfigMap]] = {
+    ReferenceKind.Secret: Secret,
+    ReferenceKind.ConfigMap: ConfigMap,
+}
+
+
+def _folded(obj: Secret | ConfigMap, document: Document) -> Secret | ConfigMap:
+    """A Secret as a person writes it: texts in stringData."""
+    texts = document.body.get("stringData")
+    if not isinstance(obj, Secret) or not isinstance(texts, dict):
+        return obj
+    encoded = {key: base64.b64encode(str(value).encode()).decode() for key, value in texts.items()}
+    return msgspec.structs.replace(obj, data={**obj.data, **encoded})
+
+
+async def _flux(client: Client, source: Source, downloads: Downloads) -> tuple[SourceStatus, Files]:
+    assert source.key is not None
+    kind = FLUX_KINDS[source.kind]
+    for resource in flux.resources(kind):
+        try:
+            served = await client.mapper.resource(resource.gvk)
+        except NotServed:
+            continue
+        offer = sources.offered_by_flux(source, await client.find(View(served, kind), *_named(source)))
+        assert offer.artifact is not None
+        return offer, await downloads.fetch(offer.artifact.url, offer.artifact.digest, rules=ANYWHERE)
+    raise sources.not_served(source)
+
+
+def _named(source: Source) -> tuple[str, str]:
+    assert source.key is not None
+    return source.key.name, source.key.namespace
+
+
+async def _blueprint(client: Client, source: Source) -> tuple[SourceStatus, Files]:
+    found = await client.find(Blueprint, *_named(source))
+    if found is None:
+        raise SourceNotReady(source.place, f"Blueprint {source.key} not found")
+    return sources.offer(found.metadata, blueprint_versions.artifact(found)), blueprint_versions.files(found.spec.files)
+
+
+async def _on_the_web(source: Source, login: Login | None, downloads: Downloads) -> tuple[SourceStatus, Files]:
+    assert source.repository is not None
+    url, (digest, revision) = source.repository.url, sources.headers_of(source.repository)
+    shown = credentials.of(url, login) if login is not None else None
+    found = await downloads.head(url, rules=ANYWHERE, digest_header=digest, revision_header=revision, credentials=shown)
+    artifact = Artifact(url=found.url, digest=found.digest, revision=found.revision)
+    files = await downloads.fetch(found.url, found.digest, rules=ANYWHERE, digest_header=digest, credentials=shown)
+    return sources.download_offer(artifact), files

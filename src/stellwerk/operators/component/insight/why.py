@@ -1,0 +1,454 @@
+"""Why a Component is not ready: from its own words down to the object, source or Component that it waits for.
+
+What a Component says about itself is the first line, whole. A step that failed (rendering, a reference, a write, a
+right) is its own root cause: objects that are not ready then are a consequence, or have nothing to do with it. Only
+where the Component waits does the cluster tell more: its source, the Components that it depends on with their own
+reasons, and, while it waits for objects to become ready or to go, those objects; of workloads the pods as well.
+`observe` reads, `explain` decides.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from stellwerk.api import flux
+from stellwerk.api.events import Event
+from stellwerk.apply.errors import UnreadableStatus
+from stellwerk.apply.failures import advice_in
+from stellwerk.apply.readiness import readiness
+from stellwerk.apply.readiness.kstatus import Readiness, waiting
+from stellwerk.apply.set.model.inventory import Phase
+from stellwerk.apply.set.model.inventory_codec import Item
+from stellwerk.delivery import workloads
+from stellwerk.delivery.workloads import Workload
+from stellwerk.kube.types import lenient
+from stellwerk.kube.types.errors import NotServed
+from stellwerk.kube.types.identifiers import GroupVersionKind, ObjectKey, ObjectRef
+from stellwerk.kube.types.model import Unstructured
+from stellwerk.kube.types.object_meta import Condition, ObjectMeta
+from stellwerk.operators.component.api import EVENT_REVISION_ANNOTATION, Component
+from stellwerk.operators.component.api_status import NEW, READY, State
+from stellwerk.operators.component.dependencies import dependencies as depending
+from stellwerk.operators.component.errors import ComponentFailed, source_fix_in
+from stellwerk.operators.component.reasons import CATALOGUE, CHART_WARNING, MEANINGS, OBJECTS_NOT_WATCHED, Cause, Reason
+from stellwerk.operators.component.sources import sources
+from stellwerk.operators.component.sources.sources import FLUX_KINDS
+from stellwerk.operators.component.status_report import Saying, reason_of, status_saying
+from stellwerk.runtime import conditions
+from stellwerk.runtime.insight.diagnosis import Child, Diagnosis, Finding, Reader, root_causes
+
+if TYPE_CHECKING:
+    from stellwerk.kube.client.client import Client
+
+NAMED = 5
+"""How many objects that are not ready are looked at; the inventory has all."""
+
+_DEPTH = 8
+"""How far dependencies are followed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Dependent:
+    """An object of the inventory that is not settled, and its live state."""
+
+    ref: ObjectRef
+    live: Unstructured | None
+    workload: Workload | None = None
+    is_elsewhere: bool = False
+    """Whether it is in another cluster, which is not read."""
+    is_hidden: bool = False
+    """Whether the user may not read it."""
+    odd: str = ""
+    """Why it cannot be read, where it exists and is not what its kind promises."""
+
+    def is_done(self, now: datetime) -> bool:
+        """Whether the operator has nothing to wait for any more: it sees the change a moment later."""
+        return self.live is not None and not self.live.metadata.is_terminating and _judged(self.live, now).is_ready
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Graph:
+    """All that the answer rests on."""
+
+    component: Component
+    dependencies: tuple[Graph | ObjectKey, ...] = ()
+    """Those that are not ready; a key where there is no such Component."""
+    source: Unstructured | None = None
+    dependents: tuple[Dependent, ...] = ()
+    hidden: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    """What the operator reported about the way in which it looks at the objects."""
+    remarks: tuple[str, ...] = ()
+    """What it reported about the chart."""
+    now: datetime
+
+    @property
+    def ready(self) -> Condition | None:
+        """The condition Ready; None before the first pass."""
+        return conditions.find(self.component.status.conditions, READY)
+
+    @property
+    def word(self) -> Reason | Cause | None:
+        """The most precise reason that the Component shows."""
+        return reason_of(self.component.status)
+
+    @property
+    def text(self) -> str:
+        """What the Component says about itself, whole."""
+        ready = self.ready
+        return (ready.message or ready.reason) if ready is not None else "no operator has looked at it yet"
+
+
+_WAITS_FOR_OBJECTS = (Cause.ObjectsNotReady, Reason.Processing, Reason.Timeout)
+
+
+def _looks_at_objects(component: Component) -> bool:
+    """Whether objects can be the cause: the Component waits for them, and no step before that has failed."""
+    word = reason_of(component.status)
+    return word is Reason.DeletionProcessing if component.metadata.is_terminating else word in _WAITS_FOR_OBJECTS
+
+
+class ComponentDiagnostician:
+    """Tells why a Component is not ready."""
+
+    async def diagnose(self, client: Client, subject: Unstructured) -> Diagnosis:
+        """Read what is needed, and explain."""
+        return explain(await observe(Reader(client), subject, datetime.now(UTC)))
+
+
+diagnostician = ComponentDiagnostician()
+
+
+# ---- reading
+
+
+async def observe(reader: Reader, subject: Unstructured, now: datetime, depth: int = _DEPTH) -> Graph:
+    """Read the neighbourhood of a Component, and of those that it waits for."""
+    component = lenient.convert(subject.body, Component)
+    dependencies, source, dependents, events = await asyncio.gather(
+        _dependencies(reader, component, now, depth),
+        _source(reader, component),
+        _dependents(reader, component),
+        _events(reader, component, is_subject=depth == _DEPTH),
+    )
+    return Graph(
+        component=component,
+        dependencies=dependencies,
+        source=source,
+        dependents=dependents,
+        notes=_notes(component, events),
+        remarks=_remarks(component, events),
+        hidden=reader.hidden,
+        now=now,
+    )
+
+
+async def _events(reader: Reader, component: Component, *, is_subject: bool) -> list[Unstructured]:
+    """The Events about the Component; of those that it depends on only where they can tell something."""
+    if not is_subject and component.spec.kube_config is None:
+        return []
+    name, namespace = component.key.name, component.key.namespace
+    events = await reader.list(Event.resource, namespace, fields=f"regarding.name={name}")
+    return [event for event in events if event.at("regarding", "uid") == component.metadata.uid]
+
+
+def _notes(component: Component, events: Sequence[Unstructured]) -> tuple[str, ...]:
+    """The last Event about objects that the operator cannot watch. Only another cluster refuses that, as a rule."""
+    if component.spec.kube_config is None or _is_ready(component):
+        return ()
+    told = [event for event in events if event.at("reason") == OBJECTS_NOT_WATCHED]
+    return tuple(str(event.at("note") or "") for event in told[-1:])
+
+
+def _remarks(component: Component, events: Sequence[Unstructured]) -> tuple[str, ...]:
+    """What was reported about the chart, unless a newer revision has taken its place."""
+    told = [
+        str(event.at("note") or "")
+        for event in events
+        if event.at("reason") == CHART_WARNING
+        and event.metadata.annotations.get(EVENT_REVISION_ANNOTATION) == component.status.last_attempted_revision
+    ]
+    return tuple(told[-1:])
+
+
+def _is_ready(component: Component) -> bool:
+    ready = conditions.find(component.status.conditions, READY)
+    return ready is not None and ready.is_true
+
+
+async def _dependencies(
+    reader: Reader, component: Component, now: datetime, depth: int
+) -> tuple[Graph | ObjectKey, ...]:
+    found: list[Graph | ObjectKey] = []
+    judged = depending.judged(component)
+    is_waiting = reason_of(component.status) is Cause.DependencyNotReady
+    for key in component.dependencies if depth > 0 and is_waiting else ():
+        live = await reader.find(Component.resource, key.name, key.namespace)
+        if odd := reader.why_unreadable(Component.resource, key):
+            found.append(Graph(component=_unreadable(key, odd, now), now=now))
+        elif live is None and reader.may_not_see(Component.resource, key.namespace):
+            continue
+        elif live is None:
+            found.append(key)
+        elif key not in judged and not lenient.convert(live.body, Component).is_ready and key != component.key:
+            found.append(await observe(reader, live, now, depth - 1))
+    return tuple(found)
+
+
+def _unreadable(key: ObjectKey, why: str, now: datetime) -> Component:
+    """A Component as it would report itself that it cannot be read."""
+    said = Saying(reason=Reason.Error, message=f"object cannot be read: {why}", cause=Cause.ObjectUnreadable)
+    metadata = ObjectMeta(name=key.name, namespace=key.namespace)
+    return Component(metadata=metadata, status=status_saying(NEW, said, generation=0, now=now))
+
+
+async def _source(reader: Reader, component: Component) -> Unstructured | None:
+    if reason_of(component.status) is not Cause.SourceNotReady:
+        return None
+    try:
+        source = sources.named(component)
+    except ComponentFailed:
+        return None
+    if source.key is None or source.kind not in FLUX_KINDS:
+        return None
+    for resource in flux.resources(FLUX_KINDS[source.kind]):
+        found = await reader.find(resource, source.key.name, source.key.namespace)
+        if found is not None:
+            return found
+    return None
+
+
+_NOT_BEGUN = tuple(
+    phase.value
+    for phase in (Phase.SCHEDULED_FOR_APPLICATION, Phase.SCHEDULED_FOR_COMPLETION, Phase.SCHEDULED_FOR_DELETION)
+)
+"""Phases of objects whose wave has not begun: they wait for others, and nothing waits for them yet."""
+
+
+async def _dependents(reader: Reader, component: Component) -> tuple[Dependent, ...]:
+    if not _looks_at_objects(component):
+        return ()
+    unready = [item for item in component.status.inventory if not item.is_settled]
+    waited_for = [item for item in unready if item.phase not in _NOT_BEGUN] or unready
+    return tuple(await asyncio.gather(*(_dependent(reader, component, item) for item in waited_for[:NAMED])))
+
+
+async def _dependent(reader: Reader, component: Component, item: Item) -> Dependent:
+    gvk = GroupVersionKind(item.group, item.version, item.kind)
+    ref = ObjectRef(gvk, item.key)
+    if component.spec.kube_config is not None:
+        return Dependent(ref, None, is_elsewhere=True)
+    try:
+        resource = await reader.client.mapper.resource(gvk)
+    except NotServed:
+        return Dependent(ref, None)
+    live = await reader.find(resource, item.name, item.namespace)
+    if live is None:
+        is_hidden = reader.may_not_see(resource, item.namespace)
+        return Dependent(ref, None, is_hidden=is_hidden, odd=reader.why_unreadable(resource, item.key))
+    is_workload = (gvk.group, gvk.kind) in workloads.KINDS
+    return Dependent(ref, live, await workloads.read(reader, live) if is_workload else None)
+
+
+# ---- explaining
+
+
+@dataclass(frozen=True, slots=True)
+class _Answer:
+    """A finding, and the step that removes its root cause."""
+
+    finding: Finding
+    step: str = ""
+
+    @property
+    def has_root(self) -> bool:
+        return next(root_causes((self.finding,)), None) is not None
+
+
+_CHECK_OPERATOR = "check that the operator runs: stellwerk status"
+
+
+def explain(seen: Graph) -> Diagnosis:
+    """Why the Component is not ready, the one step that removes the cause, and remarks about the chart. Pure."""
+    return replace(_explained(seen), remarks=seen.remarks)
+
+
+def _explained(seen: Graph) -> Diagnosis:
+    component, ready = seen.component, seen.ready
+    if ready is None:
+        return _not_seen(seen, Finding(seen.text, "NotSeenYet", is_root_cause=True))
+    if ready.is_true and component.metadata.is_terminating:
+        text = "its deletion has been requested, and the operator has not begun it yet"
+        return _not_seen(seen, Finding(text, "DeletionRequested", is_root_cause=True))
+    if _is_outdated(component):
+        text = "the latest change of the Component has not been looked at yet"
+        former = () if ready.is_true else (Finding(f"before the change: {seen.text}", str(seen.word or ready.reason)),)
+        return _not_seen(seen, Finding(text, "ChangeNotSeenYet", former, is_root_cause=True))
+    if ready.is_true:
+        return Diagnosis((), hidden=seen.hidden)
+    answer = _answer(seen)
+    notes = tuple(Finding(note, OBJECTS_NOT_WATCHED) for note in seen.notes)
+    return Diagnosis((answer.finding, *notes), answer.step, _turn(seen), _unready(seen), seen.hidden)
+
+
+def _not_seen(seen: Graph, finding: Finding) -> Diagnosis:
+    return Diagnosis((finding,), _CHECK_OPERATOR, hidden=seen.hidden)
+
+
+def _is_outdated(component: Component) -> bool:
+    return 0 < component.status.observed_generation < component.metadata.generation
+
+
+def _answer(seen: Graph) -> _Answer:
+    """The Component's own sentence, whole; it is the root cause unless what it waits for explains it."""
+    below = _below(seen)
+    explains = next((answer for answer in below if answer.has_root), None)
+    ready = seen.ready
+    word = str(seen.word or (ready.reason if ready is not None else "NotSeenYet"))
+    finding = Finding(seen.text, word, tuple(answer.finding for answer in below), is_root_cause=explains is None)
+    if ready is None:
+        return _Answer(finding, _CHECK_OPERATOR)
+    own = _own_step(seen)
+    return _Answer(finding, explains.step or own if explains is not None else own)
+
+
+def _below(seen: Graph) -> list[_Answer]:
+    if seen.word is Cause.DependencyNotReady:
+        return [_of_dependency(seen, one) for one in seen.dependencies]
+    if seen.word is Cause.SourceNotReady:
+        return _of_source(seen.source) if seen.source is not None else []
+    if not _looks_at_objects(seen.component):
+        return []
+    if seen.component.metadata.is_terminating:
+        return [_of_leaving(one, seen.now) for one in seen.dependents if one.live is not None or one.is_elsewhere]
+    pending = [one for one in seen.dependents if not one.is_done(seen.now)]
+    some_exist = any(one.live is not None for one in pending)
+    return [_of_dependent(one, seen.now, some_exist=some_exist) for one in pending]
+
+
+def _of_dependency(seen: Graph, one: Graph | ObjectKey) -> _Answer:
+    if isinstance(one, ObjectKey):
+        name, namespace = seen.component.metadata.name, seen.component.metadata.namespace
+        step = (
+            f"create Component {one}, or take it out of spec.dependencies: kubectl edit component {name} -n {namespace}"
+        )
+        return _Answer(Finding(f"Component {one} does not exist", "NotFound", is_root_cause=True), step)
+    inner = _answer(one)
+    state = one.component.status.state or "no state"
+    return _Answer(Finding(f"waits for Component {one.component.key}: {state}", "", (inner.finding,)), inner.step)
+
+
+def _of_source(source: Unstructured) -> list[_Answer]:
+    """What the source says, unless it is ready: then the Component's own words say more."""
+    ref, namespace = source.ref, source.key.namespace
+    if source.at("spec", "suspend") is True:
+        step = f"resume it: kubectl patch {_for_kubectl(ref)} -n {namespace} --type=merge -p '{_RESUMED}'"
+        return [_Answer(Finding(f"{ref} is suspended", "Suspended", is_root_cause=True), step)]
+    step = f"see its conditions and Events: kubectl describe {_for_kubectl(ref)} -n {namespace}"
+    listed = source.at("status", "conditions")
+    for condition in listed if isinstance(listed, list) else []:
+        if isinstance(condition, dict) and condition.get("type") == READY:
+            if condition.get("status") == "True":
+                return []
+            said = str(condition.get("message") or condition.get("reason") or "it does not say why")
+            word = str(condition.get("reason") or "")
+            return [_Answer(Finding(f"{ref}: {said}", word, is_root_cause=True), step)]
+    return [_Answer(Finding(f"{ref} has no condition Ready yet", is_root_cause=True), step)]
+
+
+_RESUMED = '{"spec":{"suspend":false}}'
+
+
+def _of_dependent(one: Dependent, now: datetime, *, some_exist: bool) -> _Answer:
+    if one.is_elsewhere:
+        return _Answer(Finding(f"{one.ref} in the target cluster is not ready"))
+    if one.is_hidden:
+        return _Answer(Finding(f"{one.ref} is not ready; you may not read it"))
+    if one.odd:
+        return _Answer(Finding(f"{one.ref} cannot be read: {one.odd}", is_root_cause=True))
+    if one.live is None:
+        return _Answer(Finding(f"{one.ref} does not exist", is_root_cause=not some_exist))
+    if one.workload is not None and (found := workloads.findings(one.workload, now)):
+        return _Answer(found[0], workloads.advice(one.workload) or _look_at(one.ref))
+    verdict = _judged(one.live, now)
+    return _Answer(Finding(f"{one.ref}: {verdict.why or verdict.verdict.value}", is_root_cause=True), _look_at(one.ref))
+
+
+def _of_leaving(one: Dependent, now: datetime) -> _Answer:
+    """An object that a deletion waits for."""
+    if one.live is None:
+        return _Answer(Finding(f"{one.ref} in the target cluster still exists"))
+    if not one.live.metadata.is_terminating:
+        verdict = _judged(one.live, now)
+        why = "" if verdict.is_ready else f": {verdict.why or verdict.verdict.value}"
+        return _Answer(Finding(f"{one.ref} still exists{why}"))
+    finalizers = ", ".join(one.live.metadata.finalizers)
+    if not finalizers:
+        said = _judged(one.live, now).why
+        return _Answer(Finding(f"{one.ref}: {said}" if said else f"{one.ref} is being deleted", is_root_cause=True))
+    step = f"check that the controller behind finalizer {finalizers} runs: {_describe(one.ref)}"
+    return _Answer(Finding(f"{one.ref} is being deleted, held by finalizer {finalizers}", is_root_cause=True), step)
+
+
+def _look_at(ref: ObjectRef) -> str:
+    if ref.gvk.kind == "Job":
+        return f"see its log: kubectl logs job/{ref.key.name} -n {ref.key.namespace}"
+    return f"see its conditions and Events: {_describe(ref)}"
+
+
+def _describe(ref: ObjectRef) -> str:
+    namespace = f" -n {ref.key.namespace}" if ref.key.namespace else ""
+    return f"kubectl describe {_for_kubectl(ref)}{namespace}"
+
+
+def _for_kubectl(ref: ObjectRef) -> str:
+    group = f".{ref.gvk.group}" if ref.gvk.group else ""
+    return f"{ref.gvk.kind.lower()}{group}/{ref.key.name}"
+
+
+def _own_step(seen: Graph) -> str:
+    """The fix that the message itself ends with, else the first one of the reason's page, for this very Component."""
+    word, key = seen.word, seen.component.key
+    if word is None:
+        return ""
+    page = f"stellwerk explain {word}"
+    if advised := advice_in(seen.text) or source_fix_in(seen.text):
+        return f"{advised} ({page})"
+    step = MEANINGS[word].next_step(key)
+    return f"{step} ({page})" if step else page
+
+
+def _turn(seen: Graph) -> str:
+    return CATALOGUE.turn(seen.word) if seen.word is not None else ""
+
+
+def _unready(seen: Graph) -> tuple[Child, ...]:
+    looked_at = seen.dependents if _looks_at_objects(seen.component) else ()
+    found = [Child(one.ref, _lacks(one, seen.now)) for one in looked_at if not one.is_done(seen.now)]
+    for one in seen.dependencies if seen.word is Cause.DependencyNotReady else ():
+        if isinstance(one, Graph):
+            found.append(Child(one.component.ref, f"is {one.component.status.state or State.Pending}"))
+        else:
+            found.append(Child(ObjectRef(Component.resource.gvk, one), "does not exist"))
+    return tuple(found)
+
+
+def _lacks(one: Dependent, now: datetime) -> str:
+    if one.is_hidden or one.odd:
+        return f"cannot be read: {one.odd}" if one.odd else "you may not read it"
+    if one.live is None:
+        return "is in the target cluster" if one.is_elsewhere else "does not exist"
+    verdict = _judged(one.live, now)
+    return verdict.why or verdict.verdict.value
+
+
+def _judged(live: Unstructured, now: datetime) -> Readiness:
+    """As the operator judges it, with the hints of its author."""
+    try:
+        return readiness.assess(live, now=now, hints=readiness.hints_on(live))
+    except UnreadableStatus as error:
+        return waiting(str(error))

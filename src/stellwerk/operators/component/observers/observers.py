@@ -1,0 +1,258 @@
+"""What a pass tells besides its status: Events on objects, metrics, and which objects are waited for."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from stellwerk.apply.errors import Failure
+from stellwerk.apply.set.executor import Carried
+from stellwerk.apply.set.object_set import Progress
+from stellwerk.apply.set.plan.actions import Create, Release, Remove, Update
+from stellwerk.apply.set.plan.stage import Unready
+from stellwerk.kube.types.identifiers import ObjectKey, ObjectRef
+from stellwerk.kube.types.model import HasMetadata, Unreadable
+from stellwerk.kube.types.object_meta import ObjectMeta
+from stellwerk.operators.component.api import DISABLE_EVENTS_ANNOTATION, EVENT_REVISION_ANNOTATION, Component
+from stellwerk.operators.component.api_status import READY, ComponentStatus
+from stellwerk.operators.component.observers.api_warnings import Remarks, remarked
+from stellwerk.operators.component.reasons import CHART_WARNING, OBJECTS_NOT_WATCHED
+from stellwerk.operators.component.settings import DependentEvents
+from stellwerk.operators.component.status_report import Saying
+from stellwerk.runtime import conditions
+from stellwerk.runtime.control.controller import EventSink
+from stellwerk.runtime.process.manager import UNREADABLE
+from stellwerk.runtime.reconciler import Next, Notice, Severity
+
+_log = logging.getLogger(__name__)
+
+BY_DEPENDENCY = "dependency"
+SHOWN = 3
+"""How many objects a message names."""
+_LONGEST = 300
+"""How much is said about one object. A Component that waits for another one tells what that one waits for, and so on:
+without an end a message would grow with every pass through a circle."""
+
+
+class Watcher(Protocol):
+    """Who wants to know what became of a Component; the metrics and flux's receiver are."""
+
+    def told(self, component: Component, status: ComponentStatus) -> None:
+        """A pass has ended with this status."""
+        ...
+
+    def failed(self, error: Exception) -> None:
+        """A pass has failed; `told` tells with which status."""
+        ...
+
+    def carried(self, component: Component, created: int, updated: int, deleted: int) -> None:
+        """Objects were written."""
+        ...
+
+    def forget(self, key: ObjectKey) -> None:
+        """The Component is gone."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reports:
+    """Tells what passes came to."""
+
+    recorder: EventSink
+    dependent_events: DependentEvents
+    watchers: tuple[Watcher, ...] = ()
+    _drift: dict[ObjectKey, frozenset[str]] = field(default_factory=dict)
+    """The drift that was told about already."""
+    _remarks: Remarks = field(default_factory=Remarks)
+    _without_hooks: set[ObjectKey] = field(default_factory=set)
+    """Components whose skipped delete hooks were reported."""
+    _unreadable: dict[ObjectKey, frozenset[str]] = field(default_factory=dict)
+    """The unreadable objects that were reported."""
+    _reported: dict[ObjectKey, dict[str, tuple[str, ...]]] = field(default_factory=dict)
+    """Per Component and reason, the words that were reported once."""
+
+    def passed(self, component: Component, status: ComponentStatus | None) -> None:
+        """A pass has ended well."""
+        for watcher in self.watchers:
+            watcher.told(component, status or component.status)
+
+    def failed(self, error: Exception) -> None:
+        """A pass has failed."""
+        for watcher in self.watchers:
+            watcher.failed(error)
+
+    def forget(self, key: ObjectKey) -> None:
+        """The Component is gone."""
+        self._drift.pop(key, None)
+        self._without_hooks.discard(key)
+        self._unreadable.pop(key, None)
+        self._reported.pop(key, None)
+        self._remarks.forget(key)
+        for watcher in self.watchers:
+            watcher.forget(key)
+
+    def unreadable(self, component: Component, objects: Sequence[Unreadable]) -> None:
+        """Report objects of the Component that cannot be decoded, each once for each cause."""
+        found = frozenset(str(obj) for obj in objects)
+        known = self._unreadable.get(component.key, frozenset())
+        if found:
+            self._unreadable[component.key] = found
+        else:
+            self._unreadable.pop(component.key, None)
+        if news := sorted(found - known):
+            message = f"{listed(news)}; correct the field, or delete the object"
+            self.recorder.send(component, Notice(UNREADABLE, message, Severity.WARNING, "Read"))
+
+    def hooks_skipped(self, component: Component, secret: ObjectKey) -> None:
+        """Report, once, that delete hooks cannot run because the namespace of their Secret is being deleted."""
+        if component.key in self._without_hooks:
+            return
+        self._without_hooks.add(component.key)
+        message = (
+            f"delete hooks are skipped: namespace {secret.namespace}, which kept them in secret {secret.name}, is "
+            "being deleted; delete the component before its namespace to have them run"
+        )
+        _log.warning("%s: %s", component.ref, message)
+        self.recorder.send(component, Notice("DeleteHooksSkipped", message, Severity.WARNING, "Delete"))
+
+    def unwatched(self, component: Component, why: tuple[str, ...]) -> None:
+        """Report, once, that objects are read one by one because rights to list and watch are missing."""
+        message = f"objects are read one by one: {listed(why)}; grant list and watch to notice changes at once"
+        self._once(component, Notice(OBJECTS_NOT_WATCHED, message, Severity.WARNING, "Watch"), why)
+
+    def chart_warns(self, component: Component, words: tuple[str, ...], revision: str) -> None:
+        """Report, once for each revision of the source, what Helm passes over in silence in the chart of a Component.
+
+        The Event carries the revision that it is about, so that a reader knows when it is outdated.
+        """
+        notice = Notice(
+            CHART_WARNING,
+            f"the chart: {listed(words)}",
+            Severity.WARNING,
+            "Render",
+            ((EVENT_REVISION_ANNOTATION, revision),),
+        )
+        self._once(component, notice, (*words, revision) if words else ())
+
+    def _once(self, component: Component, notice: Notice, words: tuple[str, ...]) -> None:
+        """Report something when it comes up, and again only after its words have changed."""
+        known = self._reported.get(component.key, {})
+        if known.get(notice.reason, ()) == words:
+            return
+        self._reported[component.key] = {**known, notice.reason: words}
+        if words:
+            _log.warning("%s: %s", component.ref, notice.message)
+            self.recorder.send(component, notice)
+
+    def carried(self, component: Component, progress: Progress) -> None:
+        """Tell about each object that was written, or could not be."""
+        counts = {
+            kind: sum(isinstance(one.action, kind) for one in progress.carried) for kind in (Create, Update, Remove)
+        }
+        for watcher in self.watchers:
+            watcher.carried(component, counts[Create], counts[Update], counts[Remove])
+        if news := self._remarks.news(component.key, progress.carried):
+            self.recorder.send(component, remarked(listed(news)))
+        if component.metadata.annotations.get(DISABLE_EVENTS_ANNOTATION) == "true":
+            return
+        for one in progress.carried:
+            if (notice := self._notice(component, one)) is not None:
+                self._send(component, one.address.ref, one.live, notice)
+        for failure in progress.failures:
+            if self.dependent_events is not DependentEvents.NONE:
+                self._send(component, failure.ref, None, _failed(failure))
+
+    def noting(self, component: Component, answer: Next[ComponentStatus], progress: Progress) -> Next[ComponentStatus]:
+        """The answer, with everything told that the pass did."""
+        self.carried(component, progress)
+        return answer.noting(*self._drifted(component, progress))
+
+    def _notice(self, component: Component, one: Carried) -> Notice | None:
+        if self.dependent_events is DependentEvents.NONE or isinstance(one.action, Release):
+            return None
+        if self.dependent_events is DependentEvents.CHANGES and _is_expected(component, one):
+            return None
+        match one.action:
+            case Create():
+                return Notice("Created", "Object successfully created")
+            case Update():
+                return Notice("Updated", "Object successfully updated")
+            case _:
+                return Notice("Deleted", "Object successfully deleted", action="Delete")
+
+    def _send(self, component: Component, ref: ObjectRef, live: HasMetadata | None, notice: Notice) -> None:
+        self.recorder.send(_Dependent.of(ref, live), notice, component.ref)
+
+    def _drifted(self, component: Component, progress: Progress) -> Iterator[Notice]:
+        """Drift that is left until it is due is told once."""
+        found = frozenset(f"{address}: {update.why}" for address, update in progress.drifted.items())
+        known = self._drift.get(component.key, frozenset())
+        if found:
+            self._drift[component.key] = found
+        else:
+            self._drift.pop(component.key, None)
+        if news := sorted(found - known):
+            message = f"changed by others, and put back at the next reapply: {listed(news)}"
+            yield Notice("DriftDetected", message, Severity.WARNING, "Compare")
+
+
+@dataclass(frozen=True, slots=True)
+class _Dependent:
+    """An object that an Event is about, by name; its content is none of the recorder's business."""
+
+    ref: ObjectRef
+    metadata: ObjectMeta
+
+    @classmethod
+    def of(cls, ref: ObjectRef, live: HasMetadata | None) -> _Dependent:
+        named = ObjectMeta(name=ref.key.name, namespace=ref.key.namespace)
+        return cls(ref, live.metadata if live is not None else named)
+
+    @property
+    def key(self) -> ObjectKey:
+        return self.ref.key
+
+
+def _is_expected(component: Component, one: Carried) -> bool:
+    """What one Event on the Component says already."""
+    if isinstance(one.action, Create):
+        return not one.action.restores and component.status.applied_generation == 0
+    return isinstance(one.action, Remove) and component.metadata.is_terminating
+
+
+def _failed(failure: Failure) -> Notice:
+    verb = "deleting" if failure.verb == "delete" else "updating"
+    reason = "DeleteError" if failure.verb == "delete" else "UpdateError"
+    return Notice(reason, f"Error {verb} object: {failure.cause}", Severity.WARNING)
+
+
+def unready(waits: Sequence[Unready], *, late: bool) -> str:
+    """What is waited for, as the condition says it."""
+    head = "Timed out waiting for dependent resources" if late else "Waiting for dependent resources"
+    return f"{head}: {listed(waits)}" if waits else f"{head} to become ready"
+
+
+def first_wait(component: Component, saying: Saying) -> Iterator[Notice]:
+    """What is waited for, told once: that the Component is being worked on was shown before, and no Event told it."""
+    ready = conditions.find(component.status.conditions, READY)
+    if component.status.processing_since is None and ready is not None and ready.reason == saying.reason.value:
+        yield Notice(saying.reason.value, saying.text, saying.severity)
+
+
+def departing(waits: Sequence[Unready]) -> str:
+    """What is being deleted, as the condition says it."""
+    return f"Deleting dependent resources: {listed(waits)}" if waits else ""
+
+
+def listed(things: Iterable[object]) -> str:
+    """The first few, and how many more."""
+    words = [_cut(str(thing)) for thing in things]
+    rest = len(words) - SHOWN
+    shown = "; ".join(words[:SHOWN])
+    return f"{shown}; and {rest} more" if rest > 0 else shown
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"

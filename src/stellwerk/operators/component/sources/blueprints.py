@@ -1,0 +1,377 @@
+"""Blueprints: what they offer to Components, and the versions that are kept of them.
+
+`BlueprintStore` is what a pass on a Component asks: it offers the present content from the cache, and keeps a version
+of a content when it is taken. `BlueprintReconciler` is the other half: it takes away versions that nobody uses any
+more, and keeps a Blueprint from vanishing while somebody does.
+
+The cache holds no contents: a tenant may store any number of Blueprints of more than a MiB. A content is read when a
+Component needs it, once for each generation, and kept up to a number of bytes in all and for each namespace.
+
+That a version is used stands in the status of a Component, which is saved at the end of a pass and seen a moment later.
+So while Components name the Blueprint, a version must be unused for a while before it is deleted.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+from weakref import WeakValueDictionary
+
+from stellwerk.kube import threads
+from stellwerk.kube.client.client import Client
+from stellwerk.kube.types.errors import Conflict
+from stellwerk.kube.types.identifiers import ObjectKey
+from stellwerk.kube.types.object_meta import Record
+from stellwerk.operators.component.api import FINALIZER, RECONCILER, Blueprint, BlueprintVersion, Component
+from stellwerk.operators.component.api_status import Artifact, SourceStatus
+from stellwerk.operators.component.errors import SourceNotReady
+from stellwerk.operators.component.sources import blueprint_versions as versions
+from stellwerk.operators.component.sources import sources
+from stellwerk.operators.component.sources.blueprint_versions import BlueprintSummary, VersionSummary
+from stellwerk.operators.component.sources.sources import Source
+from stellwerk.render.bounded_cache import Kept
+from stellwerk.render.errors import SourceError
+from stellwerk.render.files.files import Files
+from stellwerk.runtime.cache.informer import Delta, Informer
+from stellwerk.runtime.clock import Clock
+from stellwerk.runtime.control import finalizer
+from stellwerk.runtime.control.controller import Controller, EventSink
+from stellwerk.runtime.control.periodic import Periodic
+from stellwerk.runtime.control.status_writer import StatusWriter
+from stellwerk.runtime.process.manager import Manager
+from stellwerk.runtime.reconciler import Next, Notice, ReconcileError
+
+CONTROLLER = "blueprint"
+BY_VERSION = "blueprint version taken"
+BY_SOURCE = "source"
+BY_BLUEPRINT = "blueprint"
+"""Names of indices: of the Components by version and by source, of the versions by Blueprint."""
+
+SWEEP_SECONDS = 600.0
+AFTER_DELETION_SECONDS = 1.0
+GRACE_SECONDS = 30.0
+"""How long a version must have been unused. Longer than a pass takes to save its status."""
+
+_KEPT_BYTES, _KEPT_BYTES_OF_TENANT = 32 * 2**20, 8 * 2**20
+"""How much of the files is kept, in all and of one namespace."""
+_FILE_BYTES = 500
+"""As much text as takes as long as one more file."""
+
+BLOCKED_SECONDS = 10.0
+DELETION_BLOCKED = "DeletionBlocked"
+_NAMED = 3
+
+
+class _Content(NamedTuple):
+    """What a Blueprint holds."""
+
+    artifact: Artifact
+    files: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class BlueprintStore:
+    """What Blueprints offer. Reads the caches and contents, and writes versions."""
+
+    client: Client
+    blueprints: Informer[BlueprintSummary]
+    known: Informer[VersionSummary]
+    _artifacts: dict[ObjectKey, tuple[tuple[str, int], Artifact]] = field(default_factory=dict)
+    """By uid and generation."""
+    _files: Kept[ObjectKey, tuple[str, Files]] = field(
+        default_factory=lambda: Kept(
+            _KEPT_BYTES, now=time.monotonic, largest=_KEPT_BYTES_OF_TENANT, tenant_capacity=_KEPT_BYTES_OF_TENANT
+        )
+    )
+    """The present content of Blueprints that were asked for, so that each generation is read and hashed once."""
+    _turns: WeakValueDictionary[ObjectKey, asyncio.Lock] = field(default_factory=WeakValueDictionary)
+
+    async def offer(self, source: Source) -> SourceStatus:
+        """What the Blueprint offers now. Raises `SourceNotReady` or ApiError."""
+        assert source.key is not None  # named() has seen to it
+        if odd := self.blueprints.unreadable.get(source.key):
+            raise SourceNotReady(source.place, str(odd))
+        found = self.blueprints.store.get(source.key)
+        artifact = await self.artifact(found) if found is not None else None
+        if found is None or artifact is None:
+            raise SourceNotReady(source.place, f"Blueprint {source.key} not found")
+        return sources.offer(found.metadata, artifact)
+
+    async def artifact(self, blueprint: BlueprintSummary) -> Artifact | None:
+        """The present content of a Blueprint; None where it is gone. Raises ApiError."""
+        async with self._turn(blueprint.key):
+            stamp, artifact = self._artifacts.get(blueprint.key, (("", 0), None))
+            if artifact is not None and stamp == (blueprint.metadata.uid, blueprint.metadata.generation):
+                return artifact
+            content = await self._read(blueprint.key)
+            return content.artifact if content is not None else None
+
+    async def files(self, source: Source, artifact: Artifact) -> Files:
+        """The files of a version, which is kept from then on. Raises a `SourceError`, or ApiError."""
+        assert source.key is not None
+        found = self.blueprints.store.get(source.key)
+        present = await self.artifact(found) if found is not None else None
+        if found is None or present is None or present.digest != artifact.digest:
+            return await self._former(source.key, artifact)
+        files = await self._present(source.key, artifact.digest)
+        if files is None:
+            return await self._former(source.key, artifact)
+        await self._keep(found, artifact, files)
+        return files
+
+    async def _present(self, key: ObjectKey, digest: str) -> Files | None:
+        """The files of the present content; None where it has changed meanwhile."""
+        async with self._turn(key):
+            known, files = self._files.get(key) or ("", None)
+            if files is not None and known == digest:
+                return files
+            content = await self._read(key)
+            if content is None or content.artifact.digest != digest:
+                return None
+            known, files = self._files.get(key) or ("", None)
+            return files if files is not None and known == digest else await _files(content.files)
+
+    async def _read(self, key: ObjectKey) -> _Content | None:
+        """Read the content of a Blueprint and remember it; None where it is gone. Raises ApiError."""
+        found = await self.client.find(Blueprint, key.name, key.namespace)
+        if found is None:
+            return None
+        size = _size(found.spec.files)
+        artifact = await threads.run_if_large(size, lambda: versions.artifact(found))
+        self._artifacts[key] = ((found.metadata.uid, found.metadata.generation), artifact)
+        with contextlib.suppress(SourceError):  # whoever takes the files hears of it
+            files = await _files(found.spec.files)
+            self._files.put(key, (artifact.digest, files), files.size, key.namespace)
+        return _Content(artifact, found.spec.files)
+
+    def _turn(self, key: ObjectKey) -> asyncio.Lock:
+        """Held by whoever reads a Blueprint: many Components of one Blueprint read each generation once."""
+        return self._turns.setdefault(key, asyncio.Lock())
+
+    async def _keep(self, blueprint: BlueprintSummary, artifact: Artifact, files: Files) -> None:
+        name = versions.version_name(blueprint.metadata.name, artifact.digest)
+        if ObjectKey(blueprint.metadata.namespace, name) not in self.known.store:
+            body = versions.version_of(blueprint.key, artifact, files)
+            kept = await self.client.apply(VersionSummary, body, field_manager=RECONCILER)
+            # Noted under the Blueprint, whose end must not come before the version shows.
+            self.known.expect(blueprint.key, kept.metadata.resource_version)
+
+    async def _former(self, blueprint: ObjectKey, artifact: Artifact) -> Files:
+        name = versions.version_name(blueprint.name, artifact.digest)
+        found = await self.client.find(BlueprintVersion, name, blueprint.namespace)
+        if found is None:
+            raise SourceError(f"BlueprintVersion {blueprint.namespace}/{name} is gone, and the Blueprint has changed")
+        return await _files(found.spec.files)
+
+    def forget(self, blueprint: ObjectKey) -> None:
+        """The Blueprint is gone."""
+        self._files.drop(blueprint)
+        self._artifacts.pop(blueprint, None)
+
+
+async def _files(contents: Mapping[str, str]) -> Files:
+    """As `versions.files`, with their digest. Raises a `SourceError`."""
+
+    def made() -> Files:
+        files = versions.files(contents)
+        _ = files.digest
+        return files
+
+    return await threads.run_if_large(_size(contents), made)
+
+
+def _size(contents: Mapping[str, str]) -> int:
+    """How much there is to do for a content: characters, and files, of which each costs as much as some hundred."""
+    return sum(map(len, contents.values())) + _FILE_BYTES * len(contents)
+
+
+class NoStatus(Record, frozen=True, kw_only=True):
+    """Blueprints have none."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BlueprintReconciler:
+    """Takes away versions that nobody uses, and keeps Blueprints that somebody does."""
+
+    client: Client
+    store: BlueprintStore
+    components: Informer[Component]
+    clock: Clock
+    grace_seconds: float = GRACE_SECONDS
+    _told: dict[ObjectKey, str] = field(default_factory=dict)
+    """What was said last about each deletion that waits."""
+    _unused: dict[ObjectKey, dict[str, float]] = field(default_factory=dict)
+    """Since when each version of a Blueprint has been unused, by its uid."""
+
+    async def reconcile(self, blueprint: BlueprintSummary) -> Next[NoStatus]:
+        """Bring one Blueprint up to date. Raises Conflict, or another ApiError."""
+        if not blueprint.metadata.is_terminating:
+            await finalizer.add(self.client, blueprint, FINALIZER)
+        digest = ""
+        if self._of(blueprint.key):  # without versions, nobody has to know the content
+            artifact = await self.store.artifact(blueprint)
+            if artifact is None:
+                return Next.after(AFTER_DELETION_SECONDS)  # gone, as the cache is about to show
+            digest = artifact.digest
+        usage = self._usage(blueprint.key, digest)
+        due, wait_seconds = self._due(blueprint.key, usage)
+        if due:
+            await self._delete(due)
+            return Next.after(AFTER_DELETION_SECONDS)
+        if wait_seconds:
+            return Next.after(wait_seconds)
+        if not blueprint.metadata.is_terminating:
+            return Next.after(SWEEP_SECONDS)
+        return await self._release(blueprint, usage)
+
+    def explain(self, obj: BlueprintSummary, failure: ReconcileError) -> NoStatus | None:
+        """There is no status to show."""
+        return None
+
+    async def forget(self, key: ObjectKey) -> None:
+        """The Blueprint is gone, maybe against our will: what nobody uses goes, too."""
+        self.store.forget(key)
+        self._told.pop(key, None)
+        self._unused.pop(key, None)
+        await self._delete(self._usage(key, "").unused)
+
+    def _due(self, key: ObjectKey, usage: versions.Usage) -> tuple[tuple[VersionSummary, ...], float]:
+        """The versions to delete now, and in how many seconds the next one is due; 0: none is."""
+        now, before = self.clock.monotonic(), self._unused.pop(key, {})
+        since = {one.metadata.uid: before.get(one.metadata.uid, now) for one in usage.unused}
+        if since:
+            self._unused[key] = since
+        grace = self.grace_seconds if usage.has_followers else 0.0
+        due = tuple(one for one in usage.unused if now - since[one.metadata.uid] >= grace)
+        return due, min((moment + grace - now for moment in since.values()), default=0.0)
+
+    async def sweep(self) -> None:
+        """Delete unused versions whose Blueprint is gone: somebody cut its finalizer while they were in use.
+
+        Raises ApiError.
+        """
+        if not self.store.blueprints.has_synced:
+            return
+        for key in {one.blueprint for one in self.store.known.store.all()}:
+            if key not in self.store.blueprints.store and key not in self.store.blueprints.unreadable:
+                await self.forget(key)
+
+    async def _release(self, blueprint: BlueprintSummary, usage: versions.Usage) -> Next[NoStatus]:
+        if self._of(blueprint.key):
+            return self._waiting(blueprint.key, _blocked(usage))
+        if self.store.known.expected(blueprint.key) is not None:
+            return Next.after(AFTER_DELETION_SECONDS)  # a version was kept that the cache does not show yet
+        await finalizer.remove(self.client, blueprint, FINALIZER)
+        return Next.done()
+
+    def _waiting(self, key: ObjectKey, why: str) -> Next[NoStatus]:
+        answer: Next[NoStatus] = Next.after(BLOCKED_SECONDS)
+        if self._told.get(key) == why:
+            return answer
+        self._told[key] = why
+        return answer.noting(Notice(DELETION_BLOCKED, why, action="Delete"))
+
+    def _usage(self, key: ObjectKey, digest: str) -> versions.Usage:
+        store = self.components.store
+        found = versions.usage(
+            key,
+            digest,
+            self._of(key),
+            users=lambda url: store.by(BY_VERSION, url),
+            followers=lambda value: store.by(BY_SOURCE, value),
+        )
+        return versions.used_unseen(found, self._unseen_users(key.namespace))
+
+    def _unseen_users(self, namespace: str) -> list[ObjectKey]:
+        """Components of a namespace that cannot be decoded and never could. Elsewhere they would let a tenant keep the
+        versions of others."""
+        unseen = self.components.unreadable.keys()
+        return [key for key in unseen if key.namespace == namespace and key not in self.components.store]
+
+    def _of(self, key: ObjectKey) -> tuple[VersionSummary, ...]:
+        return tuple(self.store.known.store.by(BY_BLUEPRINT, str(key)))
+
+    async def _delete(self, unused: tuple[VersionSummary, ...]) -> None:
+        for version in unused:
+            metadata = version.metadata
+            try:
+                await self.client.delete(
+                    VersionSummary, metadata.name, metadata.namespace, uid=metadata.uid,
+                    resource_version=metadata.resource_version,
+                )  # fmt: skip
+            except Conflict:
+                continue  # made anew or taken meanwhile: the next look decides
+
+
+def _blocked(usage: versions.Usage) -> str:
+    named = ", ".join(map(str, usage.components[:_NAMED]))
+    rest = len(usage.components) - _NAMED
+    more = f" and {rest} others" if rest > 0 else ""
+    users = f", used by Components {named}{more}" if named else ""
+    count = len(usage.used)
+    return f"deletion blocked: {count} version{'s' if count != 1 else ''} left{users}"
+
+
+# ---- put together
+
+
+def index(components: Informer[Component], known: Informer[VersionSummary]) -> None:
+    """Add the indices that both halves need."""
+    components.store.add_index(BY_VERSION, versions.index_by_version)
+    components.store.add_index(BY_SOURCE, sources.index_by_source)
+    known.store.add_index(BY_BLUEPRINT, _blueprint_of)
+
+
+def install(
+    manager: Manager,
+    store: BlueprintStore,
+    components: Informer[Component],
+    *,
+    recorder: EventSink | None = None,
+    grace_seconds: float = GRACE_SECONDS,
+    sweep_seconds: float = SWEEP_SECONDS,
+) -> Controller[BlueprintSummary, NoStatus]:
+    """Give the controller of Blueprints to a manager. `index` must have been called."""
+    client = manager.client.with_field_manager(RECONCILER)
+    reconciler = BlueprintReconciler(
+        client=client, store=store, components=components, clock=manager.clock, grace_seconds=grace_seconds
+    )
+    controller: Controller[BlueprintSummary, NoStatus] = Controller(
+        CONTROLLER,
+        store.blueprints,
+        reconciler,
+        write_status=StatusWriter(client=client, clock=manager.clock),
+        recorder=recorder,
+        metrics=manager.metrics,
+        clock=manager.clock,
+    )
+    controller.ignore_updates(_asks_for_nothing)
+    controller.watches(store.known, lambda delta: [delta.latest.blueprint])
+    controller.watches(components, _whose_users_changed)
+    manager.add_controller(controller)
+    sweep = Periodic(f"{CONTROLLER} sweep", reconciler.sweep, interval_seconds=sweep_seconds, border=manager.border)
+    manager.add_controller(sweep)
+    return controller
+
+
+def _blueprint_of(version: VersionSummary) -> tuple[str, ...]:
+    return (str(version.blueprint),)
+
+
+def _asks_for_nothing(old: BlueprintSummary, new: BlueprintSummary) -> bool:
+    def asked(one: BlueprintSummary) -> tuple[object, ...]:
+        return one.metadata.generation, one.metadata.annotations, one.metadata.deletion_timestamp
+
+    return asked(old) == asked(new)
+
+
+def _whose_users_changed(delta: Delta[Component]) -> list[ObjectKey]:
+    """A Component that has moved on from a version may have been its last user."""
+    before = versions.blueprint_taken(delta.old) if delta.old else None
+    url_before = next(iter(versions.index_by_version(delta.old)), "") if delta.old else ""
+    url_now = next(iter(versions.index_by_version(delta.new)), "") if delta.new else ""
+    return [before] if before is not None and url_before != url_now else []

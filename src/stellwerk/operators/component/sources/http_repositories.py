@@ -1,0 +1,168 @@
+"""Looks at the web servers that Components take their manifests from, because nobody tells when they change.
+
+Every half minute each address is asked once for its headers, however many Components name it and show it the same
+Secret. An answer that differs from what a Component has taken last wakes it; what is then done, and what a failure
+means, is the pass's business.
+
+Each address is asked in a task of its own, and not again while that is under way: a server that hangs delays only those
+who depend on it.
+"""
+
+from __future__ import annotations
+
+import logging
+import random
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from functools import partial
+from typing import NamedTuple, Protocol
+
+from stellwerk.kube.types.identifiers import ObjectKey
+from stellwerk.operators.component.api import Component
+from stellwerk.operators.component.api_status import Artifact
+from stellwerk.operators.component.errors import ComponentFailed
+from stellwerk.operators.component.references import references
+from stellwerk.operators.component.sources import sources
+from stellwerk.render.errors import SourceError
+from stellwerk.render.sources.downloads import HttpArtifact
+from stellwerk.render.sources.egress import EgressRules
+from stellwerk.render.sources.http import Credentials
+from stellwerk.runtime.control.periodic import Periodic
+from stellwerk.runtime.supervision.backoff import Backoff
+from stellwerk.runtime.supervision.tasks import Background, Border, background
+
+_log = logging.getLogger(__name__)
+
+_BACKOFF = Backoff(first_seconds=15.0, limit_seconds=1800.0, jitter=0.25)
+
+
+class Address(NamedTuple):
+    """What is asked for: the same for all Components that name it so."""
+
+    url: str
+    digest_header: str
+    revision_header: str
+    secret: ObjectKey | None = None
+    """What it is shown; not what is in it, so that an edited Secret makes no second address."""
+
+
+class _Parked(NamedTuple):
+    """An address that is left alone after unexpected exceptions."""
+
+    failures: int
+    until: float
+
+
+class Head(Protocol):
+    """Asks a web server; `Downloads.head` does."""
+
+    async def __call__(
+        self,
+        url: str,
+        *,
+        rules: EgressRules,
+        digest_header: str,
+        revision_header: str,
+        tenant: str,
+        credentials: Credentials | None,
+    ) -> HttpArtifact: ...
+
+
+class Poller:
+    """Asks all addresses now and then. A `manager.Worker`: only the leader does."""
+
+    name = "http repositories"
+
+    def __init__(
+        self,
+        *,
+        components: Callable[[], Iterable[Component]],
+        head: Head,
+        credentials: Callable[[Component], Awaitable[Credentials | None]],
+        rules: EgressRules,
+        wake: Callable[[ObjectKey], None],
+        interval_seconds: float,
+        border: Border,
+    ) -> None:
+        """`components`: all of them, as the cache holds them. `credentials`: what the server of one is shown; raises
+        ComponentFailed. `wake` has a Component looked at."""
+        self._components = components
+        self._head = head
+        self._credentials = credentials
+        self._rules = rules
+        self._wake = wake
+        self._border = border
+        self._rounds = Periodic(self.name, self._round, interval_seconds=interval_seconds, border=border)
+        self._under_way: set[Address] = set()
+        self._parked: dict[Address, _Parked] = {}
+        self._tasks: Background | None = None
+
+    async def run(self) -> None:
+        """Ask until stopped or cancelled."""
+        async with background() as self._tasks:
+            await self._rounds.run()
+
+    def stop(self) -> None:
+        """Begin no further round; what is under way is dropped."""
+        self._rounds.stop()
+
+    async def _round(self) -> None:
+        assert self._tasks is not None  # run() has seen to it
+        wanted, now = by_address(self._components()), self._border.clock.monotonic()
+        self._parked = {address: parked for address, parked in self._parked.items() if address in wanted}
+        for address, users in wanted.items():
+            parked = self._parked.get(address)
+            if address not in self._under_way and (parked is None or parked.until <= now):
+                self._under_way.add(address)
+                self._tasks.start(self._guarded(address, users[0]), "look at an HTTP repository")
+
+    async def _guarded(self, address: Address, user: Component) -> None:
+        """Ask, and leave an address alone for a while where that ends by an unexpected exception."""
+        name = f"looking at the HTTP repository of Component {user.key}"
+        if await self._border.once("http repository", name, partial(self._ask, address, user)):
+            self._parked.pop(address, None)
+        else:
+            failures = self._parked[address].failures + 1 if address in self._parked else 1
+            pause = _BACKOFF.delay_seconds(failures, random.random())
+            self._parked[address] = _Parked(failures, self._border.clock.monotonic() + pause)
+
+    async def _ask(self, address: Address, user: Component) -> None:
+        try:
+            found = await self._head(
+                address.url,
+                rules=self._rules,
+                digest_header=address.digest_header,
+                revision_header=address.revision_header,
+                tenant=user.metadata.namespace,
+                credentials=await self._credentials(user),
+            )
+        except (SourceError, ComponentFailed) as error:
+            _log.debug("an HTTP repository was not looked at: %s", error)
+            return
+        finally:
+            self._under_way.discard(address)
+        # Who names the address now, not when it was asked: a slow answer must not miss a new Component.
+        for component in by_address(self._components()).get(address, ()):
+            if differs(component, Artifact(url=found.url, digest=found.digest, revision=found.revision)):
+                self._wake(component.key)
+
+
+def by_address(components: Iterable[Component]) -> dict[Address, Sequence[Component]]:
+    """The addresses to ask, each with the Components that want to know."""
+    found: dict[Address, list[Component]] = {}
+    for component in components:
+        repository = component.spec.source_ref.http_repository
+        if repository is None or not repository.url or component.spec.suspend or component.metadata.is_terminating:
+            continue
+        address = Address(repository.url, *sources.headers_of(repository), _secret(component))
+        found.setdefault(address, []).append(component)
+    return {address: tuple(users) for address, users in found.items()}
+
+
+def _secret(component: Component) -> ObjectKey | None:
+    return next((reference.target.key for reference in references.for_source(component)), None)
+
+
+def differs(component: Component, artifact: Artifact) -> bool:
+    """Whether an answer is another one than the Component has acted on last."""
+    status = component.status
+    return (status.last_attempted_digest, status.last_attempted_revision) != (artifact.digest, artifact.revision)

@@ -1,0 +1,124 @@
+"""Whom a Component acts as, and what it may name (pure).
+
+By default this is the original's behaviour: whoever may create Components may do what the operator may. For clusters
+that are shared there are switches: `strict` asks for a ServiceAccount, whose rights then bound the Component;
+`cross_namespace_refs` off keeps Components to the sources and Components of their own namespace; and some namespaces
+may be kept out as targets, which rights say better but not every platform says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from stellwerk.kube.types.identifiers import ObjectKey
+from stellwerk.operators.component.api import Component
+from stellwerk.operators.component.errors import (
+    CrossNamespaceReference,
+    InvalidSpec,
+    ServiceAccountRequired,
+    TargetNamespaceRefused,
+)
+from stellwerk.operators.component.settings import Mode, Tenancy
+from stellwerk.operators.component.sources import sources
+from stellwerk.operators.component.targets.seals import OPERATOR
+from stellwerk.runtime.settings import parsers
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """A ServiceAccount to act as."""
+
+    namespace: str
+    name: str
+
+    @property
+    def user(self) -> str:
+        """As the API server knows it. It adds the groups of a ServiceAccount by itself; naming them would take the
+        right to impersonate groups."""
+        return f"system:serviceaccount:{self.namespace}:{self.name}"
+
+
+def account(component: Component, tenancy: Tenancy) -> Account | None:
+    """The ServiceAccount that the spec names for the operator's own cluster; None: the operator itself.
+
+    A deletion obeys the same rule: it writes and, with delete hooks, creates. Raises `InvalidSpec` where the name
+    cannot be one, and `ServiceAccountRequired` where there is none although the tenancy requires one.
+    """
+    name = component.spec.service_account_name.strip() or tenancy.default_service_account.strip()
+    if not name:
+        require_account(None, tenancy)
+        return None
+    try:
+        return Account(component.metadata.namespace, parsers.name(name))
+    except ValueError as error:
+        raise InvalidSpec("serviceAccountName", str(error)) from None
+
+
+def account_of_deletion(component: Component, tenancy: Tenancy, applied_as: str) -> Account | None:
+    """The account that deletes the objects: the one that applied them, whatever the spec names now.
+
+    `applied_as` is the identity with a valid seal; empty where none is known, then the spec counts. The operator
+    deletes as itself only what it applied as itself, and only while Components may do without an account.
+    Raises as `account` does.
+    """
+    namespace = component.metadata.namespace
+    own = Account(namespace, "").user
+    if applied_as.startswith(own):
+        return Account(namespace, applied_as.removeprefix(own))
+    if applied_as == OPERATOR and tenancy.mode is not Mode.STRICT and not tenancy.default_service_account.strip():
+        return None
+    return account(component, tenancy)
+
+
+def require_account(acting_as: Account | None, tenancy: Tenancy) -> None:
+    """Raises `ServiceAccountRequired` where nothing may act as the operator and no account is named."""
+    if acting_as is None and tenancy.mode is Mode.STRICT:
+        raise ServiceAccountRequired
+
+
+def advice(component: Component) -> str:
+    """The next step for a deletion that lacks an account."""
+    namespace, name = component.key
+    patch = '{"spec":{"serviceAccountName":"ACCOUNT"}}'
+    return (
+        f"its objects ({len(component.status.inventory)}) are deleted as an account that may delete them: "
+        f"kubectl -n {namespace} patch component {name} --type merge -p '{patch}'"
+    )
+
+
+def advice_on_rights(component: Component) -> str:
+    """The next step for a deletion that is forbidden; empty where it is not known who applied the objects."""
+    if not component.status.applied_as:
+        return ""
+    return (
+        "a deletion acts as the identity that applied the objects (status.appliedAs), whatever the spec names now; "
+        "grant that identity the rights again"
+    )
+
+
+def check(component: Component, tenancy: Tenancy) -> None:
+    """What must hold before objects are applied.
+
+    Raises `InvalidSpec`, `ServiceAccountRequired`, `TargetNamespaceRefused` or `CrossNamespaceReference`.
+    """
+    account(component, tenancy)
+    check_target(component, tenancy)
+    if not tenancy.cross_namespace_refs:
+        for field, target in _references(component):
+            if target.namespace != component.metadata.namespace:
+                raise CrossNamespaceReference(field, target)
+
+
+def check_target(component: Component, tenancy: Tenancy) -> None:
+    """Raises `TargetNamespaceRefused`."""
+    if component.spec.kube_config is None and component.target.namespace in tenancy.refused_target_namespaces:
+        raise TargetNamespaceRefused(component.target.namespace)
+
+
+def _references(component: Component) -> Iterator[tuple[str, ObjectKey]]:
+    for source in sources.given(component):
+        if source.key is not None:
+            yield f"sourceRef.{source.kind}", source.key
+    for number, one in enumerate(component.spec.dependencies):
+        yield f"dependencies[{number}]", one.key(component.metadata.namespace)

@@ -1,0 +1,249 @@
+"""What the Component operator watches, and which change wakes whom.
+
+Everything that a pass reads is watched: a source with a new artifact, an edited Secret, a dependency that became ready,
+an object that somebody deleted all arrive as events. Watches over kinds that only some clusters have (flux), or that
+only some Components refer to (Secrets, ConfigMaps), open when the first Component needs them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from stellwerk.api import flux
+from stellwerk.api.apiextensions import CustomResourceDefinition
+from stellwerk.api.core import ConfigMap, Secret
+from stellwerk.kube.types.errors import NotServed
+from stellwerk.kube.types.identifiers import ObjectKey
+from stellwerk.kube.types.model import Kind, PartialObjectMetadata, View, metadata_of
+from stellwerk.operators.component.api import Component
+from stellwerk.operators.component.api_spec import ReferenceKind
+from stellwerk.operators.component.api_status import Artifact, ComponentStatus, State
+from stellwerk.operators.component.dependencies import dependencies
+from stellwerk.operators.component.dependencies.dependencies import Waiting
+from stellwerk.operators.component.dependencies.dependency_graph import Dependants, Graph
+from stellwerk.operators.component.observers import observers
+from stellwerk.operators.component.references import references
+from stellwerk.operators.component.sources import blueprints, sources
+from stellwerk.operators.component.sources.blueprint_versions import BlueprintSummary, VersionSummary
+from stellwerk.operators.component.sources.blueprints import BY_SOURCE
+from stellwerk.operators.component.sources.sources import FLUX_KINDS, SourceKind
+from stellwerk.runtime.cache.informer import Delta, Informer
+from stellwerk.runtime.control.controller import Controller
+from stellwerk.runtime.process.manager import Manager
+
+BY_SECRET = "secret"  # noqa: S105  # the name of an index
+BY_CONFIG_MAP = "config map"
+
+RENAMED_SECONDS = 2.0
+"""How soon a status names the next dependency that its Component waits for."""
+
+ComponentController = Controller[Component, ComponentStatus]
+
+
+@dataclass(slots=True)
+class Watches:
+    """The informers of the home cluster. Those that open late are connected when they open."""
+
+    manager: Manager
+    components: Informer[Component]
+    definitions: Informer[PartialObjectMetadata]
+    blueprints: Informer[BlueprintSummary]
+    blueprint_versions: Informer[VersionSummary]
+    graph: Graph
+    waiting: Waiting = field(default_factory=Waiting)
+    controllers: list[ComponentController] = field(default_factory=list)
+    """The one controller, as soon as there is one."""
+    _contents: dict[ReferenceKind, Informer[PartialObjectMetadata]] = field(default_factory=dict)
+    _sources: dict[SourceKind, Informer[flux.Source]] = field(default_factory=dict)
+    _heard: set[View[flux.Source]] = field(default_factory=set)
+
+    def contents(self, kind: ReferenceKind) -> Informer[PartialObjectMetadata]:
+        """The metadata of all Secrets, or of all ConfigMaps."""
+        if kind not in self._contents:
+            target, index = _REFERENCED[kind]
+            cache = self._contents[kind] = self.manager.informer(metadata_of(target))
+            cache.on_change(lambda delta: self._wake_by(index, str(delta.key)))
+        return self._contents[kind]
+
+    async def sources(self, kind: SourceKind) -> Informer[flux.Source]:
+        """The objects of a kind of flux, in the version that the cluster serves; parked where it serves none.
+
+        Whoever asks while it is parked has the versions looked at again: discovery tells of one some time after its
+        definition is there, and nothing announces that.
+        """
+        cache = self._sources.get(kind)
+        if cache is None or cache.parked is not None:
+            cache = self._sources[kind] = self._followed(kind, await self._view(kind))
+        return cache
+
+    def _followed(self, kind: SourceKind, view: View[flux.Source]) -> Informer[flux.Source]:
+        cache = self.manager.informer(view)
+        if view not in self._heard:
+            self._heard.add(view)
+            cache.on_change(lambda delta: self._on_source(kind, delta))
+            cache.on_unreadable(lambda key, _: self.on_unreadable_source(kind, key))
+        return cache
+
+    def wake(self, keys: Iterable[ObjectKey]) -> None:
+        """Have these Components looked at."""
+        for controller in self.controllers:
+            for key in keys:
+                controller.queue.add(key)
+
+    async def _view(self, kind: SourceKind) -> View[flux.Source]:
+        shape = FLUX_KINDS[kind]
+        for resource in flux.resources(shape):
+            try:
+                return View(await self.manager.client.mapper.resource(resource.gvk), shape)
+            except NotServed:
+                continue
+        return View(shape.resource, shape)
+
+    def _wake_by(self, index: str, value: str) -> None:
+        self.wake([component.key for component in self.components.store.by(index, value)])
+
+    def on_component(self, delta: Delta[Component]) -> None:
+        """Components that are in a cycle with this one only now, or no longer, look again."""
+        self.wake(self.graph.change(delta.old, delta.new))
+
+    def on_blueprint(self, delta: Delta[BlueprintSummary]) -> None:
+        """A new content, which a new generation has, is news to all; whatever else changes is to those not Ready."""
+        if delta.new is None:
+            return
+        may_be_news = not delta.is_first and (delta.old is None or _generation(delta.old) != _generation(delta.new))
+        found = self.components.store.by(BY_SOURCE, sources.index_value(SourceKind.Blueprint, delta.key))
+        self.wake([one.key for one in found if may_be_news or one.status.state is not State.Ready])
+
+    def _on_source(self, kind: SourceKind, delta: Delta[flux.Source]) -> None:
+        """Readiness, with an artifact, is news to those who have not taken that artifact yet."""
+        if delta.new is None or sources.not_ready(delta.new):
+            return
+        offer = sources.offered_by_flux(sources.Source(kind, delta.key), delta.new)
+        if offer.artifact is not None:
+            self._offered(kind, delta.key, offer.artifact)
+
+    def on_unreadable_source(self, kind: SourceKind, key: ObjectKey) -> None:
+        """A source cannot be decoded, or no longer so."""
+        found = self.components.store.by(BY_SOURCE, sources.index_value(kind, key))
+        self.wake([component.key for component in found])
+
+    def _offered(self, kind: SourceKind, key: ObjectKey, artifact: Artifact) -> None:
+        found = self.components.store.by(BY_SOURCE, sources.index_value(kind, key))
+        self.wake([component.key for component in found if sources.is_news(component, artifact)])
+
+    def on_definition(self, delta: Delta[PartialObjectMetadata]) -> None:
+        """A kind came, changed or went: watches that were waiting for it try again."""
+        if delta.old is None or delta.new is None:
+            self.manager.client.mapper.forget()
+        for kind, cache in [*self._sources.items()]:
+            if not cache.has_synced and cache.view.resource.group_resource == delta.key.name:
+                self._reopen(kind)
+
+    def _reopen(self, kind: SourceKind) -> None:
+        """The kind may be served now, perhaps in another version than the one that was looked for."""
+        self.manager.client.mapper.doubt()
+        self._sources[kind].wake()
+        self.wake([component.key for component in self.components.store.all() if _names(component, kind)])
+
+
+_REFERENCED: dict[ReferenceKind, tuple[type[Kind], str]] = {
+    ReferenceKind.Secret: (Secret, BY_SECRET),
+    ReferenceKind.ConfigMap: (ConfigMap, BY_CONFIG_MAP),
+}
+
+
+def watches(manager: Manager) -> Watches:
+    """The watches that are open from the start, indexed."""
+    components = manager.informer(Component, required=True)
+    components.store.add_index(observers.BY_DEPENDENCY, dependencies.index_by_dependency)
+    components.store.add_index(BY_SECRET, references.index_by_secret)
+    components.store.add_index(BY_CONFIG_MAP, references.index_by_config_map)
+    versions = manager.informer(VersionSummary, required=True)
+    blueprints.index(components, versions)
+    definitions = manager.informer(metadata_of(CustomResourceDefinition), required=True)
+    graph = Graph(lambda key: components.store.by(observers.BY_DEPENDENCY, str(key)))
+    found = Watches(
+        manager, components, definitions, manager.informer(BlueprintSummary, required=True), versions, graph
+    )
+    components.on_change(found.on_component)
+    found.definitions.on_change(found.on_definition)
+    found.blueprints.on_change(found.on_blueprint)
+    found.blueprints.on_unreadable(lambda key, _: found.on_unreadable_source(SourceKind.Blueprint, key))
+    return found
+
+
+def wire(controller: ComponentController, seen: Watches) -> None:
+    """Which change of a Component wakes itself, and which wakes others."""
+    controller.ignore_updates(nothing_was_asked)
+    controller.watches(seen.components, lambda delta: woken(delta, seen.components, seen.waiting))
+    seen.components.on_change(lambda delta: _rename_later(delta, seen, controller))
+    seen.controllers.append(controller)
+
+
+def nothing_was_asked(old: Component, new: Component) -> bool:
+    """Whether an update is only what we wrote ourselves: the status, the finalizer. While it is deleted, everybody's
+    finalizers matter."""
+    return _asked(old) == _asked(new)
+
+
+def _asked(component: Component) -> tuple[object, ...]:
+    metadata = component.metadata
+    finalizers = metadata.finalizers if metadata.is_terminating else ()
+    labels = metadata.labels if dependencies.has_expressions(component) else {}
+    return metadata.generation, metadata.annotations, metadata.is_terminating, finalizers, labels
+
+
+def _rename_later(delta: Delta[Component], seen: Watches, controller: ComponentController) -> None:
+    """Have Components whose status is about this one looked at soon, and once for many changes."""
+
+    def dependants(key: ObjectKey) -> Iterable[Component]:
+        return seen.components.store.by(observers.BY_DEPENDENCY, str(key))
+
+    for key in renamed(delta, seen.waiting, dependants):
+        controller.queue.add_after(key, RENAMED_SECONDS)
+
+
+def renamed(delta: Delta[Component], waiting: Waiting, dependants: Dependants) -> Iterable[ObjectKey]:
+    """Components that come no further because this one changed, but name it, or its former state, in their status.
+
+    Of the states only Error counts, and its reason: a dependant of a thousand Components that start would be looked at
+    a thousand times for each state on the way.
+    """
+    old, new = delta.old, delta.new
+    if delta.is_first or new is None:
+        return
+    if old is None or _progress(old) != _progress(new):
+        yield from waiting.renamed_by_readiness(new, dependants)
+    elif dependencies.named_state(old) != dependencies.named_state(new):
+        yield from waiting.naming(new, dependants)
+
+
+def woken(delta: Delta[Component], components: Informer[Component], waiting: Waiting) -> Iterable[ObjectKey]:
+    """Who may come further because a Component changed. At first, every Component is looked at anyway."""
+    old, new = delta.old, delta.new
+    if delta.is_first:
+        return
+
+    def dependants(key: ObjectKey) -> Iterable[Component]:
+        return components.store.by(observers.BY_DEPENDENCY, str(key))
+
+    if old is not None and (new is None or old.spec.dependencies != new.spec.dependencies):
+        yield from dependencies.woken_by_departure(old)
+    if new is not None and (old is None or _progress(old) != _progress(new)):
+        yield from waiting.woken_by_readiness(new, dependants)
+    elif new is not None:
+        yield from dependencies.woken_by_any_change(new, dependants)
+
+
+def _progress(component: Component) -> tuple[object, ...]:
+    status = component.status
+    return component.is_ready, status.last_attempted_digest, status.last_attempted_revision
+
+
+def _generation(blueprint: BlueprintSummary) -> tuple[str, int]:
+    return blueprint.metadata.uid, blueprint.metadata.generation
+
+
+def _names(component: Component, kind: SourceKind) -> bool:
+    return any(source.kind is kind for source in sources.given(component))

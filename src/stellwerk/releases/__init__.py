@@ -1,0 +1,10 @@
+"""Releases: sets of objects that a user applies without a controller, as `clm` does.
+
+release            a release and its objects; inventory: its record of them; release_store: the Secret that keeps it
+release_runner     applies and deletes a release; retry_policy: when it tries again
+sources            the charts, kustomizations and manifests of a release
+fleeting_jobs      Jobs that Kubernetes removes after their success
+takeover           adoption of releases of the original `clm`
+why                findings about a release; related_objects: the release of an object
+errors             failures with cause and next step
+"""

@@ -1,0 +1,169 @@
+"""A release, and the ConfigMap that it is kept in (pure).
+
+The ConfigMap is `clm`'s, to the letter: its name, label, finalizer and keys. So releases made by either program are the
+other's too, and a release is taken over by simply being worked on. A word that we do not know is taken for the state in
+which an object has to be applied again, which is always safe, and never for a reason to delete something.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from enum import StrEnum
+
+import yaml
+
+from stellwerk.api.core import ConfigMap
+from stellwerk.apply.set.model.inventory import Inventory, Phase
+from stellwerk.apply.set.model.owner import Owner
+from stellwerk.kube import yaml as kube_yaml
+from stellwerk.kube.types.identifiers import ObjectKey
+from stellwerk.kube.types.model import JsonObject
+from stellwerk.kube.types.object_meta import rfc3339
+from stellwerk.kube.yaml import UnreadableYaml
+from stellwerk.releases import inventory as inventories
+from stellwerk.releases.errors import UnreadableRelease
+
+RECONCILER = "clm.cs.sap.com"
+"""Prefix of labels and annotations, field manager, and what templates see as the tool that installs them."""
+FINALIZER = f"{RECONCILER}/finalizer"
+LABEL = f"release.{RECONCILER}"
+"""On the ConfigMap; its value is the release's name."""
+NAME_PREFIX = "com.sap.cs.clm.release."
+_VERSION = "1"
+
+
+class State(StrEnum):
+    """How a release is."""
+
+    Pending = "Pending"
+    Processing = "Processing"
+    Ready = "Ready"
+    Deleting = "Deleting"
+    Error = "Error"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Release:
+    """A release as it is stored. `resource_version` is empty for one that is not stored yet."""
+
+    key: ObjectKey
+    revision: int = 0
+    state: str = State.Pending
+    inventory: Inventory = field(default_factory=Inventory)
+    created_at: datetime | None = None
+    updated_at: datetime | None = None
+    is_deleting: bool = False
+    uid: str = ""
+    resource_version: str = ""
+
+    @property
+    def owner(self) -> Owner:
+        """Whose its objects are."""
+        return Owner(RECONCILER, f"{RECONCILER}/{self.key.namespace}/{self.key.name}")
+
+    @property
+    def digest(self) -> str:
+        """What stands for the content of this revision."""
+        return hashlib.sha256(str(self.revision).encode()).hexdigest()
+
+    @property
+    def objects(self) -> int:
+        """How many objects it has."""
+        return len(self.inventory)
+
+    @property
+    def ready_objects(self) -> int:
+        """How many of them are ready."""
+        return sum(entry.phase is Phase.READY for entry in self.inventory)
+
+    @property
+    def completed_objects(self) -> int:
+        """How many of them have done their work and are gone."""
+        return sum(entry.phase is Phase.COMPLETED for entry in self.inventory)
+
+    def now(self, state: State, now: datetime, inventory: Inventory | None = None) -> Release:
+        """The release further on."""
+        return replace(
+            self,
+            state=state,
+            updated_at=now.replace(microsecond=0),
+            inventory=self.inventory if inventory is None else inventory,
+        )
+
+    def begun(self, now: datetime) -> Release:
+        """The release as work on its next revision begins."""
+        begun = replace(self, revision=self.revision + 1, created_at=self.created_at or now.replace(microsecond=0))
+        return begun.now(State.Processing, now)
+
+
+def config_name(release: str) -> str:
+    """The ConfigMap that a release is kept in."""
+    return f"{NAME_PREFIX}{release}"
+
+
+def read(found: ConfigMap) -> Release:
+    """The release that a ConfigMap holds. Raises UnreadableRelease."""
+    metadata, data = found.metadata, found.data
+    key = ObjectKey(metadata.namespace, metadata.labels.get(LABEL) or metadata.name.removeprefix(NAME_PREFIX))
+    if data.get("version", _VERSION) != _VERSION:
+        raise UnreadableRelease(key, f"it was written in version {data['version']!r} of the store; ours is {_VERSION}")
+    return Release(
+        key=key,
+        revision=_number(key, data.get("revision", "0")),
+        state=data.get("state", ""),
+        inventory=_inventory(key, data.get("inventory", "")),
+        created_at=_moment(key, data.get("creationTimestamp", "")) or metadata.creation_timestamp,
+        updated_at=_moment(key, data.get("updateTimestamp", "")),
+        is_deleting=metadata.is_terminating,
+        uid=metadata.uid,
+        resource_version=metadata.resource_version,
+    )
+
+
+def written(release: Release) -> JsonObject:
+    """The ConfigMap that holds a release. Once it is being deleted and has no objects, nothing holds it any more."""
+    is_over = release.is_deleting and not len(release.inventory)
+    metadata: JsonObject = {
+        "name": config_name(release.key.name),
+        "namespace": release.key.namespace,
+        "labels": {LABEL: release.key.name},
+        "finalizers": [] if is_over else [FINALIZER],
+    }
+    if release.resource_version:
+        metadata |= {"resourceVersion": release.resource_version, "uid": release.uid}
+    data: JsonObject = {
+        "version": _VERSION,
+        "creationTimestamp": rfc3339(release.created_at),
+        "updateTimestamp": rfc3339(release.updated_at),
+        "revision": str(release.revision),
+        "inventory": yaml.safe_dump(inventories.write(release.inventory), sort_keys=False),
+        "state": release.state,
+    }
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data}
+
+
+_MOST_DIGITS = 18
+
+
+def _number(key: ObjectKey, word: str) -> int:
+    if not word.isdecimal() or len(word) > _MOST_DIGITS:
+        raise UnreadableRelease(key, f"its revision is {word[:_MOST_DIGITS]!r}, which is no number")
+    return int(word)
+
+
+def _moment(key: ObjectKey, word: str) -> datetime | None:
+    if not word:
+        return None
+    try:
+        return datetime.fromisoformat(word)
+    except ValueError:
+        raise UnreadableRelease(key, f"{word!r} is no time") from None
+
+
+def _inventory(key: ObjectKey, word: str) -> Inventory:
+    try:
+        return inventories.read(kube_yaml.read_value(word))
+    except (UnreadableYaml, ValueError) as error:
+        raise UnreadableRelease(key, f"its inventory cannot be read: {error}") from None

@@ -1,0 +1,269 @@
+"""Brings a release into a cluster and takes it out again, from a program that ends when that is done.
+
+The rollout is the operators' own; the differences are those of a program without a controller. It has no watches, so it
+reads the objects of the release by their label before each pass, and waits between passes (`patience`). What a pass has
+decided is saved before the next one begins, so a run that is interrupted is continued by the next.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from stellwerk.api.core import Namespace
+from stellwerk.apply.concurrency import together
+from stellwerk.apply.errors import ApplyError
+from stellwerk.apply.labelled.plan import live_view
+from stellwerk.apply.objects import discover
+from stellwerk.apply.objects.desired import Address
+from stellwerk.apply.objects.manifests import Document
+from stellwerk.apply.set.checks.crd_usage import Usage
+from stellwerk.apply.set.model.desired_set import Wanted, prepared
+from stellwerk.apply.set.model.inventory import Identity
+from stellwerk.apply.set.model.policy import MissingNamespacesPolicy, Policies, UpdatePolicy
+from stellwerk.apply.set.model.resource_lookup import resources_of
+from stellwerk.apply.set.object_set import Progress, Rollout
+from stellwerk.apply.set.observed_state import Memory
+from stellwerk.apply.set.plan.plan_input import Seen
+from stellwerk.kube.client.client import Client
+from stellwerk.kube.types.errors import AlreadyExists, NotFound, NotServed
+from stellwerk.kube.types.identifiers import ObjectKey, Resource
+from stellwerk.kube.types.model import JsonObject, metadata_of
+from stellwerk.releases import fleeting_jobs, takeover
+from stellwerk.releases.errors import InUse, Leaving, NoSuchRelease, TooLate, WorkedOn
+from stellwerk.releases.fleeting_jobs import WatchedJobs
+from stellwerk.releases.release import RECONCILER, Release, State
+from stellwerk.releases.release_store import Store
+from stellwerk.releases.retry_policy import Patience
+from stellwerk.runtime.clock import Clock
+
+Tell = Callable[[str], None]
+Pass = Callable[[Release], Awaitable[Progress]]
+
+
+@dataclass(slots=True, kw_only=True)
+class Engine:
+    """Works on releases with one client. `tell` gets sentences about what is retried and waited for."""
+
+    client: Client
+    clock: Clock
+    tell: Tell
+    report: Tell = lambda words: None
+    """Gets how far a run is, after each of its passes."""
+    creates_namespaces: bool = False
+    store: Store = field(init=False)
+    _memory: Memory = field(default_factory=Memory)
+
+    def __post_init__(self) -> None:
+        self.client = self.client.with_field_manager(RECONCILER)
+        self.store = Store(self.client)
+
+    async def next_revision(self, key: ObjectKey) -> Release:
+        """The release as its next revision begins; nothing is stored yet. Raises Leaving."""
+        found = await self.store.find(key) or Release(key=key)
+        if found.is_deleting:
+            raise Leaving(key)
+        return found.begun(self.clock.now())
+
+    async def wanted(self, release: Release, documents: Sequence[Document]) -> tuple[Wanted, ...]:
+        """The objects as they would be applied. Raises InvalidSet, ApiError."""
+        return prepared(
+            documents,
+            await discover.served(documents, self.client.mapper),
+            namespace=release.key.namespace,
+            owner=release.owner,
+            policies=self._policies,
+            set_digest=release.digest,
+        )
+
+    async def taken_over(self, release: Release, wanted: Sequence[Wanted]) -> Release:
+        """The release without what `clm` has done already and would not do again. Raises ApiError."""
+        done = takeover.done(wanted, release.inventory)
+        if not done:
+            return release
+        resources = await resources_of(wanted, release.inventory, self.client.mapper)
+        seen = await self._seen(release, resources)
+        inventory = takeover.settled(wanted, release.inventory, seen, release.owner)
+        if inventory is not release.inventory:
+            for one in done:
+                self.tell(f"{one.address} has done its work under clm, and is not made again: nothing else has changed")
+        return replace(release, inventory=inventory)
+
+    async def apply(self, release: Release, documents: Sequence[Document], timeout_seconds: float = 0) -> Release:
+        """Bring the revision into the cluster; returns when all is ready. 0 seconds: for ever.
+
+        Raises InvalidSet, WriteFailed or TooLate; once the revision is stored they leave it in state Error.
+        """
+        wanted = await self.wanted(release, documents)
+        if self.creates_namespaces:
+            await self._create_namespace(release.key.namespace)
+        release = await self.store.save(await self.taken_over(release, wanted))
+        async with fleeting_jobs.watched(self.client, release.owner, wanted, self.clock) as jobs:
+
+            async def pass_(current: Release) -> Progress:
+                objects = wanted if all(one.is_served for one in wanted) else await self.wanted(current, documents)
+                resources = await resources_of(objects, current.inventory, self.client.mapper)
+                seen = await self._seen(current, resources, jobs)
+                progress = await self._rollout(current).apply(objects, current.inventory, seen, resources)
+                await jobs.catch_up(progress.carried)
+                return progress
+
+            return await self._until_done(release, State.Processing, State.Ready, pass_, timeout_seconds)
+
+    async def delete(self, key: ObjectKey, timeout_seconds: float = 0) -> None:
+        """Take the release out of the cluster; returns when it is gone. Raises NoSuchRelease, InUse, TooLate."""
+        found = await self.deletable(key)
+        ending: Release | None = found
+        if not found.is_deleting:
+            # Saved first: the finalizer has to be there, whoever made the release.
+            ending = await self.store.end(await self.store.save(found.now(State.Deleting, self.clock.now())))
+        if ending is None:
+            return
+        if not len(ending.inventory):
+            await self.store.save(ending)
+            return
+
+        async def pass_(current: Release) -> Progress:
+            resources = await resources_of((), current.inventory, self.client.mapper)
+            seen = await self._seen(current, resources)
+            return await self._rollout(current).delete(current.inventory, seen, resources)
+
+        await self._until_done(ending, State.Deleting, State.Deleting, pass_, timeout_seconds)
+
+    async def deletable(self, key: ObjectKey) -> Release:
+        """A release that may be deleted. Raises NoSuchRelease, InUse."""
+        found = await self.store.find(key)
+        if found is None:
+            raise NoSuchRelease(key)
+        what = await Usage(self.client, found.owner, self.clock.now()).obstacle(found.inventory, ())
+        if what and not found.is_deleting:
+            raise InUse(key, what)
+        return found
+
+    # ---- passes
+
+    async def _until_done(
+        self,
+        release: Release,
+        meanwhile: State,
+        finally_: State,
+        pass_: Pass,
+        timeout_seconds: float,
+    ) -> Release:
+        run = _Run(self, release, meanwhile, finally_, pass_, Patience(timeout_seconds))
+        try:
+            return await run.until_done()
+        except (ApplyError, TooLate):
+            await self._note_error(run.release)
+            raise
+
+    async def _note_error(self, release: Release) -> None:
+        """Best effort: that somebody else has written the release meanwhile must not hide what went wrong."""
+        try:
+            await self.store.save(release.now(State.Error, self.clock.now()))
+        except (WorkedOn, NotFound):
+            return
+
+    def _rollout(self, release: Release) -> Rollout:
+        return Rollout(
+            client=self.client,
+            owner=release.owner,
+            policies=self._policies,
+            memory=self._memory,
+            namespace_exists=lambda name: None,
+            now=self.clock.now(),
+            clock=self.clock.monotonic(),
+        )
+
+    @property
+    def _policies(self) -> Policies:
+        chosen = MissingNamespacesPolicy
+        return Policies(
+            update=UpdatePolicy.SSA_OVERRIDE,
+            missing_namespaces=chosen.CREATE if self.creates_namespaces else chosen.DO_NOT_CREATE,
+        )
+
+    # ---- reading
+
+    async def _seen(
+        self, release: Release, resources: Mapping[Identity, Resource], jobs: WatchedJobs | None = None
+    ) -> dict[Identity, Seen]:
+        """The objects of the release as they are now: one list for each kind, by label, unless `jobs` shows them."""
+
+        async def read(place: tuple[Resource, str]) -> dict[Identity, Seen]:
+            shown = jobs.shown(*place) if jobs is not None else None
+            return await self._listed(release, *place) if shown is None else shown
+
+        places = [*dict.fromkeys((resource, identity.key.namespace) for identity, resource in resources.items())]
+        found = await together(places, read)
+        return {identity: seen for part in found for identity, seen in part.items()}
+
+    async def _listed(self, release: Release, resource: Resource, namespace: str) -> dict[Identity, Seen]:
+        selector = f"{release.owner.mark}={release.owner.label_value}"
+        try:
+            listing = await self.client.list(live_view(resource), namespace, labels=selector)
+        except (NotServed, NotFound):
+            return {}  # a kind that a definition of this very release will bring
+        addresses = [(Address(resource, obj.key), obj) for obj in listing.items]
+        return {Identity.of(address.ref): Seen(address, obj) for address, obj in addresses}
+
+    async def _create_namespace(self, name: str) -> None:
+        body: JsonObject = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
+        try:
+            await self.client.create(metadata_of(Namespace), body)
+        except AlreadyExists:
+            return
+
+
+def _far(progress: Progress) -> str:
+    """How many objects are ready, and what is waited for."""
+    entries = [*progress.inventory]
+    settled = sum(entry.phase.is_settled for entry in entries)
+    waits = f"; waits for {progress.waits[0]}" if progress.waits else ""
+    more = f" and {len(progress.waits) - 1} more" if len(progress.waits) > 1 else ""
+    return f"{settled} of {len(entries)} objects ready{waits}{more}"
+
+
+@dataclass(slots=True)
+class _Run:
+    """The loop over the passes of one run."""
+
+    engine: Engine
+    release: Release
+    meanwhile: State
+    finally_: State
+    one_pass: Pass
+    patience: Patience
+    _told: set[str] = field(default_factory=set)
+
+    async def until_done(self) -> Release:
+        clock = self.engine.clock
+        began = clock.monotonic()
+        while True:
+            progress = await self.one_pass(self.release)
+            await self._save(progress)
+            for sentence in (*self._remarks(progress), *self.patience.judge(progress.failures)):
+                self.engine.tell(sentence)
+            self.engine.report(_far(progress))
+            if progress.done:
+                return self.release
+            if not progress.must_be_saved:
+                passed, wrote = clock.monotonic() - began, bool(progress.carried)
+                await clock.sleep(self.patience.wait(self.release.key, passed, progress.waits, wrote=wrote))
+
+    def _remarks(self, progress: Progress) -> Iterator[str]:
+        """What the API server remarked about objects, each once in a run, in kubectl's form."""
+        for one in progress.carried:
+            for remark in one.remarks:
+                sentence = f"Warning: {one.address}: {remark}"
+                if sentence not in self._told:
+                    self._told.add(sentence)
+                    yield sentence
+
+    async def _save(self, progress: Progress) -> None:
+        """What the pass has decided, unless that is stored already."""
+        state = self.finally_ if progress.done else self.meanwhile
+        if (state, progress.inventory) == (self.release.state, self.release.inventory) and len(progress.inventory):
+            return
+        saved = self.release.now(state, self.engine.clock.now(), progress.inventory)
+        self.release = await self.engine.store.save(saved)

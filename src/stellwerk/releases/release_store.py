@@ -1,0 +1,54 @@
+"""Where releases are kept: a ConfigMap each, in the namespace of the release.
+
+It is written with the version that was read, so of two programs that work on one release at once the second is told.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from stellwerk.api.core import ConfigMap
+from stellwerk.kube.client.client import Client
+from stellwerk.kube.types.errors import AlreadyExists, Conflict, NotFound
+from stellwerk.kube.types.identifiers import ObjectKey
+from stellwerk.releases import release as releases
+from stellwerk.releases.errors import WorkedOn
+from stellwerk.releases.release import LABEL, RECONCILER, Release
+
+
+@dataclass(frozen=True, slots=True)
+class Store:
+    """The releases of one cluster."""
+
+    client: Client
+
+    async def find(self, key: ObjectKey) -> Release | None:
+        """A release, or None where there is none. Raises UnreadableRelease, ApiError."""
+        found = await self.client.find(ConfigMap, releases.config_name(key.name), key.namespace)
+        return releases.read(found) if found is not None else None
+
+    async def all(self, namespace: str = "") -> list[Release]:
+        """The releases of a namespace, or of all, by name. Raises UnreadableRelease, ApiError."""
+        found = (await self.client.list(ConfigMap, namespace, labels=LABEL)).items
+        return sorted((releases.read(one) for one in found), key=lambda one: one.key)
+
+    async def save(self, release: Release) -> Release:
+        """The release as it is stored now. Raises WorkedOn where somebody else has written it meanwhile."""
+        body = releases.written(release)
+        try:
+            if not release.resource_version:
+                made = await self.client.create(ConfigMap, body, release.key.namespace, field_manager=RECONCILER)
+            else:
+                made = await self.client.update(ConfigMap, body, field_manager=RECONCILER)
+        except (AlreadyExists, Conflict):
+            raise WorkedOn(release.key) from None
+        return replace(release, uid=made.metadata.uid, resource_version=made.metadata.resource_version)
+
+    async def end(self, release: Release) -> Release | None:
+        """Ask for its deletion, which waits until its objects are gone. None where it is gone already."""
+        name = releases.config_name(release.key.name)
+        try:
+            await self.client.delete(ConfigMap, name, release.key.namespace, uid=release.uid)
+        except NotFound:
+            return None
+        return await self.find(release.key)
