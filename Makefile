@@ -36,12 +36,13 @@ test: control-plane ## all tests, on a real local Kubernetes
 unit: control-plane ## the tests that need no cluster, in a minute
 	$(BIN)/pytest -n 2 tests/unit
 
-check: $(READY) ## format, lint, types, import contracts
+check: $(READY) ## format, lint, types, import contracts, requirements, words
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/python -m tests.requirements
+	$(BIN)/python -m tests.language
 
 requirements: $(READY) ## what the product must withstand, and what proves it
 	$(BIN)/python -m tests.requirements --list
