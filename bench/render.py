@@ -24,7 +24,7 @@ from bench.measuring import resident_bytes
 from stellwerk.kube.types.model import JsonObject
 from stellwerk.render.binary import renderer_path
 from stellwerk.render.files.files import Files
-from stellwerk.render.request.request import Cluster, Release, Rendered, Request
+from stellwerk.render.request.request import ClusterApis, ReleaseInfo, Rendered, RenderRequest
 from stellwerk.render.worker.pool import Shares
 from stellwerk.render.worker.renderer import Renderer
 
@@ -43,7 +43,7 @@ RESOURCES: list[JsonObject] = [
     for n in range(30)
 ]
 """As many kinds as a cluster with a few operators serves."""
-CLUSTER = Cluster(
+CLUSTER = ClusterApis(
     {"gitVersion": "v1.36.3", "major": "1", "minor": "36"}, ("v1", "apps/v1", "apps/v1/Deployment"), RESOURCES
 )
 
@@ -86,9 +86,13 @@ def chart(objects: int) -> Files:
     )
 
 
-def request(files: Files, number: int) -> Request:
-    return Request(
-        files=files, prefix="example.com", release=Release("app", "default"), values={"value": number}, cluster=CLUSTER
+def request(files: Files, number: int) -> RenderRequest:
+    return RenderRequest(
+        files=files,
+        prefix="example.com",
+        release=ReleaseInfo("app", "default"),
+        values={"value": number},
+        cluster=CLUSTER,
     )
 
 

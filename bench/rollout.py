@@ -16,13 +16,13 @@ import msgspec
 from stellwerk.apply.labelled.plan import confirm
 from stellwerk.apply.objects import json_edit
 from stellwerk.apply.objects.manifests import Document, Origin
-from stellwerk.apply.set.model.desired_set import Wanted, prepared
+from stellwerk.apply.set.model.desired_set import DesiredObject, prepared
 from stellwerk.apply.set.model.inventory import Inventory
 from stellwerk.apply.set.model.owner import Owner
 from stellwerk.apply.set.model.policy import Policies, UpdatePolicy
 from stellwerk.apply.set.plan import plan_apply
 from stellwerk.apply.set.plan.inventory_update import register
-from stellwerk.apply.set.plan.plan_input import Scene, Seen
+from stellwerk.apply.set.plan.plan_input import LiveObject, PlanInput
 from stellwerk.kube.types.identifiers import Resource
 from stellwerk.kube.types.model import JsonObject, Unstructured
 from stellwerk.kube.types.object_meta import FieldManager
@@ -76,7 +76,7 @@ def documents(count: int) -> list[Document]:
     return [Document(deployment(n) if n % 5 == 4 else config_map(n), Origin()) for n in range(count)]
 
 
-def live(one: Wanted) -> Unstructured:
+def live(one: DesiredObject) -> Unstructured:
     """The object as a cache shows it when it is ready."""
     server: JsonObject = {"uid": one.address.key.name, "resourceVersion": "7", "generation": 1}
     body = json_edit.merged(one.desired.body, server, "metadata")
@@ -103,12 +103,12 @@ def measured(count: int) -> float:
     """Print the figures of a set; the sum for each object."""
     given = documents(count)
 
-    def prepare() -> tuple[Wanted, ...]:
+    def prepare() -> tuple[DesiredObject, ...]:
         return prepared(given, RESOURCES, namespace="there", owner=OWNER, policies=POLICIES, set_digest="s")
 
     wanted, now = prepare(), datetime.now(UTC)
-    seen = {one.identity: Seen(one.address, live(one)) for one in wanted}
-    scene = Scene(
+    seen = {one.identity: LiveObject(one.address, live(one)) for one in wanted}
+    scene = PlanInput(
         owner=OWNER,
         policies=POLICIES,
         seen=seen,

@@ -27,17 +27,17 @@ from stellwerk.testing.faults import (
     ANYTHING,
     WATCHES,
     WRITES,
-    Answer,
-    Cut,
+    AnswerInstead,
+    CutConnection,
     CutFrame,
     EndWatchAfter,
     ErrorFrame,
-    Event,
     EventFault,
     FaultProxy,
-    Request,
+    FaultRule,
+    RecordedRequest,
     RequestFault,
-    Rule,
+    WatchFrame,
     When,
     chance,
     events,
@@ -69,25 +69,25 @@ class Weather:
 
     seed: int
     stormy: bool = False
-    _rules: list[Rule[Request] | Rule[Event]] = field(default_factory=list)
+    _rules: list[FaultRule[RecordedRequest] | FaultRule[WatchFrame]] = field(default_factory=list)
 
     def over(self, proxy: FaultProxy) -> None:
         """From now on it is the weather of this line, too."""
-        storm: When[Request] = When(lambda _: self.stormy, "in a storm")
-        troubles: tuple[tuple[When[Request], RequestFault], ...] = (
-            (ANYTHING, Answer(429, retry_after_seconds=1)),
-            (ANYTHING, Answer(500)),
-            (ANYTHING, Answer(503)),
-            (ANYTHING, Answer(504, after_forwarding=True)),
-            (ANYTHING, Cut(after_forwarding=True)),
-            (WRITES, Answer(409)),
+        storm: When[RecordedRequest] = When(lambda _: self.stormy, "in a storm")
+        troubles: tuple[tuple[When[RecordedRequest], RequestFault], ...] = (
+            (ANYTHING, AnswerInstead(429, retry_after_seconds=1)),
+            (ANYTHING, AnswerInstead(500)),
+            (ANYTHING, AnswerInstead(503)),
+            (ANYTHING, AnswerInstead(504, after_forwarding=True)),
+            (ANYTHING, CutConnection(after_forwarding=True)),
+            (WRITES, AnswerInstead(409)),
         )
         for number, (when, fault) in enumerate(troubles):
             occasions = chance(0.01, seed=self.seed + number)
             self._rules.append(proxy.on_requests(when & storm, fault, occasions, required=False))
         ends = EndWatchAfter(5.0, cut=True)
         self._rules.append(proxy.on_requests(WATCHES & storm, ends, chance(0.5, seed=self.seed), required=False))
-        told: When[Event] = When(lambda _: self.stormy, "in a storm")
+        told: When[WatchFrame] = When(lambda _: self.stormy, "in a storm")
         breaks: tuple[EventFault, ...] = (CutFrame(), ErrorFrame(410), ErrorFrame(500))
         for number, broken in enumerate(breaks):
             occasions = chance(0.02, seed=self.seed + number)

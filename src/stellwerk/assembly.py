@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from stellwerk.kube.types.model import JsonObject
 from stellwerk.operators.btp import api as btp_api
 from stellwerk.operators.component import api as component_api
-from stellwerk.runtime.process.process import Identity, Parts, run
+from stellwerk.runtime.process.process import OperatorIdentity, Parts, run
 from stellwerk.runtime.settings.settings import ProcessSettings
 from stellwerk.runtime.supervision.tasks import Closing
 
@@ -73,7 +73,7 @@ async def run_btp(process: ProcessSettings, settings: Settings, environment: Map
     from stellwerk.render.worker.renderer import Renderer
 
     btp.require(environment)
-    identity = Identity(
+    identity = OperatorIdentity(
         component=btp_api.OPERATOR_NAME,
         lease=btp_api.LEASE_NAME,
         namespace=settings.chart_namespace,
@@ -103,7 +103,7 @@ async def run_component(process: ProcessSettings, settings: ComponentSettings) -
     from stellwerk.render.worker.renderer import Renderer
 
     renderer_path()
-    identity = Identity(component=component_api.RECONCILER, lease=component_api.LEASE_NAME, rights=RIGHTS)
+    identity = OperatorIdentity(component=component_api.RECONCILER, lease=component_api.LEASE_NAME, rights=RIGHTS)
 
     def install(parts: Parts) -> None:
         downloads = Downloads(shelf=component.shelf(settings, parts.manager.metrics))

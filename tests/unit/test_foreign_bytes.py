@@ -23,7 +23,7 @@ from stellwerk.kube.types.model import UNREADABLE, Unreadable, unstructured, vie
 from stellwerk.kube.types.object_meta import ObjectMeta
 from stellwerk.operators.btp.api import BtpOperator
 from stellwerk.operators.btp.btpoperator import resources
-from stellwerk.operators.btp.btpoperator.probe import Finding
+from stellwerk.operators.btp.btpoperator.probe import ProbeFinding
 from stellwerk.operators.btp.errors import ModuleUnreadable
 from stellwerk.operators.btp.module import release, version_record
 from stellwerk.operators.btp.module.release import Places
@@ -33,7 +33,7 @@ from stellwerk.operators.component.api import Component
 from stellwerk.operators.component.api_status import Artifact
 from stellwerk.operators.component.errors import ComponentFailed, InvalidCredentials, InvalidSpec
 from stellwerk.operators.component.references import digests, references
-from stellwerk.operators.component.references.references import LOGIN_KEYS, Login
+from stellwerk.operators.component.references.references import LOGIN_KEYS, LoginSecret
 from stellwerk.operators.component.sources import credentials
 from stellwerk.runtime.clock import SystemClock
 from stellwerk.runtime.serving.tls import MountedCertificates
@@ -146,7 +146,7 @@ def test_any_record_of_a_version_is_read_or_damaged(data: dict[str, str]) -> Non
 @given(some.dictionaries(TEXTS, TEXTS, max_size=3))
 def test_any_annotations_are_a_finding_of_the_probe(annotations: dict[str, str]) -> None:
     operator = BtpOperator(metadata=ObjectMeta(annotations=annotations))
-    assert Finding.on(operator).alerts in (True, False)
+    assert ProbeFinding.on(operator).alerts in (True, False)
 
 
 @given(
@@ -225,7 +225,7 @@ PEM = some.sampled_from(
 @promptly
 def test_any_secret_for_a_web_server_is_a_login_or_refused(data: dict[str, bytes]) -> None:
     with contextlib.suppress(InvalidCredentials):
-        credentials.of("https://example.com/a", Login("Secret a/b", data))
+        credentials.of("https://example.com/a", LoginSecret("Secret a/b", data))
 
 
 # ---- certificates and logins of the process

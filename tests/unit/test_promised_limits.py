@@ -26,7 +26,7 @@ from stellwerk.runtime.certificates import store
 from stellwerk.runtime.process.leader import Terms
 from stellwerk.runtime.process.manager import Manager
 from stellwerk.runtime.serving import webhook
-from stellwerk.runtime.serving.http import Address, Limits, Route, Server, answer
+from stellwerk.runtime.serving.http import ListenAddress, Route, Server, ServerLimits, answer
 
 MEBIBYTE = 2**20
 
@@ -82,7 +82,7 @@ async def test_our_servers_take_a_body_of_a_mebibyte() -> None:
     async def length(request: web.Request) -> web.Response:
         return answer({"length": len(await request.read())})
 
-    server = Server("test", Address("127.0.0.1", 0), [Route("POST", "/", length)])
+    server = Server("test", ListenAddress("127.0.0.1", 0), [Route("POST", "/", length)])
     await server.start()
     url = f"http://127.0.0.1:{server.port}/"
     async with aiohttp.ClientSession() as session:
@@ -108,7 +108,7 @@ def test_calls_have_their_limits() -> None:
 
 
 def test_a_request_has_ten_seconds_to_arrive() -> None:
-    assert Limits().arrival_seconds == 10
+    assert ServerLimits().arrival_seconds == 10
 
 
 def test_webhooks_answer_in_five_seconds_and_renew_before_two_thirds_of_a_life() -> None:

@@ -19,7 +19,7 @@ VERSIONS = ("v1", "v1beta2")
 """In the order of preference."""
 
 
-class Artifact(Record, frozen=True, kw_only=True):
+class FluxArtifact(Record, frozen=True, kw_only=True):
     """What the source controller has put up for download. Any of it may still be empty."""
 
     url: str = ""
@@ -34,55 +34,55 @@ class SourceSpec(Record, frozen=True, kw_only=True):
     suspend: bool = False
 
 
-class SourceStatus(Record, frozen=True, kw_only=True):
+class FluxSourceStatus(Record, frozen=True, kw_only=True):
     """How far the source controller is."""
 
     observed_generation: int = 0
     conditions: tuple[Condition, ...] = ()
-    artifact: Artifact | None = None
+    artifact: FluxArtifact | None = None
 
 
-class Source(Kind, frozen=True, kw_only=True):
+class FluxSource(Kind, frozen=True, kw_only=True):
     """What all sources have in common."""
 
     spec: SourceSpec = SourceSpec()
-    status: SourceStatus = SourceStatus()
+    status: FluxSourceStatus = FluxSourceStatus()
 
 
-class GitRepository(Source, frozen=True, kw_only=True):
+class GitRepository(FluxSource, frozen=True, kw_only=True):
     """A repository at a certain branch, tag or commit."""
 
     resource: ClassVar[Resource] = Resource(GROUP, "v1", "GitRepository", "gitrepositories", namespaced=True)
 
 
-class OciRepository(Source, frozen=True, kw_only=True):
+class OciRepository(FluxSource, frozen=True, kw_only=True):
     """An artifact in a container registry."""
 
     resource: ClassVar[Resource] = Resource(GROUP, "v1", "OCIRepository", "ocirepositories", namespaced=True)
 
 
-class Bucket(Source, frozen=True, kw_only=True):
+class Bucket(FluxSource, frozen=True, kw_only=True):
     """The files of an object store."""
 
     resource: ClassVar[Resource] = Resource(GROUP, "v1", "Bucket", "buckets", namespaced=True)
 
 
-class HelmChart(Source, frozen=True, kw_only=True):
+class HelmChart(FluxSource, frozen=True, kw_only=True):
     """A chart of a Helm repository. Its artifact holds a folder named after the chart."""
 
     resource: ClassVar[Resource] = Resource(GROUP, "v1", "HelmChart", "helmcharts", namespaced=True)
 
 
-class ExternalArtifact(Source, frozen=True, kw_only=True):
+class ExternalArtifact(FluxSource, frozen=True, kw_only=True):
     """An artifact that another controller has put up (flux RFC-0012)."""
 
     resource: ClassVar[Resource] = Resource(GROUP, "v1", "ExternalArtifact", "externalartifacts", namespaced=True)
 
 
-KINDS: tuple[type[Source], ...] = (GitRepository, OciRepository, Bucket, HelmChart, ExternalArtifact)
+KINDS: tuple[type[FluxSource], ...] = (GitRepository, OciRepository, Bucket, HelmChart, ExternalArtifact)
 
 
-def resources(kind: type[Source]) -> tuple[Resource, ...]:
+def resources(kind: type[FluxSource]) -> tuple[Resource, ...]:
     """The resource in each version that flux has served it in, the preferred one first."""
     one = kind.resource
     return tuple(Resource(one.group, version, one.kind, one.plural, one.namespaced) for version in VERSIONS)

@@ -6,8 +6,8 @@
     ├── UnreadableStatus     a live object whose status breaks the API conventions
     └── WriteFailed          the API server did not take some objects; lists every failure of the wave
 
-A `Problem` or `Failure` belongs to one object. What it means for a custom resource (reason, retry) is for the operator
-to say; here is only what happened, why, and who can mend it. No text ever carries a value out of an object: values may
+A `Problem` or `WriteFailure` is about one object. The operator decides what it means for a custom resource (reason,
+retry); it states only what happened, why, and who can correct it. No text has a value of an object in it: values may
 be secret, names and paths are not.
 """
 
@@ -86,7 +86,7 @@ class Obstacle(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Failure:
+class WriteFailure:
     """One object that could not be written."""
 
     ref: ObjectRef
@@ -107,7 +107,7 @@ class Failure:
 class WriteFailed(ApplyError):
     """The API server did not take some objects of a wave. Later waves were not tried."""
 
-    def __init__(self, failures: Sequence[Failure]) -> None:
+    def __init__(self, failures: Sequence[WriteFailure]) -> None:
         self.failures = tuple(failures)
         super().__init__(_listed([str(failure) for failure in self.failures]))
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 
-from stellwerk.apply.errors import Failure, Obstacle
+from stellwerk.apply.errors import Obstacle, WriteFailure
 from stellwerk.apply.objects.desired import Address
 from stellwerk.kube.types import errors
 from stellwerk.kube.types.errors import ApiError, StatusError, user_in
@@ -41,23 +41,23 @@ _Reading = tuple[Obstacle, str, str]
 """Obstacle, cause, fix."""
 
 
-def failure_of(address: Address, verb: str, error: ApiError) -> Failure:
+def failure_of(address: Address, verb: str, error: ApiError) -> WriteFailure:
     """What stood in the way of a write."""
     obstacle, cause, fix = _read(address, verb, error)
-    return Failure(address.ref, verb, obstacle, cause, fix, error)
+    return WriteFailure(address.ref, verb, obstacle, cause, fix, error)
 
 
 _FIXES = re.compile(
     r" \(((?:install its CustomResourceDefinition|create the namespace|grant (?:it those rights|verb )|wait until the|"
     r"raise the quota|change the object|repair the service|correct the manifest|restore the former value)[^()]*)\)"
 )
-"""How the fixes of this file begin, as a `Failure` writes them into its sentence."""
+"""How the fixes of this file begin, as a `WriteFailure` writes them into its sentence."""
 
 
 def advice_in(sentence: str) -> str:
     """The first fix that a sentence about failures carries; empty where it has none.
 
-    For programs that have only the text of a condition; the operator that wrote it has the `Failure`.
+    For programs that have only the text of a condition; the operator that wrote it has the `WriteFailure`.
     """
     match = _FIXES.search(sentence)
     return match.group(1) if match else ""

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, NoReturn, TextIO
 if TYPE_CHECKING:
     import click
 
-    from stellwerk.cli.shell.errors import Report
+    from stellwerk.cli.shell.errors import FailureReport
 
 PROGRAM = "stellwerk"
 _COMPLETE = "_STELLWERK_COMPLETE"
@@ -96,13 +96,13 @@ def _reader_left() -> int:
 def _misused(error: click.ClickException) -> int:
     from click.exceptions import NoArgsIsHelpError, UsageError
 
-    from stellwerk.cli.shell.errors import Exit, Report
+    from stellwerk.cli.shell.errors import Exit, FailureReport
 
     if isinstance(error, NoArgsIsHelpError):
         print(error.format_message())
         return Exit.USAGE
     path = error.ctx.command_path if isinstance(error, UsageError) and error.ctx else PROGRAM
-    _tell(Report(error.format_message(), fix=f"{path} --help shows how it is used"))
+    _tell(FailureReport(error.format_message(), fix=f"{path} --help shows how it is used"))
     return Exit.USAGE
 
 
@@ -123,7 +123,7 @@ def _failed(error: Exception, verbose: bool) -> int:
     return Exit.FAILED
 
 
-def _tell(report: Report) -> None:
+def _tell(report: FailureReport) -> None:
     from stellwerk.cli.shell.settings import style_of
     from stellwerk.runtime.telemetry import logs
 

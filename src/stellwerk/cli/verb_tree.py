@@ -73,7 +73,7 @@ ALIASES: Mapping[str, str] = {"ls": "list"}
 """Words of `clm` that are short for verbs."""
 
 
-class Tree(click.Group):
+class VerbGroup(click.Group):
     """Loads verbs when they are asked for, and guesses what a mistyped one was meant to be."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
@@ -125,7 +125,7 @@ def _print_version(context: click.Context, parameter: click.Parameter, value: bo
 
 @click.command(
     "stellwerk",
-    cls=Tree,
+    cls=VerbGroup,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
     epilog="Kinds have short words: btp, comp. The exit code is 0 when done, 1 when it failed or is not ready, 2 for "
     "wrong usage, 3 when diff found something, 4 for a timeout, 5 when not permitted, 130 when interrupted.",

@@ -17,8 +17,8 @@ from stellwerk.apply.labelled.plan import Live
 from stellwerk.apply.objects import json_edit
 from stellwerk.apply.objects.desired import Address
 from stellwerk.apply.readiness.kstatus import conditions_of
-from stellwerk.apply.set.model.inventory import Identity
-from stellwerk.apply.set.plan.plan_input import Seen
+from stellwerk.apply.set.model.inventory import ObjectIdentity
+from stellwerk.apply.set.plan.plan_input import LiveObject
 from stellwerk.apply.set.plan.plan_object import goes_by_itself
 from stellwerk.kube.types.model import Unstructured
 from stellwerk.runtime.cache.informer import Delta
@@ -31,7 +31,7 @@ MOST_FINISHED = 1_000
 class FinishedJobs:
     """The Jobs of one cluster that were complete when Kubernetes removed them. A new Job replaces the one before."""
 
-    _jobs: OrderedDict[Identity, Seen] = field(default_factory=OrderedDict)
+    _jobs: OrderedDict[ObjectIdentity, LiveObject] = field(default_factory=OrderedDict)
 
     def note(self, delta: Delta[Live]) -> None:
         """Take over a change of an object of any kind."""
@@ -39,16 +39,16 @@ class FinishedJobs:
         if not isinstance(live, Unstructured) or not goes_by_itself(live.body):
             return
         address = Address(Job.resource, delta.key)
-        identity = Identity.of(address.ref)
+        identity = ObjectIdentity.of(address.ref)
         self._jobs.pop(identity, None)
         complete = conditions_of(live.body).get("Complete")
         if delta.new is None and complete is not None and complete.status == "True":
             body = json_edit.without(live.body, "metadata", "deletionTimestamp")
             metadata = msgspec.structs.replace(live.metadata, deletion_timestamp=None)
-            self._jobs[identity] = Seen(address, Unstructured(body, metadata))
+            self._jobs[identity] = LiveObject(address, Unstructured(body, metadata))
             if len(self._jobs) > MOST_FINISHED:
                 self._jobs.popitem(last=False)
 
-    def of(self, is_owned: Callable[[Live], bool]) -> dict[Identity, Seen]:
+    def of(self, is_owned: Callable[[Live], bool]) -> dict[ObjectIdentity, LiveObject]:
         """Those of one owner, as they were before their deletion."""
         return {identity: seen for identity, seen in self._jobs.items() if is_owned(seen.live)}

@@ -70,7 +70,7 @@ def occasions(grants: Iterable[Grant]) -> dict[Right, str]:
 
 
 @dataclass(frozen=True, slots=True)
-class Account:
+class OperatorAccount:
     """Whom an operator runs as."""
 
     name: str

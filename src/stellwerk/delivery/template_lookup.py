@@ -11,11 +11,11 @@ from stellwerk.kube.masking import words_of
 from stellwerk.kube.types.errors import NotServed
 from stellwerk.kube.types.identifiers import GroupVersionKind
 from stellwerk.kube.types.model import JsonObject, JsonValue, unstructured
-from stellwerk.render.request.request import Missing, Query
+from stellwerk.render.request.request import Missing, TemplateQuery
 from stellwerk.runtime.control import secrecy
 
 
-async def answer(client: Client, query: Query) -> JsonValue | Missing:
+async def answer(client: Client, query: TemplateQuery) -> JsonValue | Missing:
     """The object or the list that a template asks for. Raises ApiError; InvalidName for what cannot be a name."""
     try:
         resource = await client.mapper.resource(GroupVersionKind.parse(query.api_version, query.kind))
@@ -28,7 +28,7 @@ async def answer(client: Client, query: Query) -> JsonValue | Missing:
     return _noted(query, [found.body])[0] if found is not None else Missing.OBJECT
 
 
-def _noted(query: Query, objects: list[JsonObject]) -> list[JsonObject]:
+def _noted(query: TemplateQuery, objects: list[JsonObject]) -> list[JsonObject]:
     """The objects; the words of Secrets are noted for the pass under way."""
     if query.kind == "Secret" and objects:
         secrecy.note(f"look-up {query.namespace}/{query.name}{query.label_selector}", lambda: secret_words_of(objects))

@@ -22,12 +22,12 @@ from stellwerk.api.core import Namespace
 from stellwerk.apply.concurrency import together
 from stellwerk.apply.labelled.plan import Live, live_view
 from stellwerk.apply.objects.desired import Address
-from stellwerk.apply.set.executor import Carried
+from stellwerk.apply.set.executor import ActionResult
 from stellwerk.apply.set.model.desired_set import DEFINITIONS
-from stellwerk.apply.set.model.inventory import Identity
+from stellwerk.apply.set.model.inventory import ObjectIdentity
 from stellwerk.apply.set.model.owner import mark
 from stellwerk.apply.set.plan.actions import Remove
-from stellwerk.apply.set.plan.plan_input import Seen
+from stellwerk.apply.set.plan.plan_input import LiveObject
 from stellwerk.delivery.finished_jobs import FinishedJobs
 from stellwerk.kube.client.client import Client
 from stellwerk.kube.types.errors import Forbidden
@@ -58,7 +58,7 @@ class TooMuch(Exception):
         super().__init__(f"the cluster at {server} shows more than {most >> 10} KiB of objects with our label")
 
 
-class NoAnswer(Unwatchable):
+class NotListed(Unwatchable):
     """The cluster has not said in time what there is of a resource."""
 
 
@@ -101,7 +101,7 @@ class OwnedObjects:
         """Watch all of these, and return when the caches are full.
 
         Returns the places whose objects have to be read one by one, because the rights to list and watch are missing,
-        and why. Raises Unwatchable, which may be NoAnswer, and TooMuch.
+        and why. Raises Unwatchable, which may be NotListed, and TooMuch.
         """
         unwatched: dict[Place, str] = {}
         for place in dict.fromkeys(places):
@@ -115,24 +115,24 @@ class OwnedObjects:
         self._check_weight()
         return unwatched
 
-    def of(self, label_value: str) -> dict[Identity, Seen]:
+    def of(self, label_value: str) -> dict[ObjectIdentity, LiveObject]:
         """The objects of one owner. Complete for the places that are covered."""
-        found: dict[Identity, Seen] = {}
+        found: dict[ObjectIdentity, LiveObject] = {}
         for place, informer in self._watches.items():
             if _is_forbidden(informer):
                 continue  # it shows what there was when the right was taken away
             for obj in informer.store.by(_OWNER, label_value):
                 address = Address(place.resource, obj.key)
-                found[Identity.of(address.ref)] = Seen(address, obj)
+                found[ObjectIdentity.of(address.ref)] = LiveObject(address, obj)
         return self._finished.of(lambda live: label_value in self._owners(live)) | found
 
-    def unreadable(self, label_value: str, identities: Container[Identity]) -> list[Unreadable]:
+    def unreadable(self, label_value: str, identities: Container[ObjectIdentity]) -> list[Unreadable]:
         """The objects of one owner that cannot be decoded: those with its label, and those of its set."""
         return [
             obj
             for informer in self._watches.values()
             for obj in informer.unreadable.values()
-            if obj.metadata.labels.get(mark(self.prefix)) == label_value or Identity.of(obj.ref) in identities
+            if obj.metadata.labels.get(mark(self.prefix)) == label_value or ObjectIdentity.of(obj.ref) in identities
         ]
 
     def find(self, address: Address) -> Live | None:
@@ -140,7 +140,7 @@ class OwnedObjects:
         informer = self._watch_of(address)
         return informer.store.get(address.key) if informer is not None and not _is_forbidden(informer) else None
 
-    def expect(self, carried: Iterable[Carried]) -> None:
+    def expect(self, carried: Iterable[ActionResult]) -> None:
         """What was written must be seen before the next pass on its set."""
         for each in carried:
             informer = self._watch_of(each.address)
@@ -274,12 +274,12 @@ class OwnedObjects:
 
 
 async def _settled(informer: Informer[T]) -> None:
-    """Return when its cache is full, or when it is known why it cannot be. Raises NoAnswer."""
+    """Return when its cache is full, or when it is known why it cannot be. Raises NotListed."""
     try:
         async with asyncio.timeout(PATIENCE_SECONDS):
             await informer.wait_settled()
     except TimeoutError:
-        raise NoAnswer(informer.view.resource, "the API server does not say what there is") from None
+        raise NotListed(informer.view.resource, "the API server does not say what there is") from None
 
 
 def _is_forbidden(informer: Informer[Live]) -> bool:
@@ -287,8 +287,8 @@ def _is_forbidden(informer: Informer[Live]) -> bool:
 
 
 async def read(
-    resources: Mapping[Identity, Resource], unwatched: Mapping[Place, str], client: Client
-) -> dict[Identity, Seen]:
+    resources: Mapping[ObjectIdentity, Resource], unwatched: Mapping[Place, str], client: Client
+) -> dict[ObjectIdentity, LiveObject]:
     """The objects in places that cannot be watched, one request each, whoever owns them.
 
     Raises Unwatchable where the right to get is missing too, and ApiError.
@@ -299,17 +299,17 @@ async def read(
         if Place(resource, identity.key.namespace) in unwatched
     ]
 
-    async def found(one: tuple[Identity, Place]) -> tuple[Identity, Seen | None]:
+    async def found(one: tuple[ObjectIdentity, Place]) -> tuple[ObjectIdentity, LiveObject | None]:
         identity, place = one
         try:
             live = await client.find(live_view(place.resource), identity.key.name, place.namespace)
         except Forbidden as error:
             raise Unwatchable(place.resource, f"{unwatched[place]}, nor to get: {error}") from error
-        return identity, Seen(Address(place.resource, identity.key), live) if live is not None else None
+        return identity, LiveObject(Address(place.resource, identity.key), live) if live is not None else None
 
     return {identity: seen for identity, seen in await together(singly, found) if seen is not None}
 
 
-def places(resources: Mapping[Identity, Resource]) -> list[Place]:
+def places(resources: Mapping[ObjectIdentity, Resource]) -> list[Place]:
     """Where the objects of a set are needed."""
     return [Place(resource, identity.key.namespace) for identity, resource in resources.items()]

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING
 from stellwerk.api.apps import ReplicaSet
 from stellwerk.api.core import Event, Pod
 from stellwerk.apply.readiness import deployment_diagnosis, readiness
-from stellwerk.apply.readiness.deployment_diagnosis import Cause, Surroundings
+from stellwerk.apply.readiness.deployment_diagnosis import DeploymentCause, Surroundings
 from stellwerk.kube.types.model import JsonValue, Unstructured, dig
-from stellwerk.runtime.insight.diagnosis import Child, Diagnosis, Finding, Reader
+from stellwerk.runtime.insight.diagnosis import AwaitedObject, ClusterReader, Diagnosis, Finding
 
 if TYPE_CHECKING:
     from stellwerk.kube.client.client import Client
@@ -44,7 +44,7 @@ class Workload:
         return str(self.deployment.ref)
 
 
-async def read(reader: Reader, deployment: Unstructured) -> Workload:
+async def read(reader: ClusterReader, deployment: Unstructured) -> Workload:
     """Read the replica sets, pods and Events around a Deployment."""
     namespace = deployment.key.namespace
     labels = selector(deployment)
@@ -56,7 +56,7 @@ async def read(reader: Reader, deployment: Unstructured) -> Workload:
     return Workload(deployment, Surroundings(replica_sets, pods, events))
 
 
-async def read_first(reader: Reader, deployment: Unstructured) -> Workload:
+async def read_first(reader: ClusterReader, deployment: Unstructured) -> Workload:
     """The same by at most three requests: a page of each list, and Events of the first pod that is not ready only.
 
     Events are read where pods alone do not tell the cause.
@@ -119,7 +119,7 @@ def in_one_line(workload: Workload) -> str:
     return "; ".join(filter(None, (f"Pod {pod.key}: {what}" if pod else what, step)))
 
 
-def culprit(workload: Workload, cause: Cause) -> Unstructured | None:
+def culprit(workload: Workload, cause: DeploymentCause) -> Unstructured | None:
     """The first pod that has this cause; None where the Deployment has it even without pods."""
     around = workload.around
     if deployment_diagnosis.explain(workload.deployment, replace(around, pods=())) == cause:
@@ -152,11 +152,13 @@ class DeploymentDiagnostician:
 
     async def diagnose(self, client: Client, subject: Unstructured) -> Diagnosis:
         """Read the pods and explain."""
-        reader = Reader(client)
+        reader = ClusterReader(client)
         workload = await read(reader, subject)
         found = findings(workload, datetime.now(UTC))
         unready = tuple(
-            Child(pod.ref, lacking) for pod in workload.around.pods if (lacking := _lacks_pod(pod, datetime.now(UTC)))
+            AwaitedObject(pod.ref, lacking)
+            for pod in workload.around.pods
+            if (lacking := _lacks_pod(pod, datetime.now(UTC)))
         )
         next_step = advice(workload) if found else ""
         return Diagnosis(found, next_step, unready=unready, hidden=reader.hidden)

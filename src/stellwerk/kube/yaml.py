@@ -47,7 +47,7 @@ class UnreadableYaml(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class YamlLimits:
     """How much one text may be, and may become."""
 
     bytes: int = 16 * 2**20
@@ -64,7 +64,7 @@ class Limits:
     """%TAG lines. libyaml compares each with all others."""
 
 
-DEFAULT_LIMITS = Limits()
+DEFAULT_LIMITS = YamlLimits()
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,13 +82,13 @@ class Origin:
 
 
 def read_documents(
-    text: str | bytes, *, file: str = "", limits: Limits = DEFAULT_LIMITS
+    text: str | bytes, *, file: str = "", limits: YamlLimits = DEFAULT_LIMITS
 ) -> Iterator[tuple[JsonValue, Origin]]:
     """The documents of a text, empty ones included as None. Raises `UnreadableYaml`, also while iterating."""
-    return _Reader(file, limits).documents(text)
+    return _YamlReader(file, limits).documents(text)
 
 
-def read_value(text: str | bytes, *, file: str = "", limits: Limits = DEFAULT_LIMITS) -> JsonValue:
+def read_value(text: str | bytes, *, file: str = "", limits: YamlLimits = DEFAULT_LIMITS) -> JsonValue:
     """The value of a text with one document; None of an empty one.
 
     Raises `UnreadableYaml` with the position of what is wrong, or where a second document follows.
@@ -158,10 +158,10 @@ class _Portions:
         return self._data[begin : self._position]
 
 
-class _Reader:
+class _YamlReader:
     """Reads one text; the state is what has been counted."""
 
-    def __init__(self, file: str, limits: Limits) -> None:
+    def __init__(self, file: str, limits: YamlLimits) -> None:
         self.file = file
         self.limits = limits
         self.document = 0

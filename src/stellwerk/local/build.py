@@ -16,7 +16,7 @@ from pathlib import Path
 
 from stellwerk.local import toolchain
 from stellwerk.local.errors import BuildFailed, WrongBinary
-from stellwerk.local.toolchain import Program
+from stellwerk.local.toolchain import GoProgram
 from stellwerk.local.toolchain import Say as Say
 from stellwerk.render.binary import cache_folder as cache_folder
 
@@ -86,8 +86,8 @@ def _build(say: Say) -> Binaries:
     source = _source_folder()
     go = toolchain.find_go(say)
     cache = cache_folder()
-    control_plane = Program("localkube", ".", _linker_flags(), "about 5 minutes")
-    pod_runner = Program("kwok", f"{_POD_RUNNER}/cmd/kwok", _linker_flags(), "about 20 s")
+    control_plane = GoProgram("localkube", ".", _linker_flags(), "about 5 minutes")
+    pod_runner = GoProgram("kwok", f"{_POD_RUNNER}/cmd/kwok", _linker_flags(), "about 20 s")
     with toolchain.needs_space(cache), tempfile.TemporaryDirectory(dir=cache, prefix=".building-") as name:
         new = Path(name) / "complete"
         (new / "stages").mkdir(parents=True)

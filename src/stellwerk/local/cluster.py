@@ -17,7 +17,7 @@ from pathlib import Path
 from stellwerk.local import build, locks, ports, processes, startup, volumes
 from stellwerk.local.build import Binaries
 from stellwerk.local.components import API_SERVER, ETCD, PROVISIONER, Options
-from stellwerk.local.errors import BadName, PortTaken, StartFailed
+from stellwerk.local.errors import BadName, PortTaken, ProcessStartFailed
 from stellwerk.local.folder import LOGS, ClusterFolder
 from stellwerk.local.names import is_name, state_folder
 from stellwerk.local.ports import HOST
@@ -32,7 +32,7 @@ _GRACE_SECONDS = 10.0
 
 
 @dataclass(frozen=True, slots=True)
-class ComponentStatus:
+class ProcessStatus:
     """One process of the cluster. `pid` is None when it does not run; `arguments` are what it was started with."""
 
     name: str
@@ -49,7 +49,7 @@ class ClusterStatus:
     url: str
     version: str
     ready: bool
-    components: Sequence[ComponentStatus]
+    components: Sequence[ProcessStatus]
 
     @property
     def logs(self) -> Path:
@@ -123,7 +123,7 @@ class LocalCluster:
         """What runs, and whether the API server is ready."""
         expected = [self.process(name) for name in self.options.components]
         known = {process.name: process for process in [*expected, *self._inside.processes()]}
-        parts = [ComponentStatus(name, one.pid, one.log, one.arguments()) for name, one in known.items()]
+        parts = [ProcessStatus(name, one.pid, one.log, one.arguments()) for name, one in known.items()]
         version = startup.reported_version(self._inside, self.port)
         return ClusterStatus(self.folder, self.url, version, startup.is_ready(self._inside, self.port), parts)
 
@@ -161,7 +161,7 @@ class LocalCluster:
         Startup(self._inside, self.options, build.ensure(), self.port).begin(name)
 
     def wait_until_ready(self, timeout_seconds: float = startup.READY_SECONDS) -> None:
-        """Wait until the API server says it is ready. Raises StartFailed."""
+        """Wait until the API server says it is ready. Raises ProcessStartFailed."""
         Startup(self._inside, self.options, build.ensure(), self.port).wait_until_ready(timeout_seconds)
 
     def restart(self, name: str) -> None:
@@ -269,7 +269,7 @@ class LocalCluster:
         except OSError as error:
             if error.errno in (errno.ENOSPC, errno.EDQUOT):
                 raise self._inside.no_space() from error
-            raise StartFailed(
+            raise ProcessStartFailed(
                 "cannot prepare the local control plane",
                 cause=f"{error.filename}: {error.strerror}",
                 fix=f"make {self.folder.parent} writable, or set STELLWERK_STATE to another folder",

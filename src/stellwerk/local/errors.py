@@ -9,7 +9,7 @@ LocalError
 ├── WrongBinary            what lies in the cache is not what was built
 ├── BrokenData             files of an earlier start cannot be read
 ├── WrongVersion           the data was written by a newer Kubernetes
-└── StartFailed            a component ended, or did not become ready in time
+└── ProcessStartFailed            a component ended, or did not become ready in time
 """
 
 from __future__ import annotations
@@ -96,5 +96,5 @@ class WrongVersion(LocalError):
         super().__init__(summary, cause=cause, fix=_START_AFRESH)
 
 
-class StartFailed(LocalError):
+class ProcessStartFailed(LocalError):
     """A component ended, or did not become ready in time."""

@@ -30,7 +30,7 @@ _FREE_BYTES = 300 * 1024**2
 
 
 @dataclass(frozen=True, slots=True)
-class Record:
+class ClusterRecord:
     """What a cluster remembers of itself: which Kubernetes wrote its data, and the API server's port (0: none yet)."""
 
     version: str
@@ -66,12 +66,12 @@ class ClusterFolder:
         """Every process that was started here and not stopped since."""
         return processes.recorded(self.path / "run", self.path / LOGS)
 
-    def record(self) -> Record | None:
+    def record(self) -> ClusterRecord | None:
         """What the last start wrote down; None before the first. Raises BrokenData."""
         file = self.path / "cluster.json"
         try:
             stored = json.loads(file.read_bytes())
-            return Record(str(stored["version"]), int(stored["port"]))
+            return ClusterRecord(str(stored["version"]), int(stored["port"]))
         except FileNotFoundError:
             return None
         except (OSError, ValueError, KeyError, TypeError) as error:

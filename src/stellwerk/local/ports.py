@@ -9,7 +9,7 @@ from __future__ import annotations
 import random
 import socket
 
-from stellwerk.local.errors import StartFailed
+from stellwerk.local.errors import ProcessStartFailed
 
 HOST = "127.0.0.1"
 _RANGE = range(20_000, 30_000)
@@ -21,12 +21,12 @@ def is_free(port: int) -> bool:
 
 
 def free_port(among: range = _RANGE) -> int:
-    """A free port, chosen at random so that two who choose at once do not choose the same. Raises StartFailed."""
+    """A free port, chosen at random so that two calls at once choose different ones. Raises ProcessStartFailed."""
     refusal: OSError | None = None
     for port in random.sample(among, len(among)):
         if (refusal := _refusal(port)) is None:
             return port
-    raise StartFailed(
+    raise ProcessStartFailed(
         f"cannot listen on {HOST}",
         cause=f"none of the ports {among.start} to {among.stop - 1} can be had: {refusal}",
         fix=f"see that this machine has {HOST} (ip link set lo up), and what listens there (ss -ltn)",

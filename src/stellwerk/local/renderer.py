@@ -14,11 +14,11 @@ from pathlib import Path
 
 from stellwerk.local import licences, toolchain
 from stellwerk.local.errors import BuildFailed
-from stellwerk.local.toolchain import Program, Say
+from stellwerk.local.toolchain import GoProgram, Say
 from stellwerk.render import binary
 from stellwerk.render.errors import RendererMissing
 
-_PROGRAM = Program("renderer", ".", binary.LINKER_FLAGS, "about 3 minutes")
+_PROGRAM = GoProgram("renderer", ".", binary.LINKER_FLAGS, "about 3 minutes")
 _BUILD_BYTES = 3 * 1024**3
 _KEPT = 5
 """How many versions stay in the cache: an operator that runs may start a worker of an older one again."""

@@ -16,11 +16,11 @@ from dataclasses import dataclass, field
 from stellwerk.local import build, components, processes, volumes
 from stellwerk.local.build import Binaries
 from stellwerk.local.components import API_SERVER, ETCD, Options
-from stellwerk.local.errors import BrokenData, LocalError, PortTaken, StartFailed, WrongBinary
+from stellwerk.local.errors import BrokenData, LocalError, PortTaken, ProcessStartFailed, WrongBinary
 from stellwerk.local.folder import ClusterFolder
 from stellwerk.local.ports import HOST
 from stellwerk.local.processes import Process
-from stellwerk.local.wire import Answer, Wire
+from stellwerk.local.wire import Wire, WireAnswer
 
 READY_SECONDS = 60.0
 _POLL_SECONDS = 0.02
@@ -62,7 +62,7 @@ class Startup:
         process.start(arguments, working_folder=self.folder.path, environment=environment)
 
     def wait_until_ready(self, timeout_seconds: float = READY_SECONDS) -> None:
-        """Wait until the API server says it is ready. Raises StartFailed."""
+        """Wait until the API server says it is ready. Raises ProcessStartFailed."""
         deadline = time.monotonic() + timeout_seconds
         while not is_ready(self.folder, self.port):
             self._pause([self.folder.process(ETCD), self.folder.process(API_SERVER)], deadline)
@@ -106,12 +106,12 @@ class Startup:
         return answer is not None and b'"KubeletReady"' in answer.body
 
     def _pause(self, expected: Sequence[Process], deadline: float) -> None:
-        """Let a moment pass. Raises StartFailed, or what fits better, when a process ended or time is up."""
+        """Let a moment pass. Raises ProcessStartFailed, or what fits better, when a process ended or time is up."""
         for process in expected:
             if process.exited_within(_POLL_SECONDS / len(expected)):
                 raise self._reason_of_end(process)
         if time.monotonic() > deadline:
-            raise StartFailed(
+            raise ProcessStartFailed(
                 "the local control plane does not become ready",
                 cause="\n         ".join(f"{process.name}: {process.log_tail(2)}" for process in expected),
                 fix=f"look into {self.folder.path / 'log'}; `stellwerk down` and `stellwerk up` start afresh",
@@ -130,7 +130,7 @@ class Startup:
             return WrongBinary(summary, cause=last or "it ended without a word", folder=build.cache_folder())
         if process.name == ETCD:
             return BrokenData("etcd cannot read its data", cause=last)
-        return StartFailed(f"{process.name} ended while starting", cause=last, fix=f"see {process.log}")
+        return ProcessStartFailed(f"{process.name} ended while starting", cause=last, fix=f"see {process.log}")
 
 
 def wire_of(folder: ClusterFolder, port: int) -> Wire:
@@ -150,7 +150,7 @@ def reported_version(folder: ClusterFolder, port: int) -> str:
     return str(answer.json().get("gitVersion", "")) if answer else ""
 
 
-def _ask(folder: ClusterFolder, port: int, path: str) -> Answer | None:
+def _ask(folder: ClusterFolder, port: int, path: str) -> WireAnswer | None:
     try:
         return wire_of(folder, port).ask("GET", path, timeout_seconds=5.0)
     except OSError:  # No certificates yet, or none any more.

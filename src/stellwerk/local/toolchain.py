@@ -32,7 +32,7 @@ _GIB = 1024**3
 
 
 @dataclass(frozen=True, slots=True)
-class Program:
+class GoProgram:
     """Something to build: the package of a module, and how long that is likely to take the first time."""
 
     name: str
@@ -41,7 +41,7 @@ class Program:
     first_build: str = "a few minutes"
 
 
-def compile_program(go: str, source: Path, program: Program, target: Path, say: Say) -> None:
+def compile_program(go: str, source: Path, program: GoProgram, target: Path, say: Say) -> None:
     """Build one program into `target`. Raises BuildFailed or NoSpace."""
     last = _durations().get(program.name)
     expected = program.first_build if last is None else f"last time {last:.0f} s"

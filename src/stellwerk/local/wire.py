@@ -16,7 +16,7 @@ from pathlib import Path
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class WireAnswer:
     """What the API server said: `status` is the HTTP status, `body` the raw answer."""
 
     status: int
@@ -41,12 +41,12 @@ class Wire:
 
     def ask(
         self, method: str, path: str, body: Mapping[str, object] | None = None, *, timeout_seconds: float = 10.0
-    ) -> Answer | None:
+    ) -> WireAnswer | None:
         """One request and its answer, or None when nobody answers. The body of a PATCH is a merge patch."""
         try:
             with closing(self._connect(timeout_seconds)) as connection:
                 response = _send(connection, method, path, body)
-                return Answer(response.status, response.read())
+                return WireAnswer(response.status, response.read())
         except (OSError, http.client.HTTPException):
             return None
 

@@ -6,7 +6,7 @@
     ├── Leaving           it is being deleted, and cannot be applied
     ├── WorkedOn          somebody else has written it meanwhile
     ├── InUse             others use what it brought; nothing was deleted
-    ├── SourceUnusable    a path that holds nothing that could be rendered
+    ├── ReleaseSourceUnusable    a path that holds nothing that could be rendered
     └── TooLate           it did not come to an end in time; knows what it waited for
 
 What went wrong with single objects are failures of `apply`, and with files those of `render`.
@@ -73,7 +73,7 @@ class InUse(ReleaseError):
         super().__init__(f"release {key} must not be deleted now: {what}")
 
 
-class SourceUnusable(ReleaseError):
+class ReleaseSourceUnusable(ReleaseError):
     """A path holds nothing that could be rendered."""
 
     fix = "name a folder with a chart, a kustomization or manifests, or a file with manifests"

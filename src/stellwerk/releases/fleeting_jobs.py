@@ -17,11 +17,11 @@ from dataclasses import dataclass, field
 from stellwerk.api.batch import Job
 from stellwerk.apply.labelled.plan import Live, live_view
 from stellwerk.apply.objects.desired import Address
-from stellwerk.apply.set.executor import Carried
-from stellwerk.apply.set.model.desired_set import Wanted
-from stellwerk.apply.set.model.inventory import Identity
+from stellwerk.apply.set.executor import ActionResult
+from stellwerk.apply.set.model.desired_set import DesiredObject
+from stellwerk.apply.set.model.inventory import ObjectIdentity
 from stellwerk.apply.set.model.owner import Owner
-from stellwerk.apply.set.plan.plan_input import Seen
+from stellwerk.apply.set.plan.plan_input import LiveObject
 from stellwerk.apply.set.plan.plan_object import goes_by_itself
 from stellwerk.delivery.finished_jobs import FinishedJobs
 from stellwerk.kube.client.client import Client
@@ -41,16 +41,16 @@ class WatchedJobs:
     """By namespace."""
     finished: FinishedJobs = field(default_factory=FinishedJobs)
 
-    def shown(self, resource: Resource, namespace: str) -> dict[Identity, Seen] | None:
+    def shown(self, resource: Resource, namespace: str) -> dict[ObjectIdentity, LiveObject] | None:
         """The Jobs of a namespace; None for another kind, and where there is no watch."""
         watch = self.watches.get(namespace) if resource.gvk[::2] == Job.resource.gvk[::2] else None
         if watch is None or not watch.has_synced:
             return None
         gone = self.finished.of(lambda live: live.metadata.namespace == namespace)
         addresses = ((Address(resource, obj.key), obj) for obj in watch.store.all())
-        return gone | {Identity.of(address.ref): Seen(address, obj) for address, obj in addresses}
+        return gone | {ObjectIdentity.of(address.ref): LiveObject(address, obj) for address, obj in addresses}
 
-    async def catch_up(self, carried: Iterable[Carried]) -> None:
+    async def catch_up(self, carried: Iterable[ActionResult]) -> None:
         """Return when the watches show what was written, or show nothing for half a minute."""
         for each in carried:
             address, live = each.address, each.live
@@ -61,7 +61,9 @@ class WatchedJobs:
 
 
 @asynccontextmanager
-async def watched(client: Client, owner: Owner, wanted: Sequence[Wanted], clock: Clock) -> AsyncIterator[WatchedJobs]:
+async def watched(
+    client: Client, owner: Owner, wanted: Sequence[DesiredObject], clock: Clock
+) -> AsyncIterator[WatchedJobs]:
     """Watch the Jobs of a release where one of them goes by itself, and nothing where none does."""
     namespaces = {one.address.key.namespace for one in wanted if goes_by_itself(one.desired.body)}
     if not namespaces:

@@ -34,7 +34,7 @@ NAME_PREFIX = "com.sap.cs.clm.release."
 _VERSION = "1"
 
 
-class State(StrEnum):
+class ReleaseState(StrEnum):
     """How a release is."""
 
     Pending = "Pending"
@@ -50,7 +50,7 @@ class Release:
 
     key: ObjectKey
     revision: int = 0
-    state: str = State.Pending
+    state: str = ReleaseState.Pending
     inventory: Inventory = field(default_factory=Inventory)
     created_at: datetime | None = None
     updated_at: datetime | None = None
@@ -83,7 +83,7 @@ class Release:
         """How many of them have done their work and are gone."""
         return sum(entry.phase is Phase.COMPLETED for entry in self.inventory)
 
-    def now(self, state: State, now: datetime, inventory: Inventory | None = None) -> Release:
+    def now(self, state: ReleaseState, now: datetime, inventory: Inventory | None = None) -> Release:
         """The release further on."""
         return replace(
             self,
@@ -95,7 +95,7 @@ class Release:
     def begun(self, now: datetime) -> Release:
         """The release as work on its next revision begins."""
         begun = replace(self, revision=self.revision + 1, created_at=self.created_at or now.replace(microsecond=0))
-        return begun.now(State.Processing, now)
+        return begun.now(ReleaseState.Processing, now)
 
 
 def config_name(release: str) -> str:

@@ -17,14 +17,14 @@ from stellwerk.apply.labelled.plan import live_view
 from stellwerk.apply.objects import discover
 from stellwerk.apply.objects.desired import Address
 from stellwerk.apply.objects.manifests import Document
-from stellwerk.apply.set.checks.crd_usage import Usage
-from stellwerk.apply.set.model.desired_set import Wanted, prepared
-from stellwerk.apply.set.model.inventory import Identity
+from stellwerk.apply.set.checks.crd_usage import CrdUsage
+from stellwerk.apply.set.model.desired_set import DesiredObject, prepared
+from stellwerk.apply.set.model.inventory import ObjectIdentity
 from stellwerk.apply.set.model.policy import MissingNamespacesPolicy, Policies, UpdatePolicy
 from stellwerk.apply.set.model.resource_lookup import resources_of
-from stellwerk.apply.set.object_set import Progress, Rollout
-from stellwerk.apply.set.observed_state import Memory
-from stellwerk.apply.set.plan.plan_input import Seen
+from stellwerk.apply.set.object_set import Rollout, SetProgress
+from stellwerk.apply.set.observed_state import ObservedState
+from stellwerk.apply.set.plan.plan_input import LiveObject
 from stellwerk.kube.client.client import Client
 from stellwerk.kube.types.errors import AlreadyExists, NotFound, NotServed
 from stellwerk.kube.types.identifiers import ObjectKey, Resource
@@ -32,13 +32,13 @@ from stellwerk.kube.types.model import JsonObject, metadata_of
 from stellwerk.releases import fleeting_jobs, takeover
 from stellwerk.releases.errors import InUse, Leaving, NoSuchRelease, TooLate, WorkedOn
 from stellwerk.releases.fleeting_jobs import WatchedJobs
-from stellwerk.releases.release import RECONCILER, Release, State
-from stellwerk.releases.release_store import Store
-from stellwerk.releases.retry_policy import Patience
+from stellwerk.releases.release import RECONCILER, Release, ReleaseState
+from stellwerk.releases.release_store import ReleaseStore
+from stellwerk.releases.retry_policy import RetryPolicy
 from stellwerk.runtime.clock import Clock
 
 Tell = Callable[[str], None]
-Pass = Callable[[Release], Awaitable[Progress]]
+Pass = Callable[[Release], Awaitable[SetProgress]]
 
 
 @dataclass(slots=True, kw_only=True)
@@ -51,12 +51,12 @@ class Engine:
     report: Tell = lambda words: None
     """Gets how far a run is, after each of its passes."""
     creates_namespaces: bool = False
-    store: Store = field(init=False)
-    _memory: Memory = field(default_factory=Memory)
+    store: ReleaseStore = field(init=False)
+    _memory: ObservedState = field(default_factory=ObservedState)
 
     def __post_init__(self) -> None:
         self.client = self.client.with_field_manager(RECONCILER)
-        self.store = Store(self.client)
+        self.store = ReleaseStore(self.client)
 
     async def next_revision(self, key: ObjectKey) -> Release:
         """The release as its next revision begins; nothing is stored yet. Raises Leaving."""
@@ -65,7 +65,7 @@ class Engine:
             raise Leaving(key)
         return found.begun(self.clock.now())
 
-    async def wanted(self, release: Release, documents: Sequence[Document]) -> tuple[Wanted, ...]:
+    async def wanted(self, release: Release, documents: Sequence[Document]) -> tuple[DesiredObject, ...]:
         """The objects as they would be applied. Raises InvalidSet, ApiError."""
         return prepared(
             documents,
@@ -76,7 +76,7 @@ class Engine:
             set_digest=release.digest,
         )
 
-    async def taken_over(self, release: Release, wanted: Sequence[Wanted]) -> Release:
+    async def taken_over(self, release: Release, wanted: Sequence[DesiredObject]) -> Release:
         """The release without what `clm` has done already and would not do again. Raises ApiError."""
         done = takeover.done(wanted, release.inventory)
         if not done:
@@ -100,7 +100,7 @@ class Engine:
         release = await self.store.save(await self.taken_over(release, wanted))
         async with fleeting_jobs.watched(self.client, release.owner, wanted, self.clock) as jobs:
 
-            async def pass_(current: Release) -> Progress:
+            async def pass_(current: Release) -> SetProgress:
                 objects = wanted if all(one.is_served for one in wanted) else await self.wanted(current, documents)
                 resources = await resources_of(objects, current.inventory, self.client.mapper)
                 seen = await self._seen(current, resources, jobs)
@@ -108,7 +108,7 @@ class Engine:
                 await jobs.catch_up(progress.carried)
                 return progress
 
-            return await self._until_done(release, State.Processing, State.Ready, pass_, timeout_seconds)
+            return await self._until_done(release, ReleaseState.Processing, ReleaseState.Ready, pass_, timeout_seconds)
 
     async def delete(self, key: ObjectKey, timeout_seconds: float = 0) -> None:
         """Take the release out of the cluster; returns when it is gone. Raises NoSuchRelease, InUse, TooLate."""
@@ -116,26 +116,26 @@ class Engine:
         ending: Release | None = found
         if not found.is_deleting:
             # Saved first: the finalizer has to be there, whoever made the release.
-            ending = await self.store.end(await self.store.save(found.now(State.Deleting, self.clock.now())))
+            ending = await self.store.end(await self.store.save(found.now(ReleaseState.Deleting, self.clock.now())))
         if ending is None:
             return
         if not len(ending.inventory):
             await self.store.save(ending)
             return
 
-        async def pass_(current: Release) -> Progress:
+        async def pass_(current: Release) -> SetProgress:
             resources = await resources_of((), current.inventory, self.client.mapper)
             seen = await self._seen(current, resources)
             return await self._rollout(current).delete(current.inventory, seen, resources)
 
-        await self._until_done(ending, State.Deleting, State.Deleting, pass_, timeout_seconds)
+        await self._until_done(ending, ReleaseState.Deleting, ReleaseState.Deleting, pass_, timeout_seconds)
 
     async def deletable(self, key: ObjectKey) -> Release:
         """A release that may be deleted. Raises NoSuchRelease, InUse."""
         found = await self.store.find(key)
         if found is None:
             raise NoSuchRelease(key)
-        what = await Usage(self.client, found.owner, self.clock.now()).obstacle(found.inventory, ())
+        what = await CrdUsage(self.client, found.owner, self.clock.now()).obstacle(found.inventory, ())
         if what and not found.is_deleting:
             raise InUse(key, what)
         return found
@@ -145,12 +145,12 @@ class Engine:
     async def _until_done(
         self,
         release: Release,
-        meanwhile: State,
-        finally_: State,
+        meanwhile: ReleaseState,
+        finally_: ReleaseState,
         pass_: Pass,
         timeout_seconds: float,
     ) -> Release:
-        run = _Run(self, release, meanwhile, finally_, pass_, Patience(timeout_seconds))
+        run = _Run(self, release, meanwhile, finally_, pass_, RetryPolicy(timeout_seconds))
         try:
             return await run.until_done()
         except (ApplyError, TooLate):
@@ -160,7 +160,7 @@ class Engine:
     async def _note_error(self, release: Release) -> None:
         """Best effort: that somebody else has written the release meanwhile must not hide what went wrong."""
         try:
-            await self.store.save(release.now(State.Error, self.clock.now()))
+            await self.store.save(release.now(ReleaseState.Error, self.clock.now()))
         except (WorkedOn, NotFound):
             return
 
@@ -186,11 +186,11 @@ class Engine:
     # ---- reading
 
     async def _seen(
-        self, release: Release, resources: Mapping[Identity, Resource], jobs: WatchedJobs | None = None
-    ) -> dict[Identity, Seen]:
+        self, release: Release, resources: Mapping[ObjectIdentity, Resource], jobs: WatchedJobs | None = None
+    ) -> dict[ObjectIdentity, LiveObject]:
         """The objects of the release as they are now: one list for each kind, by label, unless `jobs` shows them."""
 
-        async def read(place: tuple[Resource, str]) -> dict[Identity, Seen]:
+        async def read(place: tuple[Resource, str]) -> dict[ObjectIdentity, LiveObject]:
             shown = jobs.shown(*place) if jobs is not None else None
             return await self._listed(release, *place) if shown is None else shown
 
@@ -198,14 +198,14 @@ class Engine:
         found = await together(places, read)
         return {identity: seen for part in found for identity, seen in part.items()}
 
-    async def _listed(self, release: Release, resource: Resource, namespace: str) -> dict[Identity, Seen]:
+    async def _listed(self, release: Release, resource: Resource, namespace: str) -> dict[ObjectIdentity, LiveObject]:
         selector = f"{release.owner.mark}={release.owner.label_value}"
         try:
             listing = await self.client.list(live_view(resource), namespace, labels=selector)
         except (NotServed, NotFound):
             return {}  # a kind that a definition of this very release will bring
         addresses = [(Address(resource, obj.key), obj) for obj in listing.items]
-        return {Identity.of(address.ref): Seen(address, obj) for address, obj in addresses}
+        return {ObjectIdentity.of(address.ref): LiveObject(address, obj) for address, obj in addresses}
 
     async def _create_namespace(self, name: str) -> None:
         body: JsonObject = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
@@ -215,7 +215,7 @@ class Engine:
             return
 
 
-def _far(progress: Progress) -> str:
+def _far(progress: SetProgress) -> str:
     """How many objects are ready, and what is waited for."""
     entries = [*progress.inventory]
     settled = sum(entry.phase.is_settled for entry in entries)
@@ -230,10 +230,10 @@ class _Run:
 
     engine: Engine
     release: Release
-    meanwhile: State
-    finally_: State
+    meanwhile: ReleaseState
+    finally_: ReleaseState
     one_pass: Pass
-    patience: Patience
+    patience: RetryPolicy
     _told: set[str] = field(default_factory=set)
 
     async def until_done(self) -> Release:
@@ -251,7 +251,7 @@ class _Run:
                 passed, wrote = clock.monotonic() - began, bool(progress.carried)
                 await clock.sleep(self.patience.wait(self.release.key, passed, progress.waits, wrote=wrote))
 
-    def _remarks(self, progress: Progress) -> Iterator[str]:
+    def _remarks(self, progress: SetProgress) -> Iterator[str]:
         """What the API server remarked about objects, each once in a run, in kubectl's form."""
         for one in progress.carried:
             for remark in one.remarks:
@@ -260,7 +260,7 @@ class _Run:
                     self._told.add(sentence)
                     yield sentence
 
-    async def _save(self, progress: Progress) -> None:
+    async def _save(self, progress: SetProgress) -> None:
         """What the pass has decided, unless that is stored already."""
         state = self.finally_ if progress.done else self.meanwhile
         if (state, progress.inventory) == (self.release.state, self.release.inventory) and len(progress.inventory):

@@ -17,7 +17,7 @@ from stellwerk.releases.release import LABEL, RECONCILER, Release
 
 
 @dataclass(frozen=True, slots=True)
-class Store:
+class ReleaseStore:
     """The releases of one cluster."""
 
     client: Client

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from stellwerk.apply.errors import Failure, Obstacle, WriteFailed
+from stellwerk.apply.errors import Obstacle, WriteFailed, WriteFailure
 from stellwerk.apply.set.plan.stage import Unready
 from stellwerk.kube.types.identifiers import ObjectKey
 from stellwerk.releases.errors import TooLate
@@ -22,14 +22,14 @@ MOST_CONFLICTS = 15
 
 
 @dataclass(slots=True)
-class Patience:
+class RetryPolicy:
     """That of one run. 0 seconds: for ever."""
 
     timeout_seconds: float
     _wait: float = FIRST_WAIT
     _conflicts: int = 0
 
-    def judge(self, failures: Sequence[Failure]) -> list[str]:
+    def judge(self, failures: Sequence[WriteFailure]) -> list[str]:
         """What is said about failures that are tried again. Raises WriteFailed."""
         if not failures:
             self._conflicts = 0

@@ -14,20 +14,20 @@ from stellwerk.apply.objects.manifests import Document, Origin
 from stellwerk.delivery.template_lookup import answer
 from stellwerk.kube.client.client import Client
 from stellwerk.kube.types.model import JsonValue
-from stellwerk.releases.errors import SourceUnusable
+from stellwerk.releases.errors import ReleaseSourceUnusable
 from stellwerk.releases.release import RECONCILER, Release
 from stellwerk.render.files import local_files
 from stellwerk.render.files.files import Files
 from stellwerk.render.request import values
 from stellwerk.render.request.capabilities import facts_of
-from stellwerk.render.request.request import Cluster, Farewells, Generator, Missing, Query, Request
-from stellwerk.render.request.request import Release as RenderedAs
+from stellwerk.render.request.request import ClusterApis, Farewells, Generator, Missing, RenderRequest, TemplateQuery
+from stellwerk.render.request.request import ReleaseInfo as RenderedAs
 from stellwerk.render.request.values import Layer
 from stellwerk.render.worker.renderer import Renderer
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class ReleaseSource:
     """The files of one source."""
 
     path: Path
@@ -35,23 +35,23 @@ class Source:
     generator: Generator
 
 
-def read(paths: Sequence[Path]) -> list[Source]:
-    """The sources at these paths. Raises SourceUnusable, SourceError, OSError."""
+def read(paths: Sequence[Path]) -> list[ReleaseSource]:
+    """The sources at these paths. Raises ReleaseSourceUnusable, SourceError, OSError."""
     return [_read(path) for path in paths]
 
 
-def _read(path: Path) -> Source:
+def _read(path: Path) -> ReleaseSource:
     if path == local_files.STDIN:
-        return Source(path, Files.of({"stdin.yaml": local_files.content(path)}), "manifests")
+        return ReleaseSource(path, Files.of({"stdin.yaml": local_files.content(path)}), "manifests")
     if path.is_dir():
         files = local_files.read(path)
         if not len(files):
-            raise SourceUnusable(f"the folder {path} is empty")
-        return Source(path, files, "auto")
+            raise ReleaseSourceUnusable(f"the folder {path} is empty")
+        return ReleaseSource(path, files, "auto")
     if not path.is_file():
-        raise SourceUnusable(f"there is no file or folder {path}")
+        raise ReleaseSourceUnusable(f"there is no file or folder {path}")
     name = path.name if path.suffix in (".yaml", ".yml", ".json") else f"{path.name}.yaml"
-    return Source(path, Files.of({name: path.read_bytes()}), "manifests")
+    return ReleaseSource(path, Files.of({name: path.read_bytes()}), "manifests")
 
 
 def layers(paths: Sequence[Path]) -> list[Layer]:
@@ -60,10 +60,10 @@ def layers(paths: Sequence[Path]) -> list[Layer]:
 
 
 async def rendered(
-    place: Client | Cluster,
+    place: Client | ClusterApis,
     renderer: Renderer,
     release: Release,
-    sources: Sequence[Source],
+    sources: Sequence[ReleaseSource],
     layers: Sequence[Layer],
     *,
     farewells: Farewells = "refuse",
@@ -76,7 +76,7 @@ async def rendered(
     """
     client = place if isinstance(place, Client) else None
 
-    async def look_up(query: Query) -> JsonValue | Missing:
+    async def look_up(query: TemplateQuery) -> JsonValue | Missing:
         if client is None or query.where == "kubeconfig":
             return [] if query.many else Missing.OBJECT
         return await answer(client, query)
@@ -92,14 +92,14 @@ async def rendered(
     return tuple(documents)
 
 
-def _origin(source: Source, origin: str) -> str:
+def _origin(source: ReleaseSource, origin: str) -> str:
     return f"{source.path}/{origin}" if source.path.is_dir() and origin else str(source.path)
 
 
 def _request(
-    release: Release, source: Source, layers: Sequence[Layer], cluster: Cluster, farewells: Farewells
-) -> Request:
-    return Request(
+    release: Release, source: ReleaseSource, layers: Sequence[Layer], cluster: ClusterApis, farewells: Farewells
+) -> RenderRequest:
+    return RenderRequest(
         farewells=farewells,
         files=source.files,
         generator=source.generator,

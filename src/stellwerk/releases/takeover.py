@@ -14,16 +14,23 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from stellwerk.apply.fields.compare import compare
-from stellwerk.apply.set.model.desired_set import Wanted
-from stellwerk.apply.set.model.inventory import APPLIED_ONCE, THEIR_SPELLING, Entry, Identity, Inventory, Phase
+from stellwerk.apply.set.model.desired_set import DesiredObject
+from stellwerk.apply.set.model.inventory import (
+    APPLIED_ONCE,
+    THEIR_SPELLING,
+    Inventory,
+    InventoryEntry,
+    ObjectIdentity,
+    Phase,
+)
 from stellwerk.apply.set.model.owner import Owner, unmarked
 from stellwerk.apply.set.model.policy import ReconcilePolicy
 from stellwerk.apply.set.plan.inventory_update import newcomers, taken_over
-from stellwerk.apply.set.plan.plan_input import Seen
+from stellwerk.apply.set.plan.plan_input import LiveObject
 from stellwerk.kube.types.model import Unstructured
 
 
-def done(wanted: Sequence[Wanted], inventory: Inventory) -> tuple[Wanted, ...]:
+def done(wanted: Sequence[DesiredObject], inventory: Inventory) -> tuple[DesiredObject, ...]:
     """The wanted objects that have done their work under `clm`, unless their content is another one now."""
     known = inventory.by_identity()
     return tuple(
@@ -33,21 +40,23 @@ def done(wanted: Sequence[Wanted], inventory: Inventory) -> tuple[Wanted, ...]:
     )
 
 
-def settled(wanted: Sequence[Wanted], inventory: Inventory, seen: Mapping[Identity, Seen], owner: Owner) -> Inventory:
+def settled(
+    wanted: Sequence[DesiredObject], inventory: Inventory, seen: Mapping[ObjectIdentity, LiveObject], owner: Owner
+) -> Inventory:
     """The inventory to go on with. It is the same one where `clm`'s word about what is done does not hold."""
     if not _is_same_content(wanted, inventory, seen, owner):
         return inventory
     return taken_over(done(wanted, inventory), inventory)
 
 
-def _is_done(entry: Entry | None) -> bool:
+def _is_done(entry: InventoryEntry | None) -> bool:
     if entry is None or entry.phase is not Phase.COMPLETED:
         return False
     return THEIR_SPELLING.fullmatch(entry.digest) is not None
 
 
 def _is_same_content(
-    wanted: Sequence[Wanted], inventory: Inventory, seen: Mapping[Identity, Seen], owner: Owner
+    wanted: Sequence[DesiredObject], inventory: Inventory, seen: Mapping[ObjectIdentity, LiveObject], owner: Owner
 ) -> bool:
     """Whether what is there speaks for it, and nothing against it. Of Secrets the content is not at hand."""
     here = {one.identity for one in wanted}

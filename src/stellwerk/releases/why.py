@@ -9,14 +9,14 @@ from datetime import datetime
 from stellwerk.apply.errors import UnreadableStatus
 from stellwerk.apply.readiness import readiness
 from stellwerk.apply.readiness.kstatus import Readiness, waiting
-from stellwerk.apply.set.model.inventory import Entry
+from stellwerk.apply.set.model.inventory import InventoryEntry
 from stellwerk.delivery import workloads
 from stellwerk.delivery.workloads import Workload
 from stellwerk.kube.types.errors import NotServed
 from stellwerk.kube.types.identifiers import ObjectRef
 from stellwerk.kube.types.model import Unstructured
-from stellwerk.releases.release import Release, State
-from stellwerk.runtime.insight.diagnosis import Child, Diagnosis, Finding, Reader, root_causes
+from stellwerk.releases.release import Release, ReleaseState
+from stellwerk.runtime.insight.diagnosis import AwaitedObject, ClusterReader, Diagnosis, Finding, root_causes
 
 GOES_ON = "run stellwerk apply or delete again: it goes on, and its last lines name what failed"
 """The next step where nothing better is known."""
@@ -35,14 +35,14 @@ class Pending:
     is_hidden: bool = False
 
 
-async def diagnose(reader: Reader, release: Release, now: datetime) -> Diagnosis:
+async def diagnose(reader: ClusterReader, release: Release, now: datetime) -> Diagnosis:
     """Read the objects that are not settled, and explain."""
     unsettled = [entry for entry in release.inventory if not entry.phase.is_settled]
     pending = await asyncio.gather(*(_pending(reader, entry) for entry in unsettled[:NAMED]))
     return explain(release, pending, reader.hidden, now)
 
 
-async def _pending(reader: Reader, entry: Entry) -> Pending:
+async def _pending(reader: ClusterReader, entry: InventoryEntry) -> Pending:
     try:
         resource = await reader.client.mapper.resource(entry.gvk)
     except NotServed:
@@ -56,7 +56,7 @@ async def _pending(reader: Reader, entry: Entry) -> Pending:
 
 def explain(release: Release, pending: list[Pending], hidden: tuple[str, ...], now: datetime) -> Diagnosis:
     """Why the release is not ready, and the next step. Pure."""
-    if release.state == State.Ready:
+    if release.state == ReleaseState.Ready:
         return Diagnosis(hidden=hidden)
     found = [_finding(one, now, is_deleting=release.is_deleting) for one in pending]
     below = tuple(finding for finding in found if finding is not None)
@@ -64,7 +64,7 @@ def explain(release: Release, pending: list[Pending], hidden: tuple[str, ...], n
     is_root = next(root_causes(below), None) is None
     advice = next((step for one in pending if one.workload and (step := workloads.advice(one.workload))), "")
     step = advice or GOES_ON
-    unready = tuple(Child(one.ref, _judged(one.live, now).why) for one in pending if one.live is not None)
+    unready = tuple(AwaitedObject(one.ref, _judged(one.live, now).why) for one in pending if one.live is not None)
     top = Finding(f"revision {release.revision}: {counts}", release.state, below, is_root_cause=is_root)
     return Diagnosis((top,), step, unready=unready, hidden=hidden)
 

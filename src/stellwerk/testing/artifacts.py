@@ -48,21 +48,21 @@ class Slow:
 
 
 @dataclass(frozen=True, slots=True)
-class Hang:
+class HangingDownload:
     """Takes the request and says no more; with `after`, so many bytes of the content come first."""
 
     after: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Cut:
+class TruncatedDownload:
     """The connection ends after so many bytes of the content."""
 
     after: int = 10
 
 
 @dataclass(frozen=True, slots=True)
-class Garbage:
+class GarbageDownload:
     """Something else than the artifact, under its headers: digest and content do not belong together."""
 
     content: bytes = b"<html>maintenance</html>"
@@ -98,7 +98,9 @@ class Guarded:
     authorization: str = field(repr=False)
 
 
-Behaviour: TypeAlias = Serve | Slow | Hang | Cut | Garbage | Refuse | Redirect | Endless | Guarded
+Behaviour: TypeAlias = (
+    Serve | Slow | HangingDownload | TruncatedDownload | GarbageDownload | Refuse | Redirect | Endless | Guarded
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +127,7 @@ class Published:
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class SeenRequest:
     """A request that came."""
 
     method: str
@@ -150,7 +152,7 @@ class ArtifactServer:
 
     def __init__(self, *, tls: bool = False) -> None:
         """With `tls`, `authority` is what clients must trust, as PEM."""
-        self.seen: list[Seen] = []
+        self.seen: list[SeenRequest] = []
         self.changed = Signal()
         self._published: dict[str, Published] = {}
         self._tls = TlsServer(self._handle) if tls else None
@@ -232,7 +234,7 @@ class ArtifactServer:
         await asyncio.gather(*self._under_way, return_exceptions=True)
 
     async def _handle(self, request: web.BaseRequest) -> web.StreamResponse:
-        self.seen.append(Seen(request.method, request.path, {k.lower(): v for k, v in request.headers.items()}))
+        self.seen.append(SeenRequest(request.method, request.path, {k.lower(): v for k, v in request.headers.items()}))
         self.changed.ring()
         published = self._published.get(request.path)
         if published is None or request.method not in ("GET", "HEAD"):
@@ -249,15 +251,15 @@ async def _answer(request: web.BaseRequest, published: Published) -> web.StreamR
         case Redirect(to, status, carries):
             headers = _headers(published) if carries else {}
             return web.Response(status=status, headers={"Location": to, **headers})
-        case Hang(None):
+        case HangingDownload(None):
             await _forever()
-        case Garbage(content):
+        case GarbageDownload(content):
             return await _send(request, published, content)
         case Endless(piece):
             return await _stream(request, published, piece)
         case Slow(pieces, pause):
             return await _send(request, published, published.content, pieces=pieces, pause=pause)
-        case Cut(after) | Hang(int() as after):
+        case TruncatedDownload(after) | HangingDownload(int() as after):
             return await _break_off(request, published, after)
     return await _send(request, published, published.content)
 
@@ -288,7 +290,7 @@ async def _break_off(request: web.BaseRequest, published: Published, after: int)
     await response.prepare(request)
     if request.method == "GET":
         await response.write(published.content[:after])
-        if isinstance(published.behaviour, Hang):
+        if isinstance(published.behaviour, HangingDownload):
             await _forever()
         assert request.transport is not None
         request.transport.close()

@@ -22,7 +22,7 @@ _CONTEXT = 40
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class Leak:
     """A secret in the open. `form` says how it was spelled; `excerpt` is what stands around it, itself left out."""
 
     label: str
@@ -65,15 +65,15 @@ class Canary:
             raise ValueError(f"the value of {label!r} is too short to search for")
         self._needles.setdefault(label, []).extend(lines)
 
-    def scan(self, texts: Mapping[str, str | bytes]) -> list[Finding]:
+    def scan(self, texts: Mapping[str, str | bytes]) -> list[Leak]:
         """Every secret in these texts; the keys say where a text is from."""
-        found: list[Finding] = []
+        found: list[Leak] = []
         for source, content in texts.items():
             haystack = content if isinstance(content, str) else content.decode(errors="replace")
             found += self._found_in(source, haystack)
         return found
 
-    def scan_files(self, files: Sequence[Path]) -> list[Finding]:
+    def scan_files(self, files: Sequence[Path]) -> list[Leak]:
         """Every secret in these files, and in all files below these folders."""
         every = [file for path in files for file in (sorted(path.rglob("*")) if path.is_dir() else [path])]
         return self.scan({str(file): file.read_bytes() for file in every if file.is_file()})
@@ -85,7 +85,7 @@ class Canary:
         if found := [*self.scan(texts), *self.scan_files(files)]:
             raise SecretLeaked("\n".join(map(str, found)))
 
-    def _found_in(self, source: str, haystack: str) -> Iterator[Finding]:
+    def _found_in(self, source: str, haystack: str) -> Iterator[Leak]:
         for label, needles in self._needles.items():
             for needle in needles:
                 for form, spelling in _spellings(needle):
@@ -93,10 +93,10 @@ class Canary:
                         yield _finding(label, form, source, haystack, position, len(spelling))
 
 
-def _finding(label: str, form: str, source: str, haystack: str, position: int, length: int) -> Finding:
+def _finding(label: str, form: str, source: str, haystack: str, position: int, length: int) -> Leak:
     before = haystack[max(0, position - _CONTEXT) : position].rpartition("\n")[2]
     after = haystack[position + length : position + length + _CONTEXT].partition("\n")[0]
-    return Finding(label, form, source, haystack.count("\n", 0, position) + 1, f"{before}[…]{after}")
+    return Leak(label, form, source, haystack.count("\n", 0, position) + 1, f"{before}[…]{after}")
 
 
 def _spellings(value: str) -> Iterator[tuple[str, str]]:

@@ -57,14 +57,14 @@ class Nursery:
         self._process.kill()
         self._process.communicate()
 
-    def start(self, arguments: Sequence[str], environment: Mapping[str, str], log: Path) -> Child:
+    def start(self, arguments: Sequence[str], environment: Mapping[str, str], log: Path) -> ForkedProcess:
         """A new child that runs `stellwerk` with these arguments and appends to the log."""
         assert self._process is not None
         assert self._process.stdin is not None
         order = {"arguments": [*arguments], "environment": dict(environment), "log": str(log)}
         self._process.stdin.write(json.dumps(order) + "\n")
         self._process.stdin.flush()
-        return Child(self, int(self._heard("born")))
+        return ForkedProcess(self, int(self._heard("born")))
 
     def exit_code(self, pid: int, *, wait: bool) -> int | None:
         """How a child has ended; None while it lives, unless it is waited for."""
@@ -87,7 +87,7 @@ class Nursery:
                 return rest
 
 
-class Child:
+class ForkedProcess:
     """One run, as much like a `subprocess.Popen` as an `OperatorProcess` needs."""
 
     def __init__(self, nursery: Nursery, pid: int) -> None:

@@ -22,7 +22,7 @@ import aiohttp
 
 import stellwerk
 from stellwerk.testing.eventually import StillUntrue, eventually
-from stellwerk.testing.nursery import Child, Nursery
+from stellwerk.testing.nursery import ForkedProcess, Nursery
 
 _FAULTS_IN_LOGS = (
     "Traceback (most recent call last)",
@@ -73,7 +73,7 @@ class OperatorProcess:
         self._health_url = health_url
         self._grace_seconds = grace_seconds
         self._children_seconds = children_seconds
-        self._process: subprocess.Popen[bytes] | Child | None = None
+        self._process: subprocess.Popen[bytes] | ForkedProcess | None = None
         self._groups: list[int] = []
 
     async def __aenter__(self) -> OperatorProcess:
@@ -115,7 +115,7 @@ class OperatorProcess:
         return self._run.poll()
 
     @property
-    def _run(self) -> subprocess.Popen[bytes] | Child:
+    def _run(self) -> subprocess.Popen[bytes] | ForkedProcess:
         assert self._process is not None, "the operator has not been started"
         return self._process
 

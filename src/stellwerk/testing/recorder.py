@@ -17,10 +17,10 @@ from stellwerk.kube.types.identifiers import Resource
 from stellwerk.kube.types.model import JsonObject, JsonValue
 from stellwerk.testing.faults.proxy import FaultProxy
 from stellwerk.testing.faults.rules import WRITES, When, requests
-from stellwerk.testing.faults.traffic import Exchange, Request
+from stellwerk.testing.faults.traffic import Exchange, RecordedRequest
 from stellwerk.testing.masks import Masks, lines_of
 
-LASTING_WRITES: When[Request] = (
+LASTING_WRITES: When[RecordedRequest] = (
     WRITES
     & ~requests(resource="events.events.k8s.io")
     & ~requests(resource="events")
@@ -77,7 +77,7 @@ class RunsDiffer(AssertionError):
     """A replay ended elsewhere than the clean run. The message is the difference, - clean and + replay."""
 
 
-class Recorder:
+class TrafficRecorder:
     """Records runs of one operator through its fault proxy. The proxy's own reads are not in its history."""
 
     def __init__(
@@ -86,7 +86,7 @@ class Recorder:
         selections: Sequence[Selection],
         *,
         masks: Masks | None = None,
-        writes: When[Request] = LASTING_WRITES,
+        writes: When[RecordedRequest] = LASTING_WRITES,
     ) -> None:
         self._proxy = proxy
         self._selections = selections

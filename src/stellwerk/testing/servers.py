@@ -56,7 +56,7 @@ class Reject:
 
 
 @dataclass(frozen=True, slots=True)
-class Hang:
+class HangingReview:
     """Takes the request and never answers."""
 
     async def answer(self, review: JsonObject) -> web.StreamResponse:
@@ -65,7 +65,7 @@ class Hang:
 
 
 @dataclass(frozen=True, slots=True)
-class Garbage:
+class GarbageReview:
     """Answers with something that is no review."""
 
     status: int = 200
@@ -75,11 +75,11 @@ class Garbage:
         return web.Response(status=self.status, body=self.body)
 
 
-Behaviour = Accept | Reject | Hang | Garbage
+Behaviour = Accept | Reject | HangingReview | GarbageReview
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rule:
+class WebhookRule:
     """What a webhook is asked about. Core group: an empty `group`."""
 
     resource: str
@@ -88,7 +88,7 @@ class Rule:
     operations: Sequence[str] = ("CREATE", "UPDATE")
 
 
-class AdmissionServer:
+class ScriptedAdmissionServer:
     """An admission webhook. Opened by `async with`; `behaviour` may be changed at any time.
 
     `reviewed` are the requests of the reviews that came, in order; `changed` rings at each.
@@ -101,7 +101,7 @@ class AdmissionServer:
         self._probed = ""
         self._server = TlsServer(self._handle)
 
-    async def __aenter__(self) -> AdmissionServer:
+    async def __aenter__(self) -> ScriptedAdmissionServer:
         await self._server.__aenter__()
         return self
 
@@ -127,7 +127,7 @@ class AdmissionServer:
     def configuration(
         self,
         name: str,
-        rules: Sequence[Rule],
+        rules: Sequence[WebhookRule],
         *,
         namespace: str,
         mutating: bool = False,
@@ -142,7 +142,9 @@ class AdmissionServer:
         webhook = self._webhook(f"{name}.test.example.com", _REVIEW, [_rule(rule) for rule in rules], namespace)
         webhook |= {"failurePolicy": failure_policy, "timeoutSeconds": timeout_seconds}
         webhook["objectSelector"] = {"matchExpressions": [{"key": _PROBE_LABEL, "operator": "DoesNotExist"}]}
-        probe = self._webhook(f"probe.{name}.test.example.com", _PROBE, [_rule(Rule(resource="configmaps"))], namespace)
+        probe = self._webhook(
+            f"probe.{name}.test.example.com", _PROBE, [_rule(WebhookRule(resource="configmaps"))], namespace
+        )
         probe |= {"failurePolicy": "Ignore", "objectSelector": {"matchLabels": {_PROBE_LABEL: name}}}
         kind = "MutatingWebhookConfiguration" if mutating else "ValidatingWebhookConfiguration"
         return {
@@ -197,7 +199,7 @@ async def _expect(upstream: Upstream, status: int, method: str, path: str, body:
     assert reply.status == status, f"{method} {path}: {reply.status} {reply.body!r}"
 
 
-def _rule(rule: Rule) -> JsonValue:
+def _rule(rule: WebhookRule) -> JsonValue:
     return {
         "apiGroups": [rule.group],
         "apiVersions": [rule.version],

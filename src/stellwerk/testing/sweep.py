@@ -20,8 +20,8 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
 from stellwerk.testing.eventually import StillUntrue, eventually
-from stellwerk.testing.faults import Answer, Cut, FaultProxy, Kill, RequestFault, Rule, nth
-from stellwerk.testing.faults.traffic import Request
+from stellwerk.testing.faults import AnswerInstead, CutConnection, FaultProxy, FaultRule, Kill, RequestFault, nth
+from stellwerk.testing.faults.traffic import RecordedRequest
 from stellwerk.testing.operator_process import OperatorProcess
 from stellwerk.testing.recorder import LASTING_WRITES, Run, difference
 
@@ -56,7 +56,7 @@ def even(shares: int) -> range:
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class SweepStep:
     """One thing that somebody asks for. `done` waits until it has come to pass, and raises AssertionError in time."""
 
     name: str
@@ -82,7 +82,7 @@ class Sweep:
 
     process: OperatorProcess
     proxy: FaultProxy
-    parts: Sequence[Part]
+    parts: Sequence[SweepStep]
     end_state: Callable[[], Awaitable[Run]]
 
     async def run(self, fault: MakeFault, *, share: int = 0, shares: int = 1) -> None:
@@ -117,7 +117,7 @@ class Sweep:
             await self._ends_as(end, f"{part.name}, at write {number}")
             await self._writes()
 
-    async def _asked_with(self, fault: RequestFault, number: int, part: Part) -> None:
+    async def _asked_with(self, fault: RequestFault, number: int, part: SweepStep) -> None:
         """Ask, and return when the fault has happened; a killed operator is started again, as a kubelet would."""
         with self.proxy.on_requests(LASTING_WRITES, fault, nth(number), required=False) as rule:
             await part.ask()
@@ -127,7 +127,7 @@ class Sweep:
                 await self.process.wait()
                 await self.process.start()
 
-    async def _until_fired(self, rule: Rule[Request], part: Part) -> None:
+    async def _until_fired(self, rule: FaultRule[RecordedRequest], part: SweepStep) -> None:
         history = self.proxy.history
         async with _meanwhile(part.done()) as done:
             done.add_done_callback(lambda _: history.changed.ring())
@@ -182,9 +182,9 @@ def killed_after(process: OperatorProcess) -> RequestFault:
 
 def reply_cut(_: OperatorProcess) -> RequestFault:
     """The server does the work, and the connection breaks before the operator hears of it."""
-    return Cut(after_forwarding=True)
+    return CutConnection(after_forwarding=True)
 
 
 def timed_out(_: OperatorProcess) -> RequestFault:
     """The server does the work, and something in between gives up waiting for it."""
-    return Answer(504, after_forwarding=True)
+    return AnswerInstead(504, after_forwarding=True)

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 
 from tests.kubectl import kubectl
 
-from stellwerk.apply.labelled.execute import Report, execute
-from stellwerk.apply.labelled.plan import Ledger, Live, Plan, Rules, plan, plan_delete
+from stellwerk.apply.labelled.execute import ApplyReport, execute
+from stellwerk.apply.labelled.plan import LastApplied, Live, Plan, Rules, plan, plan_delete
 from stellwerk.apply.objects.desired import Address, Desired, desired_set, read_text
 from stellwerk.apply.objects.discover import served
 from stellwerk.kube.client.client import Client
@@ -29,7 +29,7 @@ class Ground:
     namespace: str
     user: str
     audit: AuditLog
-    ledger: Ledger = field(default_factory=Ledger)
+    ledger: LastApplied = field(default_factory=LastApplied)
     now: float = 0.0
     made: dict[Address, Live] = field(default_factory=dict)
 
@@ -62,13 +62,13 @@ class Ground:
         """What has to be done now."""
         return plan(desired, await self.live(desired), self.ledger, RULES, now=self.now)
 
-    async def keep(self, desired: tuple[Desired, ...]) -> Report:
+    async def keep(self, desired: tuple[Desired, ...]) -> ApplyReport:
         """One pass."""
         report = await execute(await self.plan(desired), self.client, self.ledger, RULES, now=self.now)
         self.made.update({outcome.address: outcome.live for outcome in report.written if outcome.live is not None})
         return report
 
-    async def kept(self, desired: tuple[Desired, ...]) -> Report:
+    async def kept(self, desired: tuple[Desired, ...]) -> ApplyReport:
         """One pass that must succeed."""
         report = await self.keep(desired)
         report.raise_for_failures()
@@ -86,7 +86,7 @@ class Ground:
 
     def forget(self) -> None:
         """Become a new process."""
-        self.ledger = Ledger()
+        self.ledger = LastApplied()
 
     def writes(self) -> list[AuditEntry]:
         """What the operator wrote since the last look."""
@@ -113,6 +113,6 @@ class Ground:
                 target = metadata_of(address.resource)
                 await self.client.delete(target, address.key.name, uid=live.metadata.uid)
 
-    async def delete(self, live: dict[Address, Live]) -> Report:
+    async def delete(self, live: dict[Address, Live]) -> ApplyReport:
         """One pass of deleting."""
         return await execute(plan_delete(live), self.client, self.ledger, RULES, now=self.now)

@@ -17,13 +17,13 @@ from tests.kubectl import kubectl
 from stellwerk.apply.labelled.plan import Live
 from stellwerk.apply.objects.desired import Address, read_text
 from stellwerk.apply.objects.discover import served
-from stellwerk.apply.set.checks.crd_usage import Usage
-from stellwerk.apply.set.model.desired_set import Wanted, prepared
-from stellwerk.apply.set.model.inventory import Identity, Inventory
+from stellwerk.apply.set.checks.crd_usage import CrdUsage
+from stellwerk.apply.set.model.desired_set import DesiredObject, prepared
+from stellwerk.apply.set.model.inventory import Inventory, ObjectIdentity
 from stellwerk.apply.set.model.owner import Owner
 from stellwerk.apply.set.model.policy import Policies, UpdatePolicy
-from stellwerk.apply.set.object_set import Memory, Progress, Rollout
-from stellwerk.apply.set.plan.plan_input import Habits, Seen
+from stellwerk.apply.set.object_set import ObservedState, Rollout, SetProgress
+from stellwerk.apply.set.plan.plan_input import ApplyOptions, LiveObject
 from stellwerk.kube.client.client import Client
 from stellwerk.kube.client.patch import MergePatch
 from stellwerk.kube.types.errors import NotFound, NotServed
@@ -66,11 +66,16 @@ class Place:
     sets: list[KeptSet] = field(default_factory=list)
 
     def new_set(
-        self, name: str = "one", *, policies: Policies = SSA, habits: Habits | None = None, client: Client | None = None
+        self,
+        name: str = "one",
+        *,
+        policies: Policies = SSA,
+        habits: ApplyOptions | None = None,
+        client: Client | None = None,
     ) -> KeptSet:
         """A set of an owner of its own."""
         owner = Owner(R, f"{self.namespace}/{name}")
-        made = KeptSet(self, owner, policies=policies, habits=habits or Habits(), client=client or self.client)
+        made = KeptSet(self, owner, policies=policies, habits=habits or ApplyOptions(), client=client or self.client)
         self.sets.append(made)
         return made
 
@@ -157,10 +162,10 @@ class KeptSet:
     place: Place
     owner: Owner
     policies: Policies
-    habits: Habits
+    habits: ApplyOptions
     client: Client
     inventory: Inventory = field(default_factory=Inventory)
-    memory: Memory = field(default_factory=Memory)
+    memory: ObservedState = field(default_factory=ObservedState)
     set_digest: str = "s1"
     passed: timedelta = timedelta()
     hidden: set[str] = field(default_factory=set)
@@ -185,9 +190,9 @@ class KeptSet:
 
     def restarts(self) -> None:
         """A new process takes over; it has the inventory and nothing else."""
-        self.memory = Memory()
+        self.memory = ObservedState()
 
-    async def wanted(self, text: str) -> tuple[Wanted, ...]:
+    async def wanted(self, text: str) -> tuple[DesiredObject, ...]:
         """The objects of a YAML text; NAMESPACE in it stands for the test's own."""
         documents = read_text(text.replace("NAMESPACE", self.place.namespace))
         kinds = await served(documents, self.place.others.mapper)
@@ -217,7 +222,7 @@ class KeptSet:
             clock=self.clock(),
         )
 
-    async def apply(self, text: str) -> Progress:
+    async def apply(self, text: str) -> SetProgress:
         """One pass; the inventory is saved after it."""
         wanted = await self.wanted(text)
         resources = await self.resources(wanted)
@@ -226,7 +231,7 @@ class KeptSet:
         self.inventory = progress.inventory
         return progress
 
-    async def passing(self, text: str) -> Progress:
+    async def passing(self, text: str) -> SetProgress:
         """Passes until all is done, or there is nothing to do but to wait. Fails where an object was not written."""
         for _ in range(20):
             progress = await self.apply(text)
@@ -235,9 +240,9 @@ class KeptSet:
                 return progress
         raise AssertionError("never comes to rest")
 
-    async def rolled_out(self, text: str, *, within: float = 60.0) -> Progress:
+    async def rolled_out(self, text: str, *, within: float = 60.0) -> SetProgress:
         """Passes until all is done."""
-        last: list[Progress] = []
+        last: list[SetProgress] = []
 
         async def is_done() -> bool:
             last[:] = [await self.passing(text)]
@@ -247,7 +252,7 @@ class KeptSet:
         await eventually(is_done, within=within, describe="a set that is rolled out")
         return last[0]
 
-    async def delete(self) -> Progress:
+    async def delete(self) -> SetProgress:
         """One pass of deleting; the inventory is saved after it."""
         resources = await self.resources(())
         seen = await self.seen(resources)
@@ -269,11 +274,11 @@ class KeptSet:
 
     async def obstacle(self) -> str:
         """Why the set must not be deleted now."""
-        return await Usage(self.client, self.owner, self.now()).obstacle(self.inventory, self.policies.managed_types)
+        return await CrdUsage(self.client, self.owner, self.now()).obstacle(self.inventory, self.policies.managed_types)
 
     # ---- what its caches show
 
-    async def resources(self, wanted: tuple[Wanted, ...]) -> dict[Identity, Resource]:
+    async def resources(self, wanted: tuple[DesiredObject, ...]) -> dict[ObjectIdentity, Resource]:
         """Where the kinds of the set are served."""
         found = {one.identity: one.address.resource for one in wanted}
         for entry in self.inventory:
@@ -282,14 +287,14 @@ class KeptSet:
                 found[entry.identity] = resource
         return found
 
-    async def seen(self, resources: Mapping[Identity, Resource]) -> dict[Identity, Seen]:
+    async def seen(self, resources: Mapping[ObjectIdentity, Resource]) -> dict[ObjectIdentity, LiveObject]:
         """The objects that carry our label."""
-        found: dict[Identity, Seen] = {}
+        found: dict[ObjectIdentity, LiveObject] = {}
         for resource in {*resources.values()}:
             for obj in await self._labelled(resource):
                 address = Address(resource, obj.key)
                 if obj.key.name not in self.hidden:
-                    found[Identity.of(address.ref)] = Seen(address, obj)
+                    found[ObjectIdentity.of(address.ref)] = LiveObject(address, obj)
         return found
 
     async def _labelled(self, resource: Resource) -> Sequence[Live]:

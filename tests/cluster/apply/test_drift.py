@@ -6,7 +6,7 @@ import pytest
 from tests.cluster.apply.ground import Ground
 from tests.cluster.apply.sets import CONFIG, DEPLOYMENT, MODULE, SECRET
 
-from stellwerk.apply.labelled.plan import FIGHT_SECONDS, Apply, Held, Reclaim, Unchanged
+from stellwerk.apply.labelled.plan import FIGHT_SECONDS, Apply, Reclaim, Throttled, Unchanged
 from stellwerk.kube.types.model import JsonValue
 
 
@@ -115,7 +115,7 @@ async def test_a_fight_is_held_and_named(ground: Ground) -> None:
         await ground.kept(desired)
         ground.now += 1
     (action,) = await ground.plan(desired)
-    assert isinstance(action, Held)
+    assert isinstance(action, Throttled)
     assert action.managers == ("kubectl-label",)
     assert [entry.verb for entry in ground.writes()] == ["patch", "patch"]  # one takeover: managers, then fields
     ground.now = FIGHT_SECONDS

@@ -8,7 +8,7 @@ from tests.cluster.apply.sets import DEFINITION, DEPLOYMENT, MODULE
 
 from stellwerk.apply.objects.desired import Desired
 from stellwerk.apply.readiness.deployment_diagnosis import Surroundings, explain
-from stellwerk.apply.readiness.readiness import AVAILABLE_DEPLOYMENT, NO_HINTS, Hints, Verdict, assess
+from stellwerk.apply.readiness.readiness import AVAILABLE_DEPLOYMENT, NO_HINTS, Hints, StatusVerdict, assess
 from stellwerk.kube.types.identifiers import Resource
 from stellwerk.kube.types.model import Unstructured, unstructured
 from stellwerk.runtime.clock import SystemClock
@@ -77,7 +77,7 @@ async def test_a_deployment_that_cannot_start_is_explained_and_mended(
         return True
 
     await eventually(is_explained, describe="the cause")
-    assert assess(await ground.body(broken), now=CLOCK.now()).verdict is Verdict.IN_PROGRESS
+    assert assess(await ground.body(broken), now=CLOCK.now()).verdict is StatusVerdict.IN_PROGRESS
 
     mended = await ground.wanted(f"{DEPLOYMENT}---\n{ACCOUNT}")
     await ground.kept(mended)

@@ -6,9 +6,9 @@ import pytest
 from tests.cluster.apply.ground import RULES, Ground
 from tests.cluster.apply.sets import CONFIG, DEPLOYMENT, SECRET
 
-from stellwerk.apply.errors import Failure, InvalidSet, Obstacle
-from stellwerk.apply.labelled.execute import Done, execute
-from stellwerk.apply.labelled.plan import Create, Ledger, Plan, plan
+from stellwerk.apply.errors import InvalidSet, Obstacle, WriteFailure
+from stellwerk.apply.labelled.execute import ObjectResult, execute
+from stellwerk.apply.labelled.plan import Create, LastApplied, Plan, plan
 from stellwerk.apply.objects.desired import Desired
 from stellwerk.kube.client.client import Client
 from stellwerk.kube.login.config import ClusterConfig
@@ -16,17 +16,17 @@ from stellwerk.kube.types.identifiers import Resource
 from stellwerk.testing.eventually import eventually
 
 
-async def failure(ground: Ground, desired: tuple[Desired, ...]) -> Failure:
+async def failure(ground: Ground, desired: tuple[Desired, ...]) -> WriteFailure:
     """The one failure of a pass."""
     report = await ground.keep(desired)
     (found,) = report.failures
     return found
 
 
-async def refused(ground: Ground, desired: tuple[Desired, ...], obstacle: Obstacle) -> Failure:
+async def refused(ground: Ground, desired: tuple[Desired, ...], obstacle: Obstacle) -> WriteFailure:
     """The failure, once there is one: quotas and webhooks reach the API server's memory a moment later."""
 
-    async def refusal() -> Failure | None:
+    async def refusal() -> WriteFailure | None:
         report = await ground.keep(desired)
         if not report.failures:
             await ground.delete(await ground.live(desired))
@@ -110,7 +110,7 @@ async def test_a_missing_right_is_named_with_verb_resource_and_namespace(ground:
     user = f"nobody of {ground.namespace}"
     async with Client.connect(ClusterConfig.load(ground.cluster.kubeconfig_for(user))) as nobody:
         desired = await ground.wanted(CONFIG)
-        report = await execute(plan(desired, {}, {}, RULES, now=0), nobody, Ledger(), RULES, now=0)
+        report = await execute(plan(desired, {}, {}, RULES, now=0), nobody, LastApplied(), RULES, now=0)
     (found,) = report.failures
     assert found.obstacle is Obstacle.FORBIDDEN
     assert f"may not patch configmaps in namespace {ground.namespace}" in str(found)
@@ -177,7 +177,9 @@ async def test_neighbours_of_a_failure_are_written_and_later_waves_are_not(groun
     desired = await ground.wanted("---".join([broken, CONFIG, DEPLOYMENT]))
     report = await ground.keep(desired)
     assert [failed.ref.key.name for failed in report.failures] == ["broken"]
-    assert [(outcome.address.key.name, outcome.done) for outcome in report.outcomes] == [("config", Done.CREATED)]
+    assert [(outcome.address.key.name, outcome.done) for outcome in report.outcomes] == [
+        ("config", ObjectResult.CREATED)
+    ]
 
 
 async def test_all_failures_of_a_wave_are_told(ground: Ground) -> None:
@@ -199,5 +201,5 @@ async def test_what_is_no_refusal_is_raised(ground: Ground) -> None:
     (one,) = await ground.wanted(CONFIG)
     async with Client.connect(config, before_write=fence) as client:
         with pytest.raises(LostLeadership):
-            await execute(Plan(((Create(one),),)), client, Ledger(), RULES, now=0)
+            await execute(Plan(((Create(one),),)), client, LastApplied(), RULES, now=0)
     assert await ground.find(one.address) is None

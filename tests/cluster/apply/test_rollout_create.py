@@ -10,7 +10,7 @@ from tests.cluster.apply.rollouts import Place, R, annotated
 from tests.cluster.apply.sets import CONFIG, DEFINITION, DEPLOYMENT, INSTANCE, SECRET
 
 from stellwerk.apply.errors import InvalidSet, Obstacle
-from stellwerk.apply.set.model.inventory import Phase, Status
+from stellwerk.apply.set.model.inventory import EntryStatus, Phase
 from stellwerk.apply.set.model.policy import MissingNamespacesPolicy, Policies, UpdatePolicy
 from stellwerk.kube.types.errors import Forbidden
 from stellwerk.kube.types.model import PartialObjectMetadata
@@ -259,4 +259,4 @@ async def test_an_instance_of_an_api_service_waits_until_its_kind_is_served(plac
     place.kubectl("apply", "-f", "-", stdin=DEFINITION)
     await kept.rolled_out(text)
     assert (await place.body("Thing", "one")).at("spec", "note") == "hello"
-    assert {entry.status for entry in kept.inventory} == {Status.CURRENT}
+    assert {entry.status for entry in kept.inventory} == {EntryStatus.CURRENT}

@@ -10,7 +10,7 @@ from tests.cluster.apply.sets import CONFIG, DEFINITION, INSTANCE, SECRET
 
 from stellwerk.apply.errors import InvalidSet, Obstacle
 from stellwerk.apply.set.model.policy import DeletePolicy, Policies, TypePattern, UpdatePolicy
-from stellwerk.apply.set.object_set import Progress
+from stellwerk.apply.set.object_set import SetProgress
 from stellwerk.apply.set.plan.actions import Remove
 from stellwerk.kube.client.patch import MergePatch
 from stellwerk.kube.types.errors import Unexplained
@@ -25,7 +25,7 @@ def named(name: str, **annotations: object) -> str:
     return annotated(f"\napiVersion: v1\nkind: ConfigMap\nmetadata: {{name: {name}}}\n", **annotations)
 
 
-def removed(progress: Progress) -> list[str]:
+def removed(progress: SetProgress) -> list[str]:
     """What was asked to go, in order."""
     return [each.address.key.name for each in progress.carried if isinstance(each.action, Remove)]
 

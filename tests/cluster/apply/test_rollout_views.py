@@ -17,7 +17,7 @@ from stellwerk.kube.login.config import ClusterConfig
 from stellwerk.kube.types.errors import ApiError
 from stellwerk.kube.types.model import unstructured
 from stellwerk.local.cluster import LocalCluster
-from stellwerk.testing.faults import READS, WRITES, Answer, Cut, FaultProxy, OlderView, nth, requests
+from stellwerk.testing.faults import READS, WRITES, AnswerInstead, CutConnection, FaultProxy, OlderView, nth, requests
 
 
 @pytest.fixture
@@ -136,7 +136,7 @@ async def test_a_lost_answer_to_a_creation_makes_nothing_twice(
 ) -> None:
     kept = place.new_set(client=behind)
     text = annotated(CONFIG, update_policy=policy)
-    proxy.on_requests(WRITES & requests(resource="configmaps"), Cut(after_forwarding=True), nth(1))
+    proxy.on_requests(WRITES & requests(resource="configmaps"), CutConnection(after_forwarding=True), nth(1))
     *_, progress = [await kept.apply(text) for _ in range(3)]
     assert progress.done, [str(each) for each in (*progress.failures, *progress.waits)]
     found = (await place.body("ConfigMap", "config")).metadata
@@ -152,7 +152,7 @@ async def test_a_lost_answer_to_a_change_is_made_good(
     kept = place.new_set(client=behind)
     await kept.rolled_out(annotated(CONFIG, update_policy=policy))
     newer = annotated(CONFIG.replace('A: "1"', 'A: "9"'), update_policy=policy)
-    proxy.on_requests(WRITES & requests(resource="configmaps"), Cut(after_forwarding=True), nth(1))
+    proxy.on_requests(WRITES & requests(resource="configmaps"), CutConnection(after_forwarding=True), nth(1))
     *_, progress = [await kept.apply(newer) for _ in range(3)]
     assert progress.done, [str(each) for each in (*progress.failures, *progress.waits)]
     assert (await place.body("ConfigMap", "config")).at("data", "A") == "9"
@@ -165,7 +165,7 @@ async def test_a_refusal_stops_the_waves_behind_and_not_its_neighbours(
     kept = place.new_set(client=behind)
     later = annotated("\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: later}\n", apply_order=1)
     await kept.apply(joined(TWO, later))
-    proxy.on_requests(requests("apply", "configmaps", name="config"), Answer(403, message="no"))
+    proxy.on_requests(requests("apply", "configmaps", name="config"), AnswerInstead(403, message="no"))
     progress = await kept.apply(joined(TWO, later))
     assert [str(failure.ref.key.name) for failure in progress.failures] == ["config"]
     assert await place.find("ConfigMap", "other") is not None
@@ -181,7 +181,7 @@ async def test_a_process_that_dies_at_any_write_leaves_nothing_behind_that_the_n
     kept = place.new_set(client=behind)
     text = joined(DEFINITION, INSTANCE, CONFIG, annotated(SECRET, apply_order="-1"))
     saved = (await kept.apply(text)).inventory
-    proxy.on_requests(WRITES, Cut(after_forwarding=write % 2 == 0), nth(write))
+    proxy.on_requests(WRITES, CutConnection(after_forwarding=write % 2 == 0), nth(write))
     with suppress(ApiError):
         await kept.apply(text)
     kept.restarts()

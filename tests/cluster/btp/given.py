@@ -249,7 +249,7 @@ class Given:
         values: JsonObject = {key: base64.b64encode(value).decode() for key, value in data.items()}
         await self.client.patch(metadata_of(Secret), name, namespace, MergePatch({"data": values}))
 
-    async def another_authority(self) -> certs.Pair:
+    async def another_authority(self) -> certs.KeyPair:
         """A CA that is not ours."""
         wish = certs.Wish(
             common_name="foreign",

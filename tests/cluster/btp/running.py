@@ -16,13 +16,13 @@ from stellwerk.kube.types.identifiers import ObjectKey
 from stellwerk.kube.types.model import PartialObjectMetadata, metadata_of
 from stellwerk.operators.btp import operator, settings
 from stellwerk.operators.btp.api import STANDARD_KEY, BtpOperator
-from stellwerk.operators.btp.credentials.credential_check import Asked
+from stellwerk.operators.btp.credentials.credential_check import TokenService
 from stellwerk.operators.btp.operator import BtpManager
 from stellwerk.operators.btp.settings import Settings
 from stellwerk.render.worker.renderer import Renderer, RenderFacts
 from stellwerk.runtime.cache.informer import Informer
 from stellwerk.runtime.certificates.key_pool import KeyStock
-from stellwerk.runtime.control.events import Recorder
+from stellwerk.runtime.control.events import EventRecorder
 from stellwerk.runtime.process.manager import Manager
 from stellwerk.runtime.supervision.tasks import Closing
 from stellwerk.testing.eventually import eventually
@@ -41,7 +41,7 @@ class Running:
     module: Module
     environment: dict[str, str] = field(default_factory=dict)
     keys: KeyStock = field(default_factory=KeyStock)
-    token_server: Asked | None = None
+    token_server: TokenService | None = None
     """Who says whether credentials are good, in the place of SAP's."""
     renderings: list[RenderFacts] = field(default_factory=list)
     """What was asked of the renderer so far."""
@@ -51,7 +51,7 @@ class Running:
     _manager: Manager | None = None
     _client: Client | None = None
     _btp: BtpManager | None = None
-    _recorder: Recorder | None = None
+    _recorder: EventRecorder | None = None
 
     async def start(self, image: str = IMAGE, **tunables: str) -> None:
         """Start, and return at once: whoever wants it to lead with full caches waits until it `is_quiet`."""
@@ -59,7 +59,7 @@ class Running:
             ClusterConfig.load(self.kubeconfig), user_agent="btp-manager", on_request=self.saboteur.requested
         )
         self._manager = Manager(self._client, grace_seconds=GRACE_SECONDS)
-        recorder = self._recorder = Recorder(
+        recorder = self._recorder = EventRecorder(
             self._client,
             clock=self._manager.clock,
             component="btp-manager",

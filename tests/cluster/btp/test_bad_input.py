@@ -19,7 +19,7 @@ from stellwerk.kube.types.errors import BadRequest, Invalid
 from stellwerk.kube.types.model import JsonObject, metadata_of, unstructured
 from stellwerk.local.cluster import LocalCluster
 from stellwerk.operators.btp.api import BtpOperator
-from stellwerk.testing.servers import Accept, AdmissionServer, Reject, Rule
+from stellwerk.testing.servers import Accept, Reject, ScriptedAdmissionServer, WebhookRule
 
 EXTRA = """
 apiVersion: v1
@@ -226,8 +226,8 @@ async def test_a_webhook_of_others_that_refuses_is_quoted_and_asked_again_withou
     running: Running, given: Given, then: Then, btp_cluster: LocalCluster
 ) -> None:
     await given.required_secret()
-    async with AdmissionServer(Reject("services are not allowed here")) as server:
-        configuration = server.configuration("policy", [Rule(resource="services")], namespace="kyma-system")
+    async with ScriptedAdmissionServer(Reject("services are not allowed here")) as server:
+        configuration = server.configuration("policy", [WebhookRule(resource="services")], namespace="kyma-system")
         async with server.registered(btp_cluster.kubeconfig, configuration, "kyma-system"):
             await running.start(**RETRY)
             await given.btp_operator()

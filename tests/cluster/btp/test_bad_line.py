@@ -16,16 +16,27 @@ from tests.cluster.btp.then import Then
 from stellwerk.local.cluster import LocalCluster
 from stellwerk.operators.btp.api import BtpOperator
 from stellwerk.testing.eventually import eventually
-from stellwerk.testing.faults import READS, WRITES, Answer, Cut, FaultProxy, Request, RequestFault, Rule, When, chance
+from stellwerk.testing.faults import (
+    READS,
+    WRITES,
+    AnswerInstead,
+    CutConnection,
+    FaultProxy,
+    FaultRule,
+    RecordedRequest,
+    RequestFault,
+    When,
+    chance,
+)
 
 CONVERGED_SECONDS = 60.0
-FAULTS: tuple[tuple[When[Request], RequestFault], ...] = (
-    (WRITES, Answer(409)),
-    (READS | WRITES, Answer(429, retry_after_seconds=1)),
-    (READS | WRITES, Answer(500)),
-    (READS | WRITES, Answer(503)),
-    (READS | WRITES, Answer(504, after_forwarding=True)),
-    (READS | WRITES, Cut()),
+FAULTS: tuple[tuple[When[RecordedRequest], RequestFault], ...] = (
+    (WRITES, AnswerInstead(409)),
+    (READS | WRITES, AnswerInstead(429, retry_after_seconds=1)),
+    (READS | WRITES, AnswerInstead(500)),
+    (READS | WRITES, AnswerInstead(503)),
+    (READS | WRITES, AnswerInstead(504, after_forwarding=True)),
+    (READS | WRITES, CutConnection()),
 )
 EACH = 0.05
 FEWEST_FAULTS = 5
@@ -40,7 +51,7 @@ def login(proxy: FaultProxy) -> Path:
 
 
 @contextmanager
-def bad(proxy: FaultProxy, seed: int) -> Iterator[list[Rule[Request]]]:
+def bad(proxy: FaultProxy, seed: int) -> Iterator[list[FaultRule[RecordedRequest]]]:
     """The line is bad; the same seed makes the same calls fail."""
     with ExitStack() as rules:
         yield [
@@ -49,7 +60,7 @@ def bad(proxy: FaultProxy, seed: int) -> Iterator[list[Rule[Request]]]:
         ]
 
 
-def happened(rules: list[Rule[Request]]) -> int:
+def happened(rules: list[FaultRule[RecordedRequest]]) -> int:
     return sum(rule.fired for rule in rules)
 
 

@@ -16,7 +16,7 @@ from tests.cluster.btp.then import Then
 from stellwerk.delivery.reconcile_request import REQUESTED_AT_ANNOTATION
 from stellwerk.kube.types.errors import NotFound
 from stellwerk.operators.btp.api import BtpOperator
-from stellwerk.operators.btp.credentials.token_request import Answer, TokenRequest, Verdict
+from stellwerk.operators.btp.credentials.token_request import CredentialsVerdict, TokenAnswer, TokenRequest
 from stellwerk.testing.eventually import eventually
 from stellwerk.testing.surprises import SURPRISES
 
@@ -133,11 +133,11 @@ class Surprising:
     surprises: list[Callable[[], BaseException]] = field(default_factory=lambda: [*SURPRISES.values()])
     accepted: int = 0
 
-    async def ask(self, request: TokenRequest) -> Answer:
+    async def ask(self, request: TokenRequest) -> TokenAnswer:
         if self.surprises:
             raise self.surprises.pop()()
         self.accepted += 1
-        return Answer(Verdict.ACCEPTED)
+        return TokenAnswer(CredentialsVerdict.ACCEPTED)
 
     async def close(self) -> None:
         """As a token server has it."""

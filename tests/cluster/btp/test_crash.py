@@ -15,8 +15,8 @@ from stellwerk.operators.btp.api import BtpOperator
 from stellwerk.testing.nursery import Nursery
 from stellwerk.testing.sweep import (
     MakeFault,
-    Part,
     Sweep,
+    SweepStep,
     each_once,
     even,
     killed_after,
@@ -31,7 +31,7 @@ SHARES = 4
 CONVERGED_SECONDS = 60.0
 
 
-def life(given: Given, then: Then) -> tuple[Part, ...]:
+def life(given: Given, then: Then) -> tuple[SweepStep, ...]:
     """What is asked for, one after the other."""
 
     async def ready() -> None:
@@ -44,8 +44,8 @@ def life(given: Given, then: Then) -> tuple[Part, ...]:
         await then.is_gone(within=CONVERGED_SECONDS)
 
     return (
-        Part("the creation", given.btp_operator, ready, points=each_once, least_points=20),
-        Part("the deletion", delete, gone, points=each_once, least_points=20),
+        SweepStep("the creation", given.btp_operator, ready, points=each_once, least_points=20),
+        SweepStep("the deletion", delete, gone, points=each_once, least_points=20),
     )
 
 

@@ -28,7 +28,7 @@ from stellwerk.testing.eventually import eventually
 from stellwerk.testing.masks import Masks
 from stellwerk.testing.nursery import Nursery
 from stellwerk.testing.recorder import Selection
-from stellwerk.testing.sweep import Part, Sweep, each_once, killed_after, reply_cut
+from stellwerk.testing.sweep import Sweep, SweepStep, each_once, killed_after, reply_cut
 
 SHARES = 4
 """Of the points, every second one is for each of two faults. What the shipped manifests go through without a chart is
@@ -48,12 +48,12 @@ class Life:
     then: Then
 
     @property
-    def parts(self) -> tuple[Part, ...]:
+    def parts(self) -> tuple[SweepStep, ...]:
         """What is asked for, one after the other."""
         return (
-            Part("the creation", self._create, lambda: self._ready(FIRST), points=each_once, least_points=20),
-            Part("the update", self._update, lambda: self._ready(SECOND), points=each_once, least_points=20),
-            Part("the deletion", self._delete, self._gone, points=each_once, least_points=20),
+            SweepStep("the creation", self._create, lambda: self._ready(FIRST), points=each_once, least_points=20),
+            SweepStep("the update", self._update, lambda: self._ready(SECOND), points=each_once, least_points=20),
+            SweepStep("the deletion", self._delete, self._gone, points=each_once, least_points=20),
         )
 
     async def _create(self) -> None:

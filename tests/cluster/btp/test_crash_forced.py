@@ -19,14 +19,14 @@ from stellwerk.kube.types.model import metadata_of
 from stellwerk.local.cluster import LocalCluster
 from stellwerk.operators.btp.api import BtpOperator
 from stellwerk.testing.nursery import Nursery
-from stellwerk.testing.sweep import MakeFault, Part, Sweep, each_once, killed_after, killed_before, odd
+from stellwerk.testing.sweep import MakeFault, Sweep, SweepStep, each_once, killed_after, killed_before, odd
 
 SHARES = 2
 OPERANDS_FINALIZER = "services.cloud.sap.com/sap-btp-finalizer"
 CONVERGED_SECONDS = 60.0
 
 
-def life(given: Given, then: Then) -> tuple[Part, ...]:
+def life(given: Given, then: Then) -> tuple[SweepStep, ...]:
     """Up, with users' objects, and asked to go with all of them."""
 
     async def create() -> None:
@@ -48,8 +48,8 @@ def life(given: Given, then: Then) -> tuple[Part, ...]:
         assert await given.client.find(metadata_of(Secret), "bystander", "default") is not None
 
     return (
-        Part("the creation", create, used, points=lambda _: (), least_points=0),
-        Part("the forced deletion", delete, gone, points=before_the_module, least_points=5),
+        SweepStep("the creation", create, used, points=lambda _: (), least_points=0),
+        SweepStep("the forced deletion", delete, gone, points=before_the_module, least_points=5),
     )
 
 

@@ -16,7 +16,7 @@ from stellwerk.api.btp import ServiceBinding, ServiceInstance
 from stellwerk.kube.types.identifiers import Resource
 from stellwerk.operators.btp.api import BtpOperator
 from stellwerk.testing.eventually import eventually
-from stellwerk.testing.faults import FaultProxy, Request, requests
+from stellwerk.testing.faults import FaultProxy, RecordedRequest, requests
 from stellwerk.testing.faults.on_requests import Proceed
 from stellwerk.testing.faults.reply import Reply
 from stellwerk.testing.loop_stalls import LONGEST_STALL_SECONDS, measured_stalls
@@ -49,7 +49,7 @@ class Crowd:
         }
         return json.dumps({"kind": "PartialObjectMetadata", "metadata": metadata}).encode()
 
-    async def meet(self, request: Request, proceed: Proceed) -> Reply:
+    async def meet(self, request: RecordedRequest, proceed: Proceed) -> Reply:
         begin = int(request.query.get("continue", "0"))
         if not begin:
             reply = await proceed(request)

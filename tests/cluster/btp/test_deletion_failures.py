@@ -15,7 +15,7 @@ from stellwerk.api.apps import Deployment
 from stellwerk.api.core import Service
 from stellwerk.kube.types.model import metadata_of, unstructured
 from stellwerk.operators.btp.api import FINALIZER, BtpOperator
-from stellwerk.testing.faults import Answer, FaultProxy, always, requests
+from stellwerk.testing.faults import AnswerInstead, FaultProxy, always, requests
 
 OPERAND = "sap-btp-operator-controller-manager"
 BLOCKED = ("Warning", "ServiceInstancesAndBindingsNotCleaned")
@@ -36,7 +36,7 @@ async def test_a_sweep_that_the_api_server_fails_becomes_soft_at_once(
     await given.labels_on(BtpOperator, "btpoperator", **{"force-delete": "true"})
     sweep = requests("deletecollection", "servicebindings.services.cloud.sap.com")
 
-    with proxy.on_requests(sweep, Answer(500), always):
+    with proxy.on_requests(sweep, AnswerInstead(500), always):
         await given.client.delete(BtpOperator, "btpoperator", "kyma-system")
         await then.is_gone()
 
@@ -50,7 +50,7 @@ async def test_a_module_that_cannot_be_removed_is_brought_back_until_it_can(
     await ready(running, given, then)
     removal = requests("delete", "services")
 
-    with proxy.on_requests(removal, Answer(403, message="not this one"), always):
+    with proxy.on_requests(removal, AnswerInstead(403, message="not this one"), always):
         await given.client.delete(BtpOperator, "btpoperator", "kyma-system")
         await then.shows("Error", "ResourceRemovalFailed", saying=["Unable to remove installed resources", "Service"])
         held = await given.client.get(BtpOperator, "btpoperator", "kyma-system")
@@ -77,7 +77,7 @@ async def test_a_soft_deletion_that_fails_again_and_again_brings_the_module_back
     before = await given.client.get(metadata_of(Deployment), OPERAND, "kyma-system")
     cut = requests("patch", "servicebindings.services.cloud.sap.com")
 
-    with proxy.on_requests(cut, Answer(403, message="not this one"), always):
+    with proxy.on_requests(cut, AnswerInstead(403, message="not this one"), always):
         await given.client.delete(BtpOperator, "btpoperator", "kyma-system")
         await then.shows("Error", "ResourceRemovalFailed", saying=["not this one"])
         await then.becomes(

@@ -13,9 +13,9 @@ from tests.cluster.btp.modules import Module
 from tests.cluster.btp.running import Running
 from tests.cluster.btp.then import Then
 
-from stellwerk.testing.faults import Answer, FaultProxy, always, requests
+from stellwerk.testing.faults import AnswerInstead, FaultProxy, always, requests
 
-REFUSED = Answer(403, message="nobody may do this now")
+REFUSED = AnswerInstead(403, message="nobody may do this now")
 RECORD = "btp-manager-versions"
 CLUSTER_ID, CREDENTIALS, REQUIRED = "sap-btp-operator-clusterid", "sap-btp-service-operator", "sap-btp-manager"
 

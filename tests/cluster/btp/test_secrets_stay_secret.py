@@ -17,7 +17,7 @@ from stellwerk.api.core import Event, Secret
 from stellwerk.local.cluster import LocalCluster
 from stellwerk.operators.btp.api import BtpOperator
 from stellwerk.testing.canary import Canary
-from stellwerk.testing.faults import Answer, requests
+from stellwerk.testing.faults import AnswerInstead, requests
 from stellwerk.testing.faults.upstream import Upstream
 
 PLANTED = ("clientid", "clientsecret", "sm_url", "tokenurl", "certificate")
@@ -107,7 +107,7 @@ async def refusing(
     secret = values["clientsecret"]
     quoted = f'data[clientsecret]: Invalid value: "{base64.b64encode(secret.encode()).decode()}": or {secret!r}'
     applies = requests("apply", resource, name=name)
-    with running.proxy.on_requests(applies, Answer(status, message=quoted)):
+    with running.proxy.on_requests(applies, AnswerInstead(status, message=quoted)):
         changed = {"clientid": f"{values['clientid']}-{status}"}
         if resource != "secrets":
             changed["cluster_id"] = f"cluster-{resource}"

@@ -18,9 +18,9 @@ from stellwerk.kube.types.identifiers import Resource
 from stellwerk.kube.types.model import Kind, metadata_of, unstructured
 from stellwerk.operators.btp.api import BtpOperator
 from stellwerk.operators.btp.btpoperator import deprovisioning
-from stellwerk.testing.faults import Answer, FaultProxy, always, requests
+from stellwerk.testing.faults import AnswerInstead, FaultProxy, always, requests
 from stellwerk.testing.faults.rules import When
-from stellwerk.testing.faults.traffic import Request
+from stellwerk.testing.faults.traffic import RecordedRequest
 
 CRD = unstructured(
     Resource("apiextensions.k8s.io", "v1", "CustomResourceDefinition", "customresourcedefinitions", namespaced=False)
@@ -30,10 +30,10 @@ WEBHOOK_SERVICE = "sap-btp-operator-webhook-service"
 AGGREGATED = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 OPERAND = "sap-btp-operator-controller-manager"
 
-PAGE_OF_A_PROXY = Answer(404, raw=b"<html><body>no such site</body></html>")
-UNNAMED = Answer(404, message="404 page not found")
-BROKEN = Answer(500, message="the API server is not itself")
-FORBIDDEN = Answer(403, message="nobody may do this now")
+PAGE_OF_A_PROXY = AnswerInstead(404, raw=b"<html><body>no such site</body></html>")
+UNNAMED = AnswerInstead(404, message="404 page not found")
+BROKEN = AnswerInstead(500, message="the API server is not itself")
+FORBIDDEN = AnswerInstead(403, message="nobody may do this now")
 
 
 @pytest.fixture
@@ -66,7 +66,7 @@ async def test_a_kind_of_users_that_cannot_be_listed_keeps_the_module(
     then: Then,
     proxy: FaultProxy,
     kind: type[ServiceInstance] | type[ServiceBinding],
-    answer: Answer,
+    answer: AnswerInstead,
 ) -> None:
     await ready(running, given, then)
     if kind is ServiceInstance:
@@ -87,8 +87,8 @@ async def test_a_kind_of_users_that_cannot_be_listed_keeps_the_module(
     await then.is_gone()
 
 
-FORGOTTEN = Answer(200, raw=b'{"kind":"APIGroupDiscoveryList","items":[]}')
-DISCOVERY: When[Request] = When(lambda request: request.path_and_query == "/apis", "discovery")
+FORGOTTEN = AnswerInstead(200, raw=b'{"kind":"APIGroupDiscoveryList","items":[]}')
+DISCOVERY: When[RecordedRequest] = When(lambda request: request.path_and_query == "/apis", "discovery")
 
 
 @pytest.mark.req("R-104", "R-112")
@@ -115,7 +115,7 @@ async def test_a_kind_that_is_gone_is_gone_although_discovery_lists_it_still(
     await ready(running, given, then)
     held = MergePatch({"metadata": {"finalizers": ["example.com/held"]}})
     await given.client.patch(metadata_of(Service), WEBHOOK_SERVICE, "kyma-system", held)
-    before = Answer(200, raw=await given.client.raw("GET", "/apis", accept=AGGREGATED))
+    before = AnswerInstead(200, raw=await given.client.raw("GET", "/apis", accept=AGGREGATED))
     of_users = requests(("list", "watch"), INSTANCES) | requests(("list", "watch"), BINDINGS)
     await given.client.delete(BtpOperator, "btpoperator", "kyma-system")
     for name in (INSTANCES, BINDINGS):

@@ -51,7 +51,7 @@ class Given:
         artifact: Published,
         name: str = "source",
         *,
-        kind: type[flux.Source] = flux.GitRepository,
+        kind: type[flux.FluxSource] = flux.GitRepository,
         version: str = "v1",
         ready: bool = True,
         digest: str = "",

@@ -25,7 +25,7 @@ from stellwerk.render.sources.downloads import Downloads
 from stellwerk.render.worker.renderer import Renderer
 from stellwerk.render.worker.worker import Bounds
 from stellwerk.runtime.cache.informer import Informer
-from stellwerk.runtime.control.events import Recorder
+from stellwerk.runtime.control.events import EventRecorder
 from stellwerk.runtime.process.manager import Manager
 from stellwerk.runtime.telemetry.metrics import Metrics
 from stellwerk.testing.eventually import eventually
@@ -72,7 +72,7 @@ class Running:
     """Raises an unexpected exception where a test says so."""
     _task: asyncio.Task[None] | None = None
     _parts: tuple[Manager, ComponentOperator] | None = None
-    _recorder: Recorder | None = None
+    _recorder: EventRecorder | None = None
     _closing: list[Callable[[], object]] = field(default_factory=list)
 
     async def start(self, settings: Settings = LOOPBACK, **changes: object) -> None:
@@ -84,7 +84,7 @@ class Running:
             user_agent=RECONCILER,
             on_request=self.saboteur.requested,
         )
-        self._recorder = recorder = Recorder(client, clock=self.clock, component=RECONCILER, instance="test")
+        self._recorder = recorder = EventRecorder(client, clock=self.clock, component=RECONCILER, instance="test")
         manager = Manager(
             client,
             clock=self.clock,

@@ -15,12 +15,12 @@ from stellwerk.api.core import ConfigMap
 from stellwerk.kube.client.client import Client
 from stellwerk.kube.types.model import metadata_of
 from stellwerk.operators.component.api import Component
-from stellwerk.testing.faults import Answer, FaultProxy, Request, When, requests
+from stellwerk.testing.faults import AnswerInstead, FaultProxy, RecordedRequest, When, requests
 
 PAGE = b"<html><body>404 page not found</body></html>"
 FILES = {"one.yaml": config_map("one"), "two.yaml": config_map("two")}
 GATES = {**FILES, "gate.yaml": "apiVersion: test.example.com/v1\nkind: Gate\nmetadata:\n  name: north\n"}
-DISCOVERY: When[Request] = When(lambda request: request.path_and_query == "/apis", "discovery of all groups")
+DISCOVERY: When[RecordedRequest] = When(lambda request: request.path_and_query == "/apis", "discovery of all groups")
 
 
 @pytest.mark.req("R-210", "R-112")
@@ -31,7 +31,7 @@ async def test_a_deletion_that_a_proxy_answers_with_404_is_not_done(
     await behind.start()
     await given.component()
     await then.ready(revision="r1")
-    page = Answer(404, raw=PAGE)
+    page = AnswerInstead(404, raw=PAGE)
     with proxy.on_requests(requests("delete", "configmaps") | requests("get", "configmaps"), page):
         await given.client.delete(metadata_of(Component), "comp", given.namespace)
         await then.shows("Error", saying="that is not an API server's")
@@ -63,7 +63,7 @@ async def test_an_object_of_a_kind_that_discovery_does_not_know_now_is_not_forgo
     await then.ready(revision="r1")
     await behind.stop()
     await given.source(FILES, revision="r2")
-    with proxy.on_requests(DISCOVERY, Answer(200, raw=await stale(admin, GATE.group))):
+    with proxy.on_requests(DISCOVERY, AnswerInstead(200, raw=await stale(admin, GATE.group))):
         await behind.start()
         await then.shows("Error", saying=f"API service v1.{GATE.group} does not answer")
         found = await then.shows("Error")

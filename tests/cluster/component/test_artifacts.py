@@ -16,7 +16,7 @@ from tests.cluster.component.running import Running
 from tests.cluster.component.then import Then
 
 from stellwerk.api.core import ConfigMap
-from stellwerk.testing.artifacts import Garbage, Refuse, packed
+from stellwerk.testing.artifacts import GarbageDownload, Refuse, packed
 
 
 def archive(fill: Callable[[tarfile.TarFile], None]) -> bytes:
@@ -91,7 +91,7 @@ async def test_a_content_that_is_not_what_its_digest_says_is_refused_until_it_is
     await then.ready(revision="r1")
 
     bad = given.server.publish(
-        "bad.tar.gz", {"one.yaml": config("one", "bad")}, revision="r2", behaviour=Garbage(packed({"a": "b"}))
+        "bad.tar.gz", {"one.yaml": config("one", "bad")}, revision="r2", behaviour=GarbageDownload(packed({"a": "b"}))
     )
     await given.offers(bad)
     await then.shows("Error", "Error", saying="digest")

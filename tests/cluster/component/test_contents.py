@@ -17,8 +17,8 @@ from stellwerk.kube.types.identifiers import ObjectKey
 from stellwerk.kube.types.model import JsonObject, PartialObjectMetadata, metadata_of
 from stellwerk.local.cluster import LocalCluster
 from stellwerk.operators.component.api_spec import ReferenceKind
-from stellwerk.operators.component.references.referenced_data import Reader
-from stellwerk.operators.component.references.references import Content, Target, Unread
+from stellwerk.operators.component.references.referenced_data import ReferenceReader
+from stellwerk.operators.component.references.references import ReferencedContent, ReferencedObject, UnreadReference
 from stellwerk.runtime.cache.clusters import Cluster
 from stellwerk.runtime.cache.informer import Informer
 from stellwerk.testing.cluster import AuditLog
@@ -33,11 +33,11 @@ class Desk:
     namespace: str
     user: str
     home: Cluster
-    reader: Reader
+    reader: ReferenceReader
     hidden: list[str] = field(default_factory=list)
 
-    def target(self, name: str, kind: ReferenceKind = ReferenceKind.Secret) -> Target:
-        return Target(kind, ObjectKey(self.namespace, name))
+    def target(self, name: str, kind: ReferenceKind = ReferenceKind.Secret) -> ReferencedObject:
+        return ReferencedObject(kind, ObjectKey(self.namespace, name))
 
     async def create(self, kind: str, name: str, data: dict[str, str]) -> None:
         body: JsonObject = {
@@ -48,9 +48,9 @@ class Desk:
         }
         await self.client.create(Secret if kind == "Secret" else ConfigMap, body)
 
-    async def content(self, target: Target) -> dict[str, bytes] | str:
+    async def content(self, target: ReferencedObject) -> dict[str, bytes] | str:
         found = (await self.reader.read([target]))[target]
-        return dict(found.data) if isinstance(found, Content) else found.why
+        return dict(found.data) if isinstance(found, ReferencedContent) else found.why
 
 
 def caches(home: Cluster, kind: ReferenceKind) -> Informer[PartialObjectMetadata]:
@@ -61,7 +61,7 @@ async def desk_for(config: ClusterConfig, namespace: str, user: str, stack: cont
     client = await stack.enter_async_context(Client.connect(config, field_manager="reader-test"))
     home = Cluster(client)
     hidden: list[str] = []
-    reader = Reader(client, lambda kind: caches(home, kind), hide=lambda *values, **_: hidden.extend(values))
+    reader = ReferenceReader(client, lambda kind: caches(home, kind), hide=lambda *values, **_: hidden.extend(values))
     running = asyncio.create_task(home.run())
 
     async def end() -> None:
@@ -93,7 +93,7 @@ async def test_a_secret_and_a_config_map_are_read(desk: Desk) -> None:
 async def test_what_is_absent_may_still_come(desk: Desk) -> None:
     target = desk.target("absent")
 
-    assert (await desk.reader.read([target]))[target] == Unread("not found", may_come=True)
+    assert (await desk.reader.read([target]))[target] == UnreadReference("not found", may_come=True)
     await desk.create("Secret", "absent", {"a": "1"})
     await eventually(lambda: _is(desk, target, {"a": b"1"}))
 
@@ -138,14 +138,14 @@ async def test_without_the_right_to_watch_each_read_asks_and_a_refusal_is_told(
 
         found = (await desk.reader.read([target]))[target]
 
-        assert isinstance(found, Unread)
+        assert isinstance(found, UnreadReference)
         assert not found.may_come
         assert 'cannot get resource "secrets"' in found.why
 
 
-async def _is(desk: Desk, target: Target, expected: dict[str, bytes]) -> bool:
+async def _is(desk: Desk, target: ReferencedObject, expected: dict[str, bytes]) -> bool:
     return await desk.content(target) == expected
 
 
-async def _has(desk: Desk, target: Target) -> bool:
+async def _has(desk: Desk, target: ReferencedObject) -> bool:
     return isinstance(await desk.content(target), dict)

@@ -17,7 +17,7 @@ from tests.cluster.component.then import Then
 from stellwerk.kube.types.identifiers import Resource
 from stellwerk.local.cluster import LocalCluster
 from stellwerk.testing.nursery import Nursery
-from stellwerk.testing.sweep import MakeFault, Part, Sweep, killed_after, killed_before, odd, reply_cut
+from stellwerk.testing.sweep import MakeFault, Sweep, SweepStep, killed_after, killed_before, odd, reply_cut
 
 SHARES = 4
 """Into how many tests the points of a sweep are dealt, so that they can run side by side."""
@@ -81,7 +81,7 @@ def revised(namespace: str) -> dict[str, str]:
     return changed
 
 
-def life(given: Given, then: Then) -> tuple[Part, ...]:
+def life(given: Given, then: Then) -> tuple[SweepStep, ...]:
     """What is asked for, one after the other."""
 
     async def create() -> None:
@@ -95,10 +95,10 @@ def life(given: Given, then: Then) -> tuple[Part, ...]:
         await then.ready(revision=revision, within=CONVERGED_SECONDS)
 
     return (
-        Part("the creation", create, lambda: ready("r1"), least_points=12),
-        Part("the update", update, lambda: ready("r2"), least_points=5),
+        SweepStep("the creation", create, lambda: ready("r1"), least_points=12),
+        SweepStep("the update", update, lambda: ready("r2"), least_points=5),
         # The status in between is not written where the API server is done with the definition before we ask it.
-        Part("the deletion", given.deleted, lambda: then.gone(within=CONVERGED_SECONDS), least_points=7),
+        SweepStep("the deletion", given.deleted, lambda: then.gone(within=CONVERGED_SECONDS), least_points=7),
     )
 
 

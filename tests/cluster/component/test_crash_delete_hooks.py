@@ -15,7 +15,7 @@ from tests.cluster.component.then import Then, Writes
 from stellwerk.local.cluster import LocalCluster
 from stellwerk.testing.cluster import AuditLog
 from stellwerk.testing.nursery import Nursery
-from stellwerk.testing.sweep import MakeFault, Part, Sweep, killed_after, killed_before, odd, reply_cut
+from stellwerk.testing.sweep import MakeFault, Sweep, SweepStep, killed_after, killed_before, odd, reply_cut
 
 SHARES = 4
 CONVERGED_SECONDS = 30.0
@@ -67,8 +67,8 @@ async def sweep(
             process=running.process,
             proxy=running.proxy,
             parts=(
-                Part("the creation", farewell.comes, farewell.is_there, least_points=3),
-                Part("the deletion", farewell.goes, farewell.is_gone, least_points=10),
+                SweepStep("the creation", farewell.comes, farewell.is_there, least_points=3),
+                SweepStep("the deletion", farewell.goes, farewell.is_gone, least_points=10),
             ),
             end_state=lambda: end_state(component_cluster, given.namespace),
         )

@@ -17,7 +17,7 @@ from stellwerk.api.core import Secret
 from stellwerk.kube.client.client import Client
 from stellwerk.kube.types.model import JsonObject, JsonValue
 from stellwerk.operators.component.api import Blueprint, Component
-from stellwerk.testing.artifacts import ArtifactServer, Behaviour, Hang, Redirect, Slow
+from stellwerk.testing.artifacts import ArtifactServer, Behaviour, HangingDownload, Redirect, Slow
 from stellwerk.testing.eventually import Signal, eventually
 
 VICTIM_SECONDS = 10.0
@@ -81,7 +81,9 @@ async def victims_are_served(given: Given, then: Then) -> None:
 
 @pytest.mark.req("R-507")
 @pytest.mark.req("R-511")
-@pytest.mark.parametrize("behaviour", [Hang(), Slow(pieces=1_000, pause_seconds=1.0), Redirect(to="/hang-0")])
+@pytest.mark.parametrize(
+    "behaviour", [HangingDownload(), Slow(pieces=1_000, pause_seconds=1.0), Redirect(to="/hang-0")]
+)
 async def test_web_servers_that_hang_drip_or_redirect_for_ever_delay_no_other_tenant(
     given: Given, running: Running, then: Then, artifacts: ArtifactServer, behaviour: Behaviour
 ) -> None:

@@ -21,8 +21,8 @@ from stellwerk.testing.faults import (
     ANYTHING,
     WATCHES,
     WRITES,
-    Answer,
-    Cut,
+    AnswerInstead,
+    CutConnection,
     CutFrame,
     EndWatchAfter,
     ErrorFrame,
@@ -123,7 +123,7 @@ async def test_a_line_that_has_gone_silent_is_given_up_and_readiness_tells_of_a_
     await then.ready(revision="r2", within=30)  # idle watches are given up, too, and then rest for up to 5 s
     silent.release()
 
-    dead = proxy.on_requests(ANYTHING, Cut())
+    dead = proxy.on_requests(ANYTHING, CutConnection())
     await eventually(lambda: dead.fired > 3, on=proxy.history.changed)
     await behind.clock.skip(seconds=181)
     assert "stale: nothing heard for" in (behind.manager.unready() or "")
@@ -139,14 +139,14 @@ async def test_with_a_third_of_the_calls_failing_it_converges_and_waits_as_long_
     proxy: FaultProxy, lives: Lives, clean: Sequence[Run]
 ) -> None:
     troubles: tuple[RequestFault, ...] = (
-        Answer(429, retry_after_seconds=1),
-        Answer(500),
-        Answer(503),
-        Answer(504, after_forwarding=True),
-        Cut(after_forwarding=True),
+        AnswerInstead(429, retry_after_seconds=1),
+        AnswerInstead(500),
+        AnswerInstead(503),
+        AnswerInstead(504, after_forwarding=True),
+        CutConnection(after_forwarding=True),
     )
     rules = [proxy.on_requests(ANYTHING, fault, chance(0.055, seed=seed)) for seed, fault in enumerate(troubles)]
-    rules.append(proxy.on_requests(WRITES, Answer(409), chance(0.055, seed=9)))
+    rules.append(proxy.on_requests(WRITES, AnswerInstead(409), chance(0.055, seed=9)))
     await replace(lives, patience_seconds=60.0).led_as(clean)
     assert min(rule.fired for rule in rules) > 0
     assert too_early(proxy) == []

@@ -31,7 +31,7 @@ from stellwerk.testing import cluster as clusters
 from stellwerk.testing.artifacts import ArtifactServer
 from stellwerk.testing.cluster import AuditLog, restore_data, save_data
 from stellwerk.testing.eventually import eventually
-from stellwerk.testing.faults import ANYTHING, Cut, FaultProxy
+from stellwerk.testing.faults import ANYTHING, CutConnection, FaultProxy
 
 FIRST = {"kept.yaml": config_map("kept", a="1"), "dropped.yaml": config_map("dropped")}
 SECOND = {"kept.yaml": config_map("kept", a="2"), "new.yaml": config_map("new")}
@@ -162,7 +162,7 @@ async def test_what_has_happened_while_the_line_was_down_and_is_forgotten_since_
         played(frail, Running(proxy.kubeconfig)) as scene,
     ):
         before, last = await scene.uids(), await scene.then.config("kept")
-        down = proxy.on_requests(ANYTHING, Cut())
+        down = proxy.on_requests(ANYTHING, CutConnection())
         frail.renew_serving_certificate()
         await asyncio.to_thread(frail.restart, API_SERVER)
         await scene.given.config_deleted("kept")

@@ -41,7 +41,7 @@ def reference(key: str) -> JsonObject:
     ],
 )
 async def test_an_artifact_of_every_kind_is_deployed_and_followed(
-    given: Given, running: Running, then: Then, key: str, kind: type[flux.Source], files: dict[str, str]
+    given: Given, running: Running, then: Then, key: str, kind: type[flux.FluxSource], files: dict[str, str]
 ) -> None:
     await running.start()
     await given.component(**reference(key))

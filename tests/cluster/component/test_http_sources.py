@@ -160,6 +160,6 @@ async def test_each_way_in_which_a_source_is_wrong_has_its_sentence_and_its_fix(
         ("page", "neither tar", "have the URL lead to a tar or zip archive"),
     ):
         shown = await then.shows("Error", "Error", name, saying=sentence)
-        told = why.explain(why.Graph(component=shown, now=datetime.now(UTC)))
+        told = why.explain(why.ComponentSurroundings(component=shown, now=datetime.now(UTC)))
         assert told.next_step.startswith(fix)
         assert "SourceUnusable" in told.next_step

@@ -18,7 +18,7 @@ from stellwerk.kube.types.identifiers import Resource
 from stellwerk.kube.types.model import JsonObject, metadata_of, unstructured
 from stellwerk.local.cluster import LocalCluster
 from stellwerk.testing.eventually import eventually
-from stellwerk.testing.servers import AdmissionServer, Reject, Rule
+from stellwerk.testing.servers import Reject, ScriptedAdmissionServer, WebhookRule
 
 QUOTAS = unstructured(Resource("", "v1", "ResourceQuota", "resourcequotas", True))
 PORTS: JsonObject = {"spec": {"ports": [{"port": 80}]}}
@@ -111,8 +111,8 @@ async def test_a_webhook_that_refuses_or_is_down_is_named(
     name = f"guard-{secrets.token_hex(4)}"
     await given.source({"one.yaml": config_map("one")})
     await running.start()
-    async with AdmissionServer(Reject("not on a Friday")) as server:
-        rules = [Rule(resource="configmaps")]
+    async with ScriptedAdmissionServer(Reject("not on a Friday")) as server:
+        rules = [WebhookRule(resource="configmaps")]
         guard = server.configuration(name, rules, namespace=then.namespace)
         async with server.registered(component_cluster.kubeconfig, guard, then.namespace):
             await given.component()

@@ -16,7 +16,7 @@ from stellwerk.kube.types.model import JsonObject, JsonValue, metadata_of, unstr
 from stellwerk.render.binary import renderer_path
 from stellwerk.render.files import local_files
 from stellwerk.render.request.capabilities import facts_of
-from stellwerk.render.request.request import Release, Request
+from stellwerk.render.request.request import ReleaseInfo, RenderRequest
 from stellwerk.render.worker.renderer import Renderer
 from stellwerk.testing.eventually import eventually
 
@@ -38,10 +38,10 @@ async def remarks_on(admin: Client, namespace: str, values: JsonObject) -> list[
     label = MergePatch({"metadata": {"labels": {"pod-security.kubernetes.io/warn": "restricted"}}})
     await admin.patch(metadata_of(Namespace), namespace, "", label)
     await eventually(lambda: looks_closely(admin, namespace), describe="the server remarks on a pod with all rights")
-    request = Request(
+    request = RenderRequest(
         files=local_files.read(CHART),
         prefix="example.com",
-        release=Release("component-operator", namespace),
+        release=ReleaseInfo("component-operator", namespace),
         values={"image": IMAGE, **values},
         cluster=await facts_of(admin),
     )

@@ -19,7 +19,7 @@ from stellwerk.runtime.reconciler import Notice
 from stellwerk.runtime.telemetry.metrics import Metrics
 from stellwerk.testing.clock import FakeClock
 from stellwerk.testing.eventually import eventually
-from stellwerk.testing.faults import Answer, FaultProxy, requests
+from stellwerk.testing.faults import AnswerInstead, FaultProxy, requests
 
 
 class Sink:
@@ -66,7 +66,7 @@ async def test_an_operator_of_few_rights_is_not_and_silence_is_no_answer(
         proxy = await stack.enter_async_context(FaultProxy(component_cluster.kubeconfig_for("modest", [])))
         modest = await stack.enter_async_context(Client.connect(ClusterConfig.load(proxy.kubeconfig)))
         stack.enter_context(caplog.at_level(logging.WARNING, "stellwerk.operators.component.targets.privileges"))
-        with proxy.on_requests(reviews, Answer(400)):
+        with proxy.on_requests(reviews, AnswerInstead(400)):
             sink, metrics, clock = await stack.enter_async_context(checking(modest))
             await clock.until_sleeping()
         before = proxy.history.count()

@@ -24,7 +24,7 @@ from stellwerk.operators.component.api import ABANDON_ANNOTATION, CONFIRMED_CLUS
 from stellwerk.operators.component.targets import abandon_remote
 from stellwerk.runtime import conditions
 from stellwerk.testing.eventually import eventually
-from stellwerk.testing.faults import ANYTHING, Answer, Cut, Drop, FaultProxy, RequestFault, requests
+from stellwerk.testing.faults import ANYTHING, AnswerInstead, CutConnection, Drop, FaultProxy, RequestFault, requests
 
 ONE = {"one.yaml": config_map("one")}
 THERE = {"secretRef": {"name": "there"}}
@@ -144,10 +144,10 @@ async def test_a_cluster_that_breaks_is_named_and_delays_nobody_else(
     async with near_and_far(given, running, then, remote_cluster) as proxy:
         flood = b" " * (LARGEST_FOREIGN_ANSWER_BYTES + 1)
         faults: dict[str, RequestFault] = {
-            "the connection was cut": Cut(),
-            "the answer is not": Answer(200, raw=b"<html>maintenance</html>"),
-            "the answer is larger than 16 MiB": Answer(200, raw=flood),
-            "the fault proxy says so": Answer(503),
+            "the connection was cut": CutConnection(),
+            "the answer is not": AnswerInstead(200, raw=b"<html>maintenance</html>"),
+            "the answer is larger than 16 MiB": AnswerInstead(200, raw=flood),
+            "the fault proxy says so": AnswerInstead(503),
         }
         for words, fault in faults.items():
             rule = proxy.on_requests(ANYTHING, fault)
@@ -262,7 +262,7 @@ async def test_what_is_in_a_cluster_that_answers_is_deleted_whatever_was_asked_f
         await is_gone(remote, "one", f"{then.namespace}-answers")
 
         await running.waits(minutes=2)  # what is known of the cluster is believed for a minute
-        proxy.on_requests(ANYTHING, Cut())
+        proxy.on_requests(ANYTHING, CutConnection())
         await given.deleted("silent")
         await then.gone("silent")
     assert await remote.find(metadata_of(ConfigMap), "one", f"{then.namespace}-silent") is not None
@@ -346,7 +346,7 @@ async def test_a_cluster_that_is_gone_for_an_hour_loses_nothing_and_holds_up_nob
     async with near_and_far(given, running, then, remote_cluster) as proxy:
         before = await remote.get(metadata_of(ConfigMap), "one", then.namespace)
 
-        rule = proxy.on_requests(ANYTHING, Cut())
+        rule = proxy.on_requests(ANYTHING, CutConnection())
         for hour in ("first quarter", "second quarter", "third quarter", "fourth quarter"):
             await given.source({**ONE, "two.yaml": config_map("two", hour=hour)}, revision=hour)
             await then.ready("near", revision=hour)
@@ -385,7 +385,7 @@ async def test_a_cluster_whose_list_has_no_end_costs_only_its_own_components(
     login = remote_cluster.kubeconfig_for("component-operator-from-afar", ["system:masters"])
     async with FaultProxy(login) as proxy:
         lists = requests("list", "configmaps")
-        rule = proxy.on_requests(lists, Answer(200, raw=page))
+        rule = proxy.on_requests(lists, AnswerInstead(200, raw=page))
         await given.secret("there", value=proxy.kubeconfig.read_text())
         await running.start()
         await given.component("far", kubeConfig=THERE)

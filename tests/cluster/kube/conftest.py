@@ -13,7 +13,7 @@ from stellwerk.kube.client.client import Client, Target
 from stellwerk.kube.login.config import ClusterConfig
 from stellwerk.kube.types.model import HasMetadata
 from stellwerk.kube.watch.watch import Watcher
-from stellwerk.kube.watch.watch_states import Bookmark, Change, Changed, Parked, Removed, Synced
+from stellwerk.kube.watch.watch_states import Bookmark, Change, Changed, Removed, Synced, WatchSuspended
 from stellwerk.local.cluster import LocalCluster
 from stellwerk.testing.eventually import Signal, eventually
 from stellwerk.testing.faults import FaultProxy
@@ -65,7 +65,7 @@ class Reader(Generic[T]):
                 self.present[obj.metadata.name] = obj
             case Removed(obj=obj):
                 self.present.pop(obj.metadata.name, None)
-            case Bookmark() | Parked():
+            case Bookmark() | WatchSuspended():
                 pass
 
     @property
@@ -76,7 +76,7 @@ class Reader(Generic[T]):
     @property
     def parked(self) -> list[str]:
         """Why there was no watch, in order."""
-        return [change.why for change in self.told if isinstance(change, Parked)]
+        return [change.why for change in self.told if isinstance(change, WatchSuspended)]
 
     async def until(self, holds: Callable[[], bool], *, within: float = 30.0) -> None:
         """Wait until what was told makes this true."""

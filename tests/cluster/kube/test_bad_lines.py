@@ -36,7 +36,7 @@ from stellwerk.local.cluster import LocalCluster
 from stellwerk.local.components import API_SERVER
 from stellwerk.testing.artifacts import ArtifactServer, Endless
 from stellwerk.testing.cluster import restore_data, save_data
-from stellwerk.testing.faults import WRITES, Answer, Cut, FaultProxy, first, nth
+from stellwerk.testing.faults import WRITES, AnswerInstead, CutConnection, FaultProxy, first, nth
 
 RESTS: list[float] = []
 
@@ -60,13 +60,13 @@ async def behind(proxy: FaultProxy) -> AsyncIterator[Client]:
 async def test_an_apply_survives_a_passing_failure(
     behind: Client, proxy: FaultProxy, namespace: str, status: int
 ) -> None:
-    proxy.on_requests(WRITES, Answer(status), first(3))
+    proxy.on_requests(WRITES, AnswerInstead(status), first(3))
     await config_map(behind, ConfigMap, namespace, "one")
     assert len(proxy.history.writes()) == 4
 
 
 async def test_patience_ends(behind: Client, proxy: FaultProxy, namespace: str) -> None:
-    proxy.on_requests(WRITES, Answer(503))
+    proxy.on_requests(WRITES, AnswerInstead(503))
     with pytest.raises(ServerFault):
         await config_map(behind, ConfigMap, namespace, "one")
     assert len(proxy.history.writes()) == 5
@@ -74,7 +74,7 @@ async def test_patience_ends(behind: Client, proxy: FaultProxy, namespace: str) 
 
 @pytest.mark.req("R-203")
 async def test_a_wait_that_the_server_asks_for_is_obeyed(behind: Client, proxy: FaultProxy, namespace: str) -> None:
-    proxy.on_requests(WRITES, Answer(429, retry_after_seconds=3), nth(1))
+    proxy.on_requests(WRITES, AnswerInstead(429, retry_after_seconds=3), nth(1))
     await config_map(behind, ConfigMap, namespace, "one")
     assert len(RESTS) == 1
     assert 3.0 <= RESTS[0] <= 3.6
@@ -82,7 +82,7 @@ async def test_a_wait_that_the_server_asks_for_is_obeyed(behind: Client, proxy: 
 
 @pytest.mark.req("R-203")
 async def test_a_long_wait_is_left_to_the_caller(behind: Client, proxy: FaultProxy, namespace: str) -> None:
-    proxy.on_requests(WRITES, Answer(429, retry_after_seconds=120))
+    proxy.on_requests(WRITES, AnswerInstead(429, retry_after_seconds=120))
     with pytest.raises(TooManyRequests) as told:
         await config_map(behind, ConfigMap, namespace, "one")
     assert told.value.retry_after == 120
@@ -93,7 +93,7 @@ async def test_a_long_wait_is_left_to_the_caller(behind: Client, proxy: FaultPro
 async def test_a_create_whose_answer_was_lost_is_not_sent_again(
     behind: Client, proxy: FaultProxy, namespace: str
 ) -> None:
-    proxy.on_requests(WRITES, Cut(after_forwarding=True), nth(1))
+    proxy.on_requests(WRITES, CutConnection(after_forwarding=True), nth(1))
     with pytest.raises(Unreachable) as lost:
         await behind.create(ConfigMap, {"metadata": {"name": "one", "namespace": namespace}})
     assert lost.value.outcome_unknown
@@ -108,14 +108,14 @@ async def test_a_create_whose_answer_was_lost_is_not_sent_again(
 async def test_a_create_that_timed_out_at_the_server_is_not_sent_again(
     behind: Client, proxy: FaultProxy, namespace: str
 ) -> None:
-    proxy.on_requests(WRITES, Answer(504, after_forwarding=True), nth(1))
+    proxy.on_requests(WRITES, AnswerInstead(504, after_forwarding=True), nth(1))
     with pytest.raises(ServerTimeout):
         await behind.create(ConfigMap, {"metadata": {"name": "one", "namespace": namespace}})
     assert len(proxy.history.writes()) == 1
 
 
 async def test_a_create_that_was_put_off_is_sent_again(behind: Client, proxy: FaultProxy, namespace: str) -> None:
-    proxy.on_requests(WRITES, Answer(429), nth(1))
+    proxy.on_requests(WRITES, AnswerInstead(429), nth(1))
     await behind.create(ConfigMap, {"metadata": {"name": "one", "namespace": namespace}})
     assert len(proxy.history.writes()) == 2
 
@@ -124,7 +124,7 @@ async def test_a_create_that_was_put_off_is_sent_again(behind: Client, proxy: Fa
 async def test_writes_that_do_no_harm_twice_are_sent_again_after_a_lost_answer(
     behind: Client, proxy: FaultProxy, namespace: str
 ) -> None:
-    proxy.on_requests(WRITES, Cut(after_forwarding=True), nth(1, 3, 5))
+    proxy.on_requests(WRITES, CutConnection(after_forwarding=True), nth(1, 3, 5))
     made = await config_map(behind, ConfigMap, namespace, "one", a="1")
     merged = await behind.patch(ConfigMap, "one", namespace, MergePatch({"data": {"a": "2"}}))
     assert merged.data == {"a": "2"}
@@ -139,7 +139,7 @@ async def test_writes_that_may_do_harm_twice_are_not_sent_again(
 ) -> None:
     await config_map(behind, ConfigMap, namespace, "one")
     proxy.history.clear()
-    proxy.on_requests(WRITES, Cut())
+    proxy.on_requests(WRITES, CutConnection())
     await behind.list(ConfigMap, namespace)  # a kept connection, on which aiohttp would try again by itself
     plain: JsonObject = {"metadata": {"name": "one", "namespace": namespace}, "data": {"a": "1"}}
     for write in (
@@ -158,7 +158,7 @@ async def test_an_update_with_a_version_meets_itself_as_a_conflict(
     behind: Client, proxy: FaultProxy, namespace: str
 ) -> None:
     made = await config_map(behind, ConfigMap, namespace, "one")
-    proxy.on_requests(WRITES, Cut(after_forwarding=True), nth(1))
+    proxy.on_requests(WRITES, CutConnection(after_forwarding=True), nth(1))
     metadata = {"name": "one", "namespace": namespace, "resourceVersion": made.metadata.resource_version}
     with pytest.raises(Conflict):
         await behind.update(ConfigMap, {"metadata": dict(metadata), "data": {"a": "2"}})

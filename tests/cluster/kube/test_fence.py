@@ -14,7 +14,7 @@ from stellwerk.kube.types.model import JsonObject
 from stellwerk.local.cluster import LocalCluster
 from stellwerk.runtime.process.leader import Fence, LeadershipLost
 from stellwerk.testing.clock import FakeClock
-from stellwerk.testing.faults import WRITES, Answer, Drop, FaultProxy, nth, requests
+from stellwerk.testing.faults import WRITES, AnswerInstead, Drop, FaultProxy, nth, requests
 
 
 class Closed(Exception):
@@ -31,7 +31,7 @@ async def test_a_write_is_not_tried_again_after_the_fence_has_closed(cluster: Lo
             raise Closed
 
     async with FaultProxy(cluster.kubeconfig) as proxy:
-        proxy.on_requests(WRITES, Answer(503), nth(1))
+        proxy.on_requests(WRITES, AnswerInstead(503), nth(1))
         async with Client.connect(ClusterConfig.load(proxy.kubeconfig), before_write=fence) as client:
             body: JsonObject = {
                 "apiVersion": "v1",

@@ -11,7 +11,7 @@ from stellwerk.kube.client.client import Client
 from stellwerk.kube.http.transport import LARGEST_ANSWER_BYTES
 from stellwerk.kube.types.errors import Gone
 from stellwerk.kube.types.model import JsonObject, JsonValue, encode_json, metadata_of, unstructured
-from stellwerk.testing.faults import Answer, FaultProxy, nth, requests
+from stellwerk.testing.faults import AnswerInstead, FaultProxy, nth, requests
 
 MANY = 1_200
 WRITERS = 5_000
@@ -49,11 +49,11 @@ async def test_a_list_whose_moment_was_forgotten_is_begun_anew_once(
     client: Client, behind: Client, proxy: FaultProxy, namespace: str
 ) -> None:
     await fill(client, namespace, 30)
-    with proxy.on_requests(requests("list", "configmaps"), Answer(410), nth(2)):
+    with proxy.on_requests(requests("list", "configmaps"), AnswerInstead(410), nth(2)):
         listing = await behind.list(unstructured(ConfigMap.resource), namespace, labels="half", limit=10)
         assert len(listing.items) == 30
         assert proxy.history.count(requests("list", "configmaps").holds) == 5
-    with proxy.on_requests(requests("list", "configmaps"), Answer(410)), pytest.raises(Gone):
+    with proxy.on_requests(requests("list", "configmaps"), AnswerInstead(410)), pytest.raises(Gone):
         await behind.list(ConfigMap, namespace)
 
 

@@ -14,7 +14,7 @@ from stellwerk.kube.client.client import Client
 from stellwerk.kube.types.errors import InvalidName
 from stellwerk.kube.types.identifiers import segment_complaint
 from stellwerk.kube.types.model import JsonObject, metadata_of
-from stellwerk.render.request.request import Missing, Query
+from stellwerk.render.request.request import Missing, TemplateQuery
 
 HOSTILE = (
     "x/scale",
@@ -46,9 +46,9 @@ async def test_names_that_are_no_segment_of_a_path_are_refused_before_anything_i
         with pytest.raises(InvalidName, match=r"name .* must not"):
             await call
     with pytest.raises(InvalidName):
-        await answer(client, Query("v1", "ConfigMap", namespace, name))
+        await answer(client, TemplateQuery("v1", "ConfigMap", namespace, name))
     if name:
-        for query in (Query("v1", "ConfigMap", name, "x"), Query("v1", "ConfigMap", name, many=True)):
+        for query in (TemplateQuery("v1", "ConfigMap", name, "x"), TemplateQuery("v1", "ConfigMap", name, many=True)):
             with pytest.raises(InvalidName, match=r"namespace .* must not"):
                 await answer(client, query)
 
@@ -58,7 +58,7 @@ async def test_names_that_are_no_segment_of_a_path_are_refused_before_anything_i
 async def test_characters_that_mean_something_in_a_url_are_part_of_the_name(
     client: Client, namespace: str, name: str
 ) -> None:
-    assert await answer(client, Query("v1", "ConfigMap", namespace, name)) is Missing.OBJECT
+    assert await answer(client, TemplateQuery("v1", "ConfigMap", namespace, name)) is Missing.OBJECT
     role: JsonObject = {"metadata": {"name": f"{namespace}:{name}"}}
     assert (await client.create(ClusterRole, role)).metadata.name == f"{namespace}:{name}"
     assert await client.delete(metadata_of(ClusterRole), f"{namespace}:{name}")
@@ -67,8 +67,8 @@ async def test_characters_that_mean_something_in_a_url_are_part_of_the_name(
 @pytest.mark.req("R-509")
 async def test_words_that_are_no_kind_are_answered_as_one_that_is_not_served(client: Client, namespace: str) -> None:
     for api_version, kind in (("../v1", "ConfigMap"), ("v1/namespaces/x", "ConfigMap"), ("v1", "../x"), ("", "")):
-        assert await answer(client, Query(api_version, kind, namespace, "x")) is Missing.KIND
-    assert await answer(client, Query("v1", "Namespace", "", namespace)) is not Missing.OBJECT
+        assert await answer(client, TemplateQuery(api_version, kind, namespace, "x")) is Missing.KIND
+    assert await answer(client, TemplateQuery("v1", "Namespace", "", namespace)) is not Missing.OBJECT
     assert (await client.get(Namespace, namespace)).metadata.name == namespace
 
 

@@ -19,7 +19,7 @@ from stellwerk.testing.eventually import eventually
 from stellwerk.testing.faults import (
     ANYTHING,
     WATCHES,
-    Cut,
+    CutConnection,
     CutFrame,
     EndWatchAfter,
     ErrorFrame,
@@ -104,7 +104,7 @@ async def test_a_dead_server_is_found_again_soon_after_it_heals(
 ) -> None:
     reader = read(Watcher(behind, ConfigMap, namespace, labels=OURS, silence_seconds=0.3))
     await reader.until(lambda: reader.lists == 1)
-    dead = proxy.on_requests(ANYTHING, Cut())
+    dead = proxy.on_requests(ANYTHING, CutConnection())
     await config_map(client, ConfigMap, namespace, "one")
     await proxy.history.seen(8)
     dead.end()
@@ -218,5 +218,5 @@ def definition(kind: Resource) -> JsonObject:
 
 
 async def test_a_fault_on_one_watch_leaves_requests_alone(behind: Client, proxy: FaultProxy, namespace: str) -> None:
-    with proxy.on_requests(requests("watch"), Cut(), required=False):
+    with proxy.on_requests(requests("watch"), CutConnection(), required=False):
         assert (await behind.list(ConfigMap, namespace, labels=OURS)).items == []

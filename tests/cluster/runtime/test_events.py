@@ -14,7 +14,7 @@ from stellwerk.kube.client.client import Client
 from stellwerk.kube.login.config import ClusterConfig
 from stellwerk.kube.types.identifiers import GroupVersionKind, ObjectKey, ObjectRef
 from stellwerk.local.cluster import LocalCluster
-from stellwerk.runtime.control.events import Recorder
+from stellwerk.runtime.control.events import EventRecorder
 from stellwerk.runtime.process.leader import Fence
 from stellwerk.runtime.reconciler import Notice, Severity
 from stellwerk.runtime.telemetry.metrics import Metrics
@@ -28,7 +28,7 @@ class Sender:
     def __init__(self, client: Client) -> None:
         self.clock = FakeClock()
         self.metrics = Metrics()
-        self.recorder = Recorder(
+        self.recorder = EventRecorder(
             client,
             component="stellwerk.test",
             instance="pod-1",
@@ -180,7 +180,9 @@ async def test_a_refused_event_is_counted_and_the_next_one_arrives(
 @pytest.mark.req("R-301")
 async def test_a_process_that_has_lost_its_lease_sends_no_event(client: Client, namespace: str) -> None:
     fence, metrics = Fence(FakeClock()), Metrics()
-    recorder = Recorder(client, component="test", instance="pod", metrics=metrics, before_write=fence.check_not_lost)
+    recorder = EventRecorder(
+        client, component="test", instance="pod", metrics=metrics, before_write=fence.check_not_lost
+    )
     running = asyncio.create_task(recorder.run())
     subject = await config_map(client, namespace)
     fence.close(given_back=False)

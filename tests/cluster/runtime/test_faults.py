@@ -19,7 +19,7 @@ from stellwerk.runtime.control.controller import Controller
 from stellwerk.runtime.process.manager import Manager
 from stellwerk.runtime.reconciler import Next
 from stellwerk.testing.eventually import eventually
-from stellwerk.testing.faults import Answer, CutFrame, FaultProxy, Hide, Hold, Repeat, events, nth, requests
+from stellwerk.testing.faults import AnswerInstead, CutFrame, FaultProxy, Hide, Hold, Repeat, events, nth, requests
 
 LAMPS = Lamp.resource.group_resource
 
@@ -168,8 +168,8 @@ async def test_a_status_whose_answer_is_lost_is_written_in_the_end(
     client: Client, namespace: str, proxy: FaultProxy, behind: Client, start: Start
 ) -> None:
     lost = requests("update", LAMPS, subresource="status")
-    proxy.on_requests(lost, Answer(504, after_forwarding=True), nth(1))
-    proxy.on_requests(lost, Answer(503), nth(2))
+    proxy.on_requests(lost, AnswerInstead(504, after_forwarding=True), nth(1))
+    proxy.on_requests(lost, AnswerInstead(503), nth(2))
     works = await start(Electrician(), client=behind)
     await client.create(Lamp, lamp("hall", namespace))
     await eventually(lambda: works.bell.heard)

@@ -24,7 +24,7 @@ from stellwerk.local.cluster import LocalCluster
 from stellwerk.local.ports import free_port
 from stellwerk.runtime.process import process
 from stellwerk.runtime.serving.health import metrics_route
-from stellwerk.runtime.serving.http import Address, Server
+from stellwerk.runtime.serving.http import ListenAddress, Server
 from stellwerk.runtime.serving.metrics_auth import PEER_BURST, Guard
 from stellwerk.runtime.settings.settings import ProcessSettings
 from stellwerk.runtime.telemetry.metrics import Metrics
@@ -71,7 +71,7 @@ async def guarded(cluster: LocalCluster) -> AsyncIterator[Guarded]:
         Client.connect(config, on_request=lambda facts: asked.append(facts.code)) as asking,
     ):
         route = Guard(asking, clock=clock).protect(metrics_route(Metrics()))
-        server = Server("metrics", Address("127.0.0.1", 0), [route])
+        server = Server("metrics", ListenAddress("127.0.0.1", 0), [route])
         await server.start()
         yield Guarded(client, server, clock, asked)
         await server.stop()
@@ -163,7 +163,7 @@ async def test_strangers_reviews_never_cost_the_lease_its_connection(cluster: Lo
             leader_elect=True,
             kubeconfig=str(proxy.kubeconfig),
         )
-        identity = process.Identity(component="besieged", lease="besieged", namespace=namespace)
+        identity = process.OperatorIdentity(component="besieged", lease="besieged", namespace=namespace)
         running = asyncio.create_task(process.run(settings, identity, lambda _: None))
         async with Client.connect(ClusterConfig.load(cluster.kubeconfig)) as client:
 

@@ -19,7 +19,7 @@ from stellwerk.runtime.access.permission_check import CALM_SECONDS, RECHECK_SECO
 from stellwerk.runtime.telemetry.metrics import Metrics
 from stellwerk.testing.clock import FakeClock
 from stellwerk.testing.eventually import eventually
-from stellwerk.testing.faults import Answer, FaultProxy, requests
+from stellwerk.testing.faults import AnswerInstead, FaultProxy, requests
 
 RBAC = "rbac.authorization.k8s.io"
 WORK = (
@@ -214,7 +214,7 @@ async def test_a_question_without_an_answer_is_no_missing_right_and_is_asked_aga
         Client.connect(ClusterConfig.load(proxy.kubeconfig)) as client,
         AsyncExitStack() as checks,
     ):
-        with proxy.on_requests(reviews, Answer(400)):
+        with proxy.on_requests(reviews, AnswerInstead(400)):
             work = await checks.enter_async_context(checking(client, *WORK))
             await work.asked()
         assert not work.check.missing

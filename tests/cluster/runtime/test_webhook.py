@@ -23,7 +23,7 @@ from stellwerk.kube.types.model import JsonObject, dig, unstructured
 from stellwerk.local.cluster import LocalCluster
 from stellwerk.runtime.certificates import certs
 from stellwerk.runtime.certificates.store import Profile, Registration, ServingCertificates
-from stellwerk.runtime.serving.http import Address
+from stellwerk.runtime.serving.http import ListenAddress
 from stellwerk.runtime.serving.webhook import (
     Admission,
     AdmissionServer,
@@ -79,7 +79,7 @@ class Replica:
             clock=clock,
             metrics=self.metrics,
         )
-        self.server = AdmissionServer(Address("127.0.0.1", 0), WEBHOOKS, self.certificates, metrics=self.metrics)
+        self.server = AdmissionServer(ListenAddress("127.0.0.1", 0), WEBHOOKS, self.certificates, metrics=self.metrics)
         self.task = asyncio.create_task(self.server.run())
 
     async def until_listening(self) -> None:

@@ -9,13 +9,21 @@ from tests.cluster.testing.conftest import Api
 
 from stellwerk.kube.types.model import JsonObject
 from stellwerk.local.cluster import LocalCluster
-from stellwerk.testing.servers import Accept, AdmissionServer, Behaviour, Garbage, Hang, Reject, Rule
+from stellwerk.testing.servers import (
+    Accept,
+    Behaviour,
+    GarbageReview,
+    HangingReview,
+    Reject,
+    ScriptedAdmissionServer,
+    WebhookRule,
+)
 
 
 @pytest.fixture
-async def webhook() -> AsyncIterator[AdmissionServer]:
+async def webhook() -> AsyncIterator[ScriptedAdmissionServer]:
     """The double, listening."""
-    async with AdmissionServer() as made:
+    async with ScriptedAdmissionServer() as made:
         yield made
 
 
@@ -24,25 +32,25 @@ def config_map(name: str) -> JsonObject:
 
 
 async def test_it_is_asked_and_accepts_rejects_and_answers_nonsense(
-    cluster: LocalCluster, webhook: AdmissionServer, api: Api, namespace: str, maps: str
+    cluster: LocalCluster, webhook: ScriptedAdmissionServer, api: Api, namespace: str, maps: str
 ) -> None:
-    configuration = webhook.configuration(namespace, [Rule(resource="configmaps")], namespace=namespace)
+    configuration = webhook.configuration(namespace, [WebhookRule(resource="configmaps")], namespace=namespace)
     async with webhook.registered(cluster.kubeconfig, configuration, namespace):
         assert (await api.ask("POST", maps, config_map("accepted")))[0] == 201
         assert (await webhook.asked())["name"] == "accepted"
         webhook.behaviour = Reject("not on a Sunday", code=422)
         status, answer = await api.ask("POST", maps, config_map("rejected"))
         assert (status, "not on a Sunday" in str(answer["message"])) == (422, True)
-        webhook.behaviour = Garbage()
+        webhook.behaviour = GarbageReview()
         assert (await api.ask("POST", maps, config_map("garbage")))[0] == 500
     assert [request["name"] for request in webhook.reviewed] == ["accepted", "rejected", "garbage"]
 
 
 @pytest.mark.parametrize(("policy", "expected"), [("Fail", 500), ("Ignore", 201)])
-@pytest.mark.parametrize("behaviour", [Hang(), Garbage(status=500)])
+@pytest.mark.parametrize("behaviour", [HangingReview(), GarbageReview(status=500)])
 async def test_a_webhook_that_fails_is_met_by_the_failure_policy(
     cluster: LocalCluster,
-    webhook: AdmissionServer,
+    webhook: ScriptedAdmissionServer,
     api: Api,
     namespace: str,
     maps: str,
@@ -53,7 +61,7 @@ async def test_a_webhook_that_fails_is_met_by_the_failure_policy(
     webhook.behaviour = behaviour
     configuration = webhook.configuration(
         namespace,
-        [Rule(resource="configmaps")],
+        [WebhookRule(resource="configmaps")],
         namespace=namespace,
         failure_policy="Fail" if policy == "Fail" else "Ignore",
         timeout_seconds=1,
@@ -63,10 +71,12 @@ async def test_a_webhook_that_fails_is_met_by_the_failure_policy(
 
 
 async def test_a_mutating_webhook_changes_what_is_stored(
-    cluster: LocalCluster, webhook: AdmissionServer, api: Api, namespace: str, maps: str
+    cluster: LocalCluster, webhook: ScriptedAdmissionServer, api: Api, namespace: str, maps: str
 ) -> None:
     webhook.behaviour = Accept(patch=[{"op": "add", "path": "/data", "value": {"by": "webhook"}}], warnings=["mind"])
-    configuration = webhook.configuration(namespace, [Rule(resource="configmaps")], namespace=namespace, mutating=True)
+    configuration = webhook.configuration(
+        namespace, [WebhookRule(resource="configmaps")], namespace=namespace, mutating=True
+    )
     async with webhook.registered(cluster.kubeconfig, configuration, namespace):
         _, stored = await api.ask("POST", maps, config_map("one"))
         assert stored["data"] == {"by": "webhook"}

@@ -18,7 +18,7 @@ from stellwerk.testing.eventually import eventually
 from stellwerk.testing.faults import (
     READS,
     WATCHES,
-    Answer,
+    AnswerInstead,
     CutFrame,
     FaultProxy,
     Hide,
@@ -110,7 +110,7 @@ async def test_history_and_audit_log_agree(
 
 
 async def test_a_create_whose_reply_is_lost_has_happened(proxy: FaultProxy, api: Api, maps: str) -> None:
-    proxy.on_requests(requests("create", "configmaps"), Answer(504, after_forwarding=True), nth(1))
+    proxy.on_requests(requests("create", "configmaps"), AnswerInstead(504, after_forwarding=True), nth(1))
     assert (await api.ask("POST", maps, config_map("one")))[0] == 504
     assert (await api.ask("POST", maps, config_map("one")))[0] == 409
     assert [(one.status, one.server_status) for one in proxy.history.writes()] == [(504, 201), (409, 409)]

@@ -8,22 +8,24 @@ import pytest
 from tests.cluster.testing.conftest import Api
 
 from stellwerk.kube.types.identifiers import Resource
-from stellwerk.testing.faults import Cut, FaultProxy, Kill, nth
+from stellwerk.testing.faults import CutConnection, FaultProxy, Kill, nth
 from stellwerk.testing.masks import Masks
 from stellwerk.testing.operator_process import OperatorProcess
-from stellwerk.testing.recorder import LASTING_WRITES, Recorder, Run, RunsDiffer, Selection, assert_same
+from stellwerk.testing.recorder import LASTING_WRITES, Run, RunsDiffer, Selection, TrafficRecorder, assert_same
 
 CONFIG_MAPS = Resource("", "v1", "ConfigMap", "configmaps", True)
 
 
 @pytest.fixture
-def recorder(proxy: FaultProxy, namespace: str) -> Recorder:
+def recorder(proxy: FaultProxy, namespace: str) -> TrafficRecorder:
     """Records the ConfigMaps of the test; controllers put another one into every new namespace."""
-    return Recorder(proxy, [Selection(CONFIG_MAPS, namespace, "test=yes")], masks=Masks(words={namespace: "NAMESPACE"}))
+    return TrafficRecorder(
+        proxy, [Selection(CONFIG_MAPS, namespace, "test=yes")], masks=Masks(words={namespace: "NAMESPACE"})
+    )
 
 
 @pytest.fixture
-async def clean(recorder: Recorder, copier: OperatorProcess, api: Api, maps: str, tmp_path: Path) -> Run:
+async def clean(recorder: TrafficRecorder, copier: OperatorProcess, api: Api, maps: str, tmp_path: Path) -> Run:
     """The copier's run without a fault; afterwards the world is as before."""
 
     async def copies() -> None:
@@ -66,7 +68,7 @@ async def test_a_clean_run_keeps_writes_in_order_and_the_end(clean: Run) -> None
 
 @pytest.mark.parametrize("after", [False, True])
 async def test_killed_at_each_write_and_started_again_it_ends_as_the_clean_run(
-    clean: Run, recorder: Recorder, proxy: FaultProxy, copier: OperatorProcess, api: Api, maps: str, after: bool
+    clean: Run, recorder: TrafficRecorder, proxy: FaultProxy, copier: OperatorProcess, api: Api, maps: str, after: bool
 ) -> None:
     for number in range(1, len(clean.writes) + 1):
 
@@ -86,9 +88,9 @@ async def test_killed_at_each_write_and_started_again_it_ends_as_the_clean_run(
 
 
 async def test_a_lost_reply_is_survived_and_a_lost_object_is_told(
-    clean: Run, recorder: Recorder, proxy: FaultProxy, copier: OperatorProcess, api: Api, maps: str
+    clean: Run, recorder: TrafficRecorder, proxy: FaultProxy, copier: OperatorProcess, api: Api, maps: str
 ) -> None:
-    proxy.on_requests(LASTING_WRITES, Cut(after_forwarding=True), nth(3))
+    proxy.on_requests(LASTING_WRITES, CutConnection(after_forwarding=True), nth(3))
 
     async def loses_a_reply() -> None:
         await copier.start()

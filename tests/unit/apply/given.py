@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from stellwerk.apply.fields.managed_fields import applied_by
-from stellwerk.apply.labelled.plan import Confirmation, Ledger, Live, Rules, confirm
+from stellwerk.apply.labelled.plan import Confirmation, LastApplied, Live, Rules, confirm
 from stellwerk.apply.objects.desired import Address, Desired, desired_set, digest_of, read_text
 from stellwerk.kube.types.identifiers import GroupVersionKind, ObjectKey, Resource
 from stellwerk.kube.types.model import JsonObject, JsonValue, PartialObjectMetadata, Unstructured, dig
@@ -112,9 +112,9 @@ def overlaid(base: JsonObject, more: JsonObject) -> JsonObject:
     return result
 
 
-def ledger_of(live: Mapping[Address, Live], *desired: Desired, restored_at: float | None = None) -> Ledger:
+def ledger_of(live: Mapping[Address, Live], *desired: Desired, restored_at: float | None = None) -> LastApplied:
     """What we would remember had we applied all of `desired` and been answered `live`."""
-    return Ledger({one.address: confirm(one, live[one.address], US, restored_at=restored_at) for one in desired})
+    return LastApplied({one.address: confirm(one, live[one.address], US, restored_at=restored_at) for one in desired})
 
 
 __all__ = [

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given as for_all
 from hypothesis import strategies as st
 
-from stellwerk.apply.fields.compare import Comparison, compare, quantity
+from stellwerk.apply.fields.compare import FieldComparison, compare, quantity
 from stellwerk.kube.types.model import JsonObject, JsonValue
 
 Case = tuple[JsonObject, JsonObject]
@@ -49,7 +49,7 @@ EQUAL: list[Case] = [
 
 @pytest.mark.parametrize(("wanted", "live"), EQUAL)
 def test_these_are_equal_without_remainder(wanted: JsonObject, live: JsonObject) -> None:
-    assert compare(wanted, live) == Comparison((), ())
+    assert compare(wanted, live) == FieldComparison((), ())
 
 
 DIFFERENT: list[tuple[JsonObject, JsonObject, str]] = [
@@ -96,7 +96,7 @@ REMAINDER: list[tuple[JsonObject, JsonObject, str]] = [
 
 @pytest.mark.parametrize(("wanted", "live", "path"), REMAINDER)
 def test_what_nobody_asked_for_is_no_difference_but_named(wanted: JsonObject, live: JsonObject, path: str) -> None:
-    assert compare(wanted, live) == Comparison((), (path,))
+    assert compare(wanted, live) == FieldComparison((), (path,))
 
 
 def test_a_false_or_zero_that_nobody_asked_for_is_named_too() -> None:

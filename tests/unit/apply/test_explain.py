@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from stellwerk.apply.readiness.deployment_diagnosis import Cause, Surroundings, explain, unready_pod
+from stellwerk.apply.readiness.deployment_diagnosis import DeploymentCause, Surroundings, explain, unready_pod
 from stellwerk.kube.types.model import JsonObject, JsonValue, Unstructured
 
 RECORDED = [
@@ -39,7 +39,7 @@ def recorded(kind: str) -> list[Unstructured]:
 def test_what_a_real_cluster_says_is_understood(name: str, what: str, fix: str) -> None:
     (deployment,) = (one for one in recorded("Deployment") if one.metadata.name == name)
     around = Surroundings(replica_sets=recorded("ReplicaSet"), pods=recorded("Pod"))
-    assert explain(deployment, around) == Cause(what, fix)
+    assert explain(deployment, around) == DeploymentCause(what, fix)
 
 
 def one(kind: str, uid: str, owner: str = "", **parts: JsonValue) -> Unstructured:
@@ -151,12 +151,12 @@ def test_what_belongs_to_others_is_left_out() -> None:
 def test_a_deadline_is_told_when_nothing_else_is_known() -> None:
     message = "ReplicaSet has timed out progressing."
     status: JsonObject = {"conditions": [{"type": "Progressing", "status": "False", "message": message}]}
-    assert explain(one("Deployment", "d", status=status), Surroundings()) == Cause(message)
+    assert explain(one("Deployment", "d", status=status), Surroundings()) == DeploymentCause(message)
 
 
 def test_a_paused_rollout_is_told() -> None:
     found = explain(one("Deployment", "d", spec={"paused": True}), Surroundings())
-    assert found == Cause("its rollout is paused", "set spec.paused to false")
+    assert found == DeploymentCause("its rollout is paused", "set spec.paused to false")
 
 
 def test_pod_security_is_told() -> None:
@@ -173,7 +173,9 @@ def test_a_refusal_of_unknown_words_is_passed_on_without_the_pods_name() -> None
             {"type": "ReplicaFailure", "status": "True", "message": 'pods "d-abc12" is forbidden: not today'}
         ]
     }
-    assert explain(one("Deployment", "d", status=status), Surroundings()) == Cause("no pod can be created: not today")
+    assert explain(one("Deployment", "d", status=status), Surroundings()) == DeploymentCause(
+        "no pod can be created: not today"
+    )
 
 
 def test_a_ready_deployment_has_no_cause() -> None:
@@ -187,10 +189,10 @@ def test_a_pod_that_runs_and_is_not_ready_is_told_where_no_event_tells_more() ->
     starts = one("Pod", "p", "r", status={"phase": "Pending", "conditions": unready})
     around = Surroundings([REPLICA_SET], [pod], [event("Unhealthy", "Readiness probe failed: 503")])
 
-    assert explain(DEPLOYMENT, Surroundings([REPLICA_SET], [pod])) == Cause(
+    assert explain(DEPLOYMENT, Surroundings([REPLICA_SET], [pod])) == DeploymentCause(
         "its containers run, but are not ready", "see its log"
     )
-    assert explain(DEPLOYMENT, around) == Cause("its readiness probe fails: 503", "see its log")
+    assert explain(DEPLOYMENT, around) == DeploymentCause("its readiness probe fails: 503", "see its log")
     assert explain(DEPLOYMENT, Surroundings([REPLICA_SET], [starts])) is None
 
 
@@ -200,7 +202,7 @@ def test_between_two_crashes_of_a_container_the_crash_is_told() -> None:
     runs: JsonValue = [{"name": "main", "ready": False, "state": {"running": {}}, "lastState": last}]
     pod = one("Pod", "p", "r", status={"phase": "Running", "conditions": unready, "containerStatuses": runs})
 
-    assert explain(DEPLOYMENT, Surroundings([REPLICA_SET], [pod])) == Cause(
+    assert explain(DEPLOYMENT, Surroundings([REPLICA_SET], [pod])) == DeploymentCause(
         "container main crashes again and again: it ended with exit code 3", "see its log"
     )
 

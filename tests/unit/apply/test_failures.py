@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from stellwerk.apply.errors import Failure, Obstacle, WriteFailed
+from stellwerk.apply.errors import Obstacle, WriteFailed, WriteFailure
 from stellwerk.apply.failures import failure_of
 from stellwerk.apply.objects.desired import Address
 from stellwerk.kube.types.errors import (
@@ -264,7 +264,7 @@ def test_long_words_are_cut() -> None:
 
 
 def test_all_failures_of_a_wave_are_told_and_many_are_counted() -> None:
-    failures: list[Failure] = [failure_of(DEPLOYMENT, "apply", said(500, f"reason {n}")) for n in range(7)]
+    failures: list[WriteFailure] = [failure_of(DEPLOYMENT, "apply", said(500, f"reason {n}")) for n in range(7)]
     error = WriteFailed(failures)
     assert "reason 4; and 2 more" in str(error)
     assert len(error.failures) == 7

@@ -11,7 +11,7 @@ import json
 from datetime import UTC, datetime
 from pathlib import Path
 
-from stellwerk.apply.readiness.kstatus import Status, judge
+from stellwerk.apply.readiness.kstatus import ObjectStatus, judge
 from stellwerk.kube.types.model import JsonObject, Unstructured
 
 RECORDED: list[tuple[str, JsonObject]] = json.loads((Path(__file__).parent / "recorded" / "kstatus.json").read_text())
@@ -22,7 +22,7 @@ def test_every_object_is_judged_as_kstatus_judges_it() -> None:
     differing = [
         (verdict, found, body)
         for verdict, body in RECORDED
-        if (found := judge(Status.of(Unstructured.of(body), NOW)).verdict.value) != verdict
+        if (found := judge(ObjectStatus.of(Unstructured.of(body), NOW)).verdict.value) != verdict
     ]
     assert differing == []
     assert len(RECORDED) > 300

@@ -15,7 +15,7 @@ from tests.kubectl import PROGRAM
 from tests.unit.promptly import promptly
 
 from stellwerk.apply.errors import UnreadableManifest
-from stellwerk.apply.objects.manifests import Limits, Origin, read_folder, read_text, read_value
+from stellwerk.apply.objects.manifests import Origin, YamlLimits, read_folder, read_text, read_value
 from stellwerk.kube.types.model import JsonValue, dig
 
 # What kubectl 1.37 prints for each word; `test_kubectl_says_the_same` asks the kubectl at hand.
@@ -308,4 +308,4 @@ def test_neither_a_document_nor_an_error_shows_a_value() -> None:
 
 def test_limits_can_be_set_by_the_caller() -> None:
     with pytest.raises(UnreadableManifest, match="deeper than 3"):
-        read_value(nested(4), limits=Limits(depth=3))
+        read_value(nested(4), limits=YamlLimits(depth=3))

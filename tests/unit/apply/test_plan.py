@@ -26,12 +26,12 @@ from stellwerk.apply.labelled.plan import (
     Create,
     Deferred,
     Delete,
-    Held,
-    Ledger,
+    LastApplied,
     Live,
     Plan,
     Reclaim,
     Rules,
+    Throttled,
     Unchanged,
     confirm,
     plan,
@@ -46,7 +46,7 @@ KUBECTL = FieldManager(manager="kubectl-edit", operation="Update")
 DEFAULTS: JsonObject = {"spec": {"defaulted": 1}}
 
 
-def decided(one: Desired, live: Live | None, ledger: Ledger | None = None, now: float = 0.0) -> Action:
+def decided(one: Desired, live: Live | None, ledger: LastApplied | None = None, now: float = 0.0) -> Action:
     """The action for a single object."""
     snapshot = {one.address: live} if live is not None else {}
     (action,) = plan([one], snapshot, ledger or {}, RULES, now=now)
@@ -181,14 +181,14 @@ def test_an_object_that_lost_the_record_of_our_ownership_is_applied() -> None:
 def test_an_object_of_which_we_own_no_field_stays_calm() -> None:
     one = config_map()
     bare = nobodys(applied(one))
-    ledger = Ledger({one.address: confirm(one, bare, US)})
+    ledger = LastApplied({one.address: confirm(one, bare, US)})
     assert isinstance(decided(one, bare, ledger), Unchanged)
 
 
 def test_an_object_of_which_we_own_no_field_is_watched_by_its_content() -> None:
     one = config_map()
     bare = nobodys(applied(one, more=DEFAULTS))
-    ledger = Ledger({one.address: confirm(one, bare, US)})
+    ledger = LastApplied({one.address: confirm(one, bare, US)})
     meddled = nobodys(applied(one, more={**DEFAULTS, "data": {"theirs": "1"}}))
     assert isinstance(decided(one, bare, ledger), Unchanged)
     assert decided(one, meddled, ledger) == Apply(one, "data.theirs was added", restores=True)
@@ -271,7 +271,7 @@ def test_a_first_restoration_is_immediate_and_the_next_waits() -> None:
     assert isinstance(decided(one, drifted, ledger, now=100), Reclaim)
     ledger[one.address] = replace(ledger[one.address], restored_at=100)
     held = decided(one, drifted, ledger, now=100 + FIGHT_SECONDS - 0.1)
-    assert held == Held(one, 100 + FIGHT_SECONDS, ("kubectl-edit",))
+    assert held == Throttled(one, 100 + FIGHT_SECONDS, ("kubectl-edit",))
     assert isinstance(decided(one, drifted, ledger, now=100 + FIGHT_SECONDS), Reclaim)
 
 
@@ -279,7 +279,7 @@ def test_a_first_restoration_is_immediate_and_the_next_waits() -> None:
 def test_a_deletion_fight_is_held_as_well() -> None:
     one = config_map(a="1")
     ledger = ledger_of({one.address: applied(one)}, one, restored_at=100)
-    assert decided(one, None, ledger, now=105) == Held(one, 110, ())
+    assert decided(one, None, ledger, now=105) == Throttled(one, 110, ())
 
 
 @pytest.mark.req("R-110")
@@ -475,7 +475,7 @@ def snapshot_of(content: Content) -> dict[Address, Live]:
     return live
 
 
-def carried_out(found: Plan, live: dict[Address, Live], ledger: Ledger) -> None:
+def carried_out(found: Plan, live: dict[Address, Live], ledger: LastApplied) -> None:
     """What a server would do: the object becomes what was asked for, keeps its defaults, and gets a status later."""
     for action in found.writes:
         assert isinstance(action, Create | Apply | Reclaim)
@@ -490,7 +490,7 @@ def carried_out(found: Plan, live: dict[Address, Live], ledger: Ledger) -> None:
 def test_after_a_plan_was_carried_out_the_next_one_is_calm(
     earlier: list[Desired], desired: list[Desired], content: Content
 ) -> None:
-    live, ledger = snapshot_of(content), Ledger()
+    live, ledger = snapshot_of(content), LastApplied()
     carried_out(plan(earlier, live, ledger, RULES, now=0), live, ledger)
     carried_out(plan(desired, live, ledger, RULES, now=0), live, ledger)
     assert plan(desired, live, ledger, RULES, now=0).is_calm
@@ -498,9 +498,9 @@ def test_after_a_plan_was_carried_out_the_next_one_is_calm(
 
 @for_all(SETS, LIVES)
 def test_a_lost_memory_costs_at_most_one_apply_an_object(desired: list[Desired], content: Content) -> None:
-    live, ledger = snapshot_of(content), Ledger()
+    live, ledger = snapshot_of(content), LastApplied()
     carried_out(plan(desired, live, ledger, RULES, now=0), live, ledger)
-    forgotten = Ledger()
+    forgotten = LastApplied()
     carried_out(plan(desired, live, forgotten, RULES, now=0), live, forgotten)
     assert plan(desired, live, forgotten, RULES, now=0).is_calm
 
@@ -517,7 +517,7 @@ def test_the_same_facts_give_the_same_plan_and_the_same_words(desired: list[Desi
 def test_every_wanted_object_has_exactly_one_action(desired: list[Desired], content: Content) -> None:
     found = plan(desired, snapshot_of(content), {}, RULES, now=0)
     assert sorted(str(one.key) for one in desired) == sorted(
-        str(action.desired.key if isinstance(action, Create | Apply | Reclaim | Held) else action.address.key)
+        str(action.desired.key if isinstance(action, Create | Apply | Reclaim | Throttled) else action.address.key)
         for action in found
     )
 

@@ -11,7 +11,7 @@ from stellwerk.apply.readiness.readiness import (
     AVAILABLE_DEPLOYMENT,
     Hints,
     Readiness,
-    Verdict,
+    StatusVerdict,
     assess,
     by_conditions,
     parse_hints,
@@ -19,7 +19,7 @@ from stellwerk.apply.readiness.readiness import (
 from stellwerk.kube.types.model import JsonObject, JsonValue, Unstructured
 
 NOW = datetime(2026, 1, 1, 12, 0, 0, tzinfo=UTC)
-CURRENT, WAITING, FAILED = Verdict.CURRENT, Verdict.IN_PROGRESS, Verdict.FAILED
+CURRENT, WAITING, FAILED = StatusVerdict.CURRENT, StatusVerdict.IN_PROGRESS, StatusVerdict.FAILED
 
 
 def live(
@@ -48,13 +48,13 @@ def deployment(*listed: JsonObject, spec: JsonObject | None = None, **counts: Js
     return live(DEPLOYMENT, status, {"progressDeadlineSeconds": 600, **(spec or {})}, generation=1)
 
 
-TABLE: list[tuple[Unstructured, Verdict, str]] = [
+TABLE: list[tuple[Unstructured, StatusVerdict, str]] = [
     # all kinds
     (live("x/v1 Thing"), CURRENT, ""),
-    (live("x/v1 Thing", deletionTimestamp="2026-01-01T00:00:00Z"), Verdict.TERMINATING, "is being deleted"),
+    (live("x/v1 Thing", deletionTimestamp="2026-01-01T00:00:00Z"), StatusVerdict.TERMINATING, "is being deleted"),
     (
         live("x/v1 Thing", deletionTimestamp="2026-01-01T00:00:00Z", finalizers=["a/b", "c"]),
-        Verdict.TERMINATING,
+        StatusVerdict.TERMINATING,
         "is being deleted; finalizers: a/b, c",
     ),
     (live("x/v1 Thing", {"observedGeneration": 1}, generation=2), WAITING, "its controller has not seen the latest"),
@@ -264,15 +264,15 @@ TABLE: list[tuple[Unstructured, Verdict, str]] = [
 
 
 @pytest.mark.parametrize(("one", "verdict", "why"), TABLE, ids=lambda value: getattr(value, "name", None))
-def test_each_kind_is_judged_by_its_rule(one: Unstructured, verdict: Verdict, why: str) -> None:
+def test_each_kind_is_judged_by_its_rule(one: Unstructured, verdict: StatusVerdict, why: str) -> None:
     found = assess(one, now=NOW)
     assert found.verdict is verdict
     assert found.why == why or (why and found.why.startswith(why))
 
 
 def test_what_does_not_exist_is_not_found() -> None:
-    assert assess(None, now=NOW) == Readiness(Verdict.NOT_FOUND, "does not exist")
-    assert by_conditions(None, ["Ready"]).verdict is Verdict.NOT_FOUND
+    assert assess(None, now=NOW) == Readiness(StatusVerdict.NOT_FOUND, "does not exist")
+    assert by_conditions(None, ["Ready"]).verdict is StatusVerdict.NOT_FOUND
 
 
 def test_a_pod_without_a_node_fails_after_fifteen_seconds_and_says_when_to_look_again() -> None:

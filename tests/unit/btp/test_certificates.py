@@ -8,32 +8,34 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from stellwerk.operators.btp.btpoperator import certificates
-from stellwerk.operators.btp.btpoperator.certificates import Decision, Pair, Renewal
+from stellwerk.operators.btp.btpoperator.certificates import Renewal, RenewalDecision, SecretKeyPair
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 WEEK = timedelta(hours=-168)
-GOOD = Pair(ends=NOW + timedelta(days=365))
+GOOD = SecretKeyPair(ends=NOW + timedelta(days=365))
 UNREADABLE = replace(GOOD, ends=None)
 NO_KEY = replace(GOOD, has_key=False)
-NO_CERTIFICATE = Pair(ends=None, has_certificate=False)
+NO_CERTIFICATE = SecretKeyPair(ends=None, has_certificate=False)
 WRONG_KEY = replace(GOOD, key_fits=False)
-ENDING = Pair(ends=NOW + timedelta(days=6, hours=23))
-FRESH_ENOUGH = Pair(ends=NOW + timedelta(days=7))
-EXPIRED = Pair(ends=NOW - timedelta(seconds=1))
+ENDING = SecretKeyPair(ends=NOW + timedelta(days=6, hours=23))
+FRESH_ENOUGH = SecretKeyPair(ends=NOW + timedelta(days=7))
+EXPIRED = SecretKeyPair(ends=NOW - timedelta(seconds=1))
 
 
-def decide(authority: Pair | None, webhook: Pair | None, *, chain_holds: bool = True) -> Decision:
+def decide(
+    authority: SecretKeyPair | None, webhook: SecretKeyPair | None, *, chain_holds: bool = True
+) -> RenewalDecision:
     return certificates.decide(authority, webhook, chain_holds=chain_holds, now=NOW, boundary=WEEK)
 
 
 @pytest.mark.parametrize("authority", [None, NO_CERTIFICATE, NO_KEY, UNREADABLE, WRONG_KEY, ENDING, EXPIRED])
 @pytest.mark.parametrize("webhook", [None, GOOD, UNREADABLE, ENDING])
-def test_a_flaw_of_the_authority_renews_both(authority: Pair | None, webhook: Pair | None) -> None:
+def test_a_flaw_of_the_authority_renews_both(authority: SecretKeyPair | None, webhook: SecretKeyPair | None) -> None:
     assert decide(authority, webhook).renewal is Renewal.BOTH
 
 
 @pytest.mark.parametrize("webhook", [None, NO_CERTIFICATE, NO_KEY, UNREADABLE, WRONG_KEY, ENDING, EXPIRED])
-def test_a_flaw_of_the_webhooks_certificate_renews_it_alone(webhook: Pair | None) -> None:
+def test_a_flaw_of_the_webhooks_certificate_renews_it_alone(webhook: SecretKeyPair | None) -> None:
     assert decide(GOOD, webhook, chain_holds=False).renewal is Renewal.WEBHOOK
 
 
@@ -42,8 +44,8 @@ def test_a_certificate_of_another_authority_renews_both() -> None:
 
 
 def test_good_certificates_are_left_alone() -> None:
-    assert decide(GOOD, GOOD) == Decision(Renewal.NOTHING)
-    assert decide(FRESH_ENOUGH, FRESH_ENOUGH) == Decision(Renewal.NOTHING)
+    assert decide(GOOD, GOOD) == RenewalDecision(Renewal.NOTHING)
+    assert decide(FRESH_ENOUGH, FRESH_ENOUGH) == RenewalDecision(Renewal.NOTHING)
 
 
 @pytest.mark.parametrize(
@@ -57,7 +59,9 @@ def test_good_certificates_are_left_alone() -> None:
         (UNREADABLE, GOOD, "ca-server-cert holds no readable certificate"),
     ],
 )
-def test_the_reason_for_a_renewal_is_told(authority: Pair | None, webhook: Pair | None, why: str) -> None:
+def test_the_reason_for_a_renewal_is_told(
+    authority: SecretKeyPair | None, webhook: SecretKeyPair | None, why: str
+) -> None:
     assert decide(authority, webhook).why == why
 
 

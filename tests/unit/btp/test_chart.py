@@ -13,7 +13,7 @@ from stellwerk.kube.types.identifiers import GroupVersionKind, ObjectKey, Object
 from stellwerk.kube.types.model import JsonObject
 from stellwerk.operators.btp import errors, operator
 from stellwerk.operators.btp.api import State
-from stellwerk.operators.btp.credentials.credentials import Credentials
+from stellwerk.operators.btp.credentials.credentials import BtpCredentials
 from stellwerk.operators.btp.module import chart, release
 from stellwerk.operators.btp.module.chart import Order
 from stellwerk.operators.btp.module.release import SHIPPED, Places
@@ -29,7 +29,7 @@ def encoded(text: str) -> str:
     return base64.b64encode(text.encode()).decode()
 
 
-CREDENTIALS = Credentials(
+CREDENTIALS = BtpCredentials(
     namespace="kyma-system",
     cluster_id="cluster-one",
     operand_data={"clientid": encoded("id"), "clientsecret": encoded("canary"), "sm_url": "/w==", "other": "x"},

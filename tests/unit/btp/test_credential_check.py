@@ -26,8 +26,8 @@ from stellwerk.local import certs
 from stellwerk.operators.btp.api import BtpOperator
 from stellwerk.operators.btp.credentials import credentials
 from stellwerk.operators.btp.credentials.credential_check import CredentialCheck, TokenServer
-from stellwerk.operators.btp.credentials.credentials import Credentials, SecretProblem
-from stellwerk.operators.btp.credentials.token_request import Answer, TokenRequest, Verdict
+from stellwerk.operators.btp.credentials.credentials import BtpCredentials, SecretProblem
+from stellwerk.operators.btp.credentials.token_request import CredentialsVerdict, TokenAnswer, TokenRequest
 from stellwerk.render.sources.egress import EgressRules
 from stellwerk.runtime.reconciler import Notice, Severity
 from stellwerk.runtime.supervision.tasks import Border
@@ -87,7 +87,7 @@ class World:
     operator: BtpOperator | None = field(
         default_factory=lambda: BtpOperator(metadata=ObjectMeta(name="btpoperator", namespace="kyma-system"))
     )
-    reports: list[Verdict | None] = field(default_factory=list)
+    reports: list[CredentialsVerdict | None] = field(default_factory=list)
     notices: list[Notice] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -109,7 +109,7 @@ class World:
             border=Border(Metrics(), self.clock),
         )
 
-    async def credentials(self) -> Credentials | SecretProblem:
+    async def credentials(self) -> BtpCredentials | SecretProblem:
         data = {key: base64.b64encode(value.encode()).decode() for key, value in self.secret.items()}
         return self.problem or credentials.read(data, {}, default_namespace="kyma-system")
 
@@ -147,9 +147,9 @@ async def world() -> AsyncIterator[World]:
 async def test_good_credentials_are_asked_about_at_the_interval_and_nobody_is_told(world: World) -> None:
     await world.passes(seconds=0)
     await world.passes(minutes=9)
-    assert world.reports == [Verdict.ACCEPTED]
+    assert world.reports == [CredentialsVerdict.ACCEPTED]
     await world.passes(minutes=2)
-    assert world.reports == [Verdict.ACCEPTED] * 2
+    assert world.reports == [CredentialsVerdict.ACCEPTED] * 2
     assert not world.notices
     asked = {"grant_type": "client_credentials", "client_id": "client-one", "client_secret": "canary-clientsecret"}
     assert world.double.asked == [asked] * 2
@@ -161,7 +161,7 @@ async def test_credentials_that_are_refused_are_told_once_and_so_is_the_end_of_i
     world.double.status, world.double.body = 401, REFUSAL
     await world.passes(minutes=11)
     await world.passes(minutes=11)
-    assert world.reports[1:] == [Verdict.REFUSED] * 2
+    assert world.reports[1:] == [CredentialsVerdict.REFUSED] * 2
     assert world.reasons == ["CredentialsRefused"]
     refused = world.notices[0]
     assert refused.severity is Severity.WARNING
@@ -192,7 +192,7 @@ async def test_a_server_that_is_out_for_a_moment_is_nobodys_news_and_one_that_st
     assert not world.notices
     await world.passes(seconds=64)
     await world.passes(seconds=64)
-    assert world.reports == [Verdict.UNANSWERED] * 3
+    assert world.reports == [CredentialsVerdict.UNANSWERED] * 3
     assert world.reasons == ["CredentialsNotChecked"]
     assert "(HTTP 503)" in world.notices[0].message
     world.double.status, world.double.body = 200, TOKEN
@@ -224,7 +224,7 @@ async def test_it_asks_when_it_is_switched_on_and_a_server_that_hangs_holds_up_n
         await running
 
 
-async def answer_of(url: str, tokens: TokenServer, **more: str) -> Answer:
+async def answer_of(url: str, tokens: TokenServer, **more: str) -> TokenAnswer:
     data = {"clientid": "me", "clientsecret": "canary", "tokenurl": url, **more}
     return await tokens.ask(TokenRequest.of({key: base64.b64encode(it.encode()).decode() for key, it in data.items()}))
 
@@ -233,8 +233,8 @@ async def answer_of(url: str, tokens: TokenServer, **more: str) -> Answer:
 async def test_only_https_is_spoken_and_neither_a_redirect_nor_our_own_host_is_called() -> None:
     double = Double(302, b"", {"Location": "https://elsewhere.example.com"})
     async with server(double) as (url, tokens):
-        assert await answer_of(url, tokens) == Answer(Verdict.UNANSWERED, "HTTP 302")
-        no_url = Answer(Verdict.UNANSWERED, "the token URL is no https URL that may be called")
+        assert await answer_of(url, tokens) == TokenAnswer(CredentialsVerdict.UNANSWERED, "HTTP 302")
+        no_url = TokenAnswer(CredentialsVerdict.UNANSWERED, "the token URL is no https URL that may be called")
         for other in (url.replace("https", "http"), "nonsense", "https://[", "ftp://127.0.0.1"):
             assert await answer_of(other, tokens) == no_url
         standard = TokenServer()
@@ -249,7 +249,7 @@ async def test_a_server_whom_the_system_does_not_trust_gets_nothing() -> None:
         stranger = TokenServer(rules=LOOPBACK)
         answer = await answer_of(url, stranger)
         await stranger.close()
-    assert answer == Answer(Verdict.UNANSWERED, "no connection: its certificate is not trusted")
+    assert answer == TokenAnswer(CredentialsVerdict.UNANSWERED, "no connection: its certificate is not trusted")
     assert not double.asked
 
 
@@ -257,7 +257,7 @@ async def test_a_server_that_never_answers_is_waited_for_so_long_and_no_longer()
     double = Double(hangs=True)
     async with TlsServer(double.answer) as listening:
         tokens = TokenServer(rules=LOOPBACK, authority=listening.authority.encode(), patience_seconds=0.2)
-        assert await answer_of(listening.url, tokens) == Answer(Verdict.UNANSWERED, "no answer in time")
+        assert await answer_of(listening.url, tokens) == TokenAnswer(CredentialsVerdict.UNANSWERED, "no answer in time")
         await tokens.close()
 
 
@@ -268,7 +268,7 @@ async def test_a_certificate_is_shown_where_the_secret_has_one() -> None:
         pair = {"tls.crt": listening.caller.certificate.decode(), "tls.key": listening.caller.key.decode()}
         answer = await answer_of("https://unused.example.com", tokens, certurl=listening.url, **pair)
         await tokens.close()
-    assert answer == Answer(Verdict.ACCEPTED)
+    assert answer == TokenAnswer(CredentialsVerdict.ACCEPTED)
     assert double.asked == [{"grant_type": "client_credentials", "client_id": "me"}]
     assert "service-manager-client" in double.callers[0]
 
@@ -278,7 +278,7 @@ async def test_a_certificate_that_is_none_is_as_good_as_refused() -> None:
     tokens = TokenServer(rules=LOOPBACK)
     answer = await answer_of("https://127.0.0.1:1", tokens, **broken)
     await tokens.close()
-    assert answer == Answer(Verdict.REFUSED, "tls.crt and tls.key are no certificate and its key")
+    assert answer == TokenAnswer(CredentialsVerdict.REFUSED, "tls.crt and tls.key are no certificate and its key")
 
 
 URLS = [
@@ -309,7 +309,7 @@ async def test_a_url_that_nobody_can_call_is_an_answer_of_its_own(url: str) -> N
     finally:
         await server.close()
 
-    assert answer == Answer(Verdict.UNANSWERED, "the token URL is no https URL that may be called")
+    assert answer == TokenAnswer(CredentialsVerdict.UNANSWERED, "the token URL is no https URL that may be called")
 
 
 @pytest.mark.req("R-413")
@@ -324,5 +324,5 @@ async def test_a_client_certificate_that_is_none_is_refused_before_anything_is_s
     finally:
         await server.close()
 
-    assert answer.verdict is Verdict.REFUSED
+    assert answer.verdict is CredentialsVerdict.REFUSED
     assert answer.why == "tls.crt and tls.key are no certificate and its key"

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from stellwerk.kube.types.identifiers import ObjectKey
 from stellwerk.operators.btp.credentials import credentials
 from stellwerk.operators.btp.credentials.credentials import (
-    Comparison,
-    Credentials,
+    BtpCredentials,
+    CredentialsComparison,
     Drift,
     OperandPod,
     SecretProblem,
@@ -36,13 +36,13 @@ def encoded(values: dict[str, str]) -> dict[str, str]:
     return {key: base64.b64encode(value.encode()).decode() for key, value in values.items()}
 
 
-def read(values: dict[str, str], annotations: dict[str, str] | None = None) -> Credentials | SecretProblem:
+def read(values: dict[str, str], annotations: dict[str, str] | None = None) -> BtpCredentials | SecretProblem:
     return credentials.read(encoded(values), annotations or {}, default_namespace="kyma-system")
 
 
-def good(annotations: dict[str, str] | None = None, **values: str) -> Credentials:
+def good(annotations: dict[str, str] | None = None, **values: str) -> BtpCredentials:
     found = read({**COMPLETE, **values}, annotations)
-    assert isinstance(found, Credentials)
+    assert isinstance(found, BtpCredentials)
     return found
 
 
@@ -74,7 +74,7 @@ def test_credentials_are_not_put_where_the_clusters_own_parts_lie(namespace: str
     allowed = credentials.read(
         encoded({**COMPLETE, "credentials_namespace": namespace}), {}, default_namespace=namespace
     )
-    assert isinstance(allowed, Credentials), "the operator itself was told to work there"
+    assert isinstance(allowed, BtpCredentials), "the operator itself was told to work there"
 
 
 @pytest.mark.req("R-408")
@@ -126,7 +126,7 @@ def test_no_text_form_shows_a_value() -> None:
     for text in (
         repr(found),
         str(found),
-        repr(Comparison(wanted=found, namespace="x", config_cluster_id=None, initial_cluster_id=None)),
+        repr(CredentialsComparison(wanted=found, namespace="x", config_cluster_id=None, initial_cluster_id=None)),
     ):
         assert "canary-4711" not in text
         assert secret not in text
@@ -151,8 +151,8 @@ def test_only_a_labelled_secret_is_for_us(labels: dict[str, str], expected: bool
 def compared(
     *, namespace: str = "kyma-system", config: str | None = "cluster-one", initial: str | None = "cluster-one",
     annotations: dict[str, str] | None = None, **values: str,
-) -> Comparison:  # fmt: skip
-    return Comparison(
+) -> CredentialsComparison:  # fmt: skip
+    return CredentialsComparison(
         wanted=good(annotations, **values), namespace=namespace, config_cluster_id=config, initial_cluster_id=initial
     )
 
@@ -282,10 +282,10 @@ class World:
     initial_in: dict[str, str]
     annotations: dict[str, str] = field(default_factory=dict)
 
-    def compare(self) -> Comparison:
+    def compare(self) -> CredentialsComparison:
         found = good(self.annotations, **self.wanted)
         namespace = credentials.operand_namespace(self.credentials_in, found)
-        return Comparison(
+        return CredentialsComparison(
             wanted=found,
             namespace=namespace,
             config_cluster_id=self.config,

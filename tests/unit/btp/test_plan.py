@@ -16,15 +16,15 @@ from stellwerk.operators.btp.api import BtpOperator, BtpOperatorStatus, State
 from stellwerk.operators.btp.btpoperator import plan
 from stellwerk.operators.btp.btpoperator.plan import Blockers, Snapshot
 from stellwerk.operators.btp.credentials import credentials
-from stellwerk.operators.btp.credentials.credentials import Comparison, Credentials, SecretProblem
+from stellwerk.operators.btp.credentials.credentials import BtpCredentials, CredentialsComparison, SecretProblem
 from stellwerk.operators.btp.reasons import MEANINGS, Reason
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
 FINALIZER = "operator.kyma-project.io/btp-manager"
 STARTED = "operator.kyma-project.io/hard-delete-started-at"
-GOOD = Credentials(namespace="kyma-system", cluster_id="one", operand_data={})
+GOOD = BtpCredentials(namespace="kyma-system", cluster_id="one", operand_data={})
 MISSING = SecretProblem(Reason.MissingSecret, "sap-btp-manager Secret in kyma-system namespace not found")
-CALM = Comparison(wanted=GOOD, namespace="kyma-system", config_cluster_id="one", initial_cluster_id=None)
+CALM = CredentialsComparison(wanted=GOOD, namespace="kyma-system", config_cluster_id="one", initial_cluster_id=None)
 USED = Blockers((ObjectKey("default", "db"),), (ObjectKey("default", "db-binding"),))
 
 
@@ -75,7 +75,7 @@ def seen(of: BtpOperator, **changes: object) -> Snapshot:
 
 def test_a_new_cr_is_given_a_finalizer_first_and_a_state_then() -> None:
     assert plan.next_step(seen(operator(finalizers=()))) == plan.Adopt()
-    assert plan.next_step(seen(operator())) == plan.Turn(Reason.Initialized)
+    assert plan.next_step(seen(operator())) == plan.SetStatus(Reason.Initialized)
 
 
 @pytest.mark.parametrize("reason", [reason for reason, m in MEANINGS.items() if m.state is State.Processing])
@@ -85,21 +85,23 @@ def test_a_processing_cr_is_provisioned(reason: Reason) -> None:
 
 @pytest.mark.parametrize("reason", [Reason.Initialized, Reason.ReconcileSucceeded])
 def test_without_the_secret_nothing_is_provisioned(reason: Reason) -> None:
-    assert plan.next_step(seen(operator(reason), required_secret=MISSING, comparison=None)) == plan.Complain(MISSING)
+    assert plan.next_step(seen(operator(reason), required_secret=MISSING, comparison=None)) == plan.ReportSecretProblem(
+        MISSING
+    )
 
 
 def test_a_ready_module_is_kept_up() -> None:
-    assert plan.next_step(seen(operator(Reason.ReconcileSucceeded))) == plan.KeepUp(GOOD)
+    assert plan.next_step(seen(operator(Reason.ReconcileSucceeded))) == plan.VerifyReady(GOOD)
 
 
 def test_drift_of_a_ready_module_is_shown_before_it_is_mended() -> None:
     moved = replace(CALM, namespace="old")
     renamed = replace(CALM, config_cluster_id="two")
 
-    assert plan.next_step(seen(operator(Reason.ReconcileSucceeded), comparison=moved)) == plan.Turn(
+    assert plan.next_step(seen(operator(Reason.ReconcileSucceeded), comparison=moved)) == plan.SetStatus(
         Reason.CredentialsNamespaceChanged, "credentials namespace changed from old to kyma-system"
     )
-    assert plan.next_step(seen(operator(Reason.ReconcileSucceeded), comparison=renamed)) == plan.Turn(
+    assert plan.next_step(seen(operator(Reason.ReconcileSucceeded), comparison=renamed)) == plan.SetStatus(
         Reason.ClusterIdChanged, "cluster ID changed from two to one"
     )
 
@@ -113,7 +115,7 @@ def test_drift_of_a_ready_module_is_shown_before_it_is_mended() -> None:
     ],
 )
 def test_a_cr_that_complained_starts_over_once_the_cause_may_be_gone(reason: Reason) -> None:
-    assert plan.next_step(seen(operator(reason))) == plan.Turn(Reason.Updated)
+    assert plan.next_step(seen(operator(reason))) == plan.SetStatus(Reason.Updated)
 
 
 def test_while_the_very_same_thing_is_wrong_with_the_secret_nothing_moves() -> None:
@@ -126,7 +128,7 @@ def test_a_secret_that_could_not_be_read_is_read_again_though_nobody_changes_it(
     unread = credentials.unreadable(ObjectKey("kyma-system", "sap-btp-manager"), "you may not get secrets")
     complaining = operator(unread.reason, unread.message)
 
-    assert plan.next_step(seen(complaining, required_secret=unread, comparison=None)) == plan.Turn(Reason.Updated)
+    assert plan.next_step(seen(complaining, required_secret=unread, comparison=None)) == plan.SetStatus(Reason.Updated)
 
 
 def test_another_problem_of_the_secret_is_told_after_a_new_start() -> None:
@@ -134,7 +136,7 @@ def test_another_problem_of_the_secret_is_told_after_a_new_start() -> None:
 
     assert plan.next_step(
         seen(operator(MISSING.reason, MISSING.message), required_secret=invalid, comparison=None)
-    ) == plan.Turn(Reason.Updated)
+    ) == plan.SetStatus(Reason.Updated)
 
 
 def test_a_message_tells_what_is_waited_for_now_and_nothing_of_before() -> None:
@@ -155,8 +157,8 @@ def test_a_message_tells_what_is_waited_for_now_and_nothing_of_before() -> None:
 def test_after_a_start_a_module_from_a_chart_is_checked_for_an_update_first(reason: Reason) -> None:
     unchecked = seen(operator(reason), from_chart=True, update_unchecked=True)
 
-    assert plan.next_step(unchecked) == plan.Turn(Reason.UpdateCheck)
-    assert plan.next_step(replace(unchecked, update_unchecked=False)) != plan.Turn(Reason.UpdateCheck)
+    assert plan.next_step(unchecked) == plan.SetStatus(Reason.UpdateCheck)
+    assert plan.next_step(replace(unchecked, update_unchecked=False)) != plan.SetStatus(Reason.UpdateCheck)
 
 
 @pytest.mark.parametrize("reason", [Reason.Initialized, Reason.UpdateCheck, Reason.Updated])
@@ -173,17 +175,17 @@ def test_an_update_is_not_looked_for_while_the_secret_is_wrong_or_the_cr_goes() 
     leaving = seen(operator(Reason.ReconcileSucceeded, deleted=True), from_chart=True, update_unchecked=True)
 
     assert plan.next_step(unchecked) == plan.Rest()
-    assert plan.next_step(leaving) == plan.Turn(Reason.HardDeleting)
+    assert plan.next_step(leaving) == plan.SetStatus(Reason.HardDeleting)
 
 
 def test_an_inconsistent_chart_begins_anew() -> None:
-    assert plan.next_step(seen(operator(Reason.InconsistentChart, "because"), from_chart=True)) == plan.Turn(
+    assert plan.next_step(seen(operator(Reason.InconsistentChart, "because"), from_chart=True)) == plan.SetStatus(
         Reason.Initialized
     )
 
 
 def test_a_recovery_is_told_in_the_words_of_the_chart_era() -> None:
-    assert plan.next_step(seen(operator(Reason.ChartInstallFailed), from_chart=True)) == plan.Turn(
+    assert plan.next_step(seen(operator(Reason.ChartInstallFailed), from_chart=True)) == plan.SetStatus(
         Reason.Updated, "Resource has been updated"
     )
 
@@ -229,7 +231,7 @@ def test_a_redundant_cr_names_the_leader_and_is_given_no_finalizer() -> None:
 
     step = plan.next_step(seen(redundant, leader=operator()))
 
-    assert isinstance(step, plan.StandAside)
+    assert isinstance(step, plan.NotLeader)
     assert (step.reason, step.release) == (Reason.OlderCRExists, False)
     assert step.message == (
         "'btpoperator' BtpOperator CR in 'kyma-system' namespace reconciles the module. Delete this BtpOperator, which "
@@ -241,7 +243,7 @@ def test_a_redundant_cr_names_the_leader_and_is_given_no_finalizer() -> None:
 def test_in_fixed_mode_a_misplaced_cr_says_where_it_belongs() -> None:
     assert plan.next_step(
         seen(operator(namespace="default", finalizers=()), leader=None, fixed=True)
-    ) == plan.StandAside(Reason.WrongNamespaceOrName, "", False)
+    ) == plan.NotLeader(Reason.WrongNamespaceOrName, "", False)
 
 
 @pytest.mark.parametrize("held_by", [FINALIZER, "custom-deletion-finalizer"])
@@ -250,7 +252,7 @@ def test_a_redundant_cr_that_is_deleted_is_let_go(held_by: str) -> None:
 
     step = plan.next_step(seen(leaving, leader=operator()))
 
-    assert isinstance(step, plan.StandAside)
+    assert isinstance(step, plan.NotLeader)
     assert step.release
 
 
@@ -262,7 +264,7 @@ def test_the_former_leader_is_left_alone_while_others_hold_it(fixed: bool) -> No
 
 
 def test_a_redundant_cr_that_comes_to_lead_says_so_first() -> None:
-    assert plan.next_step(seen(operator(Reason.OlderCRExists, name="second"))) == plan.Turn(
+    assert plan.next_step(seen(operator(Reason.OlderCRExists, name="second"))) == plan.SetStatus(
         Reason.Processing, "second is the new leader"
     )
 
@@ -279,7 +281,7 @@ NOT_YET_DELETING = [
 
 @pytest.mark.parametrize("reason", [None, *NOT_YET_DELETING])
 def test_a_deletion_is_shown_before_it_begins(reason: Reason | None) -> None:
-    assert plan.next_step(seen(operator(reason, deleted=True))) == plan.Turn(Reason.HardDeleting)
+    assert plan.next_step(seen(operator(reason, deleted=True))) == plan.SetStatus(Reason.HardDeleting)
 
 
 def test_without_users_objects_the_module_goes() -> None:
@@ -320,13 +322,13 @@ def test_a_blocked_deletion_goes_on_when_the_last_object_is_gone() -> None:
     blocked = operator(BLOCKED, deleted=True)
 
     assert isinstance(plan.next_step(seen(blocked, blockers=USED)), plan.Wait)
-    assert plan.next_step(seen(blocked)) == plan.Turn(Reason.HardDeleting, CLEARED)
+    assert plan.next_step(seen(blocked)) == plan.SetStatus(Reason.HardDeleting, CLEARED)
 
 
 def test_the_force_label_lifts_the_block() -> None:
     forced = operator(BLOCKED, deleted=True, labels={"force-delete": "true"})
 
-    assert plan.next_step(seen(forced, blockers=USED)) == plan.Turn(Reason.HardDeleting, CLEARED)
+    assert plan.next_step(seen(forced, blockers=USED)) == plan.SetStatus(Reason.HardDeleting, CLEARED)
 
 
 @pytest.mark.req("R-505")
@@ -339,7 +341,7 @@ def test_the_force_label_counts_only_in_the_namespace_of_the_module() -> None:
     assert 'the label force-delete="true" counts only on a BtpOperator in the namespace kyma-system' in step.message
     assert "default/db" not in step.message, "a tenant learns how many objects others have, and not their names"
     moved = seen(of_a_tenant, blockers=USED, chart_namespace="a-tenant")
-    assert plan.next_step(moved) == plan.Turn(Reason.HardDeleting, CLEARED)
+    assert plan.next_step(moved) == plan.SetStatus(Reason.HardDeleting, CLEARED)
 
 
 def test_what_is_forced_is_counted_named_and_led_back_to_the_label() -> None:
@@ -387,7 +389,7 @@ def test_a_restart_does_not_restart_the_clock_of_hard_deletion() -> None:
 
 @pytest.mark.parametrize("started", ["2026-01-01T11:40:00+00:00", "2026-01-01T11:00:00Z"])
 def test_after_its_time_hard_deletion_becomes_soft(started: str) -> None:
-    assert plan.next_step(seen(forced(started=started), blockers=USED)) == plan.Turn(Reason.SoftDeleting)
+    assert plan.next_step(seen(forced(started=started), blockers=USED)) == plan.SetStatus(Reason.SoftDeleting)
 
 
 TAMPERED = [

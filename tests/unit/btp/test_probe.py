@@ -11,7 +11,7 @@ import pytest
 from stellwerk.kube.client.client import Client
 from stellwerk.kube.types.model import JsonValue, dig
 from stellwerk.operators.btp.api import BtpOperator
-from stellwerk.operators.btp.btpoperator.probe import Finding, Probe, ProbeSettings, job
+from stellwerk.operators.btp.btpoperator.probe import Probe, ProbeFinding, ProbeSettings, job
 from stellwerk.runtime.supervision.tasks import Border
 from stellwerk.runtime.telemetry.metrics import Metrics
 from stellwerk.testing.clock import FakeClock
@@ -80,7 +80,7 @@ def told(variables: JsonValue) -> dict[JsonValue, JsonValue]:
 def test_only_a_bundle_that_has_changed_and_is_good_restarts_the_operand(
     status: str, value: str, last: str, restarts: bool
 ) -> None:
-    assert Finding(status, value, last, "now").restarts_operand is restarts
+    assert ProbeFinding(status, value, last, "now").restarts_operand is restarts
 
 
 @pytest.mark.req("R-512")

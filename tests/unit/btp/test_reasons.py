@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 import msgspec
 import pytest
 
-from stellwerk.apply.readiness.readiness import Verdict, assess
+from stellwerk.apply.readiness.readiness import StatusVerdict, assess
 from stellwerk.kube.types.model import JsonObject, Unreadable, Unstructured, decode_json, encode_json
 from stellwerk.kube.types.object_meta import ObjectMeta
 from stellwerk.operators.btp import reasons
@@ -127,7 +127,7 @@ def test_what_only_the_user_can_mend_is_stalled_and_says_the_same_as_ready(reaso
         assert others == [msgspec.structs.replace(ready, type="Stalled", status="True")]
 
 
-def kstatus(shown: BtpOperatorStatus, *, generation: int = 3) -> Verdict:
+def kstatus(shown: BtpOperatorStatus, *, generation: int = 3) -> StatusVerdict:
     metadata: JsonObject = {"name": "b", "namespace": "n", "generation": generation}
     body: JsonObject = {"apiVersion": "operator.kyma-project.io/v1alpha1", "kind": "BtpOperator", "metadata": metadata}
     return assess(Unstructured.of({**body, "status": decode_json(encode_json(shown))}), now=NOW).verdict
@@ -139,11 +139,11 @@ def test_generic_tools_tell_what_is_ready_what_is_under_way_and_what_failed() ->
     ready = status(Reason.ReconcileSucceeded, previous=again)
 
     assert [kstatus(each) for each in (failed, again, ready)] == [
-        Verdict.FAILED,
-        Verdict.IN_PROGRESS,
-        Verdict.CURRENT,
+        StatusVerdict.FAILED,
+        StatusVerdict.IN_PROGRESS,
+        StatusVerdict.CURRENT,
     ]
-    assert kstatus(ready, generation=4) is Verdict.IN_PROGRESS, "the change has not been looked at"
+    assert kstatus(ready, generation=4) is StatusVerdict.IN_PROGRESS, "the change has not been looked at"
 
 
 def test_conditions_of_others_are_dropped_and_ready_comes_first() -> None:

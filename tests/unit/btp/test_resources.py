@@ -14,14 +14,14 @@ from stellwerk.kube.types.identifiers import GroupVersionKind, Resource
 from stellwerk.kube.types.model import JsonObject, JsonValue, dig
 from stellwerk.operators.btp.btpoperator import resources
 from stellwerk.operators.btp.btpoperator.resources import Running, Values
-from stellwerk.operators.btp.credentials.credentials import Credentials
+from stellwerk.operators.btp.credentials.credentials import BtpCredentials
 from stellwerk.operators.btp.errors import ModuleIncomplete, ModuleUnreadable
 from stellwerk.operators.btp.module import release
-from stellwerk.operators.btp.module.release import Places, Release
+from stellwerk.operators.btp.module.release import ModuleRelease, Places
 from stellwerk.operators.btp.settings import Settings
 
 SHIPPED = release.load(Places.of(Settings(), release.SHIPPED))
-CREDENTIALS = Credentials(
+CREDENTIALS = BtpCredentials(
     namespace="kyma-system",
     cluster_id="cluster-one",
     operand_data={
@@ -43,7 +43,7 @@ OPERAND = "sap-btp-operator-controller-manager"
 def values(
     settings: Settings | None = None,
     running: Running | None = None,
-    credentials: Credentials = CREDENTIALS,
+    credentials: BtpCredentials = CREDENTIALS,
     network_policies: bool = True,
     ca_bundle: bytes = b"",
 ) -> Values:
@@ -57,7 +57,7 @@ def values(
     )
 
 
-def prepared(given: Values | None = None, of: Release = SHIPPED) -> dict[tuple[JsonValue, JsonValue], JsonObject]:
+def prepared(given: Values | None = None, of: ModuleRelease = SHIPPED) -> dict[tuple[JsonValue, JsonValue], JsonObject]:
     documents = resources.prepared(of, given or values())
     return {(d.body["kind"], dig(d.body, "metadata", "name")): d.body for d in documents}
 
@@ -205,7 +205,7 @@ def test_a_new_operand_carries_the_checksum_of_its_configuration() -> None:
     assert dig(operand(), "metadata", "annotations") is None
 
 
-def changed_credentials(**data: str) -> Credentials:
+def changed_credentials(**data: str) -> BtpCredentials:
     return replace(CREDENTIALS, operand_data={**CREDENTIALS.operand_data, **data})
 
 

@@ -28,7 +28,7 @@ def test_the_sample_secret_is_complete_and_labelled() -> None:
         key: base64.b64encode(value.encode()).decode() for key, value in texts(SAMPLES["Secret"], "stringData").items()
     }
 
-    assert isinstance(credentials.read(data, {}, default_namespace="kyma-system"), credentials.Credentials)
+    assert isinstance(credentials.read(data, {}, default_namespace="kyma-system"), credentials.BtpCredentials)
     assert credentials.is_for_us(texts(SAMPLES["Secret"], "metadata", "labels"))
 
 

@@ -10,7 +10,7 @@ from stellwerk.kube.login.config import ClusterConfig
 from stellwerk.kube.types.identifiers import Resource
 from stellwerk.kube.types.model import Unreadable, Unstructured, unstructured
 from stellwerk.kube.types.object_meta import ObjectMeta
-from stellwerk.kube.watch.watch_states import Odd, Parked, Synced
+from stellwerk.kube.watch.watch_states import Odd, Synced, WatchSuspended
 from stellwerk.operators.btp import watches
 from stellwerk.operators.btp.settings import Settings
 from stellwerk.runtime.cache.informer import Informer
@@ -25,8 +25,10 @@ def cache(resource: Resource = Service.resource) -> Informer[Unstructured]:
 
 
 @pytest.mark.req("R-206")
-@pytest.mark.parametrize("cause", [Parked("no right", is_forbidden=True), Parked("no CRD", is_not_served=True)])
-async def test_the_process_is_not_ready_while_it_cannot_watch_what_it_needs_itself(cause: Parked) -> None:
+@pytest.mark.parametrize(
+    "cause", [WatchSuspended("no right", is_forbidden=True), WatchSuspended("no CRD", is_not_served=True)]
+)
+async def test_the_process_is_not_ready_while_it_cannot_watch_what_it_needs_itself(cause: WatchSuspended) -> None:
     manager = Manager(Client.connect(ClusterConfig(server="https://127.0.0.1:1")))
     found = watches.caches(manager, wake=lambda: None, settings=Settings())
     for informer in manager.home.informers:
@@ -52,8 +54,11 @@ async def test_a_cache_that_was_never_filled_shows_nothing() -> None:
 
 
 @pytest.mark.req("R-112")
-@pytest.mark.parametrize("parked", [Parked("why"), Parked("why", is_forbidden=True), Parked("why", is_not_served=True)])
-async def test_a_kind_of_kubernetes_that_cannot_be_watched_may_have_objects(parked: Parked) -> None:
+@pytest.mark.parametrize(
+    "parked",
+    [WatchSuspended("why"), WatchSuspended("why", is_forbidden=True), WatchSuspended("why", is_not_served=True)],
+)
+async def test_a_kind_of_kubernetes_that_cannot_be_watched_may_have_objects(parked: WatchSuspended) -> None:
     blind = cache()
     blind.take(parked)
 
@@ -63,8 +68,8 @@ async def test_a_kind_of_kubernetes_that_cannot_be_watched_may_have_objects(park
 @pytest.mark.req("R-112")
 async def test_only_a_kind_that_a_definition_brings_can_be_gone_with_its_objects() -> None:
     gone, forbidden = cache(GADGETS), cache(GADGETS)
-    gone.take(Parked("why", is_not_served=True))
-    forbidden.take(Parked("why", is_forbidden=True))
+    gone.take(WatchSuspended("why", is_not_served=True))
+    forbidden.take(WatchSuspended("why", is_forbidden=True))
 
     assert watches.why_blind(gone) == ""
     assert watches.why_blind(forbidden) == "why"

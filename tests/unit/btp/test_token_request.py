@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
-from stellwerk.operators.btp.credentials.token_request import TokenRequest, Verdict, judged
+from stellwerk.operators.btp.credentials.token_request import CredentialsVerdict, TokenRequest, judged
 
 
 def data(**values: str) -> dict[str, str]:
@@ -53,22 +53,29 @@ def said(**words: object) -> bytes:
 @pytest.mark.parametrize(
     ("status", "body", "verdict", "why"),
     [
-        (200, said(access_token="t", token_type="bearer"), Verdict.ACCEPTED, ""),
-        (200, said(token_type="bearer"), Verdict.UNANSWERED, "the answer holds no token"),
-        (200, b"<html>sign in</html>", Verdict.UNANSWERED, "the answer holds no token"),
-        (401, said(error="invalid_client"), Verdict.REFUSED, "invalid_client"),
-        (401, said(error="s3cret is wrong"), Verdict.REFUSED, "HTTP 401"),
-        (401, b"", Verdict.REFUSED, "HTTP 401"),
-        (400, said(error="unauthorized_client", error_description="s3cret"), Verdict.REFUSED, "unauthorized_client"),
-        (400, said(error="invalid_request"), Verdict.UNANSWERED, "HTTP 400"),
-        (403, b"a proxy says no", Verdict.UNANSWERED, "HTTP 403"),
-        (302, b"", Verdict.UNANSWERED, "HTTP 302"),
-        (404, b"", Verdict.UNANSWERED, "HTTP 404"),
-        (429, said(error="invalid_client"), Verdict.UNANSWERED, "HTTP 429"),
-        (503, said(error="invalid_client"), Verdict.UNANSWERED, "HTTP 503"),
+        (200, said(access_token="t", token_type="bearer"), CredentialsVerdict.ACCEPTED, ""),
+        (200, said(token_type="bearer"), CredentialsVerdict.UNANSWERED, "the answer holds no token"),
+        (200, b"<html>sign in</html>", CredentialsVerdict.UNANSWERED, "the answer holds no token"),
+        (401, said(error="invalid_client"), CredentialsVerdict.REFUSED, "invalid_client"),
+        (401, said(error="s3cret is wrong"), CredentialsVerdict.REFUSED, "HTTP 401"),
+        (401, b"", CredentialsVerdict.REFUSED, "HTTP 401"),
+        (
+            400,
+            said(error="unauthorized_client", error_description="s3cret"),
+            CredentialsVerdict.REFUSED,
+            "unauthorized_client",
+        ),
+        (400, said(error="invalid_request"), CredentialsVerdict.UNANSWERED, "HTTP 400"),
+        (403, b"a proxy says no", CredentialsVerdict.UNANSWERED, "HTTP 403"),
+        (302, b"", CredentialsVerdict.UNANSWERED, "HTTP 302"),
+        (404, b"", CredentialsVerdict.UNANSWERED, "HTTP 404"),
+        (429, said(error="invalid_client"), CredentialsVerdict.UNANSWERED, "HTTP 429"),
+        (503, said(error="invalid_client"), CredentialsVerdict.UNANSWERED, "HTTP 503"),
     ],
 )
-def test_only_a_word_about_the_credentials_condemns_them(status: int, body: bytes, verdict: Verdict, why: str) -> None:
+def test_only_a_word_about_the_credentials_condemns_them(
+    status: int, body: bytes, verdict: CredentialsVerdict, why: str
+) -> None:
     answer = judged(status, body)
     assert (answer.verdict, answer.why) == (verdict, why)
 
@@ -83,7 +90,7 @@ def test_no_answer_is_too_strange_and_none_is_repeated(status: int, body: bytes)
 @pytest.mark.parametrize("body", [b'{"a":' * 10_000, b"[" * 60_000, b"\xff\xfe", b"null", b'{"error":1}'])
 @pytest.mark.parametrize("status", [200, 400, 401, 403, 500, 999])
 def test_an_answer_that_is_no_answer_is_none(body: bytes, status: int) -> None:
-    assert judged(status, body).verdict in (Verdict.UNANSWERED, Verdict.REFUSED)
+    assert judged(status, body).verdict in (CredentialsVerdict.UNANSWERED, CredentialsVerdict.REFUSED)
 
 
 @pytest.mark.req("R-601", "R-603")

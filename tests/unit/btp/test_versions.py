@@ -13,7 +13,7 @@ from stellwerk.kube.types.identifiers import GroupVersionKind, ObjectKey, Resour
 from stellwerk.kube.types.model import PartialObjectMetadata
 from stellwerk.kube.types.object_meta import ObjectMeta
 from stellwerk.operators.btp.module import version_record
-from stellwerk.operators.btp.module.version_record import CredentialsSecret, DamagedRecord, Record
+from stellwerk.operators.btp.module.version_record import CredentialsSecret, DamagedRecord, VersionRecord
 
 CONFIG_MAP = GroupVersionKind("", "v1", "ConfigMap")
 DEPLOYMENT = GroupVersionKind("apps", "v1", "Deployment")
@@ -68,7 +68,7 @@ def test_a_record_of_the_original_operator_is_read() -> None:
     kinds = '- group: apps\n  version: v1\n  kind: Deployment\n- group: ""\n  version: v1\n  kind: ConfigMap\n'
     data = {"currentChartVersion": "v0.2", "currentGvks": kinds, "oldChartVersion": "v0.1", "oldGvks": kinds}
 
-    assert version_record.parse(data) == Record(
+    assert version_record.parse(data) == VersionRecord(
         current_version="v0.2",
         current_kinds=(DEPLOYMENT, CONFIG_MAP),
         old_version="v0.1",

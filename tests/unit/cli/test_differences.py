@@ -8,7 +8,7 @@ from textwrap import dedent
 import pytest
 
 from stellwerk.cli.releases import dry_run
-from stellwerk.cli.releases.dry_run import Line
+from stellwerk.cli.releases.dry_run import DiffLine
 from stellwerk.cli.shell.field_diff import Change, changes
 from stellwerk.cli.shell.text import Style
 from stellwerk.kube.types.model import JsonObject
@@ -160,7 +160,7 @@ def look(golden: str) -> list[str]:
 
 
 LINES = [
-    Line(
+    DiffLine(
         "~",
         "Deployment infra/ingress",
         changes=(
@@ -168,8 +168,8 @@ LINES = [
             Change("spec.template.spec.containers[name=proxy].image", "proxy:1.4", "proxy:1.5"),
         ),
     ),
-    Line("+", "ConfigMap infra/ingress-extra"),
-    Line("-", "Service infra/ingress-old", "will be deleted: delete policy Delete"),
+    DiffLine("+", "ConfigMap infra/ingress-extra"),
+    DiffLine("-", "Service infra/ingress-old", "will be deleted: delete policy Delete"),
 ]
 
 
@@ -191,22 +191,22 @@ def test_what_describes_the_fields_of_a_kind_is_only_counted() -> None:
     texts = [Change(f"{schema}.properties.{name}.description", "old", "new") for name in "abc"]
     named = Change(f"{schema}.properties.description.type", "string", "integer")
     kind = "CustomResourceDefinition a.b"
-    page = dry_run.shown([Line("~", kind, changes=(*texts, named))], 0, Style())
+    page = dry_run.shown([DiffLine("~", kind, changes=(*texts, named))], 0, Style())
     assert page[:2] == [f"{f'~ {kind}':<57}(3 descriptions in its schema differ)", f"    {named}"]
-    few = dry_run.shown([Line("~", kind, changes=(*texts[:2], named))], 0, Style())
+    few = dry_run.shown([DiffLine("~", kind, changes=(*texts[:2], named))], 0, Style())
     assert few[:4] == [f"~ {kind}", f"    {texts[0]}", f"    {texts[1]}", f"    {named}"]
 
 
 def test_a_page_without_differences_says_so() -> None:
     assert dry_run.shown([], 4, Style()) == ["nothing differs, 4 unchanged"]
     assert (
-        dry_run.shown([Line("+", "ConfigMap a/b")], 0, Style())[-1]
+        dry_run.shown([DiffLine("+", "ConfigMap a/b")], 0, Style())[-1]
         == f"{'1 object differs, 0 unchanged':<57}exit code 3"
     )
 
 
 def test_marks_are_coloured_and_texts_escaped() -> None:
-    assert dry_run.shown([Line("+", "ConfigMap a/\x1b[2J")], 0, Style(colour=True))[0] == (
+    assert dry_run.shown([DiffLine("+", "ConfigMap a/\x1b[2J")], 0, Style(colour=True))[0] == (
         "\x1b[32m+\x1b[0m ConfigMap a/\\x1b[2J"
     )
 

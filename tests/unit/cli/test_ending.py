@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from stellwerk.cli.objects import wait_result
-from stellwerk.cli.objects.object_summary import Verdict
+from stellwerk.cli.objects.object_summary import ObjectSummary
 from stellwerk.cli.objects.wait_result import Ending
 from stellwerk.kube.types.errors import Unreachable
 from stellwerk.runtime.insight.diagnosis import Diagnosis, Finding
@@ -30,7 +30,7 @@ def test_the_fix_begins_with_the_next_step_and_ends_with_the_command_that_shows_
 
 
 async def test_a_cluster_that_cannot_be_read_costs_the_cause_and_not_the_report() -> None:
-    async def judged() -> Verdict:
+    async def judged() -> ObjectSummary:
         raise Unreachable("connection refused")
 
     assert await wait_result.of(judged()) == Ending()

@@ -6,14 +6,14 @@ import pytest
 
 from stellwerk.cli import main
 from stellwerk.cli.shell import errors
-from stellwerk.cli.shell.errors import Exit, Failure, Report
+from stellwerk.cli.shell.errors import Exit, Failure, FailureReport
 from stellwerk.kube.types.errors import NotServed, Status, Unreachable, refusal
 from stellwerk.local.errors import BuildFailed
 from stellwerk.runtime.telemetry import logs
 
 
 def test_the_four_parts_come_in_order_and_line_up() -> None:
-    report = Report("cannot provision", "Secret a/b lacks keys: x", "add the keys", "BtpOperator a/c")
+    report = FailureReport("cannot provision", "Secret a/b lacks keys: x", "add the keys", "BtpOperator a/c")
     assert report.lines() == [
         "Error:   cannot provision",
         "Cause:   Secret a/b lacks keys: x",
@@ -23,15 +23,15 @@ def test_the_four_parts_come_in_order_and_line_up() -> None:
 
 
 def test_parts_that_are_not_known_are_left_out() -> None:
-    assert Report("cannot", fix="try again").lines() == ["Error:   cannot", "Fix:     try again"]
+    assert FailureReport("cannot", fix="try again").lines() == ["Error:   cannot", "Fix:     try again"]
 
 
 def test_further_lines_of_a_part_stand_below_its_first() -> None:
-    assert Report("e", "first\nsecond").lines() == ["Error:   e", "Cause:   first", "         second"]
+    assert FailureReport("e", "first\nsecond").lines() == ["Error:   e", "Cause:   first", "         second"]
 
 
 def test_a_message_of_the_cluster_cannot_steer_the_terminal() -> None:
-    assert Report("e", "\x1b[2Jgone").lines()[1] == "Cause:   \\x1b[2Jgone"
+    assert FailureReport("e", "\x1b[2Jgone").lines()[1] == "Cause:   \\x1b[2Jgone"
 
 
 @pytest.mark.parametrize(

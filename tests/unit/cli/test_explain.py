@@ -32,7 +32,7 @@ def test_every_reason_has_a_page_with_its_meaning() -> None:
 
 
 @pytest.mark.parametrize("entry", [*explain.catalogue()], ids=lambda entry: f"{entry.kind}-{entry.reason}")
-def test_every_page_says_how_to_fix_it_with_a_command(entry: explain.Entry) -> None:
+def test_every_page_says_how_to_fix_it_with_a_command(entry: explain.ReasonEntry) -> None:
     assert any(command_in(fix) for fix in entry.meaning.fix)
 
 

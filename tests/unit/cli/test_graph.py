@@ -6,28 +6,30 @@ from textwrap import dedent
 
 from stellwerk.cli.objects import graph
 from stellwerk.cli.objects.graph import Node
-from stellwerk.cli.objects.health import Health
+from stellwerk.cli.objects.health import ObjectHealth
 from stellwerk.cli.shell.text import Style
 from stellwerk.kube.types.identifiers import GroupVersionKind, ObjectKey, ObjectRef
 
-READY = Health("True", "Ready", "Ready")
+READY = ObjectHealth("True", "Ready", "Ready")
 
 
-def node(kind: str, name: str, *children: Node, seen: Health = READY, relation: str = "manages") -> Node:
+def node(kind: str, name: str, *children: Node, seen: ObjectHealth = READY, relation: str = "manages") -> Node:
     ref = ObjectRef(GroupVersionKind("", "v1", kind), ObjectKey("infra", name))
     return Node(ref, seen, children, relation)
 
 
-POD = node("Pod", "ingress-6d4-x", seen=Health("False", "Pending", message="image not found"), relation="owns")
-SET = node("ReplicaSet", "ingress-6d4", POD, seen=Health("False", "InProgress", message="0 of 1"), relation="owns")
+POD = node("Pod", "ingress-6d4-x", seen=ObjectHealth("False", "Pending", message="image not found"), relation="owns")
+SET = node(
+    "ReplicaSet", "ingress-6d4", POD, seen=ObjectHealth("False", "InProgress", message="0 of 1"), relation="owns"
+)
 TOP = node(
     "Component",
     "ingress",
     node("ConfigMap", "one"),
-    node("Deployment", "ingress", SET, seen=Health("False", "Failed", "Deadline", "it took too long")),
-    node("Component", "inner", node("ConfigMap", "two"), seen=Health("-", "Suspended", "change freeze")),
+    node("Deployment", "ingress", SET, seen=ObjectHealth("False", "Failed", "Deadline", "it took too long")),
+    node("Component", "inner", node("ConfigMap", "two"), seen=ObjectHealth("-", "Suspended", "change freeze")),
     node("Service", "ingress"),
-    seen=Health("Unknown", "Processing", "Processing", "1 of 4 not ready"),
+    seen=ObjectHealth("Unknown", "Processing", "Processing", "1 of 4 not ready"),
     relation="",
 )
 

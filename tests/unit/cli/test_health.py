@@ -28,7 +28,7 @@ def test_the_ready_condition_and_the_state_are_the_health() -> None:
     ready = condition("Ready", "False", "MissingSecret", message="m", lastTransitionTime="2026-05-01T12:00:00Z")
     seen = health.of(an_object(BTP, status={"state": "Warning", "conditions": [ready]}))
     since = datetime(2026, 5, 1, 12, tzinfo=UTC)
-    assert seen == health.Health("False", "Warning", "MissingSecret", "m", since)
+    assert seen == health.ObjectHealth("False", "Warning", "MissingSecret", "m", since)
     assert seen.needs_attention
 
 

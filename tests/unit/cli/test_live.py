@@ -8,19 +8,19 @@ import pytest
 
 from stellwerk.cli.shell import progress_line
 from stellwerk.cli.shell.progress_line import Spinner
-from stellwerk.cli.shell.settings import Settings, style_of
+from stellwerk.cli.shell.settings import CallSettings, style_of
 from stellwerk.cli.shell.text import Style
 
 
 async def test_a_log_gets_a_line_for_each_thing_that_is_new(capsys: pytest.CaptureFixture[str]) -> None:
-    async with progress_line.line(Settings()) as say:
+    async with progress_line.line(CallSettings()) as say:
         for words in ("Pending", "Pending", "Processing"):
             say(words)
     assert capsys.readouterr().err == "  Pending\n  Processing\n"
 
 
 async def test_a_quiet_call_gets_nothing(capsys: pytest.CaptureFixture[str]) -> None:
-    async with progress_line.line(Settings(quiet=True)) as say:
+    async with progress_line.line(CallSettings(quiet=True)) as say:
         say("Pending")
     assert capsys.readouterr().err == ""
 
@@ -56,7 +56,7 @@ async def test_a_dumb_terminal_gets_lines_and_nothing_that_moves(monkeypatch: py
     terminal = Terminal()
     monkeypatch.setattr("sys.stderr", terminal)
     monkeypatch.setenv("TERM", "dumb")
-    async with progress_line.line(Settings()) as say:
+    async with progress_line.line(CallSettings()) as say:
         say("Pending")
     assert terminal.getvalue() == "  Pending\n"
 

@@ -13,7 +13,7 @@ import pytest
 
 from stellwerk.cli.main import run
 from stellwerk.cli.verbs import logs
-from stellwerk.cli.verbs.logs import File, Line, Wanted
+from stellwerk.cli.verbs.logs import File, LogFilter, LogLine
 
 CONSOLE = """\
 13:45:01.123 INFO    Component shop/web: reconciled revision=r1
@@ -44,21 +44,21 @@ def test_lines_for_terminals_are_read_with_their_object_and_their_stack() -> Non
 
 def test_lines_of_json_are_read_with_their_details() -> None:
     found = list(logs.parsed(map(json.dumps, JSON)))
-    assert found[1] == Line("t2", "error", "failed", "Component", "shop", "web", " n=3")
-    assert list(logs.parsed(["{broken", "no form at all"])) == [Line("", "", "{broken", more="\nno form at all")]
+    assert found[1] == LogLine("t2", "error", "failed", "Component", "shop", "web", " n=3")
+    assert list(logs.parsed(["{broken", "no form at all"])) == [LogLine("", "", "{broken", more="\nno form at all")]
 
 
 @pytest.mark.parametrize(
     ("wanted", "names"),
     [
-        (Wanted(), ["web", "db", ""]),
-        (Wanted("debug"), ["web", "db", "", "btpoperator"]),
-        (Wanted("error"), ["db"]),
-        (Wanted(kind="Component", namespace="shop", name="web"), ["web"]),
-        (Wanted("debug", namespace="kyma-system"), ["btpoperator"]),
+        (LogFilter(), ["web", "db", ""]),
+        (LogFilter("debug"), ["web", "db", "", "btpoperator"]),
+        (LogFilter("error"), ["db"]),
+        (LogFilter(kind="Component", namespace="shop", name="web"), ["web"]),
+        (LogFilter("debug", namespace="kyma-system"), ["btpoperator"]),
     ],
 )
-def test_lines_are_chosen_by_level_and_object(wanted: Wanted, names: list[str]) -> None:
+def test_lines_are_chosen_by_level_and_object(wanted: LogFilter, names: list[str]) -> None:
     assert [line.name for line in logs.parsed(CONSOLE.splitlines()) if wanted.takes(line)] == names
 
 

@@ -7,8 +7,8 @@ from datetime import UTC, datetime, timedelta
 from textwrap import dedent
 
 from stellwerk.cli.objects import findings
-from stellwerk.cli.objects.health import Health
-from stellwerk.cli.objects.object_summary import Verdict
+from stellwerk.cli.objects.health import ObjectHealth
+from stellwerk.cli.objects.object_summary import ObjectSummary
 from stellwerk.cli.shell import text
 from stellwerk.cli.shell.text import Style
 from stellwerk.cli.verbs import events, get, status
@@ -17,7 +17,7 @@ from stellwerk.cli.verbs.status import Sheet
 from stellwerk.kube.types.identifiers import GroupVersionKind, ObjectKey, ObjectRef
 from stellwerk.kube.types.model import Unstructured
 from stellwerk.kube.types.object_meta import Condition
-from stellwerk.runtime.insight.diagnosis import Child, Diagnosis, Finding
+from stellwerk.runtime.insight.diagnosis import AwaitedObject, Diagnosis, Finding
 
 NOW = datetime(2026, 5, 1, 12, tzinfo=UTC)
 PLAIN = Style()
@@ -37,12 +37,24 @@ def look(golden: str) -> list[str]:
 
 
 def test_the_list_of_objects_with_their_health() -> None:
-    listed: Sequence[tuple[str, str, str, Health, datetime]] = [
-        ("kyma-system", "BtpOperator", "btpoperator", Health("False", "Warning", "MissingSecret"), ago(minutes=3)),
-        ("kyma-system", "Kyma", "default", Health("True", "Ready", "Ready"), ago(days=2)),
-        ("shop", "CAPApplication", "bookshop", Health("True", "Consistent"), ago(hours=6)),
-        ("shop", "CAPTenant", "bookshop-x7", Health("Unknown", "Upgrading", "UpgradeOperationRuns"), ago(seconds=12)),
-        ("infra", "Component", "ingress", Health("-", "Suspended", "change freeze"), ago(days=9)),
+    listed: Sequence[tuple[str, str, str, ObjectHealth, datetime]] = [
+        (
+            "kyma-system",
+            "BtpOperator",
+            "btpoperator",
+            ObjectHealth("False", "Warning", "MissingSecret"),
+            ago(minutes=3),
+        ),
+        ("kyma-system", "Kyma", "default", ObjectHealth("True", "Ready", "Ready"), ago(days=2)),
+        ("shop", "CAPApplication", "bookshop", ObjectHealth("True", "Consistent"), ago(hours=6)),
+        (
+            "shop",
+            "CAPTenant",
+            "bookshop-x7",
+            ObjectHealth("Unknown", "Upgrading", "UpgradeOperationRuns"),
+            ago(seconds=12),
+        ),
+        ("infra", "Component", "ingress", ObjectHealth("-", "Suspended", "change freeze"), ago(days=9)),
     ]
     rows = [get.Looks().row(an_object(ns, kind, name, made), seen, NOW) for ns, kind, name, seen, made in listed]
     assert text.table(get.COLUMNS, rows) == look(
@@ -62,9 +74,9 @@ def an_object(namespace: str, kind: str, name: str, created: datetime) -> Unstru
     return Unstructured.of({"apiVersion": "v1", "kind": kind, "metadata": {**metadata}})
 
 
-SHOP = Verdict(
+SHOP = ObjectSummary(
     ref("Component", "shop", "shop-frontend"),
-    Health("False", "Error", "DependencyNotReady", since=ago(minutes=4)),
+    ObjectHealth("False", "Error", "DependencyNotReady", since=ago(minutes=4)),
     Diagnosis(
         findings=(
             Finding(
@@ -118,12 +130,12 @@ def test_siblings_in_a_tree_are_joined_by_a_line() -> None:
 
 
 def test_why_shows_the_objects_own_message_where_nobody_knows_more() -> None:
-    seen = Verdict(ref("Thing", "a", "b"), Health("False", "Error", "Broken", "the pump leaks"))
+    seen = ObjectSummary(ref("Thing", "a", "b"), ObjectHealth("False", "Error", "Broken", "the pump leaks"))
     assert findings.told(seen, PLAIN, NOW) == ["✗ Thing a/b is not ready", "└─ the pump leaks   Broken"]
 
 
 def test_why_has_nothing_to_tell_about_a_ready_object() -> None:
-    seen = Verdict(ref("Thing", "a", "b"), Health("True", "Ready", since=ago(days=3)))
+    seen = ObjectSummary(ref("Thing", "a", "b"), ObjectHealth("True", "Ready", since=ago(days=3)))
     assert findings.told(seen, PLAIN, NOW) == ["✔ Thing a/b is ready (for 3d)"]
 
 
@@ -146,13 +158,13 @@ def test_status_shows_conditions_children_and_events() -> None:
     )
     operand = ref("Deployment", "kyma-system", "sap-btp-operator-controller-manager")
     sheet = Sheet(
-        Verdict(
+        ObjectSummary(
             ref("BtpOperator", "kyma-system", "btpoperator"),
-            Health("False", "Warning", "MissingSecret", message, ago(minutes=3)),
+            ObjectHealth("False", "Warning", "MissingSecret", message, ago(minutes=3)),
             Diagnosis(
                 next_step="create the Secret.",
                 turn="as soon as the Secret changes",
-                unready=(Child(operand, "0 of 1 replicas available"),),
+                unready=(AwaitedObject(operand, "0 of 1 replicas available"),),
             ),
         ),
         [condition],

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from stellwerk.cli.objects import check_rules, graph
-from stellwerk.cli.objects.health import Health
-from stellwerk.cli.objects.object_summary import Verdict
+from stellwerk.cli.objects.health import ObjectHealth
+from stellwerk.cli.objects.object_summary import ObjectSummary
 from stellwerk.cli.releases import dry_run, releasing
 from stellwerk.cli.shell.field_diff import Change
 from stellwerk.cli.verbs import status, trace, values
@@ -20,13 +20,15 @@ from stellwerk.kube.types.model import JsonValue
 from stellwerk.kube.types.object_meta import Condition
 from stellwerk.releases.release import Release
 from stellwerk.render.request.values import Layer, origins
-from stellwerk.runtime.insight.diagnosis import Child, Diagnosis, Finding
+from stellwerk.runtime.insight.diagnosis import AwaitedObject, Diagnosis, Finding
 
 PAGE = (Path(__file__).parents[3] / "docs" / "reference" / "output.md").read_text()
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 REF = ObjectRef(GroupVersionKind("apps", "v1", "Deployment"), ObjectKey("a", "b"))
-VERDICT = Verdict(
-    REF, Health("False"), Diagnosis((Finding("x", because=(Finding("y"),)),), "n", "t", (Child(REF, "lacks"),))
+VERDICT = ObjectSummary(
+    REF,
+    ObjectHealth("False"),
+    Diagnosis((Finding("x", because=(Finding("y"),)),), "n", "t", (AwaitedObject(REF, "lacks"),)),
 )
 SHEET = status.Sheet(
     VERDICT,
@@ -35,9 +37,9 @@ SHEET = status.Sheet(
 )
 SHOWN: dict[str, JsonValue] = {
     "status": status.as_json(SHEET),
-    "tree": graph.as_json(graph.Node(REF, Health("True"), (graph.Node(REF, Health("True")),))),
-    "trace": trace.as_json([trace.Step("owned by", REF, Health("True"))]),
-    "diff": dry_run.as_json([dry_run.Line("~", "x", changes=(Change("a", "b", "c"),))], 1),
+    "tree": graph.as_json(graph.Node(REF, ObjectHealth("True"), (graph.Node(REF, ObjectHealth("True")),))),
+    "trace": trace.as_json([trace.TraceStep("owned by", REF, ObjectHealth("True"))]),
+    "diff": dry_run.as_json([dry_run.DiffLine("~", "x", changes=(Change("a", "b", "c"),))], 1),
     "values": values.as_json(origins([Layer("s", {"a": 1})])),
     "check": check_rules.as_json([check_rules.Found("s", "good")]),
     "list": releasing.as_json(Release(key=ObjectKey("a", "b"))),

@@ -6,12 +6,12 @@ import click
 import pytest
 
 from stellwerk.cli.arguments import object_argument
-from stellwerk.cli.arguments.object_argument import Choice, Subject
+from stellwerk.cli.arguments.object_argument import ObjectArgument, ObjectSelection
 from stellwerk.kube.types.identifiers import ObjectKey
 
 
-def named(kind: str, name: str, namespace: str = "") -> Subject:
-    return Subject(kind, ObjectKey(namespace, name))
+def named(kind: str, name: str, namespace: str = "") -> ObjectArgument:
+    return ObjectArgument(kind, ObjectKey(namespace, name))
 
 
 @pytest.mark.parametrize(
@@ -25,7 +25,7 @@ def named(kind: str, name: str, namespace: str = "") -> Subject:
         ([], []),
     ],
 )
-def test_objects_are_named_with_a_slash_or_a_blank(words: list[str], meant: list[Subject]) -> None:
+def test_objects_are_named_with_a_slash_or_a_blank(words: list[str], meant: list[ObjectArgument]) -> None:
     assert object_argument.parsed(words) == tuple(meant)
 
 
@@ -38,9 +38,9 @@ def test_words_that_name_nothing_are_refused_with_both_forms(words: list[str]) -
 
 
 def test_all_and_a_selector_take_a_kind_alone() -> None:
-    assert object_argument.chosen(["comp"], is_all=True, labels="") == Choice(kind="comp")
-    assert object_argument.chosen(["comp"], is_all=False, labels="a=b") == Choice(kind="comp", labels="a=b")
-    assert object_argument.chosen(["comp", "web"], is_all=False, labels="") == Choice((named("comp", "web"),))
+    assert object_argument.chosen(["comp"], is_all=True, labels="") == ObjectSelection(kind="comp")
+    assert object_argument.chosen(["comp"], is_all=False, labels="a=b") == ObjectSelection(kind="comp", labels="a=b")
+    assert object_argument.chosen(["comp", "web"], is_all=False, labels="") == ObjectSelection((named("comp", "web"),))
     for words in (["comp/web"], ["comp", "web"]):
         with pytest.raises(click.UsageError, match="take a KIND and no names"):
             object_argument.chosen(words, is_all=True, labels="")

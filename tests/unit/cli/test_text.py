@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from stellwerk.cli.shell import text
-from stellwerk.cli.shell.text import Column, Style
+from stellwerk.cli.shell.text import Style, TableColumn
 
 NOW = datetime(2026, 5, 1, 12, tzinfo=UTC)
 
@@ -46,30 +46,30 @@ def test_what_could_steer_a_terminal_is_shown_and_not_obeyed(written: str, shown
 
 
 def test_a_table_pads_each_column_to_its_longest_cell() -> None:
-    lines = text.table([Column("NAME"), Column("AGE")], [["a-long-name", "1s"], ["b", "2s"]])
+    lines = text.table([TableColumn("NAME"), TableColumn("AGE")], [["a-long-name", "1s"], ["b", "2s"]])
     assert lines == ["NAME         AGE", "a-long-name  1s", "b            2s"]
 
 
 def test_an_empty_cell_is_a_dash() -> None:
-    assert text.table([Column("A"), Column("B")], [["", "x"]])[1] == "-  x"
+    assert text.table([TableColumn("A"), TableColumn("B")], [["", "x"]])[1] == "-  x"
 
 
 def test_a_cell_longer_than_its_column_allows_is_cut_with_dots() -> None:
-    assert text.table([Column("REASON", most=10)], [["ABCDEFGHIJKLM"]])[1] == "ABCDEFG..."
+    assert text.table([TableColumn("REASON", most=10)], [["ABCDEFGHIJKLM"]])[1] == "ABCDEFG..."
 
 
 def test_a_cell_with_an_escape_sequence_does_not_break_the_columns() -> None:
-    lines = text.table([Column("NAME"), Column("AGE")], [["\x1b[31m", "1s"], ["plain", "2s"]])
+    lines = text.table([TableColumn("NAME"), TableColumn("AGE")], [["\x1b[31m", "1s"], ["plain", "2s"]])
     assert lines == ["NAME      AGE", "\\x1b[31m  1s", "plain     2s"]
 
 
 def test_a_later_row_that_is_wider_than_the_settled_layout_keeps_a_gap() -> None:
-    settled = text.layout([Column("A"), Column("B")], [["x", "y"]])
+    settled = text.layout([TableColumn("A"), TableColumn("B")], [["x", "y"]])
     assert settled.line(["much-longer", "y"]) == "much-longer y"
 
 
 def test_colour_is_around_the_word_and_not_the_padding() -> None:
-    settled = text.layout([Column("A"), Column("B")], [["bad", "y"]])
+    settled = text.layout([TableColumn("A"), TableColumn("B")], [["bad", "y"]])
     assert settled.line(["bad", "y"], {0: "bad"}, Style(colour=True)) == "\x1b[31mbad\x1b[0m  y"
 
 

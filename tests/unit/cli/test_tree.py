@@ -11,7 +11,7 @@ from stellwerk.cli import verb_tree
 from stellwerk.cli.arguments import options
 from stellwerk.cli.main import run
 from stellwerk.cli.shell import settings
-from stellwerk.cli.shell.settings import Settings
+from stellwerk.cli.shell.settings import CallSettings
 from stellwerk.cli.shell.text import Style
 
 
@@ -64,7 +64,7 @@ def test_wrong_usage_ends_with_two_and_a_way_on(arguments: list[str], capsys: py
 def test_a_short_word_is_the_verb_that_it_stands_for() -> None:
     context = click.Context(verb_tree.command)
     for short, name in verb_tree.ALIASES.items():
-        assert isinstance(verb_tree.command, verb_tree.Tree)
+        assert isinstance(verb_tree.command, verb_tree.VerbGroup)
         assert verb_tree.command.get_command(context, short) is not None
         assert name in verb_tree.VERBS
 
@@ -83,21 +83,21 @@ def test_the_completion_script_calls_us_back(shell: str, capsys: pytest.CaptureF
 @pytest.mark.parametrize(
     ("before", "after", "expected"),
     [
-        (["-n", "a"], [], Settings(namespace="a")),
-        ([], ["-n", "b"], Settings(namespace="b")),
-        (["-n", "a"], ["-n", "b"], Settings(namespace="b")),
+        (["-n", "a"], [], CallSettings(namespace="a")),
+        ([], ["-n", "b"], CallSettings(namespace="b")),
+        (["-n", "a"], ["-n", "b"], CallSettings(namespace="b")),
         (
             ["-A", "--as", "jane"],
             ["-q", "--no-color"],
-            Settings(all_namespaces=True, user="jane", quiet=True, no_colour=True),
+            CallSettings(all_namespaces=True, user="jane", quiet=True, no_colour=True),
         ),
-        (["--context", "c"], ["-v"], Settings(context="c", verbose=True)),
+        (["--context", "c"], ["-v"], CallSettings(context="c", verbose=True)),
     ],
 )
 def test_shared_options_count_before_and_after_the_verb(
-    before: list[str], after: list[str], expected: Settings
+    before: list[str], after: list[str], expected: CallSettings
 ) -> None:
-    seen: list[Settings] = []
+    seen: list[CallSettings] = []
     verb = click.command("verb")(options.all_of(lambda: seen.append(settings.current())))
     group = click.group("program")(options.all_of(lambda: None))
     group.add_command(verb)

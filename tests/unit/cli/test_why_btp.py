@@ -10,13 +10,13 @@ import pytest
 
 from stellwerk.apply.readiness.deployment_diagnosis import Surroundings
 from stellwerk.cli.objects import findings, health
-from stellwerk.cli.objects.object_summary import Verdict
+from stellwerk.cli.objects.object_summary import ObjectSummary
 from stellwerk.cli.shell.text import Style
 from stellwerk.delivery.workloads import Workload
 from stellwerk.kube.types.identifiers import ObjectKey
 from stellwerk.kube.types.model import JsonObject, JsonValue, Unstructured
 from stellwerk.operators.btp.insight import why as btp
-from stellwerk.operators.btp.insight.why import Graph, RequiredSecret
+from stellwerk.operators.btp.insight.why import BtpSurroundings, RequiredSecret
 from stellwerk.operators.btp.reasons import Reason
 from stellwerk.runtime.insight.diagnosis import root_causes
 
@@ -54,13 +54,15 @@ def an_operator(
     return Unstructured.of({**body, "status": {"state": state, "conditions": [condition]}} if reason else body)
 
 
-def a_graph(subject: Unstructured, **facts: object) -> Graph:
-    graph = Graph(subject=subject, operators=(subject,), secret=RequiredSecret(SECRET), operand_key=OPERAND, now=NOW)
+def a_graph(subject: Unstructured, **facts: object) -> BtpSurroundings:
+    graph = BtpSurroundings(
+        subject=subject, operators=(subject,), secret=RequiredSecret(SECRET), operand_key=OPERAND, now=NOW
+    )
     return replace(graph, **facts)  # type: ignore[arg-type]
 
 
-def told(graph: Graph) -> list[str]:
-    seen = Verdict(graph.subject.ref, health.of(graph.subject), btp.explain(graph))
+def told(graph: BtpSurroundings) -> list[str]:
+    seen = ObjectSummary(graph.subject.ref, health.of(graph.subject), btp.explain(graph))
     return findings.told(seen, Style(), NOW)
 
 

@@ -12,13 +12,13 @@ from stellwerk.api.batch import Job
 from stellwerk.api.core import ConfigMap
 from stellwerk.apply.labelled.plan import Confirmation, Live, live_view
 from stellwerk.apply.objects.desired import Address
-from stellwerk.apply.set.executor import Carried
+from stellwerk.apply.set.executor import ActionResult
 from stellwerk.apply.set.plan.actions import LookUp
 from stellwerk.kube.client.client import Client
 from stellwerk.kube.login.config import ClusterConfig
 from stellwerk.kube.types.identifiers import ObjectKey
 from stellwerk.kube.types.model import JsonObject, JsonValue, Unstructured
-from stellwerk.kube.watch.watch_states import Changed, Parked, Removed, Synced
+from stellwerk.kube.watch.watch_states import Changed, Removed, Synced, WatchSuspended
 from stellwerk.releases.fleeting_jobs import WatchedJobs
 from stellwerk.runtime.cache.informer import Informer
 from stellwerk.testing.clock import FakeClock
@@ -69,14 +69,14 @@ async def test_a_job_is_shown_while_it_is_there_and_after_its_success(world: Wor
     assert world.phases() == ["u1"]
     assert world.jobs.shown(ConfigMap.resource, "shop") is None
     assert world.jobs.shown(Job.resource, "elsewhere") is None
-    world.watch.take(Parked("you may not watch it"))
+    world.watch.take(WatchSuspended("you may not watch it"))
     assert world.phases() is None
 
 
 async def test_a_pass_begins_when_the_watch_shows_what_the_one_before_has_written(world: World) -> None:
     world.watch.take(Synced((), "1"))
     address = Address(Job.resource, ObjectKey("shop", "job"))
-    written = Carried(LookUp(address), job(2), confirmation=Confirmation("d", "u1", "2"))
+    written = ActionResult(LookUp(address), job(2), confirmation=Confirmation("d", "u1", "2"))
     passing = asyncio.create_task(world.jobs.catch_up([written]))
     await asyncio.sleep(0)
     assert not passing.done()

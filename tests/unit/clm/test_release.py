@@ -9,26 +9,26 @@ import msgspec
 import pytest
 
 from stellwerk.api.core import ConfigMap
-from stellwerk.apply.set.model.inventory import Entry, Inventory, ManagedType, Phase, Status
+from stellwerk.apply.set.model.inventory import EntryStatus, Inventory, InventoryEntry, ManagedType, Phase
 from stellwerk.apply.set.model.policy import DeletePolicy, UpdatePolicy
 from stellwerk.kube.types.identifiers import GroupVersionKind, ObjectKey
 from stellwerk.releases import release as releases
 from stellwerk.releases.errors import TooLate, UnreadableRelease
-from stellwerk.releases.release import Release, State
+from stellwerk.releases.release import Release, ReleaseState
 
 NOW = datetime(2026, 5, 1, 12, 30, 15, 123456, tzinfo=UTC)
 KEY = ObjectKey("shop", "web.front")
 ENTRIES = (
-    Entry(
+    InventoryEntry(
         gvk=GroupVersionKind("", "v1", "ConfigMap"),
         key=ObjectKey("shop", "one"),
         update=UpdatePolicy.SSA_OVERRIDE,
         digest="d1",
         phase=Phase.READY,
-        status=Status.CURRENT,
+        status=EntryStatus.CURRENT,
         last_applied_at=datetime(2026, 5, 1, 12, tzinfo=UTC),
     ),
-    Entry(
+    InventoryEntry(
         gvk=GroupVersionKind("apiextensions.k8s.io", "v1", "CustomResourceDefinition"),
         key=ObjectKey("", "widgets.example.com"),
         delete=DeletePolicy.ORPHAN_ON_DELETE,
@@ -80,7 +80,7 @@ def test_the_marks_of_a_release_are_those_of_clm() -> None:
 
 
 def test_a_next_revision_keeps_when_the_release_was_made() -> None:
-    later = RELEASE.now(State.Ready, NOW).begun(datetime(2026, 6, 1, tzinfo=UTC))
+    later = RELEASE.now(ReleaseState.Ready, NOW).begun(datetime(2026, 6, 1, tzinfo=UTC))
     assert (later.revision, later.created_at) == (2, RELEASE.created_at)
     assert later.updated_at == datetime(2026, 6, 1, tzinfo=UTC)
 

@@ -7,11 +7,11 @@ from dataclasses import replace
 import pytest
 
 from stellwerk.apply.objects.desired import read_text
-from stellwerk.apply.set.model.desired_set import Wanted, prepared
-from stellwerk.apply.set.model.inventory import Entry, Identity, Inventory, Phase
+from stellwerk.apply.set.model.desired_set import DesiredObject, prepared
+from stellwerk.apply.set.model.inventory import Inventory, InventoryEntry, ObjectIdentity, Phase
 from stellwerk.apply.set.model.policy import Policies, UpdatePolicy
 from stellwerk.apply.set.plan.inventory_update import register
-from stellwerk.apply.set.plan.plan_input import Seen
+from stellwerk.apply.set.plan.plan_input import LiveObject
 from stellwerk.kube.types.identifiers import GroupVersionKind, ObjectKey, Resource
 from stellwerk.kube.types.model import Unstructured
 from stellwerk.releases import takeover
@@ -36,7 +36,7 @@ def job(**asked: str) -> str:
     return f"---\napiVersion: batch/v1\nkind: Job\nmetadata: {{name: migrate, annotations: {{{annotations}}}}}\n"
 
 
-def wanted(text: str) -> tuple[Wanted, ...]:
+def wanted(text: str) -> tuple[DesiredObject, ...]:
     return prepared(
         read_text(text),
         SERVED,
@@ -47,22 +47,22 @@ def wanted(text: str) -> tuple[Wanted, ...]:
     )
 
 
-def left_by_clm(objects: tuple[Wanted, ...]) -> Inventory:
+def left_by_clm(objects: tuple[DesiredObject, ...]) -> Inventory:
     """What its store says when all is done."""
     entries = register(objects, Inventory(), {}, RELEASE.owner).inventory
     return Inventory(tuple(_left(entry) for entry in entries))
 
 
-def _left(entry: Entry) -> Entry:
+def _left(entry: InventoryEntry) -> InventoryEntry:
     is_job = entry.gvk.kind == "Job"
     digest = THEIRS + entry.digest[entry.digest.find("@") :] if "@" in entry.digest else THEIRS
     return replace(entry, digest=digest, phase=Phase.COMPLETED if is_job else Phase.READY)
 
 
-def seen(objects: tuple[Wanted, ...]) -> dict[Identity, Seen]:
+def seen(objects: tuple[DesiredObject, ...]) -> dict[ObjectIdentity, LiveObject]:
     """What is there: Jobs are gone."""
     return {
-        one.identity: Seen(one.address, Unstructured.of(one.desired.body))
+        one.identity: LiveObject(one.address, Unstructured.of(one.desired.body))
         for one in objects
         if one.identity.kind != "Job"
     }

@@ -39,7 +39,7 @@ def user(name: str, taken: str = "", *, deleting: bool = False) -> Component:
     return component(name, spec={"sourceRef": {"blueprint": {"name": "print"}}}, status=status, deleting=deleting)
 
 
-def usage(current: str, digests: Collection[str], *components: Component) -> versions.Usage:
+def usage(current: str, digests: Collection[str], *components: Component) -> versions.BlueprintUsage:
     def users(url: str) -> list[Component]:
         return [one for one in components if url in versions.index_by_version(one)]
 

@@ -12,12 +12,12 @@ from datetime import UTC, datetime
 import msgspec
 import pytest
 
-from stellwerk.apply.errors import Failure, InvalidSet, Problem
+from stellwerk.apply.errors import InvalidSet, Problem, WriteFailure
 from stellwerk.apply.failures import failure_of as refused
 from stellwerk.apply.objects.desired import Address
 from stellwerk.apply.readiness.deployment_diagnosis import Surroundings
 from stellwerk.cli.objects import findings, health
-from stellwerk.cli.objects.object_summary import Verdict
+from stellwerk.cli.objects.object_summary import ObjectSummary
 from stellwerk.cli.shell.text import Style
 from stellwerk.cli.verbs import status
 from stellwerk.delivery.workloads import Workload
@@ -27,7 +27,7 @@ from stellwerk.kube.types.model import JsonObject, JsonValue, Unstructured
 from stellwerk.operators.component import errors
 from stellwerk.operators.component.api import Component
 from stellwerk.operators.component.insight import why as component_why
-from stellwerk.operators.component.insight.why import Dependent, Graph
+from stellwerk.operators.component.insight.why import ComponentSurroundings, Dependent
 from stellwerk.operators.component.reasons import Cause, Reason
 from stellwerk.operators.component.status_report import Saying, status_saying
 from stellwerk.render.errors import TemplateFailed, Unavailable
@@ -110,15 +110,15 @@ class Breakage:
             return self.shown
         return self.shown.saying(deleting=self.deleted, timed_out=self.timed_out)
 
-    def seen(self) -> Graph:
+    def seen(self) -> ComponentSurroundings:
         component = showing(a_component(deleted=self.deleted), self.saying)
-        graph = Graph(component=component, dependents=(without_image(), ABSENT), now=NOW)
+        graph = ComponentSurroundings(component=component, dependents=(without_image(), ABSENT), now=NOW)
         return replace(graph, **self.graph)  # type: ignore[arg-type]
 
 
 def refusal_of(
     code: int, message: str, *causes: StatusCause, address: Address = DEPLOYMENT, verb: str = "apply"
-) -> Failure:
+) -> WriteFailure:
     error = refusal(Status(code=code, message=message, details=StatusDetails(name="app", causes=causes)))
     return refused(address, verb, error)
 
@@ -157,9 +157,9 @@ def a_source(**parts: JsonValue) -> Unstructured:
     return an_object(ref("source.toolkit.fluxcd.io/v1", "GitRepository", "source"), **parts)
 
 
-def a_dependency(saying: Saying, **parts: object) -> Graph:
+def a_dependency(saying: Saying, **parts: object) -> ComponentSurroundings:
     component = showing(a_component(ObjectKey("shop", "database")), saying)
-    return replace(Graph(component=component, now=NOW), **parts)  # type: ignore[arg-type]
+    return replace(ComponentSurroundings(component=component, now=NOW), **parts)  # type: ignore[arg-type]
 
 
 WAITS = errors.DependencyNotReady(ObjectKey("shop", "database"), "is not ready")
@@ -462,13 +462,13 @@ TABLE: dict[str, Breakage] = {
 }
 
 
-def diagnosed(breakage: Breakage) -> tuple[Verdict, Diagnosis]:
+def diagnosed(breakage: Breakage) -> tuple[ObjectSummary, Diagnosis]:
     seen = breakage.seen()
     diagnosis = component_why.explain(seen)
     live = Unstructured.of(msgspec.to_builtins(seen.component))
     body: JsonObject = {"apiVersion": "core.cs.sap.com/v1alpha1", "kind": "Component", **live.body}
     live = Unstructured.of(body)
-    return Verdict(live.ref, health.of(live), diagnosis), diagnosis
+    return ObjectSummary(live.ref, health.of(live), diagnosis), diagnosis
 
 
 @pytest.mark.parametrize("name", TABLE)
@@ -513,13 +513,13 @@ def test_the_table_is_long_enough_to_be_a_class() -> None:
 # ---- states that are no breakage of the Component
 
 
-def roots(graph: Graph) -> list[str]:
+def roots(graph: ComponentSurroundings) -> list[str]:
     return [one.text for one in root_causes(component_why.explain(graph).findings)]
 
 
 def test_a_deletion_that_has_not_begun_is_not_explained_by_the_success_before() -> None:
     ready = showing(a_component(deleted=True), Saying(reason=Reason.Ready))
-    seen = Graph(component=ready, dependents=(without_image(),), now=NOW)
+    seen = ComponentSurroundings(component=ready, dependents=(without_image(),), now=NOW)
     assert roots(seen) == ["its deletion has been requested, and the operator has not begun it yet"]
     assert component_why.explain(seen).next_step == "check that the operator runs: stellwerk status"
 
@@ -527,17 +527,21 @@ def test_a_deletion_that_has_not_begun_is_not_explained_by_the_success_before() 
 def test_a_change_that_was_not_looked_at_yet_comes_before_what_was_wrong_with_the_former_spec() -> None:
     failed = applying(403, forbidden("patch")).saying()
     component = showing(a_component(generation=2), failed)
-    told = component_why.explain(Graph(component=component, now=NOW))
+    told = component_why.explain(ComponentSurroundings(component=component, now=NOW))
     assert [one.reason for one in root_causes(told.findings)] == ["ChangeNotSeenYet"]
     assert told.findings[0].because[0].text == f"before the change: {failed.text}"
 
 
 def test_objects_that_are_ready_meanwhile_are_not_blamed() -> None:
     live = an_object(ref("v1", "ConfigMap", "fine"))
-    seen = Graph(component=showing(a_component(), waiting()), dependents=(Dependent(live.ref, live),), now=NOW)
+    seen = ComponentSurroundings(
+        component=showing(a_component(), waiting()), dependents=(Dependent(live.ref, live),), now=NOW
+    )
     assert roots(seen) == [waiting().text]
 
 
 def test_a_component_that_is_ready_needs_no_answer() -> None:
-    seen = Graph(component=showing(a_component(), Saying(reason=Reason.Ready)), dependents=(ABSENT,), now=NOW)
+    seen = ComponentSurroundings(
+        component=showing(a_component(), Saying(reason=Reason.Ready)), dependents=(ABSENT,), now=NOW
+    )
     assert component_why.explain(seen) == Diagnosis()

@@ -18,7 +18,7 @@ from stellwerk.operators.component.settings import Mode
 from stellwerk.render.binary import renderer_path
 from stellwerk.render.errors import RendererMissing, RenderError
 from stellwerk.render.files import local_files
-from stellwerk.render.request.request import Cluster, Release, Request
+from stellwerk.render.request.request import ClusterApis, ReleaseInfo, RenderRequest
 from stellwerk.render.worker.pool import Shares
 from stellwerk.render.worker.renderer import Renderer
 
@@ -42,12 +42,12 @@ async def install() -> AsyncIterator[Install]:
     async with Renderer(lambda: program, shares=Shares(workers=1)) as renderer:
 
         async def made(values: JsonObject | None = None, name: str = "component-operator") -> Installed:
-            request = Request(
+            request = RenderRequest(
                 files=local_files.read(CHART),
                 prefix="example.com",
-                release=Release(name, "operators"),
+                release=ReleaseInfo(name, "operators"),
                 values={**IMAGE, **(values or {})},
-                cluster=Cluster({"gitVersion": "v1.36.3"}),
+                cluster=ClusterApis({"gitVersion": "v1.36.3"}),
             )
             found = (await renderer.render(request)).objects
             kept = [one for one in found if one["kind"] != "CustomResourceDefinition"]

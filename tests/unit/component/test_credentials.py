@@ -9,16 +9,16 @@ from yarl import URL
 
 from stellwerk.local import certs
 from stellwerk.operators.component.errors import InvalidCredentials
-from stellwerk.operators.component.references.references import Login
+from stellwerk.operators.component.references.references import LoginSecret
 from stellwerk.operators.component.sources import credentials
-from stellwerk.render.sources.http import Credentials
+from stellwerk.render.sources.http import OriginCredentials
 
 URL_ = "https://charts.example.com/app.tar.gz"
 SECRET = "hunter2-hunter2"
 
 
-def shown(**data: bytes) -> Credentials:
-    return credentials.of(URL_, Login("secret shop/login", {key.replace("_", "."): data[key] for key in data}))
+def shown(**data: bytes) -> OriginCredentials:
+    return credentials.of(URL_, LoginSecret("secret shop/login", {key.replace("_", "."): data[key] for key in data}))
 
 
 @pytest.fixture(scope="module")
@@ -41,7 +41,9 @@ def test_what_is_shown_belongs_to_the_server_of_the_url_alone() -> None:
     assert found.fits(URL("https://charts.example.com/other"))
     for other in ("http://charts.example.com/", "https://charts.example.com:444/", "https://example.com/"):
         assert not found.fits(URL(other))
-    assert not credentials.of("http://[", Login("secret shop/login", {"bearerToken": b"abc"})).fits(URL("http://a/"))
+    assert not credentials.of("http://[", LoginSecret("secret shop/login", {"bearerToken": b"abc"})).fits(
+        URL("http://a/")
+    )
 
 
 def test_an_authority_and_a_certificate_need_no_header(pair: tuple[bytes, bytes, bytes]) -> None:
@@ -97,7 +99,7 @@ def test_bytes_that_are_no_text_are_refused() -> None:
 
 def test_no_text_form_shows_a_value(pair: tuple[bytes, bytes, bytes]) -> None:
     authority, certificate, key = pair
-    login = Login("secret shop/login", {"bearerToken": SECRET.encode()})
+    login = LoginSecret("secret shop/login", {"bearerToken": SECRET.encode()})
     known = shown(ca_crt=authority, tls_crt=certificate, tls_key=key, bearerToken=SECRET.encode())
     for thing in (login, known, known.tls):
         assert "hunter2" not in f"{thing!r}{thing}"

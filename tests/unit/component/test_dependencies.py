@@ -16,8 +16,8 @@ from stellwerk.operators.component.api import Component
 from stellwerk.operators.component.api_status import Artifact
 from stellwerk.operators.component.dependencies import dependencies
 from stellwerk.operators.component.dependencies.dependencies import Waiting
-from stellwerk.operators.component.dependencies.dependency_graph import Graph
-from stellwerk.operators.component.dependencies.ready_expressions import Asked
+from stellwerk.operators.component.dependencies.dependency_graph import DependencyGraph
+from stellwerk.operators.component.dependencies.ready_expressions import ReadyRequirement
 from stellwerk.operators.component.errors import DependencyCycle, DependencyNotReady, InvalidSpec, StillNeeded
 from stellwerk.operators.component.watches import renamed
 from stellwerk.runtime.cache.informer import Delta
@@ -39,8 +39,8 @@ class World:
         self.components = {one.key: one for one in components}
 
     @property
-    def graph(self) -> Graph:
-        graph = Graph(self.dependants)
+    def graph(self) -> DependencyGraph:
+        graph = DependencyGraph(self.dependants)
         for one in self.components.values():
             graph.change(None, one)
         return graph
@@ -60,7 +60,7 @@ class World:
     def check(self, name: str, artifact: Artifact | None = None) -> None:
         dependencies.check(self[name], self.find, self.graph, artifact)
 
-    def open(self, name: str) -> list[Asked]:
+    def open(self, name: str) -> list[ReadyRequirement]:
         return [*dependencies.check(self[name], self.find, self.graph, ARTIFACT)]
 
 
@@ -246,7 +246,7 @@ class History:
 
     def __init__(self) -> None:
         self.world = World()
-        self.graph = Graph(self.world.dependants)
+        self.graph = DependencyGraph(self.world.dependants)
 
     def take(self, name: str, new: Component | None) -> frozenset[ObjectKey]:
         old = self.world.components.pop(key(name), None)
@@ -287,7 +287,7 @@ async def test_a_thousand_components_that_all_depend_on_each_other_do_not_stop_t
     store: Store[Component] = Store()
     store.add_index("dependency", dependencies.index_by_dependency)
     steps = store.replacing({one.key: one for one in all_})
-    graph = Graph(lambda wanted: store.by("dependency", str(wanted)))
+    graph = DependencyGraph(lambda wanted: store.by("dependency", str(wanted)))
     last, first = all_[-1], all_[0]
     closing = ready(names[0], names[-1])
     with measured_stalls() as stalls:

@@ -9,11 +9,11 @@ from tests.unit.component.given import component
 
 from stellwerk.kube.types.model import dig
 from stellwerk.operators.component.api_status import Artifact
-from stellwerk.operators.component.component.deployment import Content, request_of
+from stellwerk.operators.component.component.deployment import DeploymentContent, request_of
 from stellwerk.operators.component.references.inputs import layers_of
 from stellwerk.operators.component.references.references import NamedText, Resolved
 from stellwerk.render.files.files import NOTHING
-from stellwerk.render.request.request import UNKNOWN_CLUSTER, Request
+from stellwerk.render.request.request import UNKNOWN_CLUSTER, RenderRequest
 
 ARTIFACT = Artifact(url="https://x/a.tar.gz", digest="sha256:1", revision="r1")
 RESOLVED = Resolved(
@@ -26,11 +26,11 @@ RESOLVED = Resolved(
 )
 
 
-def asked(resolved: Resolved = RESOLVED, **spec: Any) -> Request:
+def asked(resolved: Resolved = RESOLVED, **spec: Any) -> RenderRequest:
     """What is asked of the renderer at revision 7."""
     one = component(spec=spec)
     status = msgspec.structs.replace(one.status, revision=7, last_attempted_revision="r1")
-    content = Content(ARTIFACT, resolved, "digest")
+    content = DeploymentContent(ARTIFACT, resolved, "digest")
     return request_of(one, status, content, NOTHING, UNKNOWN_CLUSTER, layers_of(one, resolved))
 
 

@@ -21,10 +21,10 @@ from stellwerk.operators.component.sources import http_repositories
 from stellwerk.operators.component.sources.http_repositories import Poller
 from stellwerk.render.sources.downloads import Downloads
 from stellwerk.render.sources.egress import EgressRules
-from stellwerk.render.sources.http import Credentials
+from stellwerk.render.sources.http import OriginCredentials
 from stellwerk.runtime.supervision.tasks import Border
 from stellwerk.runtime.telemetry.metrics import Metrics
-from stellwerk.testing.artifacts import ArtifactServer, Hang, Refuse
+from stellwerk.testing.artifacts import ArtifactServer, HangingDownload, Refuse
 from stellwerk.testing.clock import FakeClock
 from stellwerk.testing.eventually import Signal, eventually
 
@@ -55,7 +55,7 @@ class Round:
     components: list[Component] = field(default_factory=list)
     woken: list[str] = field(default_factory=list)
     rung: Signal = field(default_factory=Signal)
-    credentials: Callable[[Component], Awaitable[Credentials | None]] = nothing
+    credentials: Callable[[Component], Awaitable[OriginCredentials | None]] = nothing
     metrics: Metrics = field(default_factory=Metrics)
 
     @property
@@ -121,7 +121,7 @@ async def test_a_server_that_hangs_or_refuses_delays_nobody_else(round_: Round) 
     good = round_.server.publish("good.tar.gz", {"a": "1"})
     hanging = round_.server.publish("hanging.tar.gz", {"a": "1"})
     refusing = round_.server.publish("refusing.tar.gz", {"a": "1"})
-    round_.server.behave("hanging.tar.gz", Hang())
+    round_.server.behave("hanging.tar.gz", HangingDownload())
     round_.server.behave("refusing.tar.gz", Refuse())
     round_.components = [using("h", hanging.url), using("r", refusing.url), using("g", good.url)]
 
@@ -149,10 +149,10 @@ def test_who_is_suspended_or_deleted_does_not_want_to_know() -> None:
 async def test_each_secret_is_shown_for_those_who_name_it_and_a_bad_one_stops_nobody_else(round_: Round) -> None:
     artifact = round_.server.publish("app.tar.gz", {"a": "1"})
 
-    async def shown(one: Component) -> Credentials | None:
+    async def shown(one: Component) -> OriginCredentials | None:
         if one.key.name == "bad":
             raise InvalidCredentials("secret shop/bad", "it has none of the keys")
-        return Credentials.bearer(artifact.url, one.key.name) if one.key.name != "open" else None
+        return OriginCredentials.bearer(artifact.url, one.key.name) if one.key.name != "open" else None
 
     round_.credentials = shown
     source: JsonValue = {"httpRepository": {"url": artifact.url, "secretRef": {"name": "shared"}}}
@@ -174,7 +174,7 @@ async def test_each_secret_is_shown_for_those_who_name_it_and_a_bad_one_stops_no
 async def test_an_address_that_raises_anything_is_counted_and_stops_no_other(round_: Round) -> None:
     artifact = round_.server.publish("app.tar.gz", {"a": "1"})
 
-    async def shown(one: Component) -> Credentials | None:
+    async def shown(one: Component) -> OriginCredentials | None:
         if one.key.name == "odd":
             raise RuntimeError("not foreseen")
         return None

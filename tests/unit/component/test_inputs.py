@@ -14,7 +14,13 @@ from stellwerk.operators.component.api_spec import ReferenceKind
 from stellwerk.operators.component.errors import InputsTooLarge, InvalidSpec
 from stellwerk.operators.component.references import digests, references
 from stellwerk.operators.component.references.inputs import Inputs, layers_of
-from stellwerk.operators.component.references.references import MOST_BYTES, Content, NamedText, Resolved, Target
+from stellwerk.operators.component.references.references import (
+    MOST_BYTES,
+    NamedText,
+    ReferencedContent,
+    ReferencedObject,
+    Resolved,
+)
 from stellwerk.render.errors import InvalidValues
 from stellwerk.render.request import values
 from stellwerk.render.request.values import Layer
@@ -30,9 +36,9 @@ def naming(*names: str, key: str = "") -> Component:
     return component(spec={"valuesFrom": listed})
 
 
-def found(**contents: bytes) -> dict[Target, Content | references.Unread]:
+def found(**contents: bytes) -> dict[ReferencedObject, ReferencedContent | references.UnreadReference]:
     return {
-        Target(ReferenceKind.Secret, ObjectKey("shop", name)): Content({"values": content})
+        ReferencedObject(ReferenceKind.Secret, ObjectKey("shop", name)): ReferencedContent({"values": content})
         for name, content in contents.items()
     }
 
@@ -50,7 +56,9 @@ async def merged(inputs: Inputs, one: Component, resolved: Resolved) -> JsonObje
     return await inputs.request(one, resolved, make)
 
 
-async def settled(inputs: Inputs, one: Component, contents: dict[Target, Content | references.Unread]) -> Resolved:
+async def settled(
+    inputs: Inputs, one: Component, contents: dict[ReferencedObject, ReferencedContent | references.UnreadReference]
+) -> Resolved:
     return await inputs.settled(one, references.find(one), contents)
 
 
@@ -136,9 +144,9 @@ def test_more_references_than_a_component_may_have_are_refused_and_not_looked_at
 
 async def test_a_key_that_is_not_named_counts_for_nothing() -> None:
     one = naming("a", key="small")
-    content = Content({"small": b"a: 1", "large": b"#" * MIB})
-    contents: dict[Target, Content | references.Unread] = {
-        Target(ReferenceKind.Secret, ObjectKey("shop", "a")): content
+    content = ReferencedContent({"small": b"a: 1", "large": b"#" * MIB})
+    contents: dict[ReferencedObject, ReferencedContent | references.UnreadReference] = {
+        ReferencedObject(ReferenceKind.Secret, ObjectKey("shop", "a")): content
     }
     assert references.size_of(references.find(one), contents) == 4
 
@@ -153,8 +161,8 @@ async def test_values_of_one_tenant_cost_no_other_tenant_its_own() -> None:
     before = await inputs.request(mine, await settled(inputs, mine, contents), first)
     for number in range(20):
         loud = component(namespace="loud", spec={"valuesFrom": [{"kind": "Secret", "name": "a"}]})
-        content = Content({"values": f"# {number}{'#' * MIB}\na: 1".encode()})
-        target = Target(ReferenceKind.Secret, ObjectKey("loud", "a"))
+        content = ReferencedContent({"values": f"# {number}{'#' * MIB}\na: 1".encode()})
+        target = ReferencedObject(ReferenceKind.Secret, ObjectKey("loud", "a"))
         await inputs.request(loud, await settled(inputs, loud, {target: content}), first)
     after = await inputs.request(mine, await settled(inputs, mine, contents), first)
     assert after is before, "still kept"

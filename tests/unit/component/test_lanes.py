@@ -10,7 +10,7 @@ import pytest
 
 from stellwerk.kube.types.identifiers import ObjectKey
 from stellwerk.operators.component.sources.addresses import LIFE_SECONDS, Addresses
-from stellwerk.operators.component.targets.cluster_concurrency import Full, Lanes
+from stellwerk.operators.component.targets.cluster_concurrency import ClusterBusy, Lanes
 from stellwerk.testing.clock import FakeClock
 
 
@@ -54,7 +54,7 @@ class Depot:
     def is_full(self, name: str, *servers: str, namespace: str = "shop") -> bool:
         try:
             self.enter(name, *servers, namespace=namespace)
-        except Full:
+        except ClusterBusy:
             return True
         return False
 

@@ -6,7 +6,7 @@ import pytest
 from tests.unit.component.given import component
 
 from stellwerk.apply.errors import InvalidSet
-from stellwerk.apply.set.model.inventory import Identity
+from stellwerk.apply.set.model.inventory import ObjectIdentity
 from stellwerk.kube.types.identifiers import ObjectKey
 from stellwerk.operators.component.api import OWNER_ID, Component
 from stellwerk.operators.component.component import self_management_check
@@ -18,11 +18,11 @@ def below(name: str, parent: str, cluster: str = CLUSTER) -> Component:
     return component(name, annotations={OWNER_ID: f"{cluster}/shop/{parent}"} if parent else {})
 
 
-def inner(*names: str, kind: str = "Component") -> list[Identity]:
-    return [Identity("core.cs.sap.com", kind, ObjectKey("shop", name)) for name in names]
+def inner(*names: str, kind: str = "Component") -> list[ObjectIdentity]:
+    return [ObjectIdentity("core.cs.sap.com", kind, ObjectKey("shop", name)) for name in names]
 
 
-def check(one: Component, brings: list[Identity], *others: Component) -> None:
+def check(one: Component, brings: list[ObjectIdentity], *others: Component) -> None:
     world = {other.key: other for other in (one, *others)}
     self_management_check.check(one, brings, world.get, CLUSTER)
 

@@ -9,7 +9,7 @@ from stellwerk.apply.objects.manifests import Document
 from stellwerk.kube.types.model import JsonObject
 from stellwerk.operators.component.api import Component
 from stellwerk.operators.component.errors import ReferencesUnresolved
-from stellwerk.operators.component.insight.preview import Desk
+from stellwerk.operators.component.insight.preview import ComponentPreviewInput
 from stellwerk.render.files.files import Files
 from stellwerk.render.sources.downloads import Downloads
 from stellwerk.testing.artifacts import ArtifactServer, Guarded
@@ -28,7 +28,7 @@ def secret(token: str) -> Document:
 async def test_a_login_that_he_brings_along_is_shown_to_the_server() -> None:
     async with ArtifactServer() as server, Downloads() as downloads:
         artifact = server.publish("app.tar.gz", {"a.yaml": "kind: A\n"}, behaviour=Guarded("Bearer of-mine"))
-        desk = Desk(client=None, documents=(secret("of-mine"),))
+        desk = ComponentPreviewInput(client=None, documents=(secret("of-mine"),))
         offer, files = await desk.offered(guarded(artifact.url), downloads)
     assert dict(files) == {"a.yaml": b"kind: A\n"}
     assert offer.artifact is not None
@@ -39,7 +39,7 @@ async def test_without_the_login_he_is_told_which_secret_is_missing_unless_he_na
     one, folder = guarded("https://example.com/a.tar.gz"), Files.of({"a.yaml": "kind: A"})
     async with Downloads() as downloads:
         with pytest.raises(ReferencesUnresolved, match="secret shop/login"):
-            await Desk(client=None).offered(one, downloads)
-        _, files = await Desk(client=None, folder=folder).offered(one, downloads)
+            await ComponentPreviewInput(client=None).offered(one, downloads)
+        _, files = await ComponentPreviewInput(client=None, folder=folder).offered(one, downloads)
     assert files is folder
-    assert (await Desk(client=None, folder=folder).resolved(one)).login is None
+    assert (await ComponentPreviewInput(client=None, folder=folder).resolved(one)).login is None

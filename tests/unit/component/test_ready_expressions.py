@@ -10,7 +10,7 @@ from tests.unit.component.given import component
 from stellwerk.kube.types.model import JsonObject, dig
 from stellwerk.operators.component.api import Component
 from stellwerk.operators.component.dependencies import ready_expressions
-from stellwerk.operators.component.dependencies.ready_expressions import Asked
+from stellwerk.operators.component.dependencies.ready_expressions import ReadyRequirement
 from stellwerk.operators.component.errors import DependencyNotReady, InvalidReadyExpression
 from stellwerk.render.errors import ExpressionFailed, InvalidExpression, RendererGone
 from stellwerk.render.request.request import Claim
@@ -29,7 +29,7 @@ def base(namespace: str = "shop") -> Component:
     )
 
 
-def asked(namespace: str = "shop") -> Asked:
+def asked(namespace: str = "shop") -> ReadyRequirement:
     return ready_expressions.asked(DEPENDANT, 1, base(namespace))
 
 

@@ -13,7 +13,13 @@ from stellwerk.operators.component.api import Component
 from stellwerk.operators.component.api_spec import ReferenceKind
 from stellwerk.operators.component.errors import InvalidSpec, ReferencesUnreadable, ReferencesUnresolved
 from stellwerk.operators.component.references import digests, references
-from stellwerk.operators.component.references.references import Content, Found, Resolved, Target, Unread
+from stellwerk.operators.component.references.references import (
+    Found,
+    ReferencedContent,
+    ReferencedObject,
+    Resolved,
+    UnreadReference,
+)
 
 EVERYTHING: JsonObject = {
     "kubeConfig": {"secretRef": {"name": "remote"}},
@@ -24,24 +30,24 @@ EVERYTHING: JsonObject = {
         "substituteFrom": [{"name": "vars"}, {"kind": "ConfigMap", "name": "more"}],
     },
 }
-NOTHING = Unread("not found", may_come=True)
+NOTHING = UnreadReference("not found", may_come=True)
 
 
-def secret(name: str) -> Target:
-    return Target(ReferenceKind.Secret, ObjectKey("shop", name))
+def secret(name: str) -> ReferencedObject:
+    return ReferencedObject(ReferenceKind.Secret, ObjectKey("shop", name))
 
 
-def config_map(name: str) -> Target:
-    return Target(ReferenceKind.ConfigMap, ObjectKey("shop", name))
+def config_map(name: str) -> ReferencedObject:
+    return ReferencedObject(ReferenceKind.ConfigMap, ObjectKey("shop", name))
 
 
 CONTENTS: Found = {
-    secret("remote"): Content({"value.yaml": b"second", "value.yml": b"third"}),
-    secret("a"): Content({"values": b"x: 1", "other": b"no"}),
-    config_map("b"): Content({"prod": b"x: 2"}),
-    secret("keys"): Content({"id.agekey": b"AGE-SECRET"}),
-    secret("vars"): Content({"BOTH": b"first", "ONE": b"1"}),
-    config_map("more"): Content({"BOTH": b"second", "TWO": b"2"}),
+    secret("remote"): ReferencedContent({"value.yaml": b"second", "value.yml": b"third"}),
+    secret("a"): ReferencedContent({"values": b"x: 1", "other": b"no"}),
+    config_map("b"): ReferencedContent({"prod": b"x: 2"}),
+    secret("keys"): ReferencedContent({"id.agekey": b"AGE-SECRET"}),
+    secret("vars"): ReferencedContent({"BOTH": b"first", "ONE": b"1"}),
+    config_map("more"): ReferencedContent({"BOTH": b"second", "TWO": b"2"}),
 }
 
 
@@ -77,7 +83,9 @@ def test_references_come_to_their_contents_in_the_order_of_the_spec() -> None:
 def test_a_login_is_read_for_a_pass_and_not_for_a_deletion_and_its_renewal_is_no_new_content() -> None:
     source: JsonObject = {"sourceRef": {"httpRepository": {"url": "https://a/b", "secretRef": {"name": "login"}}}}
     one = component(spec=source)
-    former, renewed = (settled({secret("login"): Content({"bearerToken": word})}, one) for word in (b"a", b"b"))
+    former, renewed = (
+        settled({secret("login"): ReferencedContent({"bearerToken": word})}, one) for word in (b"a", b"b")
+    )
 
     assert former.login is not None
     assert (former.login.origin, former.login.data) == ("secret shop/login", {"bearerToken": b"a"})
@@ -110,8 +118,8 @@ def test_everything_that_is_missing_is_named_at_once() -> None:
     found: Found = {
         **CONTENTS,
         secret("remote"): NOTHING,
-        secret("a"): Content({"other": b""}),
-        config_map("b"): Content({}),
+        secret("a"): ReferencedContent({"other": b""}),
+        config_map("b"): ReferencedContent({}),
     }
 
     with pytest.raises(ReferencesUnresolved) as caught:
@@ -126,7 +134,7 @@ def test_everything_that_is_missing_is_named_at_once() -> None:
 
 
 def test_what_cannot_be_read_is_an_error_unless_something_else_may_still_come() -> None:
-    refused = Unread("cannot get secrets: forbidden", may_come=False)
+    refused = UnreadReference("cannot get secrets: forbidden", may_come=False)
 
     with pytest.raises(ReferencesUnreadable, match="error loading secret shop/keys: cannot get secrets: forbidden"):
         settled({**CONTENTS, secret("keys"): refused})
@@ -155,7 +163,7 @@ def test_another_way_of_encryption_is_refused_once_there_is_a_key() -> None:
 
     with pytest.raises(InvalidSpec, match="invalid decryption provider: vault"):
         settled(CONTENTS, other)
-    assert settled({secret("keys"): Content({})}, other).decryption_digest == ""
+    assert settled({secret("keys"): ReferencedContent({})}, other).decryption_digest == ""
     for provider in ("", "sops"):
         spec: JsonObject = {"decryption": {"provider": provider, "secretRef": {"name": "keys"}}}
         assert settled(CONTENTS, component(spec=spec)).decryption_keys
@@ -163,7 +171,7 @@ def test_another_way_of_encryption_is_refused_once_there_is_a_key() -> None:
 
 def test_a_variable_that_is_no_text_is_named() -> None:
     with pytest.raises(InvalidSpec, match="key ONE of secret shop/vars is not text"):
-        settled({**CONTENTS, secret("vars"): Content({"ONE": b"\xff"})})
+        settled({**CONTENTS, secret("vars"): ReferencedContent({"ONE": b"\xff"})})
 
 
 @pytest.mark.req("R-801")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from stellwerk.apply.objects.desired import Address, Desired, Origin
-from stellwerk.apply.set.executor import Carried
+from stellwerk.apply.set.executor import ActionResult
 from stellwerk.apply.set.model.policy import UpdatePolicy
 from stellwerk.apply.set.plan.actions import Create, Remove
 from stellwerk.kube.types.identifiers import ObjectKey, Resource
@@ -17,9 +17,9 @@ def address(name: str = "one") -> Address:
     return Address(CONFIG_MAPS, ObjectKey("home", name))
 
 
-def written(*remarks: str, name: str = "one") -> Carried:
+def written(*remarks: str, name: str = "one") -> ActionResult:
     desired = Desired(address(name), {"kind": "ConfigMap"}, Origin())
-    return Carried(Create(desired, UpdatePolicy.SSA_OVERRIDE), None, remarks=remarks)
+    return ActionResult(Create(desired, UpdatePolicy.SSA_OVERRIDE), None, remarks=remarks)
 
 
 def test_a_remark_is_told_once_as_long_as_each_write_brings_it() -> None:
@@ -46,7 +46,7 @@ def test_an_object_that_is_made_anew_is_no_news() -> None:
     remarks = Remarks()
     remarks.news(SHOP, [written("old")])
 
-    assert remarks.news(SHOP, [Carried(Remove(address(), "u", "1", "to make it anew"), None)]) == []
+    assert remarks.news(SHOP, [ActionResult(Remove(address(), "u", "1", "to make it anew"), None)]) == []
     assert remarks.news(SHOP, [written("old")]) == []
 
 

@@ -6,7 +6,7 @@ import pytest
 from tests.unit.component.given import component
 
 from stellwerk.apply.errors import InvalidSet
-from stellwerk.apply.set.model.inventory import Entry, Inventory
+from stellwerk.apply.set.model.inventory import Inventory, InventoryEntry
 from stellwerk.kube.types.identifiers import GroupVersionKind, ObjectKey
 from stellwerk.operators.component.component import status_size_limit
 
@@ -14,7 +14,7 @@ from stellwerk.operators.component.component import status_size_limit
 def inventory(objects: int) -> Inventory:
     kind = GroupVersionKind("", "v1", "ConfigMap")
     return Inventory(
-        tuple(Entry(gvk=kind, key=ObjectKey("home", f"config-{n}"), digest="d" * 32) for n in range(objects))
+        tuple(InventoryEntry(gvk=kind, key=ObjectKey("home", f"config-{n}"), digest="d" * 32) for n in range(objects))
     )
 
 

@@ -19,7 +19,7 @@ from stellwerk.operators.component.errors import HooksNotSealed, ServiceAccountR
 from stellwerk.operators.component.settings import Mode, Tenancy
 from stellwerk.operators.component.targets import tenancy
 from stellwerk.operators.component.targets.seals import KUBECONFIG, OPERATOR, Purpose, Scope, Signet
-from stellwerk.operators.component.targets.tenancy import Account
+from stellwerk.operators.component.targets.tenancy import ActingAccount
 
 KEY = b"k" * 32
 USER = "system:serviceaccount:shop:deployer"
@@ -118,15 +118,15 @@ NAMING_OTHER = component(deleting=True, spec={"serviceAccountName": "other"})
 def test_a_deletion_acts_as_the_account_that_applied_whatever_the_spec_names_now(
     one: Component, rules: Tenancy
 ) -> None:
-    assert tenancy.account_of_deletion(one, rules, USER) == Account("shop", "deployer")
+    assert tenancy.account_of_deletion(one, rules, USER) == ActingAccount("shop", "deployer")
 
 
 @pytest.mark.req("R-509")
 def test_a_deletion_acts_as_the_operator_only_where_the_operator_applied_and_no_account_is_required() -> None:
     assert tenancy.account_of_deletion(NAMING_OTHER, COMPATIBLE, OPERATOR) is None
-    assert tenancy.account_of_deletion(NAMING_OTHER, STRICT, OPERATOR) == Account("shop", "other")
+    assert tenancy.account_of_deletion(NAMING_OTHER, STRICT, OPERATOR) == ActingAccount("shop", "other")
     default = Tenancy(default_service_account="default")
-    assert tenancy.account_of_deletion(NAMING_NONE, default, OPERATOR) == Account("shop", "default")
+    assert tenancy.account_of_deletion(NAMING_NONE, default, OPERATOR) == ActingAccount("shop", "default")
     with pytest.raises(ServiceAccountRequired):
         tenancy.account_of_deletion(NAMING_NONE, STRICT, OPERATOR)
 
@@ -134,7 +134,7 @@ def test_a_deletion_acts_as_the_operator_only_where_the_operator_applied_and_no_
 @pytest.mark.req("R-509")
 @pytest.mark.parametrize("applied_as", ["", KUBECONFIG, "system:serviceaccount:kube-system:admin", "root"])
 def test_without_an_identity_of_its_own_namespace_the_spec_counts(applied_as: str) -> None:
-    assert tenancy.account_of_deletion(NAMING_OTHER, COMPATIBLE, applied_as) == Account("shop", "other")
+    assert tenancy.account_of_deletion(NAMING_OTHER, COMPATIBLE, applied_as) == ActingAccount("shop", "other")
     assert tenancy.account_of_deletion(NAMING_NONE, COMPATIBLE, applied_as) is None
     with pytest.raises(ServiceAccountRequired):
         tenancy.account_of_deletion(NAMING_NONE, STRICT, applied_as)

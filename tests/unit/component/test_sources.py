@@ -27,8 +27,11 @@ REPO = Source(SourceKind.FluxGitRepository, ObjectKey("shop", "repo"))
 
 
 def repository(
-    *, artifact: JsonValue = ARTIFACT, ready: JsonObject | None = READY, kind: type[flux.Source] = flux.GitRepository
-) -> flux.Source:
+    *,
+    artifact: JsonValue = ARTIFACT,
+    ready: JsonObject | None = READY,
+    kind: type[flux.FluxSource] = flux.GitRepository,
+) -> flux.FluxSource:
     body = {
         "metadata": {"namespace": "shop", "name": "repo", "uid": "u", "generation": 2},
         "status": {"conditions": [ready] if ready else [], "artifact": artifact},
@@ -91,7 +94,7 @@ def test_a_ready_source_offers_its_artifact() -> None:
         (repository(artifact={**ARTIFACT, "digest": ""}), "has no complete artifact"),
     ],
 )
-def test_a_source_that_is_absent_or_behind_offers_nothing_yet(found: flux.Source | None, why: str) -> None:
+def test_a_source_that_is_absent_or_behind_offers_nothing_yet(found: flux.FluxSource | None, why: str) -> None:
     with pytest.raises(SourceNotReady, match=why) as caught:
         sources.offered_by_flux(REPO, found)
 

@@ -12,7 +12,7 @@ from stellwerk.operators.component.errors import ServiceAccountRequired
 from stellwerk.operators.component.settings import Mode, Tenancy
 from stellwerk.operators.component.targets.seals import OPERATOR
 from stellwerk.operators.component.targets.targets import MOST_ACCOUNTS, Targets
-from stellwerk.operators.component.targets.tenancy import Account
+from stellwerk.operators.component.targets.tenancy import ActingAccount
 from stellwerk.runtime.cache.clusters import Cluster
 from stellwerk.runtime.supervision.tasks import Border
 from stellwerk.runtime.telemetry.metrics import Metrics
@@ -41,7 +41,7 @@ def targets(home: Cluster, mode: Mode, clients: list[int] | None = None) -> Targ
 async def test_strict_tenancy_has_no_target_that_acts_as_the_operator(home: Cluster) -> None:
     with pytest.raises(ServiceAccountRequired):
         targets(home, Mode.STRICT).local(None)
-    tenant = targets(home, Mode.STRICT).local(Account("shop", "deployer"))
+    tenant = targets(home, Mode.STRICT).local(ActingAccount("shop", "deployer"))
     assert tenant.identity == tenant.acts_as == "system:serviceaccount:shop:deployer"
     assert targets(home, Mode.COMPATIBLE).local(None).identity == OPERATOR
 
@@ -50,9 +50,9 @@ async def test_strict_tenancy_has_no_target_that_acts_as_the_operator(home: Clus
 async def test_accounts_that_come_and_go_leave_a_bounded_number_of_targets(home: Cluster) -> None:
     clients = list[int]()
     local = targets(home, Mode.STRICT, clients)
-    first = local.local(Account("shop", "first"))
+    first = local.local(ActingAccount("shop", "first"))
     for number in range(2 * MOST_ACCOUNTS):
-        local.local(Account("shop", f"a{number}"))
-        assert local.local(Account("shop", "first")) is first
+        local.local(ActingAccount("shop", f"a{number}"))
+        assert local.local(ActingAccount("shop", "first")) is first
     assert max(clients) == MOST_ACCOUNTS
-    assert local.local(Account("shop", "a1")).kinds is first.kinds
+    assert local.local(ActingAccount("shop", "a1")).kinds is first.kinds

@@ -13,7 +13,7 @@ from stellwerk.operators.component.errors import (
 )
 from stellwerk.operators.component.settings import Mode, Tenancy
 from stellwerk.operators.component.targets import tenancy
-from stellwerk.operators.component.targets.tenancy import Account
+from stellwerk.operators.component.targets.tenancy import ActingAccount
 
 STRICT = Tenancy(mode=Mode.STRICT)
 NEAR = Tenancy(cross_namespace_refs=False)
@@ -62,7 +62,7 @@ def test_strict_tenancy_refuses_to_act_as_the_operator_on_every_way(deleting: bo
         tenancy.account(component(deleting=deleting), STRICT)
     with pytest.raises(ServiceAccountRequired):
         tenancy.require_account(None, STRICT)
-    tenancy.require_account(Account("shop", "deployer"), STRICT)
+    tenancy.require_account(ActingAccount("shop", "deployer"), STRICT)
     tenancy.require_account(None, Tenancy())
 
 
@@ -74,7 +74,7 @@ def test_an_account_of_blanks_is_no_account(blank: str) -> None:
         tenancy.check(component(spec={"serviceAccountName": blank}), strict)
     assert tenancy.account(component(spec={"serviceAccountName": blank}), Tenancy()) is None
     default = Tenancy(mode=Mode.STRICT, default_service_account="tenant")
-    assert tenancy.account(component(spec={"serviceAccountName": blank}), default) == Account("shop", "tenant")
+    assert tenancy.account(component(spec={"serviceAccountName": blank}), default) == ActingAccount("shop", "tenant")
 
 
 @pytest.mark.req("R-509")

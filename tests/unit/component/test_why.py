@@ -27,7 +27,7 @@ def component(ready: str, cause: str, message: str) -> Component:
 
 def next_step(ready: str, cause: str) -> str:
     seen = component(ready, cause, "something is in the way")
-    return why.explain(why.Graph(component=seen, now=datetime(2026, 1, 1, tzinfo=UTC))).next_step
+    return why.explain(why.ComponentSurroundings(component=seen, now=datetime(2026, 1, 1, tzinfo=UTC))).next_step
 
 
 def test_the_next_step_is_the_first_way_to_mend_it_and_names_the_page() -> None:
@@ -50,7 +50,7 @@ def test_an_object_is_waited_for_until_it_shows_what_its_author_hints_at() -> No
     odd: JsonObject = {**thing, "metadata": {"name": "odd"}, "status": {"conditions": "none"}}
     hinted: JsonObject = {**thing, "metadata": {"name": "a", **hint}}
     lives = [Unstructured.of(body) for body in (hinted, odd)]
-    seen = why.Graph(
+    seen = why.ComponentSurroundings(
         component=component("Processing", "ObjectsNotReady", "Waiting"),
         dependents=tuple(why.Dependent(live.ref, live) for live in lives),
         now=datetime(2026, 1, 1, tzinfo=UTC),
@@ -67,8 +67,10 @@ def test_a_remark_is_no_finding_and_is_there_whether_the_component_is_ready_or_n
     now = datetime(2026, 1, 1, tzinfo=UTC)
     remark = 'the chart: values.yaml: line 2: the key "a" appears twice'
     failed = component("Error", "RenderingFailed", "no")
-    broken = why.explain(why.Graph(component=failed, remarks=(remark,), hidden=("pods in x",), now=now))
-    new = why.explain(why.Graph(component=Component(metadata=ObjectMeta(name="web")), remarks=(remark,), now=now))
+    broken = why.explain(why.ComponentSurroundings(component=failed, remarks=(remark,), hidden=("pods in x",), now=now))
+    new = why.explain(
+        why.ComponentSurroundings(component=Component(metadata=ObjectMeta(name="web")), remarks=(remark,), now=now)
+    )
 
     assert broken.remarks == new.remarks == (remark,)
     assert (broken.hidden, new.hidden) == (("pods in x",), ())

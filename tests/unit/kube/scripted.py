@@ -12,7 +12,7 @@ import aiohappyeyeballs
 from tests.unit.sockets import all_closed
 
 from stellwerk.kube.http.connection_pool import Connections
-from stellwerk.kube.http.messages import Answer, Message, head
+from stellwerk.kube.http.messages import Answer, RequestMessage, head
 from stellwerk.kube.http.sockets import OwnSocket
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
@@ -103,7 +103,7 @@ async def ask(
     largest: int = MOST,
     repeatable: bool = True,
 ) -> Answer:
-    message = Message(head(method, path, [("Host", "here")]), body)
+    message = RequestMessage(head(method, path, [("Host", "here")]), body)
     return await connections.exchange(
         message, tls=tls, name=name, largest=largest, seconds=seconds, repeatable=repeatable
     )

@@ -14,7 +14,7 @@ from tests.unit.kube.scripted import OK, ask, connected_to, serving
 from tests.unit.sockets import all_closed
 
 from stellwerk.kube.http.connection_pool import Connections
-from stellwerk.kube.http.messages import Answer, Cut, Message, NotConnected, TooLarge, head
+from stellwerk.kube.http.messages import Answer, BodyTooLarge, ConnectionBroken, NotConnected, RequestMessage, head
 from stellwerk.kube.http.sockets import Sockets
 
 # ---- what arrives
@@ -79,7 +79,7 @@ async def test_every_value_of_a_header_is_told() -> None:
 
 
 def test_nothing_that_may_be_secret_is_in_a_repr() -> None:
-    assert "hush" not in repr(Message(b"hush", b"hush"))
+    assert "hush" not in repr(RequestMessage(b"hush", b"hush"))
     assert "hush" not in repr(Answer(200, "OK", ((b"x", b"hush"),), b"hush"))
 
 
@@ -135,7 +135,7 @@ async def test_one_that_may_not_is_never_sent_twice() -> None:
     async with serving(words) as (server, connections):
         await ask(connections)
         server.hangs_up = True  # and without an answer
-        with pytest.raises(Cut, match="the connection was cut"):
+        with pytest.raises(ConnectionBroken, match="the connection was cut"):
             await ask(connections, repeatable=False)
     assert len(server.asked) == 2
 
@@ -183,7 +183,7 @@ async def test_two_answers_to_one_request_are_not_taken_for_the_next_one() -> No
 )
 async def test_an_answer_that_is_none_is_reported_as_cut(said: bytes) -> None:
     async with serving(said, hangs_up=True) as (_, connections):
-        with pytest.raises(Cut, match="cut"):
+        with pytest.raises(ConnectionBroken, match="cut"):
             await ask(connections)
 
 
@@ -201,7 +201,7 @@ async def test_an_answer_that_is_none_is_reported_as_cut(said: bytes) -> None:
 )
 async def test_an_answer_that_is_too_large_is_not_read(said: bytes) -> None:
     async with serving(said) as (_, connections):
-        with pytest.raises(TooLarge):
+        with pytest.raises(BodyTooLarge):
             await ask(connections, largest=1000)
 
 

@@ -18,7 +18,7 @@ from tests.unit.kube.scripted import OK, ask, connected_to, serving
 from tests.unit.sockets import open_sockets, open_towards
 
 from stellwerk.kube.http.connection_pool import Connections
-from stellwerk.kube.http.messages import NoAnswer, NotConnected, Unproved
+from stellwerk.kube.http.messages import NoAnswer, NotConnected, ServerCertificateInvalid
 from stellwerk.kube.http.sockets import OwnSocket, Sockets
 from stellwerk.kube.http.transport import Request, Transport
 from stellwerk.kube.login.auth import Material
@@ -79,9 +79,9 @@ def test_a_server_that_does_not_accept_our_certificate_was_sent_nothing(
 def test_a_server_that_does_not_prove_itself_is_told_nothing(new_loop: NewLoop) -> None:
     async def call() -> None:
         async with serving(OK, tls=server_side()) as (server, connections):
-            with pytest.raises(Unproved, match=r"self-signed|issuer"):
+            with pytest.raises(ServerCertificateInvalid, match=r"self-signed|issuer"):
                 await ask(connections, tls=ssl.create_default_context())
-            with pytest.raises(Unproved, match="not valid for"):
+            with pytest.raises(ServerCertificateInvalid, match="not valid for"):
                 await ask(connections, tls=client_side(), name="other.example")
         assert server.asked == []
 

@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from stellwerk.kube.schema import crd
-from stellwerk.kube.schema.crd import Column, Definition, Rule, Version, documented
+from stellwerk.kube.schema.crd import Definition, PrinterColumn, ValidationRule, Version, documented
 from stellwerk.kube.schema.schema import Unrepresentable
 from stellwerk.kube.types.identifiers import Resource
 from stellwerk.kube.types.model import JsonObject, JsonValue, Kind, dig
@@ -30,7 +30,9 @@ class Inner(Record, frozen=True, kw_only=True):
     """
 
     name: str
-    crd_rules: ClassVar[tuple[Rule, ...]] = (Rule(rule="self.name != ''", message="name it", field_path=".name"),)
+    crd_rules: ClassVar[tuple[ValidationRule, ...]] = (
+        ValidationRule(rule="self.name != ''", message="name it", field_path=".name"),
+    )
 
 
 class Spec(Record, frozen=True, kw_only=True):
@@ -76,8 +78,8 @@ THINGS = Definition(
     versions=[
         Version(
             kind=Thing,
-            columns=[Column(name="Size", path=".spec.size", priority=1), crd.AGE],
-            rules=[Rule(rule="self.metadata.name != 'x'", message="not x")],
+            columns=[PrinterColumn(name="Size", path=".spec.size", priority=1), crd.AGE],
+            rules=[ValidationRule(rule="self.metadata.name != 'x'", message="not x")],
         ),
         Version(kind=BareThing, deprecated="use v1"),
     ],

@@ -12,7 +12,7 @@ import pytest
 from tests.unit.kube.scripted import OK, Server, ask, connected_to, serving
 from tests.unit.sockets import all_closed
 
-from stellwerk.kube.http.messages import Cut, NotConnected, TooLarge
+from stellwerk.kube.http.messages import BodyTooLarge, ConnectionBroken, NotConnected
 
 CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n"
 
@@ -69,7 +69,7 @@ async def test_what_we_break_ourselves_is_not_the_end_of_an_answer() -> None:
         for _ in range(100):
             await asyncio.sleep(0)
         connections.close()
-        with pytest.raises(Cut):
+        with pytest.raises(ConnectionBroken):
             await task
 
 
@@ -106,7 +106,7 @@ async def test_a_call_under_way_leaves_no_connection_behind_when_all_are_closed(
         waits = asyncio.create_task(ask(connections))
         await asyncio.sleep(0)
         connections.close()
-        with pytest.raises(Cut):
+        with pytest.raises(ConnectionBroken):
             await first
         assert (await waits).body == b"ok"
         assert (await ask(connections)).body == b"ok"
@@ -177,7 +177,7 @@ async def test_what_unpacks_to_too_much_is_not_unpacked_any_further(before: int)
     packed_bomb = bomb.compress(bytes(100 << 20)) + bomb.flush()
     chunks = b"".join(b"%x\r\n%b\r\n" % (len(chunk), chunk) for chunk in (packed, packed_bomb))
     async with serving(CHUNKED + b"Content-Encoding: gzip\r\n\r\n" + chunks + b"0\r\n\r\n") as (_, connections):
-        with memory_below(20 << 20), pytest.raises(TooLarge):
+        with memory_below(20 << 20), pytest.raises(BodyTooLarge):
             await ask(connections, largest=1000)
 
 
@@ -186,7 +186,7 @@ async def test_nothing_may_follow_the_end_of_what_is_packed() -> None:
     for chunks in ((packed + b"more",), (packed, b"more")):
         said = b"".join(b"%x\r\n%b\r\n" % (len(chunk), chunk) for chunk in chunks)
         async with serving(CHUNKED + b"Content-Encoding: gzip\r\n\r\n" + said + b"0\r\n\r\n") as (_, connections):
-            with pytest.raises(Cut):
+            with pytest.raises(ConnectionBroken):
                 await ask(connections)
 
 
@@ -210,7 +210,7 @@ async def test_a_body_in_tiny_chunks_is_held_as_what_it_is() -> None:
 )
 async def test_what_is_no_body_has_a_limit_too(said: bytes) -> None:
     async with serving(said, portion=1_000) as (_, connections):
-        with pytest.raises(TooLarge):
+        with pytest.raises(BodyTooLarge):
             await ask(connections)
 
 

@@ -24,7 +24,7 @@ from hypothesis import strategies as some
 from tests.unit.sockets import all_closed
 
 from stellwerk.kube.http.connection_pool import Connections
-from stellwerk.kube.http.messages import Answer, Message, NoAnswer, TooLarge, head
+from stellwerk.kube.http.messages import Answer, BodyTooLarge, NoAnswer, RequestMessage, head
 from stellwerk.kube.http.sockets import OwnSocket
 
 LARGEST = 100_000
@@ -180,7 +180,7 @@ calls = some.builds(
 
 
 async def outcome_of(call: Call, path: str, connections: Connections, seconds: float) -> BaseException | Answer:
-    message = Message(head("PATCH", path, [("Host", "here")]), None if call.body is None else b"x" * call.body)
+    message = RequestMessage(head("PATCH", path, [("Host", "here")]), None if call.body is None else b"x" * call.body)
     task = asyncio.create_task(
         connections.exchange(
             message, tls=None, name="here", largest=LARGEST, seconds=seconds, repeatable=call.repeatable
@@ -232,7 +232,7 @@ def judge(call: Call, path: bytes, outcome: BaseException | Answer, proper: bool
     elif isinstance(outcome, asyncio.CancelledError):
         assert call.given_up_after is not None
     else:
-        assert isinstance(outcome, NoAnswer | TooLarge | TimeoutError), outcome
+        assert isinstance(outcome, NoAnswer | BodyTooLarge | TimeoutError), outcome
         assert not proper, outcome
 
 

@@ -30,13 +30,13 @@ from stellwerk.kube.watch.watch_states import (
     Failed,
     Input,
     Listed,
-    Parked,
     Removed,
     State,
-    Step,
     Synced,
     Unlisted,
     Watching,
+    WatchStep,
+    WatchSuspended,
     pause_after,
     step,
 )
@@ -50,11 +50,11 @@ def lamp(version: str, name: str = "one") -> PartialObjectMetadata:
     return PartialObjectMetadata(metadata=ObjectMeta(name=name, namespace="hall", resource_version=version))
 
 
-def after(state: State, seen: Input[PartialObjectMetadata]) -> Step[PartialObjectMetadata]:
+def after(state: State, seen: Input[PartialObjectMetadata]) -> WatchStep[PartialObjectMetadata]:
     return step(state, seen, VIEW, "hall")
 
 
-def failed(state: State, error: ApiError) -> Step[PartialObjectMetadata]:
+def failed(state: State, error: ApiError) -> WatchStep[PartialObjectMetadata]:
     return after(state, Failed(error))
 
 
@@ -76,7 +76,7 @@ def test_every_event_moves_the_version_on() -> None:
 
 
 def test_an_orderly_end_goes_on_at_once_and_a_useless_one_after_a_pause() -> None:
-    assert after(Watching("7", 2), Ended(useful=True)) == Step(Watching("7", 0))
+    assert after(Watching("7", 2), Ended(useful=True)) == WatchStep(Watching("7", 0))
     useless = after(Watching("7", 2), Ended(useful=False))
     assert useless.state == Watching("7", 3)
     assert useless.pause_seconds > 0
@@ -112,11 +112,13 @@ def test_an_error_event_means_what_its_status_says() -> None:
 
 def test_a_kind_that_cannot_be_watched_is_told_once_until_the_reason_changes() -> None:
     unserved = failed(Watching("7"), NotServed("no such kind"))
-    assert isinstance(unserved.change, Parked)
+    assert isinstance(unserved.change, WatchSuspended)
     again = failed(unserved.state, NotServed("no such kind, said otherwise"))
     assert again.change is None
     forbidden = failed(again.state, Forbidden(Status(code=403)))
-    assert forbidden.change == Parked("not permitted to list and watch lamps.example.com in namespace hall", True)
+    assert forbidden.change == WatchSuspended(
+        "not permitted to list and watch lamps.example.com in namespace hall", True
+    )
 
 
 def test_an_outage_while_parked_does_not_make_the_reason_new() -> None:
@@ -126,7 +128,7 @@ def test_an_outage_while_parked_does_not_make_the_reason_new() -> None:
 
 def test_what_cannot_be_read_parks_with_the_place() -> None:
     seen = failed(Unlisted(), Undecodable("cannot list lamps in hall: expected `int` at `$.items[3].spec`"))
-    assert seen.change == Parked("cannot list lamps in hall: expected `int` at `$.items[3].spec`")
+    assert seen.change == WatchSuspended("cannot list lamps in hall: expected `int` at `$.items[3].spec`")
 
 
 def test_a_wait_that_the_server_asks_for_is_kept() -> None:

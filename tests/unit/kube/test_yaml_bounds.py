@@ -17,8 +17,8 @@ from tests.unit.promptly import promptly
 
 from stellwerk.kube import threads
 from stellwerk.kube.yaml import (
-    Limits,
     UnreadableYaml,
+    YamlLimits,
     read_documents,
     read_value,
 )
@@ -95,7 +95,7 @@ def test_nothing_unfolds_to_more_than_ten_times_its_text(text: bytes) -> None:
 
 @pytest.mark.req("R-411")
 def test_a_text_near_its_limit_unfolds_no_further_than_the_limit() -> None:
-    limits = Limits(bytes=MEBIBYTE)
+    limits = YamlLimits(bytes=MEBIBYTE)
     assert read_value(unfolding(400_000, 1), limits=limits) is not None
     with pytest.raises(UnreadableYaml, match="unfold to more than 1 MiB"):
         read_value(unfolding(400_000, 2), limits=limits)

@@ -9,10 +9,10 @@ import pytest
 from click.testing import CliRunner
 
 from stellwerk.cli.local import system
-from stellwerk.cli.local.system import Done, Step, done_line, part_of, status_lines
+from stellwerk.cli.local.system import StartStep, StepResult, done_line, part_of, status_lines
 from stellwerk.cli.shell.text import Style
 from stellwerk.cli.verbs import up
-from stellwerk.local.cluster import ClusterStatus, ComponentStatus
+from stellwerk.local.cluster import ClusterStatus, ProcessStatus
 from stellwerk.local.errors import PortTaken
 from stellwerk.local.ports import free_port
 
@@ -23,31 +23,31 @@ LOGS = Path("/clusters/local/log")
     ("done", "line"),
     [
         (
-            Done("control plane ready", "API server 1.36.3 on 127.0.0.1:40123"),
+            StepResult("control plane ready", "API server 1.36.3 on 127.0.0.1:40123"),
             "✔ control plane ready              3.1 s   API server 1.36.3 on 127.0.0.1:40123",
         ),
-        (Done("CRDs installed (17)"), "✔ CRDs installed (17)              3.1 s"),
+        (StepResult("CRDs installed (17)"), "✔ CRDs installed (17)              3.1 s"),
         (
-            Done("dashboard", "http://127.0.0.1:40125/#token=...", timed=False),
+            StepResult("dashboard", "http://127.0.0.1:40125/#token=...", timed=False),
             "✔ dashboard                        http://127.0.0.1:40125/#token=...",
         ),
     ],
 )
-def test_a_finished_step_is_one_line(done: Done, line: str) -> None:
+def test_a_finished_step_is_one_line(done: StepResult, line: str) -> None:
     assert done_line(done, 3.14, Style()) == line
 
 
 def test_a_failed_step_is_named_and_nothing_follows_it() -> None:
     begun: list[str] = []
 
-    def refuse(say: object) -> Done:
+    def refuse(say: object) -> StepResult:
         raise PortTaken("127.0.0.1:40123")
 
-    def begin(say: object) -> Done:
+    def begin(say: object) -> StepResult:
         begun.append("operators")
-        return Done("operators running")
+        return StepResult("operators running")
 
-    steps = [Step("control plane", refuse), Step("operators", begin)]
+    steps = [StartStep("control plane", refuse), StartStep("operators", begin)]
     answer = CliRunner().invoke(click.Command("start", callback=lambda: system.carry_out(steps)))
     assert isinstance(answer.exception, PortTaken)
     assert (answer.stdout, answer.stderr) == ("", "✗ control plane\n")
@@ -55,7 +55,7 @@ def test_a_failed_step_is_named_and_nothing_follows_it() -> None:
 
 
 def test_the_status_of_a_ready_system_names_its_address_and_processes() -> None:
-    parts = [ComponentStatus("etcd", 41, LOGS / "etcd.log"), ComponentStatus("kube-apiserver", 42, LOGS / "x.log")]
+    parts = [ProcessStatus("etcd", 41, LOGS / "etcd.log"), ProcessStatus("kube-apiserver", 42, LOGS / "x.log")]
     seen = ClusterStatus(Path("/clusters/local"), "https://127.0.0.1:40123", "v1.36.3", True, parts)
     assert status_lines(seen, [part_of(part) for part in parts], Style()) == [
         "✔ control plane ready              API server 1.36.3 on 127.0.0.1:40123",
@@ -66,7 +66,7 @@ def test_the_status_of_a_ready_system_names_its_address_and_processes() -> None:
 
 
 def test_the_status_of_a_broken_system_says_where_to_look() -> None:
-    parts = [ComponentStatus("etcd", None, LOGS / "etcd.log")]
+    parts = [ProcessStatus("etcd", None, LOGS / "etcd.log")]
     seen = ClusterStatus(Path("/clusters/local"), "https://127.0.0.1:40123", "", False, parts)
     assert status_lines(seen, [part_of(part) for part in parts], Style(symbols=False)) == [
         "x control plane not ready          /clusters/local",
@@ -78,7 +78,7 @@ def test_the_status_of_a_broken_system_says_where_to_look() -> None:
 def test_an_operator_that_runs_and_does_not_answer_is_not_called_well() -> None:
     probes = f"127.0.0.1:{free_port()}"
     flags = [f"--health-probe-bind-address={probes}", "--metrics-bind-address=127.0.0.1:29999"]
-    seen = part_of(ComponentStatus("operator-btp", 43, LOGS / "operator-btp.log", ["stellwerk", "run", *flags]))
+    seen = part_of(ProcessStatus("operator-btp", 43, LOGS / "operator-btp.log", ["stellwerk", "run", *flags]))
     assert not seen.is_well
     where = f"probes on {probes}, metrics on 127.0.0.1:29999"
     assert seen.detail == f"process 43 is not ready, {where}, see /clusters/local/log/operator-btp.log"

@@ -7,7 +7,7 @@ import socket
 import pytest
 
 from stellwerk.local import ports
-from stellwerk.local.errors import StartFailed
+from stellwerk.local.errors import ProcessStartFailed
 
 
 def test_a_port_that_somebody_listens_on_is_not_free() -> None:
@@ -20,7 +20,7 @@ def test_a_port_that_somebody_listens_on_is_not_free() -> None:
 def test_a_machine_without_a_port_is_told_why() -> None:
     with socket.create_server((ports.HOST, 0)) as other:
         taken = other.getsockname()[1]
-        with pytest.raises(StartFailed, match=r"cannot listen on 127\.0\.0\.1") as failed:
+        with pytest.raises(ProcessStartFailed, match=r"cannot listen on 127\.0\.0\.1") as failed:
             ports.free_port(range(taken, taken + 1))
     assert f"none of the ports {taken} to {taken} can be had: " in failed.value.cause
     assert "Address already in use" in failed.value.cause

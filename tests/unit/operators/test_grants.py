@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from stellwerk.api.rbac import PolicyRule
 from stellwerk.delivery import grants
-from stellwerk.delivery.grants import Account, grant
+from stellwerk.delivery.grants import OperatorAccount, grant
 from stellwerk.kube.types.model import dig
 from stellwerk.operators.btp import rights as btp
 from stellwerk.operators.component import rights as component
@@ -21,7 +21,7 @@ def test_an_occasion_is_known_for_each_resource_of_a_grant() -> None:
 
 
 def test_an_account_is_given_a_role_everywhere_or_in_its_own_namespace() -> None:
-    account = Account("me", "home")
+    account = OperatorAccount("me", "home")
     everywhere = account.is_given_everywhere("reader", binding="mine")
     at_home = account.is_given_at_home("reader", binding="mine")
     assert (everywhere["kind"], dig(everywhere, "roleRef", "kind")) == ("ClusterRoleBinding", "ClusterRole")

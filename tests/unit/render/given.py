@@ -11,7 +11,7 @@ from typing import Any
 
 from stellwerk.kube.types.model import JsonObject, JsonValue
 from stellwerk.render.files.files import Files
-from stellwerk.render.request.request import Cluster, Release, Rendered, Request
+from stellwerk.render.request.request import ClusterApis, ReleaseInfo, Rendered, RenderRequest
 
 PREFIX = "example.com"
 
@@ -29,14 +29,14 @@ def request(
     values: JsonObject | None = None,
     files: Mapping[str, bytes | str] | Mapping[str, str] | None = None,
     **changes: Any,
-) -> Request:
+) -> RenderRequest:
     """A request; `values` tell the double what to do."""
-    defaults = Request(
+    defaults = RenderRequest(
         files=Files.of(files or {"a.yaml": "kind: A"}),
         prefix=PREFIX,
-        release=Release("app", "default"),
+        release=ReleaseInfo("app", "default"),
         values=values or {},
-        cluster=Cluster({"gitVersion": "v1.36.3"}),
+        cluster=ClusterApis({"gitVersion": "v1.36.3"}),
     )
     return dataclasses.replace(defaults, **changes)
 

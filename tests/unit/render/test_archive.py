@@ -22,7 +22,7 @@ from tests.unit.render.archives import PACKERS, TREE, Member, files, tar, tar_gz
 from stellwerk.render.errors import BadArchive, NotADirectory, PathNotFound
 from stellwerk.render.files.archive import unpack
 from stellwerk.render.files.files import Files
-from stellwerk.render.files.limits import Limits
+from stellwerk.render.files.limits import ArchiveLimits
 
 MIB = 2**20
 
@@ -293,7 +293,7 @@ def test_more_than_a_thousand_bytes_for_each_is_refused_early(pack: type[bytes])
 
 @pytest.mark.req("R-403")
 def test_more_than_the_limit_is_refused_whatever_headers_say() -> None:
-    small = Limits(bytes=MIB, ratio=10**6)
+    small = ArchiveLimits(bytes=MIB, ratio=10**6)
     noise = {"a": b"x" * (MIB // 2), "b": b"y" * (MIB // 2 + 1)}
     for pack in PACKERS.values():
         with pytest.raises(BadArchive, match="more than 1 MiB"):
@@ -310,15 +310,15 @@ def test_all_entries_of_a_zip_archive_are_weighed_together() -> None:
 
 @pytest.mark.req("R-403")
 def test_ten_thousand_entries_are_taken_and_no_more() -> None:
-    few = Limits(entries=100)
+    few = ArchiveLimits(entries=100)
     tree = {f"{number}": b"" for number in range(100)}
     assert len(unpack(zipped(tree, folders=False), limits=few)) == 100
     assert len(unpack(tar_of(tree), limits=few)) == 100
     for pack in (lambda tree: zipped(tree, folders=False), tar_of, PACKERS["tar.gz"]):
         with pytest.raises(BadArchive, match="more than 100 entries"):
             unpack(pack({**tree, "one": b""}), limits=few)
-    assert Limits().entries == 10_000
-    assert Limits().bytes == 100 * MIB
+    assert ArchiveLimits().entries == 10_000
+    assert ArchiveLimits().bytes == 100 * MIB
 
 
 @pytest.mark.req("R-403")
@@ -341,8 +341,8 @@ def test_a_table_of_contents_of_a_million_entries_is_not_read() -> None:
 @pytest.mark.parametrize("form", PACKERS)
 def test_an_archive_that_takes_too_long_is_refused(form: str) -> None:
     with pytest.raises(BadArchive, match="takes longer than 0 s; pack less, or with gzip"):
-        unpack(PACKERS[form](TREE), limits=Limits(seconds=0))
-    assert Limits().seconds == 2
+        unpack(PACKERS[form](TREE), limits=ArchiveLimits(seconds=0))
+    assert ArchiveLimits().seconds == 2
 
 
 @pytest.mark.req("R-403")

@@ -13,14 +13,14 @@ from tests.unit.render.given import request
 from stellwerk.kube.types.model import JsonObject
 from stellwerk.render.binary import renderer_path
 from stellwerk.render.errors import RendererMissing
-from stellwerk.render.request.request import Cluster, Release
+from stellwerk.render.request.request import ClusterApis, ReleaseInfo
 from stellwerk.render.worker.pool import Shares
 from stellwerk.render.worker.renderer import Renderer
 
 PAGE = (Path(__file__).parents[3] / "docs" / "templates.md").read_text()
 _BLOCK = re.compile(r"^```\w+ (\S+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _ROW = re.compile(r"^\| `(\{\{.*?\}\})` \| (?:`(.*?)`)? \|", re.MULTILINE)
-_CLUSTER = Cluster(
+_CLUSTER = ClusterApis(
     {"major": "1", "minor": "36", "gitVersion": "v1.36.3"},
     api_resources=({"GroupVersion": "v1", "APIResources": [{"Name": "pods", "Kind": "Pod"}]},),
 )
@@ -41,7 +41,7 @@ async def made(renderer: Renderer, values: JsonObject, files: dict[str, str], pa
         values,
         files,
         path=path,
-        release=Release("web", "apps"),
+        release=ReleaseInfo("web", "apps"),
         component={"metadata": {"name": "web"}, "status": {"state": "Processing"}},
         component_digest="3f2a",
         cluster=_CLUSTER,

@@ -28,17 +28,17 @@ from stellwerk.render.errors import (
 )
 from stellwerk.render.sources.downloads import Budget, Downloads
 from stellwerk.render.sources.egress import IN_CLUSTER, PUBLIC, EgressRules
-from stellwerk.render.sources.http import Credentials, TlsMaterial
+from stellwerk.render.sources.http import OriginCredentials, TlsMaterial
 from stellwerk.testing.artifacts import (
     ArtifactServer,
-    Cut,
     Endless,
-    Garbage,
-    Hang,
+    GarbageDownload,
+    HangingDownload,
     Redirect,
     Refuse,
     Serve,
     Slow,
+    TruncatedDownload,
 )
 from stellwerk.testing.eventually import eventually
 
@@ -85,7 +85,7 @@ async def test_a_plain_manifest_is_told_by_its_type(server: ArtifactServer, down
 @pytest.mark.req("R-604")
 async def test_content_that_was_not_promised_is_refused(server: ArtifactServer, downloads: Downloads) -> None:
     artifact = server.publish("app.tar.gz", TREE)
-    server.behave("app.tar.gz", Garbage())
+    server.behave("app.tar.gz", GarbageDownload())
     assert "was promised" in await failure(downloads.fetch(artifact.url, artifact.digest, rules=HERE), WrongDigest)
     for malformed in ("sha256:abc", "sha512:" + "0" * 64, "sha256:" + "g" * 64):
         await failure(downloads.fetch(artifact.url, malformed, rules=HERE), WrongDigest)
@@ -148,7 +148,7 @@ async def test_many_who_ask_share_one_download(server: ArtifactServer, downloads
 
 
 async def test_who_gives_up_leaves_the_others_their_download(server: ArtifactServer, downloads: Downloads) -> None:
-    artifact = server.publish("app.tar.gz", TREE, behaviour=Hang())
+    artifact = server.publish("app.tar.gz", TREE, behaviour=HangingDownload())
     tasks = [asyncio.create_task(downloads.fetch(artifact.url, artifact.digest, rules=HERE)) for _ in range(3)]
     await server.asked("app.tar.gz")
     tasks[0].cancel()
@@ -182,7 +182,7 @@ async def test_knowing_a_digest_is_no_right_to_its_content(server: ArtifactServe
     artifact = server.publish("app.tar.gz", TREE)
     await downloads.fetch(artifact.url, artifact.digest, rules=HERE)
     await failure(downloads.fetch(f"{server.url}/elsewhere", artifact.digest, rules=HERE), Unavailable)
-    credentials = Credentials.bearer(artifact.url, "guess")
+    credentials = OriginCredentials.bearer(artifact.url, "guess")
     await downloads.fetch(artifact.url, artifact.digest, rules=HERE, credentials=credentials)
     assert server.count("app.tar.gz") == 2
 
@@ -216,7 +216,7 @@ async def test_without_a_digest_nothing_is_kept(server: ArtifactServer, download
 
 @pytest.mark.req("R-602")
 async def test_a_server_that_hangs_is_given_up_on_and_delays_nobody_else(server: ArtifactServer) -> None:
-    hanging = server.publish("hanging", TREE, behaviour=Hang(after=20))
+    hanging = server.publish("hanging", TREE, behaviour=HangingDownload(after=20))
     well = server.publish("well", {"x": b"1"})
     async with Downloads(budget=Budget(total_seconds=3, calls_per_tenant=2)) as downloads:
         waiting = asyncio.create_task(downloads.fetch(hanging.url, hanging.digest, rules=HERE, tenant="a"))
@@ -229,7 +229,7 @@ async def test_a_server_that_hangs_is_given_up_on_and_delays_nobody_else(server:
 @pytest.mark.req("R-507")
 async def test_one_tenant_cannot_take_all_calls(server: ArtifactServer) -> None:
     for n in range(6):
-        server.publish(f"hanging{n}", {"n": str(n)}, behaviour=Hang())
+        server.publish(f"hanging{n}", {"n": str(n)}, behaviour=HangingDownload())
     well = server.publish("well", TREE)
     async with Downloads(budget=Budget(calls=3, calls_per_tenant=2)) as downloads:
         flood = [
@@ -246,7 +246,7 @@ async def test_one_tenant_cannot_take_all_calls(server: ArtifactServer) -> None:
 @pytest.mark.req("R-511")
 @pytest.mark.req("R-602")
 async def test_tenants_whose_servers_hang_leave_a_call_for_every_other_tenant(server: ArtifactServer) -> None:
-    hanging = [server.publish(f"hang-{number}", TREE, behaviour=Hang()) for number in range(12)]
+    hanging = [server.publish(f"hang-{number}", TREE, behaviour=HangingDownload()) for number in range(12)]
     good = server.publish("good.tar.gz", TREE)
     async with Downloads(budget=Budget(calls=4, calls_per_tenant=4)) as downloads, asyncio.TaskGroup() as others:
         tasks = [
@@ -313,14 +313,14 @@ async def test_an_answer_without_end_is_given_up_on(server: ArtifactServer) -> N
 
 @pytest.mark.req("R-602")
 async def test_an_answer_that_announces_too_much_is_not_read(server: ArtifactServer) -> None:
-    server.publish("large", bytes(2**20 + 1), behaviour=Hang(after=0))
+    server.publish("large", bytes(2**20 + 1), behaviour=HangingDownload(after=0))
     async with Downloads(budget=Budget(bytes=2**20)) as downloads:
         await failure(downloads.fetch(f"{server.url}/large", rules=HERE), BadArchive)
 
 
 async def test_where_memory_is_short_the_largest_gives_way(server: ArtifactServer) -> None:
-    server.publish("large", bytes(900_000), behaviour=Hang(after=800_000))
-    server.publish("small", bytes(900_000), behaviour=Hang(after=300_000))
+    server.publish("large", bytes(900_000), behaviour=HangingDownload(after=800_000))
+    server.publish("small", bytes(900_000), behaviour=HangingDownload(after=300_000))
     async with Downloads(budget=Budget(bytes_under_way=1_000_000)) as downloads:
         large = asyncio.create_task(downloads.fetch(f"{server.url}/large", rules=HERE))
         small = asyncio.create_task(downloads.fetch(f"{server.url}/small", rules=HERE))
@@ -332,14 +332,14 @@ async def test_where_memory_is_short_the_largest_gives_way(server: ArtifactServe
 @pytest.mark.parametrize(
     ("behaviour", "why", "transient"),
     [
-        (Cut(after=10), "cut off", True),
+        (TruncatedDownload(after=10), "cut off", True),
         (Refuse(503), "503", True),
         (Refuse(404), "404", False),
         (Refuse(204), "204", False),
     ],
 )
 async def test_a_bad_answer_is_told_and_whether_to_try_again(
-    server: ArtifactServer, downloads: Downloads, behaviour: Cut | Refuse, why: str, transient: bool
+    server: ArtifactServer, downloads: Downloads, behaviour: TruncatedDownload | Refuse, why: str, transient: bool
 ) -> None:
     artifact = server.publish("app.tar.gz", TREE, behaviour=behaviour)
     with pytest.raises(Unavailable, match=why) as caught:
@@ -425,7 +425,7 @@ async def test_credentials_go_to_their_origin_and_nowhere_else(downloads: Downlo
         artifact = abroad.publish("app.tar.gz", TREE)
         home.publish("away", b"", behaviour=Redirect(to=artifact.url))
         home.publish("inside", b"", behaviour=Redirect(to="/away"))
-        credentials = Credentials.basic(home.url, "user", "hunter2")
+        credentials = OriginCredentials.basic(home.url, "user", "hunter2")
         await downloads.fetch(f"{home.url}/inside", rules=HERE, credentials=credentials)
         assert ["authorization" in seen.headers for seen in home.seen] == [True, True]
         assert ["authorization" in seen.headers for seen in abroad.seen] == [False]
@@ -440,7 +440,7 @@ async def test_an_authority_is_trusted_for_its_origin_and_nowhere_else(downloads
         here = home.publish("app.tar.gz", TREE)
         home.publish("away", b"", behaviour=Redirect(to=artifact.url))
         both = f"{home.authority}{abroad.authority}".encode()
-        trusting = replace(Credentials.anonymous(home.url), tls=TlsMaterial(authority=both))
+        trusting = replace(OriginCredentials.anonymous(home.url), tls=TlsMaterial(authority=both))
         assert await downloads.fetch(here.url, here.digest, rules=HERE, credentials=trusting)
         assert "certificate" in await failure(downloads.fetch(here.url, here.digest, rules=HERE), Unavailable)
         away = downloads.fetch(f"{home.url}/away", rules=HERE, credentials=trusting)
@@ -453,7 +453,7 @@ async def test_a_client_certificate_is_shown_where_it_belongs(downloads: Downloa
     caller = authority.client("anna")
     known = TlsMaterial(authority.pem, caller.certificate, caller.key)
     async with guarded_by(authority, tmp_path) as (url, callers):
-        shown = replace(Credentials.anonymous(url), tls=known)
+        shown = replace(OriginCredentials.anonymous(url), tls=known)
         assert await downloads.fetch(f"{url}/app.yaml", rules=HERE, credentials=shown)
         assert callers == ["anna"]
         for other in (replace(shown, origin="https://elsewhere:443"), replace(shown, tls=TlsMaterial(authority.pem))):
@@ -496,7 +496,7 @@ async def test_a_login_in_a_url_is_used_and_not_shown(server: ArtifactServer, do
     why = await failure(downloads.fetch(f"{url}-missing?token=hunter2", rules=HERE), Unavailable)
     assert "hunter2" not in why
     assert "hunter2" not in await failure(downloads.fetch(url, rules=PUBLIC), EgressRefused)
-    assert "hunter2" not in repr(Credentials.basic(url, "user", "hunter2"))
+    assert "hunter2" not in repr(OriginCredentials.basic(url, "user", "hunter2"))
 
 
 # ---- what a plain server says of an artifact
@@ -547,7 +547,7 @@ async def test_what_a_server_does_not_say_is_an_error(
     server.publish("well", TREE)
     server.publish("norevision", TREE, headers={"X-Revision": ""})
     server.publish("endless", b"", behaviour=Redirect(to="/endless"))
-    server.publish("hanging", b"", behaviour=Hang())
+    server.publish("hanging", b"", behaviour=HangingDownload())
     server.publish("nowhere", b"", behaviour=Redirect(to=""))
     server.publish("long", b"", headers={"ETag": "e" * 2_000})
     async with Downloads(budget=Budget(total_seconds=0.3 if path == "hanging" else 30)) as downloads:
@@ -556,7 +556,7 @@ async def test_what_a_server_does_not_say_is_an_error(
 
 
 async def test_closing_ends_what_is_under_way(server: ArtifactServer) -> None:
-    artifact = server.publish("app.tar.gz", TREE, behaviour=Hang())
+    artifact = server.publish("app.tar.gz", TREE, behaviour=HangingDownload())
     downloads = Downloads()
     waiting = asyncio.create_task(downloads.fetch(artifact.url, artifact.digest, rules=HERE))
     await server.asked("app.tar.gz")

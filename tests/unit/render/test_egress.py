@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from stellwerk.render.errors import EgressRefused
 from stellwerk.render.sources.egress import IN_CLUSTER, PUBLIC, EgressRules, parsed, shown_url
-from stellwerk.render.sources.http import Call, Credentials
+from stellwerk.render.sources.http import HttpCall, OriginCredentials
 
 NEVER = [
     *("127.0.0.1", "127.8.8.8", "0.0.0.0", "169.254.169.254", "169.254.1.1", "224.0.0.1", "255.255.255.255"),
@@ -106,8 +106,8 @@ UNUSABLE = [
 @pytest.mark.parametrize("url", UNUSABLE)
 def test_a_url_with_a_host_or_port_that_is_none_is_refused_by_name(url: str) -> None:
     with pytest.raises(EgressRefused, match="is not called: it is no URL"):
-        IN_CLUSTER.check_url(Call.of("GET", url, IN_CLUSTER).url)
-    assert Credentials.bearer(url, "token").origin == ""
+        IN_CLUSTER.check_url(HttpCall.of("GET", url, IN_CLUSTER).url)
+    assert OriginCredentials.bearer(url, "token").origin == ""
 
 
 @pytest.mark.req("R-401")

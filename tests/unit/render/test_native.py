@@ -22,7 +22,7 @@ from stellwerk.render.errors import (
     RendererTimeout,
     TemplateFailed,
 )
-from stellwerk.render.request.request import Claim, Generator, PostBuild, Query, Release
+from stellwerk.render.request.request import Claim, Generator, ReleaseInfo, RenderPostBuild, TemplateQuery
 from stellwerk.render.worker.pool import Shares
 from stellwerk.render.worker.renderer import Renderer
 from stellwerk.render.worker.worker import Bounds
@@ -60,18 +60,18 @@ KUSTOMIZATION = {
 
 
 async def test_a_kustomization_is_rendered_and_substituted(native: Renderer) -> None:
-    asked = request({"n": 1_000_000}, KUSTOMIZATION, path="app", post_build=PostBuild({"v": "w"}))
+    asked = request({"n": 1_000_000}, KUSTOMIZATION, path="app", post_build=RenderPostBuild({"v": "w"}))
     found = await native.render(asked)
     assert found.objects[0]["data"] == {"n": "1000000", "v": "w"}
     assert found.uses == {"namespace"}
-    other = request({"n": 1_000_000}, KUSTOMIZATION, path="app", post_build=PostBuild({"v": "w"}), tenant="b")
+    other = request({"n": 1_000_000}, KUSTOMIZATION, path="app", post_build=RenderPostBuild({"v": "w"}), tenant="b")
     assert await native.render(other) is found
 
 
 async def test_a_template_sees_what_exists(native: Renderer) -> None:
     text = '{{ (lookup "v1" "Secret" "ns" "x").data.key }} and {{ len (lookupList "v1" "Pod" "ns" "a=b") }}'
 
-    async def lookup(query: Query) -> JsonValue:
+    async def lookup(query: TemplateQuery) -> JsonValue:
         assert (query.api_version, query.namespace, query.where) == ("v1", "ns", "target")
         return [{}, {}] if query.many else {"data": {"key": query.name}}
 
@@ -81,7 +81,7 @@ async def test_a_template_sees_what_exists(native: Renderer) -> None:
 
 
 async def test_a_lookup_that_is_refused_names_the_template(native: Renderer) -> None:
-    async def lookup(_: Query) -> JsonValue:
+    async def lookup(_: TemplateQuery) -> JsonValue:
         raise PermissionError("may not read Secrets")
 
     with pytest.raises(LookupFailed, match="may not read Secrets"):
@@ -146,7 +146,7 @@ async def test_podinfo_is_rendered(native: Renderer, path: str) -> None:
     if not folder.is_dir():
         pytest.skip("the fixtures shared among projects are not here")
     files = {p.relative_to(folder).as_posix(): p.read_bytes() for p in folder.rglob("*") if p.is_file()}
-    found = await native.render(request({}, files, path=path, release=Release("podinfo", "ns")))
+    found = await native.render(request({}, files, path=path, release=ReleaseInfo("podinfo", "ns")))
     assert {"Deployment", "Service"} <= {str(body["kind"]) for body in found.objects}
 
 

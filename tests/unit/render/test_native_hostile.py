@@ -19,7 +19,7 @@ from stellwerk.render.errors import (
     RendererTimeout,
     TemplateFailed,
 )
-from stellwerk.render.request.request import Claim, PostBuild
+from stellwerk.render.request.request import Claim, RenderPostBuild
 from stellwerk.render.worker.renderer import Renderer
 
 MOST_BYTES = 450 * 2**20
@@ -129,7 +129,7 @@ async def test_aliases_are_bounded_in_bytes_before_they_unfold_wherever_yaml_is_
         ),
         (
             {"a.yaml": OBJECT + "data:\n" + "".join(f"  k{number}: ${{v}}\n" for number in range(5_000))},
-            {"post_build": PostBuild(substitute={"v": "z" * 1_000_000})},
+            {"post_build": RenderPostBuild(substitute={"v": "z" * 1_000_000})},
         ),
         (chart('{{ $x := printf "[%s1]" (repeat 7000000 "1,") }}{{ fromYamlArray $x | len }}'), {}),
     ],
@@ -289,7 +289,7 @@ async def test_no_variable_of_the_host_is_seen_by_generators_substitution_or_exp
         "x.env": "SECRET\n",
         "a.yaml": OBJECT + "data: {x: '${SECRET:-nothing}'}\n",
     }
-    rendered = await native.render(request({}, files, post_build=PostBuild({"OTHER": "x"})))
+    rendered = await native.render(request({}, files, post_build=RenderPostBuild({"OTHER": "x"})))
     assert "canary" not in str(rendered.objects)
     assert any(body.get("data") == {"x": "nothing"} for body in rendered.objects)
     for text in ('env("SECRET") == ""', 'getenv("SECRET") == ""', 'file("/etc/passwd") == ""'):

@@ -32,7 +32,7 @@ from stellwerk.render.errors import (
     RenderError,
     RendererTimeout,
 )
-from stellwerk.render.request.request import Claim, Missing, PostBuild, Query, Release, Rendered
+from stellwerk.render.request.request import Claim, Missing, ReleaseInfo, Rendered, RenderPostBuild, TemplateQuery
 from stellwerk.render.request.values import Layer, secret_words
 from stellwerk.render.worker.pool import Shares
 from stellwerk.render.worker.renderer import Renderer
@@ -60,7 +60,7 @@ async def test_files_values_and_context_reach_the_renderer(renderer: Renderer) -
             component={"kind": "Component"},
             component_digest="abc",
             decryption={"a.agekey": b"key"},
-            post_build=PostBuild({"a": "b"}, [{"patch": "p"}], [{"name": "i"}]),
+            post_build=RenderPostBuild({"a": "b"}, [{"patch": "p"}], [{"name": "i"}]),
         )
     )
     sent = said(found, "files")
@@ -264,7 +264,7 @@ async def test_a_caller_who_gives_up_ends_his_worker(make: Make) -> None:
     task = asyncio.create_task(renderer.render(request({"do": "spin"})))
     asked = asyncio.Event()
 
-    async def lookup(_: Query) -> Missing:
+    async def lookup(_: TemplateQuery) -> Missing:
         asked.set()
         await asyncio.get_running_loop().create_future()
         raise AssertionError
@@ -360,9 +360,9 @@ def call(method: str = "lookup", **args: str) -> JsonValue:
 
 @pytest.mark.req("R-405")
 async def test_questions_are_answered_by_the_caller_of_this_request(renderer: Renderer) -> None:
-    asked: list[Query] = []
+    asked: list[TemplateQuery] = []
 
-    async def lookup(query: Query) -> JsonValue | Missing:
+    async def lookup(query: TemplateQuery) -> JsonValue | Missing:
         asked.append(query)
         return {"none": Missing.OBJECT, "unknown": Missing.KIND}.get(query.name, {"it": query.name})
 
@@ -381,8 +381,10 @@ async def test_questions_are_answered_by_the_caller_of_this_request(renderer: Re
         {"value": None, "noKind": True},
         {"value": {"it": ""}},
     ]
-    assert asked[0] == Query("v1", "Secret", "default", "a", where="local")
-    assert asked[3] == Query("v1", "Secret", label_selector="x=y", many=True, where="kubeconfig", kubeconfig="hunter2")
+    assert asked[0] == TemplateQuery("v1", "Secret", "default", "a", where="local")
+    assert asked[3] == TemplateQuery(
+        "v1", "Secret", label_selector="x=y", many=True, where="kubeconfig", kubeconfig="hunter2"
+    )
     assert "hunter2" not in repr(asked)
 
 
@@ -394,7 +396,7 @@ async def test_without_a_lookup_nothing_exists(renderer: Renderer) -> None:
 async def test_a_lookup_that_fails_ends_the_rendering_and_is_its_cause(renderer: Renderer) -> None:
     refusal = PermissionError("the service account may not read Secrets")
 
-    async def lookup(_: Query) -> JsonValue:
+    async def lookup(_: TemplateQuery) -> JsonValue:
         raise refusal
 
     with pytest.raises(LookupFailed, match=r"a\.yaml, line 7: the service account may not read") as caught:
@@ -404,7 +406,7 @@ async def test_a_lookup_that_fails_ends_the_rendering_and_is_its_cause(renderer:
 
 
 async def test_a_lookup_that_hangs_is_given_up_on(make: Make) -> None:
-    async def lookup(_: Query) -> JsonValue:
+    async def lookup(_: TemplateQuery) -> JsonValue:
         await asyncio.get_running_loop().create_future()
         return None
 
@@ -432,19 +434,19 @@ async def test_one_input_is_not_rendered_twice(make: Make) -> None:
 async def test_what_was_not_used_may_be_different(renderer: Renderer) -> None:
     first = await renderer.render(request({"uses": ["namespace"]}))
     for same in (
-        {"release": Release("other", "default", revision=7), "tenant": "b"},
+        {"release": ReleaseInfo("other", "default", revision=7), "tenant": "b"},
         {"component": {"status": "new"}, "component_digest": "x"},
     ):
         assert await renderer.render(request({"uses": ["namespace"]}, **same)) is first
-    assert await renderer.render(request({"uses": ["namespace"]}, release=Release("app", "other"))) is not first
+    assert await renderer.render(request({"uses": ["namespace"]}, release=ReleaseInfo("app", "other"))) is not first
 
 
 @pytest.mark.parametrize(
     ("part", "changes"),
     [
-        ("name", {"release": Release("other", "default")}),
-        ("namespace", {"release": Release("app", "other")}),
-        ("revision", {"release": Release("app", "default", revision=2)}),
+        ("name", {"release": ReleaseInfo("other", "default")}),
+        ("namespace", {"release": ReleaseInfo("app", "other")}),
+        ("revision", {"release": ReleaseInfo("app", "default", revision=2)}),
         ("component", {"component": {"a": 1}}),
         ("componentDigest", {"component_digest": "b"}),
         ("cluster", {"cluster": dataclasses.replace(request().cluster, api_versions=("v1",))}),
@@ -465,9 +467,9 @@ async def test_what_was_used_must_be_the_same(renderer: Renderer, part: str, cha
         {"prefix": "other"},
         {"farewells": "omit"},
         {"values": {"a": 1}},
-        {"release": Release("app", "default", service="other")},
-        {"post_build": PostBuild({})},
-        {"post_build": PostBuild(images=[{"name": "x"}])},
+        {"release": ReleaseInfo("app", "default", service="other")},
+        {"post_build": RenderPostBuild({})},
+        {"post_build": RenderPostBuild(images=[{"name": "x"}])},
     ],
 )
 async def test_what_always_counts_must_be_the_same(renderer: Renderer, changes: dict[str, Any]) -> None:

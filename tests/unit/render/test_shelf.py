@@ -18,7 +18,7 @@ from stellwerk.render.errors import BadArchive, EgressRefused
 from stellwerk.render.sources.artifact_disk_cache import REST_SECONDS, Outcome, Received, Shelf
 from stellwerk.render.sources.downloads import Downloads
 from stellwerk.render.sources.egress import PUBLIC, EgressRules
-from stellwerk.render.sources.http import Credentials
+from stellwerk.render.sources.http import OriginCredentials
 from stellwerk.testing.artifacts import ArtifactServer, Refuse
 
 HERE = EgressRules(http=True, private=True, networks=(ip_network("127.0.0.0/8"),))
@@ -92,7 +92,7 @@ async def test_what_was_fetched_with_credentials_or_cannot_be_verified_does_not_
 ) -> None:
     artifact = server.publish("app.tar.gz", TREE)
     async with Downloads(shelf=shelf) as downloads:
-        shown = Credentials.basic(artifact.url, "user", "hunter2")
+        shown = OriginCredentials.basic(artifact.url, "user", "hunter2")
         await downloads.fetch(artifact.url, artifact.digest, rules=HERE, credentials=shown)
         await downloads.fetch(artifact.url.replace("//", "//user:hunter2@"), artifact.digest, rules=HERE)
         await downloads.fetch(artifact.url, artifact.etag, rules=HERE, digest_header="etag")

@@ -23,7 +23,7 @@ from hypothesis import strategies as st
 from tests.unit.promptly import promptly
 
 from stellwerk.runtime.certificates import certs
-from stellwerk.runtime.certificates.certs import Pair, Wish
+from stellwerk.runtime.certificates.certs import KeyPair, Wish
 
 NOW = datetime.now(UTC).replace(microsecond=0)
 NAME = "webhook.kyma-system.svc"
@@ -72,7 +72,7 @@ def test_serials_are_long_positive_and_never_the_same() -> None:
 
 
 @pytest.mark.parametrize("authority", [AUTHORITY, RSA], ids=["elliptic", "rsa"])
-def test_a_strict_verifier_accepts_what_was_made(authority: Pair) -> None:
+def test_a_strict_verifier_accepts_what_was_made(authority: KeyPair) -> None:
     leaf = certs.issue(authority, wish(bits=2048 if authority is RSA else 0))
     store = Store([x509.load_pem_x509_certificate(authority.certificate)])
     verifier = PolicyBuilder().store(store).time(NOW).build_server_verifier(x509.DNSName(NAME))
@@ -81,7 +81,7 @@ def test_a_strict_verifier_accepts_what_was_made(authority: Pair) -> None:
 
 
 @pytest.mark.parametrize("authority", [AUTHORITY, RSA], ids=["elliptic", "rsa"])
-async def test_a_tls_client_accepts_a_server_with_a_leaf_and_the_server_takes_a_new_one(authority: Pair) -> None:
+async def test_a_tls_client_accepts_a_server_with_a_leaf_and_the_server_takes_a_new_one(authority: KeyPair) -> None:
     context = certs.server_context()
     certs.load_into(context, certs.issue(authority, wish()))
 
@@ -115,12 +115,12 @@ def test_an_rsa_key_is_written_as_pkcs1_and_pkcs8_is_read_as_well() -> None:
     key = load_pem_private_key(RSA.key, None)
     pkcs8 = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
     assert pkcs8.startswith(b"-----BEGIN PRIVATE KEY-----")
-    assert certs.key_fits(Pair(RSA.certificate, pkcs8))
-    assert certs.chain_holds(certs.issue(Pair(RSA.certificate, pkcs8), wish()).certificate, RSA.certificate)
+    assert certs.key_fits(KeyPair(RSA.certificate, pkcs8))
+    assert certs.chain_holds(certs.issue(KeyPair(RSA.certificate, pkcs8), wish()).certificate, RSA.certificate)
 
 
 def test_a_key_of_another_certificate_does_not_fit_and_cannot_sign() -> None:
-    mixed = Pair(AUTHORITY.certificate, LEAF.key)
+    mixed = KeyPair(AUTHORITY.certificate, LEAF.key)
     assert not certs.key_fits(mixed)
     assert not certs.facts(mixed).key_fits
     with pytest.raises(certs.KeyUnusable):
@@ -159,7 +159,7 @@ def test_a_certificate_of_an_original_operator_is_understood() -> None:
     def pem(builder: x509.CertificateBuilder) -> bytes:
         return builder.sign(key, hashes.SHA256()).public_bytes(Encoding.PEM)
 
-    written = Pair(pem(authority), key.private_bytes(Encoding.PEM, PrivateFormat.TraditionalOpenSSL, NoEncryption()))
+    written = KeyPair(pem(authority), key.private_bytes(Encoding.PEM, PrivateFormat.TraditionalOpenSSL, NoEncryption()))
     assert certs.facts(written).key_fits
     assert certs.facts(written).serial == 4711
     assert certs.chain_holds(pem(leaf), written.certificate)
@@ -199,7 +199,7 @@ def test_a_key_is_not_shown() -> None:
     ],
 )
 def test_what_is_no_certificate_is_a_fact_and_not_an_exception(data: bytes) -> None:
-    assert certs.facts(Pair(data, AUTHORITY.key)) == certs.Facts()
+    assert certs.facts(KeyPair(data, AUTHORITY.key)) == certs.Facts()
 
 
 @pytest.mark.req("R-401")
@@ -210,7 +210,7 @@ def test_any_bytes_have_an_answer(noise: bytes, at: int, cut: int) -> None:
     changed = der[:at] + noise + der[at + cut :]
     pem = b"-----BEGIN CERTIFICATE-----\n" + base64.encodebytes(changed) + b"-----END CERTIFICATE-----\n"
     for data in (noise, changed, pem):
-        pair = Pair(data, data)
+        pair = KeyPair(data, data)
         assert certs.facts(pair).key_fits is False
         assert certs.chain_holds(data, AUTHORITY.certificate) in (True, False)
         assert certs.split(data) is not None
@@ -221,7 +221,7 @@ def test_a_key_that_is_neither_rsa_nor_elliptic_does_not_fit() -> None:
 
     key = ed25519.Ed25519PrivateKey.generate()
     pem = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
-    assert not certs.key_fits(Pair(LEAF.certificate, pem))
+    assert not certs.key_fits(KeyPair(LEAF.certificate, pem))
 
 
 def test_other_curves_are_read() -> None:
@@ -230,4 +230,4 @@ def test_other_curves_are_read() -> None:
     builder = builder.not_valid_before(NOW).not_valid_after(NOW + timedelta(days=9)).public_key(key.public_key())
     certificate = builder.sign(key, hashes.SHA384()).public_bytes(Encoding.PEM)
     pem = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
-    assert certs.key_fits(Pair(certificate, pem))
+    assert certs.key_fits(KeyPair(certificate, pem))

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from stellwerk.api.core import ConfigMap
 from stellwerk.kube.types.model import Listing, PartialObjectMetadata
 from stellwerk.kube.types.object_meta import ObjectMeta
-from stellwerk.runtime.cache.cache_audit import Comparison
+from stellwerk.runtime.cache.cache_audit import CacheAudit
 
 
 def cached(**versions: str) -> list[ConfigMap]:
@@ -28,7 +28,7 @@ async def missed(server: list[Listing[PartialObjectMetadata]], *caches: list[Con
     async def answer() -> Listing[PartialObjectMetadata]:
         return next(answers)
 
-    comparison = Comparison(answer)
+    comparison = CacheAudit(answer)
     found = [await comparison.missed(lambda cache=cache: cache) for cache in caches]  # type: ignore[misc]
     return [{key.name for key in keys} for keys in found]
 
@@ -50,6 +50,6 @@ async def test_what_has_come_while_the_server_was_asked_is_not_missed() -> None:
         cache.extend(cached(a="1"))
         return listing(a="1")
 
-    comparison = Comparison(answer)
+    comparison = CacheAudit(answer)
     assert list(await comparison.missed(lambda: cache)) == []
     assert list(await comparison.missed(list)) == [], "at the first comparison it was there"

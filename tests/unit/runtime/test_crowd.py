@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stellwerk.runtime.serving.crowd import Connection, Crowd, peer_of
+from stellwerk.runtime.serving.crowd import Crowd, DroppableConnection, peer_of
 
 pytestmark = pytest.mark.req("R-701")
 
@@ -49,8 +49,8 @@ def test_what_is_being_answered_never_gives_way_and_nobody_is_refused() -> None:
 @given(st.lists(st.tuples(st.sampled_from("abcd"), st.sampled_from(["admit", "leave", "answering", "waiting"]))))
 def test_whatever_comes_and_goes_the_limit_holds_and_the_victim_is_of_the_busiest(acts: list[tuple[str, str]]) -> None:
     crowd = Crowd(5)
-    open_: dict[Connection, str] = {}
-    answering: set[Connection] = set()
+    open_: dict[DroppableConnection, str] = {}
+    answering: set[DroppableConnection] = set()
     for peer, act in acts:
         chosen = next((line for line, owner in open_.items() if owner == peer), None)
         match act:

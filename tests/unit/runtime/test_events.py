@@ -15,7 +15,7 @@ from stellwerk.kube.login.config import ClusterConfig
 from stellwerk.kube.types.model import PartialObjectMetadata
 from stellwerk.kube.types.object_meta import ObjectMeta
 from stellwerk.runtime.control import events
-from stellwerk.runtime.control.events import Recorder, shortened
+from stellwerk.runtime.control.events import EventRecorder, shortened
 from stellwerk.runtime.reconciler import Notice
 from stellwerk.runtime.telemetry.metrics import Metrics
 from stellwerk.testing.clock import FakeClock
@@ -28,10 +28,10 @@ def metrics() -> Metrics:
 
 
 @pytest.fixture
-async def recorder(metrics: Metrics) -> AsyncIterator[Recorder]:
+async def recorder(metrics: Metrics) -> AsyncIterator[EventRecorder]:
     """A recorder that does not run: nothing is sent, everything waits."""
     async with Client.connect(ClusterConfig(server="https://127.0.0.1:1")) as client:
-        yield Recorder(client, component="test", instance="pod", clock=FakeClock(), metrics=metrics)
+        yield EventRecorder(client, component="test", instance="pod", clock=FakeClock(), metrics=metrics)
 
 
 def subject(name: str = "a", uid: str = "1") -> ConfigMap:
@@ -42,27 +42,27 @@ def dropped(metrics: Metrics, why: str) -> float:
     return metrics.registry.get_sample_value("stellwerk_events_total", {"outcome": why}) or 0.0
 
 
-async def test_the_same_thing_a_thousand_times_is_one_write(recorder: Recorder, metrics: Metrics) -> None:
+async def test_the_same_thing_a_thousand_times_is_one_write(recorder: EventRecorder, metrics: Metrics) -> None:
     for _ in range(1_000):
         recorder.send(subject(), Notice("Same", "again"))
     assert recorder.waiting == 1
     assert dropped(metrics, "rate") == 0
 
 
-async def test_an_object_made_again_under_its_name_is_another(recorder: Recorder) -> None:
+async def test_an_object_made_again_under_its_name_is_another(recorder: EventRecorder) -> None:
     recorder.send(subject(uid="1"), Notice("Same", "again"))
     recorder.send(subject(uid="2"), Notice("Same", "again"))
     assert recorder.waiting == 2
 
 
-async def test_a_full_queue_keeps_the_first_and_drops_the_newest(recorder: Recorder, metrics: Metrics) -> None:
+async def test_a_full_queue_keeps_the_first_and_drops_the_newest(recorder: EventRecorder, metrics: Metrics) -> None:
     for number in range(events.QUEUE_LIMIT + 7):
         recorder.send(subject(f"object-{number}", str(number)), Notice("Flood", "much"))
     assert recorder.waiting == events.QUEUE_LIMIT
     assert dropped(metrics, "full") == 7
 
 
-async def test_one_noisy_object_does_not_silence_another(recorder: Recorder, metrics: Metrics) -> None:
+async def test_one_noisy_object_does_not_silence_another(recorder: EventRecorder, metrics: Metrics) -> None:
     for number in range(100):
         recorder.send(subject("noisy"), Notice("Noise", str(number)))
     recorder.send(subject("quiet", "2"), Notice("Calm", "once"))
@@ -70,7 +70,7 @@ async def test_one_noisy_object_does_not_silence_another(recorder: Recorder, met
     assert dropped(metrics, "rate") == 100 - events.BURST
 
 
-async def test_an_object_of_unknown_kind_is_refused_at_once(recorder: Recorder) -> None:
+async def test_an_object_of_unknown_kind_is_refused_at_once(recorder: EventRecorder) -> None:
     with pytest.raises(TypeError, match="knows its kind"):
         recorder.send(PartialObjectMetadata(metadata=ObjectMeta(name="a")), Notice("A", "b"))
 
@@ -84,7 +84,7 @@ def test_a_note_fits_its_limit_in_bytes_and_loses_no_half_character(text: str) -
 
 @pytest.mark.req("R-413")
 @pytest.mark.req("R-512")
-async def test_what_no_encoding_can_write_is_sent_with_a_replacement(recorder: Recorder) -> None:
+async def test_what_no_encoding_can_write_is_sent_with_a_replacement(recorder: EventRecorder) -> None:
     recorder.send(subject(), Notice("Odd", "a lone \udcff surrogate"))
     assert recorder.waiting == 1
     assert shortened("a \udcff b") == "a ? b"
@@ -92,7 +92,7 @@ async def test_what_no_encoding_can_write_is_sent_with_a_replacement(recorder: R
 
 @pytest.mark.req("R-512")
 async def test_an_event_that_cannot_be_made_costs_only_itself(
-    recorder: Recorder, metrics: Metrics, caplog: pytest.LogCaptureFixture
+    recorder: EventRecorder, metrics: Metrics, caplog: pytest.LogCaptureFixture
 ) -> None:
     class Odd(str):
         def encode(self, *_: str, **__: str) -> bytes:
@@ -106,7 +106,7 @@ async def test_an_event_that_cannot_be_made_costs_only_itself(
 
 
 @pytest.mark.req("R-412")
-async def test_a_flood_of_events_does_not_stall_the_loop(recorder: Recorder) -> None:
+async def test_a_flood_of_events_does_not_stall_the_loop(recorder: EventRecorder) -> None:
     with measured_stalls() as stalls:
         for number in range(20_000):
             recorder.send(subject(f"object-{number}", str(number)), Notice("Flood", "much " * 400))

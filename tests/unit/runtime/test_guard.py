@@ -18,7 +18,7 @@ from hypothesis import strategies as some
 
 from stellwerk.kube.client.client import Client
 from stellwerk.kube.login.config import ClusterConfig
-from stellwerk.runtime.serving.http import Address, Route, Server
+from stellwerk.runtime.serving.http import ListenAddress, Route, Server
 from stellwerk.runtime.serving.metrics_auth import (
     PEER_BURST,
     PEER_REFILL_SECONDS,
@@ -91,12 +91,12 @@ async def guarded() -> AsyncIterator[Guarded]:
         return web.Response(text="numbers")
 
     reviews, clock = Reviews(), FakeClock()
-    upstream = Server("reviews", Address("127.0.0.1", 0), [Route("POST", "/{path:.*}", reviews.handle)])
+    upstream = Server("reviews", ListenAddress("127.0.0.1", 0), [Route("POST", "/{path:.*}", reviews.handle)])
     await upstream.start()
     config = ClusterConfig(server=f"http://127.0.0.1:{upstream.port}")
     async with Client.connect(config) as client:
         guard = Guard(client, clock=clock)
-        server = Server("metrics", Address("127.0.0.1", 0), [guard.protect(Route("GET", "/metrics", metrics))])
+        server = Server("metrics", ListenAddress("127.0.0.1", 0), [guard.protect(Route("GET", "/metrics", metrics))])
         await server.start()
         try:
             yield Guarded(server, reviews, clock)

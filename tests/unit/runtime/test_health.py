@@ -7,15 +7,15 @@ from collections.abc import AsyncIterator
 import aiohttp
 import pytest
 
-from stellwerk.runtime.serving.health import Health, metrics_route
-from stellwerk.runtime.serving.http import Address, Server
+from stellwerk.runtime.serving.health import HealthChecks, metrics_route
+from stellwerk.runtime.serving.http import ListenAddress, Server
 from stellwerk.runtime.telemetry.metrics import Metrics
 
 
 class Probed:
     """A health server, and a way to ask it."""
 
-    def __init__(self, health: Health, metrics: Metrics, server: Server, session: aiohttp.ClientSession) -> None:
+    def __init__(self, health: HealthChecks, metrics: Metrics, server: Server, session: aiohttp.ClientSession) -> None:
         self.health = health
         self.metrics = metrics
         self._server = server
@@ -28,8 +28,8 @@ class Probed:
 
 @pytest.fixture
 async def probed() -> AsyncIterator[Probed]:
-    health, metrics = Health(), Metrics()
-    server = Server("health", Address("127.0.0.1", 0), [*health.routes(), metrics_route(metrics)])
+    health, metrics = HealthChecks(), Metrics()
+    server = Server("health", ListenAddress("127.0.0.1", 0), [*health.routes(), metrics_route(metrics)])
     await server.start()
     async with aiohttp.ClientSession() as session:
         yield Probed(health, metrics, server, session)

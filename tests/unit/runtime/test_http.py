@@ -18,15 +18,23 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.unit import sockets
 
-from stellwerk.runtime.serving.health import Health
-from stellwerk.runtime.serving.http import Address, AddressInvalid, CannotListen, Limits, Route, Server, answer
+from stellwerk.runtime.serving.health import HealthChecks
+from stellwerk.runtime.serving.http import (
+    AddressInvalid,
+    CannotListen,
+    ListenAddress,
+    Route,
+    Server,
+    ServerLimits,
+    answer,
+)
 from stellwerk.runtime.telemetry.metrics import Metrics
 from stellwerk.testing.loop_stalls import LONGEST_STALL_SECONDS, measured_stalls
 from stellwerk.testing.surprises import SURPRISES
 
-LOOPBACK = Address("127.0.0.1", 0)
-SMALL = Limits(body_bytes=1_000)
-HASTY = Limits(arrival_seconds=0.4, answer_seconds=0.4)
+LOOPBACK = ListenAddress("127.0.0.1", 0)
+SMALL = ServerLimits(body_bytes=1_000)
+HASTY = ServerLimits(arrival_seconds=0.4, answer_seconds=0.4)
 """Short enough to wait for; where nothing is to come too late, a busy machine could make it."""
 
 
@@ -48,7 +56,7 @@ ROUTES = [Route("POST", "/echo", echo), Route("GET", "/hang", hang), Route("GET"
 
 @asynccontextmanager
 async def serving(
-    limits: Limits = SMALL, metrics: Metrics | None = None, routes: Sequence[Route] = ROUTES
+    limits: ServerLimits = SMALL, metrics: Metrics | None = None, routes: Sequence[Route] = ROUTES
 ) -> AsyncIterator[Server]:
     server = Server("test", LOOPBACK, routes, limits=limits, metrics=metrics, grace_seconds=1)
     await server.start()
@@ -243,7 +251,7 @@ async def test_an_idle_connection_is_kept_beyond_the_deadline_of_a_head() -> Non
 
 
 async def test_a_body_in_pieces_does_not_count_as_a_further_request() -> None:
-    async with serving(Limits(arrival_seconds=2)) as server, connected(server) as raw:
+    async with serving(ServerLimits(arrival_seconds=2)) as server, connected(server) as raw:
         await raw.send(b"POST /echo HTTP/1.1\r\nHost: a\r\nContent-Length: 4\r\n\r\n")
         for byte in (b"a", b"b", b"c", b"d"):
             await raw.send(byte)
@@ -258,7 +266,7 @@ async def test_a_body_in_pieces_does_not_count_as_a_further_request() -> None:
 )
 @pytest.mark.usefixtures("many_files")
 async def test_500_slow_clients_do_not_keep_others_from_being_served(begin: bytes) -> None:
-    async with serving(Limits(arrival_seconds=30)) as server, contextlib.AsyncExitStack() as stack:
+    async with serving(ServerLimits(arrival_seconds=30)) as server, contextlib.AsyncExitStack() as stack:
         for _ in range(500):
             raw = await stack.enter_async_context(connected(server))
             await raw.send(begin)
@@ -269,7 +277,7 @@ async def test_500_slow_clients_do_not_keep_others_from_being_served(begin: byte
 @pytest.mark.req("R-701")
 async def test_slow_clients_with_large_bodies_are_bounded_and_small_requests_are_served() -> None:
     begin = b"POST /echo HTTP/1.1\r\nHost: a\r\nContent-Length: 900000\r\n\r\n" + b"x" * 10_000
-    limits = Limits(arrival_seconds=30, large_requests=3)
+    limits = ServerLimits(arrival_seconds=30, large_requests=3)
     async with serving(limits) as server, contextlib.AsyncExitStack() as stack:
         clients = [await stack.enter_async_context(connected(server)) for _ in range(4)]
         for client in clients[:3]:
@@ -289,7 +297,7 @@ async def test_more_requests_at_a_time_than_allowed_are_a_429() -> None:
         return await hang(request)
 
     async with (
-        serving(Limits(requests=2), routes=[Route("GET", "/hang", held)]) as server,
+        serving(ServerLimits(requests=2), routes=[Route("GET", "/hang", held)]) as server,
         connected(server) as one,
         connected(server) as two,
         connected(server) as three,
@@ -303,7 +311,7 @@ async def test_more_requests_at_a_time_than_allowed_are_a_429() -> None:
 
 @pytest.mark.req("R-701")
 async def test_of_more_connections_than_allowed_the_one_that_waits_longest_gets_a_429() -> None:
-    async with serving(Limits(connections=1)) as server, connected(server) as one:
+    async with serving(ServerLimits(connections=1)) as server, connected(server) as one:
         await one.send(b"P")
         async with connected(server) as two:
             assert (await one.answer())[0] == 429
@@ -339,8 +347,8 @@ async def test_idle_connections_never_cost_the_kubelet_its_probe(
     async def large(_: web.Request) -> web.Response:
         return web.Response(body=b"x" * 1_000_000)
 
-    routes = [*Health().routes(), Route("POST", "/echo", echo), Route("GET", "/large", large)]
-    limits = Limits(connections=100, arrival_seconds=60, idle_seconds=60)
+    routes = [*HealthChecks().routes(), Route("POST", "/echo", echo), Route("GET", "/large", large)]
+    limits = ServerLimits(connections=100, arrival_seconds=60, idle_seconds=60)
     async with serving(limits, routes=routes) as server, contextlib.AsyncExitStack() as stack:
         with measured_stalls() as stalls:
             for _ in range(300):
@@ -369,7 +377,7 @@ async def test_a_request_that_is_being_answered_does_not_give_way() -> None:
 
     routes = [Route("GET", "/slow", slow)]
     async with (
-        serving(Limits(connections=3), routes=routes) as server,
+        serving(ServerLimits(connections=3), routes=routes) as server,
         connected(server) as served,
         contextlib.AsyncExitStack() as stack,
     ):
@@ -395,7 +403,7 @@ def test_a_server_leaves_most_open_files_to_others() -> None:
 
 async def test_a_taken_port_is_named() -> None:
     async with serving() as server:
-        second = Server("second", Address("127.0.0.1", server.port), ROUTES)
+        second = Server("second", ListenAddress("127.0.0.1", server.port), ROUTES)
         with pytest.raises(CannotListen, match=rf"second cannot listen on 127\.0\.0\.1:{server.port}"):
             await second.start()
 
@@ -423,25 +431,25 @@ async def test_a_stop_lets_a_running_answer_end_and_closes_the_rest() -> None:
 @pytest.mark.parametrize(
     ("text", "address"),
     [
-        (":8080", Address("", 8080)),
-        ("127.0.0.1:0", Address("127.0.0.1", 0)),
-        ("[::1]:443", Address("::1", 443)),
-        ("localhost:80", Address("localhost", 80)),
+        (":8080", ListenAddress("", 8080)),
+        ("127.0.0.1:0", ListenAddress("127.0.0.1", 0)),
+        ("[::1]:443", ListenAddress("::1", 443)),
+        ("localhost:80", ListenAddress("localhost", 80)),
         ("0", None),
         ("", None),
     ],
 )
-def test_addresses_are_read_as_go_writes_them(text: str, address: Address | None) -> None:
-    assert Address.parse(text) == address
+def test_addresses_are_read_as_go_writes_them(text: str, address: ListenAddress | None) -> None:
+    assert ListenAddress.parse(text) == address
 
 
 @pytest.mark.parametrize("text", ["8080", "host", ":x", ":65536", "::1:80", ":-1", ":8\u0660"])
 def test_a_wrong_address_says_what_is_expected(text: str) -> None:
     with pytest.raises(AddressInvalid, match="bind address"):
-        Address.parse(text)
+        ListenAddress.parse(text)
 
 
 @given(st.text())
 def test_any_text_is_an_address_or_a_refusal(text: str) -> None:
     with contextlib.suppress(AddressInvalid):
-        Address.parse(text)
+        ListenAddress.parse(text)

@@ -14,7 +14,7 @@ from stellwerk.kube.login.config import ClusterConfig
 from stellwerk.kube.types.identifiers import ObjectKey, Resource
 from stellwerk.kube.types.model import PartialObjectMetadata, Unreadable, metadata_of
 from stellwerk.kube.types.object_meta import ObjectMeta
-from stellwerk.kube.watch.watch_states import Bookmark, Change, Changed, Odd, Parked, Removed, Synced
+from stellwerk.kube.watch.watch_states import Bookmark, Change, Changed, Odd, Removed, Synced, WatchSuspended
 from stellwerk.runtime.cache.cache_audit import suspects
 from stellwerk.runtime.cache.informer import (
     COMPLAINTS_SECONDS,
@@ -144,9 +144,9 @@ async def test_it_is_synced_once_the_list_is_there() -> None:
 @pytest.mark.req("R-207")
 async def test_a_parked_kind_holds_up_nobody_and_resumes() -> None:
     things = informer()
-    things.take(Parked("there is no such kind"))
+    things.take(WatchSuspended("there is no such kind"))
     await asyncio.wait_for(things.wait_settled(), 20)
-    assert (things.has_synced, things.parked) == (False, Parked("there is no such kind"))
+    assert (things.has_synced, things.parked) == (False, WatchSuspended("there is no such kind"))
     things.take(Synced((thing("a", 1),), "1"))
     assert (things.has_synced, things.parked) == (True, None)
 
@@ -165,7 +165,7 @@ async def test_a_suspended_watch_forgets_its_objects_and_asks_nothing_until_it_i
         diary = Diary(things)
         things.suspend("its definition was deleted")
         await eventually(lambda: things.parked is not None, describe="it is suspended")
-        assert things.parked == Parked("its definition was deleted", is_not_served=True)
+        assert things.parked == WatchSuspended("its definition was deleted", is_not_served=True)
         assert (diary.lines, clock.sleeping) == (["+a", "-a"], 0), "no pause after which it would ask"
         assert not [record for record in caplog.records if record.levelname == "WARNING"]
         things.resume()
@@ -183,7 +183,7 @@ def test_the_end_of_a_watch_is_a_warning_only_where_it_is_not_expected(
     caplog.set_level("INFO")
     things = informer()
     things.is_ending = ending
-    things.take(Parked("there is no such kind", is_not_served=True))
+    things.take(WatchSuspended("there is no such kind", is_not_served=True))
     assert [record.levelname for record in caplog.records] == [level]
 
 

@@ -6,7 +6,7 @@ from stellwerk.api.core import ConfigMap, Secret
 from stellwerk.kube.client.client import Client
 from stellwerk.kube.login.config import ClusterConfig
 from stellwerk.kube.types.model import metadata_of
-from stellwerk.kube.watch.watch_states import Parked, Synced
+from stellwerk.kube.watch.watch_states import Synced, WatchSuspended
 from stellwerk.runtime.process.manager import Manager
 
 
@@ -14,10 +14,10 @@ async def test_a_parked_watch_is_a_problem_only_where_it_is_required() -> None:
     manager = Manager(Client.connect(ClusterConfig(server="http://nowhere.invalid")))
     required = manager.informer(metadata_of(ConfigMap), required=True)
     other = manager.informer(metadata_of(Secret))
-    other.take(Parked("not permitted to list and watch secrets in the whole cluster", is_forbidden=True))
+    other.take(WatchSuspended("not permitted to list and watch secrets in the whole cluster", is_forbidden=True))
     required.take(Synced((), "1"))
     assert manager.unready() is None
-    required.take(Parked("not permitted to list and watch configmaps in the whole cluster", is_forbidden=True))
+    required.take(WatchSuspended("not permitted to list and watch configmaps in the whole cluster", is_forbidden=True))
     assert manager.unready() == (
         "configmaps cannot be watched: not permitted to list and watch configmaps in the whole cluster"
     )
@@ -29,5 +29,5 @@ async def test_an_informer_that_somebody_requires_is_required_for_all() -> None:
     manager = Manager(Client.connect(ClusterConfig(server="http://nowhere.invalid")))
     first = manager.informer(metadata_of(ConfigMap))
     assert manager.informer(metadata_of(ConfigMap), required=True) is first
-    first.take(Parked("the API server serves no v1 ConfigMap"))
+    first.take(WatchSuspended("the API server serves no v1 ConfigMap"))
     assert manager.unready() is not None

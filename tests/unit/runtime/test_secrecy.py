@@ -17,7 +17,7 @@ from stellwerk.operators.component.api import Component
 from stellwerk.operators.component.api_spec import ComponentSpec
 from stellwerk.operators.component.api_status import NEW, ComponentStatus
 from stellwerk.runtime.control import secrecy
-from stellwerk.runtime.control.events import Recorder
+from stellwerk.runtime.control.events import EventRecorder
 from stellwerk.runtime.control.status_writer import StatusWriter
 from stellwerk.runtime.reconciler import Notice, ReconcileError
 from stellwerk.testing.eventually import eventually
@@ -79,7 +79,7 @@ async def test_a_status_that_was_masked_is_not_written_again() -> None:
 @pytest.mark.req("R-804")
 async def test_an_event_is_written_without_the_words_of_the_pass_that_sent_it() -> None:
     async with api_server() as (client, bodies):
-        recorder = Recorder(client, component="test", instance="pod")
+        recorder = EventRecorder(client, component="test", instance="pod")
         with secrecy.reading():
             secrecy.note("secret shop/a", lambda: [CANARY])
             recorder.send(component(), Notice("Failed", f"named {CANARY}", annotations=(("a", f"x{CANARY}"),)))

@@ -14,15 +14,15 @@ from aiohttp import web
 from tests.unit.frozen_clients import FROZEN, Begin, a_handshake, an_unread_answer, closed_at_the_end
 from tests.unit.sockets import accepted_at
 
-from stellwerk.runtime.serving.http import Address, Limits, Route, Server, answer
+from stellwerk.runtime.serving.http import ListenAddress, Route, Server, ServerLimits, answer
 from stellwerk.runtime.serving.tls import SelfSigned
 from stellwerk.testing.eventually import eventually
 
 pytestmark = pytest.mark.req("R-701")
 
-LOOPBACK = Address("127.0.0.1", 0)
+LOOPBACK = ListenAddress("127.0.0.1", 0)
 LARGE = b"x" * 8_000_000
-Serving: TypeAlias = Callable[[Limits], AbstractAsyncContextManager[Server]]
+Serving: TypeAlias = Callable[[ServerLimits], AbstractAsyncContextManager[Server]]
 Loop: TypeAlias = Callable[[], asyncio.AbstractEventLoop]
 LOOPS: dict[str, Loop] = {"asyncio": asyncio.new_event_loop}
 if sys.platform != "win32":
@@ -47,7 +47,7 @@ def careless() -> ssl.SSLContext:
 
 
 @asynccontextmanager
-async def plain(limits: Limits | None = None, tls: ssl.SSLContext | None = None) -> AsyncIterator[Server]:
+async def plain(limits: ServerLimits | None = None, tls: ssl.SSLContext | None = None) -> AsyncIterator[Server]:
     server = Server("test", LOOPBACK, ROUTES, tls=tls, limits=limits, grace_seconds=0.1)
     await server.start()
     try:
@@ -57,7 +57,7 @@ async def plain(limits: Limits | None = None, tls: ssl.SSLContext | None = None)
 
 
 @asynccontextmanager
-async def secured(limits: Limits | None = None) -> AsyncIterator[Server]:
+async def secured(limits: ServerLimits | None = None) -> AsyncIterator[Server]:
     own = SelfSigned(names=("localhost",))
     own.check()
     async with plain(limits, own.context) as server:
@@ -77,7 +77,7 @@ def run(loop: Loop, work: Awaitable[None]) -> None:
 def test_no_connection_of_a_frozen_client_outlives_the_server(loop: Loop, begin: Begin) -> None:
     async def serve_and_stop() -> None:
         with closed_at_the_end() as clients:
-            async with secured(Limits(arrival_seconds=60)) as server:
+            async with secured(ServerLimits(arrival_seconds=60)) as server:
                 port = server.port
                 clients.append(await asyncio.to_thread(begin, port, careless()))
                 await eventually(lambda: accepted_at(port))
@@ -93,7 +93,7 @@ def test_connections_that_give_way_leave_no_open_files(loop: Loop, begin: Begin)
 
     async def crowd() -> None:
         with closed_at_the_end() as clients:
-            async with secured(Limits(connections=5, arrival_seconds=60)) as server:
+            async with secured(ServerLimits(connections=5, arrival_seconds=60)) as server:
                 port = server.port
                 for _ in range(20):
                     clients.append(await asyncio.to_thread(begin, port, careless()))
@@ -103,16 +103,16 @@ def test_connections_that_give_way_leave_no_open_files(loop: Loop, begin: Begin)
 
 
 UNREAD = {
-    "plain": (plain, None, Limits(reading_seconds=0.2, idle_seconds=60)),
+    "plain": (plain, None, ServerLimits(reading_seconds=0.2, idle_seconds=60)),
     # asyncio's TLS takes an answer of any size at once, and the connection seems to rest.
-    "tls": (secured, careless(), Limits(idle_seconds=0.2, arrival_seconds=2)),
+    "tls": (secured, careless(), ServerLimits(idle_seconds=0.2, arrival_seconds=2)),
 }
 
 
 @on_both_loops
 @pytest.mark.parametrize(("serving", "tls", "limits"), UNREAD.values(), ids=UNREAD)
 def test_an_answer_that_is_not_read_ends_its_connection(
-    loop: Loop, serving: Serving, tls: ssl.SSLContext | None, limits: Limits
+    loop: Loop, serving: Serving, tls: ssl.SSLContext | None, limits: ServerLimits
 ) -> None:
     async def leave_unread() -> None:
         with closed_at_the_end() as clients:
@@ -142,7 +142,7 @@ class Stuck:
 @asynccontextmanager
 async def asked(stuck: Stuck, *, grace_seconds: float) -> AsyncIterator[tuple[Server, asyncio.StreamWriter]]:
     """A server, not stopped at the end, that answers this client's request."""
-    limits = Limits(answer_seconds=None)
+    limits = ServerLimits(answer_seconds=None)
     server = Server("test", LOOPBACK, [Route("GET", "/", stuck.handle)], limits=limits, grace_seconds=grace_seconds)
     await server.start()
     _, writer = await asyncio.open_connection("127.0.0.1", server.port)

@@ -12,76 +12,76 @@ from hypothesis import strategies as st
 
 from stellwerk.kube.types.model import JsonObject
 from stellwerk.runtime.certificates import certs, store
-from stellwerk.runtime.certificates.certs import Pair
-from stellwerk.runtime.certificates.store import Holding, Profile, Step
+from stellwerk.runtime.certificates.certs import KeyPair
+from stellwerk.runtime.certificates.store import CertificateStep, Holding, Profile
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
 PROFILE = Profile(names=("webhook.here.svc", "127.0.0.1"))
-FRESH = store.made(Step.EVERYTHING, None, PROFILE, NOW)
+FRESH = store.made(CertificateStep.EVERYTHING, None, PROFILE, NOW)
 
 
 def step(
     holding: Holding | None, *, days: float = 0, trusted_days: float | None = None, profile: Profile = PROFILE
-) -> Step:
+) -> CertificateStep:
     since = None if trusted_days is None else NOW + timedelta(days=trusted_days)
     return store.next_step(holding, profile, now=NOW + timedelta(days=days), trusted_since=since)
 
 
 def test_where_there_is_nothing_everything_is_made_and_then_rests() -> None:
-    assert step(None) is Step.EVERYTHING
-    assert step(Holding((), b"", Pair(b"", b""))) is Step.EVERYTHING
-    assert step(FRESH) is Step.NOTHING
+    assert step(None) is CertificateStep.EVERYTHING
+    assert step(Holding((), b"", KeyPair(b"", b""))) is CertificateStep.EVERYTHING
+    assert step(FRESH) is CertificateStep.NOTHING
 
 
 @pytest.mark.req("R-706")
 def test_a_leaf_is_replaced_before_two_thirds_of_its_life() -> None:
-    assert step(FRESH, days=0.59 * 365) is Step.NOTHING
-    assert step(FRESH, days=0.61 * 365) is Step.LEAF
+    assert step(FRESH, days=0.59 * 365) is CertificateStep.NOTHING
+    assert step(FRESH, days=0.61 * 365) is CertificateStep.LEAF
 
 
 @pytest.mark.req("R-706")
 def test_an_authority_is_replaced_before_two_thirds_of_its_life() -> None:
     at = NOW + timedelta(days=0.61 * 3650)
-    renewed = store.made(Step.LEAF, FRESH, PROFILE, at)
-    assert step(renewed, days=0.61 * 3650) is Step.AUTHORITY
+    renewed = store.made(CertificateStep.LEAF, FRESH, PROFILE, at)
+    assert step(renewed, days=0.61 * 3650) is CertificateStep.AUTHORITY
 
 
 @pytest.mark.req("R-706")
 def test_a_new_authority_signs_only_after_all_callers_have_known_it_for_a_while() -> None:
-    joined = store.made(Step.AUTHORITY, FRESH, PROFILE, NOW)
+    joined = store.made(CertificateStep.AUTHORITY, FRESH, PROFILE, NOW)
     assert joined.leaf == FRESH.leaf
     assert joined.authorities[1:] == FRESH.authorities
-    assert step(joined) is Step.NOTHING, "nobody is known to trust it"
-    assert step(joined, days=1, trusted_days=1) is Step.NOTHING, "not for long enough"
-    assert step(joined, days=1, trusted_days=0.9) is Step.LEAF
-    swapped = store.made(Step.LEAF, joined, PROFILE, NOW)
+    assert step(joined) is CertificateStep.NOTHING, "nobody is known to trust it"
+    assert step(joined, days=1, trusted_days=1) is CertificateStep.NOTHING, "not for long enough"
+    assert step(joined, days=1, trusted_days=0.9) is CertificateStep.LEAF
+    swapped = store.made(CertificateStep.LEAF, joined, PROFILE, NOW)
     assert certs.chain_holds(swapped.leaf.certificate, joined.authorities[0])
     assert swapped.bundle == joined.bundle, "replicas with the old leaf must stay trusted"
-    assert step(swapped, days=1) is Step.NOTHING
+    assert step(swapped, days=1) is CertificateStep.NOTHING
 
 
 def test_a_leaf_that_callers_refuse_is_replaced_at_once() -> None:
-    other = store.made(Step.EVERYTHING, None, PROFILE, NOW)
-    assert step(replace(FRESH, leaf=other.leaf)) is Step.LEAF
-    assert step(replace(FRESH, leaf=Pair(FRESH.leaf.certificate, other.leaf.key))) is Step.LEAF
-    assert step(replace(FRESH, leaf=Pair(b"junk", b"junk"))) is Step.LEAF
-    assert step(FRESH, profile=Profile(names=("another.name",))) is Step.LEAF
+    other = store.made(CertificateStep.EVERYTHING, None, PROFILE, NOW)
+    assert step(replace(FRESH, leaf=other.leaf)) is CertificateStep.LEAF
+    assert step(replace(FRESH, leaf=KeyPair(FRESH.leaf.certificate, other.leaf.key))) is CertificateStep.LEAF
+    assert step(replace(FRESH, leaf=KeyPair(b"junk", b"junk"))) is CertificateStep.LEAF
+    assert step(FRESH, profile=Profile(names=("another.name",))) is CertificateStep.LEAF
 
 
 def test_an_authority_whose_key_is_of_no_use_is_replaced_while_its_leaf_serves_on() -> None:
-    assert step(replace(FRESH, authority_key=b"junk")) is Step.AUTHORITY
-    assert step(replace(FRESH, authority_key=b"junk", leaf=Pair(b"", b""))) is Step.EVERYTHING
+    assert step(replace(FRESH, authority_key=b"junk")) is CertificateStep.AUTHORITY
+    assert step(replace(FRESH, authority_key=b"junk", leaf=KeyPair(b"", b""))) is CertificateStep.EVERYTHING
 
 
 def test_what_is_over_is_made_anew() -> None:
-    assert step(FRESH, days=3651) is Step.EVERYTHING
-    assert step(FRESH, days=400) is Step.LEAF
+    assert step(FRESH, days=3651) is CertificateStep.EVERYTHING
+    assert step(FRESH, days=400) is CertificateStep.LEAF
 
 
 @pytest.mark.req("R-302")
 @pytest.mark.parametrize("hours", [-48, -1, 1])
 def test_a_clock_that_jumps_makes_nothing_anew(hours: int) -> None:
-    assert step(FRESH, days=hours / 24) is Step.NOTHING
+    assert step(FRESH, days=hours / 24) is CertificateStep.NOTHING
 
 
 @pytest.mark.req("R-706")
@@ -91,7 +91,7 @@ def test_no_caller_ever_meets_a_leaf_that_it_does_not_trust(passing: list[tuple[
     """Callers learn of a bundle late, though within the settling time; a replica looks at the Secret when it likes."""
     profile = Profile(names=("a",), authority_lifetime=timedelta(days=300), leaf_lifetime=timedelta(days=100))
     now = since = NOW
-    stored = store.made(Step.EVERYTHING, None, profile, now)
+    stored = store.made(CertificateStep.EVERYTHING, None, profile, now)
     presented = stored.leaf
     for days, replica_looks in passing:
         now += timedelta(days=days)
@@ -100,7 +100,7 @@ def test_no_caller_ever_meets_a_leaf_that_it_does_not_trust(passing: list[tuple[
         stored = store.made(taken, stored, profile, now)
         if stored.bundle != before.bundle:
             since = now
-        if taken is Step.EVERYTHING:  # all was over: there is nothing that callers could be spared
+        if taken is CertificateStep.EVERYTHING:  # all was over: there is nothing that callers could be spared
             before, presented = stored, stored.leaf
         elif replica_looks:
             presented = stored.leaf
@@ -109,11 +109,11 @@ def test_no_caller_ever_meets_a_leaf_that_it_does_not_trust(passing: list[tuple[
                 assert is_accepted(leaf, bundle) or is_over(leaf, now)
 
 
-def is_accepted(leaf: Pair, bundle: bytes) -> bool:
+def is_accepted(leaf: KeyPair, bundle: bytes) -> bool:
     return any(certs.chain_holds(leaf.certificate, authority) for authority in certs.split(bundle))
 
 
-def is_over(leaf: Pair, now: datetime) -> bool:
+def is_over(leaf: KeyPair, now: datetime) -> bool:
     ends = certs.facts(leaf).ends
     return ends is not None and ends < now
 
@@ -121,7 +121,7 @@ def is_over(leaf: Pair, now: datetime) -> bool:
 def test_the_bundle_is_bounded() -> None:
     holding = FRESH
     for _ in range(10):
-        holding = store.made(Step.AUTHORITY, holding, PROFILE, NOW)
+        holding = store.made(CertificateStep.AUTHORITY, holding, PROFILE, NOW)
     assert len(holding.authorities) == 3
 
 

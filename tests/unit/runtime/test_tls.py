@@ -15,9 +15,9 @@ from cryptography import x509
 from tests.unit.sockets import accepted_at
 
 from stellwerk.runtime.certificates import store
-from stellwerk.runtime.certificates.store import Profile, Step
-from stellwerk.runtime.serving.health import Health
-from stellwerk.runtime.serving.http import Address, Limits, Server
+from stellwerk.runtime.certificates.store import CertificateStep, Profile
+from stellwerk.runtime.serving.health import HealthChecks
+from stellwerk.runtime.serving.http import ListenAddress, Server, ServerLimits
 from stellwerk.runtime.serving.tls import Certified, MountedCertificates, SelfSigned
 from stellwerk.runtime.supervision.tasks import Border
 from stellwerk.runtime.telemetry.metrics import Metrics
@@ -26,12 +26,12 @@ from stellwerk.testing.eventually import eventually
 
 NOW = datetime.now(UTC)
 PROFILE = Profile(names=("localhost",))
-FRESH = store.made(Step.EVERYTHING, None, PROFILE, NOW)
+FRESH = store.made(CertificateStep.EVERYTHING, None, PROFILE, NOW)
 
 
 @asynccontextmanager
 async def presented(context: ssl.SSLContext) -> AsyncIterator[Server]:
-    server = Server("test", Address("127.0.0.1", 0), [], tls=context)
+    server = Server("test", ListenAddress("127.0.0.1", 0), [], tls=context)
     await server.start()
     yield server
     await server.stop()
@@ -51,7 +51,7 @@ async def shown_by(server: Server) -> x509.Certificate:
 def test_mounted_files_are_taken_when_both_fit(tmp_path: Path) -> None:
     mounted = MountedCertificates(tmp_path)
     assert not mounted.check()
-    other = store.made(Step.LEAF, FRESH, PROFILE, NOW)
+    other = store.made(CertificateStep.LEAF, FRESH, PROFILE, NOW)
     (tmp_path / "tls.crt").write_bytes(FRESH.leaf.certificate)
     (tmp_path / "tls.key").write_bytes(other.leaf.key)
     assert not mounted.check(), "half of a swap"
@@ -78,7 +78,7 @@ async def test_a_certificate_of_its_own_is_replaced_in_time() -> None:
 async def test_a_certified_server_listens_once_it_has_a_certificate(tmp_path: Path) -> None:
     clock = FakeClock()
     mounted = MountedCertificates(tmp_path, clock=clock)
-    server = Server("test", Address("127.0.0.1", 0), [], tls=mounted.context)
+    server = Server("test", ListenAddress("127.0.0.1", 0), [], tls=mounted.context)
     running = asyncio.create_task(Certified(mounted, server, Border(Metrics(), clock)).run())
     await clock.until_sleeping()
     assert not server.is_listening
@@ -103,11 +103,11 @@ async def healthy(server: Server) -> str:
     return answered.split("\r\n\r\n")[-1]
 
 
-async def beset(limits: Limits) -> None:
+async def beset(limits: ServerLimits) -> None:
     """Ask for health while strangers hold connections open that never begin, or never end, a handshake."""
     own = SelfSigned(names=("localhost",))
     own.check()
-    server = Server("test", Address("127.0.0.1", 0), Health().routes(), tls=own.context, limits=limits)
+    server = Server("test", ListenAddress("127.0.0.1", 0), HealthChecks().routes(), tls=own.context, limits=limits)
     await server.start()
     writers = []
     for number in range(200):
@@ -135,15 +135,15 @@ if sys.platform != "win32":
 @pytest.mark.parametrize("loop", LOOPS.values(), ids=LOOPS)
 def test_handshakes_that_do_not_end_cost_nobody_an_answer(loop: Callable[[], asyncio.AbstractEventLoop]) -> None:
     with asyncio.Runner(loop_factory=loop) as runner:
-        runner.run(beset(Limits(connections=50, arrival_seconds=60)))
+        runner.run(beset(ServerLimits(connections=50, arrival_seconds=60)))
 
 
 @pytest.mark.req("R-701")
 async def test_a_handshake_has_a_deadline() -> None:
     own = SelfSigned(names=("localhost",))
     own.check()
-    limits = Limits(arrival_seconds=0.3)
-    server = Server("test", Address("127.0.0.1", 0), Health().routes(), tls=own.context, limits=limits)
+    limits = ServerLimits(arrival_seconds=0.3)
+    server = Server("test", ListenAddress("127.0.0.1", 0), HealthChecks().routes(), tls=own.context, limits=limits)
     await server.start()
     reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
     async with asyncio.timeout(20):

@@ -20,9 +20,9 @@ from stellwerk.testing.clock import FakeClock
 from stellwerk.testing.faults import (
     ANYTHING,
     WRITES,
-    Answer,
-    Cut,
+    AnswerInstead,
     CutBody,
+    CutConnection,
     Delay,
     Drop,
     FaultNeverHappened,
@@ -98,7 +98,7 @@ async def test_a_write_that_does_not_come_is_told_with_the_history(operator: Ope
 async def test_an_answer_instead_keeps_the_request_from_the_server(
     behind: Behind, operator: Operator, proxy: FaultProxy
 ) -> None:
-    proxy.on_requests(requests("list"), Answer(429, retry_after_seconds=7))
+    proxy.on_requests(requests("list"), AnswerInstead(429, retry_after_seconds=7))
     async with operator.session.get(MAPS) as response:
         status = await response.json()
         assert (response.status, response.headers["Retry-After"]) == (429, "7")
@@ -117,7 +117,7 @@ async def test_an_answer_instead_keeps_the_request_from_the_server(
 async def test_a_lost_reply_is_an_answer_after_the_work_was_done(
     behind: Behind, operator: Operator, proxy: FaultProxy, status: int, reason: str
 ) -> None:
-    proxy.on_requests(requests("create"), Answer(status, after_forwarding=True))
+    proxy.on_requests(requests("create"), AnswerInstead(status, after_forwarding=True))
     told, text = await operator.ask("POST", MAPS, "{}")
     assert (told, behind.lines) == (status, [CREATE])
     assert f'"reason": "{reason}"' in text
@@ -128,7 +128,7 @@ async def test_a_lost_reply_is_an_answer_after_the_work_was_done(
 async def test_a_cut_ends_the_connection_before_or_after_the_work(
     behind: Behind, operator: Operator, proxy: FaultProxy, after: bool, reached: list[str]
 ) -> None:
-    proxy.on_requests(requests("create"), Cut(after_forwarding=after))
+    proxy.on_requests(requests("create"), CutConnection(after_forwarding=after))
     with pytest.raises(aiohttp.ClientConnectionError):
         await operator.ask("POST", MAPS, "{}")
     assert behind.lines == reached
@@ -178,7 +178,7 @@ async def test_rules_meet_a_request_together_and_only_on_their_occasions(
 ) -> None:
     clock = FakeClock()
     proxy.on_requests(ANYTHING, Delay(5, clock=clock), nth(2))
-    proxy.on_requests(requests("list"), Answer(500), nth(2))
+    proxy.on_requests(requests("list"), AnswerInstead(500), nth(2))
     assert (await operator.ask("GET", MAPS))[0] == 200
     second = asyncio.create_task(operator.ask("GET", MAPS))
     await clock.until_sleeping()
@@ -190,7 +190,7 @@ async def test_rules_meet_a_request_together_and_only_on_their_occasions(
 
 
 async def test_after_healing_everything_passes(operator: Operator, proxy: FaultProxy) -> None:
-    proxy.on_requests(ANYTHING, Answer(503))
+    proxy.on_requests(ANYTHING, AnswerInstead(503))
     assert (await operator.ask("GET", MAPS))[0] == 503
     proxy.heal()
     assert (await operator.ask("GET", MAPS))[0] == 200
@@ -237,7 +237,7 @@ async def test_repeated_headers_all_pass(behind: Behind, operator: Operator) -> 
 async def test_a_required_fault_that_never_happened_fails_the_test(behind: Behind, tmp_path: Path) -> None:
     async def nothing_happens() -> None:
         async with FaultProxy(behind.write_kubeconfig(tmp_path / "k")) as proxy:
-            proxy.on_requests(WRITES, Cut())
+            proxy.on_requests(WRITES, CutConnection())
             proxy.on_requests(WRITES, Drop(), required=False)
 
     with pytest.raises(FaultNeverHappened, match="cut before forwarding on any write: matched 0, happened 0"):
@@ -247,7 +247,7 @@ async def test_a_required_fault_that_never_happened_fails_the_test(behind: Behin
 async def test_a_condition_with_a_bug_fails_the_test(behind: Behind, tmp_path: Path) -> None:
     async def ask_behind_a_bug() -> None:
         async with FaultProxy(behind.write_kubeconfig(tmp_path / "k")) as proxy:
-            proxy.on_requests(When(lambda request: 1 // 0 > 0, "a bug"), Cut(), required=False)
+            proxy.on_requests(When(lambda request: 1 // 0 > 0, "a bug"), CutConnection(), required=False)
             operator = Operator(proxy.kubeconfig)
             async with operator.session:
                 with pytest.raises(aiohttp.ClientConnectionError):

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from stellwerk.testing.faults import ANYTHING, WRITES, Rule, after_first, always, chance, first, nth, requests
+from stellwerk.testing.faults import ANYTHING, WRITES, FaultRule, after_first, always, chance, first, nth, requests
 from stellwerk.testing.faults.rules import Occasions
-from stellwerk.testing.faults.traffic import Request, understand
+from stellwerk.testing.faults.traffic import RecordedRequest, understand
 
 CREATE = understand("POST", "/api/v1/namespaces/here/configmaps", body=b'{"metadata": {"name": "one"}}')
 READ = understand("GET", "/api/v1/namespaces/here/configmaps/one")
@@ -43,13 +43,13 @@ def test_conditions_can_be_joined_and_read() -> None:
 
 
 def test_a_rule_counts_what_matched_and_what_happened() -> None:
-    rule: Rule[Request] = Rule(WRITES, nth(2), what="cut", required=True)
+    rule: FaultRule[RecordedRequest] = FaultRule(WRITES, nth(2), what="cut", required=True)
     assert [rule.takes(request) for request in (CREATE, READ, CREATE, CREATE)] == [False, False, True, False]
     assert str(rule) == "cut on any write: matched 3, happened 1"
 
 
 def test_a_rule_is_in_force_for_a_window() -> None:
-    rule: Rule[Request] = Rule(ANYTHING, always, what="cut", required=True)
+    rule: FaultRule[RecordedRequest] = FaultRule(ANYTHING, always, what="cut", required=True)
     with rule:
         assert rule.takes(READ)
     assert not rule.takes(READ)

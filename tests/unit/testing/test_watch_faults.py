@@ -23,11 +23,11 @@ from stellwerk.testing.faults import (
     CutFrame,
     EndWatchAfter,
     ErrorFrame,
-    Event,
     FaultProxy,
     Hide,
     Hold,
     Repeat,
+    WatchFrame,
     events,
     nth,
 )
@@ -87,11 +87,11 @@ async def test_a_fault_rings_when_it_happens_and_not_only_when_its_event_comes(
 
     @dataclass(frozen=True)
     class Counting(Hide):
-        async def meet(self, event: Event, arrivals: Arrivals) -> Sequence[Event]:
+        async def meet(self, event: WatchFrame, arrivals: Arrivals) -> Sequence[WatchFrame]:
             rings.append(proxy.history.changed.count)
             return await super().meet(event, arrivals)
 
-    def looked_at(event: Event) -> bool:
+    def looked_at(event: WatchFrame) -> bool:
         rings.append(proxy.history.changed.count)
         return event.name == "secretly"
 
@@ -208,20 +208,20 @@ REQUEST = understand("GET", WATCH)
 STEPS = st.lists(st.tuples(st.sampled_from("abc"), st.booleans()), max_size=30)
 
 
-def history(present: set[str], steps: list[tuple[str, bool]]) -> list[Event]:
+def history(present: set[str], steps: list[tuple[str, bool]]) -> list[WatchFrame]:
     """A stream as an API server sends it to a reader who knows the objects that are present."""
     present = set(present)
-    told: list[Event] = []
+    told: list[WatchFrame] = []
     for version, (name, delete) in enumerate(steps, start=2):
         if delete and name not in present:
             continue
         kind = "DELETED" if delete else "MODIFIED" if name in present else "ADDED"
         (present.discard if delete else present.add)(name)
-        told.append(Event.parse(REQUEST, frame(kind, name, version)))
+        told.append(WatchFrame.parse(REQUEST, frame(kind, name, version)))
     return told
 
 
-def read(present: set[str], told: list[Event]) -> dict[str, str]:
+def read(present: set[str], told: list[WatchFrame]) -> dict[str, str]:
     """What a strict reader knows after the events; it refuses those that make no sense."""
     known = dict.fromkeys(present, "1")
     for event in told:

@@ -41,7 +41,7 @@ class Difference:
 
 
 @dataclass(frozen=True, slots=True)
-class Comparison:
+class FieldComparison:
     """What lies between wanted and live."""
 
     differences: tuple[Difference, ...]
@@ -54,11 +54,11 @@ class Comparison:
         return not self.differences and not self.extras
 
 
-def compare(wanted: JsonObject, live: JsonObject) -> Comparison:
+def compare(wanted: JsonObject, live: JsonObject) -> FieldComparison:
     """What lies between an object as wanted and as live. Status and the server's own metadata are left out."""
-    walk = _Walk()
+    walk = _FieldWalk()
     walk.mapping({key: value for key, value in wanted.items() if key != "status"}, _content(live, wanted), "")
-    return Comparison(tuple(walk.differences), tuple(walk.extras))
+    return FieldComparison(tuple(walk.differences), tuple(walk.extras))
 
 
 def _content(live: JsonObject, wanted: JsonObject) -> JsonObject:
@@ -69,7 +69,7 @@ def _content(live: JsonObject, wanted: JsonObject) -> JsonObject:
     return {**{key: value for key, value in live.items() if key != "status"}, "metadata": lean}
 
 
-class _Walk:
+class _FieldWalk:
     """One walk over wanted and live side by side; collects what it finds."""
 
     def __init__(self) -> None:

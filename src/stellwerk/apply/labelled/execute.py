@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from stellwerk.apply.concurrency import CONCURRENCY, together
-from stellwerk.apply.errors import Failure, WriteFailed
+from stellwerk.apply.errors import WriteFailed, WriteFailure
 from stellwerk.apply.failures import failure_of
 from stellwerk.apply.fields import managed_fields
 from stellwerk.apply.labelled.plan import (
@@ -25,12 +25,12 @@ from stellwerk.apply.labelled.plan import (
     Create,
     Deferred,
     Delete,
-    Held,
-    Ledger,
+    LastApplied,
     Live,
     Plan,
     Reclaim,
     Rules,
+    Throttled,
     Unchanged,
     confirm,
     live_view,
@@ -42,7 +42,7 @@ from stellwerk.kube.types.errors import ApiError, Conflict
 from stellwerk.kube.types.model import METADATA_ONLY, dig, metadata_of
 
 
-class Done(Enum):
+class ObjectResult(Enum):
     """What happened to an object in a pass."""
 
     CREATED = "created"
@@ -59,18 +59,18 @@ class Outcome:
     """What happened to one object."""
 
     address: Address
-    done: Done
+    done: ObjectResult
     live: Live | None = None
     """What the server answered to a write; metadata only for Secrets. A cache that holds its resourceVersion, or a
     later one, has seen the write."""
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class ApplyReport:
     """What came of a plan. `outcomes` are in the plan's order and end with the wave that failed."""
 
     outcomes: tuple[Outcome, ...] = ()
-    failures: tuple[Failure, ...] = ()
+    failures: tuple[WriteFailure, ...] = ()
 
     def raise_for_failures(self) -> None:
         """Raise `WriteFailed` with all failures, if there are any."""
@@ -84,18 +84,18 @@ class Report:
 
 
 _TAKEOVER_TRIES = 5
-_WRITTEN = {Done.CREATED, Done.APPLIED, Done.RECLAIMED, Done.DELETED}
+_WRITTEN = {ObjectResult.CREATED, ObjectResult.APPLIED, ObjectResult.RECLAIMED, ObjectResult.DELETED}
 
 
 async def execute(
     plan: Plan,
     client: Client,
-    ledger: Ledger,
+    ledger: LastApplied,
     rules: Rules,
     *,
     now: float,
     concurrency: int = CONCURRENCY,
-) -> Report:
+) -> ApplyReport:
     """Carry out a plan and remember in `ledger` what the server confirmed.
 
     `now` is the clock that the plan was made by. Failures of the API are reported; anything else (a lost leadership) is
@@ -106,10 +106,10 @@ async def execute(
     for wave in plan.waves:
         results = await together(wave, writer.carry_out, concurrency)
         outcomes.extend(result for result in results if isinstance(result, Outcome))
-        failures = tuple(result for result in results if isinstance(result, Failure))
+        failures = tuple(result for result in results if isinstance(result, WriteFailure))
         if failures:
-            return Report(tuple(outcomes), failures)
-    return Report(tuple(outcomes))
+            return ApplyReport(tuple(outcomes), failures)
+    return ApplyReport(tuple(outcomes))
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,34 +117,34 @@ class _Writer:
     """Carries out single actions."""
 
     client: Client
-    ledger: Ledger
+    ledger: LastApplied
     rules: Rules
     now: float
 
-    async def carry_out(self, action: Action) -> Outcome | Failure:
+    async def carry_out(self, action: Action) -> Outcome | WriteFailure:
         match action:
             case Unchanged():
-                return Outcome(action.address, Done.UNCHANGED)
+                return Outcome(action.address, ObjectResult.UNCHANGED)
             case Deferred():
-                return Outcome(action.address, Done.DEFERRED)
-            case Held():
-                return Outcome(action.desired.address, Done.HELD)
+                return Outcome(action.address, ObjectResult.DEFERRED)
+            case Throttled():
+                return Outcome(action.desired.address, ObjectResult.HELD)
             case Create():
-                return await self._try(action.desired.address, "apply", self._apply(action, Done.CREATED))
+                return await self._try(action.desired.address, "apply", self._apply(action, ObjectResult.CREATED))
             case Apply():
-                return await self._try(action.desired.address, "apply", self._apply(action, Done.APPLIED))
+                return await self._try(action.desired.address, "apply", self._apply(action, ObjectResult.APPLIED))
             case Reclaim():
                 return await self._try(action.desired.address, "reclaim", self._reclaim(action))
             case Delete():
                 return await self._try(action.address, "delete", self._delete(action))
 
-    async def _try(self, address: Address, verb: str, write: Awaitable[Outcome]) -> Outcome | Failure:
+    async def _try(self, address: Address, verb: str, write: Awaitable[Outcome]) -> Outcome | WriteFailure:
         try:
             return await write
         except ApiError as error:
             return failure_of(address, verb, error)
 
-    async def _apply(self, action: Create | Apply | Reclaim, done: Done) -> Outcome:
+    async def _apply(self, action: Create | Apply | Reclaim, done: ObjectResult) -> Outcome:
         desired = action.desired
         answer = await self._send(desired)
         if managed_fields.is_unrecorded(answer.metadata.managers):
@@ -175,7 +175,7 @@ class _Writer:
         applies.
         """
         await self._take_over(action.desired)
-        return await self._apply(action, Done.RECLAIMED)
+        return await self._apply(action, ObjectResult.RECLAIMED)
 
     async def _take_over(self, desired: Desired) -> None:
         """Write managedFields anew; tried a few times, because a controller's write of the status is a Conflict."""
@@ -209,4 +209,4 @@ class _Writer:
             propagation="Background",
         )
         self.ledger.pop(address, None)
-        return Outcome(address, Done.DELETED)
+        return Outcome(address, ObjectResult.DELETED)

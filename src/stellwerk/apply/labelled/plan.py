@@ -25,7 +25,7 @@ from itertools import groupby
 from typing import TypeAlias, cast
 
 from stellwerk.apply.fields import managed_fields
-from stellwerk.apply.fields.compare import Comparison, Difference, compare
+from stellwerk.apply.fields.compare import Difference, FieldComparison, compare
 from stellwerk.apply.labelled import order
 from stellwerk.apply.objects.desired import Address, Desired, holds_secrets
 from stellwerk.kube.types.identifiers import Resource
@@ -77,7 +77,7 @@ class Confirmation:
     """When we wrote it, on the same clock; None where nobody asks."""
 
 
-class Ledger(dict[Address, Confirmation]):
+class LastApplied(dict[Address, Confirmation]):
     """The confirmations of one set of objects. Kept by the caller from pass to pass; losing it costs a few applies."""
 
     def forget_all_but(self, addresses: Collection[Address]) -> None:
@@ -153,7 +153,7 @@ class Unchanged:
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class Throttled:
     """Others change the object again and again. It was restored just now and waits for its turn."""
 
     desired: Desired
@@ -179,7 +179,7 @@ class Deferred:
 
 
 Write: TypeAlias = Create | Apply | Reclaim | Delete
-Action: TypeAlias = Write | Unchanged | Held | Deferred
+Action: TypeAlias = Write | Unchanged | Throttled | Deferred
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,7 +204,7 @@ class Plan:
     @property
     def again_at(self) -> float | None:
         """When the next pass is due though nothing changes: the first held object's turn."""
-        return min((action.until for action in self if isinstance(action, Held)), default=None)
+        return min((action.until for action in self if isinstance(action, Throttled)), default=None)
 
     def __str__(self) -> str:
         lines = [str(action) for action in self if not isinstance(action, Unchanged)]
@@ -276,7 +276,7 @@ def confirm(desired: Desired, answer: Live, field_manager: str, *, restored_at: 
     )
 
 
-_NOTHING = Comparison((), ())
+_NOTHING = FieldComparison((), ())
 _NO_DIFFERENCES: frozenset[Difference] = frozenset()
 _NO_EXTRAS: frozenset[str] = frozenset()
 """Shared: one is kept for every object, and an empty set weighs more than a small object."""
@@ -310,7 +310,9 @@ def _kept(desired: Desired, live: Live, known: Confirmation | None, managers: tu
     return Apply(desired, _first_look(known, comparison), comparison.differences if comparison else ())
 
 
-def _checked(desired: Desired, known: Confirmation, comparison: Comparison | None, owned: bool) -> Apply | Unchanged:
+def _checked(
+    desired: Desired, known: Confirmation, comparison: FieldComparison | None, owned: bool
+) -> Apply | Unchanged:
     """What an object needs that was written to since we applied exactly this content."""
     if comparison is None:
         return Apply(desired, "it was changed", restores=True)
@@ -324,7 +326,7 @@ def _checked(desired: Desired, known: Confirmation, comparison: Comparison | Non
     return Unchanged(desired.address)
 
 
-def _first_look(known: Confirmation | None, comparison: Comparison | None) -> str:
+def _first_look(known: Confirmation | None, comparison: FieldComparison | None) -> str:
     if comparison is not None and comparison.differences:
         return _named(comparison.differences)
     if known is not None:
@@ -343,7 +345,7 @@ def _throttled(action: Action, managers: tuple[str, ...], last: Confirmation | N
     if not restoring or last is None or last.restored_at is None or now - last.restored_at >= FIGHT_SECONDS:
         return action
     assert isinstance(action, Create | Apply | Reclaim)
-    return Held(action.desired, last.restored_at + FIGHT_SECONDS, managers)
+    return Throttled(action.desired, last.restored_at + FIGHT_SECONDS, managers)
 
 
 def _leaving(address: Address, live: Live, exact: bool) -> Delete | Deferred:
@@ -380,7 +382,7 @@ def _holds(condition: JsonValue, type_: str) -> bool:
 
 
 def _address(action: Action) -> Address:
-    return action.desired.address if isinstance(action, Create | Apply | Reclaim | Held) else action.address
+    return action.desired.address if isinstance(action, Create | Apply | Reclaim | Throttled) else action.address
 
 
 def _in_waves(actions: Sequence[Action], wave_of: Callable[[Action], int]) -> tuple[tuple[Action, ...], ...]:

@@ -13,9 +13,9 @@ from pathlib import Path
 from stellwerk.apply.errors import UnreadableManifest
 from stellwerk.kube import yaml
 from stellwerk.kube.types.model import JsonObject, JsonValue, dig
-from stellwerk.kube.yaml import DEFAULT_LIMITS, Limits, Origin, UnreadableYaml
+from stellwerk.kube.yaml import DEFAULT_LIMITS, Origin, UnreadableYaml, YamlLimits
 
-__all__ = ["DEFAULT_LIMITS", "Document", "Limits", "Origin", "read_folder", "read_text", "read_value"]
+__all__ = ["DEFAULT_LIMITS", "Document", "Origin", "YamlLimits", "read_folder", "read_text", "read_value"]
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -29,7 +29,7 @@ class Document:
         return f"Document({self.body.get('kind')!r}, {dig(self.body, 'metadata', 'name')!r}, {str(self.origin)!r})"
 
 
-def read_text(text: str | bytes, *, file: str = "", limits: Limits = DEFAULT_LIMITS) -> tuple[Document, ...]:
+def read_text(text: str | bytes, *, file: str = "", limits: YamlLimits = DEFAULT_LIMITS) -> tuple[Document, ...]:
     """The documents of a YAML or JSON text, lists of objects unfolded, empty documents left out.
 
     Raises `UnreadableManifest` with the position of what is wrong.
@@ -46,7 +46,7 @@ def read_text(text: str | bytes, *, file: str = "", limits: Limits = DEFAULT_LIM
     return tuple(documents)
 
 
-def read_value(text: str | bytes, *, file: str = "", limits: Limits = DEFAULT_LIMITS) -> JsonValue:
+def read_value(text: str | bytes, *, file: str = "", limits: YamlLimits = DEFAULT_LIMITS) -> JsonValue:
     """The value of a YAML text with one document; None of an empty one. For YAML that is no manifest.
 
     Raises `UnreadableManifest` with the position of what is wrong, or where a second document follows.
@@ -64,7 +64,7 @@ def _as_manifest() -> Iterator[None]:
         raise UnreadableManifest(why, file=error.file, document=error.document, line=error.line) from error
 
 
-def read_folder(folder: Path, *, limits: Limits = DEFAULT_LIMITS) -> tuple[Document, ...]:
+def read_folder(folder: Path, *, limits: YamlLimits = DEFAULT_LIMITS) -> tuple[Document, ...]:
     """The documents of the files `*.yml` and `*.yaml` right in a folder, in the order of their names.
 
     Raises `UnreadableManifest` where the folder or a file cannot be read, or is not YAML.

@@ -20,7 +20,7 @@ _MAX_WORDS = 300
 
 
 @dataclass(frozen=True, slots=True)
-class Cause:
+class DeploymentCause:
     """Why something is not ready, and what a person can do."""
 
     what: str
@@ -40,7 +40,7 @@ class Surroundings:
     """Core Events of the namespace, in any order."""
 
 
-def explain(deployment: Unstructured, around: Surroundings) -> Cause | None:
+def explain(deployment: Unstructured, around: Surroundings) -> DeploymentCause | None:
     """Why a Deployment, or a workload that owns its pods itself, is not ready; None where nothing says so. Pure."""
     newest = _newest(_owned(around.replica_sets, {deployment.metadata.uid}))
     pods = _owned(around.pods, {newest.metadata.uid if newest is not None else deployment.metadata.uid})
@@ -61,9 +61,9 @@ def unready_pod(deployment: Unstructured, around: Surroundings) -> Unstructured 
 
 def _causes(
     deployment: Unstructured, newest: Unstructured | None, pods: Sequence[Unstructured], events: Sequence[Unstructured]
-) -> Iterator[Cause]:
+) -> Iterator[DeploymentCause]:
     if deployment.at("spec", "paused") is True:
-        yield Cause("its rollout is paused", "set spec.paused to false")
+        yield DeploymentCause("its rollout is paused", "set spec.paused to false")
     for owner in (deployment, newest):
         if message := _condition(owner, "ReplicaFailure", "True"):
             yield no_pod(message, deployment.key.namespace)
@@ -72,7 +72,7 @@ def _causes(
     yield from (cause for pod in pods for cause in _from_events(pod, events))
     yield from (_unready_for_now(pod) for pod in pods if _runs_unready(pod))
     if message := _condition(deployment, "Progressing", "False"):
-        yield Cause(_tidy(message))
+        yield DeploymentCause(_tidy(message))
 
 
 # ---- no pod can be made
@@ -84,20 +84,22 @@ _QUOTA = re.compile(r"exceeded quota: ([^,]+)")
 _POD_SECURITY = re.compile(r'violates PodSecurity "([^"]+)"')
 
 
-def no_pod(message: str, namespace: str) -> Cause:
+def no_pod(message: str, namespace: str) -> DeploymentCause:
     """What keeps a ReplicaSet from making a pod, from the message of its condition ReplicaFailure."""
     if match := _NO_PRIORITY_CLASS.search(message):
-        return Cause(f"PriorityClass {match.group(1)} does not exist", "create it")
+        return DeploymentCause(f"PriorityClass {match.group(1)} does not exist", "create it")
     if match := _NO_SERVICE_ACCOUNT.search(message):
-        return Cause(f"ServiceAccount {match.group(1)} does not exist", "create it")
+        return DeploymentCause(f"ServiceAccount {match.group(1)} does not exist", "create it")
     if match := _QUOTA.search(message):
-        return Cause(f"ResourceQuota {namespace}/{match.group(1)} is used up", "raise the quota or free some of it")
+        return DeploymentCause(
+            f"ResourceQuota {namespace}/{match.group(1)} is used up", "raise the quota or free some of it"
+        )
     if match := _POD_SECURITY.search(message):
-        return Cause(
+        return DeploymentCause(
             f"Namespace {namespace} refuses its pods: PodSecurity {match.group(1)}",
             "change the namespace's pod-security labels or the pods' security contexts",
         )
-    return Cause(f"no pod can be created: {_tidy(message)}")
+    return DeploymentCause(f"no pod can be created: {_tidy(message)}")
 
 
 # ---- no node takes the pod
@@ -105,12 +107,12 @@ def no_pod(message: str, namespace: str) -> Cause:
 _PREEMPTION = re.compile(r"\.? *(?:no new claims to deallocate, *)?preemption: .*$")
 
 
-def _unscheduled(pod: Unstructured) -> Cause | None:
+def _unscheduled(pod: Unstructured) -> DeploymentCause | None:
     message = _condition(pod, "PodScheduled", "False")
     if not message:
         return None
     # The tail about preemption repeats what was said and hides the reason.
-    return Cause(f"no node takes its pod: {_PREEMPTION.sub('', _tidy(message))}")
+    return DeploymentCause(f"no node takes its pod: {_PREEMPTION.sub('', _tidy(message))}")
 
 
 # ---- a container does not start, or ends
@@ -119,13 +121,13 @@ _PULL = {"ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverP
 _CONFIG = {"CreateContainerConfigError", "CreateContainerError", "RunContainerError"}
 
 
-def _containers(pod: Unstructured) -> Iterator[Cause]:
+def _containers(pod: Unstructured) -> Iterator[DeploymentCause]:
     for status in _statuses(pod):
         waiting, ended = dig(status, "state", "waiting"), dig(status, "state", "terminated")
         if isinstance(waiting, dict) and (cause := _does_not_start(status, waiting)):
             yield cause
         elif isinstance(ended, dict) and dig(ended, "exitCode") != 0:
-            yield Cause(f"container {_text(status, 'name')} {_ending(ended)}", SEE_LOG)
+            yield DeploymentCause(f"container {_text(status, 'name')} {_ending(ended)}", SEE_LOG)
 
 
 def _runs_unready(pod: Unstructured) -> bool:
@@ -134,29 +136,29 @@ def _runs_unready(pod: Unstructured) -> bool:
     return pod.at("status", "phase") == "Running" and all(running) and _condition(pod, "Ready", "False") != ""
 
 
-def _does_not_start(status: JsonObject, waiting: JsonObject) -> Cause | None:
+def _does_not_start(status: JsonObject, waiting: JsonObject) -> DeploymentCause | None:
     container, reason, message = _text(status, "name"), _text(waiting, "reason"), _text(waiting, "message")
     if reason in _PULL:
         fix = "check the image's name, and the pull secret if the registry asks for one"
-        return Cause(f"image {_text(status, 'image') or 'of ' + container} cannot be pulled", fix)
+        return DeploymentCause(f"image {_text(status, 'image') or 'of ' + container} cannot be pulled", fix)
     if reason == "CrashLoopBackOff":
         return _crash(status)
     if reason in _CONFIG:
-        return Cause(f"container {container} cannot be started: {_tidy(message)}")
+        return DeploymentCause(f"container {container} cannot be started: {_tidy(message)}")
     return None
 
 
-def _crash(status: JsonObject) -> Cause:
+def _crash(status: JsonObject) -> DeploymentCause:
     last = dig(status, "lastState", "terminated")
     ending = _ending(last) if isinstance(last, dict) else "ends soon after its start"
-    return Cause(f"container {_text(status, 'name')} crashes again and again: it {ending}", SEE_LOG)
+    return DeploymentCause(f"container {_text(status, 'name')} crashes again and again: it {ending}", SEE_LOG)
 
 
-def _unready_for_now(pod: Unstructured) -> Cause:
+def _unready_for_now(pod: Unstructured) -> DeploymentCause:
     """Why a pod that runs is not ready: between two crashes of a container this is still the crash."""
     crashes = (one for one in _statuses(pod) if dig(one, "lastState", "terminated", "exitCode") not in (None, 0))
     crashed = next(crashes, None)
-    return _crash(crashed) if crashed is not None else Cause("its containers run, but are not ready", SEE_LOG)
+    return _crash(crashed) if crashed is not None else DeploymentCause("its containers run, but are not ready", SEE_LOG)
 
 
 def _ending(ended: JsonObject) -> str:
@@ -179,16 +181,16 @@ def _statuses(pod: Unstructured) -> list[JsonObject]:
 _PROBE = re.compile(r"^(Readiness|Liveness|Startup) probe (?:failed|errored)", re.IGNORECASE)
 
 
-def _from_events(pod: Unstructured, events: Sequence[Unstructured]) -> Iterator[Cause]:
+def _from_events(pod: Unstructured, events: Sequence[Unstructured]) -> Iterator[DeploymentCause]:
     about = sorted((event for event in events if event.at("involvedObject", "uid") == pod.metadata.uid), key=_last_seen)
     for event in reversed(about):
         reason, message = _text(event.body, "reason"), _text(event.body, "message")
         if reason in ("FailedMount", "FailedAttachVolume"):
-            yield Cause(f"a volume of its pod cannot be mounted: {_tidy(message)}")
+            yield DeploymentCause(f"a volume of its pod cannot be mounted: {_tidy(message)}")
         elif reason == "Unhealthy" and (match := _PROBE.search(message)):
-            yield Cause(f"its {match.group(1).lower()} probe fails: {_tidy(_after(message))}", SEE_LOG)
+            yield DeploymentCause(f"its {match.group(1).lower()} probe fails: {_tidy(_after(message))}", SEE_LOG)
         elif reason == "FailedCreatePodSandBox":
-            yield Cause("the network or runtime of its node cannot start the pod", "see the node")
+            yield DeploymentCause("the network or runtime of its node cannot start the pod", "see the node")
 
 
 def _last_seen(event: Unstructured) -> str:

@@ -22,7 +22,7 @@ _NO_DEADLINE = 2**31 - 1
 """A Deployment's progress deadline that its controller takes for none; then there is no condition Progressing."""
 
 
-class Verdict(Enum):
+class StatusVerdict(Enum):
     """The five words of kstatus."""
 
     CURRENT = "Current"
@@ -36,7 +36,7 @@ class Verdict(Enum):
 class Readiness:
     """A verdict, and in a few words why."""
 
-    verdict: Verdict
+    verdict: StatusVerdict
     why: str = ""
     look_again_at: datetime | None = None
     """Set where the verdict will change by time alone."""
@@ -44,26 +44,26 @@ class Readiness:
     @property
     def is_ready(self) -> bool:
         """Whether the object is as its spec says."""
-        return self.verdict is Verdict.CURRENT
+        return self.verdict is StatusVerdict.CURRENT
 
     def __str__(self) -> str:
         return f"{self.verdict.value}: {self.why}" if self.why else self.verdict.value
 
 
-CURRENT = Readiness(Verdict.CURRENT)
+CURRENT = Readiness(StatusVerdict.CURRENT)
 
 
 def waiting(why: str) -> Readiness:
     """Not ready yet."""
-    return Readiness(Verdict.IN_PROGRESS, why)
+    return Readiness(StatusVerdict.IN_PROGRESS, why)
 
 
 def failed(why: str) -> Readiness:
     """Not ready, and waiting will not help."""
-    return Readiness(Verdict.FAILED, why)
+    return Readiness(StatusVerdict.FAILED, why)
 
 
-def judge(status: Status) -> Readiness:
+def judge(status: ObjectStatus) -> Readiness:
     """The verdict of kstatus. Pure."""
     kind = (status.live.gvk.group, status.live.gvk.kind)
     return _common(status) or _RULES.get(kind, _by_ready_condition)(status)
@@ -89,7 +89,7 @@ class StatusCondition:
 
 
 @dataclass(frozen=True, slots=True)
-class Status:
+class ObjectStatus:
     """An object's status, made easy to ask."""
 
     live: Unstructured
@@ -100,7 +100,7 @@ class Status:
     fields: JsonObject = field(default_factory=dict)
 
     @classmethod
-    def of(cls, live: Unstructured, now: datetime) -> Status:
+    def of(cls, live: Unstructured, now: datetime) -> ObjectStatus:
         """Read it. Raises `UnreadableStatus` where `status.conditions` is not a list of conditions."""
         fields = live.at("status")
         return cls(
@@ -165,11 +165,12 @@ def _condition(item: JsonValue) -> StatusCondition:
 # ---- rules for all kinds
 
 
-def _common(status: Status) -> Readiness | None:
+def _common(status: ObjectStatus) -> Readiness | None:
     if status.live.metadata.is_terminating:
         finalizers = ", ".join(status.live.metadata.finalizers)
         return Readiness(
-            Verdict.TERMINATING, f"is being deleted; finalizers: {finalizers}" if finalizers else "is being deleted"
+            StatusVerdict.TERMINATING,
+            f"is being deleted; finalizers: {finalizers}" if finalizers else "is being deleted",
         )
     # A kind without metadata.generation has nothing that could be compared.
     if None not in (status.generation, status.observed_generation) and status.observed_generation != status.generation:
@@ -181,7 +182,7 @@ def _common(status: Status) -> Readiness | None:
     return None
 
 
-def _by_ready_condition(status: Status) -> Readiness:
+def _by_ready_condition(status: ObjectStatus) -> Readiness:
     if "Ready" not in status.conditions or status.holds("Ready"):
         return CURRENT
     return waiting(status.said("Ready"))
@@ -190,22 +191,22 @@ def _by_ready_condition(status: Status) -> Readiness:
 # ---- rules for Kubernetes' own kinds
 
 
-def _always(_: Status) -> Readiness:
+def _always(_: ObjectStatus) -> Readiness:
     return CURRENT
 
 
-def _service(status: Status) -> Readiness:
+def _service(status: ObjectStatus) -> Readiness:
     if status.live.at("spec", "type") == "LoadBalancer" and not status.live.at("spec", "clusterIP"):
         return waiting("has no cluster IP yet")
     return CURRENT
 
 
-def _claim(status: Status) -> Readiness:
+def _claim(status: ObjectStatus) -> Readiness:
     phase = status.fields.get("phase")
     return CURRENT if phase == "Bound" else waiting(f"the volume claim is {phase or 'not bound yet'}")
 
 
-def _pod(status: Status) -> Readiness:
+def _pod(status: ObjectStatus) -> Readiness:
     match status.fields.get("phase"):
         case "Succeeded" | "Failed":
             return CURRENT
@@ -217,7 +218,7 @@ def _pod(status: Status) -> Readiness:
             return waiting("the pod has no phase yet")
 
 
-def _running_pod(status: Status) -> Readiness:
+def _running_pod(status: ObjectStatus) -> Readiness:
     if status.holds("Ready"):
         return CURRENT
     for name in _crash_looping(status.fields):
@@ -233,7 +234,7 @@ def _crash_looping(fields: JsonObject) -> list[str]:
     return [str(dig(one, "name")) for one in listed if dig(one, "state", "waiting", "reason") == "CrashLoopBackOff"]
 
 
-def _pending_pod(status: Status) -> Readiness:
+def _pending_pod(status: ObjectStatus) -> Readiness:
     scheduled = status.conditions.get("PodScheduled")
     if scheduled is None or scheduled.status != "False" or scheduled.reason != "Unschedulable":
         return waiting("the pod is starting")
@@ -243,7 +244,7 @@ def _pending_pod(status: Status) -> Readiness:
     return failed(why) if status.now > deadline else replace(waiting(why), look_again_at=deadline)
 
 
-def _deployment(status: Status) -> Readiness:
+def _deployment(status: ObjectStatus) -> Readiness:
     if status.reason("Progressing") == "ProgressDeadlineExceeded":
         return failed(status.said("Progressing"))
     wanted, updated = status.replicas, status.count("updatedReplicas")
@@ -262,7 +263,7 @@ def _deployment(status: Status) -> Readiness:
     return CURRENT if status.holds("Available") else waiting(status.said("Available") or "is not Available yet")
 
 
-def _replica_set(status: Status) -> Readiness:
+def _replica_set(status: ObjectStatus) -> Readiness:
     if status.holds("ReplicaFailure"):
         return waiting(status.said("ReplicaFailure"))
     wanted = status.replicas
@@ -275,7 +276,7 @@ def _replica_set(status: Status) -> Readiness:
     return waiting(shortfall) if shortfall else CURRENT
 
 
-def _stateful_set(status: Status) -> Readiness:
+def _stateful_set(status: ObjectStatus) -> Readiness:
     strategy = status.live.at("spec", "updateStrategy", "type")
     if strategy == "OnDelete":
         return CURRENT
@@ -297,7 +298,7 @@ def _stateful_set(status: Status) -> Readiness:
     return CURRENT if same else waiting("the update to the new revision is not finished")
 
 
-def _daemon_set(status: Status) -> Readiness:
+def _daemon_set(status: ObjectStatus) -> Readiness:
     if status.generation is None or status.observed_generation is None:
         return waiting("its controller has not seen it yet")
     wanted = _number(status.fields.get("desiredNumberScheduled"))
@@ -320,7 +321,7 @@ def _over(count: int, wanted: int) -> str:
     return f"{count - wanted} old replicas are still there" if count > wanted else ""
 
 
-def _job(status: Status) -> Readiness:
+def _job(status: ObjectStatus) -> Readiness:
     if status.holds("Complete"):
         return CURRENT
     if status.holds("Failed"):
@@ -329,7 +330,7 @@ def _job(status: Status) -> Readiness:
     return waiting("the job runs" if status.fields.get("startTime") else "the job has not started")
 
 
-def _definition(status: Status) -> Readiness:
+def _definition(status: ObjectStatus) -> Readiness:
     if status.holds("NamesAccepted", "False"):
         return failed(status.said("NamesAccepted"))
     if status.holds("Established"):
@@ -339,7 +340,7 @@ def _definition(status: Status) -> Readiness:
     return waiting("the kind is not established yet")
 
 
-_RULES: Mapping[tuple[str, str], Callable[[Status], Readiness]] = {
+_RULES: Mapping[tuple[str, str], Callable[[ObjectStatus], Readiness]] = {
     ("", "ConfigMap"): _always,
     ("", "Secret"): _always,
     ("batch", "CronJob"): _always,

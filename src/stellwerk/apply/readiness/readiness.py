@@ -14,10 +14,10 @@ from datetime import datetime
 
 from stellwerk.apply.readiness.kstatus import (
     CURRENT,
+    ObjectStatus,
     Readiness,
-    Status,
     StatusCondition,
-    Verdict,
+    StatusVerdict,
     conditions_of,
     judge,
     waiting,
@@ -29,7 +29,7 @@ __all__ = [
     "NO_HINTS",
     "Hints",
     "Readiness",
-    "Verdict",
+    "StatusVerdict",
     "assess",
     "by_conditions",
     "hints_on",
@@ -63,8 +63,8 @@ def assess(live: Unstructured | None, *, now: datetime, hints: Hints = NO_HINTS)
     Raises `UnreadableStatus` where `status.conditions` is not a list of conditions.
     """
     if live is None:
-        return Readiness(Verdict.NOT_FOUND, "does not exist")
-    status = _hinted(Status.of(live, now), hints)
+        return Readiness(StatusVerdict.NOT_FOUND, "does not exist")
+    status = _hinted(ObjectStatus.of(live, now), hints)
     verdict = judge(status)
     if not verdict.is_ready:
         return verdict
@@ -92,7 +92,7 @@ def by_conditions(live: Unstructured | None, types: Sequence[str]) -> Readiness:
     Raises `UnreadableStatus` where `status.conditions` is not a list of conditions.
     """
     if live is None:
-        return Readiness(Verdict.NOT_FOUND, "does not exist")
+        return Readiness(StatusVerdict.NOT_FOUND, "does not exist")
     conditions = conditions_of(live.body)
     for type_ in types:
         found = conditions.get(type_)
@@ -126,7 +126,7 @@ _HINTS: Mapping[str, Callable[[Hints, str], Hints]] = {
 }
 
 
-def _hinted(status: Status, hints: Hints) -> Status:
+def _hinted(status: ObjectStatus, hints: Hints) -> ObjectStatus:
     """The status as it looks with what the hints promise and the object does not show yet."""
     ready = status.conditions.get("Ready")
     if hints.has_observed_generation and status.observed_generation is None:

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from dataclasses import replace as replaced
 from http import HTTPStatus
 
-from stellwerk.apply.errors import Failure, Obstacle
+from stellwerk.apply.errors import Obstacle, WriteFailure
 from stellwerk.apply.failures import failure_of
 from stellwerk.apply.fields import managed_fields
 from stellwerk.apply.labelled.plan import Confirmation, Live, confirm, live_view
@@ -26,7 +26,7 @@ from stellwerk.apply.set import server_warnings
 from stellwerk.apply.set.model.desired_set import is_definition
 from stellwerk.apply.set.model.owner import mark
 from stellwerk.apply.set.model.policy import UpdatePolicy
-from stellwerk.apply.set.plan.actions import Action, Create, LookUp, Release, Remove, Update
+from stellwerk.apply.set.plan.actions import Action, Create, LookUp, Remove, RemoveFinalizer, Update
 from stellwerk.kube.client.client import Client, Deletion
 from stellwerk.kube.client.patch import JsonPatch, MergePatch, replace, test
 from stellwerk.kube.http import warnings
@@ -48,7 +48,7 @@ _IMPOSSIBLE_VERSION = "1"
 
 
 @dataclass(frozen=True, slots=True)
-class Carried:
+class ActionResult:
     """What came of an action."""
 
     action: Action
@@ -69,7 +69,7 @@ class Carried:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Carrier:
+class Executor:
     """Carries out single actions with one client."""
 
     client: Client
@@ -77,7 +77,7 @@ class Carrier:
     reclaims: tuple[str, ...]
     clock: float
 
-    async def carry_out(self, action: Action) -> Carried | Failure:
+    async def carry_out(self, action: Action) -> ActionResult | WriteFailure:
         """Do it. Refusals of the API server are answered; anything else (a lost leadership) is raised."""
         match action:
             case Create():
@@ -86,22 +86,22 @@ class Carrier:
                 return await self._try(action, "apply", self._update(action))
             case Remove():
                 return await self._try(action, "delete", self._remove(action))
-            case Release():
+            case RemoveFinalizer():
                 return await self._try(action, "release", self._release(action))
             case LookUp():
                 return await self._try(action, "get", self._look_up(action))
 
-    async def _try(self, action: Action, verb: str, attempt: Awaitable[Carried]) -> Carried | Failure:
+    async def _try(self, action: Action, verb: str, attempt: Awaitable[ActionResult]) -> ActionResult | WriteFailure:
         try:
             with warnings.Listening() as heard:
                 done = await attempt
             return replaced(done, remarks=server_warnings.shown(action.address, heard)) if heard else done
         except NotServed as error:
-            if isinstance(action, Remove | Release | LookUp):
-                return Carried(action, None)  # the kind is gone, and all its objects with it
+            if isinstance(action, Remove | RemoveFinalizer | LookUp):
+                return ActionResult(action, None)  # the kind is gone, and all its objects with it
             return failure_of(action.address, verb, error)
         except _OutdatedView as error:
-            return Failure(action.address.ref, verb, Obstacle.OUTAGE, str(error), "", Unreachable(str(error)))
+            return WriteFailure(action.address.ref, verb, Obstacle.OUTAGE, str(error), "", Unreachable(str(error)))
         except _NotAsSeen:
             pass
         except ApiError as error:
@@ -113,7 +113,7 @@ class Carrier:
             return failure_of(action.address, "get", error)
         if isinstance(action, Remove) and found is not None and self._is_successor(found, action.uid):
             return _made_anew(action)
-        return Carried(action, found, done=False)
+        return ActionResult(action, found, done=False)
 
     def _is_successor(self, found: Live, uid: str) -> bool:
         """Whether it is another object, and yet one of a set of ours."""
@@ -121,7 +121,7 @@ class Carrier:
 
     # Writing
 
-    async def _create(self, action: Create) -> Carried:
+    async def _create(self, action: Create) -> ActionResult:
         body = action.desired.body
         if action.update.is_apply:
             stamped = json_edit.with_value(body, _IMPOSSIBLE_VERSION, "metadata", "resourceVersion")
@@ -131,7 +131,7 @@ class Carrier:
             answer = await self.client.create(view, body, field_manager=self.field_manager)
         return self._written(action, answer)
 
-    async def _update(self, action: Update) -> Carried:
+    async def _update(self, action: Update) -> ActionResult:
         if action.marks_only:
             answer = await self._mark(action)
         elif action.update is UpdatePolicy.REPLACE:
@@ -203,7 +203,7 @@ class Carrier:
         answer = await self.client.patch(view, key.name, key.namespace, patch, repeatable=False)
         return answer.metadata.resource_version
 
-    async def _remove(self, action: Remove) -> Carried:
+    async def _remove(self, action: Remove) -> ActionResult:
         key = action.address.key
         came = await self.client.delete(
             metadata_of(action.address.resource),
@@ -213,9 +213,9 @@ class Carrier:
             resource_version=action.resource_version,
             propagation="Background",
         )
-        return Carried(action, None, stays=came is Deletion.TERMINATING)
+        return ActionResult(action, None, stays=came is Deletion.TERMINATING)
 
-    async def _release(self, action: Release) -> Carried:
+    async def _release(self, action: RemoveFinalizer) -> ActionResult:
         key = action.address.key
         kept: list[JsonValue] = [name for name in action.finalizers if name != self.field_manager]
         patch = JsonPatch(
@@ -227,13 +227,13 @@ class Carrier:
         )
         view = metadata_of(action.address.resource)
         try:
-            return Carried(action, await self.client.patch(view, key.name, key.namespace, patch))
+            return ActionResult(action, await self.client.patch(view, key.name, key.namespace, patch))
         except NotFound:
-            return Carried(action, None)
+            return ActionResult(action, None)
 
     # Reading
 
-    async def _look_up(self, action: LookUp) -> Carried:
+    async def _look_up(self, action: LookUp) -> ActionResult:
         """Whether the object is gone. An API server may show an older view, so its no is asked for once more by way of
         a write, which is always about the present: a deletion that is only rehearsed."""
         try:
@@ -242,7 +242,7 @@ class Carrier:
             found = None
         if found is None and await self._is_there(action.address):
             raise _OutdatedView
-        return Carried(action, found)
+        return ActionResult(action, found)
 
     async def _is_there(self, address: Address) -> bool:
         key = address.key
@@ -256,18 +256,18 @@ class Carrier:
     async def _read(self, address: Address) -> Live | None:
         return await self.client.find(live_view(address.resource), address.key.name, address.key.namespace)
 
-    def _written(self, action: Create | Update, answer: Live) -> Carried:
+    def _written(self, action: Create | Update, answer: Live) -> ActionResult:
         restored_at = self.clock if action.restores else None
         memory = confirm(action.desired, answer, self.field_manager, restored_at=restored_at)
-        return Carried(action, answer, confirmation=replaced(memory, written_at=self.clock))
+        return ActionResult(action, answer, confirmation=replaced(memory, written_at=self.clock))
 
 
-def _made_anew(action: Remove) -> Failure:
+def _made_anew(action: Remove) -> WriteFailure:
     """What was to go is gone, and a set of ours has made another. Whether that is to go is decided when caches show it,
     and with it who wants it: behind a stale cache it belongs to a later revision, or to a successor of the owner."""
     cause = "it was made anew in the meantime"
     error = Conflict(Status(message=cause, code=HTTPStatus.CONFLICT))
-    return Failure(action.address.ref, "delete", Obstacle.CHANGED, cause, "", error)
+    return WriteFailure(action.address.ref, "delete", Obstacle.CHANGED, cause, "", error)
 
 
 class _NotAsSeen(Exception):

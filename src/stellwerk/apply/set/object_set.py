@@ -18,23 +18,23 @@ from functools import partial
 from typing import TypeAlias, TypeVar
 
 from stellwerk.apply.concurrency import together
-from stellwerk.apply.errors import Failure, Obstacle
+from stellwerk.apply.errors import Obstacle, WriteFailure
 from stellwerk.apply.objects.desired import Address
 from stellwerk.apply.set.checks.adoption import Owned, existing
-from stellwerk.apply.set.checks.crd_usage import Usage
+from stellwerk.apply.set.checks.crd_usage import CrdUsage
 from stellwerk.apply.set.checks.namespaces import Namespaces
-from stellwerk.apply.set.executor import Carried, Carrier
-from stellwerk.apply.set.model.desired_set import Wanted, is_definition
-from stellwerk.apply.set.model.inventory import Entry, Identity, Inventory
+from stellwerk.apply.set.executor import ActionResult, Executor
+from stellwerk.apply.set.model.desired_set import DesiredObject, is_definition
+from stellwerk.apply.set.model.inventory import Inventory, InventoryEntry, ObjectIdentity
 from stellwerk.apply.set.model.owner import Owner
 from stellwerk.apply.set.model.policy import MissingNamespacesPolicy, Policies
-from stellwerk.apply.set.observed_state import Memory as Memory
-from stellwerk.apply.set.observed_state import Sight
+from stellwerk.apply.set.observed_state import ObservedSet
+from stellwerk.apply.set.observed_state import ObservedState as ObservedState
 from stellwerk.apply.set.plan import inventory_update, plan_apply, plan_prune
 from stellwerk.apply.set.plan import plan_delete_hooks as farewells
-from stellwerk.apply.set.plan.actions import Action, LookUp, Release, Remove, Update
+from stellwerk.apply.set.plan.actions import Action, LookUp, Remove, RemoveFinalizer, Update
 from stellwerk.apply.set.plan.plan_delete_hooks import Farewell
-from stellwerk.apply.set.plan.plan_input import Habits, Scene, Seen
+from stellwerk.apply.set.plan.plan_input import ApplyOptions, LiveObject, PlanInput
 from stellwerk.apply.set.plan.plan_object import drifted
 from stellwerk.apply.set.plan.stage import Stage, Unready
 from stellwerk.kube import threads
@@ -62,7 +62,7 @@ async def ends_the_pass(_: Inventory) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Progress:
+class SetProgress:
     """How far a pass has come."""
 
     inventory: Inventory
@@ -70,8 +70,8 @@ class Progress:
     must_be_saved: bool = False
     """The inventory has to be saved before the next pass."""
     waits: tuple[Unready, ...] = ()
-    failures: tuple[Failure, ...] = ()
-    carried: tuple[Carried, ...] = ()
+    failures: tuple[WriteFailure, ...] = ()
+    carried: tuple[ActionResult, ...] = ()
     """What was written, in order."""
     again_at: float | None = None
     """When to pass again though nothing changes, on the clock's seconds."""
@@ -86,8 +86,8 @@ class Rollout:
     client: Client
     owner: Owner
     policies: Policies = field(default_factory=Policies)
-    habits: Habits = field(default_factory=Habits)
-    memory: Memory
+    habits: ApplyOptions = field(default_factory=ApplyOptions)
+    memory: ObservedState
     namespace_exists: Callable[[str], bool | None]
     """Whether a cache knows a namespace; None where there is no such cache."""
     owned: Owned | None = None
@@ -103,14 +103,14 @@ class Rollout:
 
     async def apply(
         self,
-        wanted: Sequence[Wanted],
+        wanted: Sequence[DesiredObject],
         inventory: Inventory,
-        seen: Mapping[Identity, Seen],
-        resources: Mapping[Identity, Resource],
+        seen: Mapping[ObjectIdentity, LiveObject],
+        resources: Mapping[ObjectIdentity, Resource],
         *,
         announces: bool = False,
         save: Save = ends_the_pass,
-    ) -> Progress:
+    ) -> SetProgress:
         """Bring the set towards what is wanted, as far as it goes now.
 
         `seen` are the set's objects as caches show them; `resources` tells where the kinds of the inventory are served.
@@ -123,7 +123,7 @@ class Rollout:
         registered = await self.plan(lambda: inventory_update.register(wanted, inventory, found, self.owner))
         if registered.must_be_saved:
             if not await save(registered.inventory):
-                return Progress(registered.inventory, must_be_saved=True)
+                return SetProgress(registered.inventory, must_be_saved=True)
             announces = False
         makes_namespaces = self.policies.missing_namespaces is MissingNamespacesPolicy.CREATE
         namespaces = Namespaces(self.client, self.owner.prefix, wanted if makes_namespaces else ())
@@ -142,45 +142,47 @@ class Rollout:
     async def delete(
         self,
         inventory: Inventory,
-        seen: Mapping[Identity, Seen],
-        resources: Mapping[Identity, Resource],
+        seen: Mapping[ObjectIdentity, LiveObject],
+        resources: Mapping[ObjectIdentity, Resource],
         farewell: Farewell | None = None,
-    ) -> Progress:
-        """Take the whole set away, as far as it goes now. Whether it may go at all is `Usage.obstacle`'s to say."""
+    ) -> SetProgress:
+        """Take the whole set away, as far as it goes now. Whether it may go at all is `CrdUsage.obstacle`'s to say."""
         pass_ = _Pass(self, self._sight(seen, resources), resources, Namespaces(self.client, self.owner.prefix, ()))
         if farewell is None:
             return await pass_.run(inventory, plan_prune.of_set)
         return await pass_.run(inventory, lambda inventory, scene: farewells.next_stage(farewell, inventory, scene))
 
-    def _sight(self, seen: Mapping[Identity, Seen], resources: Mapping[Identity, Resource]) -> Sight:
-        return Sight(seen, resources, self.memory, now=self.now, clock=self.clock)
+    def _sight(
+        self, seen: Mapping[ObjectIdentity, LiveObject], resources: Mapping[ObjectIdentity, Resource]
+    ) -> ObservedSet:
+        return ObservedSet(seen, resources, self.memory, now=self.now, clock=self.clock)
 
 
 class _Pass:
     """The loop over the stages of one pass."""
 
     def __init__(
-        self, rollout: Rollout, sight: Sight, resources: Mapping[Identity, Resource], namespaces: Namespaces
+        self, rollout: Rollout, sight: ObservedSet, resources: Mapping[ObjectIdentity, Resource], namespaces: Namespaces
     ) -> None:
         self._rollout = rollout
         self._sight = sight
         self._resources = resources
         self._namespaces = namespaces
-        self._in_use: dict[Identity, str] = {}
-        self._asked: set[Identity] = set()
-        self._carried: list[Carried] = []
+        self._in_use: dict[ObjectIdentity, str] = {}
+        self._asked: set[ObjectIdentity] = set()
+        self._carried: list[ActionResult] = []
         self._surprises: dict[Address, int] = {}
-        self._carrier = Carrier(
+        self._carrier = Executor(
             client=rollout.client,
             field_manager=rollout.owner.prefix,
             reclaims=rollout.habits.reclaims,
             clock=rollout.clock,
         )
 
-    def scene(self) -> Scene:
+    def scene(self) -> PlanInput:
         """The set as it looks now."""
         rollout = self._rollout
-        return Scene(
+        return PlanInput(
             owner=rollout.owner,
             policies=rollout.policies,
             habits=rollout.habits,
@@ -194,8 +196,8 @@ class _Pass:
         )
 
     async def run(
-        self, inventory: Inventory, decide: Callable[[Inventory, Scene], Stage], *, announce: Save | None = None
-    ) -> Progress:
+        self, inventory: Inventory, decide: Callable[[Inventory, PlanInput], Stage], *, announce: Save | None = None
+    ) -> SetProgress:
         """Stage after stage. Raises ApiError where the cluster cannot be asked."""
         for _ in range(_STAGES_PER_OBJECT * (len(inventory) + 1)):
             stage = await self._rollout.plan(partial(decide, inventory, self.scene()))
@@ -203,7 +205,7 @@ class _Pass:
                 continue
             if announce is not None and stage.groups:
                 if not await announce(inventory):
-                    return Progress(inventory, must_be_saved=True)
+                    return SetProgress(inventory, must_be_saved=True)
                 announce = None
             self._sight.forget(inventory, stage.inventory)
             inventory = stage.inventory
@@ -214,8 +216,8 @@ class _Pass:
                 return self._progress(inventory, stage, failures)
         raise AssertionError("a rollout that never comes to rest")
 
-    def _progress(self, inventory: Inventory, stage: Stage, failures: Iterable[Failure]) -> Progress:
-        return Progress(
+    def _progress(self, inventory: Inventory, stage: Stage, failures: Iterable[WriteFailure]) -> SetProgress:
+        return SetProgress(
             inventory,
             done=stage.done,
             must_be_saved=stage.must_be_saved,
@@ -228,7 +230,9 @@ class _Pass:
     async def _asks_for_usage(self, inventory: Inventory, actions: Collection[Action]) -> bool:
         """Find out, once in a pass, whether definitions that are about to go are in use. Whether anything was asked:
         then the stage has to be decided anew."""
-        going = {Identity.of(action.address.ref) for action in actions if isinstance(action, Remove | Release)}
+        going = {
+            ObjectIdentity.of(action.address.ref) for action in actions if isinstance(action, Remove | RemoveFinalizer)
+        }
         unasked = [
             entry
             for entry in (inventory if going else ())
@@ -236,29 +240,29 @@ class _Pass:
         ]
         if not unasked:
             return False
-        usage = Usage(self._rollout.client, self._rollout.owner, self._rollout.now)
+        usage = CrdUsage(self._rollout.client, self._rollout.owner, self._rollout.now)
         self._in_use |= await usage.in_use(unasked)
         self._asked |= {entry.identity for entry in unasked}
         return True
 
-    async def _carry_out(self, inventory: Inventory, stage: Stage) -> tuple[Inventory, list[Failure]]:
+    async def _carry_out(self, inventory: Inventory, stage: Stage) -> tuple[Inventory, list[WriteFailure]]:
         for group in stage.groups:
             results = await together(group, self._carrier.carry_out)
-            carried = [result for result in results if isinstance(result, Carried)]
+            carried = [result for result in results if isinstance(result, ActionResult)]
             inventory = await self._learn(inventory, carried)
-            failures = [result for result in results if isinstance(result, Failure)]
+            failures = [result for result in results if isinstance(result, WriteFailure)]
             failures += [failure for each in carried if (failure := self._fight(each)) is not None]
             if failures:
                 return inventory, await self._namespaces.mend(failures)
         return inventory, []
 
-    async def _learn(self, inventory: Inventory, carried: Iterable[Carried]) -> Inventory:
+    async def _learn(self, inventory: Inventory, carried: Iterable[ActionResult]) -> Inventory:
         known = inventory.by_identity()
-        changes: dict[Identity, Entry | None] = {}
+        changes: dict[ObjectIdentity, InventoryEntry | None] = {}
         for number, each in enumerate(carried, start=1):
             if number % _LEARNED_AT_ONCE == 0:
                 await asyncio.sleep(0)
-            identity = Identity.of(each.address.ref)
+            identity = ObjectIdentity.of(each.address.ref)
             self._sight.learn(identity, each)
             if each.done and not isinstance(each.action, LookUp):
                 self._carried.append(each)
@@ -267,7 +271,7 @@ class _Pass:
                 changes[identity] = replace(known[identity], uid=uid, last_applied_at=now)
         return inventory.changed(changes)
 
-    def _fight(self, each: Carried) -> Failure | None:
+    def _fight(self, each: ActionResult) -> WriteFailure | None:
         """An object that is never as we just saw it is left for the next pass."""
         if each.done:
             return None
@@ -275,15 +279,15 @@ class _Pass:
         return changing(each.address.ref) if times > _SURPRISES else None
 
 
-def changing(ref: ObjectRef) -> Failure:
+def changing(ref: ObjectRef) -> WriteFailure:
     """An object that others change faster than we can write it."""
     cause = "it keeps being changed by others while it is written"
-    return Failure(ref, "apply", Obstacle.CHANGED, cause, "", Conflict(Status(message=cause, code=409)))
+    return WriteFailure(ref, "apply", Obstacle.CHANGED, cause, "", Conflict(Status(message=cause, code=409)))
 
 
-def foreign(refused: Unready) -> Failure:
+def foreign(refused: Unready) -> WriteFailure:
     """An object that has become somebody else's."""
     fix = "remove it from one of the two, or set its adoption policy to Always"
-    return Failure(
+    return WriteFailure(
         refused.ref, "apply", Obstacle.OWNED, refused.why, fix, Conflict(Status(message=refused.why, code=409))
     )

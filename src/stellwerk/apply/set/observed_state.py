@@ -1,7 +1,7 @@
 """What is known of a set's objects beyond what caches show.
 
 Caches lag behind our own writes. What the server has answered in this pass, and what we have deleted in this process,
-is known better; so a pass works on the caches' view, corrected (`Sight`).
+is known better; so a pass works on the caches' view, corrected (`ObservedSet`).
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ import msgspec
 
 from stellwerk.apply.labelled.plan import Confirmation, Live
 from stellwerk.apply.objects.desired import Address
-from stellwerk.apply.set.executor import Carried
-from stellwerk.apply.set.model.inventory import Identity, Inventory
+from stellwerk.apply.set.executor import ActionResult
+from stellwerk.apply.set.model.inventory import Inventory, ObjectIdentity
 from stellwerk.apply.set.plan.actions import Remove
-from stellwerk.apply.set.plan.plan_input import Seen
+from stellwerk.apply.set.plan.plan_input import LiveObject
 from stellwerk.kube.types.identifiers import Resource
 from stellwerk.kube.types.model import PartialObjectMetadata, Unstructured
 
@@ -26,7 +26,7 @@ BELIEVED_SECONDS = 60.0
 
 
 @dataclass(frozen=True, slots=True)
-class Removed:
+class DeletedObject:
     """An object that we deleted. `gone`: the server said so at once; otherwise it was to take a while."""
 
     uid: str
@@ -36,29 +36,29 @@ class Removed:
 
 
 @dataclass(slots=True)
-class Memory:
+class ObservedState:
     """What a process remembers of a set from pass to pass. Losing it costs a few requests and nothing else."""
 
     confirmations: dict[Address, Confirmation] = field(default_factory=dict)
-    removed: dict[Identity, Removed] = field(default_factory=dict)
+    removed: dict[ObjectIdentity, DeletedObject] = field(default_factory=dict)
     """Objects that we asked the server to delete: caches may show them for a while as they were, and when a cache that
     has shown one shows it no more, it is gone."""
 
 
-class Sight:
+class ObservedSet:
     """The set's objects as far as they are known in one pass."""
 
     def __init__(
         self,
-        seen: Mapping[Identity, Seen],
-        resources: Mapping[Identity, Resource],
-        memory: Memory,
+        seen: Mapping[ObjectIdentity, LiveObject],
+        resources: Mapping[ObjectIdentity, Resource],
+        memory: ObservedState,
         *,
         now: datetime,
         clock: float,
     ) -> None:
         self.seen = dict(seen)
-        self.absent: set[Identity] = set()
+        self.absent: set[ObjectIdentity] = set()
         """What is known to be gone, however old the caches are."""
         self._resources = resources
         self._memory = memory
@@ -67,17 +67,17 @@ class Sight:
         for identity, removed in [*memory.removed.items()]:
             self._correct(identity, removed)
 
-    def learn(self, identity: Identity, carried: Carried) -> None:
+    def learn(self, identity: ObjectIdentity, carried: ActionResult) -> None:
         """What the server has answered."""
         live = carried.live
         if isinstance(carried.action, Remove) and carried.done:
-            removed = Removed(carried.action.uid, gone=not carried.stays, at=self._clock)
+            removed = DeletedObject(carried.action.uid, gone=not carried.stays, at=self._clock)
             self._memory.removed[identity] = removed
             live = self._terminating(self.seen[identity].live) if carried.stays else None
         if live is None:
             self._lose(identity, is_sure=carried.done)
             return
-        self.seen[identity] = Seen(carried.address, live)
+        self.seen[identity] = LiveObject(carried.address, live)
         self.absent.discard(identity)
         if not live.metadata.is_terminating:
             self._memory.removed.pop(identity, None)
@@ -94,7 +94,7 @@ class Sight:
             if entry.identity not in kept and resource is not None:
                 self._memory.confirmations.pop(Address(resource, entry.key), None)
 
-    def _correct(self, identity: Identity, removed: Removed) -> None:
+    def _correct(self, identity: ObjectIdentity, removed: DeletedObject) -> None:
         """What we have deleted ourselves is known better than by a cache that lags behind; for a while, because what
         lies in etcd may come back from a backup."""
         seen, is_recent = self.seen.get(identity), self._clock - removed.at < BELIEVED_SECONDS
@@ -107,9 +107,9 @@ class Sight:
         elif removed.gone:
             self._lose(identity, is_sure=True)
         else:
-            self.seen[identity] = Seen(seen.address, self._terminating(seen.live))
+            self.seen[identity] = LiveObject(seen.address, self._terminating(seen.live))
 
-    def _lose(self, identity: Identity, *, is_sure: bool) -> None:
+    def _lose(self, identity: ObjectIdentity, *, is_sure: bool) -> None:
         self.seen.pop(identity, None)
         if is_sure:
             self.absent.add(identity)

@@ -18,7 +18,7 @@ _EXAMPLE = "for example btp/btpoperator or btp btpoperator"
 
 
 @dataclass(frozen=True, slots=True)
-class Subject:
+class ObjectArgument:
     """`btp/btpoperator`, or with its namespace `btp/kyma-system/btpoperator`. `kind` is the user's own word."""
 
     kind: str
@@ -26,16 +26,16 @@ class Subject:
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class ObjectSelection:
     """The objects of a verb that takes several: named ones, or those of a kind that a selector matches."""
 
-    subjects: tuple[Subject, ...] = ()
+    subjects: tuple[ObjectArgument, ...] = ()
     kind: str = ""
     """Set where no object is named: all of this kind, as far as `labels` select them."""
     labels: str = ""
 
 
-def parsed(words: Sequence[str]) -> tuple[Subject, ...]:
+def parsed(words: Sequence[str]) -> tuple[ObjectArgument, ...]:
     """The objects that the words name. Raises ValueError with a sentence for the user."""
     if not words or "/" in words[0]:
         return tuple(_with_slash(word) for word in words)
@@ -45,21 +45,21 @@ def parsed(words: Sequence[str]) -> tuple[Subject, ...]:
     return tuple(_with_slash(f"{kind}/{name}") for name in names)
 
 
-def _with_slash(word: str) -> Subject:
+def _with_slash(word: str) -> ObjectArgument:
     kind, *key = word.split("/")
     if len(key) not in (1, 2) or not kind or not all(key):
         raise ValueError(f"{word!r} does not name an object; the forms are KIND/NAME and KIND NAME, {_EXAMPLE}.")
-    return Subject(kind, ObjectKey.parse("/".join(key)))
+    return ObjectArgument(kind, ObjectKey.parse("/".join(key)))
 
 
-class SubjectType(click.ParamType[Subject]):
+class SubjectType(click.ParamType[ObjectArgument]):
     """Reads KIND/NAME or KIND/NAMESPACE/NAME."""
 
     name = "subject"
 
-    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> Subject:
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> ObjectArgument:
         """The value as a Subject."""
-        if isinstance(value, Subject):
+        if isinstance(value, ObjectArgument):
             return value
         try:
             return _with_slash(str(value))
@@ -67,7 +67,7 @@ class SubjectType(click.ParamType[Subject]):
             self.fail(str(error), param, ctx)
 
 
-def _read(words: Sequence[str], parameter: click.Parameter, context: click.Context) -> tuple[Subject, ...]:
+def _read(words: Sequence[str], parameter: click.Parameter, context: click.Context) -> tuple[ObjectArgument, ...]:
     try:
         return parsed(words)
     except ValueError as error:
@@ -76,7 +76,7 @@ def _read(words: Sequence[str], parameter: click.Parameter, context: click.Conte
 
 def read_one(
     context: click.Context, parameter: click.Parameter, words: tuple[str, ...]
-) -> Subject | tuple[str, ...] | None:
+) -> ObjectArgument | tuple[str, ...] | None:
     """The one object that the words of an argument name; the words themselves while a shell completes the line."""
     if context.resilient_parsing:
         return words
@@ -101,7 +101,7 @@ def one(metavar: str = "KIND/NAME", *, required: bool = True) -> Callable[[C], C
 
 def _one_or_release(
     context: click.Context, parameter: click.Parameter, words: tuple[str, ...]
-) -> Subject | str | tuple[str, ...] | None:
+) -> ObjectArgument | str | tuple[str, ...] | None:
     if len(words) == 1 and "/" not in words[0] and not context.resilient_parsing:
         return words[0]
     return read_one(context, parameter, words)
@@ -124,7 +124,7 @@ def _several(context: click.Context, parameter: click.Parameter, words: tuple[st
     if context.resilient_parsing:
         return words
     takes_all = any(one.name == "is_all" for one in context.command.params)
-    return words if takes_all else Choice(_read(words, parameter, context))
+    return words if takes_all else ObjectSelection(_read(words, parameter, context))
 
 
 def several(command: C) -> C:
@@ -150,13 +150,13 @@ def many(command: C) -> C:
     return several(command)
 
 
-def chosen(words: Sequence[str], *, is_all: bool, labels: str) -> Choice:
+def chosen(words: Sequence[str], *, is_all: bool, labels: str) -> ObjectSelection:
     """What the words mean together with `--all` and a selector. Raises UsageError."""
     if is_all or labels:
         if len(words) != 1 or "/" in words[0]:
             raise click.UsageError("--all and -l take a KIND and no names, for example: comp --all.")
-        return Choice(kind=words[0], labels=labels)
+        return ObjectSelection(kind=words[0], labels=labels)
     try:
-        return Choice(parsed(words))
+        return ObjectSelection(parsed(words))
     except ValueError as error:
         raise click.UsageError(str(error)) from None

@@ -124,7 +124,7 @@ def _names(context: click.Context, kind: str, prefix: str, incomplete: str) -> l
     return _items(prefix, _found(resource, settings.of(context)) if resource else [], incomplete)
 
 
-def _found(resource: Resource, chosen: settings.Settings, labels: str = "") -> list[str]:
+def _found(resource: Resource, chosen: settings.CallSettings, labels: str = "") -> list[str]:
     try:
         from stellwerk.cli.completion.lookup import names
 

@@ -11,7 +11,7 @@ import time
 from urllib.parse import quote, urlsplit
 
 from stellwerk.cli.shell.login import configuration
-from stellwerk.cli.shell.settings import Settings
+from stellwerk.cli.shell.settings import CallSettings
 from stellwerk.kube.login.auth import LoginProgram
 from stellwerk.kube.login.config import ClusterConfig
 from stellwerk.kube.types.identifiers import Resource
@@ -20,7 +20,7 @@ _NAMES_ONLY = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
 _MOST = 5000
 
 
-def names(resource: Resource, settings: Settings, budget_seconds: float, *, labels: str = "") -> list[str]:
+def names(resource: Resource, settings: CallSettings, budget_seconds: float, *, labels: str = "") -> list[str]:
     """The names of the objects in the namespace of the call or of the context; in all of them with `-A`.
 
     Raises any error of the request, TimeoutError included.

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from stellwerk.cli.local import operator_processes
 from stellwerk.cli.local.operator_processes import Companion
-from stellwerk.cli.local.system import Done, Step
+from stellwerk.cli.local.system import StartStep, StepResult
 
 if TYPE_CHECKING:
     from stellwerk.kube.client.client import Client
@@ -29,22 +29,22 @@ SAMPLE_LABEL, WAITING = "stellwerk.local/sample", "waiting"
 """On a sample that shows how a missing dependency is explained, and so never becomes Ready."""
 
 
-def definitions(name: str) -> Step:
+def definitions(name: str) -> StartStep:
     """The step that installs the kinds of our operators, and the rights that these run with."""
 
-    def run(say: Callable[[str], None]) -> Done:
+    def run(say: Callable[[str], None]) -> StepResult:
         from stellwerk import assembly
 
         kinds = _on(_cluster(name), lambda client: installed(client, assembly.installation()))
-        return Done(f"CRDs installed ({len(kinds)})")
+        return StepResult(f"CRDs installed ({len(kinds)})")
 
-    return Step("CRDs", run)
+    return StartStep("CRDs", run)
 
 
-def operators(name: str) -> Step:
+def operators(name: str) -> StartStep:
     """The step that starts the operators, each with the rights of its own service account, or finds them running."""
 
-    def run(say: Callable[[str], None]) -> Done:
+    def run(say: Callable[[str], None]) -> StepResult:
         from stellwerk.local import renderer
 
         program = renderer.ensure(say)  # the Component operator starts it; a checkout may not have built it yet
@@ -52,19 +52,19 @@ def operators(name: str) -> Step:
         starting = [operator_processes.started(cluster, one, program) for one in _companions(cluster)]
         for one in starting:
             one.wait_ready()
-        return Done(f"operators running ({len(starting)})", ", ".join(one.title for one in starting))
+        return StepResult(f"operators running ({len(starting)})", ", ".join(one.title for one in starting))
 
-    return Step("operators", run)
+    return StartStep("operators", run)
 
 
-def samples(name: str) -> Step:
+def samples(name: str) -> StartStep:
     """The step that applies the samples and waits until all of them are Ready."""
 
-    def run(say: Callable[[str], None]) -> Done:
+    def run(say: Callable[[str], None]) -> StepResult:
         ready = _on(_cluster(name), _apply_samples)
-        return Done(f"samples ready ({len(ready)})", ", ".join(ready))
+        return StepResult(f"samples ready ({len(ready)})", ", ".join(ready))
 
-    return Step("samples", run)
+    return StartStep("samples", run)
 
 
 def played_module(server: str) -> Path | None:
@@ -180,19 +180,19 @@ async def _apply_samples(client: Client) -> list[str]:
 async def _until_ready(client: Client, body: JsonObject) -> str:
     """Follow one object until it is Ready. Raises Failure with what it shows instead."""
     from stellwerk.cli.objects import health, wait_for
-    from stellwerk.cli.objects.cluster import Cluster
+    from stellwerk.cli.objects.cluster import ClusterSession
     from stellwerk.cli.shell import settings
     from stellwerk.kube.types.model import Unstructured
 
     wanted = Unstructured.of(body)
     resource = await client.mapper.resource(wanted.gvk)
     await wait_for.until(
-        Cluster(client, settings.current()),
+        ClusterSession(client, settings.current()),
         resource,
         wanted,
         lambda seen: seen is not None and health.of(seen).is_ready,
         wanted="Ready",
-        patience=wait_for.Patience(SAMPLES_SECONDS),
+        patience=wait_for.WaitLimit(SAMPLES_SECONDS),
     )
     return str(wanted.ref)
 

@@ -14,13 +14,13 @@ from stellwerk.cli.shell import settings
 
 if TYPE_CHECKING:
     from stellwerk.cli.shell.text import Style
-    from stellwerk.local.cluster import ClusterStatus, ComponentStatus
+    from stellwerk.local.cluster import ClusterStatus, ProcessStatus
 
 _TITLE_WIDTH = 33
 
 
 @dataclass(frozen=True, slots=True)
-class Done:
+class StepResult:
     """What a step achieved: `title` names it, `detail` is what the user takes away, `timed` shows how long it took."""
 
     title: str
@@ -29,14 +29,14 @@ class Done:
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class StartStep:
     """One part of a start. `title` names it when it fails; `run` does it, telling its progress to standard error."""
 
     title: str
-    run: Callable[[Callable[[str], None]], Done]
+    run: Callable[[Callable[[str], None]], StepResult]
 
 
-def carry_out(steps: Sequence[Step]) -> None:
+def carry_out(steps: Sequence[StartStep]) -> None:
     """Do the steps in order and print a line for each. A step that raises is named, and nothing follows it."""
     for step in steps:
         began = time.monotonic()
@@ -49,7 +49,7 @@ def carry_out(steps: Sequence[Step]) -> None:
         click.echo(done_line(done, time.monotonic() - began, settings.current().style()))
 
 
-def done_line(done: Done, seconds: float, style: Style) -> str:
+def done_line(done: StepResult, seconds: float, style: Style) -> str:
     """A finished step as a person sees it: what, how long, and what to take away."""
     taken = f"{seconds:.1f} s   " if done.timed else ""
     return f"{mark(ok=True, style=style)} {done.title:{_TITLE_WIDTH}}{taken}{done.detail}".rstrip()
@@ -74,7 +74,7 @@ def status(name: str) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class SystemProcess:
     """One process of the local system as a person sees it."""
 
     name: str
@@ -82,22 +82,22 @@ class Part:
     detail: str
 
 
-def part_of(component: ComponentStatus) -> Part:
+def part_of(component: ProcessStatus) -> SystemProcess:
     """How a process is doing. An operator is asked whether it is ready; where it runs that is all that is known."""
     from stellwerk.cli.local import operator_processes
 
     if component.pid is None:
-        return Part(component.name, False, f"not running, see {component.log}")
+        return SystemProcess(component.name, False, f"not running, see {component.log}")
     operator = operator_processes.served(component.arguments)
     if operator is None:
-        return Part(component.name, True, f"process {component.pid}")
+        return SystemProcess(component.name, True, f"process {component.pid}")
     ports = f"probes on {operator.probes}, metrics on {operator.metrics}"
     if operator.is_ready:
-        return Part(component.name, True, f"process {component.pid}, {ports}")
-    return Part(component.name, False, f"process {component.pid} is not ready, {ports}, see {component.log}")
+        return SystemProcess(component.name, True, f"process {component.pid}, {ports}")
+    return SystemProcess(component.name, False, f"process {component.pid} is not ready, {ports}, see {component.log}")
 
 
-def status_lines(seen: ClusterStatus, parts: Sequence[Part], style: Style) -> list[str]:
+def status_lines(seen: ClusterStatus, parts: Sequence[SystemProcess], style: Style) -> list[str]:
     """The control plane, its processes and the folder with their logs, a line each."""
     title = "control plane ready" if seen.ready else "control plane not ready"
     version = f"API server {seen.version.removeprefix('v')} on {seen.address}" if seen.version else str(seen.folder)

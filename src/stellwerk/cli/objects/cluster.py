@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from stellwerk.cli import kinds
-from stellwerk.cli.arguments.object_argument import Subject
+from stellwerk.cli.arguments.object_argument import ObjectArgument
 from stellwerk.cli.objects.unreadable import unread
 from stellwerk.cli.shell.errors import INSTALL, NOT_SERVED, Exit, Failure
 from stellwerk.cli.shell.login import configuration
-from stellwerk.cli.shell.settings import Settings, current, say
+from stellwerk.cli.shell.settings import CallSettings, current, say
 from stellwerk.cli.shell.text import escaped
 from stellwerk.kube.client.client import Client
 from stellwerk.kube.types.errors import ApiError, NotFound, NotServed, UnreadableObject
@@ -24,11 +24,11 @@ R = TypeVar("R")
 
 
 @dataclass(frozen=True, slots=True)
-class Cluster:
+class ClusterSession:
     """A connection and the choices that go with it."""
 
     client: Client
-    settings: Settings
+    settings: CallSettings
 
     @property
     def namespace(self) -> str:
@@ -69,7 +69,7 @@ class Cluster:
             say(escaped(str(odd)))
         return listing.items
 
-    async def object(self, subject: Subject, *, shows_unread: bool = False) -> Unstructured:
+    async def object(self, subject: ObjectArgument, *, shows_unread: bool = False) -> Unstructured:
         """The object that the words name, in the namespace of the call or of the context.
 
         With `-A` the object may be in any namespace. Raises Absent where there is no such object, Failure where `-A`
@@ -139,7 +139,7 @@ def _listed(namespaces: Sequence[str]) -> str:
 
 
 @asynccontextmanager
-async def connected(settings: Settings) -> AsyncIterator[Cluster]:
+async def connected(settings: CallSettings) -> AsyncIterator[ClusterSession]:
     """The cluster that these settings choose. Raises Failure or ApiError."""
     if settings.groups and not settings.user:
         raise Failure("--as-group needs a user", fix="name one with --as", code=Exit.USAGE)
@@ -147,10 +147,10 @@ async def connected(settings: Settings) -> AsyncIterator[Cluster]:
     seconds = settings.request_timeout or None
     async with Client.connect(config, user_agent="stellwerk-cli", call_seconds=seconds) as client:
         chosen = client.acting_as(settings.user, settings.groups) if settings.user else client
-        yield Cluster(chosen, settings)
+        yield ClusterSession(chosen, settings)
 
 
-def carry_out(work: Callable[[Cluster], Awaitable[R]]) -> R:
+def carry_out(work: Callable[[ClusterSession], Awaitable[R]]) -> R:
     """Connect as the current call says, and do the work."""
     settings = current()
 

@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from stellwerk.cli.objects import object_summary
-from stellwerk.cli.objects.object_summary import Verdict
+from stellwerk.cli.objects.object_summary import ObjectSummary
 from stellwerk.cli.shell.text import Style, escaped
 from stellwerk.runtime.insight.diagnosis import Finding
 
@@ -19,7 +19,7 @@ _WIDEST = 100
 _ROOT = "<- root cause"
 
 
-def told(seen: Verdict, style: Style, now: datetime | None = None) -> list[str]:
+def told(seen: ObjectSummary, style: Style, now: datetime | None = None) -> list[str]:
     """The lines for people: the object, the tree below it, and what to do next."""
     tree = drawn(seen.diagnosis.findings or _only_message(seen), style)
     remarks = [f"{style.painted('Remark:', 'strong')} {escaped(one)}" for one in seen.diagnosis.remarks]
@@ -29,7 +29,7 @@ def told(seen: Verdict, style: Style, now: datetime | None = None) -> list[str]:
     return lines
 
 
-def _only_message(seen: Verdict) -> tuple[Finding, ...]:
+def _only_message(seen: ObjectSummary) -> tuple[Finding, ...]:
     """What the object says itself, where nobody knows more."""
     if seen.health.is_ready or not seen.health.message:
         return ()
@@ -62,7 +62,7 @@ def _remark(finding: Finding) -> str:
     return _GAP.join(part for part in parts if part)
 
 
-def as_json(seen: Verdict) -> JsonObject:
+def as_json(seen: ObjectSummary) -> JsonObject:
     """The same for programs."""
     return {
         "object": object_json(seen),
@@ -76,7 +76,7 @@ def as_json(seen: Verdict) -> JsonObject:
     }
 
 
-def object_json(seen: Verdict) -> JsonObject:
+def object_json(seen: ObjectSummary) -> JsonObject:
     """Which object it is."""
     (group, version, kind), (namespace, name) = seen.ref
     return {"group": group, "version": version, "kind": kind, "namespace": namespace, "name": name}

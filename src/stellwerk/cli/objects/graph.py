@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from stellwerk.cli.objects import object_summary
-from stellwerk.cli.objects.health import Health
+from stellwerk.cli.objects.health import ObjectHealth
 from stellwerk.cli.shell.text import Style, Tone, escaped
 from stellwerk.kube.types.identifiers import ObjectRef
 
@@ -28,7 +28,7 @@ class Node:
     """An object, its health, and what hangs on it."""
 
     ref: ObjectRef
-    health: Health
+    health: ObjectHealth
     children: tuple[Node, ...] = ()
     relation: str = ""
     """How it hangs on the one above: `manages` or `owns`."""
@@ -113,7 +113,7 @@ def _symbol(node: Node) -> tuple[str, Tone]:
     return symbol, tone
 
 
-def _said(seen: Health) -> str:
+def _said(seen: ObjectHealth) -> str:
     """What it says for itself, where it is not simply ready."""
     if seen.is_ready:
         return ""

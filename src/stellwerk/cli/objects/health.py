@@ -18,7 +18,7 @@ from stellwerk.apply.errors import UnreadableStatus
 from stellwerk.apply.readiness import readiness
 from stellwerk.apply.readiness.readiness import Hints
 from stellwerk.cli import kinds
-from stellwerk.cli.objects.unreadable import REASON, Unread
+from stellwerk.cli.objects.unreadable import REASON, MetadataOnlyObject
 from stellwerk.kube.types.model import JsonObject, Kind, Unstructured, to_json_object
 from stellwerk.kube.types.object_meta import Condition
 
@@ -29,7 +29,7 @@ MAIN_CONDITIONS = ("Ready", "Available", "Established", "Complete")
 
 
 @dataclass(frozen=True, slots=True)
-class Health:
+class ObjectHealth:
     """The state of an object. `since` is when its readiness last changed, where it says so."""
 
     ready: Readiness
@@ -49,25 +49,25 @@ class Health:
         return self.ready in ("False", "Unknown")
 
 
-def of(obj: Unstructured | Kind) -> Health:
+def of(obj: Unstructured | Kind) -> ObjectHealth:
     """The health of any object."""
     seen = Unstructured.of(to_json_object(obj)) if isinstance(obj, Kind) else obj
-    if isinstance(seen, Unread):
-        return Health("False", "", REASON, seen.message)
+    if isinstance(seen, MetadataOnlyObject):
+        return ObjectHealth("False", "", REASON, seen.message)
     if seen.at("spec", "suspend") is True:
-        return Health("-", "Suspended", _why_suspended(seen))
+        return ObjectHealth("-", "Suspended", _why_suspended(seen))
     if kinds.by_gvk(seen.gvk) is None:
         return _of_foreign(seen)
     main = main_condition(conditions(seen.body))
     if main is None:
-        return Health("Unknown", _state(seen), "NotSeenYet", "no operator has looked at it yet")
+        return ObjectHealth("Unknown", _state(seen), "NotSeenYet", "no operator has looked at it yet")
     if main.is_true and seen.metadata.is_terminating:
         asked_at = seen.metadata.deletion_timestamp
-        return Health("Unknown", "Deleting", "DeletionRequested", "its deletion has not begun yet", asked_at)
+        return ObjectHealth("Unknown", "Deleting", "DeletionRequested", "its deletion has not begun yet", asked_at)
     if 0 < main.observed_generation < seen.metadata.generation:
-        return Health("Unknown", _state(seen), "ChangeNotSeenYet", "the latest change has not been looked at yet")
+        return ObjectHealth("Unknown", _state(seen), "ChangeNotSeenYet", "the latest change has not been looked at yet")
     reason = _precise_reason(main, conditions(seen.body))
-    return Health(_readiness(main.status), _state(seen), reason, main.message, main.last_transition_time)
+    return ObjectHealth(_readiness(main.status), _state(seen), reason, main.message, main.last_transition_time)
 
 
 def _precise_reason(main: Condition, listed: tuple[Condition, ...]) -> str:
@@ -101,16 +101,16 @@ def main_condition(listed: tuple[Condition, ...]) -> Condition | None:
     return next((by_type[name] for name in MAIN_CONDITIONS if name in by_type), None)
 
 
-def _of_foreign(seen: Unstructured) -> Health:
+def _of_foreign(seen: Unstructured) -> ObjectHealth:
     main = main_condition(conditions(seen.body))
     since = main.last_transition_time if main else None
     try:
         judged = readiness.assess(seen, now=datetime.now(UTC), hints=_hints(seen))
     except UnreadableStatus as error:
-        return Health("Unknown", _state(seen), "UnreadableStatus", str(error))
+        return ObjectHealth("Unknown", _state(seen), "UnreadableStatus", str(error))
     reason = main.reason if main and not main.is_true and not judged.is_ready else ""
     ready: Readiness = "True" if judged.is_ready else "False"
-    return Health(ready, _state(seen) or judged.verdict.value, reason, judged.why, since)
+    return ObjectHealth(ready, _state(seen) or judged.verdict.value, reason, judged.why, since)
 
 
 def _hints(seen: Unstructured) -> Hints:

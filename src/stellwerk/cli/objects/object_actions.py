@@ -16,13 +16,13 @@ from stellwerk.kube.client.patch import MergePatch
 from stellwerk.kube.types.model import JsonObject, Unstructured, unstructured
 
 if TYPE_CHECKING:
-    from stellwerk.cli.arguments.object_argument import Choice
-    from stellwerk.cli.objects.cluster import Cluster
+    from stellwerk.cli.arguments.object_argument import ObjectSelection
+    from stellwerk.cli.objects.cluster import ClusterSession
     from stellwerk.kube.types.identifiers import Resource
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class ActionTarget:
     """An object, and what its operator knows to do with it."""
 
     resource: Resource
@@ -30,13 +30,15 @@ class Target:
     actions: ModuleType
 
 
-async def targets(cluster: Cluster, choice: Choice, function: str, verb: str) -> list[Target]:
+async def targets(cluster: ClusterSession, choice: ObjectSelection, function: str, verb: str) -> list[ActionTarget]:
     """The chosen objects. Raises Failure where one is absent or knows no such request, before anything is written."""
-    return [Target(resource, obj, actions(obj, function, verb)) for resource, obj in await chosen(cluster, choice)]
+    return [
+        ActionTarget(resource, obj, actions(obj, function, verb)) for resource, obj in await chosen(cluster, choice)
+    ]
 
 
 async def chosen(
-    cluster: Cluster, choice: Choice, *, may_be_absent: bool = False
+    cluster: ClusterSession, choice: ObjectSelection, *, may_be_absent: bool = False
 ) -> list[tuple[Resource, Unstructured]]:
     """The chosen objects with their resources. Raises Absent, and Failure where none matches.
 
@@ -58,7 +60,9 @@ async def chosen(
     return found
 
 
-async def _of_kind(cluster: Cluster, choice: Choice, *, may_be_absent: bool) -> list[tuple[Resource, Unstructured]]:
+async def _of_kind(
+    cluster: ClusterSession, choice: ObjectSelection, *, may_be_absent: bool
+) -> list[tuple[Resource, Unstructured]]:
     resource = await cluster.resource(choice.kind)
     objects = await cluster.list(resource, cluster.namespace, labels=choice.labels)
     if not objects and not may_be_absent:
@@ -91,7 +95,7 @@ def _known(operator: str) -> ModuleType | None:
 
 
 async def patched(
-    cluster: Cluster, resource: Resource, obj: Unstructured, patch: JsonObject, *, dry_run: bool
+    cluster: ClusterSession, resource: Resource, obj: Unstructured, patch: JsonObject, *, dry_run: bool
 ) -> Unstructured:
     """The object with a change. It is meant for this very object: one made anew under its name is a Conflict."""
     metadata = patch.get("metadata")

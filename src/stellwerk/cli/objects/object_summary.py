@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from stellwerk.cli import kinds
 from stellwerk.cli.objects import health
-from stellwerk.cli.objects.health import Health
-from stellwerk.cli.objects.unreadable import NEXT_STEP, REASON, Unread
+from stellwerk.cli.objects.health import ObjectHealth
+from stellwerk.cli.objects.unreadable import NEXT_STEP, REASON, MetadataOnlyObject
 from stellwerk.cli.shell import text
 from stellwerk.cli.shell.text import Style
 from stellwerk.kube.types.identifiers import ObjectRef
@@ -18,27 +18,27 @@ from stellwerk.runtime.insight.diagnosis import Diagnosis, Finding
 from stellwerk.runtime.insight.reason_catalog import YOURS
 
 if TYPE_CHECKING:
-    from stellwerk.cli.objects.cluster import Cluster
+    from stellwerk.cli.objects.cluster import ClusterSession
     from stellwerk.runtime.insight.diagnosis import Diagnostician
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class ObjectSummary:
     """What is known about one object."""
 
     ref: ObjectRef
-    health: Health
+    health: ObjectHealth
     diagnosis: Diagnosis = field(default_factory=Diagnosis)
 
 
-async def reached(cluster: Cluster, obj: Unstructured) -> Verdict:
+async def reached(cluster: ClusterSession, obj: Unstructured) -> ObjectSummary:
     """Judge an object: by itself, and by what its operator reads around it."""
-    if isinstance(obj, Unread):
+    if isinstance(obj, MetadataOnlyObject):
         finding = Finding(obj.message, REASON, is_root_cause=True)
-        return Verdict(obj.ref, health.of(obj), Diagnosis((finding,), NEXT_STEP, YOURS))
+        return ObjectSummary(obj.ref, health.of(obj), Diagnosis((finding,), NEXT_STEP, YOURS))
     expert = expert_for(obj)
     diagnosis = await expert.diagnose(cluster.client, obj) if expert else Diagnosis()
-    return Verdict(obj.ref, health.of(obj), diagnosis)
+    return ObjectSummary(obj.ref, health.of(obj), diagnosis)
 
 
 def expert_for(obj: Unstructured) -> Diagnostician | None:
@@ -52,7 +52,7 @@ def expert_for(obj: Unstructured) -> Diagnostician | None:
     return None
 
 
-def headline(verdict: Verdict, style: Style, now: datetime | None = None) -> str:
+def headline(verdict: ObjectSummary, style: Style, now: datetime | None = None) -> str:
     """`✗ BtpOperator kyma-system/btpoperator is not ready (for 4m)`."""
     symbol, tone, words = in_words(verdict.health)
     since = verdict.health.since
@@ -61,7 +61,7 @@ def headline(verdict: Verdict, style: Style, now: datetime | None = None) -> str
     return f"{mark} {text.escaped(str(verdict.ref))} {words}{duration}"
 
 
-def in_words(seen: Health) -> tuple[str, text.Tone, str]:
+def in_words(seen: ObjectHealth) -> tuple[str, text.Tone, str]:
     """Symbol, tone and words for the state of an object."""
     if seen.state == "Suspended":
         return "⏸", "dim", "is suspended"
@@ -77,7 +77,7 @@ def in_words(seen: Health) -> tuple[str, text.Tone, str]:
     return "◌", "dim", "does not say how it is doing"
 
 
-def left_out(verdict: Verdict) -> list[str]:
+def left_out(verdict: ObjectSummary) -> list[str]:
     """What the answer could not look at; nothing when it saw all."""
     hidden = verdict.diagnosis.hidden
     return [f"Not looked at, because you may not: {text.escaped(', '.join(hidden))}."] if hidden else []

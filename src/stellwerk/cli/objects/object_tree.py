@@ -18,11 +18,11 @@ from stellwerk.apply.concurrency import together
 from stellwerk.cli import kinds
 from stellwerk.cli.objects import health
 from stellwerk.cli.objects.graph import Node
-from stellwerk.cli.objects.health import Health
+from stellwerk.cli.objects.health import ObjectHealth
 from stellwerk.kube.types.errors import NotServed
 from stellwerk.kube.types.identifiers import ObjectRef, Resource
 from stellwerk.kube.types.model import Unstructured
-from stellwerk.runtime.insight.diagnosis import Reader
+from stellwerk.runtime.insight.diagnosis import ClusterReader
 from stellwerk.runtime.insight.related_objects import Member
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ _CHILDLESS = frozenset(
 class Family:
     """One look at a cluster; what was read is not read again."""
 
-    reader: Reader
+    reader: ClusterReader
     _made: dict[str, asyncio.Task[list[Unstructured]]] = field(default_factory=dict)
 
     async def of(self, obj: Unstructured, above: frozenset[ObjectRef] = frozenset(), relation: str = "") -> Node:
@@ -57,7 +57,7 @@ class Family:
             children += await together(await self._owned(obj), lambda one: self.of(one, here, "owns"))
         return Node(obj.ref, health.of(obj), tuple(children), relation)
 
-    async def of_release(self, ref: ObjectRef, seen: Health, release: Release) -> Node:
+    async def of_release(self, ref: ObjectRef, seen: ObjectHealth, release: Release) -> Node:
         """A release with its objects."""
         members = [
             Member(entry.ref, entry.phase.value, is_awaited=not entry.phase.is_settled) for entry in release.inventory
@@ -71,20 +71,22 @@ class Family:
 
     async def _member(self, member: Member, above: frozenset[ObjectRef]) -> Node:
         if member.is_elsewhere:
-            return Node(member.ref, Health("-", member.phase, message="in the target cluster"), relation="manages")
+            return Node(
+                member.ref, ObjectHealth("-", member.phase, message="in the target cluster"), relation="manages"
+            )
         live = await self._find(member.ref)
-        if isinstance(live, Health):
+        if isinstance(live, ObjectHealth):
             return Node(member.ref, live, relation="manages")
         if live is None and member.phase == "Completed":
-            return Node(member.ref, Health("True", member.phase), relation="manages")
+            return Node(member.ref, ObjectHealth("True", member.phase), relation="manages")
         if live is None:
-            return Node(member.ref, Health("False", "NotFound", message=member.phase), relation="manages")
+            return Node(member.ref, ObjectHealth("False", "NotFound", message=member.phase), relation="manages")
         node = await self.of(live, above, "manages")
         if member.is_awaited and node.health.is_ready:
-            return replace(node, health=Health("Unknown", member.phase, message="it is still waited for"))
+            return replace(node, health=ObjectHealth("Unknown", member.phase, message="it is still waited for"))
         return node
 
-    async def _find(self, ref: ObjectRef) -> Unstructured | Health | None:
+    async def _find(self, ref: ObjectRef) -> Unstructured | ObjectHealth | None:
         """The object, None where it does not exist, or a health where it exists or may exist and cannot be read."""
         try:
             resource = await self.reader.client.mapper.resource(ref.gvk)
@@ -92,9 +94,9 @@ class Family:
             return None
         found = await self.reader.find(resource, ref.key.name, ref.key.namespace)
         if found is None and self.reader.may_not_see(resource, ref.key.namespace):
-            return Health("-", "NotPermitted", message="you may not read it")
+            return ObjectHealth("-", "NotPermitted", message="you may not read it")
         if found is None and (why := self.reader.why_unreadable(resource, ref.key)):
-            return Health("False", "Unreadable", message=why)
+            return ObjectHealth("False", "Unreadable", message=why)
         return found
 
     async def _owned(self, obj: Unstructured) -> list[Unstructured]:
@@ -121,6 +123,6 @@ def _is_history(obj: Unstructured) -> bool:
     return obj.gvk.kind == ReplicaSet.resource.kind and not (obj.at("spec", "replicas") or obj.at("status", "replicas"))
 
 
-def unread(reader: Reader) -> Iterable[str]:
+def unread(reader: ClusterReader) -> Iterable[str]:
     """What the picture lacks because the person may not read it."""
     return [f"Not looked at, because you may not: {', '.join(reader.hidden)}."] if reader.hidden else []

@@ -12,11 +12,11 @@ from stellwerk.cli.shell.errors import Exit, Failure
 
 if TYPE_CHECKING:
     from stellwerk.apply.objects.manifests import Document
-    from stellwerk.cli.arguments.object_argument import Subject
-    from stellwerk.cli.objects.cluster import Cluster
+    from stellwerk.cli.arguments.object_argument import ObjectArgument
+    from stellwerk.cli.objects.cluster import ClusterSession
     from stellwerk.kube.types.model import Kind
     from stellwerk.operators.component.api import Component
-    from stellwerk.operators.component.insight.preview import Desk
+    from stellwerk.operators.component.insight.preview import ComponentPreviewInput
     from stellwerk.render.files.files import Files
     from stellwerk.render.request.request import Rendered
     from stellwerk.render.sources.downloads import Downloads
@@ -44,14 +44,14 @@ async def tools() -> AsyncIterator[Tools]:
         yield Tools(downloads, renderer)
 
 
-async def component_of(cluster: Cluster, subject: Subject) -> Component:
+async def component_of(cluster: ClusterSession, subject: ObjectArgument) -> Component:
     """The Component of the cluster that is meant."""
     from stellwerk.operators.component.api import Component
 
     return await one_of(cluster, subject, Component)
 
 
-async def one_of(cluster: Cluster, subject: Subject, *kinds: type[K]) -> K:
+async def one_of(cluster: ClusterSession, subject: ObjectArgument, *kinds: type[K]) -> K:
     """The object of the cluster that is meant, which must be of one of these kinds."""
     import msgspec
 
@@ -69,13 +69,13 @@ async def one_of(cluster: Cluster, subject: Subject, *kinds: type[K]) -> K:
     )
 
 
-def component_in(file: Path, namespace: str) -> tuple[Component, Desk]:
+def component_in(file: Path, namespace: str) -> tuple[Component, ComponentPreviewInput]:
     """The Component in a file, and the Secrets and ConfigMaps that lie beside it there."""
     from stellwerk.operators.component.api import Component
-    from stellwerk.operators.component.insight.preview import Desk
+    from stellwerk.operators.component.insight.preview import ComponentPreviewInput
 
     component, others = one_in(file, namespace, Component)
-    return component, Desk(client=None, documents=others)
+    return component, ComponentPreviewInput(client=None, documents=others)
 
 
 def one_in(file: Path, namespace: str, *kinds: type[K]) -> tuple[K, tuple[Document, ...]]:

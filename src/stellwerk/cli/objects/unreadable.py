@@ -12,7 +12,7 @@ NEXT_STEP = "correct the field that the message names with kubectl edit, or dele
 
 
 @dataclass(slots=True, frozen=True, eq=False)
-class Unread(Unstructured):
+class MetadataOnlyObject(Unstructured):
     """Stands for an object of which only the metadata can be read."""
 
     why: str
@@ -23,7 +23,7 @@ class Unread(Unstructured):
         return f"object cannot be read: {self.why}"
 
 
-def unread(obj: Unreadable) -> Unread:
+def unread(obj: Unreadable) -> MetadataOnlyObject:
     """What stands for an object that cannot be decoded. Labels and times are those that could be read."""
     gvk, known = obj.resource.gvk, obj.metadata
     shown = ObjectMeta(
@@ -35,4 +35,4 @@ def unread(obj: Unreadable) -> Unread:
         labels=known.labels,
     )
     body: JsonObject = {"apiVersion": gvk.api_version, "kind": gvk.kind, "metadata": to_json_object(shown)}
-    return Unread(body, known, obj.why)
+    return MetadataOnlyObject(body, known, obj.why)

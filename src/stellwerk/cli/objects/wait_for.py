@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 
 from stellwerk.cli import kinds
 from stellwerk.cli.objects import health, object_summary, wait_result
-from stellwerk.cli.objects.health import Health
-from stellwerk.cli.objects.object_summary import Verdict
+from stellwerk.cli.objects.health import ObjectHealth
+from stellwerk.cli.objects.object_summary import ObjectSummary
 from stellwerk.cli.objects.wait_result import Ending
 from stellwerk.cli.shell import progress_line, settings
 from stellwerk.cli.shell.errors import Exit, Failure
@@ -25,8 +25,8 @@ from stellwerk.kube.watch.watch import Watcher
 from stellwerk.kube.watch.watch_states import Changed, Removed, Synced
 
 if TYPE_CHECKING:
-    from stellwerk.cli.objects.cluster import Cluster
-    from stellwerk.cli.objects.object_actions import Target
+    from stellwerk.cli.objects.cluster import ClusterSession
+    from stellwerk.cli.objects.object_actions import ActionTarget
     from stellwerk.kube.types.identifiers import Resource
 
 Holds = Callable[[Unstructured | None], bool]
@@ -44,7 +44,7 @@ def was_seen(seen: Unstructured | None) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Patience:
+class WaitLimit:
     """How long a verb waits, for all of its objects together."""
 
     seconds: float
@@ -57,13 +57,13 @@ class Patience:
 
 
 async def until(
-    cluster: Cluster,
+    cluster: ClusterSession,
     resource: Resource,
     obj: Unstructured,
     holds: Holds,
     *,
     wanted: str,
-    patience: Patience,
+    patience: WaitLimit,
     was_noticed: Holds = was_seen,
 ) -> Unstructured | None:
     """The object as soon as it is as wanted. Raises Failure with exit code 4 when that takes too long.
@@ -116,19 +116,19 @@ async def _beside(work: Coroutine[None, None, None]) -> AsyncIterator[None]:
             await task
 
 
-async def _silence(cluster: Cluster, obj: Unstructured) -> str:
+async def _silence(cluster: ClusterSession, obj: Unstructured) -> str:
     """Why nothing may have reacted: what the Lease of the operator says."""
     from stellwerk import assembly
     from stellwerk.cli.objects import check_rules
     from stellwerk.kube.types.identifiers import Resource
-    from stellwerk.runtime.insight.diagnosis import Reader
+    from stellwerk.runtime.insight.diagnosis import ClusterReader
 
     head = f"  {escaped(str(obj.ref))} has not been looked at for {SILENT_SECONDS:g} s"
     row = kinds.by_gvk(obj.gvk)
     if row is None:
         return head
     leases = Resource("coordination.k8s.io", "v1", "Lease", "leases", namespaced=True)
-    reader = Reader(cluster.client)
+    reader = ClusterReader(cluster.client)
     held = await reader.list(leases, fields=f"metadata.name={assembly.lease_of(row.operator)}")
     if reader.hidden:
         return f"{head}; whether its operator runs is not known, because you may not read Leases"
@@ -139,12 +139,16 @@ async def _silence(cluster: Cluster, obj: Unstructured) -> str:
 
 
 async def all_of(
-    cluster: Cluster, ends: Sequence[tuple[Target, Holds]], *, timeout_seconds: float, was_noticed: Holds | None = None
+    cluster: ClusterSession,
+    ends: Sequence[tuple[ActionTarget, Holds]],
+    *,
+    timeout_seconds: float,
+    was_noticed: Holds | None = None,
 ) -> bool:
     """Wait for each object, and print how it is then, with the cause. Returns whether all of them are ready."""
     from stellwerk.cli.objects import findings
 
-    patience, all_ready = Patience(timeout_seconds), True
+    patience, all_ready = WaitLimit(timeout_seconds), True
     noticed = was_noticed or was_seen
     for one, holds in ends:
         seen = await until(
@@ -181,9 +185,9 @@ def progress(seen: Unstructured) -> str:
 
 
 async def _too_late(
-    cluster: Cluster, obj: Unstructured, seen: Unstructured | None, wanted: str, seconds: float
+    cluster: ClusterSession, obj: Unstructured, seen: Unstructured | None, wanted: str, seconds: float
 ) -> Failure:
-    says = health.of(seen) if seen is not None else Health("-", "gone")
+    says = health.of(seen) if seen is not None else ObjectHealth("-", "gone")
     end = await wait_result.of(object_summary.reached(cluster, seen)) if seen is not None else Ending()
     cause = ": ".join(filter(None, (says.state, says.reason, end.cause or says.message)))
     cause = cause or "it does not say how it is doing"
@@ -201,4 +205,6 @@ async def _too_late(
 
 def last_line(seen: Unstructured) -> str:
     """How the object is doing now, in one line."""
-    return object_summary.headline(Verdict(seen.ref, health.of(seen)), settings.current().style(), datetime.now(UTC))
+    return object_summary.headline(
+        ObjectSummary(seen.ref, health.of(seen)), settings.current().style(), datetime.now(UTC)
+    )

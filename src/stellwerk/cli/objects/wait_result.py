@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from stellwerk.kube.types.errors import ApiError
 
 if TYPE_CHECKING:
-    from stellwerk.cli.objects.object_summary import Verdict
+    from stellwerk.cli.objects.object_summary import ObjectSummary
     from stellwerk.runtime.insight.diagnosis import Diagnosis
 
 _LOOK_SECONDS = 10.0
@@ -29,7 +29,7 @@ class Ending:
         return f"{self.next_step}\ndetails: {why}" if self.next_step else why
 
 
-async def of(judging: Awaitable[Verdict]) -> Ending:
+async def of(judging: Awaitable[ObjectSummary]) -> Ending:
     """The ending of an object while `judging` reads it; an empty one where that fails or takes longer than ten seconds.
 
     For any object: `of(verdict.reached(cluster, obj))`; for a release: `of(releasing.judged(cluster, release))`.

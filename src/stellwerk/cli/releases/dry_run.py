@@ -20,15 +20,15 @@ from stellwerk.kube.types.model import dig
 if TYPE_CHECKING:
     from stellwerk.apply.fields.managed_fields import Claims
     from stellwerk.apply.objects.desired import Address, Desired
-    from stellwerk.apply.set.model.desired_set import Wanted
-    from stellwerk.apply.set.model.inventory import Entry, Inventory
+    from stellwerk.apply.set.model.desired_set import DesiredObject
+    from stellwerk.apply.set.model.inventory import Inventory, InventoryEntry
     from stellwerk.cli.shell.field_diff import Change
     from stellwerk.kube.client.client import Client
     from stellwerk.kube.types.model import JsonObject
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class DiffLine:
     """One object that differs."""
 
     mark: str
@@ -43,7 +43,7 @@ class Line:
 class Compared:
     """What applying objects would change, and what the API server remarks about them."""
 
-    lines: list[Line]
+    lines: list[DiffLine]
     remarks: list[str]
     """Each with the object that it is about."""
 
@@ -80,7 +80,7 @@ async def compared(
 
 
 async def of_set(
-    client: Client, wanted: Sequence[Wanted], prefix: str, known: Inventory, now: datetime | None = None
+    client: Client, wanted: Sequence[DesiredObject], prefix: str, known: Inventory, now: datetime | None = None
 ) -> Compared:
     """What rolling out a set would change, whose inventory is `known`.
 
@@ -96,7 +96,7 @@ async def of_set(
     return replace(found, lines=[*found.lines, *_leaving(known, wanted)])
 
 
-def _member(one: Wanted, entry: Entry | None, now: datetime) -> _Member:
+def _member(one: DesiredObject, entry: InventoryEntry | None, now: datetime) -> _Member:
     from stellwerk.apply.set.model.inventory import Phase
     from stellwerk.apply.set.plan.plan_object import goes_by_itself
 
@@ -104,14 +104,14 @@ def _member(one: Wanted, entry: Entry | None, now: datetime) -> _Member:
     return _Member(one, _is_due(one, entry, now), has_run and goes_by_itself(one.desired.body))
 
 
-def _is_due(one: Wanted, entry: Entry | None, now: datetime) -> bool:
+def _is_due(one: DesiredObject, entry: InventoryEntry | None, now: datetime) -> bool:
     """Whether the next pass puts back what others have changed."""
     if entry is None or entry.last_applied_at is None:
         return True
     return now - entry.last_applied_at >= timedelta(seconds=one.directive.reapply_seconds)
 
 
-def _to_be_made(wanted: Sequence[Wanted], known: Inventory) -> list[Wanted]:
+def _to_be_made(wanted: Sequence[DesiredObject], known: Inventory) -> list[DesiredObject]:
     """Without what has done its work and is gone for that reason."""
     from stellwerk.apply.set.model.inventory import Phase
 
@@ -123,7 +123,7 @@ def _to_be_made(wanted: Sequence[Wanted], known: Inventory) -> list[Wanted]:
 class _Member:
     """An object of a set with policies."""
 
-    wanted: Wanted
+    wanted: DesiredObject
     is_due: bool
     may_be_gone: bool = False
     """Whether it has done its work, and Kubernetes removes it then."""
@@ -178,7 +178,7 @@ class _Asked:
     member: _Member | None
 
 
-async def _heard(client: Client, asked: _Asked) -> tuple[Line | None, list[str]]:
+async def _heard(client: Client, asked: _Asked) -> tuple[DiffLine | None, list[str]]:
     from stellwerk.apply.set import server_warnings
     from stellwerk.kube.http import warnings
 
@@ -188,12 +188,12 @@ async def _heard(client: Client, asked: _Asked) -> tuple[Line | None, list[str]]
     return line, [f"{address}: {said}" for said in server_warnings.shown(address, heard)]
 
 
-def unchanged(lines: Sequence[Line], wanted: Sized) -> int:
+def unchanged(lines: Sequence[DiffLine], wanted: Sized) -> int:
     """How many of the wanted objects are as they shall be."""
     return len(wanted) - sum(line.mark in "~+!" for line in lines)
 
 
-async def _compared(client: Client, asked: _Asked) -> Line | None:
+async def _compared(client: Client, asked: _Asked) -> DiffLine | None:
     one, prefix = asked.desired, asked.prefix
     from stellwerk.apply.failures import failure_of
     from stellwerk.cli.shell import field_diff
@@ -201,7 +201,7 @@ async def _compared(client: Client, asked: _Asked) -> Line | None:
 
     address, ref = one.address, str(one.address.ref)
     if not address.resource.plural:  # what is applied with it will bring the kind
-        return Line("+", ref)
+        return DiffLine("+", ref)
     live, member = await _live(client, one), asked.member
     if live is None and member is not None and member.may_be_gone:
         return None
@@ -209,21 +209,21 @@ async def _compared(client: Client, asked: _Asked) -> Line | None:
         if member.is_left_alone(live, prefix):
             return None
         if member.is_made_anew(live, prefix):
-            return Line("~", ref, "will be deleted and made anew")
+            return DiffLine("~", ref, "will be deleted and made anew")
     try:
         after = await _applied(client, one, prefix)
     except ApiError as error:
         if live is None and isinstance(error, NotFound | NotServed):
-            return Line("+", ref)  # its namespace or kind is yet to come, with it or before it
+            return DiffLine("+", ref)  # its namespace or kind is yet to come, with it or before it
         # Not the server's own words: they quote values, which may have come from a Secret.
-        return Line("!", ref, f"would be refused: {failure_of(address, 'apply', error).cause}")
+        return DiffLine("!", ref, f"would be refused: {failure_of(address, 'apply', error).cause}")
     if live is None:
-        return Line("+", ref)
+        return DiffLine("+", ref)
     after = await _taken_over(client, asked, live, after)
     hidden = (f"{prefix}/digest", f"{prefix}/owner-id")
     found = field_diff.changes(live, after, secret=address.is_secret, ours=prefix, hidden=hidden)
     waits = member is not None and member.waits(live, prefix)
-    return Line("~", ref, changes=tuple(found), waits=waits) if found else None
+    return DiffLine("~", ref, changes=tuple(found), waits=waits) if found else None
 
 
 async def _taken_over(client: Client, asked: _Asked, live: JsonObject, after: JsonObject) -> JsonObject:
@@ -268,13 +268,13 @@ async def _applied(client: Client, one: Desired, prefix: str) -> JsonObject:
     return (await client.apply(target, one.body, field_manager=prefix, dry_run=True)).body
 
 
-def _leaving(inventory: Inventory, wanted: Sequence[Wanted]) -> list[Line]:
+def _leaving(inventory: Inventory, wanted: Sequence[DesiredObject]) -> list[DiffLine]:
     """What the set has and is no longer wanted."""
     here = {one.identity for one in wanted}
-    return [Line("-", str(entry.ref), _fate(entry)) for entry in inventory if entry.identity not in here]
+    return [DiffLine("-", str(entry.ref), _fate(entry)) for entry in inventory if entry.identity not in here]
 
 
-def _fate(entry: Entry) -> str:
+def _fate(entry: InventoryEntry) -> str:
     return f"will {'stay' if entry.delete.orphans_on_apply else 'be deleted'}: delete policy {entry.delete.value}"
 
 
@@ -288,7 +288,7 @@ _NOTES_AT, _GAP = 57, 3
 """Notes stand below each other, as far to the left as the widest line that has one allows."""
 
 
-def shown(lines: Sequence[Line], unchanged: int, style: Style) -> list[str]:
+def shown(lines: Sequence[DiffLine], unchanged: int, style: Style) -> list[str]:
     """The lines for people."""
     objects = "1 object differs" if len(lines) == 1 else f"{len(lines)} objects differ"
     last = f"{objects}, {unchanged} unchanged" if lines else f"nothing differs, {unchanged} unchanged"
@@ -297,7 +297,7 @@ def shown(lines: Sequence[Line], unchanged: int, style: Style) -> list[str]:
     return [_row(row, max(_NOTES_AT, widest + _GAP), style) for row in rows]
 
 
-def _rows(lines: Sequence[Line]) -> Iterator[tuple[str, str, str]]:
+def _rows(lines: Sequence[DiffLine]) -> Iterator[tuple[str, str, str]]:
     """Mark, text and note of each row."""
     for line in lines:
         texts = [change for change in line.changes if _DESCRIPTION.search(change.path)]
@@ -320,7 +320,7 @@ def _row(row: tuple[str, str, str], notes_at: int, style: Style) -> str:
 _WORDS = {"+": "create", "-": "remove", "~": "change", "!": "refused"}
 
 
-def as_json(lines: Sequence[Line], unchanged: int) -> JsonObject:
+def as_json(lines: Sequence[DiffLine], unchanged: int) -> JsonObject:
     """The same for programs."""
     return {
         "objects": [

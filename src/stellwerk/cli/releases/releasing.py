@@ -17,9 +17,9 @@ from stellwerk.cli.shell.errors import Exit, Failure
 
 if TYPE_CHECKING:
     from stellwerk.apply.objects.manifests import Document
-    from stellwerk.cli.objects.cluster import Cluster
-    from stellwerk.cli.objects.health import Health
-    from stellwerk.cli.objects.object_summary import Verdict
+    from stellwerk.cli.objects.cluster import ClusterSession
+    from stellwerk.cli.objects.health import ObjectHealth
+    from stellwerk.cli.objects.object_summary import ObjectSummary
     from stellwerk.cli.shell.progress_line import Say
     from stellwerk.kube.client.client import Client
     from stellwerk.kube.types.identifiers import ObjectKey, ObjectRef
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from stellwerk.releases.errors import TooLate
     from stellwerk.releases.release import Release
     from stellwerk.releases.release_runner import Engine
-    from stellwerk.render.request.request import Cluster as Facts
+    from stellwerk.render.request.request import ClusterApis as Facts
     from stellwerk.render.worker.renderer import Renderer
 
 NAME = click.argument("name", metavar="NAME", shell_complete=complete_release)
@@ -65,7 +65,7 @@ def key_of(namespace: str | None, name: str) -> ObjectKey:
     return ObjectKey(namespace or "default", name)
 
 
-def engine(cluster: Cluster, *, creates_namespaces: bool = False, report: Say = lambda words: None) -> Engine:
+def engine(cluster: ClusterSession, *, creates_namespaces: bool = False, report: Say = lambda words: None) -> Engine:
     """What works on releases. `report` gets how far it is."""
     from stellwerk.releases.release_runner import Engine
     from stellwerk.runtime.clock import SystemClock
@@ -106,14 +106,14 @@ async def _renderer() -> AsyncIterator[Renderer]:
         yield renderer
 
 
-async def found(cluster: Cluster, name: str, what: str) -> Release:
+async def found(cluster: ClusterSession, name: str, what: str) -> Release:
     """A release of the cluster. Raises Failure; `what` is what was tried: `explain`."""
     from stellwerk.releases.errors import NoSuchRelease
-    from stellwerk.releases.release_store import Store
+    from stellwerk.releases.release_store import ReleaseStore
 
     key = key_of(cluster.namespace, name)
     with explained(what, key):
-        release = await Store(cluster.client).find(key)
+        release = await ReleaseStore(cluster.client).find(key)
         if release is None:
             raise NoSuchRelease(key)
     return release
@@ -127,23 +127,23 @@ def ref_of(release: Release) -> ObjectRef:
     return ObjectRef(KIND, release.key)
 
 
-def health_of(release: Release) -> Health:
+def health_of(release: Release) -> ObjectHealth:
     """How the release is doing."""
-    from stellwerk.cli.objects.health import Health
-    from stellwerk.releases.release import State
+    from stellwerk.cli.objects.health import ObjectHealth
+    from stellwerk.releases.release import ReleaseState
 
-    ready: Literal["True", "False"] = "True" if release.state == State.Ready else "False"
-    return Health(ready, release.state, since=release.updated_at)
+    ready: Literal["True", "False"] = "True" if release.state == ReleaseState.Ready else "False"
+    return ObjectHealth(ready, release.state, since=release.updated_at)
 
 
-async def judged(cluster: Cluster, release: Release) -> Verdict:
+async def judged(cluster: ClusterSession, release: Release) -> ObjectSummary:
     """The release, and what keeps it from being ready."""
-    from stellwerk.cli.objects.object_summary import Verdict
+    from stellwerk.cli.objects.object_summary import ObjectSummary
     from stellwerk.releases import why
-    from stellwerk.runtime.insight.diagnosis import Reader
+    from stellwerk.runtime.insight.diagnosis import ClusterReader
 
-    diagnosis = await why.diagnose(Reader(cluster.client), release, datetime.now(UTC))
-    return Verdict(ref_of(release), health_of(release), diagnosis)
+    diagnosis = await why.diagnose(ClusterReader(cluster.client), release, datetime.now(UTC))
+    return ObjectSummary(ref_of(release), health_of(release), diagnosis)
 
 
 @contextmanager
@@ -168,15 +168,15 @@ def explained(what: str, key: ObjectKey) -> Iterator[None]:
         raise _failure(what, key, str(error), "correct what the cause names, and run it again", Exit.FAILED) from None
 
 
-async def too_late(cluster: Cluster, what: str, key: ObjectKey, error: TooLate) -> Failure:
+async def too_late(cluster: ClusterSession, what: str, key: ObjectKey, error: TooLate) -> Failure:
     """The end of a run whose time is over, with the root cause and the next step as `stellwerk why` finds them."""
     from stellwerk.cli.objects import wait_result
     from stellwerk.releases import why
     from stellwerk.releases.release import Release
-    from stellwerk.releases.release_store import Store
+    from stellwerk.releases.release_store import ReleaseStore
 
-    async def look() -> Verdict:
-        return await judged(cluster, await Store(cluster.client).find(key) or Release(key=key))
+    async def look() -> ObjectSummary:
+        return await judged(cluster, await ReleaseStore(cluster.client).find(key) or Release(key=key))
 
     end = await wait_result.of(look())
     step = error.fix if end.next_step in ("", why.GOES_ON) else end.next_step
@@ -193,7 +193,7 @@ def _failure(what: str, key: ObjectKey, cause: str, fix: str, code: Exit) -> Fai
 # ---- looks
 
 COLUMNS = tuple(
-    text.Column(title)
+    text.TableColumn(title)
     for title in ("NAMESPACE", "NAME", "REVISION", "STATE", "OBJECTS", "READY", "COMPLETED", "CREATED", "UPDATED")
 )
 

@@ -40,7 +40,7 @@ INSTALL = "install the CustomResourceDefinitions: stellwerk install (stellwerk u
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class FailureReport:
     """The four parts. Only `error` is always there."""
 
     error: str
@@ -66,7 +66,7 @@ class Failure(Exception):
         self, error: str, *, cause: str = "", fix: str = "", subject: str = "", code: Exit = Exit.FAILED
     ) -> None:
         super().__init__(error)
-        self.report = Report(error, cause, fix, subject)
+        self.report = FailureReport(error, cause, fix, subject)
         self.code = code
 
 
@@ -78,7 +78,7 @@ class ReaderLeft(Exception):
     """Whoever read our output (`| head`) has seen enough. Not an OSError: click would make a failure of those."""
 
 
-def explained(error: BaseException) -> tuple[Report, Exit] | None:
+def explained(error: BaseException) -> tuple[FailureReport, Exit] | None:
     """The four parts and the exit code of a failure that somebody can mend; None for a fault of our own."""
     if isinstance(error, Failure):
         return error.report, error.code
@@ -87,7 +87,7 @@ def explained(error: BaseException) -> tuple[Report, Exit] | None:
     return _of_the_cluster(error) or _of_the_machine(error)
 
 
-def _of_the_cluster(error: BaseException) -> tuple[Report, Exit] | None:
+def _of_the_cluster(error: BaseException) -> tuple[FailureReport, Exit] | None:
     import msgspec
 
     from stellwerk.kube.types import errors as kube
@@ -97,35 +97,39 @@ def _of_the_cluster(error: BaseException) -> tuple[Report, Exit] | None:
             fix = (
                 "check that the cluster runs (stellwerk status) and that --kubeconfig and --context name the right one"
             )
-            return Report("the API server does not answer", str(error), fix), Exit.FAILED
+            return FailureReport("the API server does not answer", str(error), fix), Exit.FAILED
         case kube.LoginFailed():
             fix = "correct the kubeconfig, or choose another with --kubeconfig or --context"
-            return Report("there is no usable login to a cluster", str(error), fix), Exit.FAILED
+            return FailureReport("there is no usable login to a cluster", str(error), fix), Exit.FAILED
         case kube.Unauthorized():
             fix = "log in again, or choose other credentials with --kubeconfig or --context"
-            return Report("the API server does not know who you are", str(error), fix), Exit.FORBIDDEN
+            return FailureReport("the API server does not know who you are", str(error), fix), Exit.FORBIDDEN
         case kube.Forbidden():
             fix = "ask for the right, or act as somebody who has it (--as)"
-            return Report(_attempt(error), error.status.message, fix), Exit.FORBIDDEN
+            return FailureReport(_attempt(error), error.status.message, fix), Exit.FORBIDDEN
         case kube.NotServed():
-            return Report(NOT_SERVED, str(error), INSTALL), Exit.FAILED
+            return FailureReport(NOT_SERVED, str(error), INSTALL), Exit.FAILED
         case kube.ServerTimeout():
-            return Report(_attempt(error), error.status.message, "try again"), Exit.TIMEOUT
+            return FailureReport(_attempt(error), error.status.message, "try again"), Exit.TIMEOUT
         case kube.NotFound():
-            return Report(_attempt(error), error.status.message, "check name and namespace"), Exit.FAILED
+            return FailureReport(_attempt(error), error.status.message, "check name and namespace"), Exit.FAILED
         case kube.StatusError():
-            return Report(_attempt(error), error.status.message or f"HTTP {error.code}", _fix_of(error)), Exit.FAILED
+            return FailureReport(
+                _attempt(error), error.status.message or f"HTTP {error.code}", _fix_of(error)
+            ), Exit.FAILED
         case kube.UnreadableObject():
             fix = "correct the field that the cause names: kubectl edit, or delete the object"
-            return Report("an object of the cluster is not what its kind promises", str(error), fix), Exit.FAILED
+            return FailureReport("an object of the cluster is not what its kind promises", str(error), fix), Exit.FAILED
         case kube.Undiscovered():
-            return Report("the API server does not know all that it serves", str(error), "try again"), Exit.FAILED
+            return FailureReport(
+                "the API server does not know all that it serves", str(error), "try again"
+            ), Exit.FAILED
         case kube.ApiError():
             fix = "check that --kubeconfig names a Kubernetes API server and no other web site"
-            return Report("the API server's answer cannot be used", str(error), fix), Exit.FAILED
+            return FailureReport("the API server's answer cannot be used", str(error), fix), Exit.FAILED
         case msgspec.ValidationError():
             fix = "see it as it is with -o yaml, and install the CustomResourceDefinitions of this version"
-            return Report("an object of the cluster is not what its kind promises", str(error), fix), Exit.FAILED
+            return FailureReport("an object of the cluster is not what its kind promises", str(error), fix), Exit.FAILED
     return None
 
 
@@ -152,28 +156,28 @@ def _attempt(error: BaseException) -> str:
     return f"cannot {attempted}" if attempted else "the API server refused"
 
 
-def _of_the_machine(error: BaseException) -> tuple[Report, Exit] | None:
+def _of_the_machine(error: BaseException) -> tuple[FailureReport, Exit] | None:
     from stellwerk.local.errors import LocalError
 
     match error:
         case LocalError():
-            return Report(error.summary, error.cause, error.fix), Exit.FAILED
+            return FailureReport(error.summary, error.cause, error.fix), Exit.FAILED
         case TimeoutError():
-            return Report("it took too long", str(error), "try again, or allow more time"), Exit.TIMEOUT
+            return FailureReport("it took too long", str(error), "try again, or allow more time"), Exit.TIMEOUT
         case RuntimeError() if "home directory" in str(error):  # the only word that pathlib has for it
             fix = "set HOME, or STELLWERK_STATE and STELLWERK_CACHE"
-            return Report("this user has no home folder to keep things in", str(error), fix), Exit.FAILED
+            return FailureReport("this user has no home folder to keep things in", str(error), fix), Exit.FAILED
         case OSError() if error.errno in (errno.ENOSPC, errno.EDQUOT):
-            return Report("the disk is full", str(error), "free some space, then run it again"), Exit.FAILED
+            return FailureReport("the disk is full", str(error), "free some space, then run it again"), Exit.FAILED
         case OSError() if error.filename:
             fix = "check that the file exists and that you may use it"
-            return Report(f"cannot use {error.filename}", error.strerror or str(error), fix), Exit.FAILED
+            return FailureReport(f"cannot use {error.filename}", error.strerror or str(error), fix), Exit.FAILED
     return None
 
 
-def our_fault(error: BaseException) -> Report:
+def our_fault(error: BaseException) -> FailureReport:
     """What to say when nobody but us can mend it."""
-    return Report(
+    return FailureReport(
         "stellwerk itself is at fault here",
         f"{type(error).__name__}: {error}",
         "run it again with -v and report what it prints",

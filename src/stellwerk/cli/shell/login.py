@@ -10,12 +10,12 @@ import os
 from dataclasses import replace
 
 from stellwerk.cli.shell.errors import Failure
-from stellwerk.cli.shell.settings import Settings
+from stellwerk.cli.shell.settings import CallSettings
 from stellwerk.kube.login.auth import NO_MATERIAL, Material, Token
 from stellwerk.kube.login.config import ClusterConfig, checked_server, usual_kubeconfig
 
 
-def configuration(settings: Settings) -> ClusterConfig:
+def configuration(settings: CallSettings) -> ClusterConfig:
     """Where the cluster is and who we are to it. Raises Failure where there is none, LoginFailed."""
     config = _named(settings)
     if settings.server:
@@ -26,7 +26,7 @@ def configuration(settings: Settings) -> ClusterConfig:
     return config
 
 
-def _named(settings: Settings) -> ClusterConfig:
+def _named(settings: CallSettings) -> ClusterConfig:
     if settings.kubeconfig or settings.context or _has_kubeconfig():
         return ClusterConfig.load(settings.kubeconfig, settings.context)
     if os.environ.get("KUBERNETES_SERVICE_HOST"):

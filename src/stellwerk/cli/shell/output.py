@@ -37,7 +37,7 @@ def custom_columns(objects: Sequence[Unstructured], output: Output) -> list[str]
     """The lines of the table that the user has asked for, titles first."""
     from stellwerk.cli.shell import jsonpath, text
 
-    columns = [text.Column(title, least=6, gap=3) for title, _ in output.columns]
+    columns = [text.TableColumn(title, least=6, gap=3) for title, _ in output.columns]
     rows = [
         [",".join(map(jsonpath.printed, jsonpath.values(path, obj.body))) or "<none>" for _, path in output.columns]
         for obj in objects

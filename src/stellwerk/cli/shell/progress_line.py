@@ -21,7 +21,7 @@ from stellwerk.cli.shell.settings import is_dumb
 from stellwerk.cli.shell.text import Style
 
 if TYPE_CHECKING:
-    from stellwerk.cli.shell.settings import Settings
+    from stellwerk.cli.shell.settings import CallSettings
 
 Say = Callable[[str], None]
 
@@ -31,7 +31,7 @@ _SIGNS = ("⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏", "|/-\\")
 
 
 @asynccontextmanager
-async def line(settings: Settings) -> AsyncIterator[Say]:
+async def line(settings: CallSettings) -> AsyncIterator[Say]:
     """Where to tell what is new; nothing is left of it on a terminal."""
     if settings.quiet:
         yield lambda words: None

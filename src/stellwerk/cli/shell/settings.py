@@ -39,7 +39,7 @@ class Output:
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class CallSettings:
     """The options that all verbs share."""
 
     kubeconfig: Path | None = None
@@ -61,12 +61,12 @@ class Settings:
         return style_of(stream or sys.stdout, no_colour=self.no_colour)
 
 
-def of(context: click.Context) -> Settings:
+def of(context: click.Context) -> CallSettings:
     """The settings that were read so far in this context."""
-    return context.obj if isinstance(context.obj, Settings) else Settings()
+    return context.obj if isinstance(context.obj, CallSettings) else CallSettings()
 
 
-def current() -> Settings:
+def current() -> CallSettings:
     """The settings of the call that is being carried out."""
     return of(click.get_current_context())
 

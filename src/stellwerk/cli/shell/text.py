@@ -75,7 +75,7 @@ def age(since: datetime | None, now: datetime) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class TableColumn:
     """One column of a table. Widths are in letters; `least` includes the gap to the next column."""
 
     title: str
@@ -89,7 +89,7 @@ class Column:
 class Layout:
     """Columns with settled widths: rows that arrive later line up with those before."""
 
-    columns: tuple[Column, ...]
+    columns: tuple[TableColumn, ...]
     widths: tuple[int, ...]
 
     def line(self, cells: Sequence[str], tones: Mapping[int, Tone] | None = None, style: Style | None = None) -> str:
@@ -114,7 +114,7 @@ class Layout:
         return self.line([column.title for column in self.columns])
 
 
-def layout(columns: Sequence[Column], rows: Iterable[Sequence[str]]) -> Layout:
+def layout(columns: Sequence[TableColumn], rows: Iterable[Sequence[str]]) -> Layout:
     """Widths in which these rows fit."""
     widths = [len(column.title) for column in columns]
     for row in rows:
@@ -125,7 +125,7 @@ def layout(columns: Sequence[Column], rows: Iterable[Sequence[str]]) -> Layout:
     return Layout(tuple(columns), tuple(spaced))
 
 
-def table(columns: Sequence[Column], rows: Sequence[Sequence[str]]) -> list[str]:
+def table(columns: Sequence[TableColumn], rows: Sequence[Sequence[str]]) -> list[str]:
     """The lines of a table, titles first."""
     settled = layout(columns, rows)
     return [settled.header, *(settled.line(row) for row in rows)]

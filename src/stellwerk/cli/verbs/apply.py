@@ -15,8 +15,8 @@ from stellwerk.cli.shell import settings, text
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from stellwerk.apply.set.model.desired_set import Wanted
-    from stellwerk.cli.objects.cluster import Cluster
+    from stellwerk.apply.set.model.desired_set import DesiredObject
+    from stellwerk.cli.objects.cluster import ClusterSession
     from stellwerk.releases.release import Release
 
 
@@ -45,7 +45,7 @@ def command(
 
 
 async def _apply(
-    cluster: Cluster,
+    cluster: ClusterSession,
     name: str,
     sources: tuple[Path, ...],
     files: tuple[Path, ...],
@@ -77,7 +77,7 @@ async def _apply(
     settings.show([f"Release {key} successfully applied"])
 
 
-async def _preview(cluster: Cluster, release: Release, wanted: Sequence[Wanted]) -> None:
+async def _preview(cluster: ClusterSession, release: Release, wanted: Sequence[DesiredObject]) -> None:
     from stellwerk.cli.releases import dry_run
 
     found = await dry_run.of_set(cluster.client, wanted, release.owner.prefix, release.inventory)

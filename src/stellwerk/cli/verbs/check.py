@@ -15,9 +15,9 @@ from stellwerk.cli.shell.errors import Exit
 
 if TYPE_CHECKING:
     from stellwerk.cli.objects.check_rules import Found
-    from stellwerk.cli.objects.cluster import Cluster
+    from stellwerk.cli.objects.cluster import ClusterSession
     from stellwerk.kube.types.model import JsonObject
-    from stellwerk.runtime.insight.diagnosis import Reader
+    from stellwerk.runtime.insight.diagnosis import ClusterReader
 
 
 @click.command("check")
@@ -36,13 +36,13 @@ def command(operators: tuple[str, ...], pre: bool) -> int:
     return carry_out(lambda cluster: _check(cluster, operators or assembly.OPERATORS, pre))
 
 
-async def _check(cluster: Cluster, operators: Sequence[str], pre: bool) -> int:
+async def _check(cluster: ClusterSession, operators: Sequence[str], pre: bool) -> int:
     from stellwerk.cli.objects import check_rules
-    from stellwerk.runtime.insight.diagnosis import Reader
+    from stellwerk.runtime.insight.diagnosis import ClusterReader
 
     found = [await _server(cluster)]
     for operator in operators:
-        reader = Reader(cluster.client)
+        reader = ClusterReader(cluster.client)
         seen = await _prepared(reader, operator)
         seen += [] if pre else await _at_work(reader, operator)
         seen += check_rules.of_unread(reader.hidden)
@@ -58,14 +58,14 @@ async def _check(cluster: Cluster, operators: Sequence[str], pre: bool) -> int:
     return Exit.FAILED if "bad" in verdicts else Exit.DIFFERENT if "warning" in verdicts else Exit.DONE
 
 
-async def _server(cluster: Cluster) -> Found:
+async def _server(cluster: ClusterSession) -> Found:
     from stellwerk.cli.objects.check_rules import Found
 
     version = (await cluster.client.document("/version")).get("gitVersion")
     return Found("API server", "good", f"{str(version or '').removeprefix('v')} at {cluster.client.config.server}")
 
 
-async def _prepared(reader: Reader, operator: str) -> list[Found]:
+async def _prepared(reader: ClusterReader, operator: str) -> list[Found]:
     """Kinds and rights, compared with what `stellwerk install` would bring."""
     from stellwerk import assembly
     from stellwerk.cli.objects import check_rules
@@ -94,7 +94,7 @@ def _is_a_choice(body: JsonObject) -> bool:
     return dig(body, "roleRef", "name") == "cluster-admin"
 
 
-async def _at_work(reader: Reader, operator: str) -> list[Found]:
+async def _at_work(reader: ClusterReader, operator: str) -> list[Found]:
     """Who leads, and how the objects are."""
     from stellwerk import assembly
     from stellwerk.cli import kinds

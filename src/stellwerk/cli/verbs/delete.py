@@ -13,7 +13,7 @@ from stellwerk.cli.releases import releasing
 from stellwerk.cli.shell import confirm, settings
 
 if TYPE_CHECKING:
-    from stellwerk.cli.objects.cluster import Cluster
+    from stellwerk.cli.objects.cluster import ClusterSession
 
 
 @click.command("delete")
@@ -29,7 +29,7 @@ def command(name: str, timeout: float, yes: bool, dry_run: bool) -> None:
     carry_out(lambda cluster: _delete(cluster, name, timeout, yes, dry_run))
 
 
-async def _delete(cluster: Cluster, name: str, timeout: float, yes: bool, dry_run: bool) -> None:
+async def _delete(cluster: ClusterSession, name: str, timeout: float, yes: bool, dry_run: bool) -> None:
     key = releasing.key_of(cluster.namespace, name)
     with releasing.explained("delete", key):
         engine = releasing.engine(cluster)

@@ -14,14 +14,14 @@ import click
 
 from stellwerk.cli.arguments import object_argument as subjects
 from stellwerk.cli.arguments import options
-from stellwerk.cli.arguments.object_argument import Subject
+from stellwerk.cli.arguments.object_argument import ObjectArgument
 from stellwerk.cli.objects import previews
 from stellwerk.cli.shell import settings
 from stellwerk.cli.shell.errors import Exit, Failure
 
 if TYPE_CHECKING:
     from stellwerk.apply.objects.manifests import Document
-    from stellwerk.cli.objects.cluster import Cluster
+    from stellwerk.cli.objects.cluster import ClusterSession
     from stellwerk.cli.releases.dry_run import Compared
     from stellwerk.operators.btp.api import BtpOperator
     from stellwerk.operators.btp.insight.preview import Preview
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 )
 @click.option("--image", default="", help="Of a BtpOperator: the operand's image, instead of the one that runs.")
 @options.all_of
-def command(subject: Subject | None, file: Path | None, folder: Path | None, image: str) -> int:
+def command(subject: ObjectArgument | None, file: Path | None, folder: Path | None, image: str) -> int:
     """Show what the next reconcile would change. Exits with 3 where something would.
 
     What others have changed is put back at the next reapply, and marked as such.
@@ -58,7 +58,9 @@ def command(subject: Subject | None, file: Path | None, folder: Path | None, ima
     return carry_out(lambda cluster: _diff(cluster, subject, file, folder, image))
 
 
-async def _diff(cluster: Cluster, subject: Subject | None, file: Path | None, folder: Path | None, image: str) -> int:
+async def _diff(
+    cluster: ClusterSession, subject: ObjectArgument | None, file: Path | None, folder: Path | None, image: str
+) -> int:
     from stellwerk.cli.releases import dry_run
     from stellwerk.operators.btp.api import BtpOperator
 
@@ -80,7 +82,7 @@ async def _diff(cluster: Cluster, subject: Subject | None, file: Path | None, fo
 
 
 async def _asked(
-    cluster: Cluster, subject: Subject | None, file: Path | None
+    cluster: ClusterSession, subject: ObjectArgument | None, file: Path | None
 ) -> tuple[Component | BtpOperator, tuple[Document, ...]]:
     """What is to be compared, and what lies beside it in the file."""
     from stellwerk.operators.btp.api import BtpOperator
@@ -93,17 +95,17 @@ async def _asked(
 
 
 async def _of_component(
-    cluster: Cluster, component: Component, beside: tuple[Document, ...], folder: Path | None
+    cluster: ClusterSession, component: Component, beside: tuple[Document, ...], folder: Path | None
 ) -> tuple[Compared, int]:
     from stellwerk.apply.errors import ApplyError
     from stellwerk.apply.set.model.inventory_codec import read
     from stellwerk.cli.releases import dry_run
     from stellwerk.operators.component.api import RECONCILER
     from stellwerk.operators.component.errors import ComponentFailed
-    from stellwerk.operators.component.insight.preview import Desk
+    from stellwerk.operators.component.insight.preview import ComponentPreviewInput
     from stellwerk.render.errors import RenderError
 
-    desk = Desk(client=cluster.client, documents=beside, folder=previews.folder_of(folder))
+    desk = ComponentPreviewInput(client=cluster.client, documents=beside, folder=previews.folder_of(folder))
     if component.spec.kube_config is not None:
         cause = "its objects go to the cluster of spec.kubeConfig, which is not looked at from here"
         raise Failure(f"cannot compare {component.ref}", cause=cause, fix="render it instead: stellwerk render -f FILE")
@@ -120,7 +122,9 @@ async def _of_component(
     return found, dry_run.unchanged(found.lines, wanted)
 
 
-async def _of_module(cluster: Cluster, operator: BtpOperator, folder: Path | None, image: str) -> tuple[Compared, int]:
+async def _of_module(
+    cluster: ClusterSession, operator: BtpOperator, folder: Path | None, image: str
+) -> tuple[Compared, int]:
     from stellwerk.cli.releases import dry_run
     from stellwerk.operators.btp.api import OPERATOR_NAME
 
@@ -128,26 +132,26 @@ async def _of_module(cluster: Cluster, operator: BtpOperator, folder: Path | Non
     found = await dry_run.compared(cluster.client, preview.desired, OPERATOR_NAME)
     told = {line.ref for line in found.lines}
     renewed = [
-        dry_run.Line("~", str(ref), f"will be made anew: {why}")
+        dry_run.DiffLine("~", str(ref), f"will be made anew: {why}")
         for ref, why in preview.renewed.items()
         if str(ref) not in told
     ]
-    leaving = [dry_run.Line("-", str(ref), f"will be deleted: {why}") for ref, why in preview.leaving.items()]
+    leaving = [dry_run.DiffLine("-", str(ref), f"will be deleted: {why}") for ref, why in preview.leaving.items()]
     found = replace(found, lines=[*found.lines, *renewed, *leaving])
     return found, dry_run.unchanged(found.lines, preview.desired)
 
 
-async def _module(cluster: Cluster, operator: BtpOperator, folder: Path | None, image: str) -> Preview:
+async def _module(cluster: ClusterSession, operator: BtpOperator, folder: Path | None, image: str) -> Preview:
     from stellwerk.apply.errors import ApplyError
     from stellwerk.cli.local.operators import played_module
     from stellwerk.operators.btp.api import OPERATOR_NAME
     from stellwerk.operators.btp.errors import ModuleUnreadable, StepFailed
-    from stellwerk.operators.btp.insight.preview import Desk, ImageUnknown, NothingToDo
+    from stellwerk.operators.btp.insight.preview import BtpPreviewInput, ImageUnknown, NothingToDo
 
     folder = folder or played_module(cluster.client.config.server)
     async with previews.tools() as tools:
         client = cluster.client.with_field_manager(OPERATOR_NAME)
-        desk = Desk(client=client, renderer=tools.renderer, folder=folder, image=image)
+        desk = BtpPreviewInput(client=client, renderer=tools.renderer, folder=folder, image=image)
         try:
             return await desk.preview(operator)
         except NothingToDo as error:

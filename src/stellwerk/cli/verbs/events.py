@@ -11,23 +11,23 @@ import click
 
 from stellwerk.api.events import Event
 from stellwerk.cli.arguments import options
-from stellwerk.cli.arguments.object_argument import Subject, SubjectType
+from stellwerk.cli.arguments.object_argument import ObjectArgument, SubjectType
 from stellwerk.cli.completion.completers import complete_subject
 from stellwerk.cli.shell import settings, text
-from stellwerk.cli.shell.text import Column, Layout, Style
+from stellwerk.cli.shell.text import Layout, Style, TableColumn
 from stellwerk.kube.types.identifiers import GroupVersionKind, ObjectKey, ObjectRef
 from stellwerk.kube.types.model import JsonObject, JsonValue, Unstructured, dig, unstructured
 
 if TYPE_CHECKING:
-    from stellwerk.cli.objects.cluster import Cluster
+    from stellwerk.cli.objects.cluster import ClusterSession
 
 COLUMNS = (
-    Column("LAST", least=6),
-    Column("TYPE", least=9),
-    Column("REASON", least=20),
-    Column("COUNT", least=7),
-    Column("OBJECT", least=30),
-    Column("NOTE"),
+    TableColumn("LAST", least=6),
+    TableColumn("TYPE", least=9),
+    TableColumn("REASON", least=20),
+    TableColumn("COUNT", least=7),
+    TableColumn("OBJECT", least=30),
+    TableColumn("NOTE"),
 )
 _START = datetime.min.replace(tzinfo=UTC)
 
@@ -55,14 +55,14 @@ class Happening:
 )
 @click.option("-w", "--watch", is_flag=True, help="Go on and print new ones as they come.")
 @options.all_of
-def command(subject: Subject | None, watch: bool) -> None:
+def command(subject: ObjectArgument | None, watch: bool) -> None:
     """List Events, newest last."""
     from stellwerk.cli.objects.cluster import carry_out
 
     carry_out(lambda cluster: _show(cluster, subject, watch))
 
 
-async def _show(cluster: Cluster, subject: Subject | None, watch: bool) -> None:
+async def _show(cluster: ClusterSession, subject: ObjectArgument | None, watch: bool) -> None:
     regarding = await _regarding(cluster, subject) if subject else None
     namespace = namespace_of(regarding) if regarding else cluster.namespace
     if watch:
@@ -85,7 +85,7 @@ def _nothing(regarding: ObjectRef | None, namespace: str) -> str:
     return f"There are no Events {about}; the API server keeps them for an hour.{follow_up}"
 
 
-async def _regarding(cluster: Cluster, subject: Subject) -> ObjectRef:
+async def _regarding(cluster: ClusterSession, subject: ObjectArgument) -> ObjectRef:
     """The object in question. It may be gone: its Events outlive it, so then the words are taken as they are."""
     from stellwerk.cli.objects.cluster import Absent
 
@@ -101,7 +101,7 @@ def namespace_of(regarding: ObjectRef) -> str:
     return regarding.key.namespace or "default"
 
 
-async def read(cluster: Cluster, regarding: ObjectRef | None, namespace: str) -> list[Unstructured]:
+async def read(cluster: ClusterSession, regarding: ObjectRef | None, namespace: str) -> list[Unstructured]:
     """Events in a namespace, or of one object, newest last."""
     found = await cluster.list(Event.resource, namespace, fields=selector(regarding))
     return sorted(found, key=lambda event: (happening(event).last, event.key))
@@ -168,7 +168,7 @@ def row(happened: Happening, now: datetime) -> list[str]:
     return [age, happened.type, happened.reason, count, str(happened.regarding), happened.note]
 
 
-async def _follow(cluster: Cluster, regarding: ObjectRef | None, namespace: str) -> None:
+async def _follow(cluster: ClusterSession, regarding: ObjectRef | None, namespace: str) -> None:
     from stellwerk.kube.watch.watch import Watcher
     from stellwerk.kube.watch.watch_states import Changed, Synced
 

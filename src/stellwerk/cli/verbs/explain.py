@@ -29,7 +29,7 @@ _WIDTH = 100
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class ReasonEntry:
     """One reason of one kind."""
 
     kind: str
@@ -39,7 +39,7 @@ class Entry:
 
 
 @dataclass(frozen=True, slots=True)
-class Subject:
+class TopicEntry:
     """One topic of one kind."""
 
     kind: str
@@ -79,15 +79,15 @@ def command(word: str) -> None:
     settings.show(["\n\n".join("\n".join(lines) for lines in pages)])
 
 
-def catalogue() -> Iterator[Entry]:
+def catalogue() -> Iterator[ReasonEntry]:
     """All reasons of all our kinds."""
     for row in kinds.OWN:
         known: Catalogue[StrEnum, StrEnum] = import_module(f"stellwerk.operators.{row.operator}.reasons").CATALOGUE
         for reason, meaning in known.meanings.items():
-            yield Entry(row.resource.kind, reason.value, meaning, known.turn(reason))
+            yield ReasonEntry(row.resource.kind, reason.value, meaning, known.turn(reason))
 
 
-def topics() -> Iterator[Subject]:
+def topics() -> Iterator[TopicEntry]:
     """All topics of all our kinds; an operator may have none."""
     for row in kinds.OWN:
         module = f"stellwerk.operators.{row.operator}.insight.help_topics"
@@ -95,18 +95,18 @@ def topics() -> Iterator[Subject]:
             continue
         found: Mapping[str, Topic] = import_module(module).TOPICS
         for name, topic in found.items():
-            yield Subject(row.resource.kind, name, topic)
+            yield TopicEntry(row.resource.kind, name, topic)
 
 
-def list_of_topics(subjects: Sequence[Subject]) -> list[str]:
+def list_of_topics(subjects: Sequence[TopicEntry]) -> list[str]:
     """A line for each topic."""
     from stellwerk.cli.shell import text
 
     rows = [[subject.kind, subject.name, subject.topic.about] for subject in subjects]
-    return text.table([text.Column(title) for title in ("KIND", "TOPIC", "ABOUT")], rows)
+    return text.table([text.TableColumn(title) for title in ("KIND", "TOPIC", "ABOUT")], rows)
 
 
-def topic_page(subject: Subject, style: Style) -> list[str]:
+def topic_page(subject: TopicEntry, style: Style) -> list[str]:
     """All there is to say about a topic."""
     from textwrap import wrap
 
@@ -122,16 +122,16 @@ def topic_page(subject: Subject, style: Style) -> list[str]:
     return lines
 
 
-def overview(entries: Sequence[Entry]) -> list[str]:
+def overview(entries: Sequence[ReasonEntry]) -> list[str]:
     """A line for each reason."""
     from stellwerk.cli.shell import text
 
     rows = [[entry.kind, entry.reason, str(entry.meaning.state), entry.meaning.meaning] for entry in entries]
-    columns = [text.Column(title) for title in ("KIND", "REASON", "STATE", "MEANING")]
+    columns = [text.TableColumn(title) for title in ("KIND", "REASON", "STATE", "MEANING")]
     return text.table(columns, rows)
 
 
-def page(entry: Entry, style: Style) -> list[str]:
+def page(entry: ReasonEntry, style: Style) -> list[str]:
     """All that is known about a reason."""
     meaning = entry.meaning
     lines = [f"{style.painted(entry.reason, 'strong')}  ({entry.kind}, state {meaning.state})", ""]

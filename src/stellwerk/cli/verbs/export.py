@@ -15,7 +15,7 @@ from stellwerk.cli.completion.completers import complete_kind
 from stellwerk.cli.shell import settings
 
 if TYPE_CHECKING:
-    from stellwerk.cli.objects.cluster import Cluster
+    from stellwerk.cli.objects.cluster import ClusterSession
     from stellwerk.kube.types.identifiers import Resource
     from stellwerk.kube.types.model import JsonObject, Unstructured
 
@@ -33,11 +33,11 @@ def command(kind: str) -> None:
     carry_out(lambda cluster: _export(cluster, kind))
 
 
-async def _export(cluster: Cluster, kind: str) -> None:
+async def _export(cluster: ClusterSession, kind: str) -> None:
     from stellwerk.cli.shell import output
     from stellwerk.cli.verbs import get
 
-    query = get.Query((kind,) if kind else ())
+    query = get.GetQuery((kind,) if kind else ())
     wanted = await get.resources(cluster, query) if kind else await _of_ours(cluster)
     found = await get.read(cluster, wanted)
     if not found:
@@ -49,12 +49,12 @@ async def _export(cluster: Cluster, kind: str) -> None:
 _MADE_BY_OPERATORS = ("blueprintversions",)
 
 
-async def _of_ours(cluster: Cluster) -> list[Resource]:
+async def _of_ours(cluster: ClusterSession) -> list[Resource]:
     """What people write of the groups of our operators."""
     from stellwerk.cli import kinds
     from stellwerk.cli.verbs import get
 
-    await get.resources(cluster, get.Query())  # says so where nothing is installed
+    await get.resources(cluster, get.GetQuery())  # says so where nothing is installed
     groups = {row.resource.group for row in kinds.OWN}
     served = [resource for resource in await cluster.client.mapper.all() if resource.group in groups]
     return [resource for resource in served if resource.plural not in _MADE_BY_OPERATORS]

@@ -14,36 +14,36 @@ from stellwerk.cli import kinds
 from stellwerk.cli.arguments import options
 from stellwerk.cli.completion.completers import complete_kind_or_name
 from stellwerk.cli.shell import settings, text
-from stellwerk.cli.shell.text import Column, Layout, Style, Tone
+from stellwerk.cli.shell.text import Layout, Style, TableColumn, Tone
 
 if TYPE_CHECKING:  # a completion loads this module for the options of the verb, and nothing of what the verb does
-    from stellwerk.cli.arguments.object_argument import Subject
-    from stellwerk.cli.objects.cluster import Cluster
-    from stellwerk.cli.objects.health import Health
+    from stellwerk.cli.arguments.object_argument import ObjectArgument
+    from stellwerk.cli.objects.cluster import ClusterSession
+    from stellwerk.cli.objects.health import ObjectHealth
     from stellwerk.cli.shell.jsonpath import Node
     from stellwerk.kube.types.identifiers import Resource
     from stellwerk.kube.types.model import JsonValue, Unstructured
 
 COLUMNS = (
-    Column("NAMESPACE"),
-    Column("KIND"),
-    Column("NAME"),
-    Column("READY", least=8, gap=1),
-    Column("STATE", least=13),
-    Column("REASON", least=20, most=19, gap=1),
-    Column("AGE"),
+    TableColumn("NAMESPACE"),
+    TableColumn("KIND"),
+    TableColumn("NAME"),
+    TableColumn("READY", least=8, gap=1),
+    TableColumn("STATE", least=13),
+    TableColumn("REASON", least=20, most=19, gap=1),
+    TableColumn("AGE"),
 )
-WIDE = (*COLUMNS[:5], Column("REASON"), Column("AGE"), Column("MESSAGE"))
+WIDE = (*COLUMNS[:5], TableColumn("REASON"), TableColumn("AGE"), TableColumn("MESSAGE"))
 _READY_COLUMN = 3
 _TONES: Mapping[str, Tone] = {"True": "good", "False": "bad", "Unknown": "busy"}
 
 
 @dataclass(frozen=True, slots=True)
-class Query:
+class GetQuery:
     """What to list. Without kinds: every kind of ours that the cluster serves."""
 
     kinds: tuple[str, ...] = ()
-    subjects: tuple[Subject, ...] = ()
+    subjects: tuple[ObjectArgument, ...] = ()
     """The objects that are named; empty: all of the kinds."""
     not_ready: bool = False
     labels: str = ""
@@ -100,7 +100,7 @@ def command(
     from stellwerk.cli.objects.cluster import carry_out
 
     kinds_named, subjects = _read(words)
-    query = Query(kinds_named, subjects, not_ready, labels, fields, sort_by, show_labels)
+    query = GetQuery(kinds_named, subjects, not_ready, labels, fields, sort_by, show_labels)
     if subjects and (labels or fields):
         raise click.UsageError("Objects are picked by name or by a selector, not by both.")
     if watch:
@@ -111,7 +111,7 @@ def command(
         carry_out(lambda cluster: _list(cluster, query))
 
 
-def _read(words: tuple[str, ...]) -> tuple[tuple[str, ...], tuple[Subject, ...]]:
+def _read(words: tuple[str, ...]) -> tuple[tuple[str, ...], tuple[ObjectArgument, ...]]:
     """The kinds, and the objects that are named."""
     from stellwerk.cli.arguments import object_argument
 
@@ -130,7 +130,7 @@ def _read(words: tuple[str, ...]) -> tuple[tuple[str, ...], tuple[Subject, ...]]
         raise click.UsageError(str(error)) from None
 
 
-async def _list(cluster: Cluster, query: Query) -> None:
+async def _list(cluster: ClusterSession, query: GetQuery) -> None:
     if query.subjects:
         shows_unread = cluster.settings.output.is_table  # for programs, a part would pass for the whole
         named = [await cluster.object(one, shows_unread=shows_unread) for one in query.subjects]
@@ -144,7 +144,7 @@ async def _list(cluster: Cluster, query: Query) -> None:
         settings.say(nothing_found(cluster, query, wanted, looked_at=len(everything)))
 
 
-def ordered(objects: Sequence[Unstructured], query: Query) -> list[Unstructured]:
+def ordered(objects: Sequence[Unstructured], query: GetQuery) -> list[Unstructured]:
     """The objects by the field that was asked for; those without it come first, and equal ones keep their order."""
     if not query.sort_by:
         return list(objects)
@@ -167,7 +167,9 @@ def _rank(values: Sequence[JsonValue]) -> tuple[int, float, tuple[tuple[int, str
     return 2, 0.0, tuple((int(piece), "") if piece.isdecimal() else (-1, piece) for piece in pieces)
 
 
-def print_found(found: Sequence[Unstructured], cluster: Cluster, *, as_list: bool, show_labels: bool = False) -> None:
+def print_found(
+    found: Sequence[Unstructured], cluster: ClusterSession, *, as_list: bool, show_labels: bool = False
+) -> None:
     """Print objects as the call asks for; nothing where a table would be empty."""
     output = cluster.settings.output
     if not output.is_table:
@@ -179,7 +181,7 @@ def print_found(found: Sequence[Unstructured], cluster: Cluster, *, as_list: boo
         settings.show(table(found, cluster.settings.style(), looks))
 
 
-async def resources(cluster: Cluster, query: Query) -> list[Resource]:
+async def resources(cluster: ClusterSession, query: GetQuery) -> list[Resource]:
     """The resources to look into. Raises Failure where the kind is unknown, or none of ours is installed."""
     if query.kinds:
         named = [await cluster.resource(word) for word in query.kinds]
@@ -195,7 +197,7 @@ async def resources(cluster: Cluster, query: Query) -> list[Resource]:
 
 
 async def read(
-    cluster: Cluster, wanted: Sequence[Resource], *, labels: str = "", fields: str = ""
+    cluster: ClusterSession, wanted: Sequence[Resource], *, labels: str = "", fields: str = ""
 ) -> list[Unstructured]:
     """All objects of the resources in the chosen namespaces, by resource, namespace and name.
 
@@ -220,14 +222,14 @@ async def read(
     return found
 
 
-def selected(objects: Iterable[Unstructured], query: Query) -> list[Unstructured]:
+def selected(objects: Iterable[Unstructured], query: GetQuery) -> list[Unstructured]:
     """The objects that the query asks for."""
     from stellwerk.cli.objects import health
 
     return [obj for obj in objects if not query.not_ready or health.of(obj).needs_attention]
 
 
-def nothing_found(cluster: Cluster, query: Query, wanted: Sequence[Resource], *, looked_at: int) -> str:
+def nothing_found(cluster: ClusterSession, query: GetQuery, wanted: Sequence[Resource], *, looked_at: int) -> str:
     """What to say instead of an empty table, and what to try next."""
     one_namespace = cluster.namespace and any(resource.namespaced for resource in wanted)
     place = f" in namespace {cluster.namespace}" if one_namespace else " in the cluster"
@@ -252,11 +254,11 @@ class Looks:
     labels: bool = False
 
     @property
-    def columns(self) -> tuple[Column, ...]:
+    def columns(self) -> tuple[TableColumn, ...]:
         """The columns, in their order."""
-        return (*(WIDE if self.wide else COLUMNS), *((Column("LABELS"),) if self.labels else ()))
+        return (*(WIDE if self.wide else COLUMNS), *((TableColumn("LABELS"),) if self.labels else ()))
 
-    def row(self, obj: Unstructured, seen: Health, now: datetime) -> list[str]:
+    def row(self, obj: Unstructured, seen: ObjectHealth, now: datetime) -> list[str]:
         """The cells of one object. A reason is shown where it explains something; `wide` shows it always."""
         cells = [obj.key.namespace, obj.gvk.kind, obj.key.name, seen.ready, seen.state]
         created = text.age(obj.metadata.creation_timestamp, now)
@@ -280,7 +282,7 @@ def line(settled: Layout, cells: Sequence[str], style: Style) -> str:
     return settled.line(cells, {_READY_COLUMN: _TONES.get(cells[_READY_COLUMN], "")}, style)
 
 
-def _short_reason(seen: Health) -> str:
+def _short_reason(seen: ObjectHealth) -> str:
     if seen.is_ready:
         return ""
     return f'"{seen.reason}"' if seen.state == "Suspended" and seen.reason else seen.reason

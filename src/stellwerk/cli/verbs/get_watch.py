@@ -9,15 +9,15 @@ from datetime import UTC, datetime
 from typing import Protocol
 
 from stellwerk.cli.objects import health
-from stellwerk.cli.objects.cluster import Cluster
-from stellwerk.cli.objects.health import Health
-from stellwerk.cli.objects.unreadable import Unread, unread
+from stellwerk.cli.objects.cluster import ClusterSession
+from stellwerk.cli.objects.health import ObjectHealth
+from stellwerk.cli.objects.unreadable import MetadataOnlyObject, unread
 from stellwerk.cli.shell import output, settings, text
 from stellwerk.cli.verbs import get
 from stellwerk.kube.types.identifiers import ObjectKey, Resource
 from stellwerk.kube.types.model import Unstructured, unstructured
 from stellwerk.kube.watch.watch import Watcher
-from stellwerk.kube.watch.watch_states import Changed, Odd, Parked, Removed, Synced
+from stellwerk.kube.watch.watch_states import Changed, Odd, Removed, Synced, WatchSuspended
 
 
 class Screen(Protocol):
@@ -36,7 +36,7 @@ class Screen(Protocol):
 class TableScreen:
     """What has been printed: in which widths, and the last line of each object, so that none is repeated."""
 
-    query: get.Query
+    query: get.GetQuery
     style: text.Style
     looks: get.Looks
     layout: text.Layout
@@ -54,7 +54,7 @@ class TableScreen:
         """Print that the object is gone."""
         place = (obj.gvk.kind, obj.key)
         if not self.query.not_ready or place in self.shown:
-            self._print(place, self.looks.row(obj, Health("-", "Deleted"), datetime.now(UTC)))
+            self._print(place, self.looks.row(obj, ObjectHealth("-", "Deleted"), datetime.now(UTC)))
         self.shown.pop(place, None)
 
     def _print(self, place: tuple[str, ObjectKey], cells: list[str]) -> None:
@@ -70,7 +70,7 @@ class TableScreen:
 class ProgramScreen:
     """Prints every version of every object, one after the other, in a form for programs; a deleted one once more."""
 
-    query: get.Query
+    query: get.GetQuery
     output: settings.Output
     shown: dict[tuple[str, ObjectKey], str] = field(default_factory=dict)
     has_titles: bool = False
@@ -83,7 +83,7 @@ class ProgramScreen:
         if self.shown.get(place) == obj.metadata.resource_version:
             return
         self.shown[place] = obj.metadata.resource_version
-        if isinstance(obj, Unread):  # a part would pass for the whole
+        if isinstance(obj, MetadataOnlyObject):  # a part would pass for the whole
             settings.say(text.escaped(f"{obj.ref} cannot be read: {obj.why}"))
         else:
             self._print(obj)
@@ -91,7 +91,7 @@ class ProgramScreen:
     def show_end(self, obj: Unstructured) -> None:
         """Print the object as it was last."""
         place = (obj.gvk.kind, obj.key)
-        if (not self.query.not_ready or place in self.shown) and not isinstance(obj, Unread):
+        if (not self.query.not_ready or place in self.shown) and not isinstance(obj, MetadataOnlyObject):
             self._print(obj)
         self.shown.pop(place, None)
 
@@ -105,7 +105,7 @@ class ProgramScreen:
         output.print_objects([obj], self.output, as_list=False)
 
 
-async def follow(cluster: Cluster, query: get.Query) -> None:
+async def follow(cluster: ClusterSession, query: get.GetQuery) -> None:
     """Print what is there and every change. Ends when it is cancelled."""
     chosen = cluster.settings.output
     picked = [await cluster.object(one, shows_unread=chosen.is_table) for one in query.subjects]
@@ -129,7 +129,7 @@ async def follow(cluster: Cluster, query: get.Query) -> None:
 
 
 async def _follow_one(
-    cluster: Cluster, resource: Resource, one: ObjectKey | None, query: get.Query, screen: Screen
+    cluster: ClusterSession, resource: Resource, one: ObjectKey | None, query: get.GetQuery, screen: Screen
 ) -> None:
     namespace = one.namespace if one else cluster.namespace
     fields = f"metadata.name={one.name}" if one else query.fields
@@ -148,7 +148,7 @@ async def _follow_one(
             case Odd(obj=odd):
                 known[odd.key] = unread(odd)
                 screen.show(known[odd.key])
-            case Parked(why=why):
+            case WatchSuspended(why=why):
                 settings.say(f"{resource.plural}: {text.escaped(why)}; waiting")
 
 

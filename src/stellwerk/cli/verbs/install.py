@@ -17,7 +17,7 @@ from stellwerk.cli.local import operators
 from stellwerk.cli.shell import settings
 
 if TYPE_CHECKING:
-    from stellwerk.cli.objects.cluster import Cluster
+    from stellwerk.cli.objects.cluster import ClusterSession
     from stellwerk.kube.types.model import JsonObject
 
 
@@ -44,7 +44,7 @@ def command(chosen: tuple[str, ...], only_print: bool, dry_run: bool) -> None:
         carry_out(lambda cluster: _apply(cluster, objects, dry_run))
 
 
-async def _apply(cluster: Cluster, objects: Sequence[JsonObject], dry_run: bool) -> None:
+async def _apply(cluster: ClusterSession, objects: Sequence[JsonObject], dry_run: bool) -> None:
     from stellwerk.kube.types.errors import NotFound
     from stellwerk.kube.types.model import Unstructured, unstructured
 

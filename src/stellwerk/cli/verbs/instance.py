@@ -10,7 +10,7 @@ from stellwerk.cli.arguments import options
 from stellwerk.cli.shell import settings
 
 if TYPE_CHECKING:
-    from stellwerk.cli.objects.cluster import Cluster
+    from stellwerk.cli.objects.cluster import ClusterSession
 
 
 @click.group("instance")
@@ -29,7 +29,7 @@ def list_command(not_ready: bool) -> None:
     carry_out(lambda cluster: _list(cluster, not_ready))
 
 
-async def _list(cluster: Cluster, not_ready: bool) -> None:
+async def _list(cluster: ClusterSession, not_ready: bool) -> None:
     from stellwerk.api.btp import ServiceBinding, ServiceInstance
     from stellwerk.cli.shell.errors import Failure
     from stellwerk.cli.verbs import get
@@ -40,7 +40,7 @@ async def _list(cluster: Cluster, not_ready: bool) -> None:
             cause="the SAP BTP service operator is not installed",
             fix="create a BtpOperator, or see why it is not ready: stellwerk get btp -A",
         )
-    query = get.Query(("serviceinstances",), not_ready=not_ready)
+    query = get.GetQuery(("serviceinstances",), not_ready=not_ready)
     wanted = [ServiceInstance.resource, ServiceBinding.resource]
     everything = await get.read(cluster, wanted)
     found = get.selected(everything, query)

@@ -16,13 +16,13 @@ from typing import TYPE_CHECKING, Protocol
 import click
 
 from stellwerk.cli.arguments import options
-from stellwerk.cli.arguments.object_argument import Subject, SubjectType
+from stellwerk.cli.arguments.object_argument import ObjectArgument, SubjectType
 from stellwerk.cli.completion.completers import complete_subject
 from stellwerk.cli.shell import settings
 from stellwerk.cli.shell.text import escaped
 
 if TYPE_CHECKING:
-    from stellwerk.cli.objects.cluster import Cluster
+    from stellwerk.cli.objects.cluster import ClusterSession
     from stellwerk.kube.client.client import Client
     from stellwerk.kube.types.identifiers import ObjectKey
     from stellwerk.kube.types.model import JsonObject
@@ -36,7 +36,7 @@ _MOST_LINES = 100_000
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class LogLine:
     """One line of a log. `kind`, `namespace` and `name` are the object that it is about; empty where it has none."""
 
     time: str
@@ -55,7 +55,7 @@ class Line:
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class LogFilter:
     """Which lines are printed."""
 
     level: str = "info"
@@ -63,7 +63,7 @@ class Wanted:
     namespace: str = ""
     name: str = ""
 
-    def takes(self, line: Line) -> bool:
+    def takes(self, line: LogLine) -> bool:
         """Whether the line is printed."""
         level = "warning" if line.level == "warn" else line.level
         return (
@@ -87,14 +87,16 @@ class Wanted:
 @click.option("--tail", type=click.IntRange(min=0), metavar="N", help="The last N lines of each operator.")
 @click.option("-f", "--follow", is_flag=True, help="Go on and print new lines as they come.")
 @options.all_of
-def command(subject: Subject | None, level: str, tail: int | None, follow: bool) -> None:
+def command(subject: ObjectArgument | None, level: str, tail: int | None, follow: bool) -> None:
     """Print what the operators logged."""
     from stellwerk.cli.objects.cluster import carry_out
 
     carry_out(lambda cluster: _show(cluster, subject, level, tail, follow))
 
 
-async def _show(cluster: Cluster, subject: Subject | None, level: str, tail: int | None, follow: bool) -> None:
+async def _show(
+    cluster: ClusterSession, subject: ObjectArgument | None, level: str, tail: int | None, follow: bool
+) -> None:
     wanted = await _wanted(cluster, subject, level)
     sources = await _sources(cluster)
     found = 0
@@ -110,15 +112,15 @@ async def _show(cluster: Cluster, subject: Subject | None, level: str, tail: int
             _print(filter(wanted.takes, parsed((await source.new()).splitlines())), cluster.settings.output)
 
 
-async def _wanted(cluster: Cluster, subject: Subject | None, level: str) -> Wanted:
+async def _wanted(cluster: ClusterSession, subject: ObjectArgument | None, level: str) -> LogFilter:
     if subject is None:
-        return Wanted(level, namespace=cluster.settings.namespace or "")
+        return LogFilter(level, namespace=cluster.settings.namespace or "")
     resource = await cluster.resource(subject.kind)
     key = resource.key(subject.key.namespace or cluster.namespace, subject.key.name)
-    return Wanted(level, resource.kind, key.namespace, key.name)
+    return LogFilter(level, resource.kind, key.namespace, key.name)
 
 
-def _print(lines: Iterable[Line], output: settings.Output) -> None:
+def _print(lines: Iterable[LogLine], output: settings.Output) -> None:
     if output.is_table:
         settings.show(escaped(part) for line in lines for part in str(line).splitlines())
         return
@@ -128,7 +130,7 @@ def _print(lines: Iterable[Line], output: settings.Output) -> None:
         print_value(_as_json(line), output)
 
 
-def _as_json(line: Line) -> JsonObject:
+def _as_json(line: LogLine) -> JsonObject:
     about: JsonObject = {"kind": line.kind, "namespace": line.namespace, "name": line.name}
     return {"time": line.time, "level": line.level, "message": line.message, **about, "more": line.more.strip()}
 
@@ -142,26 +144,26 @@ _CONSOLE = re.compile(
 _KNOWN = ("ts", "level", "logger", "msg", "kind", "namespace", "name", "reconcileID", "stack")
 
 
-def parsed(lines: Iterable[str]) -> Iterator[Line]:
+def parsed(lines: Iterable[str]) -> Iterator[LogLine]:
     """The lines of a log; what has no form of its own belongs to the line before."""
-    pending: Line | None = None
+    pending: LogLine | None = None
     for text in lines:
         line = _of_json(text) or _of_console(text)
         if line is None and pending is not None:
-            pending = Line(*_parts(pending)[:-1], more=f"{pending.more}\n{text}")
+            pending = LogLine(*_parts(pending)[:-1], more=f"{pending.more}\n{text}")
             continue
         if pending is not None:
             yield pending
-        pending = line or Line("", "", text)
+        pending = line or LogLine("", "", text)
     if pending is not None:
         yield pending
 
 
-def _parts(line: Line) -> tuple[str, str, str, str, str, str, str]:
+def _parts(line: LogLine) -> tuple[str, str, str, str, str, str, str]:
     return line.time, line.level, line.message, line.kind, line.namespace, line.name, line.more
 
 
-def _of_json(text: str) -> Line | None:
+def _of_json(text: str) -> LogLine | None:
     import msgspec
 
     if not text.startswith("{"):
@@ -174,21 +176,21 @@ def _of_json(text: str) -> Line | None:
     details = "".join(f" {name}={value}" for name, value in found.items() if name not in _KNOWN)
     stack = f"\n{words['stack']}" if words["stack"] else ""
     about = (words["kind"], words["namespace"], words["name"])
-    return Line(words["ts"], words["level"], words["msg"], *about, more=details + stack)
+    return LogLine(words["ts"], words["level"], words["msg"], *about, more=details + stack)
 
 
-def _of_console(text: str) -> Line | None:
+def _of_console(text: str) -> LogLine | None:
     match = _CONSOLE.fullmatch(text)
     if match is None:
         return None
     words = {name: value or "" for name, value in match.groupdict().items()}
-    return Line(**{**words, "level": words["level"].lower()})
+    return LogLine(**{**words, "level": words["level"].lower()})
 
 
 # ---- where they are
 
 
-class Source(Protocol):
+class LogSource(Protocol):
     """The log of one operator."""
 
     async def new(self) -> str:
@@ -196,12 +198,12 @@ class Source(Protocol):
         ...
 
 
-async def _sources(cluster: Cluster) -> Sequence[Source]:
+async def _sources(cluster: ClusterSession) -> Sequence[LogSource]:
     from stellwerk.cli.shell.errors import Failure
 
-    found: list[Source] = [File(path) for path in _local_files(cluster.client.config.server)]
+    found: list[LogSource] = [File(path) for path in _local_files(cluster.client.config.server)]
     if not found:
-        found = [Pod(cluster.client, key) for key in await _pods(cluster)]
+        found = [LoggedPod(cluster.client, key) for key in await _pods(cluster)]
     if not found:
         raise Failure(
             "no log of an operator was found",
@@ -224,7 +226,7 @@ def _local_files(server: str) -> list[Path]:
     return [one.log for one in components if operator_processes.served(one.arguments) is not None]
 
 
-async def _pods(cluster: Cluster) -> list[ObjectKey]:
+async def _pods(cluster: ClusterSession) -> list[ObjectKey]:
     from stellwerk.api.core import Pod as CorePod
 
     return sorted(pod.key for pod in await cluster.list(CorePod.resource, labels=_LABELS))
@@ -250,7 +252,7 @@ class File:
 
 
 @dataclass
-class Pod:
+class LoggedPod:
     """A pod of a cluster, asked again and again from the time of its last line on."""
 
     client: Client

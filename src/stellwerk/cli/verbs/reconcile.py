@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 import click
 
 from stellwerk.cli.arguments import object_argument, options
-from stellwerk.cli.arguments.object_argument import Choice
+from stellwerk.cli.arguments.object_argument import ObjectSelection
 from stellwerk.cli.arguments.options import DRY_RUN, TIMEOUT
 from stellwerk.cli.shell import settings
 from stellwerk.cli.shell.errors import Failure, NotReady
 
 if TYPE_CHECKING:
-    from stellwerk.cli.objects.cluster import Cluster
-    from stellwerk.cli.objects.object_actions import Target
+    from stellwerk.cli.objects.cluster import ClusterSession
+    from stellwerk.cli.objects.object_actions import ActionTarget
     from stellwerk.cli.objects.wait_for import Holds
     from stellwerk.kube.types.model import Unstructured
 
@@ -45,7 +45,7 @@ def command(
 
 
 async def _request(
-    cluster: Cluster, choice: Choice, with_source: bool, wait: bool, timeout: float, dry_run: bool
+    cluster: ClusterSession, choice: ObjectSelection, with_source: bool, wait: bool, timeout: float, dry_run: bool
 ) -> bool:
     from stellwerk.cli.objects import object_actions, wait_for
     from stellwerk.delivery.reconcile_request import was_handled
@@ -85,7 +85,7 @@ def _check_not_suspended(obj: Unstructured) -> None:
         )
 
 
-def _is_settled(one: Target, moment: str) -> Holds:
+def _is_settled(one: ActionTarget, moment: str) -> Holds:
     """Whether the request was handled and the object has come to an end."""
     from stellwerk.cli.objects import wait_for
 
@@ -95,7 +95,7 @@ def _is_settled(one: Target, moment: str) -> Holds:
     return holds
 
 
-async def _request_source(cluster: Cluster, obj: Unstructured, moment: str, dry_run: bool) -> None:
+async def _request_source(cluster: ClusterSession, obj: Unstructured, moment: str, dry_run: bool) -> None:
     from stellwerk.cli.objects import object_actions
     from stellwerk.kube.types import lenient
     from stellwerk.kube.types.model import unstructured

@@ -11,7 +11,7 @@ from stellwerk.cli.releases import releasing
 from stellwerk.cli.shell import settings
 
 if TYPE_CHECKING:
-    from stellwerk.cli.objects.cluster import Cluster
+    from stellwerk.cli.objects.cluster import ClusterSession
 
 
 @click.command("list")
@@ -23,14 +23,14 @@ def command() -> None:
     carry_out(_list)
 
 
-async def _list(cluster: Cluster) -> None:
+async def _list(cluster: ClusterSession) -> None:
     from stellwerk.cli.shell import output
     from stellwerk.kube.types.identifiers import ObjectKey
-    from stellwerk.releases.release_store import Store
+    from stellwerk.releases.release_store import ReleaseStore
 
     chosen = cluster.settings.output
     with releasing.explained("list", ObjectKey(cluster.namespace, "*")):
-        found = await Store(cluster.client).all(cluster.namespace)
+        found = await ReleaseStore(cluster.client).all(cluster.namespace)
     if chosen.form == "yamlstream":
         settings.show_exactly("".join(f"---\n{output.as_yaml(releasing.as_json(one))}" for one in found))
     elif chosen.form == "name":

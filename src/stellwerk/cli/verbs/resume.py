@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 import click
 
 from stellwerk.cli.arguments import object_argument, options
-from stellwerk.cli.arguments.object_argument import Choice
+from stellwerk.cli.arguments.object_argument import ObjectSelection
 from stellwerk.cli.arguments.options import DRY_RUN, TIMEOUT
 from stellwerk.cli.shell import settings
 from stellwerk.cli.shell.errors import NotReady
 
 if TYPE_CHECKING:
-    from stellwerk.cli.objects.cluster import Cluster
+    from stellwerk.cli.objects.cluster import ClusterSession
     from stellwerk.kube.types.model import Unstructured
 
 
@@ -32,10 +32,10 @@ def command(choice: tuple[str, ...], is_all: bool, labels: str, wait: bool, time
         raise NotReady
 
 
-async def _resume(cluster: Cluster, choice: Choice, wait: bool, timeout: float, dry_run: bool) -> bool:
+async def _resume(cluster: ClusterSession, choice: ObjectSelection, wait: bool, timeout: float, dry_run: bool) -> bool:
     from stellwerk.cli.objects import object_actions, wait_for
 
-    resumed: list[tuple[object_actions.Target, Unstructured]] = []
+    resumed: list[tuple[object_actions.ActionTarget, Unstructured]] = []
     for one in await object_actions.targets(cluster, choice, "resumption", "resumed"):
         latest = await object_actions.patched(cluster, one.resource, one.obj, one.actions.resumption(), dry_run=dry_run)
         resumed.append((one, latest))

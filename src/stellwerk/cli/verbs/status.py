@@ -11,29 +11,35 @@ import click
 
 from stellwerk.cli.arguments import object_argument as subjects
 from stellwerk.cli.arguments import options
-from stellwerk.cli.arguments.object_argument import Subject
+from stellwerk.cli.arguments.object_argument import ObjectArgument
 from stellwerk.cli.objects import health, object_summary
-from stellwerk.cli.objects.object_summary import Verdict
+from stellwerk.cli.objects.object_summary import ObjectSummary
 from stellwerk.cli.shell import settings, text
 from stellwerk.cli.shell.errors import NotReady
-from stellwerk.cli.shell.text import Column, Style, escaped
+from stellwerk.cli.shell.text import Style, TableColumn, escaped
 from stellwerk.cli.verbs import events
 from stellwerk.cli.verbs.events import Happening
 from stellwerk.kube.types.object_meta import Condition
 
 if TYPE_CHECKING:
-    from stellwerk.cli.objects.cluster import Cluster
+    from stellwerk.cli.objects.cluster import ClusterSession
     from stellwerk.kube.types.model import JsonObject, Unstructured
 
 LAST_EVENTS = 10
-CONDITIONS = (Column("TYPE"), Column("STATUS"), Column("REASON"), Column("SINCE"), Column("MESSAGE"))
+CONDITIONS = (
+    TableColumn("TYPE"),
+    TableColumn("STATUS"),
+    TableColumn("REASON"),
+    TableColumn("SINCE"),
+    TableColumn("MESSAGE"),
+)
 
 
 @dataclass(frozen=True, slots=True)
 class Sheet:
     """All that is shown of one object."""
 
-    verdict: Verdict
+    verdict: ObjectSummary
     conditions: Sequence[Condition] = ()
     happenings: Sequence[Happening] = ()
 
@@ -42,7 +48,7 @@ class Sheet:
 @subjects.one_or_release(required=False)
 @options.local_name("Which local system, when no object is named.")
 @options.all_of
-def command(subject: Subject | str | None, name: str) -> None:
+def command(subject: ObjectArgument | str | None, name: str) -> None:
     """Show how one object or release is doing, or the local system.
 
     A word without a slash is a release. Exits with 1 when it is not ready.
@@ -63,7 +69,7 @@ def command(subject: Subject | str | None, name: str) -> None:
         raise NotReady
 
 
-async def _show_release(cluster: Cluster, name: str) -> bool:
+async def _show_release(cluster: ClusterSession, name: str) -> bool:
     from stellwerk.cli.releases import releasing
     from stellwerk.cli.shell import output
 
@@ -75,7 +81,7 @@ async def _show_release(cluster: Cluster, name: str) -> bool:
     return release.state == "Ready"
 
 
-async def _show(cluster: Cluster, subject: Subject) -> health.Health:
+async def _show(cluster: ClusterSession, subject: ObjectArgument) -> health.ObjectHealth:
     sheet = await _filled(cluster, await cluster.object(subject, shows_unread=True))
     if cluster.settings.output.is_table:
         settings.show(shown(sheet, cluster.settings.style()))
@@ -86,12 +92,12 @@ async def _show(cluster: Cluster, subject: Subject) -> health.Health:
     return sheet.verdict.health
 
 
-async def _filled(cluster: Cluster, obj: Unstructured) -> Sheet:
+async def _filled(cluster: ClusterSession, obj: Unstructured) -> Sheet:
     happened = await _happened(cluster, obj)
     return Sheet(await object_summary.reached(cluster, obj), health.conditions(obj.body), happened)
 
 
-async def _happened(cluster: Cluster, obj: Unstructured) -> list[Happening]:
+async def _happened(cluster: ClusterSession, obj: Unstructured) -> list[Happening]:
     """The last Events; none where the user may not read them, which is said and no reason to show nothing."""
     from stellwerk.kube.types.errors import Forbidden
 
@@ -119,7 +125,7 @@ def shown(sheet: Sheet, style: Style, now: datetime | None = None) -> list[str]:
     ]
 
 
-def _facts(seen: Verdict) -> list[str]:
+def _facts(seen: ObjectSummary) -> list[str]:
     facts = {
         "State:": seen.health.state,
         "Reason:": seen.health.reason,

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 import click
 
 from stellwerk.cli.arguments import object_argument, options
-from stellwerk.cli.arguments.object_argument import Choice
+from stellwerk.cli.arguments.object_argument import ObjectSelection
 from stellwerk.cli.arguments.options import DRY_RUN
 from stellwerk.cli.shell import settings
 
 if TYPE_CHECKING:
-    from stellwerk.cli.objects.cluster import Cluster
+    from stellwerk.cli.objects.cluster import ClusterSession
 
 
 @click.command("suspend")
@@ -28,7 +28,7 @@ def command(choice: tuple[str, ...], is_all: bool, labels: str, reason: str, dry
     carry_out(lambda cluster: _suspend(cluster, wanted, reason, dry_run))
 
 
-async def _suspend(cluster: Cluster, choice: Choice, reason: str, dry_run: bool) -> None:
+async def _suspend(cluster: ClusterSession, choice: ObjectSelection, reason: str, dry_run: bool) -> None:
     from stellwerk.cli.objects import object_actions
 
     for one in await object_actions.targets(cluster, choice, "suspension", "suspended"):

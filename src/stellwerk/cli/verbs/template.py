@@ -14,10 +14,10 @@ from stellwerk.cli.releases import releasing
 from stellwerk.cli.shell import settings
 
 if TYPE_CHECKING:
-    from stellwerk.cli.objects.cluster import Cluster
+    from stellwerk.cli.objects.cluster import ClusterSession
     from stellwerk.kube.client.client import Client
     from stellwerk.kube.types.model import JsonObject
-    from stellwerk.render.request.request import Cluster as Facts
+    from stellwerk.render.request.request import ClusterApis as Facts
 
 
 @click.command("template")
@@ -75,7 +75,7 @@ def _print_offline(name: str, sources: Sequence[Path], files: Sequence[Path], de
 
 
 async def _print(
-    cluster: Cluster, name: str, sources: Sequence[Path], files: Sequence[Path], delete_hooks: str
+    cluster: ClusterSession, name: str, sources: Sequence[Path], files: Sequence[Path], delete_hooks: str
 ) -> None:
     from stellwerk.cli.shell import output
 

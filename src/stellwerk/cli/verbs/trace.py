@@ -13,30 +13,30 @@ import click
 
 from stellwerk.cli.arguments import object_argument as subjects
 from stellwerk.cli.arguments import options
-from stellwerk.cli.arguments.object_argument import Subject
+from stellwerk.cli.arguments.object_argument import ObjectArgument
 from stellwerk.cli.shell import settings
 from stellwerk.cli.shell.errors import NotReady
 from stellwerk.cli.shell.text import Style, escaped
 
 if TYPE_CHECKING:
-    from stellwerk.cli.objects.cluster import Cluster
-    from stellwerk.cli.objects.health import Health
+    from stellwerk.cli.objects.cluster import ClusterSession
+    from stellwerk.cli.objects.health import ObjectHealth
     from stellwerk.kube.types.identifiers import GroupVersionKind, ObjectRef, Resource
     from stellwerk.kube.types.model import JsonObject, Unstructured
-    from stellwerk.runtime.insight.diagnosis import Reader
+    from stellwerk.runtime.insight.diagnosis import ClusterReader
     from stellwerk.runtime.insight.related_objects import Fact
 
 _FARTHEST = 20
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class TraceStep:
     """One object on the way up."""
 
     relation: str
     """How the one below is bound to it; empty for the first."""
     ref: ObjectRef
-    health: Health | None
+    health: ObjectHealth | None
     """None where the object is not there, or not in this cluster."""
     facts: tuple[Fact, ...] = ()
     note: str = ""
@@ -50,7 +50,7 @@ class Step:
 @click.command("trace")
 @subjects.one()
 @options.all_of
-def command(subject: Subject) -> None:
+def command(subject: ObjectArgument) -> None:
     """Follow any object back to its custom resource, source and last apply.
 
     Exits with 1 when it leads to none of ours.
@@ -61,10 +61,10 @@ def command(subject: Subject) -> None:
         raise NotReady
 
 
-async def _trace(cluster: Cluster, subject: Subject) -> bool:
-    from stellwerk.runtime.insight.diagnosis import Reader
+async def _trace(cluster: ClusterSession, subject: ObjectArgument) -> bool:
+    from stellwerk.runtime.insight.diagnosis import ClusterReader
 
-    reader = Reader(cluster.client)
+    reader = ClusterReader(cluster.client)
     steps = await _way_up(reader, await cluster.object(subject))
     if cluster.settings.output.is_table:
         settings.show(shown(steps, cluster.settings.style()))
@@ -89,10 +89,10 @@ def _is_own(ref: ObjectRef) -> bool:
 # ---- the way up
 
 
-async def _way_up(reader: Reader, obj: Unstructured) -> list[Step]:
+async def _way_up(reader: ClusterReader, obj: Unstructured) -> list[TraceStep]:
     from stellwerk.cli.objects import health
 
-    steps = [Step("", obj.ref, health.of(obj))]
+    steps = [TraceStep("", obj.ref, health.of(obj))]
     here: Unstructured | None = obj
     while here is not None and len(steps) < _FARTHEST:
         found = await _owner(reader, here) or await _manager(reader, here)
@@ -103,7 +103,7 @@ async def _way_up(reader: Reader, obj: Unstructured) -> list[Step]:
     return steps
 
 
-async def _owner(reader: Reader, obj: Unstructured) -> tuple[Step, Unstructured | None] | None:
+async def _owner(reader: ClusterReader, obj: Unstructured) -> tuple[TraceStep, Unstructured | None] | None:
     """The controller among the owners, else the first."""
     from stellwerk.cli.objects import health
     from stellwerk.kube.types.identifiers import GroupVersionKind, ObjectKey, ObjectRef
@@ -115,12 +115,12 @@ async def _owner(reader: Reader, obj: Unstructured) -> tuple[Step, Unstructured 
         namespace = obj.key.namespace if resource is None or resource.namespaced else ""
         ref = ObjectRef(gvk, ObjectKey(namespace, reference.name))
         if live is None or live.metadata.uid != reference.uid:
-            return Step("owned by", ref, None, note="it does not exist"), None
-        return Step("owned by", ref, health.of(live)), live
+            return TraceStep("owned by", ref, None, note="it does not exist"), None
+        return TraceStep("owned by", ref, health.of(live)), live
     return None
 
 
-async def _manager(reader: Reader, obj: Unstructured) -> tuple[Step, Unstructured | None] | None:
+async def _manager(reader: ClusterReader, obj: Unstructured) -> tuple[TraceStep, Unstructured | None] | None:
     from stellwerk.cli import kinds
     from stellwerk.cli.objects import health
 
@@ -130,37 +130,37 @@ async def _manager(reader: Reader, obj: Unstructured) -> tuple[Step, Unstructure
         if manager is None or manager.ref == obj.ref:
             continue
         if manager.is_elsewhere:
-            return Step("managed by", manager.ref, None, note="it lies in another cluster"), None
+            return TraceStep("managed by", manager.ref, None, note="it lies in another cluster"), None
         live = await reader.find(row.resource, manager.ref.key.name, manager.ref.key.namespace)
         if live is None:
-            return Step("managed by", manager.ref, None, note="it does not exist"), None
+            return TraceStep("managed by", manager.ref, None, note="it does not exist"), None
         facts = tuple(related_objects.origin(live, obj))
-        return Step("managed by", manager.ref, health.of(live), facts), live
+        return TraceStep("managed by", manager.ref, health.of(live), facts), live
     return await _release(reader, obj)
 
 
-async def _release(reader: Reader, obj: Unstructured) -> tuple[Step, Unstructured | None] | None:
+async def _release(reader: ClusterReader, obj: Unstructured) -> tuple[TraceStep, Unstructured | None] | None:
     """The release that the object is of; nothing manages a release."""
-    from stellwerk.cli.objects.health import Health
+    from stellwerk.cli.objects.health import ObjectHealth
     from stellwerk.kube.types.errors import Forbidden
     from stellwerk.releases import related_objects
-    from stellwerk.releases.release_store import Store
+    from stellwerk.releases.release_store import ReleaseStore
 
     ref = related_objects.release_of(obj)
     if ref is None:
         return None
     try:
-        release = await Store(reader.client).find(ref.key)
+        release = await ReleaseStore(reader.client).find(ref.key)
     except Forbidden:
-        return Step("managed by", ref, None, note="you may not read it"), None
+        return TraceStep("managed by", ref, None, note="you may not read it"), None
     if release is None:
-        return Step("managed by", ref, None, note="it does not exist"), None
-    seen = Health("True" if release.state == "Ready" else "False", release.state)
-    return Step("managed by", ref, seen, tuple(related_objects.origin(release, obj))), None
+        return TraceStep("managed by", ref, None, note="it does not exist"), None
+    seen = ObjectHealth("True" if release.state == "Ready" else "False", release.state)
+    return TraceStep("managed by", ref, seen, tuple(related_objects.origin(release, obj))), None
 
 
 async def _read(
-    reader: Reader, gvk: GroupVersionKind, namespace: str, name: str
+    reader: ClusterReader, gvk: GroupVersionKind, namespace: str, name: str
 ) -> tuple[Resource | None, Unstructured | None]:
     from stellwerk.kube.types.errors import NotServed
 
@@ -174,7 +174,7 @@ async def _read(
 # ---- looks
 
 
-def shown(steps: list[Step], style: Style) -> list[str]:
+def shown(steps: list[TraceStep], style: Style) -> list[str]:
     """The way, from the object upwards, and what is known of its origin."""
     from stellwerk.cli.objects import object_summary
 
@@ -195,12 +195,12 @@ def _label(word: str, width: int = 14) -> str:
     return f"{word[:1].upper()}{word[1:]}:".ljust(width - 1) + " "
 
 
-def as_json(steps: list[Step]) -> JsonObject:
+def as_json(steps: list[TraceStep]) -> JsonObject:
     """The same for programs."""
     return {"steps": [_step_json(step) for step in steps]}
 
 
-def _step_json(step: Step) -> JsonObject:
+def _step_json(step: TraceStep) -> JsonObject:
     (group, version, kind), (namespace, name) = step.ref
     return {
         "relation": step.relation,

@@ -8,11 +8,11 @@ import click
 
 from stellwerk.cli.arguments import object_argument as subjects
 from stellwerk.cli.arguments import options
-from stellwerk.cli.arguments.object_argument import Subject
+from stellwerk.cli.arguments.object_argument import ObjectArgument
 from stellwerk.cli.shell import settings
 
 if TYPE_CHECKING:
-    from stellwerk.cli.objects.cluster import Cluster
+    from stellwerk.cli.objects.cluster import ClusterSession
 
 
 @click.command("tree")
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 @click.option("--compact", is_flag=True, help="Tell what is ready as counts.")
 @click.option("--depth", type=click.IntRange(min=0), metavar="N", help="Show so many levels below the object.")
 @options.all_of
-def command(subject: Subject | str, compact: bool, depth: int | None) -> None:
+def command(subject: ObjectArgument | str, compact: bool, depth: int | None) -> None:
     """Show the owned and managed objects of an object with their health.
 
     A word without a slash is a release.
@@ -30,12 +30,12 @@ def command(subject: Subject | str, compact: bool, depth: int | None) -> None:
     carry_out(lambda cluster: _show(cluster, subject, compact, depth))
 
 
-async def _show(cluster: Cluster, subject: Subject | str, compact: bool, depth: int | None) -> None:
+async def _show(cluster: ClusterSession, subject: ObjectArgument | str, compact: bool, depth: int | None) -> None:
     from stellwerk.cli.objects import graph
     from stellwerk.cli.objects.object_tree import Family, unread
-    from stellwerk.runtime.insight.diagnosis import Reader
+    from stellwerk.runtime.insight.diagnosis import ClusterReader
 
-    reader = Reader(cluster.client)
+    reader = ClusterReader(cluster.client)
     if isinstance(subject, str):
         from stellwerk.cli.releases import releasing
 

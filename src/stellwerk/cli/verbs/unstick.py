@@ -12,7 +12,7 @@ import click
 
 from stellwerk.cli.arguments import object_argument as subjects
 from stellwerk.cli.arguments import options
-from stellwerk.cli.arguments.object_argument import Subject
+from stellwerk.cli.arguments.object_argument import ObjectArgument
 from stellwerk.cli.arguments.options import DRY_RUN
 from stellwerk.cli.shell import settings
 from stellwerk.cli.shell.errors import Exit, Failure
@@ -20,7 +20,7 @@ from stellwerk.cli.shell.errors import Exit, Failure
 if TYPE_CHECKING:
     from types import ModuleType
 
-    from stellwerk.cli.objects.cluster import Cluster
+    from stellwerk.cli.objects.cluster import ClusterSession
     from stellwerk.kube.types.model import Unstructured
 
 
@@ -30,14 +30,14 @@ if TYPE_CHECKING:
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @DRY_RUN
 @options.all_of
-def command(subject: Subject, force: bool, yes: bool, dry_run: bool) -> None:
+def command(subject: ObjectArgument, force: bool, yes: bool, dry_run: bool) -> None:
     """Explain what blocks the deletion of an object, and force it if that is wanted."""
     from stellwerk.cli.objects.cluster import carry_out
 
     carry_out(lambda cluster: _unstick(cluster, subject, force, yes, dry_run))
 
 
-async def _unstick(cluster: Cluster, subject: Subject, force: bool, yes: bool, dry_run: bool) -> None:
+async def _unstick(cluster: ClusterSession, subject: ObjectArgument, force: bool, yes: bool, dry_run: bool) -> None:
     from stellwerk.cli.objects import object_actions
     from stellwerk.cli.shell import confirm
 
@@ -63,7 +63,7 @@ async def _unstick(cluster: Cluster, subject: Subject, force: bool, yes: bool, d
     settings.show([f"The deletion of {obj.ref} is forced{' (dry run)' if dry_run else ''}"])
 
 
-async def _explain(cluster: Cluster, obj: Unstructured, actions: ModuleType) -> None:
+async def _explain(cluster: ClusterSession, obj: Unstructured, actions: ModuleType) -> None:
     """What stands in the way, the step that costs nothing, and the one that costs something."""
     from stellwerk.cli.objects import findings, object_summary
 

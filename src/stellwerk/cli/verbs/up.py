@@ -16,23 +16,23 @@ import click
 
 from stellwerk.cli.arguments import options
 from stellwerk.cli.local import operators
-from stellwerk.cli.local.system import Done, Step, carry_out
+from stellwerk.cli.local.system import StartStep, StepResult, carry_out
 from stellwerk.cli.shell import settings
 
 
-def control_plane(name: str, port: int) -> Step:
+def control_plane(name: str, port: int) -> StartStep:
     """The step that brings up Kubernetes, or finds it running."""
 
-    def run(say: Callable[[str], None]) -> Done:
+    def run(say: Callable[[str], None]) -> StepResult:
         from stellwerk.local.cluster import named
         from stellwerk.local.components import Options
 
         cluster = named(name, Options(port=port))
         cluster.up(say)
         seen = cluster.status()
-        return Done("control plane ready", f"API server {seen.version.removeprefix('v')} on {seen.address}")
+        return StepResult("control plane ready", f"API server {seen.version.removeprefix('v')} on {seen.address}")
 
-    return Step("control plane", run)
+    return StartStep("control plane", run)
 
 
 @click.command("up")
@@ -61,9 +61,9 @@ def command(name: str, port: int | None, samples: bool, bare: bool) -> None:
     click.echo(environment_line(_kubeconfig(name), Path(sys.executable).parent, os.environ.get("PATH", "")))
 
 
-def kubeconfig(name: str) -> Step:
+def kubeconfig(name: str) -> StartStep:
     """The step that names the administrator's kubeconfig."""
-    return Step("kubeconfig", lambda say: Done("kubeconfig", str(_kubeconfig(name)), timed=False))
+    return StartStep("kubeconfig", lambda say: StepResult("kubeconfig", str(_kubeconfig(name)), timed=False))
 
 
 def environment_line(kubeconfig: Path, programs: Path, path: str) -> str:

@@ -8,14 +8,14 @@ import click
 
 from stellwerk.cli.arguments import object_argument as subjects
 from stellwerk.cli.arguments import options
-from stellwerk.cli.arguments.object_argument import Subject
+from stellwerk.cli.arguments.object_argument import ObjectArgument
 from stellwerk.cli.objects import previews
 from stellwerk.cli.shell import settings, text
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
-    from stellwerk.cli.objects.cluster import Cluster
+    from stellwerk.cli.objects.cluster import ClusterSession
     from stellwerk.kube.types.model import JsonObject, JsonValue
     from stellwerk.operators.component.api import Component
     from stellwerk.render.request.values import Layer, Leaf
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 @click.command("values")
 @subjects.one("comp/NAME")
 @options.all_of
-def command(subject: Subject) -> None:
+def command(subject: ObjectArgument) -> None:
     """Show the merged values of a Component and their origin, Secrets masked.
 
     The defaults of a chart and its subcharts are among them. -o yaml prints the values as a values file of Helm.
@@ -34,16 +34,16 @@ def command(subject: Subject) -> None:
     carry_out(lambda cluster: _show(cluster, subject))
 
 
-async def _show(cluster: Cluster, subject: Subject) -> None:
+async def _show(cluster: ClusterSession, subject: ObjectArgument) -> None:
     from stellwerk.operators.component.errors import ComponentFailed
-    from stellwerk.operators.component.insight.preview import Desk
+    from stellwerk.operators.component.insight.preview import ComponentPreviewInput
     from stellwerk.operators.component.references.inputs import layers_of
     from stellwerk.render.errors import RenderError
     from stellwerk.render.request import values
 
     component = await previews.component_of(cluster, subject)
     try:
-        given = layers_of(component, await Desk(client=cluster.client).resolved(component))
+        given = layers_of(component, await ComponentPreviewInput(client=cluster.client).resolved(component))
     except (ComponentFailed, RenderError) as error:
         raise previews.failure(error, component) from None
     defaults = await _defaults(cluster, component, given)
@@ -61,17 +61,17 @@ async def _show(cluster: Cluster, subject: Subject) -> None:
     print_value(as_json(leaves), cluster.settings.output)
 
 
-async def _defaults(cluster: Cluster, component: Component, given: Sequence[Layer]) -> Sequence[Layer]:
+async def _defaults(cluster: ClusterSession, component: Component, given: Sequence[Layer]) -> Sequence[Layer]:
     """The defaults of the Component's chart; none where its source cannot be had, which is said."""
     from stellwerk.kube.types.errors import ApiError
     from stellwerk.operators.component.errors import ComponentFailed
-    from stellwerk.operators.component.insight.preview import Desk
+    from stellwerk.operators.component.insight.preview import ComponentPreviewInput
     from stellwerk.render.errors import RenderError
     from stellwerk.render.request import chart_values
 
     try:
         async with previews.tools() as tools:
-            _, files = await Desk(client=cluster.client).offered(component, tools.downloads)
+            _, files = await ComponentPreviewInput(client=cluster.client).offered(component, tools.downloads)
         return chart_values.defaults(files.under(component.spec.path), given)
     except (ComponentFailed, RenderError, ApiError) as error:
         settings.say(f"Defaults of a chart are left out: {text.escaped(str(error))}")
@@ -98,7 +98,12 @@ def _table(leaves: Sequence[Leaf]) -> list[str]:
         settings.say("The Component has no values; defaults of its chart or kustomization apply.")
         return []
     rows = [[leaf.name, _word(leaf.shown), leaf.source, ", ".join(leaf.overrides)] for leaf in leaves]
-    columns = [text.Column("PATH"), text.Column("VALUE", most=60), text.Column("FROM"), text.Column("OVERRIDES")]
+    columns = [
+        text.TableColumn("PATH"),
+        text.TableColumn("VALUE", most=60),
+        text.TableColumn("FROM"),
+        text.TableColumn("OVERRIDES"),
+    ]
     return text.table(columns, rows)
 
 

@@ -12,7 +12,7 @@ from stellwerk.cli.shell import settings
 from stellwerk.cli.shell.own_version import own_version
 
 if TYPE_CHECKING:
-    from stellwerk.cli.objects.cluster import Cluster
+    from stellwerk.cli.objects.cluster import ClusterSession
     from stellwerk.kube.types.model import JsonObject
 
 
@@ -51,6 +51,6 @@ def _of_the_cluster() -> JsonObject:
         return {}
 
 
-async def _ask(cluster: Cluster) -> str:
+async def _ask(cluster: ClusterSession) -> str:
     answer = await cluster.client.document("/version")
     return f"{str(answer.get('gitVersion', '')).removeprefix('v')} at {cluster.client.config.server}"

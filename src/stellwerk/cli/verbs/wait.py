@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 import click
 
 from stellwerk.cli.arguments import object_argument, options
-from stellwerk.cli.arguments.object_argument import Choice
+from stellwerk.cli.arguments.object_argument import ObjectSelection
 from stellwerk.cli.arguments.options import TIMEOUT
 from stellwerk.cli.shell import settings
 
 if TYPE_CHECKING:
-    from stellwerk.cli.objects.cluster import Cluster
+    from stellwerk.cli.objects.cluster import ClusterSession
     from stellwerk.kube.types.model import Unstructured
 
 
@@ -85,10 +85,10 @@ def command(choice: tuple[str, ...], is_all: bool, labels: str, what: Awaited, t
     carry_out(lambda cluster: _wait(cluster, wanted, what, timeout))
 
 
-async def _wait(cluster: Cluster, choice: Choice, what: Awaited, timeout: float) -> None:
+async def _wait(cluster: ClusterSession, choice: ObjectSelection, what: Awaited, timeout: float) -> None:
     from stellwerk.cli.objects import object_actions, wait_for
 
-    patience = wait_for.Patience(timeout)
+    patience = wait_for.WaitLimit(timeout)
     for resource, obj in await object_actions.chosen(cluster, choice, may_be_absent=what.is_deletion):
         seen = await wait_for.until(cluster, resource, obj, what.holds, wanted=what.words, patience=patience)
         settings.show([wait_for.last_line(seen) if seen is not None else f"{obj.ref} is gone"])

@@ -8,18 +8,18 @@ import click
 
 from stellwerk.cli.arguments import object_argument as subjects
 from stellwerk.cli.arguments import options
-from stellwerk.cli.arguments.object_argument import Subject
+from stellwerk.cli.arguments.object_argument import ObjectArgument
 from stellwerk.cli.objects import findings, object_summary
 from stellwerk.cli.shell import settings
 
 if TYPE_CHECKING:
-    from stellwerk.cli.objects.cluster import Cluster
+    from stellwerk.cli.objects.cluster import ClusterSession
 
 
 @click.command("why")
 @subjects.one_or_release()
 @options.all_of
-def command(subject: Subject | str) -> None:
+def command(subject: ObjectArgument | str) -> None:
     """Tell why an object is not ready, down to the root cause.
 
     A word without a slash is a release.
@@ -29,7 +29,7 @@ def command(subject: Subject | str) -> None:
     carry_out(lambda cluster: _tell(cluster, subject))
 
 
-async def _tell(cluster: Cluster, subject: Subject | str) -> None:
+async def _tell(cluster: ClusterSession, subject: ObjectArgument | str) -> None:
     if isinstance(subject, str):
         from stellwerk.cli.releases import releasing
 

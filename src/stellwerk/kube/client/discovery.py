@@ -34,14 +34,14 @@ class Ask(Protocol):
     def __call__(self, method: str, path: str, *, accept: str) -> Awaitable[bytes]: ...
 
 
-class _Word(msgspec.Struct):
+class _GroupName(msgspec.Struct):
     kind: str = ""
 
 
 class _ServedResource(msgspec.Struct, rename="camel"):
     resource: str
     scope: str
-    response_kind: _Word = msgspec.field(default_factory=_Word)
+    response_kind: _GroupName = msgspec.field(default_factory=_GroupName)
     singular_resource: str = ""
     verbs: tuple[str, ...] | None = None
     short_names: tuple[str, ...] | None = None
@@ -54,12 +54,12 @@ class _ServedVersion(msgspec.Struct, rename="camel"):
     freshness: str = ""
 
 
-class _Name(msgspec.Struct):
+class _DiscoveredName(msgspec.Struct):
     name: str = ""
 
 
 class _ServedGroup(msgspec.Struct):
-    metadata: _Name = msgspec.field(default_factory=_Name)
+    metadata: _DiscoveredName = msgspec.field(default_factory=_DiscoveredName)
     versions: list[_ServedVersion] = msgspec.field(default_factory=list)
 
 
@@ -169,7 +169,7 @@ class ResourceMapper:
             self._known = {**_BUILT_IN, **{resource.gvk: resource for resource in self._all}}
             self._asked_at = monotonic()
 
-    async def _served(self, path: str) -> _Answer:
+    async def _served(self, path: str) -> _ServedApis:
         data = await self._ask("GET", path, accept=_ACCEPT)
         try:
             served = _decoder.decode(data)
@@ -177,7 +177,7 @@ class ResourceMapper:
             raise Undecodable(f"cannot read what the API server serves at {path}: {error}") from error
         if served.kind != _LIST or served.items is None:
             raise Undecodable(f"the answer to GET {path} is no {_LIST} of Kubernetes 1.30 or later")
-        return _Answer(
+        return _ServedApis(
             {resource: details for group in served.items for resource, details in _resources(group)},
             frozenset(stale for group in served.items for stale in _stale(group)),
         )
@@ -189,7 +189,7 @@ _decoder = msgspec.json.Decoder(_Served)
 
 
 @dataclass(frozen=True, slots=True)
-class _Answer:
+class _ServedApis:
     """What is served below one path, and which groups and versions may have more than that."""
 
     resources: dict[Resource, Details]

@@ -50,7 +50,7 @@ class WatchEvent:
     object: HasMetadata | errors.Status
 
 
-class Choice(TypedDict, total=False):
+class ListSelection(TypedDict, total=False):
     """Which objects a list has, and as of when. `limit` is how many there are on a page (0: all).
 
     `skip_unreadable`: objects that cannot be decoded are in `Listing.unreadable`. Without it they fail the list,
@@ -91,7 +91,7 @@ class Reads(Calls):
         except NotFound:
             return None
 
-    async def list(self, target: Target[T], namespace: str = "", **chosen: Unpack[Choice]) -> Listing[T]:
+    async def list(self, target: Target[T], namespace: str = "", **chosen: Unpack[ListSelection]) -> Listing[T]:
         """All objects, all pages joined, as of one moment; begun anew once when that moment became too old.
 
         Without a resourceVersion the list is the most recent one; "0" takes whatever the server has at hand.
@@ -105,7 +105,7 @@ class Reads(Calls):
         raise AssertionError("the loop above returns")
 
     async def pages(
-        self, target: Target[T], namespace: str = "", **chosen: Unpack[Choice]
+        self, target: Target[T], namespace: str = "", **chosen: Unpack[ListSelection]
     ) -> AsyncGenerator[Listing[T], None]:
         """The list page by page, with fewer objects on a page where they are large.
 

@@ -20,16 +20,24 @@ from typing import cast
 
 import httptools
 
-from stellwerk.kube.http.messages import Answer, Body, Cut, Distrusted, Message, NoAnswer, TooLarge
+from stellwerk.kube.http.messages import (
+    Answer,
+    AnswerBody,
+    BodyTooLarge,
+    ClientCertificateRejected,
+    ConnectionBroken,
+    NoAnswer,
+    RequestMessage,
+)
 
 _LARGEST_HEAD_BYTES = 64 << 10
 _ABOUT_US = re.compile("ALERT_.*(CERTIFICATE|UNKNOWN_CA|ACCESS_DENIED)")
 
 
-class Line(asyncio.Protocol):
+class Connection(asyncio.Protocol):
     """A connection. llhttp calls the methods `on_...` while it parses; one that raises ends the parsing."""
 
-    def __init__(self, tls: ssl.SSLContext | None, name: str, lines: set[Line]) -> None:
+    def __init__(self, tls: ssl.SSLContext | None, name: str, lines: set[Connection]) -> None:
         """`lines` has this one as long as it is open."""
         self.tls, self.name = tls, name
         self.idle_since = 0.0
@@ -49,7 +57,7 @@ class Line(asyncio.Protocol):
         self._in_head = True
         self._headers: list[tuple[bytes, bytes]] = []
         self._reason = b""
-        self._body: Body | None = None
+        self._body: AnswerBody | None = None
         self._ends_with_line = False
 
     @property
@@ -58,9 +66,9 @@ class Line(asyncio.Protocol):
         return self._transport is not None and not self._transport.is_closing()
 
     async def ask(
-        self, request: Message, largest: int, deadline: float, before: Callable[[], None] | None = None
+        self, request: RequestMessage, largest: int, deadline: float, before: Callable[[], None] | None = None
     ) -> Answer:
-        """Send a request and wait for its answer. Raises NoAnswer, TooLarge, TimeoutError; it is not open then.
+        """Send a request and wait for its answer. Raises NoAnswer, BodyTooLarge, TimeoutError; it is not open then.
 
         `before` is called right before each portion leaves, and may raise to prevent it.
         """
@@ -85,7 +93,9 @@ class Line(asyncio.Protocol):
             self.abort()  # answered before it was asked: the rest of the request is on its way
         return answer
 
-    async def _send(self, request: Message, waiting: asyncio.Future[Answer], before: Callable[[], None] | None) -> None:
+    async def _send(
+        self, request: RequestMessage, waiting: asyncio.Future[Answer], before: Callable[[], None] | None
+    ) -> None:
         for portion in request.portions():
             if self._transport is None or self._transport.is_closing():
                 return  # `waiting` knows why, or soon will; to write now would be a RuntimeError of uvloop's
@@ -125,9 +135,9 @@ class Line(asyncio.Protocol):
             self._parser.feed_data(data)
         except (httptools.HttpParserError, httptools.HttpParserUpgrade) as error:
             told = error.__context__
-            self._fail(told if isinstance(told, TooLarge) else Cut("the answer was cut"))
+            self._fail(told if isinstance(told, BodyTooLarge) else ConnectionBroken("the answer was cut"))
         if self._fruitless_bytes > _LARGEST_HEAD_BYTES:
-            self._fail(TooLarge())
+            self._fail(BodyTooLarge())
 
     def pause_writing(self) -> None:
         """The other side does not keep up."""
@@ -146,17 +156,17 @@ class Line(asyncio.Protocol):
 
     def _loss(self, error: Exception | None) -> NoAnswer:
         if self.has_heard:
-            return Cut("the answer was cut")
+            return ConnectionBroken("the answer was cut")
         if isinstance(error, ssl.SSLError) and not self._has_served and _ABOUT_US.search(error.reason or ""):
-            return Distrusted(error.reason)
-        return Cut("the connection was cut")
+            return ClientCertificateRejected(error.reason)
+        return ConnectionBroken("the connection was cut")
 
     # ---- what the parser tells
 
     def on_message_begin(self) -> None:
-        """An answer begins. Raises Cut where there was one already."""
+        """An answer begins. Raises ConnectionBroken where there was one already."""
         if self._waiting is None or self._waiting.done():
-            raise Cut("one answer was enough")
+            raise ConnectionBroken("one answer was enough")
         self._in_head, self._headers, self._reason, self._body = True, [], b"", None
         self._ends_with_line = False
 
@@ -170,7 +180,7 @@ class Line(asyncio.Protocol):
             self._headers.append((name.lower(), value))
 
     def on_headers_complete(self) -> None:
-        """The head is whole. Raises TooLarge, and Cut for an encoding that nobody asked for."""
+        """The head is whole. Raises BodyTooLarge, and ConnectionBroken for an encoding that nobody asked for."""
         self._in_head = False
         known = dict(self._headers)
         code = self._parser.get_status_code()
@@ -179,8 +189,8 @@ class Line(asyncio.Protocol):
             self.abort()  # llhttp waits for the body that the head speaks of
             return
         if int(known.get(b"content-length", b"0")) > self._largest:
-            raise TooLarge
-        self._body = Body(self._largest, known.get(b"content-encoding", b"").decode("latin-1"))
+            raise BodyTooLarge
+        self._body = AnswerBody(self._largest, known.get(b"content-encoding", b"").decode("latin-1"))
         self._ends_with_line = (
             code >= 200
             and code not in (204, 304)
@@ -189,7 +199,7 @@ class Line(asyncio.Protocol):
         )
 
     def on_body(self, body: bytes) -> None:
-        """A part of the body. Raises TooLarge, and Cut where it is no proper gzip."""
+        """A part of the body. Raises BodyTooLarge, and ConnectionBroken where it is no proper gzip."""
         self._fruitless_bytes = 0
         if self._body is not None:
             self._body.add(body)
@@ -213,7 +223,7 @@ class Line(asyncio.Protocol):
             return
         try:
             whole = body.whole() if body is not None else b""
-        except Cut as error:
+        except ConnectionBroken as error:
             self._fail(error)
             return
         answer = Answer(self._parser.get_status_code(), self._reason.decode("latin-1"), tuple(self._headers), whole)

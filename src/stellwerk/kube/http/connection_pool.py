@@ -21,8 +21,14 @@ from collections.abc import Callable
 
 import aiohappyeyeballs
 
-from stellwerk.kube.http.connection import Line
-from stellwerk.kube.http.messages import Answer, Cut, Message, NotConnected, Unproved
+from stellwerk.kube.http.connection import Connection
+from stellwerk.kube.http.messages import (
+    Answer,
+    ConnectionBroken,
+    NotConnected,
+    RequestMessage,
+    ServerCertificateInvalid,
+)
 from stellwerk.kube.http.sockets import OwnSocket
 
 SocketFactory = Callable[[aiohappyeyeballs.AddrInfoType], OwnSocket]
@@ -48,13 +54,13 @@ class Connections:
         self._sockets = sockets
         self._gate = asyncio.Semaphore(limit)
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._idle: deque[Line] = deque()
-        self._all: set[Line] = set()
+        self._idle: deque[Connection] = deque()
+        self._all: set[Connection] = set()
         self._closings = 0
 
     async def exchange(
         self,
-        request: Message,
+        request: RequestMessage,
         *,
         tls: ssl.SSLContext | None,
         name: str,
@@ -83,7 +89,7 @@ class Connections:
             if line is not None:
                 try:
                     answer = await self._over(line, request, largest, deadline, closings, before)
-                except Cut:
+                except ConnectionBroken:
                     if line.has_heard or not repeatable:
                         raise
                 else:
@@ -108,8 +114,8 @@ class Connections:
 
     async def _over(
         self,
-        line: Line,
-        request: Message,
+        line: Connection,
+        request: RequestMessage,
         largest: int,
         deadline: float,
         closings: int,
@@ -123,7 +129,7 @@ class Connections:
             self._idle.append(line)
         return answer
 
-    def _kept(self, tls: ssl.SSLContext | None, name: str, now: float) -> Line | None:
+    def _kept(self, tls: ssl.SSLContext | None, name: str, now: float) -> Connection | None:
         """The connection that was used last: the others may rest, and are given up in time."""
         while self._idle and self._idle[0].idle_since < now - KEPT_SECONDS:
             self._idle.popleft().abort()
@@ -134,12 +140,12 @@ class Connections:
             line.abort()
         return None
 
-    async def _connect(self, tls: ssl.SSLContext | None, name: str, deadline: float) -> Line:
+    async def _connect(self, tls: ssl.SSLContext | None, name: str, deadline: float) -> Connection:
         loop = asyncio.get_running_loop()
         if tls is not None and not _can_be_certified(name):
             raise NotConnected(_NAMELESS)
         made = await self._socket(deadline)
-        line = Line(tls, name, self._all)
+        line = Connection(tls, name, self._all)
         try:
             async with asyncio.timeout_at(min(deadline, loop.time() + HANDSHAKE_SECONDS)):
                 await loop.create_connection(lambda: line, sock=made, ssl=tls, server_hostname=name if tls else None)
@@ -192,7 +198,9 @@ def _can_be_certified(name: str) -> bool:
 def _handshake_failure(error: OSError | ValueError) -> NotConnected:
     match error:
         case ssl.SSLError():
-            return Unproved(getattr(error, "verify_message", "") or error.reason or "the TLS handshake failed")
+            return ServerCertificateInvalid(
+                getattr(error, "verify_message", "") or error.reason or "the TLS handshake failed"
+            )
         case TimeoutError():
             return NotConnected(f"no TLS handshake within {HANDSHAKE_SECONDS:g} s")
         case OSError():

@@ -12,7 +12,13 @@ from http import HTTPStatus
 import aiohttp
 import msgspec
 
-from stellwerk.kube.http.messages import Answer, Distrusted, NoAnswer, NotConnected, Unproved
+from stellwerk.kube.http.messages import (
+    Answer,
+    ClientCertificateRejected,
+    NoAnswer,
+    NotConnected,
+    ServerCertificateInvalid,
+)
 from stellwerk.kube.types.errors import LoginFailed, Status, StatusError, Unexplained, Unreachable, refusal
 from stellwerk.kube.types.model import UNREADABLE
 
@@ -84,10 +90,12 @@ def _without_values(status: Status) -> Status:
 
 def unreachable(error: BaseException, about: str, server: str, *, connect_seconds: float) -> Unreachable | LoginFailed:
     """One of `NO_ANSWER` in our words. What never left us has no unknown outcome."""
-    if isinstance(error, Distrusted):
+    if isinstance(error, ClientCertificateRejected):
         return LoginFailed(f"cannot {about}: {server} does not accept our certificate: {error}")
-    if isinstance(error, Unproved | aiohttp.ClientConnectorCertificateError | aiohttp.ClientConnectorSSLError):
-        cause = str(error) if isinstance(error, Unproved) else _certificate_cause(error)
+    if isinstance(
+        error, ServerCertificateInvalid | aiohttp.ClientConnectorCertificateError | aiohttp.ClientConnectorSSLError
+    ):
+        cause = str(error) if isinstance(error, ServerCertificateInvalid) else _certificate_cause(error)
         if cause in _NO_TLS:
             return LoginFailed(f"cannot {about}: {server} does not speak TLS: its port may be one for plain HTTP")
         return LoginFailed(f"cannot {about}: {server} does not prove its identity: {cause}")

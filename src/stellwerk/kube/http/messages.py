@@ -5,7 +5,7 @@ NoAnswer                  the root; its message is a few steady words
 └── NotConnected          nothing of it was sent
     ├── Unproved          the server does not prove its identity
     └── Distrusted        the server does not accept ours
-TooLarge                  there is an answer, and more of it than there may be
+BodyTooLarge                  there is an answer, and more of it than there may be
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class NoAnswer(Exception):
     """No answer came; the message says why in a few steady words."""
 
 
-class Cut(NoAnswer):
+class ConnectionBroken(NoAnswer):
     """The connection broke after the request had been sent, or in the middle of it."""
 
 
@@ -32,15 +32,15 @@ class NotConnected(NoAnswer):
     """No connection came about, so nothing was sent."""
 
 
-class Unproved(NotConnected):
+class ServerCertificateInvalid(NotConnected):
     """The server does not prove its identity."""
 
 
-class Distrusted(NotConnected):
+class ClientCertificateRejected(NotConnected):
     """The server does not accept our certificate. Since TLS 1.3 it says so only when we have begun to send."""
 
 
-class TooLarge(Exception):
+class BodyTooLarge(Exception):
     """The answer is larger than it may be."""
 
 
@@ -63,14 +63,14 @@ class Answer:
         return next(self.all(name), "")
 
 
-class Body:
+class AnswerBody:
     """The body of an answer, gathered and unpacked piece by piece, up to `largest` bytes once unpacked."""
 
     def __init__(self, largest: int, encoding: str) -> None:
-        """Raises Cut for an encoding that we did not ask for."""
+        """Raises ConnectionBroken for an encoding that we did not ask for."""
         encoding = encoding.strip().lower()
         if encoding not in ("", "identity", "gzip"):
-            raise Cut("an unknown encoding")
+            raise ConnectionBroken("an unknown encoding")
         self._largest = largest
         self._unpacking = zlib.decompressobj(_GZIP) if encoding == "gzip" else None
         self._size = 0
@@ -79,12 +79,12 @@ class Body:
         """Not a list: pieces of a byte or two would cost fifty times their size there."""
 
     def add(self, piece: bytes) -> None:
-        """Add what has come. Raises TooLarge, and Cut where it is no proper gzip."""
+        """Add what has come. Raises BodyTooLarge, and ConnectionBroken where it is no proper gzip."""
         if self._unpacking is not None:
             piece = self._unpacked(piece)
         self._size += len(piece)
         if self._size > self._largest:
-            raise TooLarge
+            raise BodyTooLarge
         if self._rest is not None:
             self._rest += piece
         elif self._first:
@@ -95,21 +95,21 @@ class Body:
     def _unpacked(self, piece: bytes) -> bytes:
         assert self._unpacking is not None
         if self._unpacking.eof:
-            raise Cut("something follows the end")  # zlib would keep all of it
+            raise ConnectionBroken("something follows the end")  # zlib would keep all of it
         try:
             return self._unpacking.decompress(piece, self._largest - self._size + 1)
         except zlib.error as error:
-            raise Cut("the answer was cut") from error
+            raise ConnectionBroken("the answer was cut") from error
 
     def whole(self) -> bytes:
-        """All of it. Raises Cut where the end of a gzip lacks."""
+        """All of it. Raises ConnectionBroken where the end of a gzip lacks."""
         if self._unpacking is not None and (not self._unpacking.eof or self._unpacking.unused_data):
-            raise Cut("the answer was cut")
+            raise ConnectionBroken("the answer was cut")
         return self._first if self._rest is None else bytes(self._rest)
 
 
 @dataclass(frozen=True, slots=True)
-class Message:
+class RequestMessage:
     """A request as bytes."""
 
     head: bytes = field(repr=False)  # has credentials

@@ -31,7 +31,15 @@ from yarl import URL
 
 from stellwerk.kube.http import error_mapping, warnings
 from stellwerk.kube.http.connection_pool import Connections
-from stellwerk.kube.http.messages import Answer, Body, Cut, Message, NotConnected, TooLarge, head
+from stellwerk.kube.http.messages import (
+    Answer,
+    AnswerBody,
+    BodyTooLarge,
+    ConnectionBroken,
+    NotConnected,
+    RequestMessage,
+    head,
+)
 from stellwerk.kube.http.sockets import Sockets, Tls
 from stellwerk.kube.login.config import ClusterConfig
 from stellwerk.kube.types import sizes
@@ -201,7 +209,7 @@ class Transport:
                     yield response.content.iter_any()
                 finally:
                     _cut(response)
-        except TooLarge as error:
+        except BodyTooLarge as error:
             raise _too_large(request, self.largest_answer_bytes) from error
         except error_mapping.NO_ANSWER as error:
             raise self._unreachable(request, error) from error
@@ -211,7 +219,7 @@ class Transport:
         try:
             answer = await self._with_login(lambda: self._answer(request, before))
             code = answer.code
-        except TooLarge as error:
+        except BodyTooLarge as error:
             raise _too_large(request, self.largest_answer_bytes) from error
         except error_mapping.NO_ANSWER as error:
             raise self._unreachable(request, error) from error
@@ -235,7 +243,7 @@ class Transport:
         except ValueError as error:
             raise _unfit(request) from error
         return await self._connections.exchange(
-            Message(start, request.body),
+            RequestMessage(start, request.body),
             tls=self._tls.context(),
             name=self._name,
             largest=self.largest_answer_bytes,
@@ -263,7 +271,7 @@ class Transport:
         if response.status < 300:
             if response.headers.get("Content-Encoding", "identity").strip().lower() != "identity":
                 response.close()
-                raise Cut("an unknown encoding")
+                raise ConnectionBroken("an unknown encoding")
             return response
         async with response:
             return await _answer_of(response, self.largest_answer_bytes)
@@ -401,13 +409,13 @@ class _Parts(io.BytesIO):
 
 
 async def _answer_of(response: aiohttp.ClientResponse, largest: int) -> Answer:
-    """A response of aiohttp's as an answer of ours. Raises TooLarge, and Cut where it is no proper gzip."""
+    """A response of aiohttp as an `Answer`. Raises BodyTooLarge, and ConnectionBroken where it is no valid gzip."""
     try:
-        body = Body(largest, response.headers.get("Content-Encoding", ""))
+        body = AnswerBody(largest, response.headers.get("Content-Encoding", ""))
         async for piece in response.content.iter_any():
             body.add(piece)
         whole = body.whole()
-    except (TooLarge, Cut):
+    except (BodyTooLarge, ConnectionBroken):
         _cut(response)
         raise
     headers = tuple((name.lower(), value) for name, value in response.raw_headers)

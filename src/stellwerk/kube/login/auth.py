@@ -145,7 +145,7 @@ class _ExecCredential(msgspec.Struct, rename="camel"):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Program:
+class CredentialProgram:
     """A program that prints credentials (client.authentication.k8s.io)."""
 
     command: str
@@ -160,7 +160,7 @@ class Program:
 class LoginProgram:
     """Runs a program when what it printed is about to end. It never talks to a person: nobody sits at an operator."""
 
-    def __init__(self, program: Program) -> None:
+    def __init__(self, program: CredentialProgram) -> None:
         if program.api_version not in _EXEC_VERSIONS:
             raise LoginFailed(
                 f"the login program {program.command!r} speaks {program.api_version!r}; "
@@ -226,7 +226,7 @@ class LoginProgram:
         return json.dumps({"apiVersion": self._program.api_version, "kind": "ExecCredential", "spec": spec})
 
 
-def _exec_status(program: Program, output: bytes) -> _ExecStatus:
+def _exec_status(program: CredentialProgram, output: bytes) -> _ExecStatus:
     try:
         printed = msgspec.json.decode(output, type=_ExecCredential)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):

@@ -26,11 +26,11 @@ from stellwerk.kube.login import proxy_settings
 from stellwerk.kube.login.auth import (
     NO_MATERIAL,
     Anonymous,
+    CredentialProgram,
     Credentials,
     LoginProgram,
     Material,
     Password,
-    Program,
     Token,
     checked_inline,
     tls_context,
@@ -39,8 +39,8 @@ from stellwerk.kube.types.errors import LoginFailed
 from stellwerk.kube.types.header_values import fits
 
 SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
-_OWN_LIMITS = yaml.Limits(bytes=1 << 20, expansion=1, free_values=0)
-_FOREIGN_LIMITS = yaml.Limits(bytes=1 << 20, values=10_000, expansion=1, free_values=0)
+_OWN_LIMITS = yaml.YamlLimits(bytes=1 << 20, expansion=1, free_values=0)
+_FOREIGN_LIMITS = yaml.YamlLimits(bytes=1 << 20, values=10_000, expansion=1, free_values=0)
 """Reading 10,000 values takes some 30 ms, so that the event loop can do it."""
 _WORDS: Mapping[type, str] = {str: "text", bool: "true or false"}
 
@@ -167,7 +167,7 @@ def _read_file(path: Path) -> Mapping[str, object]:
         raise LoginFailed(f"cannot read the kubeconfig {path}: {error.strerror}") from error
 
 
-def _parse(data: str | bytes, name: str, limits: yaml.Limits) -> Mapping[str, object]:
+def _parse(data: str | bytes, name: str, limits: yaml.YamlLimits) -> Mapping[str, object]:
     try:
         content = yaml.read_value(data, limits=limits)
     except yaml.UnreadableYaml as error:
@@ -386,14 +386,14 @@ class _Part:
         section = self.body.get("exec")
         return LoginProgram(self._program(section, cluster)) if section is not None else Anonymous()
 
-    def _program(self, section: object, cluster: _Part) -> Program:
+    def _program(self, section: object, cluster: _Part) -> CredentialProgram:
         if not isinstance(section, dict) or not section.get("command"):
             raise LoginFailed(f"{self.name} of the kubeconfig: exec names no command")
         part = _Part(section, self.folder, f"exec of {self.name}")
         if part.text("interactiveMode") == "Always":
             raise LoginFailed(f"{part.name} wants to talk to a person (interactiveMode Always), which cannot be served")
         command = part.text("command")
-        return Program(
+        return CredentialProgram(
             # A command with a slash is a path, and a relative one counts from the kubeconfig's folder.
             command=str(part._path(command)) if "/" in command else command,
             arguments=part.texts("args"),

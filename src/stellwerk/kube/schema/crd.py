@@ -24,7 +24,7 @@ _UNSAID = object()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rule:
+class ValidationRule:
     """One CEL rule: `self` must satisfy `rule`, else the API server answers `message` (KEP-2876)."""
 
     rule: str
@@ -45,7 +45,7 @@ class Rule:
         return body
 
 
-IMMUTABLE = Rule(rule="self == oldSelf", message="the field is immutable", reason="FieldValueForbidden")
+IMMUTABLE = ValidationRule(rule="self == oldSelf", message="the field is immutable", reason="FieldValueForbidden")
 
 
 class Words(TypedDict, total=False):
@@ -68,7 +68,7 @@ class Words(TypedDict, total=False):
     list_type: Literal["atomic", "set", "map"]
     list_map_keys: Sequence[str]
     map_type: Literal["atomic", "granular"]
-    rules: Sequence[Rule]
+    rules: Sequence[ValidationRule]
 
 
 _SPELLED = {
@@ -115,7 +115,7 @@ def documented(
 
 def _written(value: object) -> object:
     if isinstance(value, Sequence) and not isinstance(value, str):
-        return [item.schema() if isinstance(item, Rule) else item for item in value]
+        return [item.schema() if isinstance(item, ValidationRule) else item for item in value]
     return value
 
 
@@ -129,7 +129,7 @@ def _plain(value: object) -> str:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Column:
+class PrinterColumn:
     """One column of `kubectl get`; priority 1 shows it with `-o wide` only."""
 
     name: str
@@ -148,7 +148,7 @@ class Column:
         return body
 
 
-AGE = Column(name="Age", path=".metadata.creationTimestamp", type="date")
+AGE = PrinterColumn(name="Age", path=".metadata.creationTimestamp", type="date")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -156,9 +156,9 @@ class Version:
     """One served version and the struct that describes it. A struct with a `status` field gets the subresource."""
 
     kind: type[Kind]
-    columns: Sequence[Column] = ()
+    columns: Sequence[PrinterColumn] = ()
     served: bool = True
-    rules: Sequence[Rule] = ()
+    rules: Sequence[ValidationRule] = ()
     """CEL rules on the whole object."""
     deprecated: str = ""
     """The warning that users of a deprecated version get."""

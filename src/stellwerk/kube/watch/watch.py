@@ -37,9 +37,9 @@ from stellwerk.kube.watch.watch_states import (
     Input,
     Listed,
     State,
-    Step,
     Unlisted,
     Watching,
+    WatchStep,
     step,
 )
 
@@ -50,7 +50,7 @@ WATCH_SECONDS = 300
 USEFUL_SECONDS = 5.0
 
 
-class Clock(Protocol):
+class WatchClock(Protocol):
     """Where a watcher gets the time from and waits."""
 
     def monotonic(self) -> float:
@@ -81,7 +81,7 @@ class Watcher(Generic[T]):
         *,
         labels: str = "",
         fields: str = "",
-        clock: Clock | None = None,
+        clock: WatchClock | None = None,
         page_limit: int = PAGE,
         silence_seconds: float = SILENCE_SECONDS,
         watch_seconds: int = WATCH_SECONDS,
@@ -93,7 +93,7 @@ class Watcher(Generic[T]):
         self._view = view_of(target)
         self._namespace = namespace
         self._labels, self._fields = labels, fields
-        self._clock: Clock = clock or _AsyncioClock()
+        self._clock: WatchClock = clock or _AsyncioClock()
         self._page_limit = page_limit
         self._silence_seconds = silence_seconds
         self._watch_seconds = watch_seconds
@@ -110,7 +110,7 @@ class Watcher(Generic[T]):
         """What is there, and then every change, for ever. What goes wrong with the server never ends it."""
         state: State = Unlisted()
         while True:
-            taken: Step[T] = Step(state)
+            taken: WatchStep[T] = WatchStep(state)
             async with aclosing(self._ask(state)) as inputs:
                 async for seen in inputs:
                     self._note(state, seen)

@@ -76,7 +76,7 @@ class Bookmark:
 
 
 @dataclass(frozen=True, slots=True)
-class Parked:
+class WatchSuspended:
     """There is no watch, and trying harder does not help. `why` is a sentence for people, and steady."""
 
     why: str
@@ -86,7 +86,7 @@ class Parked:
     """Whether the API server has no such kind."""
 
 
-Change: TypeAlias = Synced[T] | Changed[T] | Removed[T] | Odd | Bookmark | Parked
+Change: TypeAlias = Synced[T] | Changed[T] | Removed[T] | Odd | Bookmark | WatchSuspended
 
 
 # The states
@@ -157,7 +157,7 @@ Input: TypeAlias = Listed[T] | WatchEvent | Checked | Ended | Failed
 
 
 @dataclass(frozen=True, slots=True)
-class Step(Generic[T]):
+class WatchStep(Generic[T]):
     """What an input means. `goes_on`: the request under way has more to say."""
 
     state: State
@@ -166,7 +166,7 @@ class Step(Generic[T]):
     goes_on: bool = False
 
 
-def step(state: State, seen: Input[T], view: View[T], namespace: str = "") -> Step[T]:
+def step(state: State, seen: Input[T], view: View[T], namespace: str = "") -> WatchStep[T]:
     """The next state, what to tell, and how long to rest before (pure; the pause is without jitter)."""
     match seen:
         case WatchEvent():
@@ -175,12 +175,12 @@ def step(state: State, seen: Input[T], view: View[T], namespace: str = "") -> St
             # Failures are forgotten at the first event, not here: a server that lists and then answers every watch
             # with 410 would be listed without a pause.
             found = Synced(tuple(listing.items), listing.resource_version, listing.unreadable)
-            return Step(Watching(listing.resource_version, state.failures), found)
+            return WatchStep(Watching(listing.resource_version, state.failures), found)
         case Checked(resource_version=newest):
             return _checked(state, newest)
         case Ended(useful=useful):
             failures = 0 if useful else state.failures + 1
-            return Step(_at(state, failures), pause_seconds=pause_after(failures))
+            return WatchStep(_at(state, failures), pause_seconds=pause_after(failures))
         case Failed(error=error):
             return _failed(state, error, view, namespace)
 
@@ -190,47 +190,47 @@ def pause_after(failures: int, longest: float = LONGEST_PAUSE_SECONDS) -> float:
     return min(FIRST_PAUSE_SECONDS * 2.0 ** min(failures - 1, 16), longest) if failures else 0.0
 
 
-def _event(state: State, seen: WatchEvent, view: View[T], namespace: str) -> Step[T]:
+def _event(state: State, seen: WatchEvent, view: View[T], namespace: str) -> WatchStep[T]:
     if isinstance(seen.object, Status):
         return _failed(state, refusal(seen.object, f"watch {view.resource.plural}"), view, namespace)
     known = "" if isinstance(state, Unlisted) else state.resource_version
     now = Watching(seen.object.metadata.resource_version or known)
     if isinstance(seen.object, Unreadable):
         gone = seen.type == "DELETED"
-        return Step(now, Removed(seen.object) if gone else Odd(seen.object), goes_on=True)
+        return WatchStep(now, Removed(seen.object) if gone else Odd(seen.object), goes_on=True)
     obj = cast(T, seen.object)
     match seen.type:
         case "ADDED" | "MODIFIED":
-            return Step(now, Changed(obj), goes_on=True)
+            return WatchStep(now, Changed(obj), goes_on=True)
         case "DELETED":
-            return Step(now, Removed(obj), goes_on=True)
+            return WatchStep(now, Removed(obj), goes_on=True)
         case _:
-            return Step(now, Bookmark(now.resource_version), goes_on=True)
+            return WatchStep(now, Bookmark(now.resource_version), goes_on=True)
 
 
-def _checked(state: State, newest: str) -> Step[T]:
+def _checked(state: State, newest: str) -> WatchStep[T]:
     ours = state.resource_version if not isinstance(state, Unlisted) else ""
     if ours.isdecimal() and newest.isdecimal() and int(newest) < int(ours):
-        return Step(Unlisted(state.failures))
-    return Step(_at(state, state.failures))
+        return WatchStep(Unlisted(state.failures))
+    return WatchStep(_at(state, state.failures))
 
 
-def _failed(state: State, error: ApiError, view: View[T], namespace: str) -> Step[T]:
+def _failed(state: State, error: ApiError, view: View[T], namespace: str) -> WatchStep[T]:
     failures = state.failures + 1
     if why := _why_parked(error, view, namespace):
         told = state.parked if isinstance(state, Unlisted) else ""
         pause = pause_after(failures, LONGEST_PARKED_SECONDS)
-        parked = Parked(why, isinstance(error, Forbidden), isinstance(error, NotServed | NotFound))
-        return Step(Unlisted(failures, why), parked if why != told else None, pause)
+        parked = WatchSuspended(why, isinstance(error, Forbidden), isinstance(error, NotServed | NotFound))
+        return WatchStep(Unlisted(failures, why), parked if why != told else None, pause)
     if isinstance(error, Gone):
         # The list that follows needs no pause, unless it is not the first.
-        return Step(Unlisted(failures), pause_seconds=pause_after(state.failures))
+        return WatchStep(Unlisted(failures), pause_seconds=pause_after(state.failures))
     pause = pause_after(failures)
     if isinstance(error, StatusError) and error.retry_after is not None:
         pause = max(pause, error.retry_after)
     if isinstance(state, Unlisted):
-        return Step(Unlisted(failures, state.parked), pause_seconds=pause)
-    return Step(Checking(state.resource_version, failures), pause_seconds=pause)
+        return WatchStep(Unlisted(failures, state.parked), pause_seconds=pause)
+    return WatchStep(Checking(state.resource_version, failures), pause_seconds=pause)
 
 
 def _why_parked(error: ApiError, view: View[T], namespace: str) -> str:

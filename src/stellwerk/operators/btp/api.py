@@ -10,7 +10,7 @@ from enum import StrEnum
 from typing import Annotated, ClassVar
 
 from stellwerk.delivery.reconcile_request import REQUESTED_AT_ANNOTATION
-from stellwerk.kube.schema.crd import AGE, Column, Definition, Version, documented
+from stellwerk.kube.schema.crd import AGE, Definition, PrinterColumn, Version, documented
 from stellwerk.kube.types.identifiers import ObjectKey, Resource
 from stellwerk.kube.types.model import Kind
 from stellwerk.kube.types.object_meta import Condition, Record
@@ -166,11 +166,11 @@ DEFINITION = Definition(
         Version(
             kind=BtpOperator,
             columns=(
-                Column(name="Ready", path='.status.conditions[?(@.type=="Ready")].status'),
-                Column(name="State", path=".status.state"),
-                Column(name="Reason", path='.status.conditions[?(@.type=="Ready")].reason'),
+                PrinterColumn(name="Ready", path='.status.conditions[?(@.type=="Ready")].status'),
+                PrinterColumn(name="State", path=".status.state"),
+                PrinterColumn(name="Reason", path='.status.conditions[?(@.type=="Ready")].reason'),
                 AGE,
-                Column(name="Message", path='.status.conditions[?(@.type=="Ready")].message', priority=1),
+                PrinterColumn(name="Message", path='.status.conditions[?(@.type=="Ready")].message', priority=1),
             ),
         ),
     ),

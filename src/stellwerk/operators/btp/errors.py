@@ -156,7 +156,7 @@ class SecretUnusable(StepFailed):
         super().__init__(problem.message)
 
 
-class Unread(StepFailed):
+class StateUnread(StepFailed):
     """Something that decides about the next step could not be read."""
 
     def __init__(self, reason: Reason, what: ObjectRef | str, cause: str) -> None:

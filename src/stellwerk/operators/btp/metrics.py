@@ -12,7 +12,7 @@ from prometheus_client.registry import Collector
 
 from stellwerk.operators.btp import api
 from stellwerk.operators.btp.api import BtpOperator
-from stellwerk.operators.btp.credentials.token_request import Verdict
+from stellwerk.operators.btp.credentials.token_request import CredentialsVerdict
 from stellwerk.runtime import conditions
 from stellwerk.runtime.telemetry.metrics import Metrics
 
@@ -79,12 +79,12 @@ class BtpMetrics:
         """What the CA-bundle probe found."""
         self._probe.set(int(alerts))
 
-    def credential_check(self, verdict: Verdict | None) -> None:
+    def credential_check(self, verdict: CredentialsVerdict | None) -> None:
         """What a question to the token server came to; None: none is asked. Silence says nothing new."""
         if verdict is not None:
             self._checks.labels(verdict.value).inc()
-        if verdict is not Verdict.UNANSWERED:
-            self._refused.set(int(verdict is Verdict.REFUSED))
+        if verdict is not CredentialsVerdict.UNANSWERED:
+            self._refused.set(int(verdict is CredentialsVerdict.REFUSED))
 
 
 class _AtScrapes(Collector):

@@ -11,8 +11,8 @@ from stellwerk.kube.types.model import Unreadable
 from stellwerk.operators.btp import api, reasons
 from stellwerk.operators.btp.api import BtpOperator, BtpOperatorStatus, State
 from stellwerk.operators.btp.btpoperator.deprovisioning import Removal
-from stellwerk.operators.btp.btpoperator.diagnose import Diagnosis
-from stellwerk.operators.btp.btpoperator.history import History
+from stellwerk.operators.btp.btpoperator.diagnose import OperandDiagnosis
+from stellwerk.operators.btp.btpoperator.history import VersionHistory
 from stellwerk.operators.btp.btpoperator.leading import Leading
 from stellwerk.operators.btp.btpoperator.observe import Observer, SecretReader
 from stellwerk.operators.btp.btpoperator.probe import Probe, ProbeSettings
@@ -20,12 +20,12 @@ from stellwerk.operators.btp.btpoperator.provisioning import Provisioner
 from stellwerk.operators.btp.btpoperator.reconcile import BtpReconciler
 from stellwerk.operators.btp.btpoperator.webhooks import Foresight, Webhooks
 from stellwerk.operators.btp.config_overrides import Tunables
-from stellwerk.operators.btp.credentials.credential_check import Asked, CredentialCheck, TokenServer
+from stellwerk.operators.btp.credentials.credential_check import CredentialCheck, TokenServer, TokenService
 from stellwerk.operators.btp.metrics import BtpMetrics
 from stellwerk.operators.btp.module import release
 from stellwerk.operators.btp.module.chart import Charts
 from stellwerk.operators.btp.module.release import SHIPPED
-from stellwerk.operators.btp.module.source import Source
+from stellwerk.operators.btp.module.source import ReleaseSupplier
 from stellwerk.operators.btp.settings import CrSelection, ModuleSource, Settings, as_text
 from stellwerk.operators.btp.watches import Caches, caches
 from stellwerk.render.worker.renderer import Renderer
@@ -72,7 +72,7 @@ def install(
     recorder: EventSink | None = None,
     renderer: Renderer,
     keys: KeyStock | None = None,
-    token_server: Asked | None = None,
+    token_server: TokenService | None = None,
 ) -> BtpManager:
     """Give the BTP Manager to a manager. `environment` is read again at each pass, as the original does.
 
@@ -87,7 +87,7 @@ def install(
     woken: list[BtpOperatorController] = []
     seen, observer = _observed(manager, settings, tunables, woken)
     webhooks = _webhooks(manager, observer, tunables, metrics, keys or KeyStock())
-    source = Source(lambda: tunables.settings, Charts(renderer, manager.client))
+    source = ReleaseSupplier(lambda: tunables.settings, Charts(renderer, manager.client))
     reconciler = _reconciler(manager, observer, tunables, environment, webhooks, source)
     controller = _controller(manager, seen, reconciler, recorder)
     metrics.show(lambda: as_text(tunables.settings))
@@ -194,7 +194,7 @@ def _reconciler(
     tunables: Tunables,
     environment: Mapping[str, str],
     webhooks: Webhooks,
-    source: Source,
+    source: ReleaseSupplier,
 ) -> BtpReconciler:
     client, clock = manager.client.with_field_manager(api.OPERATOR_NAME), manager.clock
 
@@ -204,14 +204,14 @@ def _reconciler(
     def image() -> str:
         return environment.get(IMAGE_VARIABLE, "")
 
-    history = History(client, observer, settings)
+    history = VersionHistory(client, observer, settings)
     provisioner = Provisioner(client, observer, webhooks, settings, image, clock, source, history)
     return BtpReconciler(
         client=client,
         observer=observer,
         provisioner=provisioner,
         removal=Removal(client, observer, settings, clock),
-        diagnosis=Diagnosis(client, observer),
+        diagnosis=OperandDiagnosis(client, observer),
         status_writer=StatusWriter(client=client, clock=clock),
         settings=settings,
         clock=clock,
@@ -233,7 +233,7 @@ def _probe(
 
 
 def _credential_check(
-    server: Asked,
+    server: TokenService,
     manager: Manager,
     seen: Caches,
     tunables: Tunables,

@@ -14,7 +14,7 @@ import yaml
 
 from stellwerk.api.rbac import PolicyRule
 from stellwerk.delivery import grants
-from stellwerk.delivery.grants import Account, added_to, cluster_role, grant, role, rule
+from stellwerk.delivery.grants import OperatorAccount, added_to, cluster_role, grant, role, rule
 from stellwerk.kube.types.model import JsonObject
 from stellwerk.operators.btp import api
 from stellwerk.operators.btp.btpoperator import probe
@@ -130,7 +130,7 @@ RIGHTS = Rights(
 
 def manifests(namespace: str = api.STANDARD_NAMESPACE) -> list[JsonObject]:
     """What an administrator installs: accounts with their roles, the operand's priority class, roles for others."""
-    account = Account(ACCOUNT, namespace)
+    account = OperatorAccount(ACCOUNT, namespace)
     return [
         account.body(),
         cluster_role(f"{NAME}-manager-role", RULES),
@@ -174,7 +174,7 @@ bundle it compares, and writes what it found on the CR."""
 
 def _probe() -> list[JsonObject]:
     """The account of the probe's Job. The Job always runs in the standard place, wherever the operator does."""
-    account = Account(probe.SERVICE_ACCOUNT, api.STANDARD_NAMESPACE)
+    account = OperatorAccount(probe.SERVICE_ACCOUNT, api.STANDARD_NAMESPACE)
     return [
         account.body(),
         role(probe.SERVICE_ACCOUNT, api.STANDARD_NAMESPACE, PROBE),

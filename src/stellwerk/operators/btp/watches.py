@@ -20,7 +20,7 @@ from stellwerk.api.btp import ServiceBinding, ServiceInstance
 from stellwerk.api.core import ConfigMap, Pod, Secret, Service, ServiceAccount
 from stellwerk.api.networking import NetworkPolicy
 from stellwerk.api.rbac import ClusterRole, ClusterRoleBinding, Role, RoleBinding
-from stellwerk.apply.labelled.execute import Report
+from stellwerk.apply.labelled.execute import ApplyReport
 from stellwerk.kube.types.identifiers import ObjectKey, Resource
 from stellwerk.kube.types.model import (
     HasMetadata,
@@ -30,7 +30,7 @@ from stellwerk.kube.types.model import (
     metadata_of,
     unstructured,
 )
-from stellwerk.kube.watch.watch_states import Parked
+from stellwerk.kube.watch.watch_states import WatchSuspended
 from stellwerk.operators.btp import api
 from stellwerk.operators.btp.api import BtpOperator
 from stellwerk.operators.btp.settings import Settings
@@ -61,7 +61,7 @@ MODULE_KINDS = (
 """What every release of the module consists of; watched from the start, others when a release brings them."""
 
 
-class Secrets:
+class WatchedSecrets:
     """The Secrets that we need, as metadata: those with our label or the broker's in the chart namespace, and by name
     the operand's own and its credentials where these are kept in another namespace.
 
@@ -178,7 +178,7 @@ class Caches:
     """The chart namespace that is watched."""
     operators: Informer[BtpOperator]
     tunables: Informer[ConfigMap]
-    secrets: Secrets
+    secrets: WatchedSecrets
     pods: Informer[Pod]
     users: dict[Resource, Informer[PartialObjectMetadata]] = field(default_factory=dict)
     """What users have: service instances and bindings, watched from when their kinds are served."""
@@ -239,12 +239,12 @@ class Caches:
         yield from self.secrets.labelled()
         yield from self.resources.values()
 
-    def expect(self, report: Report) -> None:
+    def expect(self, report: ApplyReport) -> None:
         """What was written must be seen before the next pass, where it can be."""
         for informer, key, version in self._shown_by(report):
             informer.expect(key, version)
 
-    async def show(self, report: Report) -> None:
+    async def show(self, report: ApplyReport) -> None:
         """Return when what was written is seen, where it can be: until then it would be taken for deleted by others.
 
         A cache that is long behind holds up nothing for ever.
@@ -255,7 +255,7 @@ class Caches:
                     if (write := informer.expected(key)) is not None:
                         await write.visible()
 
-    def _shown_by(self, report: Report) -> Iterator[tuple[Cache, ObjectKey, str]]:
+    def _shown_by(self, report: ApplyReport) -> Iterator[tuple[Cache, ObjectKey, str]]:
         """Which cache will show each object that was written, and at which version."""
         for outcome in report.written:
             if outcome.live is not None:
@@ -265,14 +265,14 @@ class Caches:
                     yield informer, key, outcome.live.metadata.resource_version
 
 
-class Sight(Protocol):
+class CacheView(Protocol):
     """An informer, as far as it tells whether it sees anything."""
 
     @property
-    def parked(self) -> Parked | None: ...
+    def parked(self) -> WatchSuspended | None: ...
 
 
-def is_forbidden(informer: Sight) -> bool:
+def is_forbidden(informer: CacheView) -> bool:
     """Whether we may not look there: what such a cache does not hold may be there all the same."""
     return informer.parked is not None and informer.parked.is_forbidden
 
@@ -310,7 +310,7 @@ def caches(manager: Manager, *, wake: Callable[[], None], settings: Settings) ->
         return pods[namespace]
 
     here = settings.chart_namespace
-    secrets = Secrets(manager, here)
+    secrets = WatchedSecrets(manager, here)
     secrets.on_change(lambda _: wake())
     found = Caches(
         informer=informer,

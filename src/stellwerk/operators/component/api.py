@@ -10,7 +10,7 @@ from typing import Annotated, ClassVar
 
 import msgspec
 
-from stellwerk.kube.schema.crd import AGE, Column, Definition, Version, documented
+from stellwerk.kube.schema.crd import AGE, Definition, PrinterColumn, Version, documented
 from stellwerk.kube.types.identifiers import ObjectKey, Resource
 from stellwerk.kube.types.model import Kind
 from stellwerk.kube.types.object_meta import Record
@@ -159,14 +159,14 @@ COMPONENTS = Definition(
         Version(
             kind=Component,
             columns=(
-                Column(name="Ready", path=".status.conditions[?(@.type=='Ready')].status"),
-                Column(name="State", path=".status.state"),
-                Column(name="Reason", path=".status.conditions[?(@.type=='Ready')].reason"),
-                Column(name="Cause", path=_CAUSE),
-                Column(name="Revision", path=".status.lastAppliedRevision"),
+                PrinterColumn(name="Ready", path=".status.conditions[?(@.type=='Ready')].status"),
+                PrinterColumn(name="State", path=".status.state"),
+                PrinterColumn(name="Reason", path=".status.conditions[?(@.type=='Ready')].reason"),
+                PrinterColumn(name="Cause", path=_CAUSE),
+                PrinterColumn(name="Revision", path=".status.lastAppliedRevision"),
                 AGE,
-                Column(name="Objects", path=".status.inventorySummary", priority=1),
-                Column(name="Message", path=".status.conditions[?(@.type=='Ready')].message", priority=1),
+                PrinterColumn(name="Objects", path=".status.inventorySummary", priority=1),
+                PrinterColumn(name="Message", path=".status.conditions[?(@.type=='Ready')].message", priority=1),
             ),
         ),
     ),
@@ -174,7 +174,9 @@ COMPONENTS = Definition(
 BLUEPRINTS = Definition(
     categories=("sap",),
     versions=(
-        Version(kind=Blueprint, columns=(Column(name="Generation", path=".metadata.generation", type="integer"), AGE)),
+        Version(
+            kind=Blueprint, columns=(PrinterColumn(name="Generation", path=".metadata.generation", type="integer"), AGE)
+        ),
     ),
 )
 BLUEPRINT_VERSIONS = Definition(
@@ -183,10 +185,10 @@ BLUEPRINT_VERSIONS = Definition(
         Version(
             kind=BlueprintVersion,
             columns=(
-                Column(name="Blueprint", path=".spec.blueprint"),
-                Column(name="Revision", path=".spec.revision"),
+                PrinterColumn(name="Blueprint", path=".spec.blueprint"),
+                PrinterColumn(name="Revision", path=".spec.revision"),
                 AGE,
-                Column(name="Digest", path=".spec.digest", priority=1),
+                PrinterColumn(name="Digest", path=".spec.digest", priority=1),
             ),
             selectable_fields=(".spec.blueprint",),
         ),

@@ -12,7 +12,7 @@ from typing import Annotated, Any, ClassVar
 
 import msgspec
 
-from stellwerk.kube.schema.crd import Rule, documented
+from stellwerk.kube.schema.crd import ValidationRule, documented
 from stellwerk.kube.types.depth import LEVELS, TOO_DEEP, is_deeper
 from stellwerk.kube.types.identifiers import ObjectKey
 from stellwerk.kube.types.object_meta import Record
@@ -140,12 +140,12 @@ _HOW_MANY = " + ".join(f"({given} ? 1 : 0)" for given in _GIVEN)
 class SourceRef(Record, frozen=True, kw_only=True):
     """Where the manifests come from. Exactly one source."""
 
-    crd_rules: ClassVar[tuple[Rule, ...]] = (
-        Rule(
+    crd_rules: ClassVar[tuple[ValidationRule, ...]] = (
+        ValidationRule(
             rule=f"has(self.fluxExternalArtifact) || {_HOW_MANY} == 1",
             message=f"Exactly one of {' or '.join(map(repr, _SIX_SOURCES))} must be provided",
         ),
-        Rule(
+        ValidationRule(
             rule=f"!has(self.fluxExternalArtifact) || !({' || '.join(_GIVEN)})",
             message="'fluxExternalArtifact' must not be combined with another source",
         ),

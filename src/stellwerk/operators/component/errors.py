@@ -44,7 +44,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar, Self
 
-from stellwerk.apply.errors import ApplyError, Failure, InvalidSet
+from stellwerk.apply.errors import ApplyError, InvalidSet, WriteFailure
 from stellwerk.kube.types.errors import ApiError, LoginFailed, Undecodable, Unreachable
 from stellwerk.kube.types.identifiers import ObjectKey
 from stellwerk.operators.component.api import CONFIRMED_CLUSTER_ANNOTATION
@@ -485,7 +485,7 @@ _SOURCE_FIXES = {
 """By what is wrong. No fix has parentheses, because it stands in some."""
 
 
-def writes_failed(failures: Sequence[Failure]) -> ComponentFailed:
+def writes_failed(failures: Sequence[WriteFailure]) -> ComponentFailed:
     """What it means that objects could not be written."""
     why = "; ".join(map(str, failures[:_SHOWN]))
     return ClusterUnreachable(why) if all(isinstance(one.error, NO_ANSWER) for one in failures) else ApplyFailed(why)

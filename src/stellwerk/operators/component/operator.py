@@ -7,7 +7,7 @@ from pathlib import Path
 from socket import gethostname
 
 from stellwerk.api.core import Namespace
-from stellwerk.apply.set.plan.plan_input import Habits
+from stellwerk.apply.set.plan.plan_input import ApplyOptions
 from stellwerk.kube.types.model import metadata_of
 from stellwerk.operators.component import status_report
 from stellwerk.operators.component.api import CONTROLLER, RECONCILER
@@ -19,9 +19,9 @@ from stellwerk.operators.component.component.workload_causes import WorkloadCaus
 from stellwerk.operators.component.observers.events import AnnotatedSink
 from stellwerk.operators.component.observers.flux_notifications import Receiver
 from stellwerk.operators.component.observers.metrics import ComponentMetrics, artifact_cache
-from stellwerk.operators.component.observers.observers import Reports, Watcher
+from stellwerk.operators.component.observers.observers import PassObserver, Reports
 from stellwerk.operators.component.references.inputs import Inputs
-from stellwerk.operators.component.references.referenced_data import Reader
+from stellwerk.operators.component.references.referenced_data import ReferenceReader
 from stellwerk.operators.component.settings import DriftPolicy, Mode, Settings
 from stellwerk.operators.component.sources import blueprints
 from stellwerk.operators.component.sources.addresses import Addresses
@@ -62,7 +62,7 @@ def install(
     connect: Connect,
     recorder: EventSink,
     namespace: str,
-    watchers: tuple[Watcher, ...] = (),
+    watchers: tuple[PassObserver, ...] = (),
 ) -> ComponentOperator:
     """Give the Component operator to a manager. `connect` opens clients for other clusters; their writes pass the same
     fence as the manager's. `namespace` is the operator's own."""
@@ -71,7 +71,7 @@ def install(
     metrics = ComponentMetrics.registered(manager.metrics, settings.object_metrics_limit)
     events = AnnotatedSink(recorder)
     store = BlueprintStore(client, seen.blueprints, seen.blueprint_versions)
-    contents = Reader(client, seen.contents)
+    contents = ReferenceReader(client, seen.contents)
     traced = Traced(renderer) if traces.are_on() else renderer
     targets, deployer = _deployment(manager, settings, seen, traced, connect, metrics)
     reconciler = ComponentReconciler(
@@ -135,7 +135,7 @@ def _deployment(
         renderer=renderer,
         targets=targets,
         cluster_uid=ClusterIdentity(manager),
-        habits=Habits(settings.reclaim_managers, settings.drift_policy is DriftPolicy.REPAIR),
+        habits=ApplyOptions(settings.reclaim_managers, settings.drift_policy is DriftPolicy.REPAIR),
         inputs=Inputs(manager.clock),
         clock=manager.clock,
         find=seen.components.store.get,
@@ -167,7 +167,7 @@ def _poller(
     settings: Settings,
     seen: Watches,
     downloads: Downloads,
-    contents: Reader,
+    contents: ReferenceReader,
     controller: ComponentController,
 ) -> Poller:
     """Looks at web servers, which tell nobody of a new content."""
@@ -216,14 +216,14 @@ def _reports(
     settings: Settings,
     metrics: ComponentMetrics,
     events: AnnotatedSink,
-    watchers: tuple[Watcher, ...],
+    watchers: tuple[PassObserver, ...],
 ) -> Reports:
     """What is told of passes, and to whom."""
-    told: tuple[Watcher, ...] = (metrics, events, *_receivers(manager, settings), *watchers)
+    told: tuple[PassObserver, ...] = (metrics, events, *_receivers(manager, settings), *watchers)
     return Reports(recorder=events, dependent_events=settings.dependent_events, watchers=told)
 
 
-def _receivers(manager: Manager, settings: Settings) -> tuple[Watcher, ...]:
+def _receivers(manager: Manager, settings: Settings) -> tuple[PassObserver, ...]:
     """Who is told outside of the cluster."""
     if not settings.events_address:
         return ()

@@ -19,7 +19,7 @@ import yaml
 
 from stellwerk.api import flux, rbac
 from stellwerk.delivery import grants
-from stellwerk.delivery.grants import Account, added_to, cluster_role, grant, rule
+from stellwerk.delivery.grants import OperatorAccount, added_to, cluster_role, grant, rule
 from stellwerk.kube.types.model import JsonObject, to_json_object
 from stellwerk.operators.component import api
 from stellwerk.runtime.access.permission_check import Rights
@@ -132,7 +132,7 @@ _VIEW = rule(api.GROUP, "components blueprints blueprintversions", "get list wat
 
 def manifests(namespace: str = NAMESPACE) -> list[JsonObject]:
     """What an administrator installs: the account, its roles, and a role for those who only look."""
-    account = Account(ACCOUNT, namespace)
+    account = OperatorAccount(ACCOUNT, namespace)
     dependents = f"{NAME}-dependents"
     return [
         account.body(),
@@ -157,7 +157,7 @@ def manifests(namespace: str = NAMESPACE) -> list[JsonObject]:
 
 def cluster_admin(namespace: str = NAMESPACE) -> list[JsonObject]:
     """What the original has instead: everything."""
-    account = Account(ACCOUNT, namespace)
+    account = OperatorAccount(ACCOUNT, namespace)
     return [account.is_given_everywhere("cluster-admin", binding=f"{NAME}-cluster-admin")]
 
 

@@ -21,7 +21,7 @@ from stellwerk.operators.component.api_spec import ReferenceKind
 from stellwerk.operators.component.api_status import Artifact, ComponentStatus, State
 from stellwerk.operators.component.dependencies import dependencies
 from stellwerk.operators.component.dependencies.dependencies import Waiting
-from stellwerk.operators.component.dependencies.dependency_graph import Dependants, Graph
+from stellwerk.operators.component.dependencies.dependency_graph import Dependants, DependencyGraph
 from stellwerk.operators.component.observers import observers
 from stellwerk.operators.component.references import references
 from stellwerk.operators.component.sources import blueprints, sources
@@ -50,13 +50,13 @@ class Watches:
     definitions: Informer[PartialObjectMetadata]
     blueprints: Informer[BlueprintSummary]
     blueprint_versions: Informer[VersionSummary]
-    graph: Graph
+    graph: DependencyGraph
     waiting: Waiting = field(default_factory=Waiting)
     controllers: list[ComponentController] = field(default_factory=list)
     """The one controller, as soon as there is one."""
     _contents: dict[ReferenceKind, Informer[PartialObjectMetadata]] = field(default_factory=dict)
-    _sources: dict[SourceKind, Informer[flux.Source]] = field(default_factory=dict)
-    _heard: set[View[flux.Source]] = field(default_factory=set)
+    _sources: dict[SourceKind, Informer[flux.FluxSource]] = field(default_factory=dict)
+    _heard: set[View[flux.FluxSource]] = field(default_factory=set)
 
     def contents(self, kind: ReferenceKind) -> Informer[PartialObjectMetadata]:
         """The metadata of all Secrets, or of all ConfigMaps."""
@@ -66,7 +66,7 @@ class Watches:
             cache.on_change(lambda delta: self._wake_by(index, str(delta.key)))
         return self._contents[kind]
 
-    async def sources(self, kind: SourceKind) -> Informer[flux.Source]:
+    async def sources(self, kind: SourceKind) -> Informer[flux.FluxSource]:
         """The objects of a kind of flux, in the version that the cluster serves; parked where it serves none.
 
         Whoever asks while it is parked has the versions looked at again: discovery tells of one some time after its
@@ -77,7 +77,7 @@ class Watches:
             cache = self._sources[kind] = self._followed(kind, await self._view(kind))
         return cache
 
-    def _followed(self, kind: SourceKind, view: View[flux.Source]) -> Informer[flux.Source]:
+    def _followed(self, kind: SourceKind, view: View[flux.FluxSource]) -> Informer[flux.FluxSource]:
         cache = self.manager.informer(view)
         if view not in self._heard:
             self._heard.add(view)
@@ -91,7 +91,7 @@ class Watches:
             for key in keys:
                 controller.queue.add(key)
 
-    async def _view(self, kind: SourceKind) -> View[flux.Source]:
+    async def _view(self, kind: SourceKind) -> View[flux.FluxSource]:
         shape = FLUX_KINDS[kind]
         for resource in flux.resources(shape):
             try:
@@ -115,7 +115,7 @@ class Watches:
         found = self.components.store.by(BY_SOURCE, sources.index_value(SourceKind.Blueprint, delta.key))
         self.wake([one.key for one in found if may_be_news or one.status.state is not State.Ready])
 
-    def _on_source(self, kind: SourceKind, delta: Delta[flux.Source]) -> None:
+    def _on_source(self, kind: SourceKind, delta: Delta[flux.FluxSource]) -> None:
         """Readiness, with an artifact, is news to those who have not taken that artifact yet."""
         if delta.new is None or sources.not_ready(delta.new):
             return
@@ -162,7 +162,7 @@ def watches(manager: Manager) -> Watches:
     versions = manager.informer(VersionSummary, required=True)
     blueprints.index(components, versions)
     definitions = manager.informer(metadata_of(CustomResourceDefinition), required=True)
-    graph = Graph(lambda key: components.store.by(observers.BY_DEPENDENCY, str(key)))
+    graph = DependencyGraph(lambda key: components.store.by(observers.BY_DEPENDENCY, str(key)))
     found = Watches(
         manager, components, definitions, manager.informer(BlueprintSummary, required=True), versions, graph
     )

@@ -20,8 +20,8 @@ from typing import Protocol
 from stellwerk.render.errors import BadArchive, NotAnArchive
 from stellwerk.render.files import tar_reader, zip_reader
 from stellwerk.render.files.files import Files
-from stellwerk.render.files.limits import LIMITS, Limits, Meter
-from stellwerk.render.files.tree import Tree
+from stellwerk.render.files.limits import LIMITS, ArchiveLimits, Meter
+from stellwerk.render.files.tree import FileTree
 
 _CHUNK = 256 * 1024
 _MOST_MEMBERS = 10_000
@@ -29,7 +29,7 @@ _MOST_MEMBERS = 10_000
 _TEXT_ENDINGS = (".yaml", ".yml", ".json")
 
 
-def unpack(data: bytes, *, name: str = "", content_type: str = "", limits: Limits = LIMITS) -> Files:
+def unpack(data: bytes, *, name: str = "", content_type: str = "", limits: ArchiveLimits = LIMITS) -> Files:
     """The files of an archive. `name` is the last part of its URL. Raises `BadArchive`.
 
     The largest archives take a second or more: call it from a thread where others wait.
@@ -45,8 +45,8 @@ def unpack(data: bytes, *, name: str = "", content_type: str = "", limits: Limit
     return _single(data, name, content_type, "neither tar (plain, gzip or bzip2) nor zip, nor named as YAML or JSON")
 
 
-def _collected(entries: Iterable[tar_reader.Entry], limits: Limits) -> Files:
-    tree = Tree(limits)
+def _collected(entries: Iterable[tar_reader.TarEntry], limits: ArchiveLimits) -> Files:
+    tree = FileTree(limits)
     for entry in entries:
         tree.add(entry)
     return tree.files()

@@ -10,7 +10,7 @@ from stellwerk.render.files.files import LONGEST_PATH
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class ArchiveLimits:
     """How much one archive may become."""
 
     bytes: int = 100 * 2**20
@@ -27,7 +27,7 @@ class Limits:
     """Of CPU. gzip needs a tenth of it for the largest archive; bzip2 needs a second for every 5 MiB."""
 
 
-LIMITS = Limits()
+LIMITS = ArchiveLimits()
 
 _FRAMING_BYTES = 2_048
 """What an entry may cost a tar archive besides its content: headers, a long name, padding."""
@@ -36,7 +36,7 @@ _FRAMING_BYTES = 2_048
 class Meter:
     """Counts the bytes that come out of an archive, and the time of the thread that takes them out."""
 
-    def __init__(self, limits: Limits, packed: int) -> None:
+    def __init__(self, limits: ArchiveLimits, packed: int) -> None:
         self.limits = limits
         self._most = limits.bytes + limits.entries * _FRAMING_BYTES
         self._by_ratio = max(limits.free_bytes, packed * limits.ratio)
@@ -54,11 +54,11 @@ class Meter:
             raise too_large(self.limits)
 
 
-def too_large(limits: Limits) -> BadArchive:
+def too_large(limits: ArchiveLimits) -> BadArchive:
     """The error for content beyond the limit."""
     return BadArchive(f"it unpacks to more than {limits.bytes >> 20} MiB")
 
 
-def too_many(limits: Limits) -> BadArchive:
+def too_many(limits: ArchiveLimits) -> BadArchive:
     """The error for entries beyond the limit."""
     return BadArchive(f"it holds more than {limits.entries} entries")

@@ -33,7 +33,7 @@ class EntryKind(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class TarEntry:
     """One entry of an archive, as it calls itself."""
 
     name: str
@@ -68,7 +68,7 @@ def looks_like(head: bytes) -> bool:
     return len(head) >= BLOCK and (head[:BLOCK] == _ZEROS or _checksum_fits(head[:BLOCK]))
 
 
-def entries(read: Read) -> Iterator[Entry]:
+def entries(read: Read) -> Iterator[TarEntry]:
     """The entries in order. Raises `BadArchive`; the end must be marked, and nothing but zeros may follow."""
     everywhere: dict[str, str] = {}
     extension: dict[str, str] = {}
@@ -87,7 +87,7 @@ def entries(read: Read) -> Iterator[Entry]:
     _expect_end(read)
 
 
-def _entry(read: Read, block: bytes, attributes: Mapping[str, str]) -> Entry:
+def _entry(read: Read, block: bytes, attributes: Mapping[str, str]) -> TarEntry:
     name = attributes.get("path") or _plain_name(block)
     type_ = block[156:157]
     if any(key.startswith("GNU.sparse") for key in attributes):
@@ -100,7 +100,7 @@ def _entry(read: Read, block: bytes, attributes: Mapping[str, str]) -> Entry:
     if kind is EntryKind.FILE and name.endswith("/"):
         kind = EntryKind.FOLDER  # how archives before POSIX marked one
     content = _content(read, size, None) if kind is EntryKind.FILE else b""
-    return Entry(name, kind, content, attributes.get("linkpath") or _text(block[157:257], "the target of a link"))
+    return TarEntry(name, kind, content, attributes.get("linkpath") or _text(block[157:257], "the target of a link"))
 
 
 def _size(attributes: Mapping[str, str], block: bytes) -> int:

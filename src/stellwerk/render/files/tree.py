@@ -14,8 +14,8 @@ from collections.abc import Iterator
 
 from stellwerk.render.errors import BadArchive
 from stellwerk.render.files.files import Files, check_folders
-from stellwerk.render.files.limits import Limits, too_large, too_many
-from stellwerk.render.files.tar_reader import Entry, EntryKind
+from stellwerk.render.files.limits import ArchiveLimits, too_large, too_many
+from stellwerk.render.files.tar_reader import EntryKind, TarEntry
 
 _MOST_STEPS = 40
 """How many links may lead to one another; the number that Linux allows."""
@@ -23,10 +23,10 @@ _MOST_WORK = 1_000_000
 """Parts of paths walked while links are followed: what bounds the time of an archive made of nothing else."""
 
 
-class Tree:
+class FileTree:
     """Takes entries one by one; `files` ends it."""
 
-    def __init__(self, limits: Limits) -> None:
+    def __init__(self, limits: ArchiveLimits) -> None:
         self._limits = limits
         self._contents: dict[str, bytes] = {}
         self._links: dict[str, str] = {}
@@ -36,7 +36,7 @@ class Tree:
         self._bytes = 0
         self._work = 0
 
-    def add(self, entry: Entry) -> None:
+    def add(self, entry: TarEntry) -> None:
         """Take one entry. Raises `BadArchive`."""
         self._count(entry.name, 0)
         path = self._path(entry.name)
@@ -61,7 +61,7 @@ class Tree:
                 expanded[path] = self._contents[real]
         return Files(expanded)
 
-    def _put(self, path: str, entry: Entry) -> None:
+    def _put(self, path: str, entry: TarEntry) -> None:
         match entry.kind:
             case EntryKind.FILE:
                 self._count_bytes(len(entry.content))
@@ -75,7 +75,7 @@ class Tree:
             case EntryKind.HARD_LINK:
                 self._hard_link(path, entry)
 
-    def _hard_link(self, path: str, entry: Entry) -> None:
+    def _hard_link(self, path: str, entry: TarEntry) -> None:
         target = self._path(entry.target)
         if target in self._links:
             raise BadArchive("it is a hard link to a symbolic one", entry=path)
@@ -158,7 +158,7 @@ class Tree:
             raise BadArchive("following its links takes too long")
 
 
-def _is_folder(entry: Entry) -> bool:
+def _is_folder(entry: TarEntry) -> bool:
     return entry.kind is EntryKind.FOLDER
 
 

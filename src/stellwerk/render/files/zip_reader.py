@@ -16,7 +16,7 @@ from collections.abc import Iterator
 
 from stellwerk.render.errors import BadArchive
 from stellwerk.render.files.limits import Meter, too_many
-from stellwerk.render.files.tar_reader import Entry, EntryKind
+from stellwerk.render.files.tar_reader import EntryKind, TarEntry
 
 _END = struct.Struct("<4s4H2LH")
 _END_MAGIC, _ENTRY_MAGIC = b"PK\x05\x06", b"PK\x01\x02"
@@ -45,7 +45,7 @@ def looks_like(data: bytes) -> bool:
     return data.startswith((_LOCAL_MAGIC, _END_MAGIC))
 
 
-def entries(data: bytes, meter: Meter) -> Iterator[Entry]:
+def entries(data: bytes, meter: Meter) -> Iterator[TarEntry]:
     """The entries in the order of the table of contents. Raises `BadArchive`."""
     _check_end(data, meter)
     try:
@@ -70,7 +70,7 @@ def _check_end(data: bytes, meter: Meter) -> None:
         raise BadArchive("the zip archive has data that its table of contents does not list")
 
 
-def _entry(archive: zipfile.ZipFile, info: zipfile.ZipInfo, meter: Meter) -> Entry:
+def _entry(archive: zipfile.ZipFile, info: zipfile.ZipInfo, meter: Meter) -> TarEntry:
     name = info.orig_filename if "\0" in info.orig_filename else info.filename
     if info.flag_bits & _ENCRYPTED:
         raise BadArchive("it is encrypted", entry=name)
@@ -78,12 +78,12 @@ def _entry(archive: zipfile.ZipFile, info: zipfile.ZipInfo, meter: Meter) -> Ent
         raise BadArchive(f"it is packed by the unknown method {info.compress_type}", entry=name)
     kind = _kind(info, name)
     if kind is EntryKind.FOLDER:
-        return Entry(name, kind)
+        return TarEntry(name, kind)
     content = _content(archive, info, meter)
     if kind is EntryKind.FILE:
-        return Entry(name, kind, content)
+        return TarEntry(name, kind, content)
     try:
-        return Entry(name, kind, target=content.decode())
+        return TarEntry(name, kind, target=content.decode())
     except UnicodeDecodeError as error:
         raise BadArchive("the target of the link is not UTF-8", entry=name) from error
 

@@ -6,10 +6,10 @@ from stellwerk.kube.client.client import Client
 from stellwerk.kube.client.discovery import Details
 from stellwerk.kube.types.identifiers import Resource
 from stellwerk.kube.types.model import JsonObject
-from stellwerk.render.request.request import Cluster
+from stellwerk.render.request.request import ClusterApis
 
 
-async def facts_of(client: Client) -> Cluster:
+async def facts_of(client: Client) -> ClusterApis:
     """What a cluster serves, as templates see it. Raises ApiError."""
     version = await client.document("/version")
     served = await client.mapper.described()
@@ -22,7 +22,7 @@ async def facts_of(client: Client) -> Cluster:
         {"GroupVersion": version_, "APIResources": [*lists[version_]]} for version_ in sorted(lists)
     )
     unknown = tuple(f"{group}/{name}" for group, name in client.mapper.undiscovered())
-    return Cluster(version, tuple(sorted({*versions, *kinds})), resources, unknown)
+    return ClusterApis(version, tuple(sorted({*versions, *kinds})), resources, unknown)
 
 
 def _fact(resource: Resource, details: Details) -> JsonObject:

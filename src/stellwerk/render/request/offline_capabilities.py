@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable
 
 from stellwerk.kube.types.model import JsonObject
-from stellwerk.render.request.request import Cluster
+from stellwerk.render.request.request import ClusterApis
 
 BUILT_IN = (
     "admissionregistration.k8s.io/v1",
@@ -39,10 +39,10 @@ BUILT_IN = (
 _VERSION = re.compile(r"v?(\d+)\.(\d+)(?:\.(\d+))?([-+][0-9A-Za-z.+-]+)?")
 
 
-def cluster(version: str = "", api_versions: Iterable[str] = ()) -> Cluster:
+def cluster(version: str = "", api_versions: Iterable[str] = ()) -> ClusterApis:
     """A cluster of this version of Kubernetes (`1.33`, `v1.33.2`; empty: one that Helm takes for granted), and with
     these `group/version` and `group/version/Kind` besides its own. Raises ValueError."""
-    return Cluster(_version(version) if version else {}, tuple(sorted({*BUILT_IN, *api_versions})))
+    return ClusterApis(_version(version) if version else {}, tuple(sorted({*BUILT_IN, *api_versions})))
 
 
 def _version(text: str) -> JsonObject:

@@ -34,7 +34,7 @@ _json = msgspec.json.Encoder(order="sorted")
 
 
 @dataclass(frozen=True, slots=True)
-class Release:
+class ReleaseInfo:
     """Where objects are going, and as what."""
 
     name: str
@@ -46,7 +46,7 @@ class Release:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Cluster:
+class ClusterApis:
     """What an API server serves. Make one per discovery and share it: it is encoded once."""
 
     version: JsonObject = field(default_factory=dict)
@@ -71,11 +71,11 @@ class Cluster:
         return hashlib.sha256(self.encoded).digest()
 
 
-UNKNOWN_CLUSTER = Cluster()
+UNKNOWN_CLUSTER = ClusterApis()
 
 
 @dataclass(frozen=True, slots=True)
-class PostBuild:
+class RenderPostBuild:
     """What happens to objects after they were rendered: substitution, then patches and images."""
 
     substitute: Mapping[str, str] | None = field(default=None, repr=False)
@@ -95,7 +95,7 @@ class OutputLimits:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False, eq=False)
-class Request:
+class RenderRequest:
     """Files, and everything that has a part in what becomes of them."""
 
     files: Files = NOTHING
@@ -104,16 +104,16 @@ class Request:
     generator: Generator = "auto"
     prefix: str
     """Of labels and annotations that templates and hooks are mapped to."""
-    release: Release
+    release: ReleaseInfo
     values: JsonObject = field(default_factory=dict)
     """Merged (see `values`); defaults of a chart or kustomization lie below them."""
     component: JsonObject | None = None
     """What templates of a kustomization see as `component`."""
     component_digest: str = ""
-    cluster: Cluster = UNKNOWN_CLUSTER
+    cluster: ClusterApis = UNKNOWN_CLUSTER
     decryption: Mapping[str, bytes] = field(default_factory=dict)
     """Keys for files encrypted with SOPS: `*.agekey`, `*.asc`. None: nothing is decrypted."""
-    post_build: PostBuild = PostBuild()
+    post_build: RenderPostBuild = RenderPostBuild()
     farewells: Farewells = "refuse"
     """What becomes of a chart's hooks for the end of a release."""
     limits: OutputLimits = OutputLimits()
@@ -192,7 +192,7 @@ class Missing(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Query:
+class TemplateQuery:
     """One object, or the objects of a kind, that a template asks for."""
 
     api_version: str
@@ -208,7 +208,7 @@ class Query:
     kubeconfig: str = field(default="", repr=False)
 
 
-Lookup: TypeAlias = Callable[[Query], Awaitable[JsonValue | Missing]]
+Lookup: TypeAlias = Callable[[TemplateQuery], Awaitable[JsonValue | Missing]]
 """Answers with the rights of whom is rendered for. What it raises ends the rendering with `LookupFailed`."""
 
 

@@ -37,11 +37,11 @@ from stellwerk.render.errors import BadArchive, IncompleteAnswer, RepeatedLogin,
 from stellwerk.render.files.archive import unpack
 from stellwerk.render.files.digests import Verifier
 from stellwerk.render.files.files import Files
-from stellwerk.render.files.limits import LIMITS, Limits
+from stellwerk.render.files.limits import LIMITS, ArchiveLimits
 from stellwerk.render.sources import http
 from stellwerk.render.sources.artifact_disk_cache import Received, Shelf
 from stellwerk.render.sources.egress import EgressRules, shown_url
-from stellwerk.render.sources.http import Call, Client, Credentials
+from stellwerk.render.sources.http import HttpCall, HttpClient, OriginCredentials
 from stellwerk.render.sources.single_flight import Flights
 
 _LONGEST_HEADER = 1_024
@@ -75,7 +75,7 @@ class HttpArtifact:
     revision: str
 
 
-class _Name(NamedTuple):
+class _CacheKey(NamedTuple):
     """Under what content is found again."""
 
     url: str
@@ -90,7 +90,7 @@ class Downloads:
         self,
         *,
         budget: Budget | None = None,
-        limits: Limits = LIMITS,
+        limits: ArchiveLimits = LIMITS,
         tls: ssl.SSLContext | None = None,
         shelf: Shelf | None = None,
         user_agent: str = "stellwerk",
@@ -101,13 +101,13 @@ class Downloads:
         self._budget = budget = budget or Budget()
         self._limits = limits
         self._shelf = shelf
-        self._client = Client(
+        self._client = HttpClient(
             tls=tls,
             user_agent=user_agent,
             connect_seconds=budget.connect_seconds,
             silence_seconds=budget.total_seconds,
         )
-        self._flights: Flights[_Name, Files] = Flights(lambda: Unavailable("downloads have ended with the process"))
+        self._flights: Flights[_CacheKey, Files] = Flights(lambda: Unavailable("downloads have ended with the process"))
         self._kept: Kept[str, Files] = Kept(
             budget.kept_bytes,
             now=now,
@@ -115,7 +115,7 @@ class Downloads:
             largest=budget.kept_bytes,
             tenant_capacity=budget.kept_bytes * 3 // 4,
         )
-        self._names: OrderedDict[_Name, str] = OrderedDict()
+        self._names: OrderedDict[_CacheKey, str] = OrderedDict()
         self._slots = asyncio.Semaphore(budget.calls)
         self._tenants: dict[str, _Slots] = {}
         self._weights = _Weights(budget.bytes_under_way)
@@ -143,7 +143,7 @@ class Downloads:
         *,
         rules: EgressRules,
         tenant: str = "",
-        credentials: Credentials | None = None,
+        credentials: OriginCredentials | None = None,
         digest_header: str = "",
     ) -> Files:
         """The files behind a URL. Raises a `SourceError`.
@@ -152,19 +152,19 @@ class Downloads:
         ETag, which changes with the content; the header must still carry it, if it is there at all. A digest that
         cannot be checked is refused. Without a digest nothing is kept. `tenant`: on whose behalf, for a fair share.
         """
-        name = _Name(url, digest, _fingerprint(credentials))
+        name = _CacheKey(url, digest, _fingerprint(credentials))
         if (found := self._find(name)) is not None:
             return found
         Verifier(digest, strict=not digest_header)  # refuses what cannot be checked before anything is called
-        call = Call.of("GET", url, rules, credentials)
+        call = HttpCall.of("GET", url, rules, credentials)
         rules.check_url(call.url)  # before the shelf is asked: what must not be called is not served from there either
         return await self._flights.join(
             name, lambda: self._fetch(name, call, tenant, digest_header), name=f"download {shown_url(url)}"
         )
 
-    def has(self, url: str, digest: str, *, credentials: Credentials | None = None) -> bool:
+    def has(self, url: str, digest: str, *, credentials: OriginCredentials | None = None) -> bool:
         """Whether `fetch` would find the files without a call."""
-        return self._find(_Name(url, digest, _fingerprint(credentials))) is not None
+        return self._find(_CacheKey(url, digest, _fingerprint(credentials))) is not None
 
     async def head(
         self,
@@ -174,7 +174,7 @@ class Downloads:
         digest_header: str = "etag",
         revision_header: str = "",
         tenant: str = "",
-        credentials: Credentials | None = None,
+        credentials: OriginCredentials | None = None,
     ) -> HttpArtifact:
         """Digest and revision that the headers of a URL carry. Raises a `SourceError`.
 
@@ -182,7 +182,7 @@ class Downloads:
         artifact: this is how a server points from a moving name to a fixed one. An answer that repeats the login is
         refused: digest, revision and address are shown in statuses, Events and logs.
         """
-        call = Call.of("HEAD", url, rules, credentials)
+        call = HttpCall.of("HEAD", url, rules, credentials)
         asked_for = str(call.url)
         async with self._slot(tenant), self._in_time(call):
             for _ in range(http.MOST_REDIRECTS + 1):
@@ -204,7 +204,7 @@ class Downloads:
 
     # ---- one download
 
-    async def _fetch(self, name: _Name, call: Call, tenant: str, digest_header: str) -> Files:
+    async def _fetch(self, name: _CacheKey, call: HttpCall, tenant: str, digest_header: str) -> Files:
         shelf = self._shelf if call.credentials is None and Verifier(name.digest).verifies else None
         async with self._slot(tenant) as slots:
             if shelf is not None and (files := await self._from(shelf, name, slots, tenant)) is not None:
@@ -216,13 +216,13 @@ class Downloads:
             await shelf.put(name.url, name.digest, got, tenant)
         return files
 
-    async def _from(self, shelf: Shelf, name: _Name, slots: _Slots, tenant: str) -> Files | None:
+    async def _from(self, shelf: Shelf, name: _CacheKey, slots: _Slots, tenant: str) -> Files | None:
         """What lies on disk. One archive at a time is in memory, as with all that is unpacked."""
         async with slots.unpacking, self._unpacking:
             got = await shelf.take(name.url, name.digest, tenant)
             return None if got is None else await beside(lambda: _unpacked(got, self._limits), name="unpack")
 
-    async def _get(self, call: Call, digest: str, digest_header: str, deadline: asyncio.Timeout) -> Received:
+    async def _get(self, call: HttpCall, digest: str, digest_header: str, deadline: asyncio.Timeout) -> Received:
         first = call
         for _ in range(http.MOST_REDIRECTS + 1):
             async with self._client.hop(call) as response:
@@ -253,7 +253,7 @@ class Downloads:
         return BadArchive(f"{shown_url(response.url)} is larger than {self._budget.bytes >> 20} MiB")
 
     @asynccontextmanager
-    async def _in_time(self, call: Call) -> AsyncIterator[asyncio.Timeout]:
+    async def _in_time(self, call: HttpCall) -> AsyncIterator[asyncio.Timeout]:
         where = f"{call.method} {shown_url(call.url)}"
         deadline = asyncio.timeout(self._budget.total_seconds)
         try:
@@ -290,7 +290,7 @@ class Downloads:
 
     # ---- what is kept
 
-    def _find(self, name: _Name) -> Files | None:
+    def _find(self, name: _CacheKey) -> Files | None:
         content = self._names.get(name)
         if content is None:
             return None
@@ -300,7 +300,7 @@ class Downloads:
             del self._names[name]
         return found
 
-    def _keep(self, name: _Name, files: Files, tenant: str) -> Files:
+    def _keep(self, name: _CacheKey, files: Files, tenant: str) -> Files:
         if not name.digest:
             return files
         known = self._kept.get(files.digest)
@@ -312,7 +312,7 @@ class Downloads:
         return known or files
 
 
-def _unpacked(got: Received, limits: Limits) -> Files:
+def _unpacked(got: Received, limits: ArchiveLimits) -> Files:
     files = unpack(got.data, name=got.name, content_type=got.content_type, limits=limits)
     _ = files.digest  # computed here, because of a large artifact it takes a while
     return files
@@ -393,7 +393,7 @@ def _header(response: aiohttp.ClientResponse, name: str) -> str:
     return value
 
 
-def _check_discretion(call: Call, artifact: HttpArtifact, asked_for: str) -> None:
+def _check_discretion(call: HttpCall, artifact: HttpArtifact, asked_for: str) -> None:
     """Raises `RepeatedLogin` where what a server says of an artifact shows what it was sent."""
     answers = {
         "digest": artifact.digest,
@@ -418,7 +418,7 @@ def _expect_header(response: aiohttp.ClientResponse, name: str, expected: str) -
         raise WrongDigest(f"{shown_url(response.url)} has changed: its header {name} is {found}, not {expected}")
 
 
-def _fingerprint(credentials: Credentials | None) -> str:
+def _fingerprint(credentials: OriginCredentials | None) -> str:
     if credentials is None:
         return ""
     tls = credentials.tls

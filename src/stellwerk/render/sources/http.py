@@ -58,7 +58,7 @@ def _context_of(material: TlsMaterial) -> ssl.SSLContext:
 
 
 @dataclass(frozen=True, slots=True)
-class Credentials:
+class OriginCredentials:
     """What one origin (scheme, host and port) is shown, and how it is known."""
 
     origin: str
@@ -67,18 +67,18 @@ class Credentials:
     tls: TlsMaterial | None = None
 
     @classmethod
-    def basic(cls, url: str, user: str, password: str) -> Credentials:
+    def basic(cls, url: str, user: str, password: str) -> OriginCredentials:
         """User and password for the server of a URL."""
         token = base64.b64encode(f"{user}:{password}".encode()).decode()
         return cls(_origin_in(url), f"Basic {token}")
 
     @classmethod
-    def bearer(cls, url: str, token: str) -> Credentials:
+    def bearer(cls, url: str, token: str) -> OriginCredentials:
         """A token for the server of a URL."""
         return cls(_origin_in(url), f"Bearer {token}")
 
     @classmethod
-    def anonymous(cls, url: str) -> Credentials:
+    def anonymous(cls, url: str) -> OriginCredentials:
         """No word for the server of a URL; a certificate may speak for us."""
         return cls(_origin_in(url))
 
@@ -98,13 +98,13 @@ class Credentials:
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class HttpCall:
     """What to ask, and how."""
 
     method: Literal["GET", "HEAD", "POST"]
     url: URL
     rules: EgressRules
-    credentials: Credentials | None = None
+    credentials: OriginCredentials | None = None
     form: Mapping[str, str] | None = field(default=None, repr=False)
     """What a POST sends."""
 
@@ -114,16 +114,18 @@ class Call:
         method: Literal["GET", "HEAD", "POST"],
         url: str,
         rules: EgressRules,
-        credentials: Credentials | None = None,
-    ) -> Call:
+        credentials: OriginCredentials | None = None,
+    ) -> HttpCall:
         """A call for a URL as somebody wrote it; a login in it becomes credentials. Raises `EgressRefused`."""
         found = parsed(url)
         if found.user is not None:
-            credentials = _with_login(credentials, Credentials.basic(str(found), found.user, found.password or ""))
+            credentials = _with_login(
+                credentials, OriginCredentials.basic(str(found), found.user, found.password or "")
+            )
         return cls(method, without_login(found).with_fragment(None), rules, credentials)
 
 
-def _with_login(given: Credentials | None, written: Credentials) -> Credentials:
+def _with_login(given: OriginCredentials | None, written: OriginCredentials) -> OriginCredentials:
     """What was given for the call comes before what somebody wrote into the URL."""
     if given is None:
         return written
@@ -143,7 +145,7 @@ def _origin_in(url: str) -> str:
         return ""
 
 
-class Client:
+class HttpClient:
     """Connections to the outside, one pool for each set of rules."""
 
     def __init__(
@@ -165,7 +167,7 @@ class Client:
         await self._sockets.hang_up()
 
     @asynccontextmanager
-    async def hop(self, call: Call) -> AsyncIterator[aiohttp.ClientResponse]:
+    async def hop(self, call: HttpCall) -> AsyncIterator[aiohttp.ClientResponse]:
         """The answer to one request, a redirect included. Raises `EgressRefused` and `Unavailable`."""
         call.rules.check_url(call.url)
         headers = {"Accept-Encoding": "identity"}
@@ -223,7 +225,7 @@ def refused(response: aiohttp.ClientResponse, method: str) -> Unavailable:
     return Unavailable(f"{method} {shown_url(response.url)} was answered with {what}", status=response.status)
 
 
-def too_many_redirects(call: Call) -> Unavailable:
+def too_many_redirects(call: HttpCall) -> Unavailable:
     """The error for a chain of redirects without end."""
     return Unavailable(f"{shown_url(call.url)} redirects more than {MOST_REDIRECTS} times", status=310)
 
@@ -260,7 +262,7 @@ def _resolved(host: str, port: int, family: int, protocol: int, address: str) ->
 
 
 @contextlib.contextmanager
-def _translated(call: Call) -> Iterator[None]:
+def _translated(call: HttpCall) -> Iterator[None]:
     """What aiohttp raises, in our words."""
     where = f"{call.method} {shown_url(call.url)}"
     try:

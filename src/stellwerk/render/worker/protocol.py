@@ -21,7 +21,7 @@ from stellwerk.kube.types import sizes
 from stellwerk.kube.types.model import JsonObject, JsonValue
 from stellwerk.render import errors
 from stellwerk.render.errors import InvalidValues, RendererBroken, Unrenderable
-from stellwerk.render.request.request import Chart, Claim, Missing, Query, Rendered, Request
+from stellwerk.render.request.request import Chart, Claim, Missing, Rendered, RenderRequest, TemplateQuery
 
 MAX_FRAME = 192 << 20
 MAX_CALL = 1 << 20
@@ -43,7 +43,7 @@ _json = msgspec.json.Encoder(order="sorted")
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Body:
+class RequestBody:
     """A request as JSON, but for its number."""
 
     rest: bytes
@@ -84,7 +84,7 @@ class Body:
         return list(self.files.values())
 
 
-def body(request: Request, files: Mapping[str, bytes], path: str, values: bytes) -> Body:
+def body(request: RenderRequest, files: Mapping[str, bytes], path: str, values: bytes) -> RequestBody:
     """A request with the files that it needs and its values as JSON. Raises `InvalidValues` for what is no JSON."""
     post = request.post_build
     whole: dict[str, object] = {
@@ -106,12 +106,12 @@ def body(request: Request, files: Mapping[str, bytes], path: str, values: bytes)
         "postBuild": {"substitute": post.substitute, "patches": post.patches, "images": post.images},
         "limits": {"outputBytes": request.limits.bytes, "objects": request.limits.objects},
     }
-    return Body(encoded(whole, "the request")[:-1], files)
+    return RequestBody(encoded(whole, "the request")[:-1], files)
 
 
-def claim_body(claim: Claim) -> Body:
+def claim_body(claim: Claim) -> RequestBody:
     """A question about objects. Raises `InvalidValues` for what is no JSON."""
-    return Body(encoded({"claim": {"text": claim.text, "objects": claim.objects}}, "the claim")[:-1], {})
+    return RequestBody(encoded({"claim": {"text": claim.text, "objects": claim.objects}}, "the claim")[:-1], {})
 
 
 def encoded(value: object, source: str) -> bytes:
@@ -149,20 +149,20 @@ def _base64_size(content: bytes) -> int:
 # ---- what is heard
 
 
-class Call(msgspec.Struct, frozen=True):
+class TemplateCall(msgspec.Struct, frozen=True):
     """A question of a template."""
 
     method: str
     args: dict[str, Any]
 
     @property
-    def query(self) -> Query:
+    def query(self) -> TemplateQuery:
         """The question as a value. Raises `RendererBroken`."""
         if self.method not in ("lookup", "lookupList"):
             raise RendererBroken("the renderer asked something unknown; it does not fit this version")
         words = {_PYTHON_NAMES.get(key, key): value or "" for key, value in self.args.items()}
         try:
-            return msgspec.convert({**words, "many": self.method == "lookupList"}, Query)
+            return msgspec.convert({**words, "many": self.method == "lookupList"}, TemplateQuery)
         except msgspec.ValidationError as error:
             raise RendererBroken("the renderer asked for an object without saying which") from error
 
@@ -170,7 +170,7 @@ class Call(msgspec.Struct, frozen=True):
 _PYTHON_NAMES = {"apiVersion": "api_version", "labelSelector": "label_selector"}
 
 
-class Failure(msgspec.Struct, frozen=True):
+class RenderFailure(msgspec.Struct, frozen=True):
     """Why there is no result."""
 
     kind: str
@@ -215,14 +215,14 @@ _UNANSWERED: Mapping[str, type[errors.ExpressionError]] = {
 }
 
 
-class Message(msgspec.Struct, frozen=True):
+class RendererMessage(msgspec.Struct, frozen=True):
     """What the renderer says: exactly one of the last four."""
 
     id: int = 0
-    call: Call | None = None
+    call: TemplateCall | None = None
     result: msgspec.Raw = msgspec.Raw()
     verdict: bool | None = None
-    error: Failure | None = None
+    error: RenderFailure | None = None
 
 
 class _Chart(msgspec.Struct, rename="camel"):
@@ -245,7 +245,7 @@ class _Uses(msgspec.Struct):
     uses: list[str] | None = None
 
 
-_message = msgspec.json.Decoder(Message)
+_message = msgspec.json.Decoder(RendererMessage)
 _result = msgspec.json.Decoder(_Result)
 _uses = msgspec.json.Decoder(_Uses)
 _values = msgspec.json.Decoder()
@@ -255,7 +255,7 @@ _list = msgspec.json.Decoder(list[msgspec.Raw])
 _NOT_JSON = (msgspec.DecodeError, RecursionError, UnicodeDecodeError)
 
 
-def read_message(content: bytes) -> Message:
+def read_message(content: bytes) -> RendererMessage:
     """One message. Raises `RendererBroken`."""
     try:
         message = _message.decode(content)
@@ -275,14 +275,14 @@ class Result:
     uses: frozenset[str]
 
 
-def read_verdict(message: Message) -> bool:
+def read_verdict(message: RendererMessage) -> bool:
     """The verdict that a message carries. Raises `RendererBroken`."""
     if message.verdict is None:
         raise _unreadable()
     return message.verdict
 
 
-def read_uses(message: Message) -> Result:
+def read_uses(message: RendererMessage) -> Result:
     """The result that a message carries. Raises `RendererBroken`."""
     content = bytes(message.result)
     try:
@@ -344,7 +344,7 @@ async def read_frame(reader: asyncio.StreamReader, most: int) -> bytes:
     return await reader.readexactly(size)
 
 
-def most_answered(request: Request) -> int:
+def most_answered(request: RenderRequest) -> int:
     """How long a message may be."""
     return max(request.limits.bytes + _MARGIN, MAX_CALL)
 

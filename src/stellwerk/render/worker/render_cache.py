@@ -26,7 +26,7 @@ import msgspec
 from stellwerk.kube import threads
 from stellwerk.render.bounded_cache import LIFE_SECONDS, Kept
 from stellwerk.render.files.files import Files
-from stellwerk.render.request.request import Rendered, Request, decryption_digest
+from stellwerk.render.request.request import Rendered, RenderRequest, decryption_digest
 from stellwerk.render.worker import protocol
 
 _MOST_KEYS = 20_000
@@ -37,7 +37,7 @@ _json = msgspec.json.Encoder(order="sorted")
 class Context:
     """The parts of a request that a rendering may have looked at, or not. Digests are made when asked for."""
 
-    def __init__(self, request: Request) -> None:
+    def __init__(self, request: RenderRequest) -> None:
         self._request = request
 
     def digest(self, uses: Iterable[str]) -> bytes | None:
@@ -79,7 +79,7 @@ class Key(NamedTuple):
     digest: bytes
 
     @classmethod
-    def of(cls, request: Request, files: Files, path: str, values: bytes) -> Key:
+    def of(cls, request: RenderRequest, files: Files, path: str, values: bytes) -> Key:
         """The first half of the key of a request's result."""
         post = request.post_build
         parts: list[bytes] = [

@@ -33,12 +33,12 @@ from stellwerk.render.errors import (
     Unrenderable,
 )
 from stellwerk.render.files.files import Files, clean_path
-from stellwerk.render.request.request import Claim, Lookup, Rendered, Request
+from stellwerk.render.request.request import Claim, Lookup, Rendered, RenderRequest
 from stellwerk.render.request.values import masked
 from stellwerk.render.worker import protocol
 from stellwerk.render.worker.pool import Pool, Shares
 from stellwerk.render.worker.render_cache import Context, Key, Results
-from stellwerk.render.worker.worker import Bounds, Unread, Worker
+from stellwerk.render.worker.worker import Bounds, RequestUnread, Worker
 
 KEPT_BYTES = 24 * 2**20
 MOST_VALUES_BYTES = 16 * 2**20
@@ -61,7 +61,7 @@ class RenderFacts:
 class _Task:
     """A request, with what was found out about it."""
 
-    request: Request
+    request: RenderRequest
     files: Files
     path: str
     values: bytes
@@ -120,7 +120,7 @@ class Renderer:
         """Memory that all workers hold, and the results that are kept."""
         return self._pool.resident_bytes() + self._results.weight
 
-    async def render(self, request: Request, lookup: Lookup | None = None) -> Rendered:
+    async def render(self, request: RenderRequest, lookup: Lookup | None = None) -> Rendered:
         """The objects that files come to. Raises a `RenderError` without words of `request.secrets`.
 
         `lookup` answers questions of templates; without one nothing exists.
@@ -146,10 +146,10 @@ class Renderer:
         body = protocol.claim_body(claim)
         try:
             return await self._judged(claim.tenant, body)
-        except Unread:
+        except RequestUnread:
             return await self._judged(claim.tenant, body)
 
-    async def _judged(self, tenant: str, body: protocol.Body) -> bool:
+    async def _judged(self, tenant: str, body: protocol.RequestBody) -> bool:
         return await self._pool.run(tenant, lambda worker: worker.judge(body, self._bounds))
 
     # ---- once
@@ -193,7 +193,7 @@ class Renderer:
     async def _result(self, task: _Task, lookup: Lookup | None) -> protocol.Result:
         try:
             return await self._once(task, lookup)
-        except Unread:
+        except RequestUnread:
             return await self._once(task, lookup)
 
     async def _once(self, task: _Task, lookup: Lookup | None) -> protocol.Result:
@@ -217,7 +217,7 @@ class Renderer:
         self.is_confined = False
 
 
-async def _narrowed(request: Request) -> _Task:
+async def _narrowed(request: RenderRequest) -> _Task:
     """A request with the files that it needs. Raises `PathNotFound` and `InvalidValues`."""
     path = clean_path(request.path.lstrip("/")) or ""
     below = request.files.below(request.path)
@@ -225,7 +225,7 @@ async def _narrowed(request: Request) -> _Task:
     return await threads.run_if_large(request.weight + files.unhashed_bytes, lambda: _task(request, files, path))
 
 
-def _task(request: Request, files: Files, path: str) -> _Task:
+def _task(request: RenderRequest, files: Files, path: str) -> _Task:
     values = protocol.encoded(request.values, "the request")
     if len(values) > MOST_VALUES_BYTES:
         size, most = -(-len(values) // 1024), MOST_VALUES_BYTES // 1024
@@ -238,7 +238,7 @@ def _includes(config: bytes | None) -> bool:
     return config is not None and any(mark in config.lower() for mark in (b"included", b"\\", b"enc["))
 
 
-async def _discreet(error: Unrenderable | RendererBroken, request: Request) -> RenderError:
+async def _discreet(error: Unrenderable | RendererBroken, request: RenderRequest) -> RenderError:
     """An error that quotes nothing secret: templates and libraries show what they fail at.
 
     The words are collected and compared in a thread: a Secret may have a hundred thousand of them.

@@ -35,7 +35,7 @@ from stellwerk.render.errors import (
     RenderError,
     RendererTimeout,
 )
-from stellwerk.render.request.request import Lookup, Missing, Query
+from stellwerk.render.request.request import Lookup, Missing, TemplateQuery
 from stellwerk.render.worker import protocol
 
 T_ = TypeVar("T_")
@@ -65,7 +65,7 @@ class Bounds:
     """Above this, a worker that has nothing to do is replaced: Go gives memory back late."""
 
 
-class Unread(RendererGone):
+class RequestUnread(RendererGone):
     """The worker ended before it had read the request. Another one may have it."""
 
 
@@ -121,21 +121,23 @@ class Worker:
         except (OSError, ValueError, IndexError):
             return 0
 
-    async def render(self, body: protocol.Body, bounds: Bounds, most: int, lookup: Lookup | None) -> protocol.Result:
-        """The result, undecoded. Raises what the worker answers, `Unread`, or another `WorkerError`."""
+    async def render(
+        self, body: protocol.RequestBody, bounds: Bounds, most: int, lookup: Lookup | None
+    ) -> protocol.Result:
+        """The result, undecoded. Raises what the worker answers, `RequestUnread`, or another `WorkerError`."""
         return await self._asked(body, bounds, most, lookup, protocol.read_uses)
 
-    async def judge(self, body: protocol.Body, bounds: Bounds) -> bool:
+    async def judge(self, body: protocol.RequestBody, bounds: Bounds) -> bool:
         """Whether a claim holds. Raises as `render` does."""
         return await self._asked(body, bounds, protocol.MAX_CALL, None, protocol.read_verdict)
 
     async def _asked(
         self,
-        body: protocol.Body,
+        body: protocol.RequestBody,
         bounds: Bounds,
         most: int,
         lookup: Lookup | None,
-        read: Callable[[protocol.Message], T_],
+        read: Callable[[protocol.RendererMessage], T_],
     ) -> T_:
         self._numbers += 1
         try:
@@ -179,8 +181,8 @@ class Worker:
     # ---- one request
 
     async def _exchange(
-        self, number: int, body: protocol.Body, bounds: Bounds, most: int, lookup: Lookup | None
-    ) -> tuple[protocol.Message, int]:
+        self, number: int, body: protocol.RequestBody, bounds: Bounds, most: int, lookup: Lookup | None
+    ) -> tuple[protocol.RendererMessage, int]:
         """What ends the request, and the size of that message."""
         await self._send(body.frame(number), most)
         asked: Exception | None = None
@@ -188,7 +190,7 @@ class Worker:
             content = await self._receive(most)
             message = await threads.run_if_large(len(content), partial(protocol.read_message, content))
             if message.id != number and not (message.error is not None and message.id == 0):
-                raise Unread("the renderer answered an earlier request late")
+                raise RequestUnread("the renderer answered an earlier request late")
             if message.call is not None:
                 answer, asked = await _answered(number, message.call.query, bounds, lookup)
                 self._writer.write(answer)
@@ -213,13 +215,13 @@ class Worker:
             message = protocol.read_message(await protocol.read_frame(self._reader, most))
             if message.error is not None:
                 return message.error.error
-        return Unread(await self._epitaph("the renderer ended before it took the request"))
+        return RequestUnread(await self._epitaph("the renderer ended before it took the request"))
 
     async def _receive(self, most: int) -> bytes:
         try:
             return await protocol.read_frame(self._reader, most)
         except OSError as error:
-            raise Unread(await self._epitaph("the renderer ended before it took the request")) from error
+            raise RequestUnread(await self._epitaph("the renderer ended before it took the request")) from error
         except EOFError as error:
             raise RendererGone(await self._epitaph("the renderer ended while it rendered")) from error
 
@@ -265,7 +267,9 @@ async def _spawn(program: Path, both_ways: int) -> asyncio.subprocess.Process:
         raise RendererMissing(f"the renderer {program.name} cannot be started: {error.strerror}") from error
 
 
-async def _answered(number: int, query: Query, bounds: Bounds, lookup: Lookup | None) -> tuple[bytes, Exception | None]:
+async def _answered(
+    number: int, query: TemplateQuery, bounds: Bounds, lookup: Lookup | None
+) -> tuple[bytes, Exception | None]:
     """The frame that answers a question, and why it is no answer."""
     try:
         async with asyncio.timeout(bounds.lookup_seconds):

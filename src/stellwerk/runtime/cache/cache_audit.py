@@ -16,7 +16,7 @@ Suspicion: TypeAlias = tuple[str, str]
 """The version that the cache has of an object, and the one that the server has; empty where there is none."""
 
 
-class Comparison:
+class CacheAudit:
     """Compares one cache with what `listing` answers, and remembers what differed the last time."""
 
     def __init__(self, listing: Callable[[], Awaitable[Listing[PartialObjectMetadata]]]) -> None:

@@ -34,9 +34,9 @@ from stellwerk.kube.types.errors import ApiError
 from stellwerk.kube.types.identifiers import ObjectKey
 from stellwerk.kube.types.model import HasMetadata, Unreadable, metadata_of
 from stellwerk.kube.watch.watch import SILENCE_SECONDS, Watcher
-from stellwerk.kube.watch.watch_states import Bookmark, Change, Changed, Odd, Parked, Removed, Synced
-from stellwerk.runtime.cache.cache_audit import Comparison
-from stellwerk.runtime.cache.read_your_writes import OwnWrite, Progress, version_number
+from stellwerk.kube.watch.watch_states import Bookmark, Change, Changed, Odd, Removed, Synced, WatchSuspended
+from stellwerk.runtime.cache.cache_audit import CacheAudit
+from stellwerk.runtime.cache.read_your_writes import CacheProgress, OwnWrite, version_number
 from stellwerk.runtime.cache.store import Store
 from stellwerk.runtime.clock import Clock, SystemClock
 from stellwerk.runtime.supervision.tasks import background, surprise
@@ -125,23 +125,23 @@ class Informer(Generic[T]):
             on_restart=lambda _: metrics.watch_restarted(self.name),
         )
         versions = metadata_of(self.view.resource)
-        self._comparison = Comparison(partial(client.list, versions, namespace, labels=labels, fields=fields))
+        self._comparison = CacheAudit(partial(client.list, versions, namespace, labels=labels, fields=fields))
         self._verify_seconds = verify_seconds
         self._handlers: list[Handler[T]] = []
         self._unreadable: dict[ObjectKey, Unreadable] = {}
         self._unreadable_handlers: list[UnreadableHandler] = []
         self._complaints = _Complaints(self.name, self._clock)
-        self._parked: Parked | None = None
+        self._parked: WatchSuspended | None = None
         self._synced = False
         self._settled = asyncio.Event()
         self.is_ending = False
         """Whether the definition of the kind is being deleted, so that the end of the watch is expected."""
-        self._gone: Parked | None = None
+        self._gone: WatchSuspended | None = None
         self._suspended, self._resumed = asyncio.Event(), asyncio.Event()
         self._is_broken = False
         self._on_repair = on_repair
         self._full = asyncio.Event()
-        self._progress = Progress()
+        self._progress = CacheProgress()
 
     def on_change(self, handler: Handler[T]) -> None:
         """Call the handler for each change from now on, and at once for each object that is here.
@@ -188,7 +188,7 @@ class Informer(Generic[T]):
     def broke(self, error: Exception) -> None:
         """`run` ended by an unexpected exception: parked until it is called again."""
         self._is_broken = True
-        self._park(Parked(f"the operator failed to read it: unexpected {type(error).__name__}, see its log"))
+        self._park(WatchSuspended(f"the operator failed to read it: unexpected {type(error).__name__}, see its log"))
 
     async def _follow(self) -> None:
         async with aclosing(self._watcher.changes()) as changes:
@@ -244,7 +244,7 @@ class Informer(Generic[T]):
                 self._put_unreadable(odd)
             case Bookmark(resource_version=version):
                 self._progress.advance(version_number(version))
-            case Parked() as parked:
+            case WatchSuspended() as parked:
                 self._park(parked, expected=self.is_ending and parked.is_not_served)
 
     @property
@@ -253,7 +253,7 @@ class Informer(Generic[T]):
         return self._synced and self._parked is None
 
     @property
-    def parked(self) -> Parked | None:
+    def parked(self) -> WatchSuspended | None:
         """Why there is no watch at the moment: the kind is not served, or we may not watch it. None while there is."""
         return self._parked
 
@@ -270,7 +270,7 @@ class Informer(Generic[T]):
 
         `why` is a sentence. Nothing is asked of the API server, which may list the kind for seconds.
         """
-        self._gone = Parked(why, is_not_served=True)
+        self._gone = WatchSuspended(why, is_not_served=True)
         self._resumed.clear()
         self._suspended.set()
 
@@ -389,7 +389,7 @@ class Informer(Generic[T]):
         if was_unreadable:
             self._tell_readable(obj.key)
 
-    def _park(self, parked: Parked, *, expected: bool = False) -> None:
+    def _park(self, parked: WatchSuspended, *, expected: bool = False) -> None:
         if self._parked is None:
             level = logging.INFO if expected else logging.WARNING
             _log.log(level, "the watch of %s is parked: %s", self.name, parked.why)

@@ -19,7 +19,7 @@ _MOST_DIGITS = 40
 """Versions of etcd have at most 19; a server of a tenant may answer with any number of them."""
 
 
-class Progress:
+class CacheProgress:
     """How far a cache has come, as a number, what is expected of it, and who waits for it to come further."""
 
     def __init__(self) -> None:
@@ -80,7 +80,7 @@ class Progress:
 class OwnWrite:
     """A write that the cache shall show before its key is looked at again."""
 
-    progress: Progress
+    progress: CacheProgress
     version: int
 
     @property

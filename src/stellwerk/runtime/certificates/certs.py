@@ -50,7 +50,7 @@ class KeyUnusable(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Pair:
+class KeyPair:
     """A certificate and its key, both PEM. The key is not shown."""
 
     certificate: bytes
@@ -100,17 +100,17 @@ def new_key(bits: int) -> PrivateKey:
     return ec.generate_private_key(ec.SECP256R1())
 
 
-def new_authority(wish: Wish, key: PrivateKey | None = None) -> Pair:
+def new_authority(wish: Wish, key: PrivateKey | None = None) -> KeyPair:
     """A self-signed authority that may sign leaves and nothing else. Without a `key` one is made for it."""
     key = key or new_key(wish.key_bits)
     name = _name(wish.common_name)
     builder = _blank(wish, key, issuer=name)
     builder = builder.add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
     builder = builder.add_extension(_usage(signs_certificates=True), critical=True)
-    return Pair(_pem(builder.sign(key, hashes.SHA256())), _key_pem(key))
+    return KeyPair(_pem(builder.sign(key, hashes.SHA256())), _key_pem(key))
 
 
-def issue(authority: Pair, wish: Wish, key: PrivateKey | None = None) -> Pair:
+def issue(authority: KeyPair, wish: Wish, key: PrivateKey | None = None) -> KeyPair:
     """A leaf for servers and clients, signed by the authority. Raises KeyUnusable."""
     signer = _signer(authority)
     issuer = x509.load_pem_x509_certificate(authority.certificate)
@@ -119,10 +119,10 @@ def issue(authority: Pair, wish: Wish, key: PrivateKey | None = None) -> Pair:
     builder = builder.add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
     builder = builder.add_extension(_usage(signs_certificates=False), critical=True)
     builder = builder.add_extension(_issuer_id(issuer), critical=False)
-    return Pair(_pem(builder.sign(signer, hashes.SHA256())), _key_pem(key))
+    return KeyPair(_pem(builder.sign(signer, hashes.SHA256())), _key_pem(key))
 
 
-def facts(pair: Pair) -> Facts:
+def facts(pair: KeyPair) -> Facts:
     """What the pair is. Any bytes have an answer; of several certificates the first counts."""
     certificate = _read(pair.certificate)
     if certificate is None:
@@ -144,7 +144,7 @@ def facts(pair: Pair) -> Facts:
         return Facts()  # it parses, and its content does not
 
 
-def key_fits(pair: Pair) -> bool:
+def key_fits(pair: KeyPair) -> bool:
     """Whether the key is readable and is the certificate's own."""
     certificate, key = _read(pair.certificate), _read_key(pair.key)
     if certificate is None or key is None:
@@ -180,7 +180,7 @@ def split(bundle: bytes) -> list[bytes]:
     return [_pem(certificate) for certificate in found if certificate is not None]
 
 
-def load_into(context: ssl.SSLContext, pair: Pair) -> None:
+def load_into(context: ssl.SSLContext, pair: KeyPair) -> None:
     """Make a server's context present this pair from its next handshake on. Raises ssl.SSLError where they do not fit.
 
     Python reads certificates from files alone; the key is given a file in memory where the system has one.
@@ -274,7 +274,7 @@ def _issuer_id(issuer: x509.Certificate) -> x509.AuthorityKeyIdentifier:
     return x509.AuthorityKeyIdentifier(_key_id(public), None, None)
 
 
-def _signer(authority: Pair) -> PrivateKey:
+def _signer(authority: KeyPair) -> PrivateKey:
     key = _read_key(authority.key)
     if key is None or not key_fits(authority):
         raise KeyUnusable("the authority's key is not readable, or is not the key of its certificate")

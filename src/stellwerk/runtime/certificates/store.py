@@ -33,7 +33,7 @@ from stellwerk.kube.types.errors import ApiError, Conflict, Invalid
 from stellwerk.kube.types.identifiers import ObjectKey
 from stellwerk.kube.types.model import JsonObject, Unstructured, View, dig, unstructured
 from stellwerk.runtime.certificates import certs
-from stellwerk.runtime.certificates.certs import Pair, Wish
+from stellwerk.runtime.certificates.certs import KeyPair, Wish
 from stellwerk.runtime.clock import Clock, SystemClock
 from stellwerk.runtime.telemetry import logs
 from stellwerk.runtime.telemetry.metrics import Metrics
@@ -53,12 +53,12 @@ class Holding:
 
     authorities: tuple[bytes, ...]
     authority_key: bytes
-    leaf: Pair
+    leaf: KeyPair
 
     @property
-    def newest(self) -> Pair:
+    def newest(self) -> KeyPair:
         """The authority that signs new leaves."""
-        return Pair(self.authorities[0] if self.authorities else b"", self.authority_key)
+        return KeyPair(self.authorities[0] if self.authorities else b"", self.authority_key)
 
     @property
     def bundle(self) -> bytes:
@@ -69,7 +69,7 @@ class Holding:
         return f"Holding({len(self.authorities)} authorities, {self.leaf!r})"
 
 
-class Step(Enum):
+class CertificateStep(Enum):
     """What has to be made next."""
 
     NOTHING = "nothing"
@@ -89,33 +89,35 @@ class Profile:
     """How long an API server may take to see a changed webhook configuration; seconds are the rule."""
 
 
-def next_step(holding: Holding | None, profile: Profile, *, now: datetime, trusted_since: datetime | None) -> Step:
+def next_step(
+    holding: Holding | None, profile: Profile, *, now: datetime, trusted_since: datetime | None
+) -> CertificateStep:
     """What has to be made next (pure). `trusted_since`: since when every caBundle is known to hold the whole bundle."""
     if holding is None or not _signs(holding.authorities, now):
-        return Step.EVERYTHING
+        return CertificateStep.EVERYTHING
     can_sign = certs.key_fits(holding.newest)
     if not _is_usable(holding, profile, now):
-        return Step.LEAF if can_sign else Step.EVERYTHING
+        return CertificateStep.LEAF if can_sign else CertificateStep.EVERYTHING
     if not can_sign or certs.facts(holding.newest).used_life(now) >= RENEW_AT:
-        return Step.AUTHORITY
+        return CertificateStep.AUTHORITY
     by_newest = certs.chain_holds(holding.leaf.certificate, holding.authorities[0])
     if by_newest:
-        return Step.LEAF if certs.facts(holding.leaf).used_life(now) >= RENEW_AT else Step.NOTHING
+        return CertificateStep.LEAF if certs.facts(holding.leaf).used_life(now) >= RENEW_AT else CertificateStep.NOTHING
     settled = trusted_since is not None and (now - trusted_since).total_seconds() >= profile.settle_seconds
-    return Step.LEAF if settled else Step.NOTHING
+    return CertificateStep.LEAF if settled else CertificateStep.NOTHING
 
 
-def made(step: Step, holding: Holding | None, profile: Profile, now: datetime) -> Holding:
+def made(step: CertificateStep, holding: Holding | None, profile: Profile, now: datetime) -> Holding:
     """The holding after the step. Takes milliseconds: keys are elliptic."""
     match step:
-        case Step.EVERYTHING:
+        case CertificateStep.EVERYTHING:
             authority = certs.new_authority(_authority_wish(profile, now))
             return Holding((authority.certificate,), authority.key, certs.issue(authority, _leaf_wish(profile, now)))
-        case Step.AUTHORITY if holding is not None:
+        case CertificateStep.AUTHORITY if holding is not None:
             authority = certs.new_authority(_authority_wish(profile, now))
             kept = (authority.certificate, *(old for old in holding.authorities if _signs((old,), now)))
             return replace(holding, authorities=kept[:_AUTHORITIES_KEPT], authority_key=authority.key)
-        case Step.LEAF if holding is not None:
+        case CertificateStep.LEAF if holding is not None:
             return replace(holding, leaf=certs.issue(holding.newest, _leaf_wish(profile, now)))
         case _:
             assert holding is not None, "nothing to do with nothing"
@@ -183,7 +185,7 @@ class ServingCertificates:
         self._check_seconds = check_seconds
         self._clock = clock or SystemClock()
         self._holding: Holding | None = None
-        self._presented: Pair | None = None
+        self._presented: KeyPair | None = None
         self._trusted: tuple[bytes, datetime] | None = None
         if metrics is not None:
             metrics.certificate(str(secret), self._seconds_left)
@@ -225,7 +227,7 @@ class ServingCertificates:
         now = self._clock.now()
         step = next_step(holding, self._profile, now=now, trusted_since=self._trusted_since(holding))
         holding = await asyncio.to_thread(made, step, holding, self._profile, now)
-        if step is not Step.NOTHING or secret is None:
+        if step is not CertificateStep.NOTHING or secret is None:
             await self._write(secret, holding)
             _log.info("serving certificate %s: made %s", self._secret, step.value)
         for registration, found in registered:
@@ -291,7 +293,7 @@ def _is_usable(holding: Holding, profile: Profile, now: datetime) -> bool:
 
 def _signs(authorities: Sequence[bytes], now: datetime) -> bool:
     """Whether the first is an authority that is not over."""
-    facts = certs.facts(Pair(authorities[0] if authorities else b"", b""))
+    facts = certs.facts(KeyPair(authorities[0] if authorities else b"", b""))
     return facts.is_authority and _lives(facts, now)
 
 
@@ -318,7 +320,7 @@ def _read(secret: Secret) -> Holding:
         except ValueError:  # binascii.Error is one; text that is not ASCII is another
             return b""
 
-    return Holding(tuple(certs.split(value("ca.crt"))), value("ca.key"), Pair(value("tls.crt"), value("tls.key")))
+    return Holding(tuple(certs.split(value("ca.crt"))), value("ca.key"), KeyPair(value("tls.crt"), value("tls.key")))
 
 
 def _data(holding: Holding) -> JsonObject:

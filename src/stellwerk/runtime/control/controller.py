@@ -41,14 +41,14 @@ from stellwerk.runtime.control import status_writer as statuses
 from stellwerk.runtime.control.outcome import (
     After,
     Answered,
+    ApiFailure,
     BackedOff,
-    Broken,
+    Bug,
+    Conflicted,
     Outcome,
-    Overtaken,
     PassTimedOut,
-    Refused,
     Unexpected,
-    Unserved,
+    UserError,
     Verdict,
     outcome_of,
     unreported,
@@ -372,7 +372,7 @@ class Controller(Generic[K, S]):
         ):
             outcome = await self._attempt(obj)
             try:
-                if isinstance(outcome, Refused):
+                if isinstance(outcome, UserError):
                     await secrecy.mask_failure(outcome.failure)
                 verdict = self._verdict(obj, outcome)
                 await self._tell(obj, verdict)
@@ -386,7 +386,7 @@ class Controller(Generic[K, S]):
         """What follows from a report that failed. A bug in it is told in place of what could not be."""
         outcome = unreported(error)
         verdict = self._verdict(obj, outcome)
-        if isinstance(outcome, Broken):
+        if isinstance(outcome, Bug):
             try:
                 await self._tell(obj, verdict)
             except BaseException as raised:
@@ -401,7 +401,7 @@ class Controller(Generic[K, S]):
         except BaseException as raised:
             error = self._surprise(raised)
             if limit.expired():
-                return Broken(PassTimedOut(f"{obj.ref} took longer than {self._pass_timeout_seconds:g} s"))
+                return Bug(PassTimedOut(f"{obj.ref} took longer than {self._pass_timeout_seconds:g} s"))
             return outcome_of(error)
 
     def _verdict(self, obj: K, outcome: Outcome[S]) -> Verdict[S]:
@@ -411,16 +411,16 @@ class Controller(Generic[K, S]):
                 return Verdict(
                     _result(answer), _again(answer), answer.status, answer.severity, answer.notices, answer.quiet
                 )
-            case Refused(failure):
+            case UserError(failure):
                 status = self._reconciler.explain(obj, failure)
                 return Verdict("error", self._retry(failure), status, Severity.WARNING)
-            case Overtaken(error):
+            case Conflicted(error):
                 _log.debug("%s: %s has changed meanwhile: %s", self.name, obj.ref, error)
                 return Verdict("requeue", BackedOff())
-            case Unserved(error):
+            case ApiFailure(error):
                 _log.warning("%s: %s waits: %s", self.name, obj.ref, error)
                 return Verdict("error", BackedOff(statuses.wanted_delay_seconds(error), _longest_seconds(error)))
-            case Broken(error):
+            case Bug(error):
                 self._border.report("pass", f"a pass of {self.name} on {obj.ref}", error)
                 self._metrics.surprised(self.name)
                 return Verdict("error", BackedOff(), self._explained(obj, Unexpected(error)), Severity.WARNING)

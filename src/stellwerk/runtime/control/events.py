@@ -1,6 +1,6 @@
 """Events: what people read under `kubectl describe`, sent without holding anybody up.
 
-`Recorder.send` only remembers; a task of its own writes. What is lost is counted and never raised: an Event is a
+`EventRecorder.send` only remembers; a task of its own writes. What is lost is counted and never raised: an Event is a
 courtesy to readers, and a reconcile must not fail for one. Three limits keep courtesy from becoming noise, all
 client-go's:
 
@@ -115,7 +115,7 @@ class _Pending:
 
     same: _Same
     series: _Series
-    secrets: secrecy.Secrets
+    secrets: secrecy.SecretWords
     """What the pass that sent it had read; the texts are masked with it when they are written."""
 
     async def shown(self) -> _Same:
@@ -125,7 +125,7 @@ class _Pending:
         return self.same._replace(note=note, annotations=annotations)
 
 
-class Recorder:
+class EventRecorder:
     """Sends Events of one component. `run` must be running for anything to be written."""
 
     def __init__(

@@ -28,34 +28,34 @@ class Answered(Generic[S]):
 
 
 @dataclass(frozen=True, slots=True)
-class Refused:
+class UserError:
     """The reconciler says what is wrong, to the user."""
 
     failure: ReconcileError
 
 
 @dataclass(frozen=True, slots=True)
-class Overtaken:
+class Conflicted:
     """The cluster had changed already: Conflict or NotFound. Nobody's fault; look again at once."""
 
     error: ApiError
 
 
 @dataclass(frozen=True, slots=True)
-class Unserved:
+class ApiFailure:
     """An API server did not do its part, and the reconciler had nothing to say about it."""
 
     error: ApiError
 
 
 @dataclass(frozen=True, slots=True)
-class Broken:
+class Bug:
     """A bug of ours: an exception that nobody foresaw, or a pass that took longer than it may."""
 
     error: Exception
 
 
-Outcome: TypeAlias = Answered[S] | Refused | Overtaken | Unserved | Broken
+Outcome: TypeAlias = Answered[S] | UserError | Conflicted | ApiFailure | Bug
 
 
 class PassTimedOut(Exception):
@@ -106,24 +106,24 @@ class Verdict(Generic[S]):
     quiet: bool = False
 
 
-def outcome_of(error: Exception) -> Refused | Overtaken | Unserved | Broken:
+def outcome_of(error: Exception) -> UserError | Conflicted | ApiFailure | Bug:
     """What a reconciler's exception means; LeadershipLost has passed before."""
     while isinstance(error, ExceptionGroup):
         if len(error.exceptions) > 1:
-            return Broken(error)
+            return Bug(error)
         error = error.exceptions[0]
     match error:
         case ReconcileError():
-            return Refused(error)
+            return UserError(error)
         case Conflict() | NotFound():
-            return Overtaken(error)
+            return Conflicted(error)
         case ApiError():
-            return Unserved(error)
+            return ApiFailure(error)
         case _:
-            return Broken(error)
+            return Bug(error)
 
 
-def unreported(error: Exception) -> Overtaken | Unserved | Broken:
+def unreported(error: Exception) -> Conflicted | ApiFailure | Bug:
     """What a failed report means: an `explain` that raises is a bug, whatever it raises."""
     outcome = outcome_of(error)
-    return Broken(outcome.failure) if isinstance(outcome, Refused) else outcome
+    return Bug(outcome.failure) if isinstance(outcome, UserError) else outcome

@@ -37,7 +37,7 @@ Words = Callable[[], Iterable[str]]
 
 
 @dataclass(slots=True, eq=False)
-class Secrets:
+class SecretWords:
     """The secret words of one pass."""
 
     _sources: dict[str, Words] = field(default_factory=dict)
@@ -68,14 +68,14 @@ class Secrets:
         return logs.without_tokens(vocabulary.masked(text))
 
 
-_current: ContextVar[Secrets | None] = ContextVar("stellwerk_secrets", default=None)
-_NONE = Secrets()
+_current: ContextVar[SecretWords | None] = ContextVar("stellwerk_secrets", default=None)
+_NONE = SecretWords()
 
 
 @contextmanager
-def reading() -> Iterator[Secrets]:
+def reading() -> Iterator[SecretWords]:
     """Secrets that this task and its children note are those of one pass while inside."""
-    secrets = Secrets()
+    secrets = SecretWords()
     token = _current.set(secrets)
     try:
         yield secrets
@@ -89,7 +89,7 @@ def note(source: str, words: Words) -> None:
         secrets.note(source, words)
 
 
-def current() -> Secrets:
+def current() -> SecretWords:
     """The secrets of the pass under way; none outside of a pass."""
     return _current.get() or _NONE
 

@@ -35,7 +35,7 @@ class Finding:
 
 
 @dataclass(frozen=True, slots=True)
-class Child:
+class AwaitedObject:
     """An object that the subject waits for, and what it lacks."""
 
     ref: ObjectRef
@@ -51,7 +51,7 @@ class Diagnosis:
     """What a person can do now; empty when it is nobody's turn."""
     turn: str = ""
     """Who has to act next and, where it is the operator, when it looks again; empty when nobody knows."""
-    unready: tuple[Child, ...] = ()
+    unready: tuple[AwaitedObject, ...] = ()
     hidden: tuple[str, ...] = ()
     """What the user may not read, so that the answer rests on less: `secrets in kyma-system`."""
     remarks: tuple[str, ...] = ()
@@ -71,7 +71,7 @@ FIRST = 100
 
 
 @dataclass(slots=True)
-class Reader:
+class ClusterReader:
     """Reads the neighbourhood of an object as far as the user may. A kind that is not served has no objects."""
 
     client: Client

@@ -12,7 +12,7 @@ from typing import Protocol
 
 from stellwerk.kube.types.identifiers import ObjectRef
 from stellwerk.kube.types.model import Unstructured
-from stellwerk.runtime.insight.diagnosis import Reader
+from stellwerk.runtime.insight.diagnosis import ClusterReader
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +29,7 @@ class Member:
 
 
 @dataclass(frozen=True, slots=True)
-class Manager:
+class ManagingObject:
     """The custom resource for which an object is managed."""
 
     ref: ObjectRef
@@ -43,11 +43,11 @@ Fact = tuple[str, str]
 class Kinship(Protocol):
     """What an operator knows about the objects of its kind."""
 
-    async def members(self, reader: Reader, subject: Unstructured) -> list[Member]:
+    async def members(self, reader: ClusterReader, subject: Unstructured) -> list[Member]:
         """What belongs to a custom resource. What may not be read is noted by the reader. Raises ApiError."""
         ...
 
-    async def manager(self, reader: Reader, obj: Unstructured) -> Manager | None:
+    async def manager(self, reader: ClusterReader, obj: Unstructured) -> ManagingObject | None:
         """The custom resource that an object says it belongs to; None where it bears no mark of this operator."""
         ...
 

@@ -57,7 +57,7 @@ class Leadership(Protocol):
         ...
 
 
-class Worker(Protocol):
+class ManagedController(Protocol):
     """What a manager needs to know of a controller."""
 
     name: str
@@ -100,7 +100,7 @@ class Manager:
         self._leadership = leadership
         self._grace_seconds = grace_seconds
         self._servers: list[tuple[str, Runnable]] = []
-        self._controllers: list[Worker] = []
+        self._controllers: list[ManagedController] = []
         self._stopping = asyncio.Event()
         self._leads = False
         self.checks: dict[str, Callable[[], str | None]] = {}
@@ -119,7 +119,7 @@ class Manager:
         """Run this from the first moment to the last: health, metrics, webhooks, the Event recorder, the watchdog."""
         self._servers.append((name, server))
 
-    def add_controller(self, controller: Worker) -> None:
+    def add_controller(self, controller: ManagedController) -> None:
         """Run this controller, mostly a `controller.Controller`, while we lead."""
         self._controllers.append(controller)
 

@@ -132,7 +132,7 @@ def run(
         made.install(parts.manager, recorder=parts.recorder, workers=workers)
 
     process.configure_logs(settings, tty=sys.stderr.isatty())
-    identity = process.Identity(component=name, lease=name, rights=rights or Rights())
+    identity = process.OperatorIdentity(component=name, lease=name, rights=rights or Rights())
     asyncio.run(process.run(settings, identity, install))
 
 

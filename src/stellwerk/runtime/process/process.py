@@ -28,11 +28,11 @@ from stellwerk.kube.login.config import ClusterConfig
 from stellwerk.kube.types.errors import LoginFailed
 from stellwerk.runtime.access.permission_check import Rights, RightsCheck
 from stellwerk.runtime.clock import SystemClock
-from stellwerk.runtime.control.events import Recorder
+from stellwerk.runtime.control.events import EventRecorder
 from stellwerk.runtime.process.leader import Fence, LeaderElector, new_identity
 from stellwerk.runtime.process.manager import Manager, Runnable
-from stellwerk.runtime.serving.health import Health, metrics_route
-from stellwerk.runtime.serving.http import Address, Server
+from stellwerk.runtime.serving.health import HealthChecks, metrics_route
+from stellwerk.runtime.serving.http import ListenAddress, Server
 from stellwerk.runtime.serving.metrics_auth import Guard
 from stellwerk.runtime.serving.tls import Certified, MountedCertificates, SelfSigned
 from stellwerk.runtime.settings.settings import ProcessSettings
@@ -50,7 +50,7 @@ _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Identity:
+class OperatorIdentity:
     """Who an operator is to the cluster: its name in Events and user agents, its Lease, and what it must be allowed.
 
     Without a namespace the Lease lies where the login says: the pod's own, or the kubeconfig's.
@@ -84,12 +84,12 @@ class Parts:
     """What an operator is given to install itself with."""
 
     manager: Manager
-    recorder: Recorder
+    recorder: EventRecorder
     connect: Callable[[ClusterConfig], Client]
     """Opens a client for another cluster; its writes pass the leader's fence, too."""
 
 
-async def run(process: ProcessSettings, identity: Identity, install: Callable[[Parts], None]) -> None:
+async def run(process: ProcessSettings, identity: OperatorIdentity, install: Callable[[Parts], None]) -> None:
     """Run what `install` gives to a manager, until SIGTERM or SIGINT.
 
     Raises LoginFailed and CannotListen before anything is done; LeadershipLost when another process may lead by now.
@@ -163,8 +163,8 @@ def _report_callback(metrics: Metrics, _: asyncio.AbstractEventLoop, context: di
     _log.error("event loop: %s", context.get("message"), exc_info=context.get("exception"), extra=logs.STACK)
 
 
-def _recorder(own: Client, identity: Identity, metrics: Metrics, fence: Fence | None) -> Recorder:
-    return Recorder(
+def _recorder(own: Client, identity: OperatorIdentity, metrics: Metrics, fence: Fence | None) -> EventRecorder:
+    return EventRecorder(
         own,
         component=identity.component,
         instance=new_identity(),
@@ -173,7 +173,9 @@ def _recorder(own: Client, identity: Identity, metrics: Metrics, fence: Fence | 
     )
 
 
-def _elector(client: Client, identity: Identity, metrics: Metrics, recorder: Recorder, fence: Fence) -> LeaderElector:
+def _elector(
+    client: Client, identity: OperatorIdentity, metrics: Metrics, recorder: EventRecorder, fence: Fence
+) -> LeaderElector:
     namespace = identity.home(client.config)
     return LeaderElector(client, identity.lease, namespace, metrics=metrics, recorder=recorder, fence=fence)
 
@@ -181,20 +183,20 @@ def _elector(client: Client, identity: Identity, metrics: Metrics, recorder: Rec
 def _serve(manager: Manager, process: ProcessSettings, strangers: Client) -> None:
     """Probes and metrics, each on its own port, and the watchdog behind the liveness probe. `strangers` asks who a
     caller is."""
-    watchdog, health = Watchdog(manager.metrics), Health()
+    watchdog, health = Watchdog(manager.metrics), HealthChecks()
     health.alive_when("event-loop", lambda: _silence(watchdog))
     health.ready_when("caches", manager.unready)
     health.ready_when("memory", MemoryCheck().finding)
     for name, check in manager.checks.items():
         health.ready_when(name, check)
     manager.add_server("watchdog", watchdog)
-    if address := Address.parse(process.health_probe_bind_address):
+    if address := ListenAddress.parse(process.health_probe_bind_address):
         manager.add_server("probes", Server("probes", address, health.routes(), metrics=manager.metrics))
-    if address := Address.parse(process.metrics_bind_address):
+    if address := ListenAddress.parse(process.metrics_bind_address):
         manager.add_server("metrics", _metrics_server(manager, process, address, strangers))
 
 
-def _metrics_server(manager: Manager, process: ProcessSettings, address: Address, strangers: Client) -> Runnable:
+def _metrics_server(manager: Manager, process: ProcessSettings, address: ListenAddress, strangers: Client) -> Runnable:
     """Plain and open, as the originals serve them; or by HTTPS and guarded."""
     route = metrics_route(manager.metrics)
     if not process.metrics_secure:

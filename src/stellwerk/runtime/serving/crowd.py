@@ -18,7 +18,7 @@ from ipaddress import IPv6Address, ip_address
 from typing import Protocol
 
 
-class Connection(Protocol):
+class DroppableConnection(Protocol):
     """What can give way."""
 
     def give_way(self) -> None:
@@ -29,7 +29,7 @@ class Connection(Protocol):
 @dataclass(slots=True)
 class _Peer:
     connections: int = 0
-    waiting: OrderedDict[Connection, None] = field(default_factory=OrderedDict)
+    waiting: OrderedDict[DroppableConnection, None] = field(default_factory=OrderedDict)
     """The connections whose request is not being answered, the longest waiting first."""
 
 
@@ -38,7 +38,7 @@ class Crowd:
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
-        self._open: dict[Connection, str] = {}
+        self._open: dict[DroppableConnection, str] = {}
         self._peers: dict[str, _Peer] = {}
         self._by_count: dict[int, OrderedDict[str, None]] = {}
         self._most = 0
@@ -47,7 +47,7 @@ class Crowd:
         """How many connections are open."""
         return len(self._open)
 
-    def admit(self, connection: Connection, peer: str) -> Connection | None:
+    def admit(self, connection: DroppableConnection, peer: str) -> DroppableConnection | None:
         """Count a new connection. Returns the one that has to give way for it, if one has to."""
         victim = self._victim() if len(self._open) >= self.limit else None
         if victim is not None:
@@ -57,24 +57,24 @@ class Crowd:
         self._peers[peer].waiting[connection] = None
         return victim
 
-    def leave(self, connection: Connection) -> None:
+    def leave(self, connection: DroppableConnection) -> None:
         """The connection is closed. Once is enough; again does nothing."""
         peer = self._open.pop(connection, None)
         if peer is not None:
             self._peers[peer].waiting.pop(connection, None)
             self._count(peer, -1)
 
-    def answering(self, connection: Connection) -> None:
+    def answering(self, connection: DroppableConnection) -> None:
         """A request of the connection is being answered: it does not give way."""
         if (peer := self._open.get(connection)) is not None:
             self._peers[peer].waiting.pop(connection, None)
 
-    def waiting(self, connection: Connection) -> None:
+    def waiting(self, connection: DroppableConnection) -> None:
         """The connection waits from now on: for its client to read the answer, and to send the next request."""
         if (peer := self._open.get(connection)) is not None:
             self._peers[peer].waiting[connection] = None
 
-    def _victim(self) -> Connection | None:
+    def _victim(self) -> DroppableConnection | None:
         return next((connection for peer in self._busiest_first() for connection in peer.waiting), None)
 
     def _busiest_first(self) -> Iterator[_Peer]:

@@ -27,7 +27,7 @@ Check: TypeAlias = Callable[[], str | None]
 _log = logging.getLogger(__name__)
 
 
-class Health:
+class HealthChecks:
     """The named checks of one process. Checks may be added at any time."""
 
     def __init__(self) -> None:

@@ -37,8 +37,8 @@ from stellwerk.runtime.serving.crowd import Crowd
 from stellwerk.runtime.serving.http_answers import answer as answer
 from stellwerk.runtime.serving.http_answers import as_json, closing, too_many
 from stellwerk.runtime.serving.http_answers import refusal as refusal
-from stellwerk.runtime.serving.http_connections import Connection, Handshake, admit
-from stellwerk.runtime.serving.http_connections import Limits as Limits
+from stellwerk.runtime.serving.http_connections import Handshake, HttpConnection, admit
+from stellwerk.runtime.serving.http_connections import ServerLimits as ServerLimits
 from stellwerk.runtime.supervision.tasks import StartFailed, surprise
 from stellwerk.runtime.telemetry import logs
 from stellwerk.runtime.telemetry.metrics import Metrics
@@ -68,14 +68,14 @@ class CannotListen(StartFailed):
 
 
 @dataclass(frozen=True, slots=True)
-class Address:
+class ListenAddress:
     """Where a server listens. An empty host means every interface; port 0 lets the system choose."""
 
     host: str
     port: int
 
     @classmethod
-    def parse(cls, text: str) -> Address | None:
+    def parse(cls, text: str) -> ListenAddress | None:
         """Read `host:port`, `:port` or `[v6]:port`; `0` and the empty text mean no server. Raises AddressInvalid."""
         if text in ("", "0"):
             return None
@@ -102,23 +102,23 @@ class Server:
     def __init__(
         self,
         name: str,
-        address: Address,
+        address: ListenAddress,
         routes: Sequence[Route],
         *,
         metrics: Metrics | None = None,
         tls: ssl.SSLContext | None = None,
-        limits: Limits | None = None,
+        limits: ServerLimits | None = None,
         grace_seconds: float = 5.0,
     ) -> None:
         self.name = name
         self._address = address
         self._tls = tls
-        self._limits = limits or Limits()
+        self._limits = limits or ServerLimits()
         self._metrics = metrics
         self._grace_seconds = grace_seconds
         self._crowd = Crowd(_at_most(self._limits.connections))
         self._handshakes: set[asyncio.Task[bool]] = set()
-        self._connections: WeakSet[Connection] = WeakSet()
+        self._connections: WeakSet[HttpConnection] = WeakSet()
         self._listeners: list[socket.socket] = []
         self._gate = _Gate(name, self._limits, metrics, self._crowd)
         self._app = web.Application(client_max_size=self._limits.body_bytes, middlewares=[self._gate.middleware()])
@@ -221,10 +221,10 @@ class Server:
         for connection in [*self._connections]:
             connection.cut()
 
-    def _connection(self) -> Connection:
+    def _connection(self) -> HttpConnection:
         assert self._runner is not None
         assert self._runner.server is not None, "the runner is set up before the socket listens"
-        connection = Connection(self._runner.server, self._limits, self._crowd)
+        connection = HttpConnection(self._runner.server, self._limits, self._crowd)
         self._connections.add(connection)
         return connection
 
@@ -286,7 +286,7 @@ class Server:
 class _Gate:
     """What every request passes: the number at a time, its arrival, and the shape of a refusal."""
 
-    def __init__(self, name: str, limits: Limits, metrics: Metrics | None, crowd: Crowd) -> None:
+    def __init__(self, name: str, limits: ServerLimits, metrics: Metrics | None, crowd: Crowd) -> None:
         self._crowd = crowd
         self._name = name
         self._limits = limits
@@ -330,13 +330,13 @@ class _Gate:
             return too_many()
         connection = request.protocol
         self._running += 1
-        if isinstance(connection, Connection):
+        if isinstance(connection, HttpConnection):
             self._crowd.answering(connection)
         try:
             return await self._answer(request, handler)
         finally:
             self._running -= 1
-            if isinstance(connection, Connection):
+            if isinstance(connection, HttpConnection):
                 self._crowd.waiting(connection)
 
     async def _answer(self, request: web.Request, handler: Handler) -> web.StreamResponse:
@@ -362,7 +362,7 @@ class _Gate:
         if (request.content_length or 0) > self._limits.body_bytes:
             return too_large
         connection = request.protocol
-        if not request.can_read_body or not isinstance(connection, Connection):
+        if not request.can_read_body or not isinstance(connection, HttpConnection):
             return None
         connection.awaits_body = True
         try:

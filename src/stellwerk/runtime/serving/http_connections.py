@@ -29,7 +29,7 @@ _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
+class ServerLimits:
     """What one server accepts."""
 
     body_bytes: int = 1024 * 1024
@@ -49,7 +49,7 @@ class Limits:
     """How many requests with more than 64 KiB, or of unknown size, may arrive and be answered at a time."""
 
 
-def admit(crowd: Crowd, connection: Connection | Handshake, address: object) -> None:
+def admit(crowd: Crowd, connection: HttpConnection | Handshake, address: object) -> None:
     """Count a new connection of this peer; another one gives way where there are as many as may be."""
     victim = crowd.admit(connection, peer_of(address))
     if victim is not None:
@@ -67,7 +67,7 @@ class Handshake:
         self._task.cancel()
 
 
-class Connection(RequestHandler):
+class HttpConnection(RequestHandler):
     """One connection, with a deadline for each request's head, for reading the answer, and for the end."""
 
     __slots__ = (
@@ -83,7 +83,7 @@ class Connection(RequestHandler):
         "awaits_body",
     )
 
-    def __init__(self, server: web.Server, limits: Limits, crowd: Crowd) -> None:
+    def __init__(self, server: web.Server, limits: ServerLimits, crowd: Crowd) -> None:
         super().__init__(
             server,
             loop=asyncio.get_running_loop(),

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Protocol
 
 from stellwerk.runtime.certificates import certs
-from stellwerk.runtime.certificates.certs import Pair
-from stellwerk.runtime.certificates.store import RENEW_AT, Profile, Step, made
+from stellwerk.runtime.certificates.certs import KeyPair
+from stellwerk.runtime.certificates.store import RENEW_AT, CertificateStep, Profile, made
 from stellwerk.runtime.clock import Clock, SystemClock
 from stellwerk.runtime.serving.http import Server
 from stellwerk.runtime.supervision.tasks import Border, background
@@ -32,7 +32,7 @@ class MountedCertificates:
         self._folder = folder
         self._check_seconds = check_seconds
         self._clock = clock or SystemClock()
-        self._presented: Pair | None = None
+        self._presented: KeyPair | None = None
 
     async def ensure(self) -> None:
         """Return when the folder holds a certificate and its key."""
@@ -49,7 +49,7 @@ class MountedCertificates:
     def check(self) -> bool:
         """Load the files if they have changed. Returns whether there is a certificate to present."""
         try:
-            pair = Pair((self._folder / "tls.crt").read_bytes(), (self._folder / "tls.key").read_bytes())
+            pair = KeyPair((self._folder / "tls.crt").read_bytes(), (self._folder / "tls.key").read_bytes())
         except OSError:
             return self._presented is not None
         # While a volume is being swapped the two may not fit; the old pair is kept until they do.
@@ -91,12 +91,12 @@ class SelfSigned:
         """Make a new one where there is none, or it nears its end."""
         now, lifetime = self._clock.now(), self._profile.leaf_lifetime
         if self._ends is None or now > self._ends - (1 - RENEW_AT) * lifetime:
-            leaf = made(Step.EVERYTHING, None, self._profile, now).leaf
+            leaf = made(CertificateStep.EVERYTHING, None, self._profile, now).leaf
             certs.load_into(self.context, leaf)
             self._ends = now + lifetime
 
 
-class Certificates(Protocol):
+class ServerCertificates(Protocol):
     """Whoever keeps the certificate of a server."""
 
     async def ensure(self) -> None: ...
@@ -106,7 +106,7 @@ class Certificates(Protocol):
 class Certified:
     """A server that listens once its certificate is there, and keeps it fresh: one thing for a manager."""
 
-    def __init__(self, certificates: Certificates, server: Server, border: Border) -> None:
+    def __init__(self, certificates: ServerCertificates, server: Server, border: Border) -> None:
         self._certificates = certificates
         self._border = border
         self._server = server

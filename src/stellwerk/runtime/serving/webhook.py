@@ -36,13 +36,13 @@ from stellwerk.kube.types.identifiers import GroupVersionKind, ObjectKey
 from stellwerk.kube.types.model import HasMetadata, View, encode_json
 from stellwerk.runtime.clock import SystemClock
 from stellwerk.runtime.serving import http
-from stellwerk.runtime.serving.http import Address, Limits, Route, Server
+from stellwerk.runtime.serving.http import ListenAddress, Route, Server, ServerLimits
 from stellwerk.runtime.supervision.tasks import Border
 from stellwerk.runtime.telemetry.metrics import Metrics
 
 T = TypeVar("T", bound=HasMetadata)
 
-LIMITS = Limits(body_bytes=7 * 1024 * 1024, large_requests=16, arrival_seconds=5.0, answer_seconds=5.0)
+LIMITS = ServerLimits(body_bytes=7 * 1024 * 1024, large_requests=16, arrival_seconds=5.0, answer_seconds=5.0)
 API_VERSION = "admission.k8s.io/v1"
 
 _log = logging.getLogger(__name__)
@@ -137,7 +137,7 @@ class Webhook(Generic[T]):
         return response(request.uid, await decision if inspect.isawaitable(decision) else decision)
 
 
-class Certificates(Protocol):
+class WebhookCertificates(Protocol):
     """Where a server has its certificate from; `serving.ServingCertificates` is one."""
 
     @property
@@ -159,12 +159,12 @@ class AdmissionServer:
 
     def __init__(
         self,
-        address: Address,
+        address: ListenAddress,
         webhooks: Sequence[Judge],
-        certificates: Certificates,
+        certificates: WebhookCertificates,
         *,
         metrics: Metrics | None = None,
-        limits: Limits = LIMITS,
+        limits: ServerLimits = LIMITS,
     ) -> None:
         self._certificates = certificates
         self._border = Border(metrics or Metrics(), SystemClock())

@@ -21,7 +21,7 @@ _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Usage:
+class MemoryUsage:
     """What the process, and whatever shares its container, has taken of its memory."""
 
     used_bytes: int
@@ -60,12 +60,12 @@ def own_group(root: Path = _ROOT, own: Path = _OWN) -> Path:
     return root
 
 
-def usage_of(group: Path) -> Usage | None:
+def usage_of(group: Path) -> MemoryUsage | None:
     """What is used and what is allowed; None where there is no limit, or no such control group."""
     limit, used = _number(group / "memory.max"), _number(group / "memory.current")
     if limit is None or used is None:
         return None
-    return Usage(max(0, used - _forgettable(group)), limit)
+    return MemoryUsage(max(0, used - _forgettable(group)), limit)
 
 
 def _forgettable(group: Path) -> int:
@@ -76,7 +76,7 @@ def _forgettable(group: Path) -> int:
     return 0
 
 
-def _told(usage: Usage) -> str:
+def _told(usage: MemoryUsage) -> str:
     return f"{usage.used_bytes // _MIB} of {usage.limit_bytes // _MIB} MiB of memory are in use"
 
 

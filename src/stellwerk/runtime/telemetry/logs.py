@@ -131,7 +131,7 @@ def fields(**details: Detail) -> dict[str, Mapping[str, Detail]]:
 
 
 @dataclass(frozen=True, slots=True)
-class Subject:
+class LogSubject:
     """The object that lines are about."""
 
     kind: str
@@ -139,13 +139,13 @@ class Subject:
     reconcile_id: str = ""
 
 
-_subject: ContextVar[Subject | None] = ContextVar("stellwerk_log_subject", default=None)
+_subject: ContextVar[LogSubject | None] = ContextVar("stellwerk_log_subject", default=None)
 
 
 @contextmanager
 def reconciling(kind: str, key: ObjectKey, reconcile_id: str = "") -> Iterator[None]:
     """All lines of this task are about this object while inside."""
-    token = _subject.set(Subject(kind, key, reconcile_id))
+    token = _subject.set(LogSubject(kind, key, reconcile_id))
     try:
         yield
     finally:

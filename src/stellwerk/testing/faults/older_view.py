@@ -18,7 +18,7 @@ from urllib.parse import urlencode
 from stellwerk.kube.types.model import JsonObject
 from stellwerk.testing.faults.on_requests import Proceed
 from stellwerk.testing.faults.reply import Reply, refusal
-from stellwerk.testing.faults.traffic import Request
+from stellwerk.testing.faults.traffic import RecordedRequest
 
 
 class OlderView:
@@ -35,7 +35,7 @@ class OlderView:
         """Let the server catch up."""
         self._healed.set()
 
-    async def meet(self, request: Request, proceed: Proceed) -> Reply:
+    async def meet(self, request: RecordedRequest, proceed: Proceed) -> Reply:
         if self._healed.is_set() or not request.resource or request.subresource:
             return await proceed(request)
         if int(request.query.get("resourceVersion") or 0) > self._version:
@@ -49,11 +49,11 @@ class OlderView:
     def __str__(self) -> str:
         return f"view as of {self._version}"
 
-    def _too_new(self, request: Request) -> Reply:
+    def _too_new(self, request: RecordedRequest) -> Reply:
         message = f"Too large resource version: {request.query['resourceVersion']}, current: {self._version}"
         return refusal(504, message=message, retry_after_seconds=1, cause="ResourceVersionTooLarge")
 
-    async def _silent(self, request: Request, proceed: Proceed) -> Reply:
+    async def _silent(self, request: RecordedRequest, proceed: Proceed) -> Reply:
         if "sendInitialEvents" in request.query:
             # A server without streaming lists refuses, and clients then list (KEP-3157).
             return refusal(422, message="sendInitialEvents is forbidden for watch")
@@ -71,12 +71,12 @@ class OlderView:
                 await self._healed.wait()
                 yield chunk
 
-    async def _listed(self, request: Request, proceed: Proceed) -> Reply:
+    async def _listed(self, request: RecordedRequest, proceed: Proceed) -> Reply:
         if "continue" in request.query:  # The token names the version of the first page.
             return await proceed(request)
         return await proceed(self._as_of(request, dict(request.query)))
 
-    async def _got(self, request: Request, proceed: Proceed) -> Reply:
+    async def _got(self, request: RecordedRequest, proceed: Proceed) -> Reply:
         path, _, _ = request.path_and_query.partition("?")
         collection, _, _ = path.rpartition("/")
         listing = replace(request, path_and_query=collection, headers=_accepting_a_list(request))
@@ -89,20 +89,20 @@ class OlderView:
         reply.body = json.dumps(_as_single(items[0], reply.json())).encode()
         return reply
 
-    def _as_of(self, request: Request, query: dict[str, str]) -> Request:
+    def _as_of(self, request: RecordedRequest, query: dict[str, str]) -> RecordedRequest:
         query |= {"resourceVersion": str(self._version), "resourceVersionMatch": "Exact"}
         path, _, _ = request.path_and_query.partition("?")
         return replace(request, path_and_query=f"{path}?{urlencode(query)}")
 
 
-def _missing(request: Request) -> Reply:
+def _missing(request: RecordedRequest) -> Reply:
     """No such object. Without the details a client would read: no such kind."""
     reply = refusal(404, message=f'{request.group_resource} "{request.name}" not found')
     reply.body = json.dumps({**reply.json(), "details": {"name": request.name, "kind": request.resource}}).encode()
     return reply
 
 
-def _accepting_a_list(request: Request) -> dict[str, str]:
+def _accepting_a_list(request: RecordedRequest) -> dict[str, str]:
     headers = {key: value for key, value in request.headers.items() if key.lower() != "accept-encoding"}
     accept = headers.get("Accept", "application/json")
     return {**headers, "Accept": accept.replace("as=PartialObjectMetadata;", "as=PartialObjectMetadataList;")}

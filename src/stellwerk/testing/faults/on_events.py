@@ -17,14 +17,14 @@ from typing import Protocol
 from stellwerk.testing.eventually import Signal, eventually
 from stellwerk.testing.faults.reply import ConnectionCut, status_object
 from stellwerk.testing.faults.rules import When
-from stellwerk.testing.faults.traffic import Request
+from stellwerk.testing.faults.traffic import RecordedRequest
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Event:
+class WatchFrame:
     """One frame of a watch. `type` is ADDED, MODIFIED, DELETED, BOOKMARK or ERROR; `frame` is the line with its end."""
 
-    request: Request
+    request: RecordedRequest
     type: str
     frame: bytes
     namespace: str = ""
@@ -32,7 +32,7 @@ class Event:
     resource_version: str = ""
 
     @classmethod
-    def parse(cls, request: Request, frame: bytes) -> Event:
+    def parse(cls, request: RecordedRequest, frame: bytes) -> WatchFrame:
         """Read one line of a watch. Raises ValueError when it is no JSON: the operator asked for another encoding."""
         content = json.loads(frame)
         metadata = content["object"].get("metadata") or {}
@@ -55,10 +55,10 @@ class Event:
         return f"{self.type} {self.request.group_resource} {where} at {self.resource_version}"
 
 
-def events(kind: str = "", resource: str = "", *, namespace: str = "", name: str = "") -> When[Event]:
+def events(kind: str = "", resource: str = "", *, namespace: str = "", name: str = "") -> When[WatchFrame]:
     """Events of objects, with this type (ADDED, MODIFIED, DELETED) and resource; what is left out does not matter."""
 
-    def holds(event: Event) -> bool:
+    def holds(event: WatchFrame) -> bool:
         return (
             event.is_of_object
             and kind in ("", event.type)
@@ -71,23 +71,23 @@ def events(kind: str = "", resource: str = "", *, namespace: str = "", name: str
     return When(holds, " ".join(word for word in words if word))
 
 
-def of_watch(when: When[Request]) -> When[Event]:
+def of_watch(when: When[RecordedRequest]) -> When[WatchFrame]:
     """Frames of those watches whose request meets a condition, where several watch the same resource."""
     return When(lambda event: when(event.request), f"frames of {when}")
 
 
-ANY_FRAME: When[Event] = When(lambda event: True, "any frame, bookmarks included")
+ANY_FRAME: When[WatchFrame] = When(lambda event: True, "any frame, bookmarks included")
 
 
 class Arrivals:
     """The events of one watch that have come from the server and not been looked at yet."""
 
-    def __init__(self, arrived: asyncio.Queue[Event | None]) -> None:
+    def __init__(self, arrived: asyncio.Queue[WatchFrame | None]) -> None:
         self._arrived = arrived
 
-    def take(self) -> list[Event]:
+    def take(self) -> list[WatchFrame]:
         """Take all that has come so far. They are not looked at again."""
-        taken: list[Event] = []
+        taken: list[WatchFrame] = []
         while not self._arrived.empty():
             event = self._arrived.get_nowait()
             if event is None:  # The end of the stream stays for whoever reads on.
@@ -100,7 +100,7 @@ class Arrivals:
 class EventFault(Protocol):
     """One kind of misfortune with a watch. `str()` names it in the history."""
 
-    async def meet(self, event: Event, arrivals: Arrivals) -> Sequence[Event]:
+    async def meet(self, event: WatchFrame, arrivals: Arrivals) -> Sequence[WatchFrame]:
         """What the operator gets instead. Raises ConnectionCut, or WatchEnded to end the watch in order."""
         ...
 
@@ -125,7 +125,7 @@ class TornFrame(ConnectionCut):
 class Hide:
     """The operator never gets the event on this watch."""
 
-    async def meet(self, event: Event, arrivals: Arrivals) -> Sequence[Event]:
+    async def meet(self, event: WatchFrame, arrivals: Arrivals) -> Sequence[WatchFrame]:
         return ()
 
     def __str__(self) -> str:
@@ -138,7 +138,7 @@ class Repeat:
 
     times: int = 1
 
-    async def meet(self, event: Event, arrivals: Arrivals) -> Sequence[Event]:
+    async def meet(self, event: WatchFrame, arrivals: Arrivals) -> Sequence[WatchFrame]:
         return [event] * (1 + self.times)
 
     def __str__(self) -> str:
@@ -151,7 +151,7 @@ class CutFrame:
 
     after_bytes: int | None = None
 
-    async def meet(self, event: Event, arrivals: Arrivals) -> Sequence[Event]:
+    async def meet(self, event: WatchFrame, arrivals: Arrivals) -> Sequence[WatchFrame]:
         count = len(event.frame) // 2 if self.after_bytes is None else self.after_bytes
         raise TornFrame(event.frame[:count])
 
@@ -167,7 +167,7 @@ class ErrorFrame:
     reason: str = ""
     message: str = "the fault proxy says so"
 
-    async def meet(self, event: Event, arrivals: Arrivals) -> Sequence[Event]:
+    async def meet(self, event: WatchFrame, arrivals: Arrivals) -> Sequence[WatchFrame]:
         content = {"type": "ERROR", "object": status_object(self.code, self.reason, self.message)}
         raise WatchEnded(json.dumps(content).encode() + b"\n")
 
@@ -185,11 +185,11 @@ class Hold:
     def __init__(self, *, merge: bool = False) -> None:
         self._merge = merge
         self._released = asyncio.Event()
-        self._held: list[Event] = []
+        self._held: list[WatchFrame] = []
         self.changed = Signal()
 
     @property
-    def held(self) -> Sequence[Event]:
+    def held(self) -> Sequence[WatchFrame]:
         """The events that were caught, in order; those behind them on the same stream are not counted."""
         return self._held
 
@@ -203,7 +203,7 @@ class Hold:
         """Let go, and hold nothing more."""
         self._released.set()
 
-    async def meet(self, event: Event, arrivals: Arrivals) -> Sequence[Event]:
+    async def meet(self, event: WatchFrame, arrivals: Arrivals) -> Sequence[WatchFrame]:
         if self._released.is_set():
             return [event]
         self._held.append(event)
@@ -215,10 +215,10 @@ class Hold:
         return "events held, then merged" if self._merge else "events held"
 
 
-def folded(seen: Sequence[Event]) -> list[Event]:
+def folded(seen: Sequence[WatchFrame]) -> list[WatchFrame]:
     """One event per object that leaves a reader with the same objects as all of them. Of bookmarks the last stays."""
-    by_object: dict[tuple[str, str], list[Event]] = {}
-    others: list[Event] = []
+    by_object: dict[tuple[str, str], list[WatchFrame]] = {}
+    others: list[WatchFrame] = []
     for event in seen:
         if event.is_of_object:
             by_object.setdefault((event.namespace, event.name), []).append(event)
@@ -230,7 +230,7 @@ def folded(seen: Sequence[Event]) -> list[Event]:
     return [*(_retyped(last, kind) for last, kind in outcomes), *others[-1:]]
 
 
-def _outcome(story: Sequence[Event]) -> tuple[Event, str] | None:
+def _outcome(story: Sequence[WatchFrame]) -> tuple[WatchFrame, str] | None:
     """The last event of an object's story, and the type it has for a reader who missed the rest."""
     known_before, last = story[0].type != "ADDED", story[-1]
     if last.type == "DELETED":
@@ -238,26 +238,29 @@ def _outcome(story: Sequence[Event]) -> tuple[Event, str] | None:
     return last, "MODIFIED" if known_before else "ADDED"
 
 
-def _retyped(event: Event, kind: str) -> Event:
+def _retyped(event: WatchFrame, kind: str) -> WatchFrame:
     if event.type == kind:
         return event
     content = json.loads(event.frame)
     frame = json.dumps({**content, "type": kind}).encode() + b"\n"
-    return Event.parse(event.request, frame)
+    return WatchFrame.parse(event.request, frame)
 
 
-Treatment = Callable[[Event, Arrivals], AsyncGenerator[Event, None]]
+Treatment = Callable[[WatchFrame, Arrivals], AsyncGenerator[WatchFrame, None]]
 """What the rules in force make of an event."""
 
 
 async def treated(
-    request: Request, chunks: AsyncGenerator[bytes, None], treat: Treatment, notice: Callable[[Event], None]
+    request: RecordedRequest,
+    chunks: AsyncGenerator[bytes, None],
+    treat: Treatment,
+    notice: Callable[[WatchFrame], None],
 ) -> AsyncGenerator[bytes, None]:
     """A watch's frames as the rules leave them. Reads ahead, so that held events do not hold up the server.
 
     `notice` is told of each event as it comes from the server.
     """
-    arrived: asyncio.Queue[Event | None] = asyncio.Queue()
+    arrived: asyncio.Queue[WatchFrame | None] = asyncio.Queue()
     reader = asyncio.create_task(_read_ahead(request, chunks, arrived, notice), name=f"read ahead {request}")
     arrivals = Arrivals(arrived)
     try:
@@ -277,15 +280,15 @@ async def treated(
 
 
 async def _read_ahead(
-    request: Request,
+    request: RecordedRequest,
     chunks: AsyncGenerator[bytes, None],
-    arrived: asyncio.Queue[Event | None],
-    notice: Callable[[Event], None],
+    arrived: asyncio.Queue[WatchFrame | None],
+    notice: Callable[[WatchFrame], None],
 ) -> None:
     try:
         async with aclosing(_lines(chunks)) as lines:
             async for line in lines:
-                event = Event.parse(request, line)
+                event = WatchFrame.parse(request, line)
                 arrived.put_nowait(event)
                 notice(event)
     finally:

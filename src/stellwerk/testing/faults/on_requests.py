@@ -16,15 +16,15 @@ from typing import Protocol
 
 from stellwerk.runtime.clock import Clock, SystemClock
 from stellwerk.testing.faults.reply import ConnectionCut, Reply, refusal
-from stellwerk.testing.faults.traffic import Request
+from stellwerk.testing.faults.traffic import RecordedRequest
 
-Proceed = Callable[[Request], Awaitable[Reply]]
+Proceed = Callable[[RecordedRequest], Awaitable[Reply]]
 
 
 class RequestFault(Protocol):
     """One kind of misfortune. `str()` names it in the history."""
 
-    async def meet(self, request: Request, proceed: Proceed) -> Reply:
+    async def meet(self, request: RecordedRequest, proceed: Proceed) -> Reply:
         """Let it happen to this request. Raises ConnectionCut to end the connection without (the rest of) an answer."""
         ...
 
@@ -37,7 +37,7 @@ class Delay:
     reply: bool = False
     clock: Clock = field(default_factory=SystemClock)
 
-    async def meet(self, request: Request, proceed: Proceed) -> Reply:
+    async def meet(self, request: RecordedRequest, proceed: Proceed) -> Reply:
         if not self.reply:
             await self.clock.sleep(self.seconds)
             return await proceed(request)
@@ -55,7 +55,7 @@ class Drop:
 
     after_forwarding: bool = False
 
-    async def meet(self, request: Request, proceed: Proceed) -> Reply:
+    async def meet(self, request: RecordedRequest, proceed: Proceed) -> Reply:
         if self.after_forwarding:
             await proceed(request)
         await asyncio.get_running_loop().create_future()
@@ -66,12 +66,12 @@ class Drop:
 
 
 @dataclass(frozen=True, slots=True)
-class Cut:
+class CutConnection:
     """The connection ends without an answer; with `after_forwarding` the server did the work and the reply is lost."""
 
     after_forwarding: bool = False
 
-    async def meet(self, request: Request, proceed: Proceed) -> Reply:
+    async def meet(self, request: RecordedRequest, proceed: Proceed) -> Reply:
         if self.after_forwarding:
             await proceed(request)
         raise ConnectionCut
@@ -86,7 +86,7 @@ class CutBody:
 
     after_bytes: int
 
-    async def meet(self, request: Request, proceed: Proceed) -> Reply:
+    async def meet(self, request: RecordedRequest, proceed: Proceed) -> Reply:
         reply = await proceed(request)
         if isinstance(reply.body, bytes):
             # The length is promised in full, so that the operator can tell that it did not get all.
@@ -101,7 +101,7 @@ class CutBody:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class AnswerInstead:
     """The proxy answers instead of the server; with `after_forwarding` the server has done the work and is not heard.
 
     `reason` defaults to the one that Kubernetes gives with the status. `raw` replaces the Status object as the body.
@@ -114,7 +114,7 @@ class Answer:
     retry_after_seconds: int | None = None
     raw: bytes | None = None
 
-    async def meet(self, request: Request, proceed: Proceed) -> Reply:
+    async def meet(self, request: RecordedRequest, proceed: Proceed) -> Reply:
         if self.after_forwarding:
             await proceed(request)
         reply = refusal(
@@ -136,7 +136,7 @@ class EndWatchAfter:
     cut: bool = False
     clock: Clock = field(default_factory=SystemClock)
 
-    async def meet(self, request: Request, proceed: Proceed) -> Reply:
+    async def meet(self, request: RecordedRequest, proceed: Proceed) -> Reply:
         reply = await proceed(request)
         if not isinstance(reply.body, bytes):
             reply.body = self._shortened(reply.body)
@@ -180,7 +180,7 @@ class Kill:
     victim: HasPid | int
     after_forwarding: bool = False
 
-    async def meet(self, request: Request, proceed: Proceed) -> Reply:
+    async def meet(self, request: RecordedRequest, proceed: Proceed) -> Reply:
         if self.after_forwarding:
             await proceed(request)
         await kill(self.victim if isinstance(self.victim, int) else self.victim.pid)

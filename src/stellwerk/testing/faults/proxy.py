@@ -22,11 +22,11 @@ from aiohttp import web
 from multidict import CIMultiDict
 
 from stellwerk.local.certs import write_private
-from stellwerk.testing.faults.on_events import Arrivals, Event, EventFault, treated
+from stellwerk.testing.faults.on_events import Arrivals, EventFault, WatchFrame, treated
 from stellwerk.testing.faults.on_requests import Proceed, RequestFault
 from stellwerk.testing.faults.reply import ConnectionCut, Reply, refusal
-from stellwerk.testing.faults.rules import Occasions, Rule, When, always
-from stellwerk.testing.faults.traffic import Exchange, History, Request, understand
+from stellwerk.testing.faults.rules import FaultRule, Occasions, When, always
+from stellwerk.testing.faults.traffic import Exchange, RecordedRequest, TrafficHistory, understand
 from stellwerk.testing.faults.upstream import HOP_BY_HOP, Upstream
 from stellwerk.testing.tls_server import TlsServer
 
@@ -52,11 +52,11 @@ class FaultProxy:
 
     def __init__(self, kubeconfig: Path) -> None:
         self.upstream = Upstream(kubeconfig)
-        self.history = History()
+        self.history = TrafficHistory()
         self._password = self.upstream.login.token or secrets.token_urlsafe(24)
         self._server = TlsServer(self._serve)
-        self._request_rules: list[tuple[Rule[Request], RequestFault]] = []
-        self._event_rules: list[tuple[Rule[Event], EventFault]] = []
+        self._request_rules: list[tuple[FaultRule[RecordedRequest], RequestFault]] = []
+        self._event_rules: list[tuple[FaultRule[WatchFrame], EventFault]] = []
         self._numbers = itertools.count(1)
         self._carried: set[asyncio.Task[Reply]] = set()
         self._broken: list[str] = []
@@ -75,18 +75,18 @@ class FaultProxy:
         return self._kubeconfig
 
     def on_requests(
-        self, when: When[Request], fault: RequestFault, occasions: Occasions = always, *, required: bool = True
-    ) -> Rule[Request]:
+        self, when: When[RecordedRequest], fault: RequestFault, occasions: Occasions = always, *, required: bool = True
+    ) -> FaultRule[RecordedRequest]:
         """From now on let this happen to these requests. Several rules may meet one request: the first is outermost."""
-        rule = Rule(when, occasions, what=str(fault), required=required)
+        rule = FaultRule(when, occasions, what=str(fault), required=required)
         self._request_rules.append((rule, fault))
         return rule
 
     def on_events(
-        self, when: When[Event], fault: EventFault, occasions: Occasions = always, *, required: bool = True
-    ) -> Rule[Event]:
+        self, when: When[WatchFrame], fault: EventFault, occasions: Occasions = always, *, required: bool = True
+    ) -> FaultRule[WatchFrame]:
         """Let this happen to these events from now on, also of open watches. A rule treats what the last left."""
-        rule = Rule(when, occasions, what=str(fault), required=required)
+        rule = FaultRule(when, occasions, what=str(fault), required=required)
         self._event_rules.append((rule, fault))
         return rule
 
@@ -96,7 +96,7 @@ class FaultProxy:
             rule.end()
 
     @property
-    def _rules(self) -> Sequence[Rule[Request] | Rule[Event]]:
+    def _rules(self) -> Sequence[FaultRule[RecordedRequest] | FaultRule[WatchFrame]]:
         return [*(rule for rule, _ in self._request_rules), *(rule for rule, _ in self._event_rules)]
 
     async def __aenter__(self) -> FaultProxy:
@@ -179,7 +179,7 @@ class FaultProxy:
             proceed = partial(fault.meet, proceed=proceed)
         return await proceed(exchange.request)
 
-    async def _forward(self, exchange: Exchange, authorization: str, request: Request) -> Reply:
+    async def _forward(self, exchange: Exchange, authorization: str, request: RecordedRequest) -> Reply:
         if not authorization:
             return refusal(401, message="the fault proxy lets nobody in without its kubeconfig")
         exchange.reached_server = True
@@ -206,12 +206,14 @@ class FaultProxy:
             self._broken.append(f"{exchange}: rules on events need a watch in JSON, {reply.headers} came")
         return chunks
 
-    def _note(self, exchange: Exchange, event: Event) -> None:
+    def _note(self, exchange: Exchange, event: WatchFrame) -> None:
         exchange.arrived.append(str(event))
         self.history.changed.ring()
 
-    async def _treat(self, exchange: Exchange, event: Event, arrivals: Arrivals) -> AsyncGenerator[Event, None]:
-        given: list[Event] = [event]
+    async def _treat(
+        self, exchange: Exchange, event: WatchFrame, arrivals: Arrivals
+    ) -> AsyncGenerator[WatchFrame, None]:
+        given: list[WatchFrame] = [event]
         for rule, fault in self._event_rules:
             before, given = given, []
             for one in before:
@@ -220,8 +222,8 @@ class FaultProxy:
             yield one
 
     async def _met(
-        self, exchange: Exchange, rule: Rule[Event], fault: EventFault, event: Event, arrivals: Arrivals
-    ) -> Sequence[Event]:
+        self, exchange: Exchange, rule: FaultRule[WatchFrame], fault: EventFault, event: WatchFrame, arrivals: Arrivals
+    ) -> Sequence[WatchFrame]:
         if not rule.takes(event):
             return [event]
         exchange.faults.append(f"{fault}: {event}")

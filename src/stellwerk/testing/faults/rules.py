@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Generic, TypeVar
 
-from stellwerk.testing.faults.traffic import Request
+from stellwerk.testing.faults.traffic import RecordedRequest
 
 T = TypeVar("T")
 
@@ -51,14 +51,14 @@ def requests(
     namespace: str = "",
     name: str = "",
     subresource: str | None = None,
-) -> When[Request]:
+) -> When[RecordedRequest]:
     """Requests with this verb (one or several) on this resource (`pods`, `deployments.apps`).
 
     What is left out does not matter; `subresource=""` means the object itself and not its status.
     """
     verbs = {verb} if isinstance(verb, str) else set(verb)
 
-    def holds(request: Request) -> bool:
+    def holds(request: RecordedRequest) -> bool:
         return (
             (not verbs or request.verb in verbs)
             and resource in ("", request.group_resource)
@@ -73,20 +73,20 @@ def requests(
     return When(holds, " ".join(word for word in words if word))
 
 
-def numbered(number: int) -> When[Request]:
+def numbered(number: int) -> When[RecordedRequest]:
     """The one request with this number in the history."""
     return When(lambda request: request.number == number, f"request #{number}")
 
 
-def by_agent(beginning: str) -> When[Request]:
+def by_agent(beginning: str) -> When[RecordedRequest]:
     """Requests whose User-Agent begins so."""
     return When(lambda request: request.agent.startswith(beginning), f"by agent {beginning}*")
 
 
-ANYTHING: When[Request] = When(lambda request: True, "any request")
-WRITES: When[Request] = When(lambda request: request.is_write, "any write")
-READS: When[Request] = When(lambda request: request.verb in ("get", "list"), "any get or list")
-WATCHES: When[Request] = When(lambda request: request.verb == "watch", "any watch")
+ANYTHING: When[RecordedRequest] = When(lambda request: True, "any request")
+WRITES: When[RecordedRequest] = When(lambda request: request.is_write, "any write")
+READS: When[RecordedRequest] = When(lambda request: request.verb in ("get", "list"), "any get or list")
+WATCHES: When[RecordedRequest] = When(lambda request: request.verb == "watch", "any watch")
 
 
 def always(number: int) -> bool:
@@ -114,7 +114,7 @@ def chance(probability: float, *, seed: int) -> Occasions:
     return lambda number: random.Random(f"{seed} {number}").random() < probability
 
 
-class Rule(Generic[T]):
+class FaultRule(Generic[T]):
     """A fault bound to its moments. It is in force until `end`, or while its `with` block lasts."""
 
     def __init__(self, when: When[T], occasions: Occasions, *, what: str, required: bool) -> None:
@@ -140,7 +140,7 @@ class Rule(Generic[T]):
         """Heal: the fault happens no more. The counts stay."""
         self._in_force = False
 
-    def __enter__(self) -> Rule[T]:
+    def __enter__(self) -> FaultRule[T]:
         return self
 
     def __exit__(

@@ -19,7 +19,7 @@ _OF_THE_NAMESPACE_ITSELF = ("status", "finalize")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
+class RecordedRequest:
     """One request as the operator sent it. `resource` is empty for paths that name none (/api, /version, /openapi).
 
     `name` of a create is the body's, or its generateName with a `*`. `body_digest` is the same for equal JSON,
@@ -83,7 +83,7 @@ class Exchange:
     as they came from the server, whatever became of them.
     """
 
-    request: Request
+    request: RecordedRequest
     status: int | None = None
     server_status: int | None = None
     reached_server: bool = False
@@ -101,29 +101,29 @@ class Exchange:
         return f"#{self.request.number} {self.request} -> {told}{done}"
 
 
-class History:
+class TrafficHistory:
     """Every exchange, in the order in which the requests came. `changed` rings at all that happens to them."""
 
     def __init__(self) -> None:
         self._exchanges: list[Exchange] = []
         self.changed = Signal()
 
-    def begin(self, request: Request) -> Exchange:
+    def begin(self, request: RecordedRequest) -> Exchange:
         """Note a request that came."""
         exchange = Exchange(request)
         self._exchanges.append(exchange)
         self.changed.ring()
         return exchange
 
-    def all(self, keep: Callable[[Request], bool] = lambda request: True) -> Sequence[Exchange]:
+    def all(self, keep: Callable[[RecordedRequest], bool] = lambda request: True) -> Sequence[Exchange]:
         """The exchanges whose request matches."""
         return [exchange for exchange in self._exchanges if keep(exchange.request)]
 
-    def writes(self, keep: Callable[[Request], bool] = lambda request: True) -> Sequence[Exchange]:
+    def writes(self, keep: Callable[[RecordedRequest], bool] = lambda request: True) -> Sequence[Exchange]:
         """The writes among them, refused ones included."""
         return self.all(lambda request: request.is_write and keep(request))
 
-    def count(self, keep: Callable[[Request], bool] = lambda request: True) -> int:
+    def count(self, keep: Callable[[RecordedRequest], bool] = lambda request: True) -> int:
         """How many requests match."""
         return len(self.all(keep))
 
@@ -132,13 +132,13 @@ class History:
         self._exchanges.clear()
 
     async def seen(
-        self, count: int = 1, keep: Callable[[Request], bool] = lambda request: True, *, within: float = 30.0
+        self, count: int = 1, keep: Callable[[RecordedRequest], bool] = lambda request: True, *, within: float = 30.0
     ) -> Exchange:
         """Wait until `count` matching requests have come; returns the last of these. Raises StillUntrue."""
         return await self._until(lambda: self.all(keep), count, "request", keep, within)
 
     async def write_seen(
-        self, count: int = 1, keep: Callable[[Request], bool] = lambda request: True, *, within: float = 30.0
+        self, count: int = 1, keep: Callable[[RecordedRequest], bool] = lambda request: True, *, within: float = 30.0
     ) -> Exchange:
         """Wait until `count` matching writes have come and are answered or cut; returns the last of these."""
         over = self._over_writes(keep)
@@ -155,7 +155,7 @@ class History:
     def __str__(self) -> str:
         return "\n".join(str(exchange) for exchange in self._exchanges) or "no request"
 
-    def _over_writes(self, keep: Callable[[Request], bool]) -> Callable[[], Sequence[Exchange]]:
+    def _over_writes(self, keep: Callable[[RecordedRequest], bool]) -> Callable[[], Sequence[Exchange]]:
         return lambda: [exchange for exchange in self.writes(keep) if exchange.is_over]
 
     async def _until(
@@ -163,7 +163,7 @@ class History:
         found: Callable[[], Sequence[Exchange]],
         count: int,
         noun: str,
-        keep: Callable[[Request], bool],
+        keep: Callable[[RecordedRequest], bool],
         within: float,
     ) -> Exchange:
         try:
@@ -184,14 +184,14 @@ def understand(
     body: bytes = b"",
     number: int = 0,
     seconds: float = 0.0,
-) -> Request:
+) -> RecordedRequest:
     """Read a request line as the API server does itself (Kubernetes documentation, "API Concepts", resource URIs)."""
     headers = headers or {}
     parts = urlsplit(path_and_query)
     query = {key: values[-1] for key, values in parse_qs(parts.query, keep_blank_values=True).items()}
     group, version, words = _rooted([unquote(word) for word in parts.path.split("/") if word])
     namespace, resource, name, subresource = _target(words)
-    return Request(
+    return RecordedRequest(
         number=number,
         verb=_verb(method, query, headers.get("Content-Type", ""), bool(name), bool(resource)),
         method=method,

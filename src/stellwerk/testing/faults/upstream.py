@@ -29,7 +29,7 @@ _PAGE = 500
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Login:
+class UpstreamLogin:
     """What a kubeconfig's current context says. PEM bytes; `token` and `identity` may be missing."""
 
     server: str
@@ -39,7 +39,7 @@ class Login:
     namespace: str = ""
 
 
-def read_kubeconfig(file: Path) -> Login:
+def read_kubeconfig(file: Path) -> UpstreamLogin:
     """Read a kubeconfig's current context: a token or a client certificate, inline or in files beside it.
 
     Raises ValueError when the file is none or needs a login that this kit does not do (exec plugins).
@@ -51,7 +51,7 @@ def read_kubeconfig(file: Path) -> Login:
         user = _named(content["users"], context["user"])["user"]
     except (KeyError, TypeError, StopIteration, yaml.YAMLError) as error:
         raise ValueError(f"{file} is no kubeconfig with a current context: {error!r}") from error
-    return Login(
+    return UpstreamLogin(
         server=cluster["server"].rstrip("/"),
         authority=_bytes(cluster, "certificate-authority", file).decode(),
         token=user.get("token") or _text_of(user.get("tokenFile"), file),
@@ -187,7 +187,7 @@ def _end_to_end(response: aiohttp.ClientResponse) -> CIMultiDict[str]:
     return headers
 
 
-def _trust(login: Login, *, with_identity: bool) -> ssl.SSLContext:
+def _trust(login: UpstreamLogin, *, with_identity: bool) -> ssl.SSLContext:
     context = ssl.create_default_context(cadata=login.authority or None)
     if with_identity and login.identity:
         # The standard library reads a client's key from files only.

@@ -11,14 +11,14 @@ from tests.unit.apply.given import overlaid
 
 from stellwerk.apply.labelled.plan import Confirmation, Live, confirm
 from stellwerk.apply.objects.desired import Address, Desired, read_text
-from stellwerk.apply.set.model.desired_set import Wanted, is_definition, prepared
-from stellwerk.apply.set.model.inventory import Entry, Identity, Inventory
+from stellwerk.apply.set.model.desired_set import DesiredObject, is_definition, prepared
+from stellwerk.apply.set.model.inventory import Inventory, InventoryEntry, ObjectIdentity
 from stellwerk.apply.set.model.owner import Owner
 from stellwerk.apply.set.model.policy import Policies, UpdatePolicy
 from stellwerk.apply.set.plan import plan_apply, plan_prune
-from stellwerk.apply.set.plan.actions import Action, Create, LookUp, Release, Remove, Update
+from stellwerk.apply.set.plan.actions import Action, Create, LookUp, Remove, RemoveFinalizer, Update
 from stellwerk.apply.set.plan.inventory_update import register
-from stellwerk.apply.set.plan.plan_input import Habits, Scene, Seen
+from stellwerk.apply.set.plan.plan_input import ApplyOptions, LiveObject, PlanInput
 from stellwerk.apply.set.plan.stage import Stage
 from stellwerk.kube.types.identifiers import GroupVersionKind, ObjectKey, Resource
 from stellwerk.kube.types.model import JsonObject, PartialObjectMetadata, Unstructured, dig
@@ -81,13 +81,13 @@ def wanted(
     owner: Owner = US,
     set_digest: str = "s1",
     served: Callable[[GroupVersionKind], Resource | None] = RESOURCES.get,
-) -> tuple[Wanted, ...]:
+) -> tuple[DesiredObject, ...]:
     """The objects of a YAML text."""
     documents = read_text(text)
     return prepared(documents, served, namespace="there", owner=owner, policies=policies, set_digest=set_digest)
 
 
-def one(text: str, *, policies: Policies = SSA, owner: Owner = US, set_digest: str = "s1") -> Wanted:
+def one(text: str, *, policies: Policies = SSA, owner: Owner = US, set_digest: str = "s1") -> DesiredObject:
     """The single object of a YAML text."""
     (found,) = wanted(text, policies=policies, owner=owner, set_digest=set_digest)
     return found
@@ -137,7 +137,7 @@ def ending(obj: Live) -> Live:
     )
 
 
-def registered(objects: Sequence[Wanted], inventory: Inventory | None = None) -> Inventory:
+def registered(objects: Sequence[DesiredObject], inventory: Inventory | None = None) -> Inventory:
     """The inventory with the objects; nothing of them existed before."""
     return register(objects, inventory or Inventory(), {}, US).inventory
 
@@ -147,18 +147,18 @@ class World:
     """A cluster that does at once what it is told, and what is known of it."""
 
     policies: Policies = SSA
-    habits: Habits = field(default_factory=Habits)
+    habits: ApplyOptions = field(default_factory=ApplyOptions)
     owner: Owner = US
     now: datetime = NOW
     clock: float = 100.0
-    seen: dict[Identity, Seen] = field(default_factory=dict)
+    seen: dict[ObjectIdentity, LiveObject] = field(default_factory=dict)
     confirmations: dict[Address, Confirmation] = field(default_factory=dict)
-    absent: set[Identity] = field(default_factory=set)
-    in_use: dict[Identity, str] = field(default_factory=dict)
+    absent: set[ObjectIdentity] = field(default_factory=set)
+    in_use: dict[ObjectIdentity, str] = field(default_factory=dict)
     unserved: set[GroupVersionKind] = field(default_factory=set)
-    hidden: set[Identity] = field(default_factory=set)
+    hidden: set[ObjectIdentity] = field(default_factory=set)
     """Objects that are there, and that the caches do not show."""
-    lingering: set[Identity] = field(default_factory=set)
+    lingering: set[ObjectIdentity] = field(default_factory=set)
     """Objects that take their time to go."""
     status: dict[str, JsonObject] = field(default_factory=dict)
     """The status that objects of a kind have as soon as they are written."""
@@ -167,10 +167,10 @@ class World:
     """Looks at each stage before it is carried out."""
     _versions: int = 0
 
-    def scene(self, inventory: Inventory) -> Scene:
+    def scene(self, inventory: Inventory) -> PlanInput:
         """What decides."""
         resources = {entry.identity: RESOURCES[entry.gvk] for entry in inventory if entry.gvk not in self.unserved}
-        return Scene(
+        return PlanInput(
             owner=self.owner,
             policies=self.policies,
             habits=self.habits,
@@ -188,15 +188,15 @@ class World:
         self.now += timedelta(seconds=seconds)
         self.clock += seconds
 
-    def put(self, obj: Wanted, found: Live) -> None:
+    def put(self, obj: DesiredObject, found: Live) -> None:
         """An object is there."""
-        self.seen[obj.identity] = Seen(obj.address, found)
+        self.seen[obj.identity] = LiveObject(obj.address, found)
 
-    def stage(self, objects: Sequence[Wanted], inventory: Inventory) -> Stage:
+    def stage(self, objects: Sequence[DesiredObject], inventory: Inventory) -> Stage:
         """What would be done now."""
         return plan_apply.next_stage(objects, inventory, self.scene(inventory))
 
-    def roll(self, objects: Sequence[Wanted], inventory: Inventory) -> tuple[Inventory, Stage]:
+    def roll(self, objects: Sequence[DesiredObject], inventory: Inventory) -> tuple[Inventory, Stage]:
         """Stage after stage until nothing is left that could be done; what has to be saved is."""
         return self.run(inventory, lambda now: self.stage(objects, now))
 
@@ -216,11 +216,11 @@ class World:
     def carry_out(self, stage: Stage) -> Inventory:
         """Do what a stage says. The inventory after it."""
         self.before(stage)
-        changes: dict[Identity, Entry | None] = {}
+        changes: dict[ObjectIdentity, InventoryEntry | None] = {}
         known = stage.inventory.by_identity()
         for action in stage.actions:
             self.carried.append(action)
-            identity = Identity.of(action.address.ref)
+            identity = ObjectIdentity.of(action.address.ref)
             if identity in self.hidden:
                 self.hidden.remove(identity)  # the server shows what it has
                 continue
@@ -230,14 +230,14 @@ class World:
                     changes[identity] = replace(known[identity], last_applied_at=self.now)
                 case Remove():
                     self._remove(identity)
-                case Release():
+                case RemoveFinalizer():
                     self._release(identity)
                 case LookUp():
                     if identity not in self.seen:
                         self.absent.add(identity)
         return stage.inventory.changed(changes)
 
-    def gone(self, identity: Identity) -> None:
+    def gone(self, identity: ObjectIdentity) -> None:
         """The object is no more."""
         self.seen.pop(identity, None)
         self.absent.add(identity)
@@ -249,28 +249,28 @@ class World:
                 self.gone(identity)
         self.lingering.clear()
 
-    def _write(self, identity: Identity, action: Create | Update) -> None:
+    def _write(self, identity: ObjectIdentity, action: Create | Update) -> None:
         desired = action.desired
         self._versions += 1
         status = self.status.get(desired.resource.kind)
         uid = f"u{self._versions}" if isinstance(action, Create) else action.uid
         assert isinstance(action, Update) or identity not in self.seen, f"{action} twice"
         found = live(desired, uid=uid, version=str(self._versions), more={"status": status} if status else None)
-        self.seen[identity] = Seen(desired.address, found)
+        self.seen[identity] = LiveObject(desired.address, found)
         self.absent.discard(identity)
         before = self.confirmations.get(desired.address)
         restored_at = self.clock if action.restores else (before.restored_at if before is not None else None)
         memory = confirm(desired, found, R, restored_at=restored_at)
         self.confirmations[desired.address] = replace(memory, written_at=self.clock)
 
-    def _remove(self, identity: Identity) -> None:
+    def _remove(self, identity: ObjectIdentity) -> None:
         seen = self.seen[identity]
         if identity in self.lingering or is_definition(seen.address.resource.gvk):
-            self.seen[identity] = Seen(seen.address, ending(seen.live))
+            self.seen[identity] = LiveObject(seen.address, ending(seen.live))
         else:
             self.gone(identity)
 
-    def _release(self, identity: Identity) -> None:
+    def _release(self, identity: ObjectIdentity) -> None:
         seen = self.seen[identity]
         kept = tuple(name for name in seen.live.metadata.finalizers if name != R)
         if seen.live.metadata.is_terminating and not kept:
@@ -278,7 +278,7 @@ class World:
             return
         metadata = msgspec.structs.replace(seen.live.metadata, finalizers=kept)
         assert isinstance(seen.live, Unstructured)
-        self.seen[identity] = Seen(seen.address, Unstructured(seen.live.body, metadata))
+        self.seen[identity] = LiveObject(seen.address, Unstructured(seen.live.body, metadata))
 
 
 def names(actions: Iterable[Action]) -> list[str]:
@@ -301,7 +301,7 @@ def calm_world(**status: JsonObject) -> World:
     return World(status={**ready, "Thing": quiet, "Measure": quiet, "Alien": quiet, **status})
 
 
-def entry_of(inventory: Inventory, name: str) -> Entry:
+def entry_of(inventory: Inventory, name: str) -> InventoryEntry:
     """The entry of the object with a name."""
     (found,) = (entry for entry in inventory if entry.key.name == name)
     return found

@@ -26,13 +26,13 @@ from tests.unit.apply.rollout.given import (
 )
 
 from stellwerk.apply.labelled.plan import Live, confirm
-from stellwerk.apply.set.model.desired_set import Wanted
-from stellwerk.apply.set.model.inventory import Entry, Phase, Status
+from stellwerk.apply.set.model.desired_set import DesiredObject
+from stellwerk.apply.set.model.inventory import EntryStatus, InventoryEntry, Phase
 from stellwerk.apply.set.model.owner import Owner
 from stellwerk.apply.set.model.policy import UpdatePolicy
-from stellwerk.apply.set.plan.actions import Create, Release, Remove, Update
-from stellwerk.apply.set.plan.plan_input import Habits
-from stellwerk.apply.set.plan.plan_object import Decision, decide, drifted
+from stellwerk.apply.set.plan.actions import Create, Remove, RemoveFinalizer, Update
+from stellwerk.apply.set.plan.plan_input import ApplyOptions
+from stellwerk.apply.set.plan.plan_object import ObjectDecision, decide, drifted
 from stellwerk.kube.types.identifiers import Resource
 from stellwerk.kube.types.model import Unstructured
 from stellwerk.kube.types.object_meta import FieldManager
@@ -41,20 +41,20 @@ THEIR_DIGEST = "ab" * 32
 CHANGED_BY_HAND = {"data": {"A": "by hand"}}
 
 
-def entry(obj: Wanted, phase: Phase = Phase.READY, *, applied: bool = True) -> Entry:
+def entry(obj: DesiredObject, phase: Phase = Phase.READY, *, applied: bool = True) -> InventoryEntry:
     """The object's entry."""
     (found,) = registered([obj])
-    status = Status.CURRENT if phase is Phase.READY else Status.IN_PROGRESS
+    status = EntryStatus.CURRENT if phase is Phase.READY else EntryStatus.IN_PROGRESS
     return replace(found, phase=phase, status=status, last_applied_at=NOW if applied else None)
 
 
-def decided(obj: Wanted, world: World, phase: Phase = Phase.READY, *, applied: bool = True) -> Decision:
+def decided(obj: DesiredObject, world: World, phase: Phase = Phase.READY, *, applied: bool = True) -> ObjectDecision:
     """What would be done now."""
     found = entry(obj, phase, applied=applied)
     return decide(obj, found, world.scene(registered([obj])))
 
 
-def written(obj: Wanted, world: World, found: Live | None = None) -> None:
+def written(obj: DesiredObject, world: World, found: Live | None = None) -> None:
     """We have written the object, and were answered `found`."""
     found = found or live(obj.desired)
     world.put(obj, found)
@@ -62,20 +62,20 @@ def written(obj: Wanted, world: World, found: Live | None = None) -> None:
     world.confirmations[obj.address] = replace(memory, written_at=world.clock)
 
 
-def unmarked(obj: Wanted, **more: object) -> Live:
+def unmarked(obj: DesiredObject, **more: object) -> Live:
     """The object without any mark of ours, as somebody else would have made it."""
     found = live(obj.desired, without_marks=True)
     return found if not more else live(obj.desired, without_marks=True, more=dict(more))  # type: ignore[arg-type]
 
 
-def with_digest(obj: Wanted, digest: str, owner: object = US, **more: object) -> Live:
+def with_digest(obj: DesiredObject, digest: str, owner: object = US, **more: object) -> Live:
     """The object as it was written for another digest, or by another owner."""
     stamper = THEM if owner is THEM else US
     body = stamper.stamped(obj.desired.body, digest)
     return live(replace(obj.desired, body=body), more=dict(more))  # type: ignore[arg-type]
 
 
-def update_of(decision: Decision) -> Update:
+def update_of(decision: ObjectDecision) -> Update:
     assert isinstance(decision.action, Update), decision
     return decision.action
 
@@ -87,7 +87,7 @@ def test_what_does_not_exist_is_created_with_the_objects_own_policy() -> None:
     obj = one(config_map(update_policy="replace"))
     found = decided(obj, World(), Phase.SCHEDULED_FOR_APPLICATION, applied=False)
     assert found.action == Create(obj.desired, UpdatePolicy.REPLACE)
-    assert (found.entry.phase, found.entry.status) == (Phase.CREATING, Status.IN_PROGRESS)
+    assert (found.entry.phase, found.entry.status) == (Phase.CREATING, EntryStatus.IN_PROGRESS)
     assert found.waits == "is being created"
 
 
@@ -142,7 +142,7 @@ def test_the_end_of_an_object_is_waited_for_with_the_names_of_what_holds_it() ->
     world.put(obj, ending(live(obj.desired, more={"metadata": {"finalizers": ["a/b", "c"]}})))
     found = decided(obj, world)
     assert (found.action, found.waits) == (None, "is being deleted and waits for finalizers a/b, c")
-    assert (found.entry.phase, found.entry.status) == (Phase.READY, Status.TERMINATING)
+    assert (found.entry.phase, found.entry.status) == (Phase.READY, EntryStatus.TERMINATING)
 
 
 @pytest.mark.parametrize("text", [definition(), api_service()])
@@ -151,7 +151,7 @@ def test_a_definition_that_somebody_deletes_is_let_go_of_so_that_it_can_be_made_
     obj, world = one(text), World()
     world.put(obj, ending(live(obj.desired)))
     found = decided(obj, world)
-    assert isinstance(found.action, Release)
+    assert isinstance(found.action, RemoveFinalizer)
     assert found.action.finalizers == (R,)
 
 
@@ -240,7 +240,7 @@ def test_a_changed_object_is_updated_in_the_state_that_was_seen(policy: str) -> 
     update = update_of(found)
     assert (update.uid, update.resource_version, update.why) == ("u1", "1", "its manifest has changed")
     assert [difference.path for difference in update.differences if difference.path.startswith("data")] == ["data.A"]
-    assert (found.entry.phase, found.entry.status) == (Phase.UPDATING, Status.IN_PROGRESS)
+    assert (found.entry.phase, found.entry.status) == (Phase.UPDATING, EntryStatus.IN_PROGRESS)
 
 
 def test_a_takeover_comes_first_where_others_wrote_what_becomes_ours() -> None:
@@ -259,9 +259,9 @@ def test_what_we_wrote_by_other_verbs_is_folded_in_also_by_a_merge() -> None:
 
 
 def test_what_is_made_once_is_never_changed_by_its_manifest() -> None:
-    obj, world = one(config_map(reconcile_policy="once", value="2")), World(habits=Habits(repairs_drift=True))
+    obj, world = one(config_map(reconcile_policy="once", value="2")), World(habits=ApplyOptions(repairs_drift=True))
     world.put(obj, live(obj.desired, more={"data": {"A": "1"}}))
-    assert decided(obj, world) == Decision(entry(obj))
+    assert decided(obj, world) == ObjectDecision(entry(obj))
 
 
 def test_what_follows_its_component_is_updated_for_the_component_alone() -> None:
@@ -377,7 +377,7 @@ def test_a_policy_that_changes_from_once_makes_the_object_due(asked: str, update
     assert _is_due(decided(obj, world), update)
 
 
-def _is_due(decision: Decision, update: str) -> bool:
+def _is_due(decision: ObjectDecision, update: str) -> bool:
     """Whether the object is made anew with `recreate`, and written whole with the others."""
     if update == "recreate":
         return isinstance(decision.action, Remove)
@@ -415,7 +415,7 @@ def test_a_job_that_was_complete_and_goes_by_itself_is_completed_and_not_made_ag
 
 @pytest.mark.req("R-110")
 def test_making_an_object_anew_is_throttled_as_any_other_repair() -> None:
-    obj, world = one(config_map(update_policy="recreate")), World(habits=Habits(repairs_drift=True))
+    obj, world = one(config_map(update_policy="recreate")), World(habits=ApplyOptions(repairs_drift=True))
     written(obj, world)
     world.put(obj, live(obj.desired, version="2", more=CHANGED_BY_HAND))  # type: ignore[arg-type]
     first = decided(obj, world)
@@ -431,10 +431,10 @@ def test_making_an_object_anew_is_throttled_as_any_other_repair() -> None:
 
 @pytest.mark.req("R-108")
 def test_nothing_is_done_where_nobody_wrote_since() -> None:
-    obj, world = one(config_map()), World(habits=Habits(repairs_drift=True))
+    obj, world = one(config_map()), World(habits=ApplyOptions(repairs_drift=True))
     written(obj, world)
     world.passes(100_000)
-    assert decided(obj, world) == Decision(entry(obj))
+    assert decided(obj, world) == ObjectDecision(entry(obj))
 
 
 @pytest.mark.req("R-110")
@@ -451,7 +451,7 @@ def test_what_others_change_stays_until_the_reapply_interval_is_over() -> None:
 
 @pytest.mark.req("R-110")
 def test_what_others_change_is_restored_at_once_where_the_operator_says_so() -> None:
-    obj, world = one(config_map(update_policy="ssa-merge")), World(habits=Habits(repairs_drift=True))
+    obj, world = one(config_map(update_policy="ssa-merge")), World(habits=ApplyOptions(repairs_drift=True))
     written(obj, world)
     world.put(obj, live(obj.desired, KUBECTL, version="2", more=CHANGED_BY_HAND))  # type: ignore[arg-type]
     assert update_of(decided(obj, world)).why == "data.A differs"
@@ -459,7 +459,7 @@ def test_what_others_change_is_restored_at_once_where_the_operator_says_so() -> 
 
 @pytest.mark.req("R-110")
 def test_who_changes_an_object_again_and_again_is_named_and_waited_for() -> None:
-    obj, world = one(config_map()), World(habits=Habits(repairs_drift=True))
+    obj, world = one(config_map()), World(habits=ApplyOptions(repairs_drift=True))
     written(obj, world)
     world.confirmations[obj.address] = replace(world.confirmations[obj.address], restored_at=world.clock - 4)
     world.put(obj, live(obj.desired, KUBECTL, version="2", more=CHANGED_BY_HAND))  # type: ignore[arg-type]
@@ -469,7 +469,7 @@ def test_who_changes_an_object_again_and_again_is_named_and_waited_for() -> None
 
 
 def test_what_the_server_made_of_our_write_is_no_drift() -> None:
-    obj, world = one(config_map()), World(habits=Habits(repairs_drift=True))
+    obj, world = one(config_map()), World(habits=ApplyOptions(repairs_drift=True))
     normalised = live(obj.desired, more={"data": {"A": "one"}})
     written(obj, world, normalised)
     world.put(obj, live(obj.desired, version="2", more={"data": {"A": "one"}}))
@@ -477,13 +477,13 @@ def test_what_the_server_made_of_our_write_is_no_drift() -> None:
 
 
 def test_a_default_that_a_new_process_cannot_tell_from_a_change_is_no_reason_to_recreate() -> None:
-    obj, world = one(config_map(update_policy="recreate")), World(habits=Habits(repairs_drift=True))
+    obj, world = one(config_map(update_policy="recreate")), World(habits=ApplyOptions(repairs_drift=True))
     world.put(obj, live(obj.desired, more=CHANGED_BY_HAND))  # type: ignore[arg-type]
     assert decided(obj, world).action is None
 
 
 def test_a_new_process_repairs_what_differs_and_does_not_call_it_a_fight() -> None:
-    obj, world = one(config_map()), World(habits=Habits(repairs_drift=True))
+    obj, world = one(config_map()), World(habits=ApplyOptions(repairs_drift=True))
     world.put(obj, live(obj.desired, more=CHANGED_BY_HAND))  # type: ignore[arg-type]
     update = update_of(decided(obj, world))
     assert (update.why, update.restores) == ("data.A differs", False)
@@ -501,7 +501,7 @@ def test_a_secret_that_somebody_wrote_to_is_restored_unread_when_it_is_due() -> 
 
 
 def test_a_secret_is_not_recreated_on_a_mere_suspicion() -> None:
-    obj, world = one(document("Secret", "s", update_policy="recreate")), World(habits=Habits(repairs_drift=True))
+    obj, world = one(document("Secret", "s", update_policy="recreate")), World(habits=ApplyOptions(repairs_drift=True))
     written(obj, world)
     world.put(obj, live(obj.desired, version="2"))
     assert update_of(decided(obj, world)).update is UpdatePolicy.SSA_MERGE
@@ -531,7 +531,7 @@ def test_an_object_is_ready_when_kstatus_says_so() -> None:
     obj, world = one(document("Deployment", "d", "spec: {replicas: 2}")), World()
     world.put(obj, live(obj.desired, more={"status": {"replicas": 1}}))
     found = decided(obj, world, Phase.CREATING)
-    assert (found.entry.phase, found.entry.status) == (Phase.CREATING, Status.IN_PROGRESS)
+    assert (found.entry.phase, found.entry.status) == (Phase.CREATING, EntryStatus.IN_PROGRESS)
     assert found.waits == "InProgress: 1 of 2 replicas created"
 
 
@@ -539,7 +539,7 @@ def test_a_ready_object_that_falters_is_waited_for_and_keeps_its_phase() -> None
     obj, world = one(document("Deployment", "d")), World()
     world.put(obj, live(obj.desired, more={"status": {"replicas": 0}}))
     found = decided(obj, world)
-    assert (found.entry.phase, found.entry.status) == (Phase.READY, Status.IN_PROGRESS)
+    assert (found.entry.phase, found.entry.status) == (Phase.READY, EntryStatus.IN_PROGRESS)
     assert found.waits
 
 

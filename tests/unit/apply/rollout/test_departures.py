@@ -22,9 +22,9 @@ from tests.unit.apply.rollout.given import (
     wanted,
 )
 
-from stellwerk.apply.set.model.inventory import Entry, Identity, Inventory, Phase, Status
+from stellwerk.apply.set.model.inventory import EntryStatus, Inventory, InventoryEntry, ObjectIdentity, Phase
 from stellwerk.apply.set.model.policy import TypePattern
-from stellwerk.apply.set.plan.actions import LookUp, Release, Remove
+from stellwerk.apply.set.plan.actions import LookUp, Remove, RemoveFinalizer
 from stellwerk.kube.types.identifiers import GroupVersionKind, ObjectKey
 
 
@@ -161,7 +161,7 @@ def test_an_orphan_stays_in_the_cases_that_its_policy_names(
 def test_an_orphaned_definition_is_released_and_keeps_its_marks() -> None:
     world, inventory = built(definition(delete_policy="orphan"))
     assert world.take_away(inventory)[1].done
-    assert [type(action) for action in world.carried] == [Release]
+    assert [type(action) for action in world.carried] == [RemoveFinalizer]
     (left,) = world.seen.values()
     assert left.live.metadata.finalizers == ()
     assert left.live.metadata.labels
@@ -312,11 +312,11 @@ def test_objects_of_a_kind_that_is_not_served_any_more_are_gone_with_it() -> Non
 
 def test_an_entry_in_a_scope_that_its_kind_does_not_have_is_dropped_and_harms_nobody() -> None:
     gvk = GroupVersionKind("rbac.authorization.k8s.io", "v1", "ClusterRole")
-    astray = Entry(gvk=gvk, key=ObjectKey("there", "r"), phase=Phase.SCHEDULED_FOR_DELETION)
+    astray = InventoryEntry(gvk=gvk, key=ObjectKey("there", "r"), phase=Phase.SCHEDULED_FOR_DELETION)
     world = World()
     assert world.take_away(Inventory((astray,)))[1].done
     assert world.carried == []
-    assert astray.identity == Identity(gvk.group, gvk.kind, ObjectKey("there", "r"))
+    assert astray.identity == ObjectIdentity(gvk.group, gvk.kind, ObjectKey("there", "r"))
 
 
 # ---- definitions
@@ -327,7 +327,7 @@ def test_a_definition_is_held_until_it_is_released_by_us(text: str) -> None:
     world, inventory = built(text)
     left, stage = world.take_away(inventory)
     assert (stage.done, left) == (True, Inventory())
-    assert [type(action) for action in world.carried] == [Remove, Release]
+    assert [type(action) for action in world.carried] == [Remove, RemoveFinalizer]
 
 
 @pytest.mark.req("R-112")
@@ -351,7 +351,7 @@ def test_a_definition_that_came_into_use_while_it_goes_is_not_released() -> None
     world.in_use[one(definition()).identity] = "in use"
     left, stage = world.roll((), left)
     assert [str(each.why) for each in stage.waits] == ["in use"]
-    assert entry_of(left, "things.example.org").status is Status.TERMINATING
+    assert entry_of(left, "things.example.org").status is EntryStatus.TERMINATING
 
 
 def test_what_holds_an_object_is_named() -> None:

@@ -23,8 +23,8 @@ from tests.unit.apply.rollout.given import (
 from stellwerk.apply.objects.desired import Document, read_text
 from stellwerk.apply.set.model import delete_hooks
 from stellwerk.apply.set.model.delete_hooks import Hook, Moment
-from stellwerk.apply.set.model.desired_set import Wanted, prepared
-from stellwerk.apply.set.model.inventory import Identity, Inventory
+from stellwerk.apply.set.model.desired_set import DesiredObject, prepared
+from stellwerk.apply.set.model.inventory import Inventory, ObjectIdentity
 from stellwerk.apply.set.plan import plan_delete_hooks, plan_prune
 from stellwerk.apply.set.plan.actions import Create, Remove
 from stellwerk.apply.set.plan.plan_delete_hooks import Farewell
@@ -32,7 +32,7 @@ from stellwerk.apply.set.plan.stage import Stage
 from stellwerk.kube.types.identifiers import ObjectKey
 from stellwerk.kube.types.model import JsonObject
 
-KEEPER = Identity("", "Secret", ObjectKey("there", "keeper"))
+KEEPER = ObjectIdentity("", "Secret", ObjectKey("there", "keeper"))
 FAILED: JsonObject = {"conditions": [{"type": "Failed", "status": "True", "message": "no luck"}]}
 
 
@@ -63,13 +63,13 @@ class Ending:
         before, after = (self._open(moment) for moment in Moment)
         return Farewell(KEEPER, before, after)
 
-    def _open(self, moment: Moment) -> tuple[Wanted, ...]:
+    def _open(self, moment: Moment) -> tuple[DesiredObject, ...]:
         found = [one for one in self.found if moment in one.moments]
         if plan_delete_hooks.is_over(self.saved, moment, len(found)):
             return ()
         return self._prepared([one.at(moment, R) for one in found], moment.value)
 
-    def _prepared(self, documents: list[Document], set_digest: str) -> tuple[Wanted, ...]:
+    def _prepared(self, documents: list[Document], set_digest: str) -> tuple[DesiredObject, ...]:
         return prepared(documents, RESOURCES, namespace="there", owner=US, policies=SSA, set_digest=set_digest)
 
     def goes(self, stages: int = 200) -> Stage:
@@ -140,7 +140,7 @@ def test_that_the_keeper_goes_is_saved_before_it_does() -> None:
     leaving: list[bool] = []
 
     def note(stage: Stage) -> None:
-        if any(isinstance(one, Remove) and Identity.of(one.address.ref) == KEEPER for one in stage.actions):
+        if any(isinstance(one, Remove) and ObjectIdentity.of(one.address.ref) == KEEPER for one in stage.actions):
             leaving.append(ending.saved.by_identity()[KEEPER].phase.is_leaving)
 
     ending.world.before = note
@@ -183,7 +183,7 @@ def test_a_hook_that_fails_holds_the_rest_back_and_is_named() -> None:
     assert "-app" not in ending.done
     assert [str(one) for one in ending.goes().waits] == ["Job there/second: pre-delete hook: Failed: no luck"]
     ending.world.status["Job"] = COMPLETE
-    ending.world.gone(Identity("batch", "Job", ObjectKey("there", "second")))
+    ending.world.gone(ObjectIdentity("batch", "Job", ObjectKey("there", "second")))
     ending.world.passes(60)
     ending.ends()
     assert ending.saved == Inventory()

@@ -5,7 +5,15 @@ from __future__ import annotations
 import pytest
 from tests.unit.apply.rollout.given import api_service, config_map, definition, entry_of, one, registered, wanted
 
-from stellwerk.apply.set.model.inventory import Entry, Identity, Inventory, ManagedType, Phase, Status, is_managed
+from stellwerk.apply.set.model.inventory import (
+    EntryStatus,
+    Inventory,
+    InventoryEntry,
+    ManagedType,
+    ObjectIdentity,
+    Phase,
+    is_managed,
+)
 from stellwerk.kube.types.identifiers import GroupVersionKind
 
 THING = GroupVersionKind("example.org", "v1", "Thing")
@@ -27,15 +35,17 @@ def test_a_kind_is_one_that_a_definition_brings_or_not(type_: ManagedType, is_me
 
 
 def test_the_version_of_a_kind_makes_no_other_object() -> None:
-    first, second = (Entry(gvk=THING._replace(version=version), key=one(config_map()).address.key) for version in "ab")
+    first, second = (
+        InventoryEntry(gvk=THING._replace(version=version), key=one(config_map()).address.key) for version in "ab"
+    )
     assert first.identity == second.identity
-    assert first.identity == Identity.of(second.ref)
+    assert first.identity == ObjectIdentity.of(second.ref)
 
 
 def test_a_change_is_a_new_inventory_in_the_same_order() -> None:
     before = registered(wanted(config_map("a") + config_map("b") + config_map("c")))
     a, b, _ = before
-    after = before.changed({a.identity: a.now(Phase.READY, Status.CURRENT), b.identity: None})
+    after = before.changed({a.identity: a.now(Phase.READY, EntryStatus.CURRENT), b.identity: None})
     assert [(entry.key.name, entry.phase.value) for entry in after] == [
         ("a", "Ready"),
         ("c", "ScheduledForApplication"),
@@ -46,8 +56,8 @@ def test_a_change_is_a_new_inventory_in_the_same_order() -> None:
 
 def test_an_entry_that_is_there_already_is_the_same_entry() -> None:
     entry = entry_of(registered(wanted(config_map())), "c")
-    ready = entry.now(Phase.READY, Status.CURRENT)
-    assert ready.now(Phase.READY, Status.CURRENT) is ready
+    ready = entry.now(Phase.READY, EntryStatus.CURRENT)
+    assert ready.now(Phase.READY, EntryStatus.CURRENT) is ready
 
 
 def test_the_kinds_that_a_set_brings_are_those_of_its_definitions_each_once() -> None:

@@ -21,27 +21,34 @@ from tests.unit.apply.rollout.given import (
 )
 
 from stellwerk.apply.errors import InvalidSet
-from stellwerk.apply.set.model.desired_set import Wanted
-from stellwerk.apply.set.model.inventory import Entry, Identity, Inventory, ManagedType, Phase, Status
+from stellwerk.apply.set.model.desired_set import DesiredObject
+from stellwerk.apply.set.model.inventory import (
+    EntryStatus,
+    Inventory,
+    InventoryEntry,
+    ManagedType,
+    ObjectIdentity,
+    Phase,
+)
 from stellwerk.apply.set.model.policy import AdoptionPolicy, DeletePolicy, ReconcilePolicy, UpdatePolicy
 from stellwerk.apply.set.plan.inventory_update import newcomers, refusal, register, taken_over
-from stellwerk.apply.set.plan.plan_input import Seen
+from stellwerk.apply.set.plan.plan_input import LiveObject
 
-NOTHING: Mapping[Identity, Seen] = {}
+NOTHING: Mapping[ObjectIdentity, LiveObject] = {}
 
 
 def settled(inventory: Inventory) -> Inventory:
     """The inventory when everything in it has been applied and is ready."""
     return Inventory(
-        tuple(replace(entry, phase=Phase.READY, status=Status.CURRENT, last_applied_at=NOW) for entry in inventory)
+        tuple(replace(entry, phase=Phase.READY, status=EntryStatus.CURRENT, last_applied_at=NOW) for entry in inventory)
     )
 
 
-def existing(obj: Wanted, owner: str = "") -> dict[Identity, Seen]:
+def existing(obj: DesiredObject, owner: str = "") -> dict[ObjectIdentity, LiveObject]:
     """The object as it exists already: unowned, `ours` or `theirs`."""
     body = {"ours": US, "theirs": THEM}[owner].stamped(obj.desired.body, "d") if owner else obj.desired.body
     found = live(replace(obj.desired, body=body), without_marks=not owner)
-    return {obj.identity: Seen(obj.address, found)}
+    return {obj.identity: LiveObject(obj.address, found)}
 
 
 # ---- newcomers
@@ -52,7 +59,7 @@ def test_what_is_new_is_saved_before_it_is_touched() -> None:
     found = register(objects, Inventory(), NOTHING, US)
     assert found.must_be_saved
     assert [(entry.phase, entry.status) for entry in found.inventory] == [
-        (Phase.SCHEDULED_FOR_APPLICATION, Status.IN_PROGRESS)
+        (Phase.SCHEDULED_FOR_APPLICATION, EntryStatus.IN_PROGRESS)
     ] * 2
     assert newcomers(objects, Inventory()) == objects
 
@@ -76,7 +83,7 @@ def test_an_entry_knows_what_its_object_asks_for() -> None:
         delete_order=2,
     )
     (entry,) = registered(wanted(text))
-    assert entry == Entry(
+    assert entry == InventoryEntry(
         gvk=one(text).address.resource.gvk,
         key=one(text).address.key,
         adoption=AdoptionPolicy.ALWAYS,
@@ -87,7 +94,7 @@ def test_an_entry_knows_what_its_object_asks_for() -> None:
         delete_order=2,
         digest="__once__",
         phase=Phase.SCHEDULED_FOR_APPLICATION,
-        status=Status.IN_PROGRESS,
+        status=EntryStatus.IN_PROGRESS,
     )
 
 
@@ -147,7 +154,7 @@ def test_a_changed_object_is_scheduled_anew_and_the_time_of_its_last_write_is_ke
     before = settled(registered(wanted(config_map())))
     found = register(wanted(config_map(value="2")), before, NOTHING, US)
     (entry,) = found.inventory
-    assert (entry.phase, entry.status) == (Phase.SCHEDULED_FOR_APPLICATION, Status.IN_PROGRESS)
+    assert (entry.phase, entry.status) == (Phase.SCHEDULED_FOR_APPLICATION, EntryStatus.IN_PROGRESS)
     assert entry.last_applied_at == NOW
     assert not found.must_be_saved
 
@@ -172,7 +179,7 @@ def test_another_version_of_the_kind_is_the_same_object() -> None:
 def test_what_is_no_longer_wanted_is_scheduled_to_go_with_its_last_policies() -> None:
     before = settled(registered(wanted(config_map("a", delete_policy="orphan", delete_order=7) + config_map("b"))))
     entry = entry_of(register(wanted(config_map("b")), before, NOTHING, US).inventory, "a")
-    assert (entry.digest, entry.phase, entry.status) == ("", Phase.SCHEDULED_FOR_DELETION, Status.TERMINATING)
+    assert (entry.digest, entry.phase, entry.status) == ("", Phase.SCHEDULED_FOR_DELETION, EntryStatus.TERMINATING)
     assert (entry.delete, entry.delete_order, entry.is_wanted) == (DeletePolicy.ORPHAN, 7, False)
 
 
@@ -215,7 +222,7 @@ def test_what_has_done_its_work_for_an_original_is_not_set_to_work_again(
 ) -> None:
     (obj,) = wanted(config_map("done", purge_order=0))
     (entry,) = registered([obj])
-    theirs = Inventory((replace(entry, digest=digest, phase=phase, status=Status.NONE),))
+    theirs = Inventory((replace(entry, digest=digest, phase=phase, status=EntryStatus.NONE),))
     (found,) = register([obj], taken_over([obj], theirs), NOTHING, US).inventory
     assert found.digest == obj.digest
     assert (found.phase is Phase.SCHEDULED_FOR_APPLICATION) is runs_again

@@ -8,12 +8,12 @@ import msgspec
 import pytest
 
 from stellwerk.apply.set.model import inventory_codec
-from stellwerk.apply.set.model.inventory import Entry, Inventory, ManagedType, Phase, Status
+from stellwerk.apply.set.model.inventory import EntryStatus, Inventory, InventoryEntry, ManagedType, Phase
 from stellwerk.apply.set.model.policy import AdoptionPolicy, DeletePolicy, ReconcilePolicy, UpdatePolicy
 from stellwerk.kube.types.identifiers import GroupVersionKind, ObjectKey
 
 ENTRIES = (
-    Entry(
+    InventoryEntry(
         gvk=GroupVersionKind("apps", "v1", "Deployment"),
         key=ObjectKey("shop", "web"),
         uid="1c9a2b1e-0000-4000-8000-000000000001",
@@ -25,15 +25,15 @@ ENTRIES = (
         delete_order=5,
         digest="d",
         phase=Phase.UPDATING,
-        status=Status.IN_PROGRESS,
+        status=EntryStatus.IN_PROGRESS,
         last_applied_at=datetime(2026, 5, 1, 12, tzinfo=UTC),
     ),
-    Entry(
+    InventoryEntry(
         gvk=GroupVersionKind("apiextensions.k8s.io", "v1", "CustomResourceDefinition"),
         key=ObjectKey("", "widgets.example.com"),
         managed_types=(ManagedType("example.com", "*", "Widget"),),
         phase=Phase.SCHEDULED_FOR_DELETION,
-        status=Status.TERMINATING,
+        status=EntryStatus.TERMINATING,
     ),
 )
 
@@ -66,7 +66,7 @@ def test_words_that_nobody_knows_never_make_an_object_one_that_may_be_deleted() 
     assert (entry.phase, entry.delete, entry.status) == (
         Phase.SCHEDULED_FOR_APPLICATION,
         DeletePolicy.ORPHAN,
-        Status.UNKNOWN,
+        EntryStatus.UNKNOWN,
     )
 
 

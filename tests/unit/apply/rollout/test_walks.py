@@ -27,12 +27,12 @@ from tests.unit.apply.rollout.given import (
 from stellwerk.apply.errors import InvalidSet
 from stellwerk.apply.labelled.plan import Live
 from stellwerk.apply.readiness.readiness import assess
-from stellwerk.apply.set.model.desired_set import NAMESPACE, Wanted
-from stellwerk.apply.set.model.inventory import Identity, Inventory, Phase
+from stellwerk.apply.set.model.desired_set import NAMESPACE, DesiredObject
+from stellwerk.apply.set.model.inventory import Inventory, ObjectIdentity, Phase
 from stellwerk.apply.set.plan import plan_prune
 from stellwerk.apply.set.plan.actions import Create, Remove, Update
 from stellwerk.apply.set.plan.inventory_update import register
-from stellwerk.apply.set.plan.plan_input import Seen
+from stellwerk.apply.set.plan.plan_input import LiveObject
 from stellwerk.apply.set.plan.stage import Stage
 from stellwerk.kube.types.model import JsonObject, Unstructured
 
@@ -96,7 +96,7 @@ def _text(kind: str, number: int, value: str, policies: dict[str, object]) -> st
             return document(kind, f"x{number}", f'spec: {{value: "{value}"}}', **policies)
 
 
-def objects_of(text: str, known: Inventory | None = None, set_digest: str = "s1") -> tuple[Wanted, ...]:
+def objects_of(text: str, known: Inventory | None = None, set_digest: str = "s1") -> tuple[DesiredObject, ...]:
     """The objects of a set that is not refused."""
     try:
         objects = wanted(text, set_digest=set_digest)
@@ -114,9 +114,9 @@ class Walk:
     saved: Inventory = field(default_factory=Inventory)
     crashes: Iterator[bool] = field(default_factory=lambda: iter(()))
     """For each stage that writes, whether the process dies right after its writes."""
-    created: Counter[tuple[Identity, str]] = field(default_factory=Counter)
+    created: Counter[tuple[ObjectIdentity, str]] = field(default_factory=Counter)
 
-    def applies(self, objects: Sequence[Wanted]) -> None:
+    def applies(self, objects: Sequence[DesiredObject]) -> None:
         """Bring the set to what is wanted."""
         for _ in range(12 * (len(objects) + len(self.saved) + 2)):
             registered = register(objects, self.saved, {}, self.world.owner)
@@ -142,8 +142,8 @@ class Walk:
             hidden = {*self.world.hidden}
             inventory = self.world.carry_out(stage)
             for action in stage.actions:
-                if isinstance(action, Create) and Identity.of(action.address.ref) not in hidden:
-                    identity = Identity.of(action.address.ref)
+                if isinstance(action, Create) and ObjectIdentity.of(action.address.ref) not in hidden:
+                    identity = ObjectIdentity.of(action.address.ref)
                     self.created[identity, action.desired.digest] += 1
             dies = next(self.crashes, False) if stage.groups else False
             if dies:
@@ -169,7 +169,7 @@ class Walk:
                 world.gone(identity)
             elif isinstance(seen.live, Unstructured) and identity.kind in SETTLED:
                 body = {**seen.live.body, "status": SETTLED[identity.kind]}
-                world.seen[identity] = Seen(seen.address, Unstructured(body, metadata))
+                world.seen[identity] = LiveObject(seen.address, Unstructured(body, metadata))
 
 
 def is_ready(found: Live | None) -> bool:
@@ -177,13 +177,13 @@ def is_ready(found: Live | None) -> bool:
     return found is not None and (not isinstance(found, Unstructured) or assess(found, now=World().now).is_ready)
 
 
-def watch_waves(walk: Walk, objects: Sequence[Wanted]) -> None:
+def watch_waves(walk: Walk, objects: Sequence[DesiredObject]) -> None:
     """Fail as soon as an object is written before everything of earlier waves is ready."""
     order = {one.identity: one.directive.apply_order for one in objects}
 
     def look(stage: Stage) -> None:
         for action in stage.actions:
-            identity = Identity.of(action.address.ref)
+            identity = ObjectIdentity.of(action.address.ref)
             if not isinstance(action, Create | Update) or identity not in order:
                 continue
             entries = stage.inventory.by_identity()
@@ -204,7 +204,7 @@ def watch_departures(walk: Walk, going: Inventory) -> None:
     def look(stage: Stage) -> None:
         left = [entry for entry in stage.inventory if entry.identity in order]
         for action in stage.actions:
-            identity = Identity.of(action.address.ref)
+            identity = ObjectIdentity.of(action.address.ref)
             if not isinstance(action, Remove) or identity not in order:
                 continue
             assert order[identity] == min(entry.delete_order for entry in left), f"{action} before its wave"
@@ -256,7 +256,7 @@ def test_any_set_becomes_any_other(before: str, after: str, lives: list[bool]) -
     assert not walk.created or max(walk.created.values()) == 1 or before == after or _comes_back(older, objects)
 
 
-def _comes_back(older: Sequence[Wanted], newer: Sequence[Wanted]) -> bool:
+def _comes_back(older: Sequence[DesiredObject], newer: Sequence[DesiredObject]) -> bool:
     """Whether an object had to go and come back as it was, because its policies differ."""
     digests = {one.identity: one.desired.digest for one in older}
     return any(digests.get(one.identity) == one.desired.digest for one in newer)

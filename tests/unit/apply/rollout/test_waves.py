@@ -25,8 +25,8 @@ from tests.unit.apply.rollout.given import (
     wanted,
 )
 
-from stellwerk.apply.set.model.desired_set import Wanted
-from stellwerk.apply.set.model.inventory import Inventory, Phase, Status
+from stellwerk.apply.set.model.desired_set import DesiredObject
+from stellwerk.apply.set.model.inventory import EntryStatus, Inventory, Phase
 from stellwerk.apply.set.model.policy import TypePattern
 from stellwerk.apply.set.plan.actions import Create, LookUp, Remove, Update
 from stellwerk.apply.set.plan.stage import Stage
@@ -68,7 +68,7 @@ def test_a_set_that_is_ready_at_once_is_through_in_one_pass() -> None:
     world, inventory, stage = rolled_out(config_map("a") + config_map("b"))
     assert stage.done
     assert {entry.phase for entry in inventory} == {Phase.READY}
-    assert {entry.status for entry in inventory} == {Status.CURRENT}
+    assert {entry.status for entry in inventory} == {EntryStatus.CURRENT}
     assert {entry.last_applied_at for entry in inventory} == {world.now}
 
 
@@ -182,7 +182,7 @@ def test_what_was_needed_for_a_while_is_purged_at_the_end_of_its_wave() -> None:
         "Create main",
     ]
     assert phases(inventory) == {"hook": "Completed", "main": "Ready"}
-    assert entry_of(inventory, "hook").status is Status.NONE
+    assert entry_of(inventory, "hook").status is EntryStatus.NONE
 
 
 def test_a_purge_is_saved_before_it_is_done() -> None:
@@ -319,11 +319,11 @@ def test_recreate_waits_for_an_object_that_takes_its_time_to_go() -> None:
 @pytest.mark.req("R-110")
 def test_a_definition_that_somebody_deleted_is_let_go_of_and_made_anew() -> None:
     world, inventory, _ = rolled_out(definition() + document("Thing", "t"))
-    crd: Wanted = one(definition())
+    crd: DesiredObject = one(definition())
     world.put(crd, ending(world.seen[crd.identity].live))
     inventory, stage = world.roll(wanted(definition() + document("Thing", "t")), inventory)
     assert stage.done
-    assert [type(action).__name__ for action in world.carried[-2:]] == ["Release", "Create"]
+    assert [type(action).__name__ for action in world.carried[-2:]] == ["RemoveFinalizer", "Create"]
 
 
 def test_the_earliest_moment_of_all_that_is_held_is_when_to_look_again() -> None:
@@ -350,4 +350,4 @@ def test_a_stage_can_be_read_by_people() -> None:
 def test_a_job_that_failed_is_never_ready() -> None:
     _, inventory, stage = rolled_out(document("Job", "j"), World(status={"Job": FAILED}))
     assert [str(each) for each in stage.waits] == ["Job there/j: Failed: x"]
-    assert entry_of(inventory, "j").status is Status.FAILED
+    assert entry_of(inventory, "j").status is EntryStatus.FAILED

@@ -14,10 +14,10 @@ from typing import TypeAlias
 from stellwerk.apply.concurrency import together
 from stellwerk.apply.labelled.plan import Live
 from stellwerk.apply.objects.desired import Address
-from stellwerk.apply.set.model.desired_set import Wanted
-from stellwerk.apply.set.model.inventory import Identity
+from stellwerk.apply.set.model.desired_set import DesiredObject
+from stellwerk.apply.set.model.inventory import ObjectIdentity
 from stellwerk.apply.set.model.policy import AdoptionPolicy
-from stellwerk.apply.set.plan.plan_input import Seen
+from stellwerk.apply.set.plan.plan_input import LiveObject
 from stellwerk.kube.client.client import Client
 from stellwerk.kube.types.errors import Forbidden, MethodNotAllowed, NotServed
 from stellwerk.kube.types.identifiers import ObjectKey, Resource
@@ -36,15 +36,15 @@ Owned: TypeAlias = Callable[[Address], Live | None]
 
 async def existing(
     client: Client,
-    newcomers: Sequence[Wanted],
+    newcomers: Sequence[DesiredObject],
     namespace_exists: Callable[[str], bool | None],
     owned: Owned | None = None,
-) -> dict[Identity, Seen]:
+) -> dict[ObjectIdentity, LiveObject]:
     """The live objects of newcomers, as far as they matter before the first write.
 
     Raises ApiError where the cluster cannot be asked.
     """
-    known = {one.identity: Seen(one.address, live) for one in newcomers if owned and (live := owned(one.address))}
+    known = {one.identity: LiveObject(one.address, live) for one in newcomers if owned and (live := owned(one.address))}
     unknown = [
         one
         for one in newcomers
@@ -54,9 +54,9 @@ async def existing(
 
 
 async def _asked(
-    client: Client, newcomers: Sequence[Wanted], namespace_exists: Callable[[str], bool | None]
-) -> dict[Identity, Seen]:
-    places: dict[_Place, list[Wanted]] = {}
+    client: Client, newcomers: Sequence[DesiredObject], namespace_exists: Callable[[str], bool | None]
+) -> dict[ObjectIdentity, LiveObject]:
+    places: dict[_Place, list[DesiredObject]] = {}
     for one in newcomers:
         namespace = one.address.key.namespace
         if one.is_served and not (namespace and namespace_exists(namespace) is False):
@@ -65,15 +65,21 @@ async def _asked(
     return {identity: seen for part in found for identity, seen in part.items()}
 
 
-async def _in_place(client: Client, place: _Place, objects: Sequence[Wanted]) -> dict[Identity, Seen]:
+async def _in_place(
+    client: Client, place: _Place, objects: Sequence[DesiredObject]
+) -> dict[ObjectIdentity, LiveObject]:
     try:
         found = await _look(client, place, objects)
     except NotServed:
         return {}  # a kind that a definition of this very set will bring has no objects yet
-    return {one.identity: Seen(one.address, live) for one, live in zip(objects, found, strict=True) if live is not None}
+    return {
+        one.identity: LiveObject(one.address, live)
+        for one, live in zip(objects, found, strict=True)
+        if live is not None
+    }
 
 
-async def _look(client: Client, place: _Place, objects: Sequence[Wanted]) -> _Found:
+async def _look(client: Client, place: _Place, objects: Sequence[DesiredObject]) -> _Found:
     resource, namespace = place
     listed = await _listed(client, resource, namespace) if len(objects) >= _LIST_FROM else None
     if listed is None:

@@ -18,7 +18,7 @@ from datetime import datetime, timedelta
 from stellwerk.api.apiregistration import APIService
 from stellwerk.apply.concurrency import together
 from stellwerk.apply.set.model.desired_set import API_SERVICE, CRD
-from stellwerk.apply.set.model.inventory import Entry, Identity, Inventory
+from stellwerk.apply.set.model.inventory import Inventory, InventoryEntry, ObjectIdentity
 from stellwerk.apply.set.model.owner import Owner
 from stellwerk.apply.set.model.policy import TypePattern
 from stellwerk.kube.client.client import Client
@@ -32,7 +32,7 @@ _NO_SERVER = frozenset({"ServiceNotFound", "ServicePortError", "EndpointsNotFoun
 
 
 @dataclass(frozen=True, slots=True)
-class Usage:
+class CrdUsage:
     """Asks one cluster."""
 
     client: Client
@@ -49,16 +49,16 @@ class Usage:
         in_use = await self.in_use([entry for entry in inventory if entry.managed_types])
         return next(iter(in_use.values()), "")
 
-    async def in_use(self, definitions: Iterable[Entry]) -> dict[Identity, str]:
+    async def in_use(self, definitions: Iterable[InventoryEntry]) -> dict[ObjectIdentity, str]:
         """The definitions of which others have instances, with a sentence each. Raises ApiError."""
         asked = [*definitions]
         answers = await together(asked, self._is_in_use)
         return {entry.identity: _in_use(entry) for entry, is_used in zip(asked, answers, strict=True) if is_used}
 
-    async def _is_in_use(self, definition: Entry) -> bool:
+    async def _is_in_use(self, definition: InventoryEntry) -> bool:
         return await self._any_foreign(await self._brought_by(definition))
 
-    async def _brought_by(self, entry: Entry) -> list[Resource]:
+    async def _brought_by(self, entry: InventoryEntry) -> list[Resource]:
         served = await self.client.mapper.all()
         for group, version in self.client.mapper.undiscovered():
             of_entry = any(type_.group == group and type_.version in ("*", version) for type_ in entry.managed_types)
@@ -67,7 +67,7 @@ class Usage:
         brought = [resource for resource in served if any(type_.matches(resource.gvk) for type_ in entry.managed_types)]
         return _one_version_each(brought)
 
-    async def _has_failed(self, entry: Entry) -> bool:
+    async def _has_failed(self, entry: InventoryEntry) -> bool:
         """Whether the entry is an APIService that will not answer."""
         if (entry.gvk.group, entry.gvk.kind) != API_SERVICE:
             return False
@@ -110,7 +110,7 @@ def _unknown(what: str, group: str, version: str) -> Undiscovered:
     )
 
 
-def _in_use(definition: Entry) -> str:
+def _in_use(definition: InventoryEntry) -> str:
     what = "crd" if (definition.gvk.group, definition.gvk.kind) == CRD else "api service"
     return f"{what} {definition.key.name} is still in use (instances exist)"
 

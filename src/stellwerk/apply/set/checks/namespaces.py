@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from stellwerk.apply.concurrency import together
-from stellwerk.apply.errors import Failure, Obstacle
-from stellwerk.apply.set.model.desired_set import NAMESPACE, Wanted
+from stellwerk.apply.errors import Obstacle, WriteFailure
+from stellwerk.apply.set.model.desired_set import NAMESPACE, DesiredObject
 from stellwerk.kube.client.client import Client
 from stellwerk.kube.types.errors import AlreadyExists
 from stellwerk.kube.types.identifiers import Resource
@@ -18,7 +18,7 @@ _NAMESPACES = Resource("", "v1", "Namespace", "namespaces", namespaced=False)
 class Namespaces:
     """Makes what is missing, each once in a pass."""
 
-    def __init__(self, client: Client, field_manager: str, wanted: Sequence[Wanted]) -> None:
+    def __init__(self, client: Client, field_manager: str, wanted: Sequence[DesiredObject]) -> None:
         self._client = client
         self._field_manager = field_manager
         self._made: set[str] = set()
@@ -29,7 +29,7 @@ class Namespaces:
         """Make those that a cache says are missing. Where there is no cache, the first object's refusal tells."""
         await together([name for name in sorted(self._needed) if exists(name) is False], self._make)
 
-    async def mend(self, failures: Sequence[Failure]) -> list[Failure]:
+    async def mend(self, failures: Sequence[WriteFailure]) -> list[WriteFailure]:
         """Make the namespaces that objects were refused for. Returns what was something else."""
         lacking = {each.ref.key.namespace for each in failures if each.obstacle is Obstacle.NAMESPACE_MISSING}
         made = (lacking & self._needed) - self._made

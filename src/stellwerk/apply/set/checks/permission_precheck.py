@@ -12,13 +12,13 @@ from collections.abc import Sequence
 from stellwerk.api.authorization import ResourceAttributes, SelfSubjectAccessReview
 from stellwerk.apply.concurrency import together
 from stellwerk.apply.errors import InvalidSet, Problem
-from stellwerk.apply.set.model.desired_set import Wanted
+from stellwerk.apply.set.model.desired_set import DesiredObject
 from stellwerk.kube.client.client import Client
 from stellwerk.kube.types.errors import ApiError
 from stellwerk.kube.types.model import JsonObject, to_json_object
 
 
-async def check(client: Client, newcomers: Sequence[Wanted], who: str) -> None:
+async def check(client: Client, newcomers: Sequence[DesiredObject], who: str) -> None:
     """Raises `InvalidSet` with every cluster-wide object that `who`, as whom the client acts, may not make.
 
     Where the question is not answered, the write itself will be.
@@ -30,7 +30,7 @@ async def check(client: Client, newcomers: Sequence[Wanted], who: str) -> None:
         raise InvalidSet(problems)
 
 
-def _problem(one: Wanted, who: str) -> Problem:
+def _problem(one: DesiredObject, who: str) -> Problem:
     resource = one.address.resource
     return Problem(
         str(one.desired.ref),
@@ -39,7 +39,7 @@ def _problem(one: Wanted, who: str) -> Problem:
     )
 
 
-async def _may_make(client: Client, one: Wanted) -> bool:
+async def _may_make(client: Client, one: DesiredObject) -> bool:
     review = SelfSubjectAccessReview.resource
     attributes = ResourceAttributes(
         verb=_verb(one),
@@ -59,5 +59,5 @@ async def _may_make(client: Client, one: Wanted) -> bool:
     return answer.status.allowed
 
 
-def _verb(one: Wanted) -> str:
+def _verb(one: DesiredObject) -> str:
     return "patch" if one.directive.update.is_apply else "create"

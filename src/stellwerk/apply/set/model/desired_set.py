@@ -12,7 +12,7 @@ from stellwerk.apply.errors import InvalidSet, Problem
 from stellwerk.apply.objects import json_edit
 from stellwerk.apply.objects.desired import Address, Desired, Document, desired_set
 from stellwerk.apply.set.model import owner as owners
-from stellwerk.apply.set.model.inventory import APPLIED_ONCE, Identity, ManagedType
+from stellwerk.apply.set.model.inventory import APPLIED_ONCE, ManagedType, ObjectIdentity
 from stellwerk.apply.set.model.owner import Owner
 from stellwerk.apply.set.model.policy import Directive, InvalidDirective, Policies, ReconcilePolicy, directive
 from stellwerk.kube.types.identifiers import GroupVersionKind, Resource
@@ -26,7 +26,7 @@ _NEVER_PURGED = (NAMESPACE, *DEFINITIONS)
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class DesiredObject:
     """One object of the set as it shall be."""
 
     desired: Desired
@@ -36,13 +36,13 @@ class Wanted:
     managed_types: tuple[ManagedType, ...] = ()
     address: Address = field(init=False)
     """Where the object is served, and its key."""
-    identity: Identity = field(init=False)
+    identity: ObjectIdentity = field(init=False)
     """What makes it the same object."""
 
     def __post_init__(self) -> None:
         # Kept, because a pass asks for them a dozen times.
         object.__setattr__(self, "address", self.desired.address)
-        object.__setattr__(self, "identity", Identity.of(self.desired.ref))
+        object.__setattr__(self, "identity", ObjectIdentity.of(self.desired.ref))
 
     @property
     def is_served(self) -> bool:
@@ -64,7 +64,7 @@ def prepared(
     owner: Owner,
     policies: Policies,
     set_digest: str,
-) -> tuple[Wanted, ...]:
+) -> tuple[DesiredObject, ...]:
     """The objects that documents ask for. Pure.
 
     `namespace` is where namespaced objects without one go; `set_digest` stands for everything that the set is made of.
@@ -84,9 +84,9 @@ def prepared(
     return wanted
 
 
-def _twins(wanted: Sequence[Wanted]) -> Iterator[Problem]:
+def _twins(wanted: Sequence[DesiredObject]) -> Iterator[Problem]:
     """Objects that differ by the version of their kind alone: to the server they are one."""
-    met: dict[Identity, Wanted] = {}
+    met: dict[ObjectIdentity, DesiredObject] = {}
     for one in wanted:
         if met.setdefault(one.identity, one) is not one:
             other = met[one.identity].address.resource.api_version
@@ -146,13 +146,13 @@ def _or_promised(
     return resource
 
 
-def _wanted(desired: Desired, asked: Directive, owner: Owner, set_digest: str) -> Wanted:
+def _wanted(desired: Desired, asked: Directive, owner: Owner, set_digest: str) -> DesiredObject:
     kind = (desired.resource.group, desired.resource.kind)
     digest = _digest(desired, asked, set_digest)
     body = owner.stamped(desired.body, digest)
     if is_definition(desired.resource.gvk):
         body = _held(body, owner.prefix)
-    return Wanted(Desired(desired.address, body, desired.origin), asked, digest, _brings(kind, body))
+    return DesiredObject(Desired(desired.address, body, desired.origin), asked, digest, _brings(kind, body))
 
 
 def _digest(desired: Desired, asked: Directive, set_digest: str) -> str:

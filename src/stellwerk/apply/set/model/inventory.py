@@ -48,7 +48,7 @@ class Phase(Enum):
         return self in (Phase.SCHEDULED_FOR_DELETION, Phase.DELETING)
 
 
-class Status(Enum):
+class EntryStatus(Enum):
     """kstatus' word about an object, as the inventory shows it."""
 
     NONE = ""
@@ -60,7 +60,7 @@ class Status(Enum):
     UNKNOWN = "Unknown"
 
 
-class Identity(NamedTuple):
+class ObjectIdentity(NamedTuple):
     """What makes an object the same: the version of its kind does not."""
 
     group: str
@@ -68,7 +68,7 @@ class Identity(NamedTuple):
     key: ObjectKey
 
     @classmethod
-    def of(cls, ref: ObjectRef) -> Identity:
+    def of(cls, ref: ObjectRef) -> ObjectIdentity:
         """The identity of an object."""
         return cls(ref.gvk.group, ref.gvk.kind, ref.key)
 
@@ -87,7 +87,7 @@ class ManagedType:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Entry:
+class InventoryEntry:
     """One object of the set."""
 
     gvk: GroupVersionKind
@@ -106,7 +106,7 @@ class Entry:
     former_digest: str = ""
     """Of what was wanted last, where the object is no longer wanted."""
     phase: Phase = Phase.SCHEDULED_FOR_APPLICATION
-    status: Status = Status.NONE
+    status: EntryStatus = EntryStatus.NONE
     last_applied_at: datetime | None = None
 
     @property
@@ -115,9 +115,9 @@ class Entry:
         return ObjectRef(self.gvk, self.key)
 
     @property
-    def identity(self) -> Identity:
+    def identity(self) -> ObjectIdentity:
         """What makes it the same object."""
-        return Identity(self.gvk.group, self.gvk.kind, self.key)
+        return ObjectIdentity(self.gvk.group, self.gvk.kind, self.key)
 
     @property
     def is_wanted(self) -> bool:
@@ -128,7 +128,7 @@ class Entry:
         """Whether an object of this uid has taken the place of the one that we wrote."""
         return self.uid not in ("", uid)
 
-    def now(self, phase: Phase, status: Status) -> Entry:
+    def now(self, phase: Phase, status: EntryStatus) -> InventoryEntry:
         """The entry further on; itself where it is there already."""
         if (self.phase, self.status) == (phase, status):
             return self
@@ -139,19 +139,19 @@ class Entry:
 class Inventory:
     """The entries of a set, in the order in which they would be deleted. A value: a change is a new inventory."""
 
-    entries: tuple[Entry, ...] = ()
+    entries: tuple[InventoryEntry, ...] = ()
 
-    def __iter__(self) -> Iterator[Entry]:
+    def __iter__(self) -> Iterator[InventoryEntry]:
         return iter(self.entries)
 
     def __len__(self) -> int:
         return len(self.entries)
 
-    def by_identity(self) -> dict[Identity, Entry]:
+    def by_identity(self) -> dict[ObjectIdentity, InventoryEntry]:
         """The entries, to look up."""
         return {entry.identity: entry for entry in self.entries}
 
-    def changed(self, changes: Mapping[Identity, Entry | None]) -> Inventory:
+    def changed(self, changes: Mapping[ObjectIdentity, InventoryEntry | None]) -> Inventory:
         """The inventory with some entries as they are now; None takes one out."""
         if not changes:
             return self

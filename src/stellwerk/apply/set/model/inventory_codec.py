@@ -12,7 +12,7 @@ from datetime import datetime
 from enum import Enum
 from typing import Annotated, TypeVar
 
-from stellwerk.apply.set.model.inventory import Entry, Inventory, ManagedType, Phase, Status
+from stellwerk.apply.set.model.inventory import EntryStatus, Inventory, InventoryEntry, ManagedType, Phase
 from stellwerk.apply.set.model.policy import AdoptionPolicy, DeletePolicy, ReconcilePolicy, UpdatePolicy
 from stellwerk.kube.schema.crd import documented
 from stellwerk.kube.types.identifiers import GroupVersionKind, ObjectKey
@@ -140,8 +140,8 @@ def summary(inventory: Inventory) -> str:
     return f"{said}, {leaving} leaving" if leaving else said
 
 
-def _entry(item: Item) -> Entry:
-    return Entry(
+def _entry(item: Item) -> InventoryEntry:
+    return InventoryEntry(
         gvk=GroupVersionKind(item.group, item.version, item.kind),
         key=item.key,
         uid=item.uid,
@@ -155,12 +155,12 @@ def _entry(item: Item) -> Entry:
         digest=item.digest,
         former_digest=item.former_digest,
         phase=_word(item.phase, Phase.SCHEDULED_FOR_APPLICATION if item.digest else Phase.SCHEDULED_FOR_DELETION),
-        status=_word(item.status, Status.UNKNOWN),
+        status=_word(item.status, EntryStatus.UNKNOWN),
         last_applied_at=item.last_applied_at,
     )
 
 
-def _item(entry: Entry) -> Item:
+def _item(entry: InventoryEntry) -> Item:
     return Item(
         group=entry.gvk.group,
         version=entry.gvk.version,

@@ -163,7 +163,7 @@ def directive(annotations: Mapping[str, str], prefix: str, policies: Policies) -
     asked = {name: text for name, text in annotations.items() if name.startswith(prefix)}
     if not asked:
         return policies.directive
-    reader = _Reader(asked, prefix)
+    reader = _AnnotationReader(asked, prefix)
     found = Directive(
         adoption=reader.word("adoption-policy", AdoptionPolicy, policies.adoption),
         reconcile=reader.word("reconcile-policy", ReconcilePolicy, ReconcilePolicy.ON_OBJECT_CHANGE),
@@ -184,7 +184,7 @@ E_ = TypeVar("E_", bound=Enum)
 V = TypeVar("V")
 
 
-class _Reader:
+class _AnnotationReader:
     """Reads annotations and collects what is wrong with them."""
 
     def __init__(self, annotations: Mapping[str, str], prefix: str) -> None:

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from stellwerk.apply.set.model.desired_set import Wanted
-from stellwerk.apply.set.model.inventory import Entry, Identity, Inventory
+from stellwerk.apply.set.model.desired_set import DesiredObject
+from stellwerk.apply.set.model.inventory import Inventory, InventoryEntry, ObjectIdentity
 from stellwerk.kube.client.discovery import ResourceMapper
 from stellwerk.kube.types.errors import NotServed
 from stellwerk.kube.types.identifiers import Resource
 
 
 async def resources_of(
-    wanted: Sequence[Wanted], inventory: Inventory, mapper: ResourceMapper
-) -> dict[Identity, Resource]:
+    wanted: Sequence[DesiredObject], inventory: Inventory, mapper: ResourceMapper
+) -> dict[ObjectIdentity, Resource]:
     """The resource of every object that is wanted or still there; nothing of a kind that is not served can be left.
 
     Raises `ApiError` where the server cannot be asked.
@@ -25,7 +25,7 @@ async def resources_of(
     return found
 
 
-async def _resource_of(entry: Entry, mapper: ResourceMapper) -> Resource | None:
+async def _resource_of(entry: InventoryEntry, mapper: ResourceMapper) -> Resource | None:
     try:
         return await mapper.resource(entry.gvk)
     except NotServed:

@@ -71,7 +71,7 @@ class Remove:
 
 
 @dataclass(frozen=True, slots=True)
-class Release:
+class RemoveFinalizer:
     """Our finalizer comes off the object."""
 
     address: Address
@@ -94,4 +94,4 @@ class LookUp:
         return f"look up {self.address}"
 
 
-Action: TypeAlias = Create | Update | Remove | Release | LookUp
+Action: TypeAlias = Create | Update | Remove | RemoveFinalizer | LookUp

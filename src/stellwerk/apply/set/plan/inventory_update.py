@@ -12,19 +12,19 @@ from dataclasses import dataclass, replace
 from stellwerk.apply.errors import InvalidSet, Problem
 from stellwerk.apply.labelled.plan import Live
 from stellwerk.apply.set.model import order
-from stellwerk.apply.set.model.desired_set import NAMESPACE, Wanted
+from stellwerk.apply.set.model.desired_set import NAMESPACE, DesiredObject
 from stellwerk.apply.set.model.inventory import (
     THEIR_SPELLING,
-    Entry,
-    Identity,
+    EntryStatus,
     Inventory,
+    InventoryEntry,
+    ObjectIdentity,
     Phase,
-    Status,
     is_managed,
 )
 from stellwerk.apply.set.model.owner import Owner, Standing
 from stellwerk.apply.set.model.policy import AdoptionPolicy
-from stellwerk.apply.set.plan.plan_input import Seen
+from stellwerk.apply.set.plan.plan_input import LiveObject
 from stellwerk.kube.types.identifiers import GroupVersionKind
 
 
@@ -37,13 +37,13 @@ class Registered:
     """Whether objects came to it that a crash must not make us forget."""
 
 
-def newcomers(wanted: Iterable[Wanted], inventory: Inventory) -> tuple[Wanted, ...]:
+def newcomers(wanted: Iterable[DesiredObject], inventory: Inventory) -> tuple[DesiredObject, ...]:
     """The wanted objects that the set did not have so far: those whose owner must be looked at."""
     known = inventory.by_identity()
     return tuple(one for one in wanted if one.identity not in known)
 
 
-def taken_over(wanted: Iterable[Wanted], inventory: Inventory) -> Inventory:
+def taken_over(wanted: Iterable[DesiredObject], inventory: Inventory) -> Inventory:
     """The inventory of an original that was done with just what is wanted: what has done its work is not set to work
     again. Nothing of it is there to be compared with, and its digest says the same in other words."""
     digests = {one.identity: one.digest for one in wanted}
@@ -59,7 +59,7 @@ def taken_over(wanted: Iterable[Wanted], inventory: Inventory) -> Inventory:
 
 
 def register(
-    wanted: Sequence[Wanted], inventory: Inventory, existing: Mapping[Identity, Seen], owner: Owner
+    wanted: Sequence[DesiredObject], inventory: Inventory, existing: Mapping[ObjectIdentity, LiveObject], owner: Owner
 ) -> Registered:
     """The inventory with what is wanted.
 
@@ -83,7 +83,7 @@ def register(
     return Registered(Inventory(tuple(ordered)), must_be_saved=bool(here - known.keys()))
 
 
-def joined(wanted: Sequence[Wanted], inventory: Inventory) -> Inventory:
+def joined(wanted: Sequence[DesiredObject], inventory: Inventory) -> Inventory:
     """The inventory with some objects more, to be saved before they are touched. Whose they are, if they exist, is
     looked at when they are met."""
     known = inventory.by_identity()
@@ -93,7 +93,7 @@ def joined(wanted: Sequence[Wanted], inventory: Inventory) -> Inventory:
     return Inventory(tuple(sorted(entries, key=lambda entry: order.delete_priority(entry.gvk))))
 
 
-def refusal(one: Wanted, live: Live | None, owner: Owner) -> str:
+def refusal(one: DesiredObject, live: Live | None, owner: Owner) -> str:
     """Why an object that exists must not become ours; empty where it may."""
     if live is None:
         return ""
@@ -105,14 +105,14 @@ def refusal(one: Wanted, live: Live | None, owner: Owner) -> str:
     return ""
 
 
-def _live(seen: Seen | None) -> Live | None:
+def _live(seen: LiveObject | None) -> Live | None:
     return seen.live if seen is not None else None
 
 
-def _refreshed(one: Wanted, entry: Entry | None) -> Entry:
+def _refreshed(one: DesiredObject, entry: InventoryEntry | None) -> InventoryEntry:
     asked = one.directive
     fresh = replace(
-        entry or Entry(gvk=one.address.resource.gvk, key=one.address.key, status=Status.IN_PROGRESS),
+        entry or InventoryEntry(gvk=one.address.resource.gvk, key=one.address.key, status=EntryStatus.IN_PROGRESS),
         gvk=one.address.resource.gvk,
         adoption=asked.adoption,
         reconcile=asked.reconcile,
@@ -125,11 +125,15 @@ def _refreshed(one: Wanted, entry: Entry | None) -> Entry:
     if fresh.digest == one.digest and not fresh.phase.is_leaving:
         return fresh
     return replace(
-        fresh, digest=one.digest, former_digest="", phase=Phase.SCHEDULED_FOR_APPLICATION, status=Status.IN_PROGRESS
+        fresh,
+        digest=one.digest,
+        former_digest="",
+        phase=Phase.SCHEDULED_FOR_APPLICATION,
+        status=EntryStatus.IN_PROGRESS,
     )
 
 
-def _unwanted(entry: Entry) -> Entry:
+def _unwanted(entry: InventoryEntry) -> InventoryEntry:
     if not entry.digest and entry.phase.is_leaving:
         return entry
     return replace(
@@ -137,19 +141,19 @@ def _unwanted(entry: Entry) -> Entry:
         digest="",
         former_digest=entry.digest or entry.former_digest,
         phase=Phase.SCHEDULED_FOR_DELETION,
-        status=Status.TERMINATING,
+        status=EntryStatus.TERMINATING,
     )
 
 
 # ---- orders that contradict each other
 
 
-def _contradictions(entries: Sequence[Entry]) -> Iterator[Problem]:
+def _contradictions(entries: Sequence[InventoryEntry]) -> Iterator[Problem]:
     definitions = [entry for entry in entries if entry.managed_types]
     namespaces = {entry.key.name: entry for entry in entries if (entry.gvk.group, entry.gvk.kind) == NAMESPACE}
     if not definitions and not namespaces:
         return
-    held_by: dict[GroupVersionKind, list[Entry]] = {}
+    held_by: dict[GroupVersionKind, list[InventoryEntry]] = {}
     for entry in entries:
         if entry.gvk not in held_by:
             held_by[entry.gvk] = [holder for holder in definitions if is_managed(entry.gvk, holder.managed_types)]
@@ -159,7 +163,7 @@ def _contradictions(entries: Sequence[Entry]) -> Iterator[Problem]:
                 yield from _conflicts(entry, holder)
 
 
-def _conflicts(entry: Entry, holder: Entry) -> Iterator[Problem]:
+def _conflicts(entry: InventoryEntry, holder: InventoryEntry) -> Iterator[Problem]:
     if holder.is_wanted and entry.is_wanted and entry.apply_order < holder.apply_order:
         yield Problem(
             str(entry.ref), f"its apply order {entry.apply_order} is before {holder.apply_order} of {holder.ref}"

@@ -19,29 +19,36 @@ from itertools import groupby
 
 from stellwerk.apply.objects.desired import Address
 from stellwerk.apply.set.model import order
-from stellwerk.apply.set.model.desired_set import API_SERVICE, Wanted
-from stellwerk.apply.set.model.inventory import Entry, Identity, Inventory, Phase, Status, is_managed
+from stellwerk.apply.set.model.desired_set import API_SERVICE, DesiredObject
+from stellwerk.apply.set.model.inventory import (
+    EntryStatus,
+    Inventory,
+    InventoryEntry,
+    ObjectIdentity,
+    Phase,
+    is_managed,
+)
 from stellwerk.apply.set.plan import plan_prune
 from stellwerk.apply.set.plan.actions import Action, LookUp, Remove
-from stellwerk.apply.set.plan.plan_input import Scene
+from stellwerk.apply.set.plan.plan_input import PlanInput
 from stellwerk.apply.set.plan.plan_object import decide
 from stellwerk.apply.set.plan.stage import Stage, Unready, grouped
 from stellwerk.kube.types.identifiers import GroupVersionKind
 
 
-def next_stage(wanted: Sequence[Wanted], inventory: Inventory, scene: Scene) -> Stage:
+def next_stage(wanted: Sequence[DesiredObject], inventory: Inventory, scene: PlanInput) -> Stage:
     """What can be done now. `inventory` has been registered with `wanted`."""
     steps = _Steps(wanted, inventory, scene)
     stage = _written(steps, wanted, inventory, scene)
     return plan_prune.of_unwanted(steps.inventory(), scene) if stage is None else stage
 
 
-def of_part(wanted: Sequence[Wanted], inventory: Inventory, scene: Scene) -> Stage | None:
+def of_part(wanted: Sequence[DesiredObject], inventory: Inventory, scene: PlanInput) -> Stage | None:
     """What can be done now for some objects of a set, all of which are purged; None where they have done their work."""
     return _written(_Steps(wanted, inventory, scene), wanted, inventory, scene)
 
 
-def _written(steps: _Steps, wanted: Sequence[Wanted], inventory: Inventory, scene: Scene) -> Stage | None:
+def _written(steps: _Steps, wanted: Sequence[DesiredObject], inventory: Inventory, scene: PlanInput) -> Stage | None:
     completing = _completions(inventory, scene)
     if completing is not None:
         return completing
@@ -55,19 +62,19 @@ def _written(steps: _Steps, wanted: Sequence[Wanted], inventory: Inventory, scen
 # ---- completion: what was only needed for a while
 
 
-def _completions(inventory: Inventory, scene: Scene) -> Stage | None:
+def _completions(inventory: Inventory, scene: PlanInput) -> Stage | None:
     """The stage in which purged objects go; None where none is on its way."""
     completing = [entry for entry in inventory if entry.phase in (Phase.SCHEDULED_FOR_COMPLETION, Phase.COMPLETING)]
     if not completing:
         return None
     actions: list[Action] = []
-    changes: dict[Identity, Entry | None] = {}
+    changes: dict[ObjectIdentity, InventoryEntry | None] = {}
     waits: list[Unready] = []
     for entry in completing:
         if _is_over(entry, scene):
-            changes[entry.identity] = replace(entry.now(Phase.COMPLETED, Status.NONE), uid="")
+            changes[entry.identity] = replace(entry.now(Phase.COMPLETED, EntryStatus.NONE), uid="")
             continue
-        changes[entry.identity] = entry.now(Phase.COMPLETING, Status.TERMINATING)
+        changes[entry.identity] = entry.now(Phase.COMPLETING, EntryStatus.TERMINATING)
         waits.append(Unready(entry.ref, "has done its work and is being deleted"))
         if (action := _end(entry, scene)) is not None:
             actions.append(action)
@@ -75,7 +82,7 @@ def _completions(inventory: Inventory, scene: Scene) -> Stage | None:
     return Stage(inventory.changed(changes), groups=groups, waits=tuple(waits), again=not waits)
 
 
-def _is_over(entry: Entry, scene: Scene) -> bool:
+def _is_over(entry: InventoryEntry, scene: PlanInput) -> bool:
     """Whether an object that has done its work is gone, or is not ours to delete any more."""
     seen = scene.seen.get(entry.identity)
     if seen is None:
@@ -83,7 +90,7 @@ def _is_over(entry: Entry, scene: Scene) -> bool:
     return not scene.proves(entry, seen.live)
 
 
-def _end(entry: Entry, scene: Scene) -> Remove | LookUp | None:
+def _end(entry: InventoryEntry, scene: PlanInput) -> Remove | LookUp | None:
     """What it takes to end an object that has done its work; None where it is going."""
     seen = scene.seen.get(entry.identity)
     if seen is None:
@@ -97,7 +104,7 @@ def _end(entry: Entry, scene: Scene) -> Remove | LookUp | None:
 # ---- waves
 
 
-def _waves(wanted: Sequence[Wanted]) -> list[list[Wanted]]:
+def _waves(wanted: Sequence[DesiredObject]) -> list[list[DesiredObject]]:
     ordered = sorted(wanted, key=lambda one: one.directive.apply_order)
     return [list(wave) for _, wave in groupby(ordered, key=lambda one: one.directive.apply_order)]
 
@@ -105,14 +112,14 @@ def _waves(wanted: Sequence[Wanted]) -> list[list[Wanted]]:
 class _Steps:
     """One walk through the waves; collects what becomes of the entries."""
 
-    def __init__(self, wanted: Sequence[Wanted], inventory: Inventory, scene: Scene) -> None:
+    def __init__(self, wanted: Sequence[DesiredObject], inventory: Inventory, scene: PlanInput) -> None:
         self._wanted = wanted
         self._inventory = inventory
         self._scene = scene
         self._entries = inventory.by_identity()
-        self._changes: dict[Identity, Entry | None] = {}
+        self._changes: dict[ObjectIdentity, InventoryEntry | None] = {}
         self._last_order = max((one.directive.apply_order for one in wanted), default=0)
-        self._reached: list[Wanted] = []
+        self._reached: list[DesiredObject] = []
         self._types = inventory.managed_types
         self._ranks: dict[GroupVersionKind, int] = {}
 
@@ -120,7 +127,7 @@ class _Steps:
         """The inventory with what was found so far."""
         return self._inventory.changed(self._changes)
 
-    def through(self, wave: Sequence[Wanted]) -> Stage | None:
+    def through(self, wave: Sequence[DesiredObject]) -> Stage | None:
         """The stage that this wave needs; None where the wave is done."""
         self._reached.extend(wave)
         for step in self._parts(wave):
@@ -129,9 +136,9 @@ class _Steps:
                 return stage
         return self._purge(wave[0].directive.apply_order)
 
-    def _parts(self, wave: Sequence[Wanted]) -> Iterator[list[Wanted]]:
+    def _parts(self, wave: Sequence[DesiredObject]) -> Iterator[list[DesiredObject]]:
         """Plain objects, then APIServices, then instances of the set's own kinds."""
-        parts: tuple[list[Wanted], list[Wanted], list[Wanted]] = ([], [], [])
+        parts: tuple[list[DesiredObject], list[DesiredObject], list[DesiredObject]] = ([], [], [])
         for one in wave:
             parts[self._rank(one.address.resource.gvk)].append(one)
         yield from (part for part in parts if part)
@@ -149,7 +156,7 @@ class _Steps:
         is_instance = is_managed(gvk, self._types) or any(type_.matches(gvk.group, gvk.kind) for type_ in patterns)
         return 2 if is_instance else 0
 
-    def _step(self, objects: Iterable[Wanted]) -> Stage | None:
+    def _step(self, objects: Iterable[DesiredObject]) -> Stage | None:
         actions: list[Action] = []
         waits: list[Unready] = []
         refused: list[Unready] = []
@@ -178,14 +185,14 @@ class _Steps:
 
     def _purge(self, reached: int) -> Stage | None:
         """At the end of a wave, schedule what was needed until here."""
-        changes: dict[Identity, Entry | None] = {}
+        changes: dict[ObjectIdentity, InventoryEntry | None] = {}
         for one in self._reached:
             purge = one.directive.purge_order
             if purge is None or not (purge <= reached or reached == self._last_order):
                 continue
             entry = self._changes.get(one.identity) or self._entries[one.identity]
             if entry.phase is not Phase.COMPLETED:
-                changes[one.identity] = entry.now(Phase.SCHEDULED_FOR_COMPLETION, Status.TERMINATING)
+                changes[one.identity] = entry.now(Phase.SCHEDULED_FOR_COMPLETION, EntryStatus.TERMINATING)
         if not changes:
             return None
         # Saved first: an object that is gone and not known to have done its work would be made again.

@@ -17,10 +17,10 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from stellwerk.apply.set.model.delete_hooks import Moment
-from stellwerk.apply.set.model.desired_set import NAMESPACE, Wanted
-from stellwerk.apply.set.model.inventory import Entry, Identity, Inventory, Phase, Status
+from stellwerk.apply.set.model.desired_set import NAMESPACE, DesiredObject
+from stellwerk.apply.set.model.inventory import EntryStatus, Inventory, InventoryEntry, ObjectIdentity, Phase
 from stellwerk.apply.set.plan import inventory_update, plan_apply, plan_prune
-from stellwerk.apply.set.plan.plan_input import Scene
+from stellwerk.apply.set.plan.plan_input import PlanInput
 from stellwerk.apply.set.plan.stage import Stage, Unready
 
 
@@ -28,12 +28,12 @@ from stellwerk.apply.set.plan.stage import Stage, Unready
 class Farewell:
     """What is to be done when a set goes."""
 
-    keeper: Identity
-    before: tuple[Wanted, ...] = ()
-    after: tuple[Wanted, ...] = ()
+    keeper: ObjectIdentity
+    before: tuple[DesiredObject, ...] = ()
+    after: tuple[DesiredObject, ...] = ()
 
     @property
-    def hooks(self) -> tuple[Wanted, ...]:
+    def hooks(self) -> tuple[DesiredObject, ...]:
         """All that may still be made."""
         return (*self.before, *self.after)
 
@@ -45,7 +45,7 @@ def is_over(inventory: Inventory, moment: Moment, hooks: int) -> bool:
     return has_run or (moment is Moment.BEFORE and _has_begun(inventory, Moment.AFTER))
 
 
-def next_stage(farewell: Farewell, inventory: Inventory, scene: Scene) -> Stage:
+def next_stage(farewell: Farewell, inventory: Inventory, scene: PlanInput) -> Stage:
     """What can be done now."""
     if farewell.keeper not in inventory.by_identity():
         return plan_prune.of_set(inventory, scene)
@@ -61,12 +61,12 @@ def next_stage(farewell: Farewell, inventory: Inventory, scene: Scene) -> Stage:
         return stage
     keeper = inventory.by_identity()[farewell.keeper]
     if not keeper.phase.is_leaving:
-        leaving = keeper.now(Phase.SCHEDULED_FOR_DELETION, Status.TERMINATING)
+        leaving = keeper.now(Phase.SCHEDULED_FOR_DELETION, EntryStatus.TERMINATING)
         return Stage(inventory.changed({farewell.keeper: leaving}), must_be_saved=True)
     return plan_prune.of_part(inventory, [keeper], scene)
 
 
-def _is_of(entry: Entry, moment: Moment) -> bool:
+def _is_of(entry: InventoryEntry, moment: Moment) -> bool:
     return entry.digest.endswith(f"@{moment.value}")
 
 
@@ -74,7 +74,7 @@ def _has_begun(inventory: Inventory, moment: Moment) -> bool:
     return any(_is_of(entry, moment) for entry in inventory)
 
 
-def _run(wanted: Sequence[Wanted], moment: Moment, inventory: Inventory, scene: Scene) -> Stage | None:
+def _run(wanted: Sequence[DesiredObject], moment: Moment, inventory: Inventory, scene: PlanInput) -> Stage | None:
     """The stage that the hooks of a moment need; None where they have run."""
     known = inventory.by_identity()
     if any(one.identity not in known or not _is_of(known[one.identity], moment) for one in wanted):
@@ -83,7 +83,7 @@ def _run(wanted: Sequence[Wanted], moment: Moment, inventory: Inventory, scene: 
     return replace(stage, waits=_named(stage.waits, moment)) if stage is not None else None
 
 
-def _begun(wanted: Sequence[Wanted], moment: Moment, inventory: Inventory, scene: Scene) -> Stage:
+def _begun(wanted: Sequence[DesiredObject], moment: Moment, inventory: Inventory, scene: PlanInput) -> Stage:
     """What a hook has left behind that also ran at another time goes first; after the others, nothing can be left."""
     if moment is Moment.BEFORE:
         hooks = {one.identity for one in wanted}
@@ -94,18 +94,20 @@ def _begun(wanted: Sequence[Wanted], moment: Moment, inventory: Inventory, scene
     return Stage(inventory_update.joined(wanted, inventory), must_be_saved=True)
 
 
-def _others(farewell: Farewell, inventory: Inventory) -> list[Entry]:
+def _others(farewell: Farewell, inventory: Inventory) -> list[InventoryEntry]:
     """What goes between the moments: all but the hooks, their keeper, and the namespaces that they need."""
     ours = [entry.identity for entry in inventory if any(_is_of(entry, moment) for moment in Moment)]
     needed = {identity.key.namespace for identity in _needing(farewell, ours)}
     return [entry for entry in inventory if not _is_needed(entry, ours, farewell.keeper, needed)]
 
 
-def _needing(farewell: Farewell, ours: Iterable[Identity]) -> list[Identity]:
+def _needing(farewell: Farewell, ours: Iterable[ObjectIdentity]) -> list[ObjectIdentity]:
     return [farewell.keeper, *(one.identity for one in farewell.hooks), *ours]
 
 
-def _is_needed(entry: Entry, ours: Collection[Identity], keeper: Identity, namespaces: Collection[str]) -> bool:
+def _is_needed(
+    entry: InventoryEntry, ours: Collection[ObjectIdentity], keeper: ObjectIdentity, namespaces: Collection[str]
+) -> bool:
     is_namespace = (entry.gvk.group, entry.gvk.kind) == NAMESPACE
     return entry.identity == keeper or entry.identity in ours or (is_namespace and entry.key.name in namespaces)
 

@@ -8,7 +8,7 @@ from datetime import datetime
 
 from stellwerk.apply.labelled.plan import Confirmation, Live
 from stellwerk.apply.objects.desired import Address
-from stellwerk.apply.set.model.inventory import Entry, Identity
+from stellwerk.apply.set.model.inventory import InventoryEntry, ObjectIdentity
 from stellwerk.apply.set.model.owner import Owner, Standing
 from stellwerk.apply.set.model.policy import Policies
 from stellwerk.kube.types.identifiers import Resource
@@ -21,7 +21,7 @@ RECLAIMED_PREFIXES = ("kubectl", "helm")
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class LiveObject:
     """A live object, and where it is served."""
 
     address: Address
@@ -29,7 +29,7 @@ class Seen:
 
 
 @dataclass(frozen=True, slots=True)
-class Habits:
+class ApplyOptions:
     """How an operator treats all its sets."""
 
     reclaims: tuple[str, ...] = RECLAIMED_PREFIXES
@@ -38,26 +38,26 @@ class Habits:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Scene:
+class PlanInput:
     """A set, as it looks now."""
 
     owner: Owner
     policies: Policies = field(default_factory=Policies)
-    habits: Habits = field(default_factory=Habits)
-    seen: Mapping[Identity, Seen]
+    habits: ApplyOptions = field(default_factory=ApplyOptions)
+    seen: Mapping[ObjectIdentity, LiveObject]
     """The set's objects as the caches and the answers of this pass show them."""
-    resources: Mapping[Identity, Resource] = field(default_factory=dict)
+    resources: Mapping[ObjectIdentity, Resource] = field(default_factory=dict)
     """Where the kinds of the inventory are served. What is missing is not served, so nothing of it is left."""
-    absent: Collection[Identity] = ()
+    absent: Collection[ObjectIdentity] = ()
     """What is known to be gone, however old the caches are."""
-    in_use: Mapping[Identity, str] = field(default_factory=dict)
+    in_use: Mapping[ObjectIdentity, str] = field(default_factory=dict)
     """Definitions of which others still have instances, and a sentence about them."""
     confirmations: Mapping[Address, Confirmation] = field(default_factory=dict)
     now: datetime
     clock: float
     """The same moment on the clock of the confirmations, in seconds."""
 
-    def proves(self, entry: Entry, live: Live) -> bool:
+    def proves(self, entry: InventoryEntry, live: Live) -> bool:
         """Whether a live object is the one that the entry is about, so that it may be deleted or released.
 
         An inventory is text in a status, and may be edited. So the object itself must carry the owner's label, and be

@@ -30,15 +30,15 @@ from stellwerk.apply.fields import managed_fields
 from stellwerk.apply.fields.compare import Difference, compare
 from stellwerk.apply.labelled.plan import FIGHT_SECONDS, Confirmation, Live
 from stellwerk.apply.objects.desired import Address
-from stellwerk.apply.readiness.kstatus import Verdict
-from stellwerk.apply.set.model.desired_set import Wanted, is_definition
-from stellwerk.apply.set.model.inventory import APPLIED_ONCE, THEIR_SPELLING, Entry, Phase, Status
+from stellwerk.apply.readiness.kstatus import StatusVerdict
+from stellwerk.apply.set.model.desired_set import DesiredObject, is_definition
+from stellwerk.apply.set.model.inventory import APPLIED_ONCE, THEIR_SPELLING, EntryStatus, InventoryEntry, Phase
 from stellwerk.apply.set.model.owner import Standing, unmarked
 from stellwerk.apply.set.model.policy import UpdatePolicy
 from stellwerk.apply.set.plan import readiness_grace
-from stellwerk.apply.set.plan.actions import Action, Create, Release, Remove, Update
+from stellwerk.apply.set.plan.actions import Action, Create, Remove, RemoveFinalizer, Update
 from stellwerk.apply.set.plan.inventory_update import refusal
-from stellwerk.apply.set.plan.plan_input import IN_USE_SECONDS, Scene
+from stellwerk.apply.set.plan.plan_input import IN_USE_SECONDS, PlanInput
 from stellwerk.kube.types.model import JsonObject, Unstructured, dig
 
 UNSERVED_SECONDS = 1.0
@@ -50,10 +50,10 @@ _OUR_SPELLING = re.compile(r"[0-9a-f]{32}(?:@.*)?")
 
 
 @dataclass(frozen=True, slots=True)
-class Decision:
+class ObjectDecision:
     """What becomes of one object."""
 
-    entry: Entry
+    entry: InventoryEntry
     action: Action | None = None
     waits: str = ""
     """What is waited for, in words; empty where the object is ready."""
@@ -63,7 +63,7 @@ class Decision:
     """Whether the object must not be touched. `waits` says why."""
 
 
-def decide(one: Wanted, entry: Entry, scene: Scene) -> Decision:
+def decide(one: DesiredObject, entry: InventoryEntry, scene: PlanInput) -> ObjectDecision:
     """What a wanted object needs now."""
     last = scene.confirmations.get(one.address)
     seen = scene.seen.get(one.identity)
@@ -74,14 +74,14 @@ def decide(one: Wanted, entry: Entry, scene: Scene) -> Decision:
         return _ending(one, entry, live, scene)
     standing = scene.owner.standing(live.metadata)
     if standing is not Standing.OURS and (why := refusal(one, live, scene.owner)):
-        return Decision(entry, waits=why, is_refused=True)
+        return ObjectDecision(entry, waits=why, is_refused=True)
     update = _update(one, entry, live, last, scene, standing)
     if update is not None:
         return _updated(one, entry, live, update, last, scene)
     return _assessed(one, _recalled(entry, live), live, last, scene)
 
 
-def _recalled(entry: Entry, live: Live) -> Entry:
+def _recalled(entry: InventoryEntry, live: Live) -> InventoryEntry:
     """What a crash made us forget: an object that is as wanted is the one that we wrote, at its creation or later.
 
     Of what another operator wrote no uid is known, and none is noted before we write it: a calm object costs no write.
@@ -95,17 +95,17 @@ def _recalled(entry: Entry, live: Live) -> Entry:
 # ---- it does not exist, or not for long
 
 
-def _create(one: Wanted, entry: Entry, last: Confirmation | None, scene: Scene) -> Decision:
+def _create(one: DesiredObject, entry: InventoryEntry, last: Confirmation | None, scene: PlanInput) -> ObjectDecision:
     if not one.is_served:
-        return Decision(entry, waits="its kind is not served yet", again_at=scene.clock + UNSERVED_SECONDS)
+        return ObjectDecision(entry, waits="its kind is not served yet", again_at=scene.clock + UNSERVED_SECONDS)
     if entry.phase is Phase.READY and goes_by_itself(one.desired.body):
-        return Decision(entry.now(Phase.COMPLETED, Status.NONE))
+        return ObjectDecision(entry.now(Phase.COMPLETED, EntryStatus.NONE))
     restores = entry.phase is Phase.READY or _is_remembered(one, last)
     if restores and (held := _held_until(last, scene)) is not None:
         why = f"it is deleted again and again; restored every {FIGHT_SECONDS:.0f} s only"
-        return Decision(entry, waits=why, again_at=held)
+        return ObjectDecision(entry, waits=why, again_at=held)
     action = Create(one.desired, one.directive.update, restores=restores)
-    return Decision(entry.now(Phase.CREATING, Status.IN_PROGRESS), action, "is being created")
+    return ObjectDecision(entry.now(Phase.CREATING, EntryStatus.IN_PROGRESS), action, "is being created")
 
 
 def goes_by_itself(body: JsonObject) -> bool:
@@ -114,54 +114,59 @@ def goes_by_itself(body: JsonObject) -> bool:
     return is_job and dig(body, "spec", "ttlSecondsAfterFinished") is not None
 
 
-def _ending(one: Wanted, entry: Entry, live: Live, scene: Scene) -> Decision:
+def _ending(one: DesiredObject, entry: InventoryEntry, live: Live, scene: PlanInput) -> ObjectDecision:
     """It is being deleted. Of a definition, it is we who must let it go: else it could never be made anew."""
     metadata = live.metadata
-    further = entry.now(entry.phase, Status.TERMINATING)
+    further = entry.now(entry.phase, EntryStatus.TERMINATING)
     others = ", ".join(name for name in metadata.finalizers if name != scene.owner.prefix)
     waits = "is being deleted" + (f" and waits for finalizers {others}" if others else "")
     is_held = is_definition(entry.gvk) and scene.owner.prefix in metadata.finalizers
     if not is_held or scene.owner.standing(metadata) is not Standing.OURS:
-        return Decision(further, waits=waits)
+        return ObjectDecision(further, waits=waits)
     if (in_use := scene.in_use.get(one.identity)) is not None:
-        return Decision(further, waits=f"is being deleted: {in_use}", again_at=scene.clock + IN_USE_SECONDS)
-    release = Release(one.address, metadata.uid, metadata.resource_version, metadata.finalizers)
-    return Decision(further, release, waits)
+        return ObjectDecision(further, waits=f"is being deleted: {in_use}", again_at=scene.clock + IN_USE_SECONDS)
+    release = RemoveFinalizer(one.address, metadata.uid, metadata.resource_version, metadata.finalizers)
+    return ObjectDecision(further, release, waits)
 
 
 # ---- it is not as wanted
 
 
 def _updated(
-    one: Wanted, entry: Entry, live: Live, action: Update, last: Confirmation | None, scene: Scene
-) -> Decision:
+    one: DesiredObject, entry: InventoryEntry, live: Live, action: Update, last: Confirmation | None, scene: PlanInput
+) -> ObjectDecision:
     if action.restores and (held := _held_until(last, scene)) is not None:
         who = ", ".join(managed_fields.strangers(live.metadata.managers, scene.owner.prefix)) or "somebody"
         why = f"{who} changes it again and again; restored every {FIGHT_SECONDS:.0f} s only"
-        return Decision(entry, waits=why, again_at=held)
-    further = entry.now(Phase.UPDATING, Status.IN_PROGRESS)
+        return ObjectDecision(entry, waits=why, again_at=held)
+    further = entry.now(Phase.UPDATING, EntryStatus.IN_PROGRESS)
     if action.update is not UpdatePolicy.RECREATE or action.marks_only:
-        return Decision(further, action, "is being updated")
+        return ObjectDecision(further, action, "is being updated")
     if (in_use := scene.in_use.get(one.identity)) is not None:
-        return Decision(further, waits=f"cannot be made anew: {in_use}", again_at=scene.clock + IN_USE_SECONDS)
+        return ObjectDecision(further, waits=f"cannot be made anew: {in_use}", again_at=scene.clock + IN_USE_SECONDS)
     why = f"to make it anew: {action.why}"
     remove = Remove(one.address, action.uid, action.resource_version, why, restores=action.restores)
-    return Decision(further, remove, "is being made anew")
+    return ObjectDecision(further, remove, "is being made anew")
 
 
-def _held_until(last: Confirmation | None, scene: Scene) -> float | None:
+def _held_until(last: Confirmation | None, scene: PlanInput) -> float | None:
     if last is None or last.restored_at is None or scene.clock - last.restored_at >= FIGHT_SECONDS:
         return None
     return last.restored_at + FIGHT_SECONDS
 
 
-def _is_remembered(one: Wanted, last: Confirmation | None) -> bool:
+def _is_remembered(one: DesiredObject, last: Confirmation | None) -> bool:
     """Whether we wrote exactly this before: if it is not so any more, somebody has changed it."""
     return last is not None and last.digest == one.desired.digest
 
 
 def _update(
-    one: Wanted, entry: Entry, live: Live, last: Confirmation | None, scene: Scene, standing: Standing
+    one: DesiredObject,
+    entry: InventoryEntry,
+    live: Live,
+    last: Confirmation | None,
+    scene: PlanInput,
+    standing: Standing,
 ) -> Update | None:
     """The write that a live object needs; None where it needs none."""
     found = scene.owner.digest_on(live.metadata)
@@ -183,25 +188,27 @@ def _unmarked(found: str) -> str:
     return "its owner's marks were changed" if found else "it was not ours"
 
 
-def _is_due(one: Wanted, entry: Entry, scene: Scene) -> bool:
+def _is_due(one: DesiredObject, entry: InventoryEntry, scene: PlanInput) -> bool:
     if scene.habits.repairs_drift or entry.last_applied_at is None:
         return True
     return scene.now - entry.last_applied_at >= timedelta(seconds=one.directive.reapply_seconds)
 
 
-def _is_of_another_hand(one: Wanted, live: Live, scene: Scene) -> bool:
+def _is_of_another_hand(one: DesiredObject, live: Live, scene: PlanInput) -> bool:
     """Marked as ours and yet not applied by us: from a backup, say. Our next apply could not take fields away."""
     return one.directive.update.is_apply and not managed_fields.applied_by(live.metadata.managers, scene.owner.prefix)
 
 
-def _changed(one: Wanted, live: Live, last: Confirmation | None, scene: Scene, found: str, why: str) -> Update:
+def _changed(
+    one: DesiredObject, live: Live, last: Confirmation | None, scene: PlanInput, found: str, why: str
+) -> Update:
     policy = one.directive.update
     if policy is UpdatePolicy.RECREATE and is_alike(one, live, found, scene.owner.prefix):
         return _marked(one, live, last, why)
     return _update_of(one, live, scene, policy, why, _differences(one, live), restores=_is_remembered(one, last))
 
 
-def _taken(one: Wanted, live: Live, last: Confirmation | None, scene: Scene) -> Update:
+def _taken(one: DesiredObject, live: Live, last: Confirmation | None, scene: PlanInput) -> Update:
     """Somebody has put an object of his own in the place of ours, and it may become ours. It is written over as it is:
     what others have made is not deleted to make it anew."""
     policy = one.directive.update
@@ -211,7 +218,7 @@ def _taken(one: Wanted, live: Live, last: Confirmation | None, scene: Scene) -> 
     return _update_of(one, live, scene, policy, "somebody else has made it anew", differences, restores=restores)
 
 
-def is_alike(one: Wanted, live: Live, found: str, prefix: str) -> bool:
+def is_alike(one: DesiredObject, live: Live, found: str, prefix: str) -> bool:
     """Whether a live object that carries the digest `found` is as wanted but for its marks.
 
     An object whose digest comes from this operator is not, because the digest differs. The same holds if exactly one of
@@ -226,7 +233,7 @@ def is_alike(one: Wanted, live: Live, found: str, prefix: str) -> bool:
     return not compare(unmarked(one.desired.body, prefix), live.body).differences
 
 
-def _marked(one: Wanted, live: Live, last: Confirmation | None, why: str) -> Update:
+def _marked(one: DesiredObject, live: Live, last: Confirmation | None, why: str) -> Update:
     """Only the marks are written."""
     return Update(
         one.desired,
@@ -241,7 +248,7 @@ def _marked(one: Wanted, live: Live, last: Confirmation | None, why: str) -> Upd
     )
 
 
-def drift(one: Wanted, live: Live, last: Confirmation | None, scene: Scene) -> Update | None:
+def drift(one: DesiredObject, live: Live, last: Confirmation | None, scene: PlanInput) -> Update | None:
     """What others have changed since our last write; None where nothing is proved to be amiss."""
     known = last if last is not None and last.uid == live.metadata.uid and _is_remembered(one, last) else None
     if known is not None and known.resource_version == live.metadata.resource_version:
@@ -260,7 +267,7 @@ def drift(one: Wanted, live: Live, last: Confirmation | None, scene: Scene) -> U
     return _update_of(one, live, scene, one.directive.update, why, differences, restores=known is not None)
 
 
-def _suspected(one: Wanted, live: Live, scene: Scene, strangers: Sequence[str], *, restores: bool) -> Update:
+def _suspected(one: DesiredObject, live: Live, scene: PlanInput, strangers: Sequence[str], *, restores: bool) -> Update:
     """Of a Secret only the metadata is held: that somebody wrote to it is all there is to go by."""
     policy = one.directive.update
     if policy is UpdatePolicy.RECREATE:
@@ -269,19 +276,19 @@ def _suspected(one: Wanted, live: Live, scene: Scene, strangers: Sequence[str], 
     return _update_of(one, live, scene, policy, why, (), restores=restores)
 
 
-def _differences(one: Wanted, live: Live) -> tuple[Difference, ...]:
+def _differences(one: DesiredObject, live: Live) -> tuple[Difference, ...]:
     return compare(one.desired.body, live.body).differences if isinstance(live, Unstructured) else ()
 
 
-def _reclaimable(one: Wanted, live: Live, scene: Scene) -> list[str]:
+def _reclaimable(one: DesiredObject, live: Live, scene: PlanInput) -> list[str]:
     claims = one.directive.update.claims(scene.owner.prefix, scene.habits.reclaims)
     return managed_fields.claimed(live.metadata.managers, scene.owner.prefix, claims)
 
 
 def _update_of(
-    one: Wanted,
+    one: DesiredObject,
     live: Live,
-    scene: Scene,
+    scene: PlanInput,
     policy: UpdatePolicy,
     why: str,
     differences: tuple[Difference, ...],
@@ -306,15 +313,17 @@ def _update_of(
 # ---- it is as wanted
 
 
-def _assessed(one: Wanted, entry: Entry, live: Live, last: Confirmation | None, scene: Scene) -> Decision:
+def _assessed(
+    one: DesiredObject, entry: InventoryEntry, live: Live, last: Confirmation | None, scene: PlanInput
+) -> ObjectDecision:
     readiness = readiness_grace.readiness_of(one, entry, live, last, scene)
-    if readiness.verdict is Verdict.CURRENT:
-        return Decision(entry.now(Phase.READY, Status.CURRENT))
-    further = entry.now(entry.phase, Status(readiness.verdict.value))
-    return Decision(further, waits=str(readiness), again_at=readiness_grace.look_again_at(readiness, last, scene))
+    if readiness.verdict is StatusVerdict.CURRENT:
+        return ObjectDecision(entry.now(Phase.READY, EntryStatus.CURRENT))
+    further = entry.now(entry.phase, EntryStatus(readiness.verdict.value))
+    return ObjectDecision(further, waits=str(readiness), again_at=readiness_grace.look_again_at(readiness, last, scene))
 
 
-def drifted(wanted: Sequence[Wanted], scene: Scene) -> dict[Address, Update]:
+def drifted(wanted: Sequence[DesiredObject], scene: PlanInput) -> dict[Address, Update]:
     """What others have changed and we have not taken back: to be told about. Only what is proved."""
     found: dict[Address, Update] = {}
     for one in wanted:
@@ -327,7 +336,7 @@ def drifted(wanted: Sequence[Wanted], scene: Scene) -> dict[Address, Update]:
     return found
 
 
-def _proved_drift(one: Wanted, live: Live, last: Confirmation, scene: Scene) -> Update | None:
+def _proved_drift(one: DesiredObject, live: Live, last: Confirmation, scene: PlanInput) -> Update | None:
     if one.digest == APPLIED_ONCE or last.uid != live.metadata.uid or not _is_remembered(one, last):
         return None
     if isinstance(live, Unstructured) or _reclaimable(one, live, scene):

@@ -17,40 +17,47 @@ from stellwerk.apply.labelled.plan import Live
 from stellwerk.apply.objects.desired import Address
 from stellwerk.apply.set.model import order
 from stellwerk.apply.set.model.desired_set import NAMESPACE, is_definition
-from stellwerk.apply.set.model.inventory import Entry, Identity, Inventory, Phase, Status, is_managed
-from stellwerk.apply.set.plan.actions import Action, LookUp, Release, Remove
-from stellwerk.apply.set.plan.plan_input import IN_USE_SECONDS, Scene, Seen
+from stellwerk.apply.set.model.inventory import (
+    EntryStatus,
+    Inventory,
+    InventoryEntry,
+    ObjectIdentity,
+    Phase,
+    is_managed,
+)
+from stellwerk.apply.set.plan.actions import Action, LookUp, Remove, RemoveFinalizer
+from stellwerk.apply.set.plan.plan_input import IN_USE_SECONDS, LiveObject, PlanInput
 from stellwerk.apply.set.plan.stage import Stage, Unready, grouped
 from stellwerk.kube.types.identifiers import Resource
 
 
-def of_set(inventory: Inventory, scene: Scene) -> Stage:
+def of_set(inventory: Inventory, scene: PlanInput) -> Stage:
     """What can be taken away now of a set that goes whole."""
     return _next(inventory, inventory.entries, scene, whole=True)
 
 
-def of_part(inventory: Inventory, part: Sequence[Entry], scene: Scene) -> Stage:
+def of_part(inventory: Inventory, part: Sequence[InventoryEntry], scene: PlanInput) -> Stage:
     """What can be taken away now of a part of a set that goes whole."""
     return _next(inventory, part, scene, whole=True)
 
 
-def of_unwanted(inventory: Inventory, scene: Scene) -> Stage:
+def of_unwanted(inventory: Inventory, scene: PlanInput) -> Stage:
     """What can be taken away now of what the manifest no longer has."""
     return _next(inventory, [entry for entry in inventory if not entry.is_wanted], scene, whole=False)
 
 
-def _next(inventory: Inventory, leaving: Sequence[Entry], scene: Scene, *, whole: bool) -> Stage:
+def _next(inventory: Inventory, leaving: Sequence[InventoryEntry], scene: PlanInput, *, whole: bool) -> Stage:
     if not leaving:
         return Stage(inventory, done=True)
     first = min(entry.delete_order for entry in leaving)
     wave = [entry for entry in leaving if entry.delete_order == first]
-    walk = _Walk(inventory, scene, whole=whole)
+    walk = _PruneWalk(inventory, scene, whole=whole)
     for entry in _instances(wave, inventory, scene) or wave:
         walk.take(entry)
     return walk.stage()
 
 
-def _instances(wave: Sequence[Entry], inventory: Inventory, scene: Scene) -> list[Entry]:
+def _instances(wave: Sequence[InventoryEntry], inventory: Inventory, scene: PlanInput) -> list[InventoryEntry]:
     """Instances of kinds that the set brings: they need their controllers to go."""
     types, patterns = inventory.managed_types, scene.policies.managed_types
     if not types and not patterns:
@@ -62,24 +69,24 @@ def _instances(wave: Sequence[Entry], inventory: Inventory, scene: Scene) -> lis
     ]
 
 
-def _orphans(entry: Entry, *, whole: bool) -> bool:
+def _orphans(entry: InventoryEntry, *, whole: bool) -> bool:
     return entry.delete.orphans_on_delete if whole else entry.delete.orphans_on_apply
 
 
-class _Walk:
+class _PruneWalk:
     """Collects what becomes of the entries of a wave."""
 
-    def __init__(self, inventory: Inventory, scene: Scene, *, whole: bool) -> None:
+    def __init__(self, inventory: Inventory, scene: PlanInput, *, whole: bool) -> None:
         self._inventory = inventory
         self._scene = scene
         self._whole = whole
         self._inhabited = {entry.key.namespace for entry in inventory}
         self._actions: list[Action] = []
-        self._changes: dict[Identity, Entry | None] = {}
+        self._changes: dict[ObjectIdentity, InventoryEntry | None] = {}
         self._waits: list[Unready] = []
         self._again_at: float | None = None
 
-    def take(self, entry: Entry) -> None:
+    def take(self, entry: InventoryEntry) -> None:
         """Decide about one entry."""
         seen = self._scene.seen.get(entry.identity)
         if seen is None:
@@ -94,10 +101,10 @@ class _Walk:
         else:
             self._delete(entry, seen)
 
-    def _wait(self, entry: Entry, why: str) -> None:
+    def _wait(self, entry: InventoryEntry, why: str) -> None:
         self._waits.append(Unready(entry.ref, why))
 
-    def _is_inhabited(self, entry: Entry) -> bool:
+    def _is_inhabited(self, entry: InventoryEntry) -> bool:
         return (entry.gvk.group, entry.gvk.kind) == NAMESPACE and entry.key.name in self._inhabited
 
     def stage(self) -> Stage:
@@ -107,7 +114,7 @@ class _Walk:
         again = len(inventory) < len(self._inventory)  # who has left may have been waited for
         return Stage(inventory, groups=groups, waits=tuple(self._waits), again=again, again_at=self._again_at)
 
-    def _forget(self, entry: Entry) -> None:
+    def _forget(self, entry: InventoryEntry) -> None:
         """Gone, or only hidden. What has done its work was seen to be gone when that was saved."""
         resource = self._scene.resources.get(entry.identity)
         is_gone = entry.phase is Phase.COMPLETED or entry.identity in self._scene.absent
@@ -117,10 +124,10 @@ class _Walk:
             self._actions.append(LookUp(Address(resource, entry.key)))
             self._wait(entry, "is being looked for")
 
-    def _stays(self, entry: Entry, live: Live) -> bool:
+    def _stays(self, entry: InventoryEntry, live: Live) -> bool:
         return not self._scene.proves(entry, live) or _orphans(entry, whole=self._whole)
 
-    def _let_go(self, entry: Entry, seen: Seen) -> None:
+    def _let_go(self, entry: InventoryEntry, seen: LiveObject) -> None:
         """The object stays; only our finalizer must not."""
         if self._scene.proves(entry, seen.live) and self._is_held(entry, seen.live):
             self._release(seen)
@@ -128,8 +135,8 @@ class _Walk:
         else:
             self._changes[entry.identity] = None
 
-    def _delete(self, entry: Entry, seen: Seen) -> None:
-        self._changes[entry.identity] = entry.now(Phase.DELETING, Status.TERMINATING)
+    def _delete(self, entry: InventoryEntry, seen: LiveObject) -> None:
+        self._changes[entry.identity] = entry.now(Phase.DELETING, EntryStatus.TERMINATING)
         metadata = seen.live.metadata
         if not metadata.is_terminating:
             why = "the set is deleted" if self._whole else "it is no longer wanted"
@@ -138,15 +145,17 @@ class _Walk:
             self._release(seen)
         self._wait(entry, _departing(metadata.finalizers))
 
-    def _release(self, seen: Seen) -> None:
+    def _release(self, seen: LiveObject) -> None:
         metadata = seen.live.metadata
-        self._actions.append(Release(seen.address, metadata.uid, metadata.resource_version, metadata.finalizers))
+        self._actions.append(
+            RemoveFinalizer(seen.address, metadata.uid, metadata.resource_version, metadata.finalizers)
+        )
 
-    def _is_held(self, entry: Entry, live: Live) -> bool:
+    def _is_held(self, entry: InventoryEntry, live: Live) -> bool:
         return is_definition(entry.gvk) and self._scene.owner.prefix in live.metadata.finalizers
 
 
-def _fits(entry: Entry, resource: Resource) -> bool:
+def _fits(entry: InventoryEntry, resource: Resource) -> bool:
     """Whether the scope of the kind is still what it was. If not, the object is gone, and a path made from its key
     would be that of another."""
     return resource.namespaced == bool(entry.key.namespace)

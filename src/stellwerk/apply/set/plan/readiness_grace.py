@@ -13,9 +13,9 @@ from stellwerk.apply.errors import UnreadableStatus
 from stellwerk.apply.labelled.plan import Confirmation, Live
 from stellwerk.apply.readiness.kstatus import CURRENT, Readiness, waiting
 from stellwerk.apply.readiness.readiness import NO_HINTS, assess
-from stellwerk.apply.set.model.desired_set import Wanted
-from stellwerk.apply.set.model.inventory import Entry
-from stellwerk.apply.set.plan.plan_input import Scene
+from stellwerk.apply.set.model.desired_set import DesiredObject
+from stellwerk.apply.set.model.inventory import InventoryEntry
+from stellwerk.apply.set.plan.plan_input import PlanInput
 from stellwerk.kube.types.model import Unstructured
 
 SETTLING_SECONDS = 1.0
@@ -49,7 +49,9 @@ _NEEDS_NO_MOMENT = _IS_AS_WRITTEN | {
 _GROUPS_AS_WRITTEN = frozenset({"rbac.authorization.k8s.io", "admissionregistration.k8s.io"})
 
 
-def readiness_of(one: Wanted, entry: Entry, live: Live, last: Confirmation | None, scene: Scene) -> Readiness:
+def readiness_of(
+    one: DesiredObject, entry: InventoryEntry, live: Live, last: Confirmation | None, scene: PlanInput
+) -> Readiness:
     """Whether an object is ready, with the hints of its author."""
     if not isinstance(live, Unstructured) or _is_as_written(one):
         return CURRENT
@@ -62,7 +64,7 @@ def readiness_of(one: Wanted, entry: Entry, live: Live, last: Confirmation | Non
     return readiness
 
 
-def is_fresh(entry: Entry, last: Confirmation | None, scene: Scene) -> bool:
+def is_fresh(entry: InventoryEntry, last: Confirmation | None, scene: PlanInput) -> bool:
     """Whether the object was written a moment ago. The inventory knows it by the second only, this process exactly."""
     if last is not None and last.written_at is not None:
         return scene.clock - last.written_at < SETTLING_SECONDS
@@ -70,7 +72,7 @@ def is_fresh(entry: Entry, last: Confirmation | None, scene: Scene) -> bool:
     return written is not None and (scene.now - written).total_seconds() < SETTLING_SECONDS
 
 
-def look_again_at(readiness: Readiness, last: Confirmation | None, scene: Scene) -> float | None:
+def look_again_at(readiness: Readiness, last: Confirmation | None, scene: PlanInput) -> float | None:
     """When the verdict may be another one though nothing happens, on the clock's seconds."""
     if readiness is SETTLING:
         written = last.written_at if last is not None else None
@@ -84,11 +86,11 @@ def _seconds_between(one: datetime, other: datetime) -> float:
     return (other - one).total_seconds()
 
 
-def _is_as_written(one: Wanted) -> bool:
+def _is_as_written(one: DesiredObject) -> bool:
     resource = one.address.resource
     return one.directive.hints is NO_HINTS and (resource.group, resource.kind) in _IS_AS_WRITTEN
 
 
-def _is_silent(one: Wanted) -> bool:
+def _is_silent(one: DesiredObject) -> bool:
     resource = one.address.resource
     return resource.group in _GROUPS_AS_WRITTEN or (resource.group, resource.kind) in _NEEDS_NO_MOMENT

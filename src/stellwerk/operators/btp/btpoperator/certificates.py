@@ -22,7 +22,7 @@ WEBHOOK_CERTIFICATE_KEY, WEBHOOK_PRIVATE_KEY_KEY = "tls.crt", "tls.key"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Pair:
+class SecretKeyPair:
     """A certificate and its private key, as they lie in a Secret."""
 
     has_certificate: bool = True
@@ -43,7 +43,7 @@ class Renewal(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Decision:
+class RenewalDecision:
     """What is to be made anew, and why, as a clause for an Event."""
 
     renewal: Renewal
@@ -51,23 +51,28 @@ class Decision:
 
 
 def decide(
-    authority: Pair | None, webhook: Pair | None, *, chain_holds: bool, now: datetime, boundary: timedelta
-) -> Decision:
+    authority: SecretKeyPair | None,
+    webhook: SecretKeyPair | None,
+    *,
+    chain_holds: bool,
+    now: datetime,
+    boundary: timedelta,
+) -> RenewalDecision:
     """Whether certificates are to be made anew.
 
     None stands for an absent Secret. `chain_holds`: the webhook's certificate verifies against the CA, the CA is one,
     and the certificate is none. `boundary` is negative: how long before its end a certificate counts as expired.
     """
     if why := _flaw(authority, now, boundary):
-        return Decision(Renewal.BOTH, f"{api.CA_SECRET_NAME} {why}")
+        return RenewalDecision(Renewal.BOTH, f"{api.CA_SECRET_NAME} {why}")
     if why := _flaw(webhook, now, boundary):
-        return Decision(Renewal.WEBHOOK, f"{api.WEBHOOK_SECRET_NAME} {why}")
+        return RenewalDecision(Renewal.WEBHOOK, f"{api.WEBHOOK_SECRET_NAME} {why}")
     if not chain_holds:
-        return Decision(Renewal.BOTH, f"{api.WEBHOOK_SECRET_NAME} is not signed by {api.CA_SECRET_NAME}")
-    return Decision(Renewal.NOTHING)
+        return RenewalDecision(Renewal.BOTH, f"{api.WEBHOOK_SECRET_NAME} is not signed by {api.CA_SECRET_NAME}")
+    return RenewalDecision(Renewal.NOTHING)
 
 
-def _flaw(pair: Pair | None, now: datetime, boundary: timedelta) -> str:
+def _flaw(pair: SecretKeyPair | None, now: datetime, boundary: timedelta) -> str:
     """What makes a pair unusable; empty where nothing does."""
     if pair is None:
         return "is absent"

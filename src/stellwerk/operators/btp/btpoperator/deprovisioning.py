@@ -18,7 +18,7 @@ from stellwerk.api.btp import ServiceBinding, ServiceBindingSpec, ServiceInstanc
 from stellwerk.api.core import Secret
 from stellwerk.apply.labelled import order, plan
 from stellwerk.apply.labelled.execute import execute
-from stellwerk.apply.labelled.plan import Delete, Ledger, Live, Plan
+from stellwerk.apply.labelled.plan import Delete, LastApplied, Live, Plan
 from stellwerk.apply.objects import name_validation
 from stellwerk.apply.objects.desired import Address
 from stellwerk.kube.client.client import Client
@@ -204,7 +204,7 @@ class Removal:
         if not self.observer.removable():
             return True
         fresh = self._due()
-        report = await execute(Plan((fresh,)), self.client, Ledger(), RULES, now=self.clock.monotonic())
+        report = await execute(Plan((fresh,)), self.client, LastApplied(), RULES, now=self.clock.monotonic())
         if report.failures:
             raise RemovalFailed("; ".join(str(failure) for failure in report.failures))
         self._asked.update((delete.address, delete.uid) for delete in fresh)

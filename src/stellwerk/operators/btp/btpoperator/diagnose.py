@@ -15,22 +15,22 @@ from stellwerk.kube.client.client import Client
 from stellwerk.kube.types.errors import ApiError
 from stellwerk.kube.types.model import Unstructured, unstructured
 from stellwerk.operators.btp.btpoperator.observe import Observer
-from stellwerk.operators.btp.btpoperator.provisioning import Unready
+from stellwerk.operators.btp.btpoperator.provisioning import UnreadyObject
 
 
 @dataclass(frozen=True, slots=True)
-class Diagnosis:
+class OperandDiagnosis:
     """Finds the first cause behind an object that is not ready."""
 
     client: Client
     observer: Observer
 
-    def is_obvious(self, unready: Unready) -> bool:
+    def is_obvious(self, unready: UnreadyObject) -> bool:
         """Whether waiting will not help: the Deployment itself says that no pod can be made."""
         deployment = self._deployment(unready)
         return deployment is not None and _cause(deployment, Surroundings()) != ""
 
-    async def why(self, unready: Unready) -> str:
+    async def why(self, unready: UnreadyObject) -> str:
         """The first cause, in one sentence; what the object itself says where nothing more is known."""
         deployment = self._deployment(unready)
         if deployment is None:
@@ -39,7 +39,7 @@ class Diagnosis:
             return cause
         return _cause(deployment, await self._surroundings(deployment.metadata.namespace)) or unready.why
 
-    def _deployment(self, unready: Unready) -> Unstructured | None:
+    def _deployment(self, unready: UnreadyObject) -> Unstructured | None:
         if unready.address.resource != Deployment.resource:
             return None
         return self.observer.caches.resources[Deployment.resource].store.get(unready.address.key)

@@ -8,7 +8,7 @@ from datetime import timedelta
 from stellwerk.kube.types.identifiers import ObjectRef
 from stellwerk.operators.btp.btpoperator import plan
 from stellwerk.operators.btp.btpoperator.plan import Blockers
-from stellwerk.operators.btp.btpoperator.provisioning import Progress
+from stellwerk.operators.btp.btpoperator.provisioning import ModuleProgress
 from stellwerk.runtime import conditions
 from stellwerk.runtime.reconciler import Notice, ReconcileError, Severity
 
@@ -36,7 +36,7 @@ NAMED = 5
 """How many objects an Event names."""
 
 
-def of_progress(progress: Progress) -> Iterator[Notice]:
+def of_progress(progress: ModuleProgress) -> Iterator[Notice]:
     """What a pass over the module did, or could not do."""
     if progress.restarted:
         yield Notice(OPERAND_RESTARTED, progress.restarted)

@@ -21,24 +21,24 @@ from stellwerk.operators.btp import api
 from stellwerk.operators.btp.btpoperator.observe import Observer
 from stellwerk.operators.btp.errors import NotRecorded, OrphansUnknown, RecordUnread
 from stellwerk.operators.btp.module import version_record
-from stellwerk.operators.btp.module.release import Release
-from stellwerk.operators.btp.module.version_record import CredentialsSecret, Record
+from stellwerk.operators.btp.module.release import ModuleRelease
+from stellwerk.operators.btp.module.version_record import CredentialsSecret, VersionRecord
 from stellwerk.operators.btp.settings import Settings
 from stellwerk.operators.btp.watches import USUAL_KINDS
 
 
 @dataclass(slots=True)
-class History:
+class VersionHistory:
     """The versions that were applied, and what is left of them."""
 
     client: Client
     observer: Observer
     settings: Callable[[], Settings]
-    _record: Record | None = None
-    _searched: Record | None = None
+    _record: VersionRecord | None = None
+    _searched: VersionRecord | None = None
     """The record as it was when leftovers of unwatched kinds were last looked for."""
 
-    async def record(self) -> Record | None:
+    async def record(self) -> VersionRecord | None:
         """The record; None before the first installation. Raises RecordUnread and DamagedRecord.
 
         It is read once per process, by its name: an older release may have written it without our label.
@@ -51,7 +51,7 @@ class History:
             self._record = version_record.parse(found.data) if found is not None else None
         return self._record
 
-    async def foresee(self, release: Release) -> None:
+    async def foresee(self, release: ModuleRelease) -> None:
         """Before anything of a release is written: note its unusual kinds, so that no crash makes us forget them.
 
         A chart is not begun at all while the record is of no use. Raises StepFailed.
@@ -63,7 +63,7 @@ class History:
         if any(record is None or gvk not in record.kinds for gvk in unusual):
             await self._keep(version_record.before_apply(record, release.version, release.kinds))
 
-    async def applied(self, release: Release, credentials: CredentialsSecret | None) -> bool:
+    async def applied(self, release: ModuleRelease, credentials: CredentialsSecret | None) -> bool:
         """A release is there and nothing else is left: record it, with the Secret of the operand's credentials.
 
         Returns whether it replaced another version.
@@ -75,7 +75,7 @@ class History:
         self._searched = _kinds(record)
         return former is not None and former.current_version != release.version
 
-    async def leftovers(self, release: Release, wanted: Collection[Address]) -> Mapping[Address, Live]:
+    async def leftovers(self, release: ModuleRelease, wanted: Collection[Address]) -> Mapping[Address, Live]:
         """What other versions left. Kinds that nobody watches are listed, once for each record. Raises StepFailed."""
         record = version_record.after_apply(await self.record(), release.version, release.kinds)
         unwatched = await self._unwatched(record) if _kinds(record) != self._searched else {}
@@ -96,7 +96,7 @@ class History:
         """The module is gone, and the record with it."""
         self._record = self._searched = None
 
-    async def _keep(self, record: Record) -> None:
+    async def _keep(self, record: VersionRecord) -> None:
         namespace, caches = self.settings().chart_namespace, self.observer.caches.resources[ConfigMap.resource]
         if record == self._record and ObjectKey(namespace, api.VERSIONS_NAME) in caches.store:
             return
@@ -114,7 +114,7 @@ class History:
         except ApiError as error:
             raise OrphansUnknown("recorded kinds", str(error)) from error
 
-    async def _unwatched(self, record: Record) -> Mapping[Address, Live]:
+    async def _unwatched(self, record: VersionRecord) -> Mapping[Address, Live]:
         watched = {resource.gvk for resource in (*self.observer.caches.resources, Secret.resource)}
         found: dict[Address, Live] = {}
         for resource in (await self._served(set(record.kinds) - watched)).values():
@@ -138,7 +138,7 @@ async def served(client: Client, kinds: Iterable[GroupVersionKind]) -> Mapping[G
     return known
 
 
-def _kinds(record: Record) -> Record:
+def _kinds(record: VersionRecord) -> VersionRecord:
     """The record as far as it says what to look for."""
     return replace(record, credentials=None)
 

@@ -23,13 +23,18 @@ from stellwerk.operators.btp.btpoperator import plan, resources
 from stellwerk.operators.btp.btpoperator.leading import Leading
 from stellwerk.operators.btp.btpoperator.plan import Blockers, Snapshot
 from stellwerk.operators.btp.credentials import credentials
-from stellwerk.operators.btp.credentials.credentials import Comparison, Credentials, OperandPod, SecretProblem
-from stellwerk.operators.btp.errors import Unread
+from stellwerk.operators.btp.credentials.credentials import (
+    BtpCredentials,
+    CredentialsComparison,
+    OperandPod,
+    SecretProblem,
+)
+from stellwerk.operators.btp.errors import StateUnread
 from stellwerk.operators.btp.module import version_record
 from stellwerk.operators.btp.module.release import comes_from_chart
 from stellwerk.operators.btp.reasons import Reason
 from stellwerk.operators.btp.settings import CrSelection, Settings
-from stellwerk.operators.btp.watches import Cache, Caches, Sight, is_forbidden, why_blind
+from stellwerk.operators.btp.watches import Cache, Caches, CacheView, is_forbidden, why_blind
 from stellwerk.runtime.clock import Clock
 from stellwerk.runtime.control import secrecy
 from stellwerk.runtime.telemetry import logs
@@ -85,7 +90,7 @@ class Observer:
     leading: Leading
 
     async def snapshot(self, operator: BtpOperator) -> Snapshot:
-        """All that decides about one BtpOperator. Raises Unread."""
+        """All that decides about one BtpOperator. Raises StateUnread."""
         settings = self.settings()
         if self._leads(operator):
             await self.caches.users_settled()
@@ -94,7 +99,7 @@ class Observer:
         compared = None
         if self._leads(operator):
             await self.caches.secrets.cover(settings.chart_namespace, self._credentials_namespaces(required))
-            if isinstance(required, Credentials) and not operator.metadata.is_terminating:
+            if isinstance(required, BtpCredentials) and not operator.metadata.is_terminating:
                 compared = await self.comparison(required)
         return Snapshot(
             operator=operator,
@@ -130,7 +135,7 @@ class Observer:
         """The service instances and bindings of users, in all namespaces."""
         return Blockers(self._keys(ServiceInstance), self._keys(ServiceBinding))
 
-    async def required_secret(self) -> Credentials | SecretProblem:
+    async def required_secret(self) -> BtpCredentials | SecretProblem:
         """What the required Secret says, or what is wrong with it."""
         settings = self.settings()
         key = ObjectKey(settings.chart_namespace, settings.secret_name)
@@ -142,16 +147,16 @@ class Observer:
             return credentials.missing(key)
         return credentials.read(secret.data, secret.metadata.annotations, default_namespace=settings.chart_namespace)
 
-    async def comparison(self, wanted: Credentials) -> Comparison:
-        """What the required Secret asks for beside what the operand has. Raises Unread."""
+    async def comparison(self, wanted: BtpCredentials) -> CredentialsComparison:
+        """What the required Secret asks for beside what the operand has. Raises StateUnread."""
         namespace = credentials.operand_namespace(self._operand_secret_namespaces(), wanted)
         key = ObjectKey(namespace, api.CLUSTER_ID_SECRET_NAME)
         try:
             own = await self.secrets.read(self.caches.secrets.get(key))
         except ApiError as error:
             reason = Reason.GettingSapBtpServiceOperatorClusterIdSecretFailed
-            raise Unread(reason, f"Secret {key}", str(error)) from error
-        return Comparison(
+            raise StateUnread(reason, f"Secret {key}", str(error)) from error
+        return CredentialsComparison(
             wanted=wanted,
             namespace=namespace,
             config_cluster_id=self._configured_cluster_id(),
@@ -159,7 +164,7 @@ class Observer:
         )
 
     def check_sight(self) -> None:
-        """Raises Unread where we may not look at what decides: taken for absent, it would be made anew or moved."""
+        """Raises StateUnread where an object that decides cannot be read: as absent, it would be created or moved."""
         config = ObjectKey(self.settings().chart_namespace, api.OPERAND_CONFIG_NAME)
         of_secrets = Reason.GettingDefaultCredentialsSecretFailed
         of_ids = Reason.GettingSapBtpServiceOperatorClusterIdSecretFailed
@@ -171,7 +176,7 @@ class Observer:
         ]
         for informer, what, reason in deciding:
             if why := why_blind(informer):
-                raise Unread(reason, what, _grant(informer, why))
+                raise StateUnread(reason, what, _grant(informer, why))
 
     def unseen(self) -> str:
         """Which objects of the module we cannot look at, in a sentence; empty where we see all."""
@@ -228,7 +233,7 @@ class Observer:
             if self.holds_credentials(secret) and not secret.metadata.is_terminating:
                 yield secret.metadata.namespace
 
-    def _credentials_namespaces(self, required: Credentials | SecretProblem) -> tuple[str, ...]:
+    def _credentials_namespaces(self, required: BtpCredentials | SecretProblem) -> tuple[str, ...]:
         recorded = self.recorded_credentials()
         return credentials.possible_namespaces(
             required, _texts(self._operand_config()), recorded.namespace if recorded is not None else ""
@@ -252,5 +257,5 @@ def _texts(config: Unstructured | None) -> dict[str, str]:
     return {key: value for key, value in data.items() if isinstance(value, str)} if isinstance(data, dict) else {}
 
 
-def _grant(informer: Sight, why: str) -> str:
+def _grant(informer: CacheView, why: str) -> str:
     return f"{why}; grant the operator's ServiceAccount these verbs" if is_forbidden(informer) else why

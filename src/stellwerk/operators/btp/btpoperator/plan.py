@@ -13,7 +13,7 @@ The states and who comes next:
                 ▼      │ the last instance and binding went, or the force label came
           Warning/ServiceInstancesAndBindingsNotCleaned
 
-A step that only changes what is shown (`Turn`) is a pass of its own, because Lifecycle Manager and people follow the
+A step that only changes the status (`SetStatus`) is a pass of its own, because Lifecycle Manager and users follow the
 states by a watch. Everything else is decided from what is there, so a pass may be repeated after a crash at any point.
 """
 
@@ -29,7 +29,7 @@ from stellwerk.kube.types.identifiers import ObjectKey
 from stellwerk.kube.types.object_meta import rfc3339
 from stellwerk.operators.btp import api
 from stellwerk.operators.btp.api import BtpOperator, State
-from stellwerk.operators.btp.credentials.credentials import Comparison, Credentials, SecretProblem
+from stellwerk.operators.btp.credentials.credentials import BtpCredentials, CredentialsComparison, SecretProblem
 from stellwerk.operators.btp.reasons import Reason
 from stellwerk.runtime.control import finalizer
 
@@ -70,8 +70,8 @@ class Snapshot:
     """The CR that represents the module; None when no CR qualifies."""
     fixed: bool
     """Whether only the CR in the standard place may lead."""
-    required_secret: Credentials | SecretProblem
-    comparison: Comparison | None
+    required_secret: BtpCredentials | SecretProblem
+    comparison: CredentialsComparison | None
     """What the required Secret asks for beside what the operand has; None while the Secret is of no use."""
     blockers: Blockers
     now: datetime
@@ -128,7 +128,7 @@ class Rest:
 
 
 @dataclass(frozen=True, slots=True)
-class StandAside:
+class NotLeader:
     """Not the leader: say so, and hold nothing back. Next: Turn, once this CR leads."""
 
     reason: Reason
@@ -143,7 +143,7 @@ class Adopt:
 
 
 @dataclass(frozen=True, slots=True)
-class Turn:
+class SetStatus:
     """Show another state; the pass after it acts on it."""
 
     reason: Reason
@@ -152,7 +152,7 @@ class Turn:
 
 
 @dataclass(frozen=True, slots=True)
-class Complain:
+class ReportSecretProblem:
     """The required Secret is missing or wrong; only a change of it helps."""
 
     problem: SecretProblem
@@ -162,14 +162,14 @@ class Complain:
 class Provision:
     """Bring the module up to date. Next: Ready, or an error."""
 
-    credentials: Credentials
+    credentials: BtpCredentials
 
 
 @dataclass(frozen=True, slots=True)
-class KeepUp:
+class VerifyReady:
     """The module is Ready: look whether that is still true, and mend what was changed. Next: Ready, or an error."""
 
-    credentials: Credentials
+    credentials: BtpCredentials
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,7 +197,17 @@ class RemoveModule:
 
 
 Step: TypeAlias = (
-    Rest | StandAside | Adopt | Turn | Complain | Provision | KeepUp | Wait | HardDelete | SoftDelete | RemoveModule
+    Rest
+    | NotLeader
+    | Adopt
+    | SetStatus
+    | ReportSecretProblem
+    | Provision
+    | VerifyReady
+    | Wait
+    | HardDelete
+    | SoftDelete
+    | RemoveModule
 )
 
 
@@ -238,17 +248,17 @@ def next_step(seen: Snapshot) -> Step:
     if not finalizer.present(seen.operator, api.FINALIZER):
         return Adopt()
     if seen.reason == Reason.OlderCRExists:
-        return Turn(Reason.Processing, f"{seen.operator.metadata.name} is the new leader")
+        return SetStatus(Reason.Processing, f"{seen.operator.metadata.name} is the new leader")
     match seen.state:
         case None:
-            return Turn(Reason.Initialized)
+            return SetStatus(Reason.Initialized)
         case State.Processing:
             return _with_secret(seen)
         case State.Ready if seen.update_unchecked:
-            return Turn(Reason.UpdateCheck)
+            return SetStatus(Reason.UpdateCheck)
         case State.Ready:
             drift = seen.comparison.drift if seen.comparison else None
-            return Turn(drift.reason, drift.message) if drift else _with_secret(seen)
+            return SetStatus(drift.reason, drift.message) if drift else _with_secret(seen)
         case State.Warning | State.Error | State.Deleting:
             return _recovery(seen)
 
@@ -258,9 +268,9 @@ def _aside(seen: Snapshot) -> Step:
     if release and not seen.is_held:
         return Rest()  # it is going; this may also be the former leader, whose module is gone
     if seen.fixed:
-        return StandAside(Reason.WrongNamespaceOrName, "", release)
+        return NotLeader(Reason.WrongNamespaceOrName, "", release)
     assert seen.leader is not None, "without a fixed place the oldest CR leads, so there is one"
-    return StandAside(Reason.OlderCRExists, older_cr_message(seen.leader, seen.operator), release)
+    return NotLeader(Reason.OlderCRExists, older_cr_message(seen.leader, seen.operator), release)
 
 
 def older_cr_message(leading: BtpOperator, redundant: BtpOperator) -> str:
@@ -276,8 +286,8 @@ def older_cr_message(leading: BtpOperator, redundant: BtpOperator) -> str:
 
 def _with_secret(seen: Snapshot) -> Step:
     if isinstance(seen.required_secret, SecretProblem):
-        return Complain(seen.required_secret)
-    return KeepUp(seen.required_secret) if seen.state is State.Ready else Provision(seen.required_secret)
+        return ReportSecretProblem(seen.required_secret)
+    return VerifyReady(seen.required_secret) if seen.state is State.Ready else Provision(seen.required_secret)
 
 
 def _recovery(seen: Snapshot) -> Step:
@@ -286,10 +296,10 @@ def _recovery(seen: Snapshot) -> Step:
     if isinstance(problem, SecretProblem) and not problem.may_pass and _is_shown(problem, seen):
         return Rest()
     if seen.state is State.Error and seen.update_unchecked:
-        return Turn(Reason.UpdateCheck)
+        return SetStatus(Reason.UpdateCheck)
     if seen.reason == Reason.InconsistentChart:
-        return Turn(Reason.Initialized)
-    return Turn(Reason.Updated, CHART_UPDATED if seen.from_chart else "")
+        return SetStatus(Reason.Initialized)
+    return SetStatus(Reason.Updated, CHART_UPDATED if seen.from_chart else "")
 
 
 def _is_shown(problem: SecretProblem, seen: Snapshot) -> bool:
@@ -301,11 +311,11 @@ def _deletion(seen: Snapshot) -> Step:
         return Rest()
     was_blocked = seen.reason == Reason.ServiceInstancesAndBindingsNotCleaned
     if seen.state is not State.Deleting and not was_blocked:
-        return Turn(Reason.HardDeleting)
+        return SetStatus(Reason.HardDeleting)
     if seen.blockers and not seen.is_forced:
         return Wait(blocked_message(seen.blockers, "" if seen.is_at_home else seen.chart_namespace))
     if was_blocked:
-        return Turn(
+        return SetStatus(
             Reason.HardDeleting, "BtpOperator is to be deleted after cleaning service instance and binding resources"
         )
     if not seen.blockers:
@@ -313,7 +323,7 @@ def _deletion(seen: Snapshot) -> Step:
     if seen.reason == Reason.SoftDeleting:
         return SoftDelete()
     remaining = seen.hard_delete_timeout - (seen.now - (hard_delete_start(seen.operator, seen.now) or seen.now))
-    return HardDelete(remaining) if remaining > timedelta() else Turn(Reason.SoftDeleting)
+    return HardDelete(remaining) if remaining > timedelta() else SetStatus(Reason.SoftDeleting)
 
 
 def blocked_message(blockers: Blockers, home: str = "") -> str:

@@ -53,7 +53,7 @@ class ProbeSettings:
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class ProbeFinding:
     """What the probe wrote on the CR."""
 
     status: str
@@ -62,7 +62,7 @@ class Finding:
     updated_at: str
 
     @classmethod
-    def on(cls, operator: BtpOperator) -> Finding:
+    def on(cls, operator: BtpOperator) -> ProbeFinding:
         """Read the annotations; absent ones are empty."""
         notes = operator.metadata.annotations
         return cls(
@@ -135,10 +135,10 @@ class Probe:
         operator = self._leader()
         if operator is None or operator.metadata.namespace != api.STANDARD_NAMESPACE:
             return  # the Job writes on CRs in its own namespace; elsewhere tenants would write the finding
-        before = Finding.on(operator)
+        before = ProbeFinding.on(operator)
         await self._run_job()
         now = await self._client.get(BtpOperator, operator.metadata.name, operator.metadata.namespace)
-        found = Finding.on(now)
+        found = ProbeFinding.on(now)
         if found.updated_at == before.updated_at:
             return
         self._report(found.alerts)

@@ -15,10 +15,20 @@ from typing import TypeGuard
 
 from stellwerk.api.apps import Deployment
 from stellwerk.api.core import ConfigMap, Secret
-from stellwerk.apply.errors import ApplyError, Failure
+from stellwerk.apply.errors import ApplyError, WriteFailure
 from stellwerk.apply.labelled import plan
-from stellwerk.apply.labelled.execute import Report, execute
-from stellwerk.apply.labelled.plan import FIGHT_SECONDS, Apply, Create, Delete, Held, Ledger, Live, Reclaim, Rules
+from stellwerk.apply.labelled.execute import ApplyReport, execute
+from stellwerk.apply.labelled.plan import (
+    FIGHT_SECONDS,
+    Apply,
+    Create,
+    Delete,
+    LastApplied,
+    Live,
+    Reclaim,
+    Rules,
+    Throttled,
+)
 from stellwerk.apply.objects.desired import Address, Desired, Document, desired_set, kinds_of
 from stellwerk.apply.readiness.readiness import Readiness, assess, by_conditions
 from stellwerk.kube.client.client import Client
@@ -28,19 +38,19 @@ from stellwerk.kube.types.model import Unstructured, metadata_of
 from stellwerk.operators.btp import api
 from stellwerk.operators.btp.api import BtpOperator
 from stellwerk.operators.btp.btpoperator import history, resources
-from stellwerk.operators.btp.btpoperator.history import History
+from stellwerk.operators.btp.btpoperator.history import VersionHistory
 from stellwerk.operators.btp.btpoperator.observe import Observer
-from stellwerk.operators.btp.btpoperator.plan import Turn
+from stellwerk.operators.btp.btpoperator.plan import SetStatus
 from stellwerk.operators.btp.btpoperator.resources import Running, Values
-from stellwerk.operators.btp.btpoperator.webhooks import NO_CERTIFICATES, Certificates, Webhooks
-from stellwerk.operators.btp.credentials.credentials import Credentials
+from stellwerk.operators.btp.btpoperator.webhooks import NO_CERTIFICATES, OperandCertificates, Webhooks
+from stellwerk.operators.btp.credentials.credentials import BtpCredentials
 from stellwerk.operators.btp.errors import (
     ApplyFailed,
     ModuleUnreadable,
     OutdatedNotDeleted,
 )
-from stellwerk.operators.btp.module.release import Release
-from stellwerk.operators.btp.module.source import Source
+from stellwerk.operators.btp.module.release import ModuleRelease
+from stellwerk.operators.btp.module.source import ReleaseSupplier
 from stellwerk.operators.btp.reasons import Reason
 from stellwerk.operators.btp.settings import Settings
 from stellwerk.runtime.clock import Clock
@@ -53,7 +63,7 @@ NAMED_CHANGES = 5
 
 
 @dataclass(frozen=True, slots=True)
-class Unready:
+class UnreadyObject:
     """The first object of the module that is not ready, and why."""
 
     address: Address
@@ -61,12 +71,12 @@ class Unready:
 
 
 @dataclass(frozen=True, slots=True)
-class Progress:
+class ModuleProgress:
     """How far the module is. `written`: something was sent, so the caches do not tell the last word yet."""
 
-    release: Release
+    release: ModuleRelease
     written: bool
-    unready: Unready | None
+    unready: UnreadyObject | None
     held_until: float | None = None
     """When an object that others keep changing may be restored again, on the clock's seconds."""
     fights: tuple[str, ...] = ()
@@ -99,17 +109,17 @@ class Provisioner:
     settings: Callable[[], Settings]
     image: Callable[[], str]
     clock: Clock
-    source: Source
-    history: History
-    ledger: Ledger = field(default_factory=Ledger)
+    source: ReleaseSupplier
+    history: VersionHistory
+    ledger: LastApplied = field(default_factory=LastApplied)
     _absent: dict[tuple[GroupVersionKind, ObjectKey], float] = field(default_factory=dict)
     """Outdated objects that were looked for and are not there, and when, in seconds of the monotonic clock."""
     _restarted: str = ""
-    """What `Progress.restarted` says next. It outlives a pass that failed after the Deployment was written."""
+    """What `ModuleProgress.restarted` says next. It outlives a pass that failed after the Deployment was written."""
     _absent_for: str = ""
     """The version of the module for which they were looked for."""
 
-    async def inspect(self, operator: BtpOperator, credentials: Credentials) -> Turn | None:
+    async def inspect(self, operator: BtpOperator, credentials: BtpCredentials) -> SetStatus | None:
         """What a Ready module from a chart shows before anything is written; None where it is as it should be.
 
         Only what others did is shown. A new image, password or certificate is ours to bring, and no inconsistency.
@@ -119,24 +129,26 @@ class Provisioner:
         release = await self.source.current(operator, credentials)
         record = await self.history.record()
         if record is not None and record.current_version != release.version:
-            return Turn(Reason.UpdateCheck)
+            return SetStatus(Reason.UpdateCheck)
         certificates = NO_CERTIFICATES if await self.webhooks.are_due() else await self.webhooks.settled()
         wanted = await self._wanted(release, operator, credentials, certificates)
         changed = [action.desired for action in self._plan(wanted) if _restores(action)]
-        return Turn(Reason.InconsistentChart, _inconsistent(changed)) if changed else None
+        return SetStatus(Reason.InconsistentChart, _inconsistent(changed)) if changed else None
 
-    async def bring_up(self, operator: BtpOperator, credentials: Credentials) -> Progress:
+    async def bring_up(self, operator: BtpOperator, credentials: BtpCredentials) -> ModuleProgress:
         """Write what is not as wanted. Raises ModuleFailed with the object and the cause."""
         try:
             return await self._bring_up(operator, credentials)
         except ApiError as error:  # of something that was only to be read
             raise ApplyFailed(str(error)) from error
 
-    async def _bring_up(self, operator: BtpOperator, credentials: Credentials) -> Progress:
+    async def _bring_up(self, operator: BtpOperator, credentials: BtpCredentials) -> ModuleProgress:
         release = await self.source.current(operator, credentials)
         await self.history.foresee(release)
         outdated = await self._delete_outdated(release)
-        early = await self._apply_early(release, operator, credentials) if await self.webhooks.are_due() else Report()
+        early = (
+            await self._apply_early(release, operator, credentials) if await self.webhooks.are_due() else ApplyReport()
+        )
         certificates = await self.webhooks.settled()
         await self.observer.caches.show(early)
         wanted = await self._wanted(release, operator, credentials, certificates)
@@ -147,19 +159,19 @@ class Provisioner:
         policies = await self._drop_network_policies(operator)
         rest = self._plan(wanted)
         restarted, self._restarted = self._restarted, ""
-        return Progress(
+        return ModuleProgress(
             release,
             bool(report.written or outdated or early.written) or policies,
             self._first_unready(wanted),
             held_until=rest.again_at,
-            fights=tuple(_fight(action) for action in rest if isinstance(action, Held)),
+            fights=tuple(_fight(action) for action in rest if isinstance(action, Throttled)),
             renewed=certificates.renewed,
             restarted=restarted,
             restored=restored,
             outdated=outdated,
         )
 
-    async def finish(self, release: Release, credentials: Credentials) -> Finish:
+    async def finish(self, release: ModuleRelease, credentials: BtpCredentials) -> Finish:
         """The module is ready: delete what older versions left, and record its version.
 
         In this order, so that a crash in between is followed by another look. Raises StepFailed.
@@ -179,7 +191,11 @@ class Provisioner:
     # What is wanted
 
     async def _wanted(
-        self, release: Release, operator: BtpOperator, credentials: Credentials, certificates: Certificates
+        self,
+        release: ModuleRelease,
+        operator: BtpOperator,
+        credentials: BtpCredentials,
+        certificates: OperandCertificates,
     ) -> tuple[Desired, ...]:
         settings = self.settings()
         values = Values(
@@ -220,13 +236,15 @@ class Provisioner:
     def _plan(self, wanted: Sequence[Desired]) -> plan.Plan:
         return plan.plan(wanted, self.observer.module(), self.ledger, RULES, now=self.clock.monotonic())
 
-    async def _apply_early(self, release: Release, operator: BtpOperator, credentials: Credentials) -> Report:
+    async def _apply_early(
+        self, release: ModuleRelease, operator: BtpOperator, credentials: BtpCredentials
+    ) -> ApplyReport:
         """Apply what has nothing to do with certificates, while their keys are made."""
         wanted = await self._wanted(release, operator, credentials, NO_CERTIFICATES)
         report, _ = await self._apply([one for one in wanted if one.resource.kind not in resources.NEED_CERTIFICATES])
         return report
 
-    async def _apply(self, wanted: Sequence[Desired]) -> tuple[Report, tuple[str, ...]]:
+    async def _apply(self, wanted: Sequence[Desired]) -> tuple[ApplyReport, tuple[str, ...]]:
         """Write what is not as wanted. Returns also what of it others had changed."""
         await self.observer.caches.cover(one.resource for one in wanted)
         planned = self._plan(wanted)
@@ -259,7 +277,7 @@ class Provisioner:
             "the operand, have changed"
         )
 
-    def _keep_certificates(self, wanted: Sequence[Desired], report: Report) -> None:
+    def _keep_certificates(self, wanted: Sequence[Desired], report: ApplyReport) -> None:
         """What was just written to the certificates' Secrets need not be read back."""
         certificates = {
             one.address: one.body.get("data")
@@ -272,7 +290,7 @@ class Provisioner:
                 texts = {key: str(value) for key, value in data.items()}
                 self.observer.secrets.keep(outcome.address.key, Secret(metadata=outcome.live.metadata, data=texts))
 
-    async def _delete_outdated(self, release: Release) -> tuple[ObjectRef, ...]:
+    async def _delete_outdated(self, release: ModuleRelease) -> tuple[ObjectRef, ...]:
         """Delete by name what former releases had; returns what there was.
 
         The caches do not show an object that lacks our labels. So each is read once for each version, and again after
@@ -332,7 +350,7 @@ class Provisioner:
         }
         return bool((await self._delete(unwanted)).written)
 
-    async def _delete(self, unwanted: Mapping[Address, Live]) -> Report:
+    async def _delete(self, unwanted: Mapping[Address, Live]) -> ApplyReport:
         leaving = plan.Plan((tuple(Delete(address, live.metadata.uid) for address, live in unwanted.items()),))
         report = await execute(leaving, self.client, self.ledger, RULES, now=self.clock.monotonic())
         if report.failures:
@@ -341,12 +359,12 @@ class Provisioner:
 
     # Readiness
 
-    def _first_unready(self, wanted: Sequence[Desired]) -> Unready | None:
+    def _first_unready(self, wanted: Sequence[Desired]) -> UnreadyObject | None:
         live = self.observer.module()
         for one in wanted:
             verdict = self._readiness(live.get(one.address))
             if not verdict.is_ready:
-                return Unready(one.address, str(verdict))
+                return UnreadyObject(one.address, str(verdict))
         return None
 
     def _readiness(self, live: Live | None) -> Readiness:
@@ -379,7 +397,7 @@ def _inconsistent(changed: Sequence[Desired]) -> str:
     return f"Chart is inconsistent. Reconciliation initialized {named}{more}"
 
 
-def _fight(held: Held) -> str:
+def _fight(held: Throttled) -> str:
     """Which object is changed again and again, and by which client, as far as the object itself records that."""
     pause = f"again and again, so it is restored every {FIGHT_SECONDS:.0f} s only"
     if not held.managers:
@@ -389,5 +407,5 @@ def _fight(held: Held) -> str:
     return f"{held.desired.ref} is changed by {who} {pause}. Have {who} leave it alone"
 
 
-def _chain(failures: Sequence[Failure]) -> str:
+def _chain(failures: Sequence[WriteFailure]) -> str:
     return "; ".join(str(failure) for failure in failures)

@@ -22,12 +22,12 @@ from stellwerk.operators.btp import api, reasons
 from stellwerk.operators.btp.api import BtpOperator, BtpOperatorStatus, State
 from stellwerk.operators.btp.btpoperator import deprovisioning, events, plan
 from stellwerk.operators.btp.btpoperator.deprovisioning import Removal
-from stellwerk.operators.btp.btpoperator.diagnose import Diagnosis
+from stellwerk.operators.btp.btpoperator.diagnose import OperandDiagnosis
 from stellwerk.operators.btp.btpoperator.observe import Observer
 from stellwerk.operators.btp.btpoperator.plan import Blockers, Snapshot, Step
-from stellwerk.operators.btp.btpoperator.provisioning import Finish, Progress, Provisioner
+from stellwerk.operators.btp.btpoperator.provisioning import Finish, ModuleProgress, Provisioner
 from stellwerk.operators.btp.credentials import credentials
-from stellwerk.operators.btp.credentials.credentials import Comparison, Credentials
+from stellwerk.operators.btp.credentials.credentials import BtpCredentials, CredentialsComparison
 from stellwerk.operators.btp.errors import (
     AnnotatingFailed,
     CleanupFailed,
@@ -68,7 +68,7 @@ class BtpReconciler:
     observer: Observer
     provisioner: Provisioner
     removal: Removal
-    diagnosis: Diagnosis
+    diagnosis: OperandDiagnosis
     status_writer: StatusWriter
     settings: Callable[[], Settings]
     clock: Clock
@@ -97,7 +97,7 @@ class BtpReconciler:
 
     async def _pass(self, seen: Snapshot) -> Next[BtpOperatorStatus]:
         step = plan.next_step(seen)
-        if isinstance(step, plan.Complain | plan.Provision | plan.KeepUp):
+        if isinstance(step, plan.ReportSecretProblem | plan.Provision | plan.VerifyReady):
             self.observer.check_sight()
         return await self._carry_out(step, seen)
 
@@ -140,19 +140,19 @@ class BtpReconciler:
         match step:
             case plan.Rest():
                 return Next.done(self._as_shown(seen))
-            case plan.StandAside():
+            case plan.NotLeader():
                 return await self._stand_aside(seen, step)
             case plan.Adopt():
                 return await self._adopt(seen)
-            case plan.Turn(Reason.SoftDeleting):
+            case plan.SetStatus(Reason.SoftDeleting):
                 return await self._give_up_hard_delete(seen)
-            case plan.Turn(reason, message):
+            case plan.SetStatus(reason, message):
                 return Next.now(self._status(seen, reason, message))
-            case plan.Complain(problem):
+            case plan.ReportSecretProblem(problem):
                 raise SecretUnusable(problem)
             case plan.Provision(wanted):
                 return await self._provision(seen, wanted)
-            case plan.KeepUp(wanted):
+            case plan.VerifyReady(wanted):
                 return await self._keep_up(seen, wanted)
             case plan.Wait(message):
                 return await self._wait_for_users(seen, message)
@@ -165,7 +165,7 @@ class BtpReconciler:
 
     # Leading
 
-    async def _stand_aside(self, seen: Snapshot, step: plan.StandAside) -> Next[BtpOperatorStatus]:
+    async def _stand_aside(self, seen: Snapshot, step: plan.NotLeader) -> Next[BtpOperatorStatus]:
         if step.release:
             await self._release(seen.operator)
             return Next.done()
@@ -182,19 +182,19 @@ class BtpReconciler:
 
     # Bringing the module up
 
-    async def _keep_up(self, seen: Snapshot, wanted: Credentials) -> Next[BtpOperatorStatus]:
+    async def _keep_up(self, seen: Snapshot, wanted: BtpCredentials) -> Next[BtpOperatorStatus]:
         turn = await self.provisioner.inspect(seen.operator, wanted)
         if turn is not None:
             return Next.now(self._status(seen, turn.reason, turn.message))
         return await self._provision(seen, wanted)
 
-    async def _provision(self, seen: Snapshot, wanted: Credentials) -> Next[BtpOperatorStatus]:
+    async def _provision(self, seen: Snapshot, wanted: BtpCredentials) -> Next[BtpOperatorStatus]:
         if seen.comparison is None or seen.state is not State.Processing:
             return await self._bring_up(seen, wanted)
         deleted = await self._prepare_move(seen.comparison)
         return (await self._bring_up(seen, wanted)).noting(*events.of_pods(deleted))
 
-    async def _bring_up(self, seen: Snapshot, wanted: Credentials) -> Next[BtpOperatorStatus]:
+    async def _bring_up(self, seen: Snapshot, wanted: BtpCredentials) -> Next[BtpOperatorStatus]:
         progress = await self.provisioner.bring_up(seen.operator, wanted)
         if progress.written:
             self._waiting_since.pop(seen.operator.key, None)
@@ -208,13 +208,13 @@ class BtpReconciler:
         self._failures.pop(seen.operator.key, None)
         return self._ready(seen, progress, finish)
 
-    def _ready(self, seen: Snapshot, progress: Progress, finish: Finish) -> Next[BtpOperatorStatus]:
+    def _ready(self, seen: Snapshot, progress: ModuleProgress, finish: Finish) -> Next[BtpOperatorStatus]:
         interval = self._no_later_than_held(progress, self.settings().ready_state_requeue_interval.total_seconds())
         status = self._still_ready(seen) if seen.state is State.Ready else self._success(seen, finish.replaces)
         notices = (*events.of_progress(progress), *events.of_outdated(finish.outdated))
         return Next.after(interval, status).noting(*notices)
 
-    def _no_later_than_held(self, progress: Progress, seconds: float) -> float:
+    def _no_later_than_held(self, progress: ModuleProgress, seconds: float) -> float:
         """When to look again where others keep changing something: nothing wakes us when its pause is over."""
         if progress.held_until is None:
             return seconds
@@ -233,14 +233,14 @@ class BtpReconciler:
             return self._status(seen, Reason.UpdateCheckSucceeded)
         return self._status(seen, Reason.ReconcileSucceeded, CHART_SUCCEEDED)
 
-    async def _wait_for_module(self, seen: Snapshot, progress: Progress) -> Next[BtpOperatorStatus]:
+    async def _wait_for_module(self, seen: Snapshot, progress: ModuleProgress) -> Next[BtpOperatorStatus]:
         """The module is applied and not ready yet: say what it waits for, and give up for now after ReadyTimeout."""
         waiting = await self._waiting(seen, progress)
         assert waiting.delay_seconds is not None
         again = self._no_later_than_held(progress, waiting.delay_seconds)
         return replace(waiting, delay_seconds=again).noting(*events.of_progress(progress))
 
-    async def _waiting(self, seen: Snapshot, progress: Progress) -> Next[BtpOperatorStatus]:
+    async def _waiting(self, seen: Snapshot, progress: ModuleProgress) -> Next[BtpOperatorStatus]:
         assert progress.unready is not None
         now, timeout = self.clock.monotonic(), self.settings().ready_timeout.total_seconds()
         waited = now - self._waiting_since.setdefault(seen.operator.key, now)
@@ -257,7 +257,7 @@ class BtpReconciler:
 
     # Former credentials
 
-    async def _prepare_move(self, found: Comparison) -> Sequence[ObjectRef]:
+    async def _prepare_move(self, found: CredentialsComparison) -> Sequence[ObjectRef]:
         """Remember the former values on the required Secret, and take away what keeps the operand from starting.
 
         Returns the pods of the operand that were deleted.
@@ -273,7 +273,7 @@ class BtpReconciler:
             await _told(self._delete_secret(preparation.stale_cluster_id_secret), StaleClusterIdNotDeleted)
         return deleted
 
-    async def _clean_up_move(self, found: Comparison) -> None:
+    async def _clean_up_move(self, found: CredentialsComparison) -> None:
         """Delete what belongs to the former values, the credentials last: while they are there, this is done again.
 
         The operand's pods were replaced when its configuration changed; the checksum in their template sees to it.
@@ -312,7 +312,7 @@ class BtpReconciler:
         if seen.reason != Reason.ServiceInstancesAndBindingsNotCleaned:
             return Next.now(status)
         interval = self.settings().ready_state_requeue_interval.total_seconds()
-        if not isinstance(seen.required_secret, Credentials):
+        if not isinstance(seen.required_secret, BtpCredentials):
             self._failures.pop(seen.operator.key, None)
             return Next.after(interval, status)
         try:
@@ -399,7 +399,7 @@ class BtpReconciler:
 
     async def _restore(self, seen: Snapshot) -> None:
         """A half-removed module helps nobody: bring it back while the removal waits for its next try."""
-        if isinstance(seen.required_secret, Credentials):
+        if isinstance(seen.required_secret, BtpCredentials):
             try:
                 await self.provisioner.bring_up(seen.operator, seen.required_secret)
             except StepFailed:

@@ -20,9 +20,9 @@ from stellwerk.apply.objects import json_edit
 from stellwerk.apply.objects.desired import Document
 from stellwerk.kube.types.model import JsonObject, JsonValue, dig, encode_json
 from stellwerk.operators.btp import api
-from stellwerk.operators.btp.credentials.credentials import Credentials
+from stellwerk.operators.btp.credentials.credentials import BtpCredentials
 from stellwerk.operators.btp.errors import ModuleIncomplete, ModuleUnreadable
-from stellwerk.operators.btp.module.release import Release
+from stellwerk.operators.btp.module.release import ModuleRelease
 from stellwerk.operators.btp.settings import Settings
 
 POD_TEMPLATE = ("spec", "template")
@@ -67,7 +67,7 @@ class Values:
     """What this cluster and this pass put into the manifests."""
 
     settings: Settings
-    credentials: Credentials
+    credentials: BtpCredentials
     image: str
     """Of the operand. Empty is passed on: the API server refuses it and says so."""
     network_policies: bool = True
@@ -77,7 +77,7 @@ class Values:
     """None where there is no Deployment yet."""
 
 
-def prepared(release: Release, values: Values) -> tuple[Document, ...]:
+def prepared(release: ModuleRelease, values: Values) -> tuple[Document, ...]:
     """The module's objects as they shall be, in the order of the manifests, network policies last.
 
     Every object carries the chart namespace; whoever places them drops it from cluster-scoped kinds.
@@ -121,7 +121,7 @@ def certificate_secret(name: str, namespace: str, data: Mapping[str, bytes]) -> 
     return Document(body)
 
 
-def to_delete(release: Release, settings: Settings) -> tuple[Document, ...]:
+def to_delete(release: ModuleRelease, settings: Settings) -> tuple[Document, ...]:
     """What former releases left, as written in the manifests, and the network policy of one of them.
 
     What this release applies is left out, should a list of deletions from another release name it.
@@ -159,7 +159,7 @@ def _is_webhooks(body: JsonObject) -> bool:
     return body.get("kind") in _WEBHOOKS
 
 
-def _require_parts(release: Release, settings: Settings) -> None:
+def _require_parts(release: ModuleRelease, settings: Settings) -> None:
     bodies = [document.body for document in release.documents]
     config_map = any(map(_is_config, bodies))
     secret = any(map(_is_credentials, bodies))
@@ -204,7 +204,7 @@ def _configured(body: JsonObject, values: Values) -> JsonObject:
     return body
 
 
-def operand_config(credentials: Credentials, settings: Settings) -> dict[str, str]:
+def operand_config(credentials: BtpCredentials, settings: Settings) -> dict[str, str]:
     """What we set in the operand's ConfigMap; its other keys are the manifest's."""
     return {
         "CLUSTER_ID": credentials.cluster_id,

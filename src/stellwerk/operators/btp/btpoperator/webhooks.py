@@ -26,8 +26,8 @@ from stellwerk.operators.btp.btpoperator.certificates import (
     CA_PRIVATE_KEY_KEY,
     WEBHOOK_CERTIFICATE_KEY,
     WEBHOOK_PRIVATE_KEY_KEY,
-    Decision,
     Renewal,
+    RenewalDecision,
 )
 from stellwerk.operators.btp.btpoperator.observe import Observer
 from stellwerk.operators.btp.settings import Settings
@@ -37,7 +37,7 @@ from stellwerk.runtime.clock import Clock
 
 
 @dataclass(frozen=True, slots=True)
-class Certificates:
+class OperandCertificates:
     """The CA that webhooks are trusted by, as PEM, and the two Secrets as they shall be."""
 
     authority: bytes
@@ -46,7 +46,7 @@ class Certificates:
     """Why some that were there were made anew, as a clause; empty where none were."""
 
 
-NO_CERTIFICATES = Certificates(b"", ())
+NO_CERTIFICATES = OperandCertificates(b"", ())
 
 
 @dataclass(slots=True)
@@ -83,7 +83,7 @@ class Webhooks:
             self.keys.fill(self.settings().rsa_key_bits)
         return decision.renewal is not Renewal.NOTHING
 
-    async def settled(self) -> Certificates:
+    async def settled(self) -> OperandCertificates:
         """The certificates as they shall be; new ones where the present ones are of no use. Raises ApiError."""
         namespace = self.settings().chart_namespace
         decision, authority, webhook = await self._seen()
@@ -94,9 +94,9 @@ class Webhooks:
         assert webhook is not None, "a missing certificate is renewed"
         seen = {"ca": _facts(authority), "webhook": _facts(webhook)}
         self._ends = {name: facts.ends for name, facts in seen.items() if facts is not None and facts.ends is not None}
-        return Certificates(authority.certificate, documents_of(authority, webhook, namespace), renewed)
+        return OperandCertificates(authority.certificate, documents_of(authority, webhook, namespace), renewed)
 
-    async def _seen(self) -> tuple[Decision, certs.Pair | None, certs.Pair | None]:
+    async def _seen(self) -> tuple[RenewalDecision, certs.KeyPair | None, certs.KeyPair | None]:
         """What is there, and what has to be made anew of it."""
         authority = authority_in(await self._read(api.CA_SECRET_NAME))
         webhook = webhook_in(await self._read(api.WEBHOOK_SECRET_NAME))
@@ -107,7 +107,7 @@ class Webhooks:
         key = ObjectKey(self.settings().chart_namespace, name)
         return await self.observer.secrets.read(self.observer.caches.secrets.get(key))
 
-    async def _renewed(self, renewal: Renewal, authority: certs.Pair | None) -> tuple[certs.Pair, certs.Pair]:
+    async def _renewed(self, renewal: Renewal, authority: certs.KeyPair | None) -> tuple[certs.KeyPair, certs.KeyPair]:
         """New ones. Signing with a key of 4096 bits takes long enough for a thread, too."""
         settings = self.settings()
         bits = settings.rsa_key_bits
@@ -148,21 +148,23 @@ class Foresight:
         """There is nothing to stop."""
 
 
-def authority_in(secret: Secret | None) -> certs.Pair | None:
+def authority_in(secret: Secret | None) -> certs.KeyPair | None:
     """The authority's certificate and key in its Secret; None where there is no Secret."""
     return _pair_in(secret, CA_CERTIFICATE_KEY, CA_PRIVATE_KEY_KEY)
 
 
-def webhook_in(secret: Secret | None) -> certs.Pair | None:
+def webhook_in(secret: Secret | None) -> certs.KeyPair | None:
     """The webhooks' certificate and key in their Secret; None where there is no Secret."""
     return _pair_in(secret, WEBHOOK_CERTIFICATE_KEY, WEBHOOK_PRIVATE_KEY_KEY)
 
 
-def _pair_in(secret: Secret | None, certificate: str, key: str) -> certs.Pair | None:
-    return certs.Pair(_bytes(secret, certificate), _bytes(secret, key)) if secret is not None else None
+def _pair_in(secret: Secret | None, certificate: str, key: str) -> certs.KeyPair | None:
+    return certs.KeyPair(_bytes(secret, certificate), _bytes(secret, key)) if secret is not None else None
 
 
-def judged(authority: certs.Pair | None, webhook: certs.Pair | None, *, now: datetime, boundary: timedelta) -> Decision:
+def judged(
+    authority: certs.KeyPair | None, webhook: certs.KeyPair | None, *, now: datetime, boundary: timedelta
+) -> RenewalDecision:
     """What has to be made anew of what is there. `boundary` is negative: how long before its end one is expired."""
     holds = bool(authority and webhook) and certs.chain_holds(
         webhook.certificate if webhook else b"", authority.certificate if authority else b""
@@ -170,7 +172,7 @@ def judged(authority: certs.Pair | None, webhook: certs.Pair | None, *, now: dat
     return certificates.decide(_facts(authority), _facts(webhook), chain_holds=holds, now=now, boundary=boundary)
 
 
-def documents_of(authority: certs.Pair, webhook: certs.Pair, namespace: str) -> tuple[Document, ...]:
+def documents_of(authority: certs.KeyPair, webhook: certs.KeyPair, namespace: str) -> tuple[Document, ...]:
     """The two Secrets as they shall be."""
     return (
         _secret(api.CA_SECRET_NAME, namespace, CA_CERTIFICATE_KEY, CA_PRIVATE_KEY_KEY, authority),
@@ -179,11 +181,11 @@ def documents_of(authority: certs.Pair, webhook: certs.Pair, namespace: str) -> 
 
 
 @lru_cache(maxsize=4)
-def _facts(pair: certs.Pair | None) -> certificates.Pair | None:
+def _facts(pair: certs.KeyPair | None) -> certificates.SecretKeyPair | None:
     if pair is None:
         return None
     known = certs.facts(pair)
-    return certificates.Pair(
+    return certificates.SecretKeyPair(
         has_certificate=bool(pair.certificate), has_key=bool(pair.key), ends=known.ends, key_fits=known.key_fits
     )
 
@@ -195,5 +197,5 @@ def _bytes(secret: Secret, key: str) -> bytes:
         return b""
 
 
-def _secret(name: str, namespace: str, certificate: str, key: str, pair: certs.Pair) -> Document:
+def _secret(name: str, namespace: str, certificate: str, key: str, pair: certs.KeyPair) -> Document:
     return resources.certificate_secret(name, namespace, {certificate: pair.certificate, key: pair.key})

@@ -25,8 +25,8 @@ from typing import Protocol
 
 from stellwerk.kube.types.errors import LoginFailed
 from stellwerk.operators.btp.api import BtpOperator
-from stellwerk.operators.btp.credentials.credentials import Credentials, SecretProblem
-from stellwerk.operators.btp.credentials.token_request import Answer, TokenRequest, Verdict, judged
+from stellwerk.operators.btp.credentials.credentials import BtpCredentials, SecretProblem
+from stellwerk.operators.btp.credentials.token_request import CredentialsVerdict, TokenAnswer, TokenRequest, judged
 from stellwerk.render.errors import EgressRefused, SourceError, Unavailable
 from stellwerk.render.sources import http
 from stellwerk.render.sources.egress import EgressRules
@@ -58,40 +58,40 @@ class TokenServer:
         self._rules = rules
         self._authority = authority
         tls = ssl.create_default_context(cadata=authority.decode()) if authority else None
-        self._client = http.Client(tls=tls, user_agent="btp-manager", connect_seconds=5, silence_seconds=10)
+        self._client = http.HttpClient(tls=tls, user_agent="btp-manager", connect_seconds=5, silence_seconds=10)
 
     async def close(self) -> None:
         """Close all connections."""
         await self._client.close()
 
-    async def ask(self, request: TokenRequest) -> Answer:
+    async def ask(self, request: TokenRequest) -> TokenAnswer:
         """Whether there is a token for these credentials. Never raises for what a server or a Secret may hold."""
         try:
             async with asyncio.timeout(self._patience_seconds):
                 return await self._ask(request)
         except TimeoutError:
-            return Answer(Verdict.UNANSWERED, "no answer in time")
+            return TokenAnswer(CredentialsVerdict.UNANSWERED, "no answer in time")
         except EgressRefused:
-            return Answer(Verdict.UNANSWERED, "the token URL is no https URL that may be called")
+            return TokenAnswer(CredentialsVerdict.UNANSWERED, "the token URL is no https URL that may be called")
         except Unavailable as error:
-            return Answer(Verdict.UNANSWERED, error.why)
+            return TokenAnswer(CredentialsVerdict.UNANSWERED, error.why)
         except SourceError:
-            return Answer(Verdict.UNANSWERED, "the answer is no HTTP")
+            return TokenAnswer(CredentialsVerdict.UNANSWERED, "the answer is no HTTP")
         except LoginFailed:
-            return Answer(Verdict.REFUSED, "tls.crt and tls.key are no certificate and its key")
+            return TokenAnswer(CredentialsVerdict.REFUSED, "tls.crt and tls.key are no certificate and its key")
 
-    async def _ask(self, request: TokenRequest) -> Answer:
+    async def _ask(self, request: TokenRequest) -> TokenAnswer:
         tls = http.TlsMaterial(self._authority, request.certificate, request.key) if request.certificate else None
-        shown = replace(http.Credentials.anonymous(request.url), tls=tls)
-        call = replace(http.Call.of("POST", request.url, self._rules, shown), form=request.form)
+        shown = replace(http.OriginCredentials.anonymous(request.url), tls=tls)
+        call = replace(http.HttpCall.of("POST", request.url, self._rules, shown), form=request.form)
         async with self._client.hop(call) as response:
             return judged(response.status, await response.content.read(_LARGEST_ANSWER_BYTES))
 
 
-class Asked(Protocol):
+class TokenService(Protocol):
     """Who tells whether credentials are good; `TokenServer` is one."""
 
-    async def ask(self, request: TokenRequest) -> Answer: ...
+    async def ask(self, request: TokenRequest) -> TokenAnswer: ...
     async def close(self) -> None: ...
 
 
@@ -102,13 +102,13 @@ class CredentialCheck:
 
     def __init__(
         self,
-        server: Asked,
+        server: TokenService,
         *,
         interval: Callable[[], timedelta],
         leader: Callable[[], BtpOperator | None],
-        credentials: Callable[[], Awaitable[Credentials | SecretProblem]],
+        credentials: Callable[[], Awaitable[BtpCredentials | SecretProblem]],
         secret: Callable[[], str],
-        report: Callable[[Verdict | None], None],
+        report: Callable[[CredentialsVerdict | None], None],
         recorder: EventSink | None,
         border: Border,
     ) -> None:
@@ -124,7 +124,7 @@ class CredentialCheck:
         self._clock = border.clock
         self._asked: TokenRequest | None = None
         self._due: float | None = None
-        self._known: Verdict | None = None
+        self._known: CredentialsVerdict | None = None
         self._silences = 0
         self._woken = asyncio.Event()
         self._stopping = False
@@ -159,7 +159,7 @@ class CredentialCheck:
             return
         operator = self._leader()
         found = await self._credentials() if operator is not None and not operator.metadata.is_terminating else None
-        if operator is None or not isinstance(found, Credentials):
+        if operator is None or not isinstance(found, BtpCredentials):
             self._asked = self._due = None
             return
         request = TokenRequest.of(found.operand_data)
@@ -173,13 +173,13 @@ class CredentialCheck:
         self._silences = 0
         self._report(None)
 
-    def _take(self, operator: BtpOperator, answer: Answer, *, others: bool) -> None:
+    def _take(self, operator: BtpOperator, answer: TokenAnswer, *, others: bool) -> None:
         """`others`: these are not the credentials of the question before."""
-        silent = answer.verdict is Verdict.UNANSWERED
+        silent = answer.verdict is CredentialsVerdict.UNANSWERED
         self._silences = self._silences + 1 if silent else 0
         self._due = self._clock.monotonic() + self._pause_seconds(silent)
         self._report(answer.verdict)
-        refused_too = others and answer.verdict is Verdict.REFUSED
+        refused_too = others and answer.verdict is CredentialsVerdict.REFUSED
         if (answer.verdict is self._known and not refused_too) or self._silences == 1:
             return  # nothing new; or a server that may be back in a minute
         notice = self._notice(answer)
@@ -189,19 +189,19 @@ class CredentialCheck:
             if self._recorder is not None:
                 self._recorder.send(operator, notice)
 
-    def _notice(self, answer: Answer) -> Notice | None:
+    def _notice(self, answer: TokenAnswer) -> Notice | None:
         what = f"credentials in the Secret {self._secret()}"
         match answer.verdict:
-            case Verdict.REFUSED:
+            case CredentialsVerdict.REFUSED:
                 text = (
                     f"SAP Service Manager refuses the {what} ({answer.why}): services can neither be made nor removed. "
                     "Have them issued anew: is their service binding in the SAP BTP cockpit still there?"
                 )
                 return Notice(REFUSED, text, Severity.WARNING, action="Check")
-            case Verdict.UNANSWERED:
+            case CredentialsVerdict.UNANSWERED:
                 text = f"whether the {what} are good could not be found out ({answer.why}); asked again within a minute"
                 return Notice(UNANSWERED, text, Severity.WARNING, action="Check")
-            case Verdict.ACCEPTED if self._known is not None:
+            case CredentialsVerdict.ACCEPTED if self._known is not None:
                 return Notice(ACCEPTED, f"SAP Service Manager accepts the {what}", action="Check")
             case _:
                 return None

@@ -44,7 +44,7 @@ ACCEPTED_MANAGERS = (api.OPERATOR_NAME, api.BROKER_NAME)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Credentials:
+class BtpCredentials:
     """What a complete required Secret says. `operand_data` is the data of the operand's Secret: base64 text by key."""
 
     namespace: str
@@ -83,12 +83,12 @@ def is_for_us(labels: Mapping[str, str]) -> bool:
 
 def read(
     data: Mapping[str, str], annotations: Mapping[str, str], *, default_namespace: str
-) -> Credentials | SecretProblem:
+) -> BtpCredentials | SecretProblem:
     """What a required Secret says, or what it lacks. `data` is base64 text by key, as the API carries it."""
     if complaints := _complaints(data, default_namespace):
         return SecretProblem(Reason.InvalidSecret, ", ".join(complaints))
     not_for_the_operand = (CLUSTER_ID_KEY, CREDENTIALS_NAMESPACE_KEY)
-    return Credentials(
+    return BtpCredentials(
         namespace=_text(data.get(CREDENTIALS_NAMESPACE_KEY, "")) or default_namespace,
         cluster_id=_text(data[CLUSTER_ID_KEY]) or "",
         operand_data={key: value for key, value in data.items() if key not in not_for_the_operand},
@@ -204,13 +204,13 @@ class Cleanup:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Comparison:
+class CredentialsComparison:
     """What the required Secret asks for beside what the operand has.
 
     It may be taken again at any point of a move; what is done already is then no longer asked for.
     """
 
-    wanted: Credentials
+    wanted: BtpCredentials
     namespace: str
     """Where the operand's credentials Secret lies now; where it belongs when there is none."""
     config_cluster_id: str | None
@@ -292,19 +292,19 @@ class Comparison:
 
 
 def possible_namespaces(
-    wanted: Credentials | SecretProblem, config: Mapping[str, str], recorded: str = ""
+    wanted: BtpCredentials | SecretProblem, config: Mapping[str, str], recorded: str = ""
 ) -> tuple[str, ...]:
     """Where the operand's credentials Secret may be: nobody but an administrator of the chart namespace decides this.
 
     `config` is the data of the operand's ConfigMap, `recorded` the namespace in the record of the last installation.
     """
     named = {recorded, *(config.get(key, "") for key in NAMESPACE_KEYS)}
-    if isinstance(wanted, Credentials):
+    if isinstance(wanted, BtpCredentials):
         named |= {wanted.namespace, wanted.previous_namespace}
     return tuple(sorted(namespace for namespace in named if name_validation.is_namespace(namespace)))
 
 
-def operand_namespace(found: Iterable[str], wanted: Credentials) -> str:
+def operand_namespace(found: Iterable[str], wanted: BtpCredentials) -> str:
     """Where the operand's credentials Secret lies, from the namespaces in which one was found.
 
     While a move is unfinished there are two, and the annotation names the old one.

@@ -23,7 +23,7 @@ SUFFIX = "/oauth/token"
 _REFUSALS = ("invalid_client", "unauthorized_client", "unauthorized", "access_denied", "invalid_grant")
 
 
-class Verdict(StrEnum):
+class CredentialsVerdict(StrEnum):
     """What is known of the credentials."""
 
     ACCEPTED = "accepted"
@@ -35,14 +35,14 @@ class Verdict(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class TokenAnswer:
     """What a question came to, and why, without the address and without anything secret."""
 
-    verdict: Verdict
+    verdict: CredentialsVerdict
     why: str = ""
 
 
-ACCEPTED = Answer(Verdict.ACCEPTED)
+ACCEPTED = TokenAnswer(CredentialsVerdict.ACCEPTED)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,15 +80,17 @@ def _joined(base: str, suffix: str) -> str:
     return base.strip().rstrip("/") + suffix if suffix.startswith("/") else ""
 
 
-def judged(status: int, body: bytes) -> Answer:
+def judged(status: int, body: bytes) -> TokenAnswer:
     """What an answer of the token server says of the credentials."""
     said = _decoded(body)
     if status == 200:
-        return ACCEPTED if said.access_token else Answer(Verdict.UNANSWERED, "the answer holds no token")
+        return (
+            ACCEPTED if said.access_token else TokenAnswer(CredentialsVerdict.UNANSWERED, "the answer holds no token")
+        )
     code = said.error if said.error in _REFUSALS else ""
     if status == 401 or (status in (400, 403) and code):
-        return Answer(Verdict.REFUSED, code or f"HTTP {status}")
-    return Answer(Verdict.UNANSWERED, f"HTTP {status}")
+        return TokenAnswer(CredentialsVerdict.REFUSED, code or f"HTTP {status}")
+    return TokenAnswer(CredentialsVerdict.UNANSWERED, f"HTTP {status}")
 
 
 class _Said(msgspec.Struct):

@@ -30,13 +30,13 @@ from stellwerk.operators.btp.btpoperator import history, plan, resources, webhoo
 from stellwerk.operators.btp.btpoperator.certificates import Renewal
 from stellwerk.operators.btp.btpoperator.resources import Running, Values
 from stellwerk.operators.btp.credentials import credentials
-from stellwerk.operators.btp.credentials.credentials import Comparison, Credentials
+from stellwerk.operators.btp.credentials.credentials import BtpCredentials, CredentialsComparison
 from stellwerk.operators.btp.errors import ModuleUnreadable, SecretUnusable
 from stellwerk.operators.btp.module import version_record
 from stellwerk.operators.btp.module.chart import Charts
-from stellwerk.operators.btp.module.release import CHART_FILE, SHIPPED, Release
-from stellwerk.operators.btp.module.source import Source
-from stellwerk.operators.btp.module.version_record import Record
+from stellwerk.operators.btp.module.release import CHART_FILE, SHIPPED, ModuleRelease
+from stellwerk.operators.btp.module.source import ReleaseSupplier
+from stellwerk.operators.btp.module.version_record import VersionRecord
 from stellwerk.operators.btp.operator import in_force
 from stellwerk.operators.btp.settings import CrSelection, ModuleSource, Settings, with_tunables
 from stellwerk.operators.btp.watches import MODULE_KINDS
@@ -46,7 +46,7 @@ from stellwerk.runtime.certificates import certs
 _PLACES = ("ChartPath", "ManagerResourcesPath", "ResourcesPath")
 """Tunables that name folders of the operator's machine."""
 _DEPLOYMENTS = unstructured(Deployment.resource)
-_NOT_MADE_YET = certs.Pair(b"", b"")
+_NOT_MADE_YET = certs.KeyPair(b"", b"")
 
 
 class NothingToDo(Exception):
@@ -73,7 +73,7 @@ class Preview:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Desk:
+class BtpPreviewInput:
     """What a person has at hand. The module is the one that comes with us, where no `folder` is named."""
 
     client: Client
@@ -91,7 +91,7 @@ class Desk:
         settings = await self._settings()
         await self._check_leads(operator, settings)
         wanted = await self._credentials(settings)
-        release = await Source(lambda: settings, Charts(self.renderer, self.client)).current(operator, wanted)
+        release = await ReleaseSupplier(lambda: settings, Charts(self.renderer, self.client)).current(operator, wanted)
         record = await self._record(settings)
         after = version_record.after_apply(record, release.version, release.kinds)
         module = await self._module(after, settings.chart_namespace)
@@ -159,36 +159,36 @@ class Desk:
         if leader.key != operator.key:
             raise NothingToDo(f"the module belongs to {leader.ref}, which was there before")
 
-    async def _credentials(self, settings: Settings) -> Credentials:
+    async def _credentials(self, settings: Settings) -> BtpCredentials:
         key = ObjectKey(settings.chart_namespace, settings.secret_name)
         secret = await self.client.find(Secret, key.name, key.namespace)
         if secret is None or not credentials.is_for_us(secret.metadata.labels):
             raise SecretUnusable(credentials.missing(key))
         found = credentials.read(secret.data, secret.metadata.annotations, default_namespace=key.namespace)
-        if not isinstance(found, Credentials):
+        if not isinstance(found, BtpCredentials):
             raise SecretUnusable(found)
         return found
 
-    async def _record(self, settings: Settings) -> Record | None:
+    async def _record(self, settings: Settings) -> VersionRecord | None:
         found = await self.client.find(ConfigMap, api.VERSIONS_NAME, settings.chart_namespace)
         return version_record.parse(found.data) if found is not None else None
 
     # ---- what is there
 
     async def _running(
-        self, operand: Unstructured | None, config: ConfigMap | None, wanted: Credentials
+        self, operand: Unstructured | None, config: ConfigMap | None, wanted: BtpCredentials
     ) -> Running | None:
         if operand is None:
             return None
         secret = await self.client.find(Secret, api.OPERAND_SECRET_NAME, wanted.namespace)
         return Running.of(operand.body, config.data if config else {}, secret.data if secret else {})
 
-    async def _certificates(self, settings: Settings) -> tuple[certs.Pair | None, certs.Pair | None]:
+    async def _certificates(self, settings: Settings) -> tuple[certs.KeyPair | None, certs.KeyPair | None]:
         authority = await self.client.find(Secret, api.CA_SECRET_NAME, settings.chart_namespace)
         webhook = await self.client.find(Secret, api.WEBHOOK_SECRET_NAME, settings.chart_namespace)
         return webhooks.authority_in(authority), webhooks.webhook_in(webhook)
 
-    async def _module(self, record: Record, chart_namespace: str) -> dict[Address, Live]:
+    async def _module(self, record: VersionRecord, chart_namespace: str) -> dict[Address, Live]:
         """Everything of the module that carries our label, of every kind that any version had; as metadata."""
         usual = [kind.resource for kind in (*MODULE_KINDS, Secret)]
         served = await history.served(self.client, {*record.kinds} - {resource.gvk for resource in usual})
@@ -203,7 +203,7 @@ class Desk:
 
     # ---- what goes
 
-    async def _outdated(self, release: Release, settings: Settings) -> dict[ObjectRef, str]:
+    async def _outdated(self, release: ModuleRelease, settings: Settings) -> dict[ObjectRef, str]:
         documents = resources.to_delete(release, settings)
         served = await discover.served(documents, self.client.mapper)
         here = [one for one in documents if served.keys() >= {*kinds_of([one])}]
@@ -235,7 +235,7 @@ class Desk:
         return False
 
     async def _former_credentials(
-        self, wanted: Credentials, config: ConfigMap | None, record: Record | None
+        self, wanted: BtpCredentials, config: ConfigMap | None, record: VersionRecord | None
     ) -> dict[ObjectRef, str]:
         recorded = record.credentials if record is not None else None
         data = config.data if config is not None else {}
@@ -244,7 +244,7 @@ class Desk:
         holding = [one.metadata.namespace for one in there if one and version_record.holds_credentials(one, recorded)]
         namespace = credentials.operand_namespace(holding, wanted)
         own = await self.client.find(Secret, api.CLUSTER_ID_SECRET_NAME, namespace)
-        compared = Comparison(
+        compared = CredentialsComparison(
             wanted=wanted,
             namespace=namespace,
             config_cluster_id=config.data.get("CLUSTER_ID") if config else None,
@@ -254,7 +254,7 @@ class Desk:
         return {one.ref: "it belongs to the former credentials" for one in gone if await self._is_there(one)}
 
 
-def _image(release: Release, operand: Unstructured | None) -> str:
+def _image(release: ModuleRelease, operand: Unstructured | None) -> str:
     """The image that runs, else the manifest's. Raises ImageUnknown."""
     bodies = [*([operand.body] if operand else []), *(document.body for document in release.documents)]
     for body in bodies:
@@ -263,7 +263,9 @@ def _image(release: Release, operand: Unstructured | None) -> str:
     raise ImageUnknown
 
 
-def _renewed(authority: certs.Pair | None, webhook: certs.Pair | None, settings: Settings) -> dict[ObjectRef, str]:
+def _renewed(
+    authority: certs.KeyPair | None, webhook: certs.KeyPair | None, settings: Settings
+) -> dict[ObjectRef, str]:
     boundary = settings.expiration_boundary
     decision = webhooks.judged(authority, webhook, now=datetime.now(UTC), boundary=boundary)
     names = {

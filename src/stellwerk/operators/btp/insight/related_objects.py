@@ -14,8 +14,8 @@ from stellwerk.kube.types.model import Unstructured, dig
 from stellwerk.operators.btp import api
 from stellwerk.operators.btp.api import BtpOperator
 from stellwerk.operators.btp.reasons import Reason
-from stellwerk.runtime.insight.diagnosis import Reader
-from stellwerk.runtime.insight.related_objects import Fact, Manager, Member
+from stellwerk.runtime.insight.diagnosis import ClusterReader
+from stellwerk.runtime.insight.related_objects import Fact, ManagingObject, Member
 
 ASIDE = (Reason.OlderCRExists, Reason.WrongNamespaceOrName)
 """What a BtpOperator says that does not work."""
@@ -24,7 +24,7 @@ ASIDE = (Reason.OlderCRExists, Reason.WrongNamespaceOrName)
 class BtpKinship:
     """Reads the managed-by label."""
 
-    async def members(self, reader: Reader, subject: Unstructured) -> list[Member]:
+    async def members(self, reader: ClusterReader, subject: Unstructured) -> list[Member]:
         """All labelled objects of the cluster; none for a CR that another one stands in front of."""
         working = await self._working(reader)
         if working is None or working.ref != subject.ref:
@@ -32,12 +32,12 @@ class BtpKinship:
         found = await together(_kinds(await reader.client.mapper.all()), lambda kind: _labelled(reader, kind))
         return [Member(obj.ref) for objects in found for obj in objects]
 
-    async def manager(self, reader: Reader, obj: Unstructured) -> Manager | None:
+    async def manager(self, reader: ClusterReader, obj: Unstructured) -> ManagingObject | None:
         """The BtpOperator at work, for an object with the label."""
         if obj.metadata.labels.get(api.MANAGED_BY_LABEL) != api.OPERATOR_NAME:
             return None
         working = await self._working(reader)
-        return Manager(working.ref) if working is not None else None
+        return ManagingObject(working.ref) if working is not None else None
 
     def origin(self, subject: Unstructured, obj: Unstructured) -> list[Fact]:
         """The version of the module that the object is of."""
@@ -45,7 +45,7 @@ class BtpKinship:
         version = labels.get(api.VERSION_LABEL) or labels.get(api.RECOMMENDED_VERSION_LABEL, "")
         return [("Module", f"{api.MODULE_NAME} {version}".rstrip())]
 
-    async def _working(self, reader: Reader) -> Unstructured | None:
+    async def _working(self, reader: ClusterReader) -> Unstructured | None:
         return working(await reader.list(BtpOperator.resource))
 
 
@@ -72,7 +72,7 @@ def _kinds(served: list[Resource]) -> list[Resource]:
     return [one for one in first.values() if one.kind not in (Event.resource.kind, "Pod", "ReplicaSet")]
 
 
-async def _labelled(reader: Reader, resource: Resource) -> list[Unstructured]:
+async def _labelled(reader: ClusterReader, resource: Resource) -> list[Unstructured]:
     """The labelled objects of one kind; none of a kind that cannot be listed."""
     from stellwerk.kube.types.errors import StatusError
 

@@ -30,7 +30,7 @@ from stellwerk.operators.btp.credentials.credentials import REQUIRED_KEYS, is_fo
 from stellwerk.operators.btp.errors import NOT_READY_IN_TIME, WAITED_FOR
 from stellwerk.operators.btp.reasons import CATALOGUE, MEANINGS, Reason
 from stellwerk.operators.btp.settings import Settings, with_tunables
-from stellwerk.runtime.insight.diagnosis import Child, Diagnosis, Finding, Reader, root_causes
+from stellwerk.runtime.insight.diagnosis import AwaitedObject, ClusterReader, Diagnosis, Finding, root_causes
 
 if TYPE_CHECKING:
     from stellwerk.kube.client.client import Client
@@ -59,7 +59,7 @@ class RequiredSecret:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Graph:
+class BtpSurroundings:
     """All that the answer rests on. `hidden` is what the user may not read; those parts are then empty."""
 
     subject: Unstructured
@@ -100,13 +100,13 @@ class BtpDiagnostician:
 
     async def diagnose(self, client: Client, subject: Unstructured) -> Diagnosis:
         """Read what is needed, and explain."""
-        return explain(await observe(Reader(client), subject, datetime.now(UTC)))
+        return explain(await observe(ClusterReader(client), subject, datetime.now(UTC)))
 
 
 diagnostician = BtpDiagnostician()
 
 
-async def observe(reader: Reader, subject: Unstructured, now: datetime) -> Graph:
+async def observe(reader: ClusterReader, subject: Unstructured, now: datetime) -> BtpSurroundings:
     """Read the neighbourhood of a BtpOperator, as much at a time as can be."""
     operand_key, secret_key = places(await _tunables(reader))
     secret, operand, operators, instances, bindings = await asyncio.gather(
@@ -116,7 +116,7 @@ async def observe(reader: Reader, subject: Unstructured, now: datetime) -> Graph
         reader.list(ServiceInstance.resource),
         reader.list(ServiceBinding.resource),
     )
-    return Graph(
+    return BtpSurroundings(
         subject=subject,
         operators=tuple(operators),
         secret=secret,
@@ -138,22 +138,22 @@ def places(tunables: Mapping[str, str]) -> tuple[ObjectKey, ObjectKey]:
 
 async def module_namespace(client: Client) -> str:
     """The namespace of the module, as far as the user may read the tunables; else the default. Raises ApiError."""
-    operand_key, _ = places(await _tunables(Reader(client)))
+    operand_key, _ = places(await _tunables(ClusterReader(client)))
     return operand_key.namespace
 
 
-async def _operand_at(reader: Reader, key: ObjectKey) -> Workload | None:
+async def _operand_at(reader: ClusterReader, key: ObjectKey) -> Workload | None:
     deployment = await reader.find(Deployment.resource, key.name, key.namespace)
     return await workloads.read(reader, deployment) if deployment else None
 
 
-async def _tunables(reader: Reader) -> Mapping[str, str]:
+async def _tunables(reader: ClusterReader) -> Mapping[str, str]:
     found = await reader.find(ConfigMap.resource, api.TUNABLES_NAME, api.STANDARD_NAMESPACE)
     data = found.at("data") if found else None
     return {key: str(value) for key, value in data.items()} if isinstance(data, dict) else {}
 
 
-async def _secret(reader: Reader, key: ObjectKey) -> RequiredSecret | None:
+async def _secret(reader: ClusterReader, key: ObjectKey) -> RequiredSecret | None:
     found = await reader.find(Secret.resource, key.name, key.namespace)
     if found is None:
         return None if reader.may_not_see(Secret.resource, key.namespace) else RequiredSecret(key)
@@ -179,7 +179,7 @@ _BTP_OPERATOR = api.BtpOperator.resource.kind.lower()
 _LOOK_AT_OPERATOR = "check that the operator runs: stellwerk status"
 
 
-def explain(seen: Graph) -> Diagnosis:
+def explain(seen: BtpSurroundings) -> Diagnosis:
     """Why the BtpOperator is not ready, and the one step that would mend it. Pure."""
     if seen.condition.get("status") == "True":
         return _asked_to_go(seen) if seen.subject.metadata.is_terminating else Diagnosis((), hidden=seen.hidden)
@@ -193,7 +193,7 @@ def explain(seen: Graph) -> Diagnosis:
     return Diagnosis((condition,), next_step, _turn(seen.reason), _unready(seen), seen.hidden)
 
 
-def _asked_to_go(seen: Graph) -> Diagnosis:
+def _asked_to_go(seen: BtpSurroundings) -> Diagnosis:
     text = "somebody asked for its deletion, and the operator has not begun yet"
     return Diagnosis((_root(text),), _LOOK_AT_OPERATOR, unready=_unready(seen), hidden=seen.hidden)
 
@@ -202,7 +202,7 @@ def _turn(reason: str) -> str:
     return CATALOGUE.turn(Reason(reason)) if reason in Reason.__members__ else ""
 
 
-def _missing_secret(seen: Graph) -> _Answer:
+def _missing_secret(seen: BtpSurroundings) -> _Answer:
     secret = seen.secret
     if secret is None:
         return (), "look at the Secret with somebody who may read it, then: stellwerk explain MissingSecret"
@@ -218,7 +218,7 @@ def _missing_secret(seen: Graph) -> _Answer:
     return _invalid_secret(seen)
 
 
-def _invalid_secret(seen: Graph) -> _Answer:
+def _invalid_secret(seen: BtpSurroundings) -> _Answer:
     secret = seen.secret
     if secret is None or not secret.exists:
         return _missing_secret(seen)
@@ -233,7 +233,7 @@ def _invalid_secret(seen: Graph) -> _Answer:
     return tuple(faults), "add the keys (stellwerk explain InvalidSecret shows how)."
 
 
-def _older_leads(seen: Graph) -> _Answer:
+def _older_leads(seen: BtpSurroundings) -> _Answer:
     others = [other for other in seen.operators if other.key != seen.subject.key]
     leader = min(others, key=_age, default=None)
     if leader is None:
@@ -243,11 +243,11 @@ def _older_leads(seen: Graph) -> _Answer:
     return (_root(f"BtpOperator {leader.key} is older and leads"),), step
 
 
-def _wrong_place(seen: Graph) -> _Answer:
+def _wrong_place(seen: BtpSurroundings) -> _Answer:
     return (), f"delete it and create BtpOperator {api.STANDARD_KEY} instead."
 
 
-def _blocked(seen: Graph) -> _Answer:
+def _blocked(seen: BtpSurroundings) -> _Answer:
     left = [*seen.bindings, *seen.instances]
     if not left:
         text = "no ServiceInstance and no ServiceBinding is left"
@@ -265,7 +265,7 @@ def _blocked(seen: Graph) -> _Answer:
     return (Finding(counts, because=tuple(named), is_root_cause=True),), step
 
 
-def _deleting(seen: Graph) -> _Answer:
+def _deleting(seen: BtpSurroundings) -> _Answer:
     left = [*seen.bindings, *seen.instances]
     if not left:
         return (), "wait: the module's own objects are being removed."
@@ -273,7 +273,7 @@ def _deleting(seen: Graph) -> _Answer:
     return held, "see why they stay: their condition and the log of the SAP BTP service operator tell."
 
 
-def _failed(seen: Graph) -> _Answer:
+def _failed(seen: BtpSurroundings) -> _Answer:
     """A step that failed is its own cause, unless it waited for the operand in vain."""
     if waited_for_operand(seen):
         causes, step = _operand(seen)
@@ -281,7 +281,7 @@ def _failed(seen: Graph) -> _Answer:
     return (), _own_step(seen)
 
 
-def waited_for_operand(seen: Graph) -> bool:
+def waited_for_operand(seen: BtpSurroundings) -> bool:
     """Whether the condition is about an operand that is not ready. Only its text tells that from other failures."""
     message = seen.condition.get("message", "")
     if seen.state == State.Processing or seen.reason in _WAITING:
@@ -290,7 +290,7 @@ def waited_for_operand(seen: Graph) -> bool:
     return NOT_READY_IN_TIME in message and (WAITED_FOR not in message or named in message)
 
 
-def _operand(seen: Graph) -> _Answer:
+def _operand(seen: BtpSurroundings) -> _Answer:
     """What the operand lacks, while the operator waits for it."""
     if seen.operand is None:
         is_hidden = Deployment.resource.plural in " ".join(seen.hidden)
@@ -299,7 +299,7 @@ def _operand(seen: Graph) -> _Answer:
     return found, workloads.advice(seen.operand) if found else ""
 
 
-def _own_step(seen: Graph) -> str:
+def _own_step(seen: BtpSurroundings) -> str:
     """The fix that the message itself carries, else the first one of the reason's page."""
     page = f"stellwerk explain {seen.reason}"
     advised = advice_in(seen.condition.get("message", ""))
@@ -318,7 +318,7 @@ _WAITING = (
 )
 """Reasons of an operator at work: nothing has failed, and the operand may not be ready yet."""
 
-_EXPLAINERS: Mapping[str, Callable[[Graph], _Answer]] = {
+_EXPLAINERS: Mapping[str, Callable[[BtpSurroundings], _Answer]] = {
     Reason.MissingSecret: _missing_secret,
     Reason.InvalidSecret: _invalid_secret,
     Reason.OlderCRExists: _older_leads,
@@ -363,10 +363,10 @@ def _own_words(obj: Unstructured) -> str:
     return ""
 
 
-def _unready(seen: Graph) -> tuple[Child, ...]:
-    children: list[Child] = []
+def _unready(seen: BtpSurroundings) -> tuple[AwaitedObject, ...]:
+    children: list[AwaitedObject] = []
     if waited_for_operand(seen) and seen.operand and (lacking := workloads.lacks(seen.operand, seen.now)):
-        children.append(Child(seen.operand.deployment.ref, lacking))
+        children.append(AwaitedObject(seen.operand.deployment.ref, lacking))
     if seen.subject.metadata.is_terminating:
-        children += [Child(obj.ref, "still exists") for obj in (*seen.bindings, *seen.instances)[:NAMED]]
+        children += [AwaitedObject(obj.ref, "still exists") for obj in (*seen.bindings, *seen.instances)[:NAMED]]
     return tuple(children)

@@ -25,16 +25,16 @@ from stellwerk.kube.client.client import Client
 from stellwerk.kube.types.errors import ApiError
 from stellwerk.kube.types.model import JsonObject, dig
 from stellwerk.operators.btp import api
-from stellwerk.operators.btp.credentials.credentials import Credentials
+from stellwerk.operators.btp.credentials.credentials import BtpCredentials
 from stellwerk.operators.btp.errors import ChartUnusable
 from stellwerk.operators.btp.module import release
-from stellwerk.operators.btp.module.release import CHART_FILE, Places, Release, Stamp
+from stellwerk.operators.btp.module.release import CHART_FILE, ModuleRelease, Places, Stamp
 from stellwerk.render.errors import RenderError, SourceError
 from stellwerk.render.files.files import Files
 from stellwerk.render.request import values
 from stellwerk.render.request.capabilities import facts_of
-from stellwerk.render.request.request import Release as Installation
-from stellwerk.render.request.request import Rendered, Request
+from stellwerk.render.request.request import ReleaseInfo as Installation
+from stellwerk.render.request.request import Rendered, RenderRequest
 from stellwerk.render.request.values import Layer
 from stellwerk.render.worker.renderer import Renderer
 from stellwerk.runtime.telemetry import traces
@@ -61,7 +61,7 @@ class Order:
     cluster_id: str
 
     @classmethod
-    def of(cls, name: str, namespace: str, credentials: Credentials) -> Order:
+    def of(cls, name: str, namespace: str, credentials: BtpCredentials) -> Order:
         """From a CR and the required Secret."""
         texts = {key: _text(credentials.operand_data.get(key, "")) for key in _SECRET_KEYS}
         return cls(name=name, namespace=namespace, values=tuple(texts.items()), cluster_id=credentials.cluster_id)
@@ -82,9 +82,9 @@ class Charts:
         self._renderer = renderer
         self._client = client
         self._known: tuple[Places, Stamp, Order] | None = None
-        self._release: Release | None = None
+        self._release: ModuleRelease | None = None
 
-    async def load(self, places: Places, order: Order) -> Release:
+    async def load(self, places: Places, order: Order) -> ModuleRelease:
         """The module as the chart has it now.
 
         Raises ChartUnusable with file and line, and ModuleUnreadable for our own network policies.
@@ -96,7 +96,7 @@ class Charts:
             self._known = known
         return self._release
 
-    async def _rendered(self, places: Places, order: Order) -> Release:
+    async def _rendered(self, places: Places, order: Order) -> ModuleRelease:
         chart = places.chart
         try:
             files, overrides = await asyncio.to_thread(read, chart)
@@ -109,15 +109,15 @@ class Charts:
             raise ChartUnusable(error.filename or chart, error.strerror or "cannot be read") from error
         except (RenderError, ApiError) as error:
             raise ChartUnusable(chart, str(error)) from error
-        return Release(
+        return ModuleRelease(
             version=release.label_value(rendered.chart.version if rendered.chart else ""),
             documents=documents(rendered),
             network_policies=release.network_policies(places),
             from_chart=True,
         )
 
-    async def _request(self, files: Files, layers: tuple[Layer, ...], order: Order) -> Request:
-        return Request(
+    async def _request(self, files: Files, layers: tuple[Layer, ...], order: Order) -> RenderRequest:
+        return RenderRequest(
             files=files,
             generator="helm",
             prefix=HOOKS_PREFIX,

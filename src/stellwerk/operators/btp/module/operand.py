@@ -11,7 +11,7 @@ from typing import Annotated, ClassVar
 
 import msgspec
 
-from stellwerk.kube.schema.crd import AGE, Column, Definition, Version, documented
+from stellwerk.kube.schema.crd import AGE, Definition, PrinterColumn, Version, documented
 from stellwerk.kube.types.identifiers import Resource
 from stellwerk.kube.types.model import Kind
 from stellwerk.kube.types.object_meta import Condition, Record
@@ -20,7 +20,7 @@ from stellwerk.operators.btp import api
 FreeForm = dict[str, msgspec.Raw]
 
 
-class SecretKey(Record, frozen=True, kw_only=True):
+class ParametersSecretKey(Record, frozen=True, kw_only=True):
     """One key of a Secret in the same namespace."""
 
     name: Annotated[str, documented("Name of the Secret.", example="db-parameters")]
@@ -30,16 +30,16 @@ class SecretKey(Record, frozen=True, kw_only=True):
 class OptionalParameterSource(Record, frozen=True, kw_only=True):
     """Where further parameters come from."""
 
-    secret_key_ref: Annotated[SecretKey | None, documented("The Secret's key.")] = None
+    secret_key_ref: Annotated[ParametersSecretKey | None, documented("The Secret's key.")] = None
 
 
 class ParameterSource(Record, frozen=True, kw_only=True):
     """Where further parameters come from."""
 
-    secret_key_ref: Annotated[SecretKey, documented("The Secret's key.")]
+    secret_key_ref: Annotated[ParametersSecretKey, documented("The Secret's key.")]
 
 
-class UserInfo(Record, frozen=True, kw_only=True):
+class OperandUserInfo(Record, frozen=True, kw_only=True):
     """Who ordered, as the API server knows them. Set by the operand's webhook."""
 
     username: Annotated[str, documented("Name of the user.")] = ""
@@ -71,7 +71,7 @@ class AlphaInstanceSpec(Record, frozen=True, kw_only=True):
     parameters_from: Annotated[
         tuple[OptionalParameterSource, ...], documented("Further parameters, for those that are secret.")
     ] = ()
-    user_info: Annotated[UserInfo | None, documented("Who ordered; set by the operand.")] = None
+    user_info: Annotated[OperandUserInfo | None, documented("Who ordered; set by the operand.")] = None
 
 
 class InstanceSpec(AlphaInstanceSpec, frozen=True, kw_only=True):
@@ -152,7 +152,7 @@ class AlphaBindingSpec(Record, frozen=True, kw_only=True):
     parameters_from: Annotated[
         tuple[OptionalParameterSource, ...], documented("Further parameters, for those that are secret.")
     ] = ()
-    user_info: Annotated[UserInfo | None, documented("Who asked; set by the operand.")] = None
+    user_info: Annotated[OperandUserInfo | None, documented("Who asked; set by the operand.")] = None
     credentials_rotation_policy: Annotated[
         CredentialsRotationPolicy | None, documented("Replacing credentials from time to time.", otherwise="never")
     ] = None
@@ -235,19 +235,19 @@ class ServiceBinding(Kind, frozen=True, kw_only=True):
     status: BindingStatus | None = None
 
 
-_STATUS = Column(name="Status", path=".status.conditions[0].reason")
-_READY = Column(name="Ready", path=".status.ready")
-_MESSAGE = Column(name="Message", path=".status.conditions[0].message", priority=1)
-_OFFERING = Column(name="Offering", path=".spec.serviceOfferingName")
-_PLAN = Column(name="Plan", path=".spec.servicePlanName")
-_INSTANCE_ID = Column(name="ID", path=".status.instanceID", priority=1)
+_STATUS = PrinterColumn(name="Status", path=".status.conditions[0].reason")
+_READY = PrinterColumn(name="Ready", path=".status.ready")
+_MESSAGE = PrinterColumn(name="Message", path=".status.conditions[0].message", priority=1)
+_OFFERING = PrinterColumn(name="Offering", path=".spec.serviceOfferingName")
+_PLAN = PrinterColumn(name="Plan", path=".spec.servicePlanName")
+_INSTANCE_ID = PrinterColumn(name="ID", path=".status.instanceID", priority=1)
 
 _BINDING_COLUMNS = (
-    Column(name="Instance", path=".spec.serviceInstanceName"),
+    PrinterColumn(name="Instance", path=".spec.serviceInstanceName"),
     _STATUS,
     _READY,
     AGE,
-    Column(name="ID", path=".status.bindingID", priority=1),
+    PrinterColumn(name="ID", path=".status.bindingID", priority=1),
     _MESSAGE,
 )
 
@@ -258,8 +258,8 @@ SERVICE_INSTANCES = Definition(
             columns=(
                 _OFFERING,
                 _PLAN,
-                Column(name="shared", path=".spec.shared", type="boolean"),
-                Column(name="dataCenter", path=".spec.dataCenter"),
+                PrinterColumn(name="shared", path=".spec.shared", type="boolean"),
+                PrinterColumn(name="dataCenter", path=".spec.dataCenter"),
                 _STATUS,
                 _READY,
                 AGE,

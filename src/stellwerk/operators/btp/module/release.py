@@ -34,7 +34,7 @@ Stamp = tuple[tuple[str, int, int], ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Release:
+class ModuleRelease:
     """One release of the module, as its files have it."""
 
     version: str
@@ -90,9 +90,9 @@ def comes_from_chart(settings: Settings) -> bool:
             return False
 
 
-def load(places: Places) -> Release:
+def load(places: Places) -> ModuleRelease:
     """Read the module. Raises `ModuleUnreadable` naming file, document and line."""
-    return Release(
+    return ModuleRelease(
         version=_version(places.chart / CHART_FILE),
         documents=_folder(places.resources / APPLY_FOLDER),
         outdated=_outdated(places.resources / OUTDATED_FILE),
@@ -111,9 +111,9 @@ class Loader:
     def __init__(self) -> None:
         self._places: Places | None = None
         self._stamp: Stamp = ()
-        self._release: Release | None = None
+        self._release: ModuleRelease | None = None
 
-    def load(self, places: Places) -> Release:
+    def load(self, places: Places) -> ModuleRelease:
         """The module as the files have it now. Raises `ModuleUnreadable`."""
         stamp = stamp_of(places.files())
         if self._release is None or (places, stamp) != (self._places, self._stamp):

@@ -9,16 +9,16 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from stellwerk.operators.btp.api import BtpOperator
-from stellwerk.operators.btp.credentials.credentials import Credentials
+from stellwerk.operators.btp.credentials.credentials import BtpCredentials
 from stellwerk.operators.btp.errors import ChartPathEmpty
 from stellwerk.operators.btp.module import release
 from stellwerk.operators.btp.module.chart import Charts, Order
-from stellwerk.operators.btp.module.release import Loader, Places, Release
+from stellwerk.operators.btp.module.release import Loader, ModuleRelease, Places
 from stellwerk.operators.btp.settings import Settings
 
 
 @dataclass(slots=True)
-class Source:
+class ReleaseSupplier:
     """Answers with the release that is wanted now."""
 
     settings: Callable[[], Settings]
@@ -30,7 +30,7 @@ class Source:
         """Whether the module comes from a chart now."""
         return release.comes_from_chart(self.settings())
 
-    async def current(self, operator: BtpOperator, credentials: Credentials) -> Release:
+    async def current(self, operator: BtpOperator, credentials: BtpCredentials) -> ModuleRelease:
         """The module as it is wanted now. Raises ModuleUnreadable, and for a chart ChartPathEmpty and ChartUnusable."""
         settings = self.settings()
         places = Places.of(settings)

@@ -78,7 +78,7 @@ def holds_credentials(secret: HasMetadata, recorded: CredentialsSecret | None) -
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Record:
+class VersionRecord:
     """The version that is applied and the one before it; the same twice after the first installation."""
 
     current_version: str
@@ -105,12 +105,12 @@ class Record:
         }
 
 
-def parse(data: Mapping[str, str]) -> Record:
+def parse(data: Mapping[str, str]) -> VersionRecord:
     """The record in a ConfigMap's data. Raises `DamagedRecord`."""
     missing = [key for key in (CURRENT_VERSION, CURRENT_KINDS, OLD_VERSION, OLD_KINDS) if not data.get(key)]
     if missing:
         raise DamagedRecord(f"has no {', '.join(missing)}")
-    return Record(
+    return VersionRecord(
         current_version=data[CURRENT_VERSION],
         current_kinds=_kinds(data, CURRENT_KINDS),
         old_version=data[OLD_VERSION],
@@ -126,15 +126,15 @@ def _kinds(data: Mapping[str, str], key: str) -> tuple[GroupVersionKind, ...]:
         raise DamagedRecord(f"{key}: {error.why}") from error
 
 
-def after_apply(record: Record | None, version: str, kinds: Iterable[GroupVersionKind]) -> Record:
+def after_apply(record: VersionRecord | None, version: str, kinds: Iterable[GroupVersionKind]) -> VersionRecord:
     """The record once a version is applied. Under an unchanged version no kind is forgotten."""
     applied = tuple(kinds)
     if record is None:
-        return Record(current_version=version, current_kinds=applied, old_version=version, old_kinds=applied)
+        return VersionRecord(current_version=version, current_kinds=applied, old_version=version, old_kinds=applied)
     if record.current_version == version:
         known = tuple(dict.fromkeys((*record.current_kinds, *applied)))
         return replace(record, current_kinds=known)
-    return Record(
+    return VersionRecord(
         current_version=version,
         current_kinds=applied,
         old_version=record.current_version,
@@ -143,7 +143,7 @@ def after_apply(record: Record | None, version: str, kinds: Iterable[GroupVersio
     )
 
 
-def before_apply(record: Record | None, version: str, kinds: Iterable[GroupVersionKind]) -> Record:
+def before_apply(record: VersionRecord | None, version: str, kinds: Iterable[GroupVersionKind]) -> VersionRecord:
     """The record before a version is applied that brings these kinds.
 
     Kinds that nobody would look at otherwise are noted before the first object of them exists: an upgrade that fails
@@ -154,7 +154,7 @@ def before_apply(record: Record | None, version: str, kinds: Iterable[GroupVersi
     return replace(record, current_kinds=tuple(dict.fromkeys((*record.current_kinds, *kinds))))
 
 
-def config_map(record: Record, namespace: str) -> JsonObject:
+def config_map(record: VersionRecord, namespace: str) -> JsonObject:
     """The ConfigMap that keeps the record. It is ours, so it goes with the module; it has no version to be old by."""
     return {
         "apiVersion": "v1",

@@ -22,8 +22,8 @@ from stellwerk.apply.objects import discover
 from stellwerk.apply.objects.manifests import Document, Origin
 from stellwerk.apply.set.model import delete_hooks
 from stellwerk.apply.set.model.delete_hooks import Hook, Moment
-from stellwerk.apply.set.model.desired_set import Wanted, prepared
-from stellwerk.apply.set.model.inventory import Identity, Inventory
+from stellwerk.apply.set.model.desired_set import DesiredObject, prepared
+from stellwerk.apply.set.model.inventory import Inventory, ObjectIdentity
 from stellwerk.apply.set.model.owner import Owner
 from stellwerk.apply.set.model.policy import DeletePolicy, Policies
 from stellwerk.apply.set.plan import plan_delete_hooks
@@ -89,9 +89,9 @@ def checked(
         _prepared(_of_moment(found, moment), served, moment, component, owner, policies)
 
 
-def content_of(component: Component, wanted: Iterable[Wanted]) -> bytes | None:
+def content_of(component: Component, wanted: Iterable[DesiredObject]) -> bytes | None:
     """What the Secret with the hooks is about to hold; None where the set has no such Secret."""
-    keeper = Identity("", "Secret", _keeper_of(component))
+    keeper = ObjectIdentity("", "Secret", _keeper_of(component))
     body = next((one.desired.body for one in wanted if one.identity == keeper), None)
     return base64.b64decode(str(dig(body, "data", delete_hooks.KEY) or "")) if body is not None else None
 
@@ -182,7 +182,7 @@ def _prepared(
     component: Component,
     owner: Owner,
     policies: Policies,
-) -> tuple[Wanted, ...]:
+) -> tuple[DesiredObject, ...]:
     return prepared(
         [hook.at(moment, RECONCILER) for hook in found],
         served,
@@ -193,9 +193,9 @@ def _prepared(
     )
 
 
-def _keeper_in(component: Component, known: Inventory) -> Identity | None:
+def _keeper_in(component: Component, known: Inventory) -> ObjectIdentity | None:
     """The Secret with the hooks; after an edit of spec.namespace or spec.name it is still the one that was applied."""
-    wanted = Identity("", "Secret", _keeper_of(component))
+    wanted = ObjectIdentity("", "Secret", _keeper_of(component))
     secrets = [entry.identity for entry in known if (entry.gvk.group, entry.gvk.kind) == ("", "Secret")]
     if wanted in secrets:
         return wanted

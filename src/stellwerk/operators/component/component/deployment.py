@@ -1,7 +1,7 @@
 """Files into objects, objects into the target: what a pass does between its source and its status.
 
 Rendering is remembered by what went into it, and what was prepared from a rendering by its digest, so a pass that finds
-nothing new costs a few look-ups. What is remembered of a set (`Memory`) saves requests and may be lost at any time.
+nothing new costs a few look-ups. The `ObservedState` of a set saves requests and may be lost at any time.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ from stellwerk.apply.labelled.plan import Live
 from stellwerk.apply.objects import discover
 from stellwerk.apply.objects.desired import Address
 from stellwerk.apply.set.checks import permission_precheck
-from stellwerk.apply.set.checks.crd_usage import Usage
+from stellwerk.apply.set.checks.crd_usage import CrdUsage
 from stellwerk.apply.set.model import inventory_codec
-from stellwerk.apply.set.model.desired_set import Wanted, prepared
-from stellwerk.apply.set.model.inventory import Identity, Inventory
+from stellwerk.apply.set.model.desired_set import DesiredObject, prepared
+from stellwerk.apply.set.model.inventory import Inventory, ObjectIdentity
 from stellwerk.apply.set.model.owner import Owner, Standing
 from stellwerk.apply.set.model.policy import Policies
 from stellwerk.apply.set.model.resource_lookup import resources_of
-from stellwerk.apply.set.object_set import Memory, Progress, Rollout, Save, ends_the_pass
+from stellwerk.apply.set.object_set import ObservedState, Rollout, Save, SetProgress, ends_the_pass
 from stellwerk.apply.set.plan.inventory_update import newcomers, taken_over
 from stellwerk.apply.set.plan.plan_delete_hooks import Farewell
-from stellwerk.apply.set.plan.plan_input import Habits, Seen
+from stellwerk.apply.set.plan.plan_input import ApplyOptions, LiveObject
 from stellwerk.delivery.template_lookup import secret_words_of
 from stellwerk.delivery.watched_objects import OwnedObjects, Place, places, read
 from stellwerk.kube import masking, threads
@@ -56,7 +56,15 @@ from stellwerk.operators.component.targets.targets import Target, Targets
 from stellwerk.render.bounded_cache import Kept
 from stellwerk.render.files.files import Files
 from stellwerk.render.request import values
-from stellwerk.render.request.request import Claim, Cluster, Lookup, PostBuild, Release, Rendered, Request
+from stellwerk.render.request.request import (
+    Claim,
+    ClusterApis,
+    Lookup,
+    ReleaseInfo,
+    Rendered,
+    RenderPostBuild,
+    RenderRequest,
+)
 from stellwerk.runtime.clock import Clock
 from stellwerk.runtime.control import secrecy
 
@@ -72,7 +80,7 @@ milliseconds, so it runs in a thread."""
 class Renders(Protocol):
     """What renders; `render.worker.renderer.Renderer` does."""
 
-    async def render(self, request: Request, lookup: Lookup | None = None) -> Rendered:
+    async def render(self, request: RenderRequest, lookup: Lookup | None = None) -> Rendered:
         """The objects that files make. Raises a `RenderError`."""
         ...
 
@@ -82,7 +90,7 @@ class Renders(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Content:
+class DeploymentContent:
     """What is being worked on."""
 
     artifact: Artifact
@@ -95,7 +103,7 @@ class Content:
 class _Prepared(NamedTuple):
     """The objects of a rendering, ready to be applied."""
 
-    wanted: tuple[Wanted, ...]
+    wanted: tuple[DesiredObject, ...]
     is_large: bool
 
 
@@ -106,7 +114,7 @@ class Deployer:
     renderer: Renders
     targets: Targets
     cluster_uid: Callable[[], Awaitable[str]]
-    habits: Habits
+    habits: ApplyOptions
     inputs: Inputs
     clock: Clock
     find: Callable[[ObjectKey], Component | None]
@@ -118,7 +126,7 @@ class Deployer:
     warnings: dict[ObjectKey, tuple[str, ...]] = field(default_factory=dict)
     """What the charts of Components were rendered in spite of."""
     _owners: dict[ObjectKey, Owner] = field(default_factory=dict)
-    _memories: dict[ObjectKey, tuple[str, Memory]] = field(default_factory=dict)
+    _memories: dict[ObjectKey, tuple[str, ObservedState]] = field(default_factory=dict)
     _prepared: Kept[tuple[object, ...], _Prepared] = field(init=False)
     _hidden: HiddenWords = field(init=False)
 
@@ -135,13 +143,13 @@ class Deployer:
         self,
         component: Component,
         status: ComponentStatus,
-        content: Content,
+        content: DeploymentContent,
         files: Files,
         target: Target,
         save: Save = ends_the_pass,
         seal: Callable[[bytes], None] = lambda content: None,
         weigh: Callable[[int], None] = lambda size: None,
-    ) -> Progress:
+    ) -> SetProgress:
         """Bring the objects towards what is asked for. Raises RenderError, ApplyError, ApiError, Unwatchable.
 
         A content that replaces another one is announced before the first object is touched: whoever waits for Ready
@@ -170,7 +178,7 @@ class Deployer:
         announces = content.is_restart
         if announces and not new and component.status.state is not State.Ready:
             if not await save(known):
-                return Progress(known, must_be_saved=True)
+                return SetProgress(known, must_be_saved=True)
             announces = False
         if target.acts_as:
             await permission_precheck.check(target.client, new, target.acts_as)
@@ -183,7 +191,7 @@ class Deployer:
 
     async def obstacle(self, component: Component, target: Target) -> str:
         """Why the objects must not be deleted now; empty where they may. Raises ApiError."""
-        usage = Usage(target.client, await self._owner(component), self.clock.now())
+        usage = CrdUsage(target.client, await self._owner(component), self.clock.now())
         known = inventory_codec.read(component.status.inventory)
         return await usage.obstacle(known, status_plan.policies_of_deletion(component.spec).managed_types)
 
@@ -204,7 +212,7 @@ class Deployer:
             await target.owned.cover([Place(Secret.resource, missing.secret.namespace)])
             raise
 
-    async def delete(self, component: Component, target: Target, farewell: Farewell | None) -> Progress:
+    async def delete(self, component: Component, target: Target, farewell: Farewell | None) -> SetProgress:
         """Take the objects away, as far as it goes now. Raises ApplyError, ApiError, Unwatchable."""
         known, policies = (
             inventory_codec.read(component.status.inventory),
@@ -234,7 +242,7 @@ class Deployer:
     # ---- rendering
 
     async def render(
-        self, component: Component, status: ComponentStatus, content: Content, files: Files, target: Target
+        self, component: Component, status: ComponentStatus, content: DeploymentContent, files: Files, target: Target
     ) -> Rendered:
         """The objects that the content makes. Raises a RenderError, or KindsUnknown."""
         account = tenancy.account(component, self.targets.rules)
@@ -262,7 +270,7 @@ class Deployer:
         self,
         component: Component,
         rendered: Rendered,
-        content: Content,
+        content: DeploymentContent,
         owner: Owner,
         policies: Policies,
         target: Target,
@@ -312,7 +320,7 @@ class Deployer:
         )
 
     async def _covered(
-        self, component: Component, wanted: Sequence[Wanted], known: Inventory, target: Target
+        self, component: Component, wanted: Sequence[DesiredObject], known: Inventory, target: Target
     ) -> _Sight:
         """What is seen of a set, whose kinds are watched from now on, as far as rights allow.
 
@@ -327,7 +335,7 @@ class Deployer:
         found = await read(resources, unwatched, target.client) if unwatched else {}
         return _Sight(target.owned, resources, found, is_watched=not unwatched)
 
-    def _paced(self, progress: Progress, status: ComponentStatus, sight: _Sight) -> Progress:
+    def _paced(self, progress: SetProgress, status: ComponentStatus, sight: _Sight) -> SetProgress:
         """The progress with the moment to look again where no watch tells of a change."""
         if progress.done or sight.is_watched:
             return progress
@@ -337,11 +345,11 @@ class Deployer:
         again_at = moment if progress.again_at is None else min(moment, progress.again_at)
         return replace(progress, again_at=again_at)
 
-    def _memory(self, component: Component) -> Memory:
+    def _memory(self, component: Component) -> ObservedState:
         """What is remembered of this very Component, and not of a former one of its name."""
-        uid, memory = self._memories.get(component.key, ("", Memory()))
+        uid, memory = self._memories.get(component.key, ("", ObservedState()))
         if uid != component.metadata.uid:
-            memory = Memory()
+            memory = ObservedState()
             self._memories[component.key] = (component.metadata.uid, memory)
         return memory
 
@@ -358,18 +366,18 @@ class Deployer:
 def request_of(
     component: Component,
     status: ComponentStatus,
-    content: Content,
+    content: DeploymentContent,
     files: Files,
-    cluster: Cluster,
+    cluster: ClusterApis,
     layers: Sequence[values.Layer],
-) -> Request:
+) -> RenderRequest:
     """What the renderer is asked for, with values in `layers` (pure). Raises InvalidSpec."""
     spec, key = component.spec, component.target
-    return Request(
+    return RenderRequest(
         files=files,
         path=spec.path,
         prefix=RECONCILER,
-        release=Release(key.name, key.namespace, RECONCILER, status.revision),
+        release=ReleaseInfo(key.name, key.namespace, RECONCILER, status.revision),
         values=values.merge(layers),
         component=to_json_object(msgspec.structs.replace(component, status=status)),
         component_digest=content.digest,
@@ -390,16 +398,18 @@ def _foreign_variables(component: Component, resolved: Resolved) -> list[JsonVal
     return [value for name, value in resolved.substitutes.items() if name not in own]
 
 
-def _post_build(component: Component, resolved: Resolved) -> PostBuild:
+def _post_build(component: Component, resolved: Resolved) -> RenderPostBuild:
     asked = component.spec.post_build
     if asked is None:
-        return PostBuild()
+        return RenderPostBuild()
     patches: list[JsonObject] = [to_json_object(patch) for patch in asked.patches]
     images: list[JsonObject] = [to_json_object(image) for image in asked.images]
-    return PostBuild(resolved.substitutes or None, patches, images)
+    return RenderPostBuild(resolved.substitutes or None, patches, images)
 
 
-def _known(component: Component, content: Content, wanted: Sequence[Wanted]) -> tuple[Inventory, tuple[Wanted, ...]]:
+def _known(
+    component: Component, content: DeploymentContent, wanted: Sequence[DesiredObject]
+) -> tuple[Inventory, tuple[DesiredObject, ...]]:
     """What the set holds, and what is new to it (pure). What an original was done with, and is wanted just so, is
     done."""
     known = inventory_codec.read(component.status.inventory)
@@ -419,24 +429,24 @@ class _Sight:
     """What is seen of a set."""
 
     owned: OwnedObjects
-    resources: Mapping[Identity, Resource]
+    resources: Mapping[ObjectIdentity, Resource]
     """Where the kinds of the set are served."""
-    read: Mapping[Identity, Seen]
+    read: Mapping[ObjectIdentity, LiveObject]
     """Objects that no watch shows, of any owner."""
     is_watched: bool = True
 
-    def of(self, owner: Owner) -> dict[Identity, Seen]:
+    def of(self, owner: Owner) -> dict[ObjectIdentity, LiveObject]:
         """The objects of the set."""
         ours = {name: one for name, one in self.read.items() if owner.standing(one.live.metadata) is Standing.OURS}
         return self.owned.of(owner.label_value) | ours
 
     def find(self, address: Address) -> Live | None:
         """An object of any owner."""
-        one = self.read.get(Identity.of(address.ref))
+        one = self.read.get(ObjectIdentity.of(address.ref))
         return one.live if one is not None else self.owned.find(address)
 
 
-async def _watched(resources: Mapping[Identity, Resource], client: Client) -> list[Place]:
+async def _watched(resources: Mapping[ObjectIdentity, Resource], client: Client) -> list[Place]:
     """Where objects may be: a kind that a definition of the set has yet to bring has none."""
     served: dict[Resource, bool] = {}
     for resource in dict.fromkeys(resources.values()):

@@ -21,9 +21,9 @@ from functools import partial
 
 from stellwerk.apply.errors import ApplyError
 from stellwerk.apply.set.model.inventory import Inventory
-from stellwerk.apply.set.object_set import Progress, Save
+from stellwerk.apply.set.object_set import Save, SetProgress
 from stellwerk.apply.set.plan.plan_delete_hooks import Farewell
-from stellwerk.delivery.watched_objects import NoAnswer, TooMuch, Unwatchable
+from stellwerk.delivery.watched_objects import NotListed, TooMuch, Unwatchable
 from stellwerk.kube import threads
 from stellwerk.kube.client.client import Client
 from stellwerk.kube.types.errors import ApiError, Forbidden
@@ -33,11 +33,11 @@ from stellwerk.operators.component.api_spec import ReferenceKind
 from stellwerk.operators.component.api_status import READY, Artifact, ComponentStatus, SourceStatus, State
 from stellwerk.operators.component.component import status_plan, status_size_limit, workload_causes
 from stellwerk.operators.component.component.delete_hooks import Trust
-from stellwerk.operators.component.component.deployment import Content, Deployer
+from stellwerk.operators.component.component.deployment import Deployer, DeploymentContent
 from stellwerk.operators.component.component.weights import NoRoom, Weights
 from stellwerk.operators.component.component.workload_causes import WorkloadCauses
 from stellwerk.operators.component.dependencies import dependencies, ready_expressions
-from stellwerk.operators.component.dependencies.dependency_graph import Graph
+from stellwerk.operators.component.dependencies.dependency_graph import DependencyGraph
 from stellwerk.operators.component.errors import (
     NO_ANSWER,
     ApplyFailed,
@@ -59,7 +59,7 @@ from stellwerk.operators.component.intervals import Intervals, spread
 from stellwerk.operators.component.observers import observers
 from stellwerk.operators.component.reasons import Cause, Reason
 from stellwerk.operators.component.references import references
-from stellwerk.operators.component.references.referenced_data import Reader
+from stellwerk.operators.component.references.referenced_data import ReferenceReader
 from stellwerk.operators.component.references.references import Resolved
 from stellwerk.operators.component.settings import Settings
 from stellwerk.operators.component.sources import sources
@@ -67,11 +67,11 @@ from stellwerk.operators.component.sources.addresses import Addresses
 from stellwerk.operators.component.sources.artifacts import Artifacts
 from stellwerk.operators.component.status_report import Saying
 from stellwerk.operators.component.targets import abandon_remote, tenancy
-from stellwerk.operators.component.targets.cluster_concurrency import Full, Lanes
+from stellwerk.operators.component.targets.cluster_concurrency import ClusterBusy, Lanes
 from stellwerk.operators.component.targets.seal_key import SealKey
 from stellwerk.operators.component.targets.seals import Purpose, Scope, Signet
 from stellwerk.operators.component.targets.targets import Target, Targets
-from stellwerk.operators.component.targets.tenancy import Account
+from stellwerk.operators.component.targets.tenancy import ActingAccount
 from stellwerk.render.errors import RenderError
 from stellwerk.render.files.files import Files
 from stellwerk.runtime import conditions
@@ -111,9 +111,9 @@ class ComponentReconciler:
 
     client: Client
     components: Informer[Component]
-    graph: Graph
+    graph: DependencyGraph
     waiting: dependencies.Waiting
-    contents: Reader
+    contents: ReferenceReader
     artifacts: Artifacts
     targets: Targets
     deployer: Deployer
@@ -142,7 +142,7 @@ class ComponentReconciler:
         try:
             with self.lanes.passing(component.key), self.weights.passing(component.key):
                 answer = await self._attempt(component)
-        except Full as full:
+        except ClusterBusy as full:
             why = f"waiting for a turn at {full}, which keeps other components of this namespace waiting"
             return self._without_room(self.checkpoints.shown(component), why, Cause.ServerBusy)
         except NoRoom:
@@ -162,7 +162,7 @@ class ComponentReconciler:
             raise self._timed(component, failure) from failure.__cause__
         except (RenderError, ApplyError, ApiError) as error:
             raise self._timed(component, _failed(component, failure_of(error), [error])) from error
-        except NoAnswer as error:
+        except NotListed as error:
             raise self._timed(component, ClusterUnreachable(str(error))) from error
         except TooMuch as error:
             raise self._timed(component, ClusterTooLarge(str(error))) from error
@@ -351,7 +351,7 @@ class ComponentReconciler:
         with contextlib.suppress(InputsTooLarge):
             await self.contents.read(target for target in others if target.kind is ReferenceKind.Secret)
 
-    def _asked(self, component: Component, artifact: Artifact) -> tuple[ready_expressions.Asked, ...]:
+    def _asked(self, component: Component, artifact: Artifact) -> tuple[ready_expressions.ReadyRequirement, ...]:
         """As `dependencies.check`; what the Component waits for is noted."""
         try:
             return dependencies.check(component, self._find, self.graph, artifact)
@@ -374,7 +374,7 @@ class ComponentReconciler:
             await self._enter(component, artifact.url, SourceSilent)
         return await self.artifacts.files(component, source, artifact, resolved.login)
 
-    async def _begin(self, component: Component, resolved: Resolved, offer: SourceStatus) -> Content:
+    async def _begin(self, component: Component, resolved: Resolved, offer: SourceStatus) -> DeploymentContent:
         """What is worked on from now on."""
         assert offer.artifact is not None  # an offer has one
         parts = {**resolved.digests, "/sourceRef": offer.digest}
@@ -382,7 +382,7 @@ class ComponentReconciler:
         begun = status_plan.begun(component, offer, digest)
         self._draft(component, begun.status)
         is_restart = begun.is_new and bool(component.status.processing_digest)
-        return Content(offer.artifact, resolved, begun.status.processing_digest, is_restart=is_restart)
+        return DeploymentContent(offer.artifact, resolved, begun.status.processing_digest, is_restart=is_restart)
 
     async def _signet(self, component: Component, identity: str) -> Signet:
         """What seals for a Component where its objects are now, under an identity. Raises ApiError."""
@@ -396,15 +396,15 @@ class ComponentReconciler:
         )
         return Signet(await self.seal_key(), scope)
 
-    async def _account_of_deletion(self, component: Component) -> Account | None:
+    async def _account_of_deletion(self, component: Component) -> ActingAccount | None:
         """Raises ServiceAccountRequired, InvalidSpec, ApiError."""
         recorded = await self._signet(component, component.status.applied_as)
         applied_as = status_plan.proved_identity(component.status, recorded)
         return tenancy.account_of_deletion(component, self.settings.rules, applied_as)
 
-    async def _target(self, component: Component, resolved: Resolved, account: Account | None) -> Target:
+    async def _target(self, component: Component, resolved: Resolved, account: ActingAccount | None) -> Target:
         """Where the objects go. Raises ServiceAccountRequired, InvalidKubeConfig, ClusterUnreachable and
-        ClusterChanged; Full where others are at work there."""
+        ClusterChanged; ClusterBusy where others are at work there."""
         if resolved.kube_config is not None:
             target = self.targets.remote(component, resolved.kube_config)
         else:
@@ -447,7 +447,7 @@ class ComponentReconciler:
 
     # ---- what came of it
 
-    async def _progressed(self, component: Component, progress: Progress, reason: Reason, target: Target) -> Answer:
+    async def _progressed(self, component: Component, progress: SetProgress, reason: Reason, target: Target) -> Answer:
         # Each step takes its time where the inventory has thousands of objects, and the event loop has others to serve.
         await asyncio.sleep(0)
         self._draft(component, status_plan.with_inventory(self._drafts[component.key], progress.inventory))
@@ -475,7 +475,7 @@ class ComponentReconciler:
             return Next.now(status)  # what was new meanwhile was not looked at, and nothing else will tell of it
         return Next.after(spread(Intervals.of(component.spec).requeue, component.metadata.uid), status)
 
-    async def _waiting(self, component: Component, progress: Progress, target: Target) -> Answer:
+    async def _waiting(self, component: Component, progress: SetProgress, target: Target) -> Answer:
         now = self.clock.now()
         draft = status_plan.waiting(self._drafts[component.key], now)
         self._draft(component, draft)
@@ -484,7 +484,7 @@ class ComponentReconciler:
             component,
             draft.processing_digest,
             progress.waits,
-            workload_causes.reading(diagnosis.Reader(target.client)),
+            workload_causes.reading(diagnosis.ClusterReader(target.client)),
             waited_seconds=(now - (draft.processing_since or now)).total_seconds(),
             is_late=late,
         )
@@ -497,7 +497,7 @@ class ComponentReconciler:
         answer = Next.after(max(seconds, 0.05), self._say(component, saying))
         return answer.noting(*observers.first_wait(component, saying))
 
-    def _until(self, component: Component, draft: ComponentStatus, progress: Progress, now: datetime) -> float:
+    def _until(self, component: Component, draft: ComponentStatus, progress: SetProgress, now: datetime) -> float:
         """When to look again though nothing changes: when an object is due, when the time is over, or now and then."""
         waits = Intervals.of(component.spec)
         moments = [waits.requeue.total_seconds()]
@@ -507,7 +507,7 @@ class ComponentReconciler:
             moments.append((draft.processing_since + waits.timeout - now).total_seconds())
         return max(min(moments), 0.05)
 
-    def _leaving(self, component: Component, progress: Progress) -> Answer:
+    def _leaving(self, component: Component, progress: SetProgress) -> Answer:
         self._draft(component, status_plan.with_inventory(self._drafts[component.key], progress.inventory))
         if progress.failures:
             self.reports.carried(component, progress)
@@ -556,7 +556,7 @@ class ComponentReconciler:
     # ---- small things
 
     async def _enter(self, component: Component, url: str, silence: type[ComponentFailed]) -> None:
-        """Take a place at a server outside of the cluster until the pass ends. Raises Full."""
+        """Take a place at a server outside of the cluster until the pass ends. Raises ClusterBusy."""
         self.lanes.enter(component.key, await self.addresses.of(url), silence=(silence,))
 
     def _draft(self, component: Component, status: ComponentStatus) -> None:

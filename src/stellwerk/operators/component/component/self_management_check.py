@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 
 from stellwerk.apply.errors import InvalidSet, Problem
-from stellwerk.apply.set.model.inventory import Identity
+from stellwerk.apply.set.model.inventory import ObjectIdentity
 from stellwerk.kube.types.identifiers import ObjectKey
 from stellwerk.operators.component.api import OWNER_ID, Component
 
@@ -17,7 +17,10 @@ _KIND = (Component.resource.group, Component.resource.kind)
 
 
 def check(
-    component: Component, brings: Iterable[Identity], find: Callable[[ObjectKey], Component | None], cluster_uid: str
+    component: Component,
+    brings: Iterable[ObjectIdentity],
+    find: Callable[[ObjectKey], Component | None],
+    cluster_uid: str,
 ) -> None:
     """May the Component bring these objects into its own cluster? Raises `InvalidSet`."""
     inner = {one.key for one in brings if (one.group, one.kind) == _KIND}

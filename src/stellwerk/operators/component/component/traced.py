@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from stellwerk.operators.component.component.deployment import Renders
-from stellwerk.render.request.request import Claim, Lookup, Rendered, Request
+from stellwerk.render.request.request import Claim, Lookup, Rendered, RenderRequest
 from stellwerk.runtime.telemetry import traces
 
 
@@ -15,7 +15,7 @@ class Traced:
 
     renderer: Renders
 
-    async def render(self, request: Request, lookup: Lookup | None = None) -> Rendered:
+    async def render(self, request: RenderRequest, lookup: Lookup | None = None) -> Rendered:
         """The objects that files make. Raises a `RenderError`."""
         with traces.within("render") as span:
             rendered = await self.renderer.render(request, lookup)

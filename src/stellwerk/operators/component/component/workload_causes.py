@@ -18,7 +18,7 @@ from stellwerk.kube.types.errors import ApiError
 from stellwerk.kube.types.identifiers import ObjectKey, ObjectRef
 from stellwerk.operators.component.api import Component
 from stellwerk.runtime.clock import Clock
-from stellwerk.runtime.insight.diagnosis import Reader
+from stellwerk.runtime.insight.diagnosis import ClusterReader
 
 FIRST_SECONDS = 30.0
 """For how long pods may start before they are read."""
@@ -100,7 +100,7 @@ def _with_cause(wait: Unready, cause: str) -> Unready:
     return replace(wait, why=f"{wait.why}; {cause}") if cause and cause not in wait.why else wait
 
 
-def reading(reader: Reader) -> ReadCause:
+def reading(reader: ClusterReader) -> ReadCause:
     """Reads pods with the rights of a client."""
 
     async def read(ref: ObjectRef) -> str:

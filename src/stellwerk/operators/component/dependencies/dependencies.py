@@ -16,8 +16,8 @@ from stellwerk.kube.types.identifiers import ObjectKey
 from stellwerk.operators.component.api import MOST_DEPENDENCIES, Component
 from stellwerk.operators.component.api_status import Artifact, State
 from stellwerk.operators.component.dependencies import ready_expressions
-from stellwerk.operators.component.dependencies.dependency_graph import Dependants, Graph
-from stellwerk.operators.component.dependencies.ready_expressions import Asked
+from stellwerk.operators.component.dependencies.dependency_graph import Dependants, DependencyGraph
+from stellwerk.operators.component.dependencies.ready_expressions import ReadyRequirement
 from stellwerk.operators.component.errors import DependencyCycle, DependencyNotReady, InvalidSpec, StillNeeded
 from stellwerk.operators.component.sources import sources
 from stellwerk.operators.component.status_report import reason_of
@@ -34,7 +34,9 @@ def index_by_dependency(component: Component) -> Iterable[str]:
 # ---- before applying
 
 
-def check(component: Component, find: Find, graph: Graph, artifact: Artifact | None) -> tuple[Asked, ...]:
+def check(
+    component: Component, find: Find, graph: DependencyGraph, artifact: Artifact | None
+) -> tuple[ReadyRequirement, ...]:
     """May the Component be applied? `artifact`: what its source offers now. Comes to what expressions have yet to say.
 
     Raises `InvalidSpec` where it lists too many; `DependencyCycle`; `DependencyNotReady` for the first that is absent,
@@ -45,7 +47,7 @@ def check(component: Component, find: Find, graph: Graph, artifact: Artifact | N
         raise InvalidSpec("dependencies", f"lists {count} components; at most {MOST_DEPENDENCIES} are allowed")
     if circle := graph.cycle_through(component.key):
         raise DependencyCycle(circle)
-    open_: list[Asked] = []
+    open_: list[ReadyRequirement] = []
     for number, one in enumerate(component.spec.dependencies):
         key = one.key(component.metadata.namespace)
         if (dependency := find(key)) is None:
@@ -107,13 +109,13 @@ def named_state(dependency: Component) -> tuple[str | None, bool]:
 # ---- before deleting
 
 
-def check_deletion(component: Component, graph: Graph, *, cross_namespace: bool = True) -> None:
+def check_deletion(component: Component, graph: DependencyGraph, *, cross_namespace: bool = True) -> None:
     """May the objects of the Component be deleted? Raises `StillNeeded` while others depend on it."""
     if waiting := blocking(component, graph, cross_namespace=cross_namespace):
         raise StillNeeded(waiting)
 
 
-def blocking(component: Component, graph: Graph, *, cross_namespace: bool = True) -> Sequence[ObjectKey]:
+def blocking(component: Component, graph: DependencyGraph, *, cross_namespace: bool = True) -> Sequence[ObjectKey]:
     """The Components that the deletion has to wait for, sorted.
 
     Without `cross_namespace`, Components of other namespaces may not list it, and do not count.

@@ -97,7 +97,7 @@ def _members(nodes: int) -> Iterator[int]:
 
 
 @dataclass(slots=True)
-class Graph:
+class DependencyGraph:
     """The dependencies of all Components. `dependants` finds the Components that list a key."""
 
     dependants: Dependants

@@ -33,7 +33,7 @@ Holds: TypeAlias = Callable[[Claim], Awaitable[bool]]
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class ReadyRequirement:
     """What has to be true before a Component is applied."""
 
     field: str
@@ -42,13 +42,13 @@ class Asked:
     claim: Claim
 
 
-def asked(component: Component, number: int, dependency: Component) -> Asked:
+def asked(component: Component, number: int, dependency: Component) -> ReadyRequirement:
     """The expression of the dependency with this number (pure)."""
     objects = {"self": to_json_object(component), "dep": _shown(dependency, component.metadata.namespace)}
     claim = Claim(
         text=component.spec.dependencies[number].ready_expr, objects=objects, tenant=component.metadata.namespace
     )
-    return Asked(f"dependencies[{number}].readyExpr", dependency.key, claim)
+    return ReadyRequirement(f"dependencies[{number}].readyExpr", dependency.key, claim)
 
 
 def _shown(dependency: Component, namespace: str) -> JsonObject:
@@ -62,7 +62,7 @@ def _shown(dependency: Component, namespace: str) -> JsonObject:
     return {"metadata": msgspec.to_builtins(shown), "status": body.get("status", {})}
 
 
-async def check(questions: Iterable[Asked], holds: Holds) -> None:
+async def check(questions: Iterable[ReadyRequirement], holds: Holds) -> None:
     """Raises InvalidReadyExpression, DependencyNotReady for the first that does not hold, or a RenderError."""
     for one in questions:
         try:

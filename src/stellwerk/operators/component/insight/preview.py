@@ -22,7 +22,7 @@ from stellwerk.api import flux
 from stellwerk.api.core import ConfigMap, Namespace, Secret
 from stellwerk.apply.objects import discover
 from stellwerk.apply.objects.manifests import Document
-from stellwerk.apply.set.model.desired_set import Wanted, prepared
+from stellwerk.apply.set.model.desired_set import DesiredObject, prepared
 from stellwerk.apply.set.model.owner import Owner
 from stellwerk.delivery.template_lookup import answer
 from stellwerk.kube.client.client import Client
@@ -32,17 +32,24 @@ from stellwerk.operators.component.api import RECONCILER, Blueprint, Component
 from stellwerk.operators.component.api_spec import ReferenceKind
 from stellwerk.operators.component.api_status import Artifact, SourceStatus
 from stellwerk.operators.component.component import delete_hooks, status_plan
-from stellwerk.operators.component.component.deployment import Content, request_of
+from stellwerk.operators.component.component.deployment import DeploymentContent, request_of
 from stellwerk.operators.component.errors import SourceNotReady
 from stellwerk.operators.component.references import digests, references
 from stellwerk.operators.component.references.inputs import layers_of
 from stellwerk.operators.component.references.referenced_data import NOT_FOUND, content_of
-from stellwerk.operators.component.references.references import Found, Login, Reference, Resolved, Target, Unread
+from stellwerk.operators.component.references.references import (
+    Found,
+    LoginSecret,
+    Reference,
+    ReferencedObject,
+    Resolved,
+    UnreadReference,
+)
 from stellwerk.operators.component.sources import blueprint_versions, credentials, sources
 from stellwerk.operators.component.sources.sources import FLUX_KINDS, Source, SourceKind
 from stellwerk.render.files.files import Files
 from stellwerk.render.request.capabilities import facts_of
-from stellwerk.render.request.request import UNKNOWN_CLUSTER, Missing, Query, Rendered
+from stellwerk.render.request.request import UNKNOWN_CLUSTER, Missing, Rendered, TemplateQuery
 from stellwerk.render.sources.downloads import Downloads
 from stellwerk.render.sources.egress import EgressRules
 from stellwerk.render.worker.renderer import Renderer
@@ -55,7 +62,7 @@ LOCAL = Artifact(url="file://", digest="local", revision="local")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Desk:
+class ComponentPreviewInput:
     """What a person has at hand. Without a client nothing of a cluster is known."""
 
     client: Client | None
@@ -86,19 +93,21 @@ class Desk:
 
     async def rendered(
         self, component: Component, offer: SourceStatus, files: Files, renderer: Renderer
-    ) -> tuple[Content, Rendered]:
+    ) -> tuple[DeploymentContent, Rendered]:
         """The objects. Raises ComponentFailed or RenderError."""
         resolved = await self.resolved(component)
         assert offer.artifact is not None  # an offer has one
         digest = digests.of_component(component, {**resolved.digests, "/sourceRef": offer.digest})
         begun = status_plan.begun(component, offer, digest)
-        content = Content(offer.artifact, resolved, begun.status.processing_digest)
+        content = DeploymentContent(offer.artifact, resolved, begun.status.processing_digest)
         status = status_plan.attempted(begun.status, offer.artifact)
         cluster = await facts_of(self.client) if self.client is not None else UNKNOWN_CLUSTER
         request = request_of(component, status, content, files, cluster, layers_of(component, resolved))
         return content, await renderer.render(request, self._lookup)
 
-    async def wanted(self, component: Component, content: Content, rendered: Rendered) -> tuple[Wanted, ...]:
+    async def wanted(
+        self, component: Component, content: DeploymentContent, rendered: Rendered
+    ) -> tuple[DesiredObject, ...]:
         """The objects as they would be applied. Raises InvalidSet, ApiError."""
         assert self.client is not None
         documents, _ = delete_hooks.documents_of(component, rendered)
@@ -112,7 +121,7 @@ class Desk:
             set_digest=content.digest,
         )
 
-    async def _lookup(self, query: Query) -> JsonValue | Missing:
+    async def _lookup(self, query: TemplateQuery) -> JsonValue | Missing:
         if self.client is None or query.where == "kubeconfig":
             return [] if query.many else Missing.OBJECT
         return await answer(self.client, query)
@@ -120,10 +129,10 @@ class Desk:
     async def _settled(self, component: Component, wanted: Sequence[Reference]) -> Resolved:
         return references.settle(component, wanted, await self._found({one.target for one in wanted}))
 
-    async def _found(self, targets: set[Target]) -> Found:
+    async def _found(self, targets: set[ReferencedObject]) -> Found:
         return {target: self._brought(target) or await self._read(target) for target in targets}
 
-    def _brought(self, target: Target) -> references.Content | None:
+    def _brought(self, target: ReferencedObject) -> references.ReferencedContent | None:
         for document in self.documents:
             if document.body.get("kind") == target.kind:
                 obj = msgspec.convert(document.body, _KINDS[target.kind])
@@ -131,7 +140,7 @@ class Desk:
                     return content_of(_folded(obj, document))
         return None
 
-    async def _read(self, target: Target) -> references.Content | Unread:
+    async def _read(self, target: ReferencedObject) -> references.ReferencedContent | UnreadReference:
         if self.client is None:
             return NOT_FOUND
         name, namespace = target.key.name, target.key.namespace
@@ -184,7 +193,7 @@ async def _blueprint(client: Client, source: Source) -> tuple[SourceStatus, File
     return sources.offer(found.metadata, blueprint_versions.artifact(found)), blueprint_versions.files(found.spec.files)
 
 
-async def _on_the_web(source: Source, login: Login | None, downloads: Downloads) -> tuple[SourceStatus, Files]:
+async def _on_the_web(source: Source, login: LoginSecret | None, downloads: Downloads) -> tuple[SourceStatus, Files]:
     assert source.repository is not None
     url, (digest, revision) = source.repository.url, sources.headers_of(source.repository)
     shown = credentials.of(url, login) if login is not None else None

@@ -15,8 +15,8 @@ from stellwerk.kube.types.object_meta import rfc3339
 from stellwerk.operators.component.api import OWNER_ID, Component
 from stellwerk.operators.component.errors import ComponentFailed
 from stellwerk.operators.component.sources import sources
-from stellwerk.runtime.insight.diagnosis import Reader
-from stellwerk.runtime.insight.related_objects import Fact, Manager, Member
+from stellwerk.runtime.insight.diagnosis import ClusterReader
+from stellwerk.runtime.insight.related_objects import Fact, ManagingObject, Member
 
 _PARTS_OF_AN_ID = 3
 
@@ -24,14 +24,14 @@ _PARTS_OF_AN_ID = 3
 class ComponentKinship:
     """Reads inventories and owner's ids."""
 
-    async def members(self, reader: Reader, subject: Unstructured) -> list[Member]:
+    async def members(self, reader: ClusterReader, subject: Unstructured) -> list[Member]:
         """The objects of the inventory, in the order in which they are applied."""
         component = lenient.convert(subject.body, Component)
         is_elsewhere = component.spec.kube_config is not None
         items = sorted(component.status.inventory, key=lambda item: item.apply_order)
         return [Member(_ref(item), item.phase, not item.is_settled, is_elsewhere) for item in items]
 
-    async def manager(self, reader: Reader, obj: Unstructured) -> Manager | None:
+    async def manager(self, reader: ClusterReader, obj: Unstructured) -> ManagingObject | None:
         """The Component whose id the object carries."""
         parts = obj.metadata.annotations.get(OWNER_ID, "").split("/")
         if len(parts) != _PARTS_OF_AN_ID or not all(parts):
@@ -39,7 +39,7 @@ class ComponentKinship:
         cluster, namespace, name = parts
         home = await reader.find(Namespace.resource, "kube-system", "")
         is_elsewhere = home is not None and home.metadata.uid != cluster
-        return Manager(ObjectRef(Component.resource.gvk, ObjectKey(namespace, name)), is_elsewhere)
+        return ManagingObject(ObjectRef(Component.resource.gvk, ObjectKey(namespace, name)), is_elsewhere)
 
     def origin(self, subject: Unstructured, obj: Unstructured) -> list[Fact]:
         """Source, revision, and when the object and the whole Component were last applied."""

@@ -39,7 +39,7 @@ from stellwerk.operators.component.sources import sources
 from stellwerk.operators.component.sources.sources import FLUX_KINDS
 from stellwerk.operators.component.status_report import Saying, reason_of, status_saying
 from stellwerk.runtime import conditions
-from stellwerk.runtime.insight.diagnosis import Child, Diagnosis, Finding, Reader, root_causes
+from stellwerk.runtime.insight.diagnosis import AwaitedObject, ClusterReader, Diagnosis, Finding, root_causes
 
 if TYPE_CHECKING:
     from stellwerk.kube.client.client import Client
@@ -71,11 +71,11 @@ class Dependent:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Graph:
+class ComponentSurroundings:
     """All that the answer rests on."""
 
     component: Component
-    dependencies: tuple[Graph | ObjectKey, ...] = ()
+    dependencies: tuple[ComponentSurroundings | ObjectKey, ...] = ()
     """Those that are not ready; a key where there is no such Component."""
     source: Unstructured | None = None
     dependents: tuple[Dependent, ...] = ()
@@ -117,7 +117,7 @@ class ComponentDiagnostician:
 
     async def diagnose(self, client: Client, subject: Unstructured) -> Diagnosis:
         """Read what is needed, and explain."""
-        return explain(await observe(Reader(client), subject, datetime.now(UTC)))
+        return explain(await observe(ClusterReader(client), subject, datetime.now(UTC)))
 
 
 diagnostician = ComponentDiagnostician()
@@ -126,7 +126,9 @@ diagnostician = ComponentDiagnostician()
 # ---- reading
 
 
-async def observe(reader: Reader, subject: Unstructured, now: datetime, depth: int = _DEPTH) -> Graph:
+async def observe(
+    reader: ClusterReader, subject: Unstructured, now: datetime, depth: int = _DEPTH
+) -> ComponentSurroundings:
     """Read the neighbourhood of a Component, and of those that it waits for."""
     component = lenient.convert(subject.body, Component)
     dependencies, source, dependents, events = await asyncio.gather(
@@ -135,7 +137,7 @@ async def observe(reader: Reader, subject: Unstructured, now: datetime, depth: i
         _dependents(reader, component),
         _events(reader, component, is_subject=depth == _DEPTH),
     )
-    return Graph(
+    return ComponentSurroundings(
         component=component,
         dependencies=dependencies,
         source=source,
@@ -147,7 +149,7 @@ async def observe(reader: Reader, subject: Unstructured, now: datetime, depth: i
     )
 
 
-async def _events(reader: Reader, component: Component, *, is_subject: bool) -> list[Unstructured]:
+async def _events(reader: ClusterReader, component: Component, *, is_subject: bool) -> list[Unstructured]:
     """The Events about the Component; of those that it depends on only where they can tell something."""
     if not is_subject and component.spec.kube_config is None:
         return []
@@ -181,15 +183,15 @@ def _is_ready(component: Component) -> bool:
 
 
 async def _dependencies(
-    reader: Reader, component: Component, now: datetime, depth: int
-) -> tuple[Graph | ObjectKey, ...]:
-    found: list[Graph | ObjectKey] = []
+    reader: ClusterReader, component: Component, now: datetime, depth: int
+) -> tuple[ComponentSurroundings | ObjectKey, ...]:
+    found: list[ComponentSurroundings | ObjectKey] = []
     judged = depending.judged(component)
     is_waiting = reason_of(component.status) is Cause.DependencyNotReady
     for key in component.dependencies if depth > 0 and is_waiting else ():
         live = await reader.find(Component.resource, key.name, key.namespace)
         if odd := reader.why_unreadable(Component.resource, key):
-            found.append(Graph(component=_unreadable(key, odd, now), now=now))
+            found.append(ComponentSurroundings(component=_unreadable(key, odd, now), now=now))
         elif live is None and reader.may_not_see(Component.resource, key.namespace):
             continue
         elif live is None:
@@ -206,7 +208,7 @@ def _unreadable(key: ObjectKey, why: str, now: datetime) -> Component:
     return Component(metadata=metadata, status=status_saying(NEW, said, generation=0, now=now))
 
 
-async def _source(reader: Reader, component: Component) -> Unstructured | None:
+async def _source(reader: ClusterReader, component: Component) -> Unstructured | None:
     if reason_of(component.status) is not Cause.SourceNotReady:
         return None
     try:
@@ -229,7 +231,7 @@ _NOT_BEGUN = tuple(
 """Phases of objects whose wave has not begun: they wait for others, and nothing waits for them yet."""
 
 
-async def _dependents(reader: Reader, component: Component) -> tuple[Dependent, ...]:
+async def _dependents(reader: ClusterReader, component: Component) -> tuple[Dependent, ...]:
     if not _looks_at_objects(component):
         return ()
     unready = [item for item in component.status.inventory if not item.is_settled]
@@ -237,7 +239,7 @@ async def _dependents(reader: Reader, component: Component) -> tuple[Dependent, 
     return tuple(await asyncio.gather(*(_dependent(reader, component, item) for item in waited_for[:NAMED])))
 
 
-async def _dependent(reader: Reader, component: Component, item: Item) -> Dependent:
+async def _dependent(reader: ClusterReader, component: Component, item: Item) -> Dependent:
     gvk = GroupVersionKind(item.group, item.version, item.kind)
     ref = ObjectRef(gvk, item.key)
     if component.spec.kube_config is not None:
@@ -258,7 +260,7 @@ async def _dependent(reader: Reader, component: Component, item: Item) -> Depend
 
 
 @dataclass(frozen=True, slots=True)
-class _Answer:
+class _Remedy:
     """A finding, and the step that removes its root cause."""
 
     finding: Finding
@@ -272,12 +274,12 @@ class _Answer:
 _CHECK_OPERATOR = "check that the operator runs: stellwerk status"
 
 
-def explain(seen: Graph) -> Diagnosis:
+def explain(seen: ComponentSurroundings) -> Diagnosis:
     """Why the Component is not ready, the one step that removes the cause, and remarks about the chart. Pure."""
     return replace(_explained(seen), remarks=seen.remarks)
 
 
-def _explained(seen: Graph) -> Diagnosis:
+def _explained(seen: ComponentSurroundings) -> Diagnosis:
     component, ready = seen.component, seen.ready
     if ready is None:
         return _not_seen(seen, Finding(seen.text, "NotSeenYet", is_root_cause=True))
@@ -295,7 +297,7 @@ def _explained(seen: Graph) -> Diagnosis:
     return Diagnosis((answer.finding, *notes), answer.step, _turn(seen), _unready(seen), seen.hidden)
 
 
-def _not_seen(seen: Graph, finding: Finding) -> Diagnosis:
+def _not_seen(seen: ComponentSurroundings, finding: Finding) -> Diagnosis:
     return Diagnosis((finding,), _CHECK_OPERATOR, hidden=seen.hidden)
 
 
@@ -303,7 +305,7 @@ def _is_outdated(component: Component) -> bool:
     return 0 < component.status.observed_generation < component.metadata.generation
 
 
-def _answer(seen: Graph) -> _Answer:
+def _answer(seen: ComponentSurroundings) -> _Remedy:
     """The Component's own sentence, whole; it is the root cause unless what it waits for explains it."""
     below = _below(seen)
     explains = next((answer for answer in below if answer.has_root), None)
@@ -311,12 +313,12 @@ def _answer(seen: Graph) -> _Answer:
     word = str(seen.word or (ready.reason if ready is not None else "NotSeenYet"))
     finding = Finding(seen.text, word, tuple(answer.finding for answer in below), is_root_cause=explains is None)
     if ready is None:
-        return _Answer(finding, _CHECK_OPERATOR)
+        return _Remedy(finding, _CHECK_OPERATOR)
     own = _own_step(seen)
-    return _Answer(finding, explains.step or own if explains is not None else own)
+    return _Remedy(finding, explains.step or own if explains is not None else own)
 
 
-def _below(seen: Graph) -> list[_Answer]:
+def _below(seen: ComponentSurroundings) -> list[_Remedy]:
     if seen.word is Cause.DependencyNotReady:
         return [_of_dependency(seen, one) for one in seen.dependencies]
     if seen.word is Cause.SourceNotReady:
@@ -330,24 +332,24 @@ def _below(seen: Graph) -> list[_Answer]:
     return [_of_dependent(one, seen.now, some_exist=some_exist) for one in pending]
 
 
-def _of_dependency(seen: Graph, one: Graph | ObjectKey) -> _Answer:
+def _of_dependency(seen: ComponentSurroundings, one: ComponentSurroundings | ObjectKey) -> _Remedy:
     if isinstance(one, ObjectKey):
         name, namespace = seen.component.metadata.name, seen.component.metadata.namespace
         step = (
             f"create Component {one}, or take it out of spec.dependencies: kubectl edit component {name} -n {namespace}"
         )
-        return _Answer(Finding(f"Component {one} does not exist", "NotFound", is_root_cause=True), step)
+        return _Remedy(Finding(f"Component {one} does not exist", "NotFound", is_root_cause=True), step)
     inner = _answer(one)
     state = one.component.status.state or "no state"
-    return _Answer(Finding(f"waits for Component {one.component.key}: {state}", "", (inner.finding,)), inner.step)
+    return _Remedy(Finding(f"waits for Component {one.component.key}: {state}", "", (inner.finding,)), inner.step)
 
 
-def _of_source(source: Unstructured) -> list[_Answer]:
+def _of_source(source: Unstructured) -> list[_Remedy]:
     """What the source says, unless it is ready: then the Component's own words say more."""
     ref, namespace = source.ref, source.key.namespace
     if source.at("spec", "suspend") is True:
         step = f"resume it: kubectl patch {_for_kubectl(ref)} -n {namespace} --type=merge -p '{_RESUMED}'"
-        return [_Answer(Finding(f"{ref} is suspended", "Suspended", is_root_cause=True), step)]
+        return [_Remedy(Finding(f"{ref} is suspended", "Suspended", is_root_cause=True), step)]
     step = f"see its conditions and Events: kubectl describe {_for_kubectl(ref)} -n {namespace}"
     listed = source.at("status", "conditions")
     for condition in listed if isinstance(listed, list) else []:
@@ -356,42 +358,42 @@ def _of_source(source: Unstructured) -> list[_Answer]:
                 return []
             said = str(condition.get("message") or condition.get("reason") or "it does not say why")
             word = str(condition.get("reason") or "")
-            return [_Answer(Finding(f"{ref}: {said}", word, is_root_cause=True), step)]
-    return [_Answer(Finding(f"{ref} has no condition Ready yet", is_root_cause=True), step)]
+            return [_Remedy(Finding(f"{ref}: {said}", word, is_root_cause=True), step)]
+    return [_Remedy(Finding(f"{ref} has no condition Ready yet", is_root_cause=True), step)]
 
 
 _RESUMED = '{"spec":{"suspend":false}}'
 
 
-def _of_dependent(one: Dependent, now: datetime, *, some_exist: bool) -> _Answer:
+def _of_dependent(one: Dependent, now: datetime, *, some_exist: bool) -> _Remedy:
     if one.is_elsewhere:
-        return _Answer(Finding(f"{one.ref} in the target cluster is not ready"))
+        return _Remedy(Finding(f"{one.ref} in the target cluster is not ready"))
     if one.is_hidden:
-        return _Answer(Finding(f"{one.ref} is not ready; you may not read it"))
+        return _Remedy(Finding(f"{one.ref} is not ready; you may not read it"))
     if one.odd:
-        return _Answer(Finding(f"{one.ref} cannot be read: {one.odd}", is_root_cause=True))
+        return _Remedy(Finding(f"{one.ref} cannot be read: {one.odd}", is_root_cause=True))
     if one.live is None:
-        return _Answer(Finding(f"{one.ref} does not exist", is_root_cause=not some_exist))
+        return _Remedy(Finding(f"{one.ref} does not exist", is_root_cause=not some_exist))
     if one.workload is not None and (found := workloads.findings(one.workload, now)):
-        return _Answer(found[0], workloads.advice(one.workload) or _look_at(one.ref))
+        return _Remedy(found[0], workloads.advice(one.workload) or _look_at(one.ref))
     verdict = _judged(one.live, now)
-    return _Answer(Finding(f"{one.ref}: {verdict.why or verdict.verdict.value}", is_root_cause=True), _look_at(one.ref))
+    return _Remedy(Finding(f"{one.ref}: {verdict.why or verdict.verdict.value}", is_root_cause=True), _look_at(one.ref))
 
 
-def _of_leaving(one: Dependent, now: datetime) -> _Answer:
+def _of_leaving(one: Dependent, now: datetime) -> _Remedy:
     """An object that a deletion waits for."""
     if one.live is None:
-        return _Answer(Finding(f"{one.ref} in the target cluster still exists"))
+        return _Remedy(Finding(f"{one.ref} in the target cluster still exists"))
     if not one.live.metadata.is_terminating:
         verdict = _judged(one.live, now)
         why = "" if verdict.is_ready else f": {verdict.why or verdict.verdict.value}"
-        return _Answer(Finding(f"{one.ref} still exists{why}"))
+        return _Remedy(Finding(f"{one.ref} still exists{why}"))
     finalizers = ", ".join(one.live.metadata.finalizers)
     if not finalizers:
         said = _judged(one.live, now).why
-        return _Answer(Finding(f"{one.ref}: {said}" if said else f"{one.ref} is being deleted", is_root_cause=True))
+        return _Remedy(Finding(f"{one.ref}: {said}" if said else f"{one.ref} is being deleted", is_root_cause=True))
     step = f"check that the controller behind finalizer {finalizers} runs: {_describe(one.ref)}"
-    return _Answer(Finding(f"{one.ref} is being deleted, held by finalizer {finalizers}", is_root_cause=True), step)
+    return _Remedy(Finding(f"{one.ref} is being deleted, held by finalizer {finalizers}", is_root_cause=True), step)
 
 
 def _look_at(ref: ObjectRef) -> str:
@@ -410,7 +412,7 @@ def _for_kubectl(ref: ObjectRef) -> str:
     return f"{ref.gvk.kind.lower()}{group}/{ref.key.name}"
 
 
-def _own_step(seen: Graph) -> str:
+def _own_step(seen: ComponentSurroundings) -> str:
     """The fix that the message itself ends with, else the first one of the reason's page, for this very Component."""
     word, key = seen.word, seen.component.key
     if word is None:
@@ -422,18 +424,18 @@ def _own_step(seen: Graph) -> str:
     return f"{step} ({page})" if step else page
 
 
-def _turn(seen: Graph) -> str:
+def _turn(seen: ComponentSurroundings) -> str:
     return CATALOGUE.turn(seen.word) if seen.word is not None else ""
 
 
-def _unready(seen: Graph) -> tuple[Child, ...]:
+def _unready(seen: ComponentSurroundings) -> tuple[AwaitedObject, ...]:
     looked_at = seen.dependents if _looks_at_objects(seen.component) else ()
-    found = [Child(one.ref, _lacks(one, seen.now)) for one in looked_at if not one.is_done(seen.now)]
+    found = [AwaitedObject(one.ref, _lacks(one, seen.now)) for one in looked_at if not one.is_done(seen.now)]
     for one in seen.dependencies if seen.word is Cause.DependencyNotReady else ():
-        if isinstance(one, Graph):
-            found.append(Child(one.component.ref, f"is {one.component.status.state or State.Pending}"))
+        if isinstance(one, ComponentSurroundings):
+            found.append(AwaitedObject(one.component.ref, f"is {one.component.status.state or State.Pending}"))
         else:
-            found.append(Child(ObjectRef(Component.resource.gvk, one), "does not exist"))
+            found.append(AwaitedObject(ObjectRef(Component.resource.gvk, one), "does not exist"))
     return tuple(found)
 
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from stellwerk.apply.objects.desired import Address
-from stellwerk.apply.set.executor import Carried
+from stellwerk.apply.set.executor import ActionResult
 from stellwerk.apply.set.plan.actions import Create, Update
 from stellwerk.kube.types.identifiers import ObjectKey
 from stellwerk.runtime.reconciler import Notice, Severity
@@ -28,7 +28,7 @@ class Remarks:
 
     _known: dict[ObjectKey, dict[Address, tuple[str, ...]]] = field(default_factory=dict)
 
-    def news(self, component: ObjectKey, carried: Iterable[Carried]) -> list[str]:
+    def news(self, component: ObjectKey, carried: Iterable[ActionResult]) -> list[str]:
         """The remarks that were not there before, each with the object that it is about."""
         known = self._known.get(component, {})
         written = [one for one in carried if isinstance(one.action, Create | Update)]

@@ -47,7 +47,7 @@ _TOO_MANY = 429
 
 
 @dataclass(frozen=True, slots=True)
-class _Word:
+class _LastNotice:
     """What was last said about a Component."""
 
     reason: str
@@ -66,7 +66,7 @@ class Receiver:
         self._border = Border(metrics or Metrics(), clock)
         self._pending: deque[JsonObject] = deque()
         self._arrived = asyncio.Event()
-        self._said: dict[ObjectKey, tuple[_Word, float]] = {}
+        self._said: dict[ObjectKey, tuple[_LastNotice, float]] = {}
         self._outcomes = Counter(
             "component_operator_notifications_total",
             "Notifications to --events-address by what became of them",
@@ -105,7 +105,7 @@ class Receiver:
         """How many notifications wait to be sent."""
         return len(self._pending)
 
-    def _is_news(self, key: ObjectKey, word: _Word, *, is_error: bool) -> bool:
+    def _is_news(self, key: ObjectKey, word: _LastNotice, *, is_error: bool) -> bool:
         known = self._said.get(key)
         if known is None or known[0] != word:
             return True
@@ -170,12 +170,12 @@ class Receiver:
 # ---- its words (pure)
 
 
-def _word(status: ComponentStatus) -> _Word | None:
+def _word(status: ComponentStatus) -> _LastNotice | None:
     ready = conditions.find(status.conditions, READY)
     if ready is None or status.state is None or ready.reason == Reason.FirstSeen:
         return None
     message = "" if ready.reason in _ON_THE_WAY else ready.message
-    return _Word(ready.reason, status.state, message, status.last_attempted_revision)
+    return _LastNotice(ready.reason, status.state, message, status.last_attempted_revision)
 
 
 def notification(component: Component, status: ComponentStatus, instance: str, now: datetime) -> JsonObject:

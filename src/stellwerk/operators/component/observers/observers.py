@@ -7,10 +7,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from stellwerk.apply.errors import Failure
-from stellwerk.apply.set.executor import Carried
-from stellwerk.apply.set.object_set import Progress
-from stellwerk.apply.set.plan.actions import Create, Release, Remove, Update
+from stellwerk.apply.errors import WriteFailure
+from stellwerk.apply.set.executor import ActionResult
+from stellwerk.apply.set.object_set import SetProgress
+from stellwerk.apply.set.plan.actions import Create, Remove, RemoveFinalizer, Update
 from stellwerk.apply.set.plan.stage import Unready
 from stellwerk.kube.types.identifiers import ObjectKey, ObjectRef
 from stellwerk.kube.types.model import HasMetadata, Unreadable
@@ -36,7 +36,7 @@ _LONGEST = 300
 without an end a message would grow with every pass through a circle."""
 
 
-class Watcher(Protocol):
+class PassObserver(Protocol):
     """Who wants to know what became of a Component; the metrics and flux's receiver are."""
 
     def told(self, component: Component, status: ComponentStatus) -> None:
@@ -62,7 +62,7 @@ class Reports:
 
     recorder: EventSink
     dependent_events: DependentEvents
-    watchers: tuple[Watcher, ...] = ()
+    watchers: tuple[PassObserver, ...] = ()
     _drift: dict[ObjectKey, frozenset[str]] = field(default_factory=dict)
     """The drift that was told about already."""
     _remarks: Remarks = field(default_factory=Remarks)
@@ -146,7 +146,7 @@ class Reports:
             _log.warning("%s: %s", component.ref, notice.message)
             self.recorder.send(component, notice)
 
-    def carried(self, component: Component, progress: Progress) -> None:
+    def carried(self, component: Component, progress: SetProgress) -> None:
         """Tell about each object that was written, or could not be."""
         counts = {
             kind: sum(isinstance(one.action, kind) for one in progress.carried) for kind in (Create, Update, Remove)
@@ -164,13 +164,15 @@ class Reports:
             if self.dependent_events is not DependentEvents.NONE:
                 self._send(component, failure.ref, None, _failed(failure))
 
-    def noting(self, component: Component, answer: Next[ComponentStatus], progress: Progress) -> Next[ComponentStatus]:
+    def noting(
+        self, component: Component, answer: Next[ComponentStatus], progress: SetProgress
+    ) -> Next[ComponentStatus]:
         """The answer, with everything told that the pass did."""
         self.carried(component, progress)
         return answer.noting(*self._drifted(component, progress))
 
-    def _notice(self, component: Component, one: Carried) -> Notice | None:
-        if self.dependent_events is DependentEvents.NONE or isinstance(one.action, Release):
+    def _notice(self, component: Component, one: ActionResult) -> Notice | None:
+        if self.dependent_events is DependentEvents.NONE or isinstance(one.action, RemoveFinalizer):
             return None
         if self.dependent_events is DependentEvents.CHANGES and _is_expected(component, one):
             return None
@@ -185,7 +187,7 @@ class Reports:
     def _send(self, component: Component, ref: ObjectRef, live: HasMetadata | None, notice: Notice) -> None:
         self.recorder.send(_Dependent.of(ref, live), notice, component.ref)
 
-    def _drifted(self, component: Component, progress: Progress) -> Iterator[Notice]:
+    def _drifted(self, component: Component, progress: SetProgress) -> Iterator[Notice]:
         """Drift that is left until it is due is told once."""
         found = frozenset(f"{address}: {update.why}" for address, update in progress.drifted.items())
         known = self._drift.get(component.key, frozenset())
@@ -215,14 +217,14 @@ class _Dependent:
         return self.ref.key
 
 
-def _is_expected(component: Component, one: Carried) -> bool:
+def _is_expected(component: Component, one: ActionResult) -> bool:
     """What one Event on the Component says already."""
     if isinstance(one.action, Create):
         return not one.action.restores and component.status.applied_generation == 0
     return isinstance(one.action, Remove) and component.metadata.is_terminating
 
 
-def _failed(failure: Failure) -> Notice:
+def _failed(failure: WriteFailure) -> Notice:
     verb = "deleting" if failure.verb == "delete" else "updating"
     reason = "DeleteError" if failure.verb == "delete" else "UpdateError"
     return Notice(reason, f"Error {verb} object: {failure.cause}", Severity.WARNING)

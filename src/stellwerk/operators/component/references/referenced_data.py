@@ -23,7 +23,13 @@ from stellwerk.kube.nested import nested
 from stellwerk.kube.types.errors import ApiError
 from stellwerk.kube.types.model import HasMetadata, JsonValue, PartialObjectMetadata
 from stellwerk.operators.component.api_spec import ReferenceKind
-from stellwerk.operators.component.references.references import Content, Found, Target, Unread, check_size
+from stellwerk.operators.component.references.references import (
+    Found,
+    ReferencedContent,
+    ReferencedObject,
+    UnreadReference,
+    check_size,
+)
 from stellwerk.render.bounded_cache import Kept
 from stellwerk.runtime.cache.informer import Informer
 from stellwerk.runtime.control import secrecy
@@ -45,18 +51,18 @@ MOST_HIDDEN = 20_000
 
 _SMALL_BYTES = 4_096
 """What is read on the event loop, in two milliseconds at most."""
-_STRUCTURED = yaml.Limits(bytes=65_536)
+_STRUCTURED = yaml.YamlLimits(bytes=65_536)
 """Of a larger text the lines and the words are masked, keys included."""
 _UNSTRUCTURED = re.compile(rf"[^\s\"'=:,{{}}\[\]]{{{SHORTEST_HIDDEN},}}")
 
-NOT_FOUND = Unread("not found", may_come=True)
+NOT_FOUND = UnreadReference("not found", may_come=True)
 
 
 Watches: TypeAlias = Callable[[ReferenceKind], Informer[PartialObjectMetadata]]
 """Gives the cache of a kind's metadata, and opens it where there is none yet."""
 
 
-class Reader:
+class ReferenceReader:
     """Reads contents with one identity: the operator's own."""
 
     def __init__(
@@ -72,7 +78,7 @@ class Reader:
         self._watches = watches
         self._hide = hide
         self._forget = forget
-        self._known: Kept[Target, tuple[str, Content]] = Kept(
+        self._known: Kept[ReferencedObject, tuple[str, ReferencedContent]] = Kept(
             kept_bytes,
             now=time.monotonic,
             life_seconds=_LIFE_SECONDS,
@@ -80,24 +86,24 @@ class Reader:
             on_drop=self._dropped,
         )
 
-    async def read(self, targets: Iterable[Target]) -> Found:
+    async def read(self, targets: Iterable[ReferencedObject]) -> Found:
         """The content of each target, or why there is none. Raises InputsTooLarge, and nothing that a cluster may
         answer."""
-        wanted, found = sorted(set(targets)), dict[Target, Content | Unread]()
+        wanted, found = sorted(set(targets)), dict[ReferencedObject, ReferencedContent | UnreadReference]()
         for start in range(0, len(wanted), _AT_A_TIME):
             some = wanted[start : start + _AT_A_TIME]
             async with asyncio.TaskGroup() as reads:
                 tasks = [reads.create_task(nested(self._one(target)), name=f"read {target}") for target in some]
             found |= {target: task.result() for target, task in zip(some, tasks, strict=True)}
             if start + _AT_A_TIME < len(wanted):
-                check_size(sum(_size(one) for one in found.values() if isinstance(one, Content)))
+                check_size(sum(_size(one) for one in found.values() if isinstance(one, ReferencedContent)))
         return _noted(found)
 
-    async def fresh(self, targets: Iterable[Target]) -> Found:
+    async def fresh(self, targets: Iterable[ReferencedObject]) -> Found:
         """As `read`, from the API server itself: what a cache does not show may be there all the same."""
         return _noted({target: await self._ask(target) for target in sorted(set(targets))})
 
-    async def _one(self, target: Target) -> Content | Unread:
+    async def _one(self, target: ReferencedObject) -> ReferencedContent | UnreadReference:
         cache = self._watches(target.kind)
         await cache.wait_settled()
         if not cache.has_synced:
@@ -108,27 +114,27 @@ class Reader:
             return NOT_FOUND
         return self._remembered(target, seen) or await self._ask(target)
 
-    def _remembered(self, target: Target, seen: HasMetadata) -> Content | None:
+    def _remembered(self, target: ReferencedObject, seen: HasMetadata) -> ReferencedContent | None:
         version, content = self._known.get(target) or ("", None)
         return content if version == _version(seen) else None
 
-    async def _ask(self, target: Target) -> Content | Unread:
+    async def _ask(self, target: ReferencedObject) -> ReferencedContent | UnreadReference:
         try:
             found = await self._find(target)
         except ApiError as error:
-            return Unread(str(error), may_come=False)
+            return UnreadReference(str(error), may_come=False)
         if found is None:
             self._known.drop(target)
             return NOT_FOUND
         return await self._kept(target, found)
 
-    async def _find(self, target: Target) -> Secret | ConfigMap | None:
+    async def _find(self, target: ReferencedObject) -> Secret | ConfigMap | None:
         namespace, name = target.key
         if target.kind is ReferenceKind.Secret:
             return await self._client.find(Secret, name, namespace)
         return await self._client.find(ConfigMap, name, namespace)
 
-    async def _kept(self, target: Target, found: Secret | ConfigMap) -> Content:
+    async def _kept(self, target: ReferencedObject, found: Secret | ConfigMap) -> ReferencedContent:
         content = content_of(found)
         if isinstance(found, Secret):
             words = await _hidden(content)
@@ -136,29 +142,29 @@ class Reader:
         self._known.put(target, (_version(found), content), _OBJECT_BYTES + _size(content), target.key.namespace)
         return content
 
-    def _dropped(self, target: Target) -> None:
+    def _dropped(self, target: ReferencedObject) -> None:
         if target.kind is ReferenceKind.Secret:
             self._forget(target.key.namespace, str(target))
 
 
-def content_of(found: Secret | ConfigMap) -> Content:
+def content_of(found: Secret | ConfigMap) -> ReferencedContent:
     """What an object holds, as bytes by key."""
     if isinstance(found, Secret):
         data = found.decoded()
-        return Content(data, lambda: _words(data))
+        return ReferencedContent(data, lambda: _words(data))
     binary = {key: base64.b64decode(value) for key, value in found.binary_data.items()}
-    return Content({**{key: value.encode() for key, value in found.data.items()}, **binary})
+    return ReferencedContent({**{key: value.encode() for key, value in found.data.items()}, **binary})
 
 
 def _noted(found: Found) -> Found:
     """The contents, with the words of Secrets noted for the pass under way."""
     for target, content in found.items():
-        if isinstance(content, Content) and target.kind is ReferenceKind.Secret:
+        if isinstance(content, ReferencedContent) and target.kind is ReferenceKind.Secret:
             secrecy.note(str(target), content.words)
     return found
 
 
-def _size(content: Content) -> int:
+def _size(content: ReferencedContent) -> int:
     return sum(map(len, content.data.values()))
 
 
@@ -166,7 +172,7 @@ def _version(obj: HasMetadata) -> str:
     return f"{obj.metadata.uid}/{obj.metadata.resource_version}"
 
 
-async def _hidden(content: Content) -> list[str]:
+async def _hidden(content: ReferencedContent) -> list[str]:
     """The words that log lines must not show; those of a large Secret are collected in a thread."""
 
     def words() -> list[str]:

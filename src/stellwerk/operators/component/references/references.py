@@ -41,7 +41,7 @@ MOST_REFERENCES = 1_000
 """How many entries valuesFrom and substituteFrom may have each; of more, only the first ones are looked at (R-412)."""
 
 
-class Target(NamedTuple):
+class ReferencedObject(NamedTuple):
     """One Secret or ConfigMap. In text as messages of the original have it: `secret shop/values`."""
 
     kind: ReferenceKind
@@ -57,7 +57,7 @@ class Reference:
 
     place: str
     """A JSON pointer below `spec`."""
-    target: Target
+    target: ReferencedObject
     key: str = ""
     """The key that the spec names."""
     fallbacks: tuple[str, ...] = ()
@@ -70,7 +70,7 @@ class Reference:
 
 
 @dataclass(frozen=True, slots=True)
-class Content:
+class ReferencedContent:
     """What a Secret or ConfigMap holds. Its text form names keys only."""
 
     data: Mapping[str, bytes] = field(repr=False)
@@ -89,14 +89,14 @@ class Content:
 
 
 @dataclass(frozen=True, slots=True)
-class Unread:
+class UnreadReference:
     """Why there is no content. `may_come`: it is absent and may yet appear; else reading it failed."""
 
     why: str
     may_come: bool
 
 
-Found: TypeAlias = Mapping[Target, Content | Unread]
+Found: TypeAlias = Mapping[ReferencedObject, ReferencedContent | UnreadReference]
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +110,7 @@ class NamedText:
 
 
 @dataclass(frozen=True, slots=True)
-class Login:
+class LoginSecret:
     """A Secret that lets us in somewhere. Its text form names the Secret and no more."""
 
     origin: str
@@ -122,7 +122,7 @@ class Resolved:
     """All that a Component refers to. No text form shows a value."""
 
     kube_config: NamedText | None = None
-    login: Login | None = None
+    login: LoginSecret | None = None
     """For the web server that the source is."""
     values: tuple[NamedText, ...] = ()
     """Texts to merge, in this order, below `spec.values`."""
@@ -161,7 +161,7 @@ def for_source(component: Component) -> tuple[Reference, ...]:
     return tuple(reference for reference in _all(component) if reference.place == REPOSITORY)
 
 
-def targets(component: Component) -> frozenset[Target]:
+def targets(component: Component) -> frozenset[ReferencedObject]:
     """The Secrets and ConfigMaps whose change concerns the Component, whatever it is doing."""
     return frozenset(reference.target for reference in _all(component))
 
@@ -206,13 +206,13 @@ def _check_count(field: str, entries: Sequence[object]) -> None:
         raise InvalidSpec(field, f"has {len(entries)} entries; at most {MOST_REFERENCES} are allowed")
 
 
-def _secret(component: Component, name: str) -> Target:
+def _secret(component: Component, name: str) -> ReferencedObject:
     return _target(component, "", name)
 
 
-def _target(component: Component, kind: str, name: str) -> Target:
+def _target(component: Component, kind: str, name: str) -> ReferencedObject:
     found = ReferenceKind.ConfigMap if kind == ReferenceKind.ConfigMap else ReferenceKind.Secret
-    return Target(found, ObjectKey(component.metadata.namespace, name))
+    return ReferencedObject(found, ObjectKey(component.metadata.namespace, name))
 
 
 def _unless(key: str, fallbacks: tuple[str, ...]) -> tuple[str, ...]:
@@ -227,10 +227,10 @@ MOST_BYTES = 8 * 2**20
 
 def size_of(references: Sequence[Reference], found: Found) -> int:
     """The bytes of all that is referred to; what is referred to several times counts once."""
-    sizes: dict[tuple[Target, str], int] = {}
+    sizes: dict[tuple[ReferencedObject, str], int] = {}
     for reference in references:
         content = found[reference.target]
-        if isinstance(content, Content):
+        if isinstance(content, ReferencedContent):
             key = _key_of(reference, content)
             data = [content.data[key]] if key in content.data else content.data.values() if reference.is_whole else ()
             sizes[reference.target, key] = sum(map(len, data))
@@ -249,7 +249,7 @@ def last_of_each(texts: Sequence[NamedText]) -> list[NamedText]:
     return [text for number, text in enumerate(texts) if last[text.origin, text.digest] == number]
 
 
-def _key_of(reference: Reference, content: Content) -> str:
+def _key_of(reference: Reference, content: ReferencedContent) -> str:
     """The key that a reference comes to; empty for all keys, or where there is none."""
     return reference.key or next((key for key in reference.fallbacks if key in content.data), "")
 
@@ -264,11 +264,11 @@ def settle(component: Component, references: Sequence[Reference], found: Found) 
     by itself, `InvalidSpec` for another way of encryption than sops.
     """
     taken = {reference.place: _take(reference, found[reference.target]) for reference in references}
-    problems = [(place, one) for place, one in taken.items() if isinstance(one, Unread)]
+    problems = [(place, one) for place, one in taken.items() if isinstance(one, UnreadReference)]
     if problems:
         failure = ReferencesUnresolved if any(one.may_come for _, one in problems) else ReferencesUnreadable
         raise failure([f"{place}: {one.why}" for place, one in problems])
-    return _resolved(component, {place: one for place, one in taken.items() if not isinstance(one, Unread)})
+    return _resolved(component, {place: one for place, one in taken.items() if not isinstance(one, UnreadReference)})
 
 
 @dataclass(frozen=True, slots=True)
@@ -276,7 +276,7 @@ class _Taken:
     """What one reference comes to: a value under a key, or, without a key, all of them."""
 
     origin: str
-    content: Content = field(repr=False)
+    content: ReferencedContent = field(repr=False)
     key: str = ""
 
     @property
@@ -296,17 +296,17 @@ def _digest_of_all(data: Mapping[str, bytes]) -> str:
     return digests.of_data({key: base64.b64encode(value).decode() for key, value in data.items()})
 
 
-def _take(reference: Reference, content: Content | Unread) -> _Taken | Unread:
-    if isinstance(content, Unread):
-        return Unread(f"error loading {reference.target}: {content.why}", content.may_come)
+def _take(reference: Reference, content: ReferencedContent | UnreadReference) -> _Taken | UnreadReference:
+    if isinstance(content, UnreadReference):
+        return UnreadReference(f"error loading {reference.target}: {content.why}", content.may_come)
     if reference.is_whole:
         return _Taken(str(reference.target), content)
     if reference.key and reference.key not in content.data:
-        return Unread(f"key {reference.key} not found in {reference.target}", may_come=True)
+        return UnreadReference(f"key {reference.key} not found in {reference.target}", may_come=True)
     key = _key_of(reference, content)
     if not key:
         tried = ", ".join(reference.fallbacks)
-        return Unread(f"no matching key found in {reference.target} (looked for {tried})", may_come=True)
+        return UnreadReference(f"no matching key found in {reference.target} (looked for {tried})", may_come=True)
     return _Taken(str(reference.target), content, key)
 
 
@@ -315,7 +315,7 @@ def _resolved(component: Component, taken: Mapping[str, _Taken]) -> Resolved:
     _check_provider(component, keys)
     return Resolved(
         kube_config=taken[KUBE_CONFIG].named if KUBE_CONFIG in taken else None,
-        login=Login(taken[REPOSITORY].origin, taken[REPOSITORY].data) if REPOSITORY in taken else None,
+        login=LoginSecret(taken[REPOSITORY].origin, taken[REPOSITORY].data) if REPOSITORY in taken else None,
         values=tuple(one.named for place, one in taken.items() if place.startswith("/valuesFrom/")),
         decryption_keys=keys,
         substitutes=_substitutes(component, taken),

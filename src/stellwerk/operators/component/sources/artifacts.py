@@ -14,8 +14,8 @@ from stellwerk.operators.component.api import Component
 from stellwerk.operators.component.api_status import Artifact, SourceStatus
 from stellwerk.operators.component.errors import SourceNotReady, SourceUnusable, failure_of
 from stellwerk.operators.component.references import references
-from stellwerk.operators.component.references.referenced_data import Reader
-from stellwerk.operators.component.references.references import Login
+from stellwerk.operators.component.references.referenced_data import ReferenceReader
+from stellwerk.operators.component.references.references import LoginSecret
 from stellwerk.operators.component.sources import credentials, sources
 from stellwerk.operators.component.sources.blueprints import BlueprintStore
 from stellwerk.operators.component.sources.sources import Source, SourceKind
@@ -23,10 +23,10 @@ from stellwerk.render.errors import SourceError
 from stellwerk.render.files.files import Files
 from stellwerk.render.sources.downloads import Downloads
 from stellwerk.render.sources.egress import IN_CLUSTER, EgressRules, shown_url
-from stellwerk.render.sources.http import Credentials
+from stellwerk.render.sources.http import OriginCredentials
 from stellwerk.runtime.cache.informer import Informer
 
-Watches = Callable[[SourceKind], Awaitable[Informer[flux.Source]]]
+Watches = Callable[[SourceKind], Awaitable[Informer[flux.FluxSource]]]
 """Gives the cache of a kind of flux, and opens it where there is none yet."""
 
 
@@ -42,7 +42,7 @@ class Artifacts:
     tenant_rules: EgressRules = IN_CLUSTER
     """What may be called for a URL that a Component names."""
 
-    async def offer(self, component: Component, source: Source, login: Login | None = None) -> SourceStatus:
+    async def offer(self, component: Component, source: Source, login: LoginSecret | None = None) -> SourceStatus:
         """What the source offers now. Raises `SourceNotReady`, `SourceUnusable` or `InvalidCredentials`."""
         match source.kind:
             case SourceKind.Blueprint:
@@ -52,7 +52,7 @@ class Artifacts:
             case _:
                 return await self._flux(source)
 
-    def has_to_call(self, source: Source, artifact: Artifact, login: Login | None = None) -> bool:
+    def has_to_call(self, source: Source, artifact: Artifact, login: LoginSecret | None = None) -> bool:
         """Whether `files` has to call a server. Raises InvalidCredentials."""
         if source.kind is SourceKind.Blueprint:
             return False
@@ -60,7 +60,7 @@ class Artifacts:
         return not self.downloads.has(artifact.url, artifact.digest, credentials=shown)
 
     async def files(
-        self, component: Component, source: Source, artifact: Artifact, login: Login | None = None
+        self, component: Component, source: Source, artifact: Artifact, login: LoginSecret | None = None
     ) -> Files:
         """The files of an artifact. Raises a `SourceError` or `InvalidCredentials`."""
         if source.kind is SourceKind.Blueprint:
@@ -90,7 +90,7 @@ class Artifacts:
             raise SourceNotReady(source.place, str(odd))
         return sources.offered_by_flux(source, cache.store.get(source.key))
 
-    async def _ask(self, component: Component, source: Source, login: Login | None) -> SourceStatus:
+    async def _ask(self, component: Component, source: Source, login: LoginSecret | None) -> SourceStatus:
         assert source.repository is not None
         digest, revision = sources.headers_of(source.repository)
         shown = _shown(source, login)
@@ -108,7 +108,7 @@ class Artifacts:
         return sources.download_offer(Artifact(url=found.url, digest=found.digest, revision=found.revision))
 
 
-def _shown(source: Source, login: Login | None) -> Credentials | None:
+def _shown(source: Source, login: LoginSecret | None) -> OriginCredentials | None:
     """Bound to the address that the spec names: what its answer leads to may be another server."""
     assert source.repository is not None
     return credentials.of(source.repository.url, login) if login is not None else None
@@ -118,9 +118,9 @@ def _shown(source: Source, login: Login | None) -> Credentials | None:
 class Logins:
     """What the web servers of Components are shown, for who is not in the middle of a pass."""
 
-    contents: Reader
+    contents: ReferenceReader
 
-    async def __call__(self, component: Component) -> Credentials | None:
+    async def __call__(self, component: Component) -> OriginCredentials | None:
         """What the server of a Component is shown, or nothing. Raises ComponentFailed."""
         wanted = references.for_source(component)
         resolved = references.settle(component, wanted, await self.contents.read(one.target for one in wanted))

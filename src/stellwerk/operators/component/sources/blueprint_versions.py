@@ -137,7 +137,7 @@ Followers: TypeAlias = Callable[[str], Collection[Component]]
 
 
 @dataclass(frozen=True, slots=True)
-class Usage:
+class BlueprintUsage:
     """The versions of one Blueprint, parted by whether somebody needs them."""
 
     used: Mapping[ObjectKey, tuple[ObjectKey, ...]]
@@ -154,7 +154,7 @@ class Usage:
 
 def usage(
     blueprint: ObjectKey, current: str, versions: Iterable[VersionSummary], users: Users, followers: Followers
-) -> Usage:
+) -> BlueprintUsage:
     """Who needs which version. `current`: the digest of the present content; empty where there is no Blueprint.
 
     The present content is needed by everybody whose spec names the Blueprint: he may be taking it this very moment.
@@ -170,15 +170,15 @@ def usage(
             used[version.key] = tuple(sorted(needing))
         elif not version.metadata.is_terminating:
             unused.append(version)
-    return Usage(used, tuple(unused), bool(following))
+    return BlueprintUsage(used, tuple(unused), bool(following))
 
 
-def used_unseen(usage: Usage, users: Sequence[ObjectKey]) -> Usage:
+def used_unseen(usage: BlueprintUsage, users: Sequence[ObjectKey]) -> BlueprintUsage:
     """The usage where these Components cannot be decoded: each may need any version."""
     if not users:
         return usage
     unseen = {version.key: tuple(sorted(users)) for version in usage.unused}
-    return Usage({**usage.used, **unseen}, (), has_followers=True)
+    return BlueprintUsage({**usage.used, **unseen}, (), has_followers=True)
 
 
 def _is_leaving(component: Component) -> bool:

@@ -239,7 +239,7 @@ class BlueprintReconciler:
         self._unused.pop(key, None)
         await self._delete(self._usage(key, "").unused)
 
-    def _due(self, key: ObjectKey, usage: versions.Usage) -> tuple[tuple[VersionSummary, ...], float]:
+    def _due(self, key: ObjectKey, usage: versions.BlueprintUsage) -> tuple[tuple[VersionSummary, ...], float]:
         """The versions to delete now, and in how many seconds the next one is due; 0: none is."""
         now, before = self.clock.monotonic(), self._unused.pop(key, {})
         since = {one.metadata.uid: before.get(one.metadata.uid, now) for one in usage.unused}
@@ -260,7 +260,7 @@ class BlueprintReconciler:
             if key not in self.store.blueprints.store and key not in self.store.blueprints.unreadable:
                 await self.forget(key)
 
-    async def _release(self, blueprint: BlueprintSummary, usage: versions.Usage) -> Next[NoStatus]:
+    async def _release(self, blueprint: BlueprintSummary, usage: versions.BlueprintUsage) -> Next[NoStatus]:
         if self._of(blueprint.key):
             return self._waiting(blueprint.key, _blocked(usage))
         if self.store.known.expected(blueprint.key) is not None:
@@ -275,7 +275,7 @@ class BlueprintReconciler:
         self._told[key] = why
         return answer.noting(Notice(DELETION_BLOCKED, why, action="Delete"))
 
-    def _usage(self, key: ObjectKey, digest: str) -> versions.Usage:
+    def _usage(self, key: ObjectKey, digest: str) -> versions.BlueprintUsage:
         store = self.components.store
         found = versions.usage(
             key,
@@ -307,7 +307,7 @@ class BlueprintReconciler:
                 continue  # made anew or taken meanwhile: the next look decides
 
 
-def _blocked(usage: versions.Usage) -> str:
+def _blocked(usage: versions.BlueprintUsage) -> str:
     named = ", ".join(map(str, usage.components[:_NAMED]))
     rest = len(usage.components) - _NAMED
     more = f" and {rest} others" if rest > 0 else ""

@@ -15,8 +15,8 @@ from dataclasses import replace
 
 from stellwerk.kube.types.errors import LoginFailed
 from stellwerk.operators.component.errors import InvalidCredentials
-from stellwerk.operators.component.references.references import LOGIN_KEYS, Login
-from stellwerk.render.sources.http import Credentials, TlsMaterial
+from stellwerk.operators.component.references.references import LOGIN_KEYS, LoginSecret
+from stellwerk.render.sources.http import OriginCredentials, TlsMaterial
 
 _MOST_BYTES = 64 * 1024
 """Of a certificate file. Reading certificates costs the event loop 50 ms per MiB, and a context keeps them all."""
@@ -24,7 +24,7 @@ _MOST_BYTES = 64 * 1024
 USER, PASSWORD, TOKEN, AUTHORITY, CERTIFICATE, KEY = LOGIN_KEYS
 
 
-def of(url: str, login: Login) -> Credentials:
+def of(url: str, login: LoginSecret) -> OriginCredentials:
     """What the server of a URL is shown, and it alone. Raises InvalidCredentials, which quotes nothing."""
     data = login.data
     if not any(key in data for key in LOGIN_KEYS):
@@ -34,15 +34,15 @@ def of(url: str, login: Login) -> Credentials:
     return replace(_word(url, login), tls=tls)
 
 
-def _word(url: str, login: Login) -> Credentials:
+def _word(url: str, login: LoginSecret) -> OriginCredentials:
     if TOKEN in login.data:
-        return Credentials.bearer(url, _token(login))
+        return OriginCredentials.bearer(url, _token(login))
     if USER in login.data:
-        return Credentials.basic(url, _text(login, USER), _text(login, PASSWORD))
-    return Credentials.anonymous(url)
+        return OriginCredentials.basic(url, _text(login, USER), _text(login, PASSWORD))
+    return OriginCredentials.anonymous(url)
 
 
-def _check_pairs(login: Login) -> None:
+def _check_pairs(login: LoginSecret) -> None:
     for one, other in ((USER, PASSWORD), (CERTIFICATE, KEY)):
         lacking = [key for key in (one, other) if key not in login.data]
         if len(lacking) == 1:
@@ -51,14 +51,14 @@ def _check_pairs(login: Login) -> None:
         raise InvalidCredentials(login.origin, f"it has both {USER} and {TOKEN}; keep the one that the server asks for")
 
 
-def _token(login: Login) -> str:
+def _token(login: LoginSecret) -> str:
     token = _text(login, TOKEN).strip()
     if not token or not token.isascii() or not token.isprintable() or " " in token:
         raise InvalidCredentials(login.origin, f"{TOKEN} is empty or no token")
     return token
 
 
-def _text(login: Login, key: str) -> str:
+def _text(login: LoginSecret, key: str) -> str:
     try:
         text = login.data[key].decode()
     except UnicodeDecodeError:
@@ -68,7 +68,7 @@ def _text(login: Login, key: str) -> str:
     return text
 
 
-def _tls(login: Login) -> TlsMaterial:
+def _tls(login: LoginSecret) -> TlsMaterial:
     for key in (AUTHORITY, CERTIFICATE, KEY):
         if not login.data.get(key, b"-").strip():
             raise InvalidCredentials(login.origin, f"{key} is empty")

@@ -25,7 +25,7 @@ from stellwerk.operators.component.sources import sources
 from stellwerk.render.errors import SourceError
 from stellwerk.render.sources.downloads import HttpArtifact
 from stellwerk.render.sources.egress import EgressRules
-from stellwerk.render.sources.http import Credentials
+from stellwerk.render.sources.http import OriginCredentials
 from stellwerk.runtime.control.periodic import Periodic
 from stellwerk.runtime.supervision.backoff import Backoff
 from stellwerk.runtime.supervision.tasks import Background, Border, background
@@ -35,7 +35,7 @@ _log = logging.getLogger(__name__)
 _BACKOFF = Backoff(first_seconds=15.0, limit_seconds=1800.0, jitter=0.25)
 
 
-class Address(NamedTuple):
+class RepositoryAddress(NamedTuple):
     """What is asked for: the same for all Components that name it so."""
 
     url: str
@@ -63,7 +63,7 @@ class Head(Protocol):
         digest_header: str,
         revision_header: str,
         tenant: str,
-        credentials: Credentials | None,
+        credentials: OriginCredentials | None,
     ) -> HttpArtifact: ...
 
 
@@ -77,7 +77,7 @@ class Poller:
         *,
         components: Callable[[], Iterable[Component]],
         head: Head,
-        credentials: Callable[[Component], Awaitable[Credentials | None]],
+        credentials: Callable[[Component], Awaitable[OriginCredentials | None]],
         rules: EgressRules,
         wake: Callable[[ObjectKey], None],
         interval_seconds: float,
@@ -92,8 +92,8 @@ class Poller:
         self._wake = wake
         self._border = border
         self._rounds = Periodic(self.name, self._round, interval_seconds=interval_seconds, border=border)
-        self._under_way: set[Address] = set()
-        self._parked: dict[Address, _Parked] = {}
+        self._under_way: set[RepositoryAddress] = set()
+        self._parked: dict[RepositoryAddress, _Parked] = {}
         self._tasks: Background | None = None
 
     async def run(self) -> None:
@@ -115,7 +115,7 @@ class Poller:
                 self._under_way.add(address)
                 self._tasks.start(self._guarded(address, users[0]), "look at an HTTP repository")
 
-    async def _guarded(self, address: Address, user: Component) -> None:
+    async def _guarded(self, address: RepositoryAddress, user: Component) -> None:
         """Ask, and leave an address alone for a while where that ends by an unexpected exception."""
         name = f"looking at the HTTP repository of Component {user.key}"
         if await self._border.once("http repository", name, partial(self._ask, address, user)):
@@ -125,7 +125,7 @@ class Poller:
             pause = _BACKOFF.delay_seconds(failures, random.random())
             self._parked[address] = _Parked(failures, self._border.clock.monotonic() + pause)
 
-    async def _ask(self, address: Address, user: Component) -> None:
+    async def _ask(self, address: RepositoryAddress, user: Component) -> None:
         try:
             found = await self._head(
                 address.url,
@@ -146,14 +146,14 @@ class Poller:
                 self._wake(component.key)
 
 
-def by_address(components: Iterable[Component]) -> dict[Address, Sequence[Component]]:
+def by_address(components: Iterable[Component]) -> dict[RepositoryAddress, Sequence[Component]]:
     """The addresses to ask, each with the Components that want to know."""
-    found: dict[Address, list[Component]] = {}
+    found: dict[RepositoryAddress, list[Component]] = {}
     for component in components:
         repository = component.spec.source_ref.http_repository
         if repository is None or not repository.url or component.spec.suspend or component.metadata.is_terminating:
             continue
-        address = Address(repository.url, *sources.headers_of(repository), _secret(component))
+        address = RepositoryAddress(repository.url, *sources.headers_of(repository), _secret(component))
         found.setdefault(address, []).append(component)
     return {address: tuple(users) for address, users in found.items()}
 

@@ -18,7 +18,7 @@ from enum import StrEnum
 from stellwerk.api import flux
 from stellwerk.kube.types.identifiers import ObjectKey
 from stellwerk.kube.types.object_meta import ObjectMeta
-from stellwerk.kube.watch.watch_states import Parked
+from stellwerk.kube.watch.watch_states import WatchSuspended
 from stellwerk.operators.component.api import Component
 from stellwerk.operators.component.api_spec import (
     DEFAULT_DIGEST_HEADER,
@@ -45,7 +45,7 @@ class SourceKind(StrEnum):
     FluxExternalArtifact = "fluxExternalArtifact"
 
 
-FLUX_KINDS: dict[SourceKind, type[flux.Source]] = {
+FLUX_KINDS: dict[SourceKind, type[flux.FluxSource]] = {
     SourceKind.FluxGitRepository: flux.GitRepository,
     SourceKind.FluxOciRepository: flux.OciRepository,
     SourceKind.FluxBucket: flux.Bucket,
@@ -141,7 +141,7 @@ def download_offer(artifact: Artifact) -> SourceStatus:
     return SourceStatus(artifact=artifact, digest=digests.of_download(artifact))
 
 
-def offered_by_flux(source: Source, found: flux.Source | None) -> SourceStatus:
+def offered_by_flux(source: Source, found: flux.FluxSource | None) -> SourceStatus:
     """What a flux object offers. Raises `SourceNotReady`."""
     if found is None:
         raise SourceNotReady(source.place, f"{_shown(source)} not found")
@@ -153,7 +153,7 @@ def offered_by_flux(source: Source, found: flux.Source | None) -> SourceStatus:
     return offer(found.metadata, taken)
 
 
-def not_watched(source: Source, parked: Parked) -> SourceNotReady:
+def not_watched(source: Source, parked: WatchSuspended) -> SourceNotReady:
     """The kind of the source cannot be watched."""
     if parked.is_not_served:
         return not_served(source)
@@ -168,7 +168,7 @@ def not_served(source: Source) -> SourceNotReady:
     )
 
 
-def not_ready(found: flux.Source) -> str:
+def not_ready(found: flux.FluxSource) -> str:
     """Why a flux object offers nothing at the moment; empty where it does."""
     ready = conditions.find(found.status.conditions, "Ready")
     if ready is None and not isinstance(found, flux.ExternalArtifact):

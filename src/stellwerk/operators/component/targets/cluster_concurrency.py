@@ -31,7 +31,7 @@ _REMEMBERED = 10_000
 """How many silent servers are remembered."""
 
 
-class Full(Exception):
+class ClusterBusy(Exception):
     """There is no room now; the Component is woken when there is. `str()` says which server it waits for."""
 
 
@@ -71,7 +71,7 @@ class Lanes:
             self._leave(key, failure)
 
     def enter(self, key: ObjectKey, addresses: Iterable[str], *, silence: tuple[type[Exception], ...]) -> None:
-        """Take a place at a server until the pass ends. Raises `Full`.
+        """Take a place at a server until the pass ends. Raises `ClusterBusy`.
 
         `silence`: the failures of a pass that mean that this server did not answer.
         """
@@ -83,7 +83,7 @@ class Lanes:
             return
         if not self._has_room(key, new):
             self._waiting.setdefault(key.namespace, {})[key] = wanted
-            raise Full(", ".join(sorted(lane.address for lane in new)))
+            raise ClusterBusy(", ".join(sorted(lane.address for lane in new)))
         self._take(key, new)
         self._inside.setdefault(key, {}).update(dict.fromkeys(new, silence))
 
@@ -96,7 +96,7 @@ class Lanes:
         entered = self._inside.pop(key, {})
         invited = self._invited.pop(key, frozenset())
         for lane, silence in entered.items():
-            if not isinstance(failure, Full):
+            if not isinstance(failure, ClusterBusy):
                 self._note(lane, answers=not isinstance(failure, (asyncio.CancelledError, *silence)))
         self._release(key, frozenset(entered) | invited)
         if entered or invited:

@@ -16,9 +16,9 @@ from stellwerk.kube import threads
 from stellwerk.kube.types.model import JsonValue, dig
 from stellwerk.operators.component.references.referenced_data import MOST_HIDDEN, SHORTEST_HIDDEN
 from stellwerk.operators.component.targets.targets import Target, Targets
-from stellwerk.operators.component.targets.tenancy import Account
+from stellwerk.operators.component.targets.tenancy import ActingAccount
 from stellwerk.render.bounded_cache import Kept
-from stellwerk.render.request.request import Missing, Query
+from stellwerk.render.request.request import Missing, TemplateQuery
 from stellwerk.runtime.clock import Clock
 from stellwerk.runtime.telemetry import logs
 
@@ -67,13 +67,13 @@ class Lookups:
 
     target: Target
     targets: Targets
-    account: Account | None
+    account: ActingAccount | None
     """The account that the Component acts as in the operator's own cluster; None: the operator itself."""
     tenant: str
     """The namespace of the Component."""
     hidden: HiddenWords
 
-    async def __call__(self, query: Query) -> JsonValue | Missing:
+    async def __call__(self, query: TemplateQuery) -> JsonValue | Missing:
         """The object, the list of objects, or why there is none. Raises ApiError."""
         found = await self._answer(query)
         if query.kind == "Secret" and not isinstance(found, Missing):
@@ -85,7 +85,7 @@ class Lookups:
             await self.hidden.add(self.tenant, source, lambda: secret_words_of(secrets), version)
         return found
 
-    async def _answer(self, query: Query) -> JsonValue | Missing:
+    async def _answer(self, query: TemplateQuery) -> JsonValue | Missing:
         match query.where:
             case "target":
                 return await answer(self.target.client, query)

@@ -35,7 +35,7 @@ from stellwerk.operators.component.settings import Tenancy
 from stellwerk.operators.component.targets import tenancy
 from stellwerk.operators.component.targets.cluster_concurrency import HOME
 from stellwerk.operators.component.targets.seals import KUBECONFIG, OPERATOR
-from stellwerk.operators.component.targets.tenancy import Account
+from stellwerk.operators.component.targets.tenancy import ActingAccount
 from stellwerk.render.errors import EgressRefused
 from stellwerk.render.request import request
 from stellwerk.render.request.capabilities import facts_of
@@ -78,7 +78,7 @@ class Kinds:
     clock: Clock
     were_asked_for: bool = False
     doubted_until: float = float("-inf")
-    facts: request.Cluster | None = None
+    facts: request.ClusterApis | None = None
     """What the cluster serves: the same for every identity, and held once."""
     facts_at: float = 0.0
 
@@ -141,7 +141,7 @@ class Target:
         certificates = self.client.config.authority.read()
         return f"{_AUTHORITY}{hashlib.sha256(certificates).hexdigest()[:32]}" if certificates else ""
 
-    async def facts(self) -> request.Cluster:
+    async def facts(self) -> request.ClusterApis:
         """What the cluster serves, at most a minute old, and asked for anew where it may just have changed.
 
         Raises ApiError.
@@ -218,7 +218,7 @@ class Targets:
         self._most_remote_of_namespace = most_remote_of_namespace
         self._kinds = Kinds(clock)
         self._owned = OwnedObjects(home, RECONCILER, wake, self._kinds.changed)
-        self._local: OrderedDict[Account | None, Target] = OrderedDict()
+        self._local: OrderedDict[ActingAccount | None, Target] = OrderedDict()
         self._remote: dict[str, _Remote] = {}
         self._tasks: Background | None = None
 
@@ -258,12 +258,12 @@ class Targets:
                 "max-remote-clusters-per-namespace",
             )
 
-    def home(self, component: Component, account: Account | None) -> Target:
+    def home(self, component: Component, account: ActingAccount | None) -> Target:
         """The operator's own cluster for a Component. Raises ServiceAccountRequired."""
         self._leave(component.key)
         return self.local(account)
 
-    def local(self, acting_as: Account | None) -> Target:
+    def local(self, acting_as: ActingAccount | None) -> Target:
         """The operator's own cluster under an account; None: as the operator itself. Raises ServiceAccountRequired."""
         tenancy.require_account(acting_as, self.rules)
         if acting_as not in self._local:

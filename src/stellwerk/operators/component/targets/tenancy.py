@@ -26,7 +26,7 @@ from stellwerk.runtime.settings import parsers
 
 
 @dataclass(frozen=True, slots=True)
-class Account:
+class ActingAccount:
     """A ServiceAccount to act as."""
 
     namespace: str
@@ -39,7 +39,7 @@ class Account:
         return f"system:serviceaccount:{self.namespace}:{self.name}"
 
 
-def account(component: Component, tenancy: Tenancy) -> Account | None:
+def account(component: Component, tenancy: Tenancy) -> ActingAccount | None:
     """The ServiceAccount that the spec names for the operator's own cluster; None: the operator itself.
 
     A deletion obeys the same rule: it writes and, with delete hooks, creates. Raises `InvalidSpec` where the name
@@ -50,12 +50,12 @@ def account(component: Component, tenancy: Tenancy) -> Account | None:
         require_account(None, tenancy)
         return None
     try:
-        return Account(component.metadata.namespace, parsers.name(name))
+        return ActingAccount(component.metadata.namespace, parsers.name(name))
     except ValueError as error:
         raise InvalidSpec("serviceAccountName", str(error)) from None
 
 
-def account_of_deletion(component: Component, tenancy: Tenancy, applied_as: str) -> Account | None:
+def account_of_deletion(component: Component, tenancy: Tenancy, applied_as: str) -> ActingAccount | None:
     """The account that deletes the objects: the one that applied them, whatever the spec names now.
 
     `applied_as` is the identity with a valid seal; empty where none is known, then the spec counts. The operator
@@ -63,15 +63,15 @@ def account_of_deletion(component: Component, tenancy: Tenancy, applied_as: str)
     Raises as `account` does.
     """
     namespace = component.metadata.namespace
-    own = Account(namespace, "").user
+    own = ActingAccount(namespace, "").user
     if applied_as.startswith(own):
-        return Account(namespace, applied_as.removeprefix(own))
+        return ActingAccount(namespace, applied_as.removeprefix(own))
     if applied_as == OPERATOR and tenancy.mode is not Mode.STRICT and not tenancy.default_service_account.strip():
         return None
     return account(component, tenancy)
 
 
-def require_account(acting_as: Account | None, tenancy: Tenancy) -> None:
+def require_account(acting_as: ActingAccount | None, tenancy: Tenancy) -> None:
     """Raises `ServiceAccountRequired` where nothing may act as the operator and no account is named."""
     if acting_as is None and tenancy.mode is Mode.STRICT:
         raise ServiceAccountRequired
