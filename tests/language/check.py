@@ -92,11 +92,13 @@ def findings(avoided: Sequence[Word], allowed: Sequence[Allowed]) -> list[Findin
 
 def of_text(path: str, text: str, avoided: Sequence[Word], allowed: Sequence[Allowed]) -> Iterator[Finding]:
     """The findings in the text of one file. The suffix of `path` says how it is read."""
-    phrases = [one.phrase for one in allowed if path.startswith(one.where)]
+    phrases = [
+        re.compile(r"\s+".join(map(re.escape, one.phrase.split()))) for one in allowed if path.startswith(one.where)
+    ]
     for line, part in _parts(path, text):
         spared = part
         for phrase in phrases:
-            spared = spared.replace(phrase, " " * len(phrase))
+            spared = phrase.sub(lambda match: re.sub(r"\S", " ", match.group()), spared)
         for word in avoided:
             for match in word.pattern.finditer(spared):
                 yield Finding(path, line + spared.count("\n", 0, match.start()), match.group(), word.instead)
@@ -116,14 +118,28 @@ def _python(text: str) -> Iterator[tuple[int, str]]:
     for token in tokenize.generate_tokens(io.StringIO(text).readline):
         if token.type == tokenize.COMMENT:
             yield token.start[0], token.string
-    for node in ast.walk(ast.parse(text)):
-        if isinstance(node, ast.Constant) and isinstance(node.value, str) and " " in node.value.strip():
-            yield node.lineno, node.value
+    tree = ast.parse(text)
+    pieces = {id(piece) for node in ast.walk(tree) if isinstance(node, ast.JoinedStr) for piece in node.values}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.JoinedStr):
+            yield (
+                node.lineno,
+                "".join(
+                    piece.value if isinstance(piece, ast.Constant) and isinstance(piece.value, str) else "_"
+                    for piece in node.values
+                ),
+            )
+        elif isinstance(node, ast.Constant) and id(node) not in pieces and _is_sentence(node.value):
+            yield node.lineno, str(node.value)
+
+
+def _is_sentence(value: object) -> bool:
+    return isinstance(value, str) and " " in value.strip()
 
 
 def _go(text: str) -> Iterator[tuple[int, str]]:
     for number, line in enumerate(text.splitlines(), 1):
-        _, slashes, comment = line.partition("// ")
+        _, slashes, comment = line.partition("//")
         if slashes:
             yield number, comment
 
