@@ -49,7 +49,7 @@ class CustomResourceDefinitionStatus(Record, frozen=True, kw_only=True):
 
 
 class CustomResourceDefinition(Kind, frozen=True, kw_only=True):
-    """A kind that somebody added to the API server."""
+    """A kind that was added to the API server."""
 
     resource: ClassVar[Resource] = Resource(
         "apiextensions.k8s.io", "v1", "CustomResourceDefinition", "customresourcedefinitions", namespaced=False

@@ -31,7 +31,7 @@ class ServiceInstanceStatus(Record, frozen=True, kw_only=True):
 
 
 class ServiceInstance(Kind, frozen=True, kw_only=True):
-    """A service of the BTP that somebody ordered."""
+    """An instance of a service of SAP BTP."""
 
     resource: ClassVar[Resource] = Resource(GROUP, "v1", "ServiceInstance", "serviceinstances", namespaced=True)
 

@@ -27,7 +27,7 @@ class Namespace(Kind, frozen=True, kw_only=True):
 
 
 class NamespaceStatus(Record, frozen=True, kw_only=True):
-    """`phase` is Active or Terminating; conditions tell what a deletion waits for."""
+    """`phase` is Active or Terminating; conditions show what a deletion waits for."""
 
     phase: str = ""
     conditions: tuple[Condition, ...] = ()
@@ -45,7 +45,7 @@ class ConfigMap(Kind, frozen=True, kw_only=True):
 
 
 class Secret(Kind, frozen=True, kw_only=True):
-    """Bytes by name that nobody should see. Its repr shows the names and no values."""
+    """Confidential bytes by name. Its repr shows the names and no values."""
 
     resource: ClassVar[Resource] = Resource("", "v1", "Secret", "secrets", namespaced=True)
 
@@ -183,7 +183,7 @@ class PodStatus(Record, frozen=True, kw_only=True):
 
 
 class PodSpec(Record, frozen=True, kw_only=True):
-    """Where and as whom a pod runs."""
+    """Where a pod runs, and as which ServiceAccount."""
 
     node_name: str = ""
     service_account_name: str = ""

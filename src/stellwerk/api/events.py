@@ -1,4 +1,4 @@
-"""Events (events.k8s.io/v1): what happened to an object, told to people."""
+"""Events (events.k8s.io/v1): reports for users about an object."""
 
 from __future__ import annotations
 

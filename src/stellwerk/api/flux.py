@@ -1,8 +1,8 @@
-"""The sources of flux (source.toolkit.fluxcd.io), as far as operators read them.
+"""The sources of Flux (source.toolkit.fluxcd.io): the fields that operators read.
 
-All of them answer the same question in the same place: what is there to download, and is that the last word? So they
-share one shape. Each was served as v1beta2 before it was served as v1, with the same fields where we look; which of the
-two a cluster has is for discovery to say (`resources`).
+All kinds of sources have these fields in the same place: the artifact to download, and whether it is current. So they
+share one shape. Each kind was served as v1beta2 before v1, with the same values for these fields; discovery shows
+which of the two a cluster serves (`resources`).
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ class NetworkPolicySpec(Record, frozen=True, kw_only=True):
 
 
 class NetworkPolicy(Kind, frozen=True, kw_only=True):
-    """Who may speak to whom."""
+    """The connections that pods may accept and open."""
 
     resource: ClassVar[Resource] = Resource(
         "networking.k8s.io", "v1", "NetworkPolicy", "networkpolicies", namespaced=True

@@ -49,7 +49,7 @@ class Role(Kind, frozen=True, kw_only=True):
 
 
 class ClusterRole(Kind, frozen=True, kw_only=True):
-    """Rights in all namespaces and on what lies in none."""
+    """Rights in all namespaces, and on cluster-wide objects."""
 
     resource: ClassVar[Resource] = Resource(GROUP, "v1", "ClusterRole", "clusterroles", namespaced=False)
 

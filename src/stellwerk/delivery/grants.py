@@ -1,8 +1,8 @@
-"""What an operator may do in a cluster: its rights with their occasions, and the objects that give them to its account.
+"""The rights of an operator with their purposes, and the objects that grant them to its ServiceAccount.
 
-Each grant says what does not work without it, which is what an administrator reads where it is missing. A right that an
-ordinary life of the operator does not use says beside it on which occasion it is needed. So whoever reviews a role sees
-why it is there, and a test can compare the rest with the audit log of such a life.
+Each grant states what does not work without it; an administrator reads this where the grant is missing. A right that
+the operator seldom uses states the occasion. So a reviewer of a role sees the purpose of each right, and a test can
+compare the other rights with the audit log.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Right: TypeAlias = tuple[str, str, str]
 
 @dataclass(frozen=True, slots=True)
 class Grant:
-    """Verbs on resources. `seldom` says of a verb on which rare occasion it is needed."""
+    """Verbs on resources. `seldom` has the occasion for each verb that is seldom needed."""
 
     rule: PolicyRule
     purpose: str
@@ -71,7 +71,7 @@ def occasions(grants: Iterable[Grant]) -> dict[Right, str]:
 
 @dataclass(frozen=True, slots=True)
 class OperatorAccount:
-    """Whom an operator runs as."""
+    """The ServiceAccount of an operator."""
 
     name: str
     namespace: str
@@ -119,7 +119,7 @@ def role(name: str, namespace: str, rules: Sequence[PolicyRule]) -> JsonObject:
 
 
 def collecting_role(name: str, label: str) -> JsonObject:
-    """A role whose rules the control plane collects from others. It says none itself, or each apply would empty it."""
+    """A role whose rules the control plane collects from others. It has none itself: each apply would remove them."""
     return {
         "apiVersion": _API_VERSION,
         "kind": "ClusterRole",

@@ -1,4 +1,4 @@
-"""What templates may ask a cluster for, whoever renders them: its objects."""
+"""The objects of a cluster that a template reads."""
 
 from __future__ import annotations
 

@@ -1,12 +1,12 @@
 """The objects of all sets in one cluster, by owner, as watches show them.
 
-One watch for each resource, over everything that carries an owner's label, opened when the first set needs it. So what
-a set consists of is looked up in memory, and what becomes of it arrives as an event: nothing is fetched object by
-object, and nothing is polled.
+There is one watch for each resource, for all objects with an owner's label. It starts when the first set needs it. So
+the objects of a set are found in memory, and their changes arrive as events: no request per object, and no polling.
 
-Where we may not watch a resource in the whole cluster (a remote login that is bound to a few namespaces), it is watched
-in the namespaces that are needed. Where the rights to list and watch are missing there too, the caller reads the
-objects one by one (`read`) until they are granted: `cover` says where. Of Secrets only the metadata is held.
+Where the identity may not watch a resource in the whole cluster (a remote login for a few namespaces), the watches are
+limited to the namespaces that are needed. Where the rights to list and watch are missing there too, the caller reads
+the objects one by one (`read`) until they are granted: `cover` returns these places. Of Secrets, only the metadata is
+kept.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ PATIENCE_SECONDS = 30.0
 
 
 class Unwatchable(Exception):
-    """A resource cannot be watched; says why."""
+    """A resource cannot be watched; the message has the reason."""
 
     def __init__(self, resource: Resource, why: str) -> None:
         super().__init__(f"{resource} cannot be watched: {why}")
@@ -59,7 +59,7 @@ class TooMuch(Exception):
 
 
 class NotListed(Unwatchable):
-    """The cluster has not said in time what there is of a resource."""
+    """The cluster did not list the objects of a resource in time."""
 
 
 class Place(NamedTuple):
@@ -95,7 +95,7 @@ class OwnedObjects:
     _finished: FinishedJobs = field(default_factory=FinishedJobs)
     _own_versions: dict[str, str] = field(default_factory=dict)
     _own_ends: set[str] = field(default_factory=set)
-    """What we wrote and deleted, by uid: when it shows, it is news to nobody. Each is forgotten when it has shown."""
+    """Our own writes and deletions, by uid: their events wake no owner. An entry is removed with its event."""
 
     async def cover(self, places: Iterable[Place]) -> Mapping[Place, str]:
         """Watch all of these, and return when the caches are full.
@@ -236,7 +236,7 @@ class OwnedObjects:
         self._finished.note(delta)
         sides = [side for side in (delta.old, delta.new) if side is not None]
         concerned = dict.fromkeys(owner for side in sides for owner in self._owners(side))
-        if self._is_echo(delta):  # news only to somebody from whom the object was taken
+        if self._is_echo(delta):  # wakes only a former owner
             for owner in self._owners(delta.latest):
                 del concerned[owner]
         for label_value in concerned:
@@ -289,7 +289,7 @@ def _is_forbidden(informer: Informer[Live]) -> bool:
 async def read(
     resources: Mapping[ObjectIdentity, Resource], unwatched: Mapping[Place, str], client: Client
 ) -> dict[ObjectIdentity, LiveObject]:
-    """The objects in places that cannot be watched, one request each, whoever owns them.
+    """The objects in places that cannot be watched, one request each, with any owner.
 
     Raises Unwatchable where the right to get is missing too, and ApiError.
     """

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 KINDS = (("apps", "Deployment"), ("apps", "StatefulSet"), ("apps", "DaemonSet"))
-"""Kinds whose pods tell why they are not ready."""
+"""Kinds whose pods show why they are not ready."""
 
 
 _LONGEST_CAUSE = 120
@@ -59,7 +59,7 @@ async def read(reader: ClusterReader, deployment: Unstructured) -> Workload:
 async def read_first(reader: ClusterReader, deployment: Unstructured) -> Workload:
     """The same by at most three requests: a page of each list, and Events of the first pod that is not ready only.
 
-    Events are read where pods alone do not tell the cause.
+    Events are read where the pods alone do not show the cause.
     """
     namespace, labels = deployment.key.namespace, selector(deployment)
     replica_sets, pods = await asyncio.gather(
@@ -148,7 +148,7 @@ def _container_statuses(pod: Unstructured) -> Iterator[JsonValue]:
 
 
 class DeploymentDiagnostician:
-    """Tells why any Deployment is not ready."""
+    """Diagnoses any Deployment that is not ready."""
 
     async def diagnose(self, client: Client, subject: Unstructured) -> Diagnosis:
         """Read the pods and explain."""

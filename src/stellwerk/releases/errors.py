@@ -1,13 +1,13 @@
 """What can go wrong with a release.
 
-    ReleaseError          the tree's root; `str()` is a clause for people
-    ├── NoSuchRelease     there is none of this name
-    ├── UnreadableRelease its store holds something else
-    ├── Leaving           it is being deleted, and cannot be applied
-    ├── WorkedOn          somebody else has written it meanwhile
-    ├── InUse             others use what it brought; nothing was deleted
-    ├── ReleaseSourceUnusable    a path that holds nothing that could be rendered
-    └── TooLate           it did not come to an end in time; knows what it waited for
+    ReleaseError                 the base class; `str()` is a clause of a message
+    ├── NoSuchRelease            no release has this name
+    ├── UnreadableRelease        the ConfigMap of the release has other content
+    ├── Leaving                  the release is being deleted and cannot be applied
+    ├── WorkedOn                 another client wrote the release meanwhile
+    ├── InUse                    others use kinds of the release; nothing was deleted
+    ├── ReleaseSourceUnusable    a path has no manifests
+    └── TooLate                  the run did not end in time; has the objects that it waited for
 
 What went wrong with single objects are failures of `apply`, and with files those of `render`.
 """
@@ -56,7 +56,7 @@ class Leaving(ReleaseError):
 
 
 class WorkedOn(ReleaseError):
-    """Somebody else has written the release since it was read."""
+    """Another client wrote the release since it was read."""
 
     fix = "wait until the other one is done, and run it again"
 

@@ -1,7 +1,7 @@
-"""The inventory of a release as its store spells it (pure).
+"""The inventory of a release, as JSON in its ConfigMap (pure).
 
-An API server looks at what it stores in a status, but nobody at what lies in this store: what is missing there is read
-as what is unknown, and only an entry that does not say what object it is about makes it unreadable.
+An API server validates a status, but not this JSON. A missing field is read as unknown; only an entry that does not
+identify its object makes the inventory unreadable.
 """
 
 from __future__ import annotations

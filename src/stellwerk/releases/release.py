@@ -65,7 +65,7 @@ class Release:
 
     @property
     def digest(self) -> str:
-        """What stands for the content of this revision."""
+        """The digest that identifies the content of this revision."""
         return hashlib.sha256(str(self.revision).encode()).hexdigest()
 
     @property

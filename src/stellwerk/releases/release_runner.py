@@ -43,7 +43,7 @@ Pass = Callable[[Release], Awaitable[SetProgress]]
 
 @dataclass(slots=True, kw_only=True)
 class Engine:
-    """Works on releases with one client. `tell` gets sentences about what is retried and waited for."""
+    """Applies and deletes releases with one client. `tell` receives messages about retries and waits."""
 
     client: Client
     clock: Clock
@@ -115,7 +115,7 @@ class Engine:
         found = await self.deletable(key)
         ending: Release | None = found
         if not found.is_deleting:
-            # Saved first: the finalizer has to be there, whoever made the release.
+            # Saved first: the finalizer must be there, also on a release that another program created.
             ending = await self.store.end(await self.store.save(found.now(ReleaseState.Deleting, self.clock.now())))
         if ending is None:
             return
@@ -158,7 +158,7 @@ class Engine:
             raise
 
     async def _note_error(self, release: Release) -> None:
-        """Best effort: that somebody else has written the release meanwhile must not hide what went wrong."""
+        """Best effort: a write by another client must not hide the error."""
         try:
             await self.store.save(release.now(ReleaseState.Error, self.clock.now()))
         except (WorkedOn, NotFound):

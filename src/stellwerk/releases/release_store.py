@@ -1,6 +1,6 @@
 """Where releases are kept: a ConfigMap each, in the namespace of the release.
 
-It is written with the version that was read, so of two programs that work on one release at once the second is told.
+Each write has the resourceVersion that was read, so the second of two programs that change a release gets an error.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class ReleaseStore:
         return sorted((releases.read(one) for one in found), key=lambda one: one.key)
 
     async def save(self, release: Release) -> Release:
-        """The release as it is stored now. Raises WorkedOn where somebody else has written it meanwhile."""
+        """The release as it is stored now. Raises WorkedOn where another client wrote it meanwhile."""
         body = releases.written(release)
         try:
             if not release.resource_version:

@@ -1,9 +1,9 @@
-"""How long a run waits between passes, and what it puts up with (pure).
+"""How long a run waits between passes, and which failures it retries (pure).
 
-Waits double from a millisecond to ten seconds, and begin anew when something was written: what is applied is often
-ready at once, and what is not may take minutes. A write that met somebody else's is tried again, up to fifteen times in
-a row: between two people at one release, or beside a controller that is writing, that is ordinary. Every other failure
-ends the run, because nobody is there who would come back to it later.
+Waits double from one millisecond to ten seconds, and start from the beginning after a write: an applied object is
+often ready at once, or takes minutes. A conflict with another writer is retried, up to fifteen times in a row: with a
+second user or a controller that writes the same object, conflicts are usual. Any other failure ends the run, because
+no later run retries it.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class RetryPolicy:
     _conflicts: int = 0
 
     def judge(self, failures: Sequence[WriteFailure]) -> list[str]:
-        """What is said about failures that are tried again. Raises WriteFailed."""
+        """Messages about the failures that are retried. Raises WriteFailed."""
         if not failures:
             self._conflicts = 0
             return []

@@ -71,7 +71,7 @@ async def rendered(
 ) -> tuple[Document, ...]:
     """The objects of all sources, for the cluster behind a client, or for an assumed one, where nothing exists.
 
-    `farewells` says what becomes of hooks for the end of a release; `warn` gets what Helm passes over in silence.
+    `farewells` decides about the delete hooks of a release; `warn` receives what Helm ignores without a message.
     Raises RenderError, ApiError.
     """
     client = place if isinstance(place, Client) else None

@@ -1,8 +1,8 @@
 """What of a release that `clm` applied last need not be done again (pure).
 
-An object that was purged after its work is not there to be compared with, and its digest says what it was in other
-words than ours. What can be compared is the rest of the release: where all of that is as wanted, these are the same
-sources as before, and `clm`'s word that the work is done holds. Where anything differs this is a new content, and it is
+An object that was purged after its work cannot be compared, and `clm` computes its digest in another way. The other
+objects of the release can be compared: if all of them are as wanted, the sources are the same as before, and the state
+that `clm` recorded is right. Where anything differs this is a new content, and it is
 done again, as for any change: a migration that runs twice is a smaller harm than one that never does.
 
 What is meant for each revision (`on-object-or-component-change`, as upgrade hooks are) runs at each run, under `clm` as

@@ -29,7 +29,7 @@ def test_comments_of_go_are_checked() -> None:
 
 @pytest.mark.parametrize(("where", "found"), [("", []), ("a", []), ("b", [2])])
 def test_a_phrase_is_allowed_where_its_exception_says(where: str, found: list[int]) -> None:
-    assert lines_of("a.py", "\"\"\"The user\nnobody.\"\"\"\n", (Allowed("user nobody", where),)) == found
+    assert lines_of("a.py", '"""The user\nnobody."""\n', (Allowed("user nobody", where),)) == found
 
 
 def test_a_pending_place_may_have_no_more_findings_and_its_bound_follows_the_fewer() -> None:
