@@ -1,7 +1,7 @@
-"""The tree of verbs. A verb's module is imported when the verb is used and not before.
+"""The tree of verbs. The module that declares a verb is imported when the verb is used.
 
-Help therefore prints from this table: importing twelve modules, some with an HTTP stack behind them, to show twelve
-lines would cost a third of a second at every `--help`. A test holds the table against what the modules say themselves.
+Help prints from this table and imports no declaration, because `--help` has to be quick; a test compares the table
+with the declarations.
 """
 
 from __future__ import annotations
@@ -11,22 +11,28 @@ from dataclasses import dataclass
 from importlib import import_module
 
 import click
+from click.shell_completion import CompletionItem
 
 from stellwerk.cli.arguments import options
+from stellwerk.cli.shell.own_version import own_version
+
+_MODULES = {"Local system": "local", "Look": "look", "Act": "act", "Releases": "releases", "Help": "help"}
+"""The modules below `verbs` that declare the verbs of a group of the help page."""
 
 
 @dataclass(frozen=True, slots=True)
 class Verb:
-    """A verb before it is loaded: what help says about it, and where it lives (an attribute `command`)."""
+    """A verb before it is loaded: what help says about it, and the module that declares it."""
 
     summary: str
     group: str
     module: str = ""
-    """Where it is not called as the verb."""
+    """Set where it is not the one of the group; its attribute is then `command`."""
 
     def load(self, name: str) -> click.Command:
-        """The verb itself."""
-        command = import_module(f"stellwerk.cli.verbs.{self.module or name}").command
+        """The declaration of the verb. Its work is imported when it is called."""
+        module = import_module(f"stellwerk.cli.verbs.{self.module or _MODULES[self.group]}")
+        command = getattr(module, "command" if self.module else name)
         assert isinstance(command, click.Command)
         return command
 
@@ -34,15 +40,15 @@ class Verb:
 VERBS: Mapping[str, Verb] = {
     "up": Verb("Start the local system, or find it running.", "Local system"),
     "down": Verb("Stop the local system and remove its data.", "Local system"),
-    "run": Verb("Run an operator in the foreground.", "Local system"),
+    "run": Verb("Run an operator in the foreground.", "Local system", "run"),
     "install": Verb("Bring the kinds and rights of operators into a cluster.", "Local system"),
     "check": Verb("Check whether a cluster has what operators need, and whether they do their work.", "Look"),
     "get": Verb("List objects with their health.", "Look"),
     "status": Verb("Show how one object or release is doing, or the local system.", "Look"),
     "why": Verb("Tell why an object is not ready, down to the root cause.", "Look"),
-    "tree": Verb("Show the owned and managed objects of an object with their health.", "Look", "tree_of"),
+    "tree": Verb("Show the owned and managed objects of an object with their health.", "Look"),
     "trace": Verb("Follow any object back to its custom resource, source and last apply.", "Look"),
-    "diff": Verb("Show what the next reconcile would change.", "Look"),
+    "diff": Verb("Show what the next reconcile would change.", "Look", "diff"),
     "render": Verb("Print the manifests of a Component, without a cluster.", "Look"),
     "values": Verb("Show the merged values of a Component and their origin, Secrets masked.", "Look"),
     "events": Verb("List Events, newest last.", "Look"),
@@ -61,7 +67,7 @@ VERBS: Mapping[str, Verb] = {
     "delete": Verb(
         "Take a release with all its objects out of the cluster, and return when they are gone.", "Releases"
     ),
-    "list": Verb("List releases with their state.", "Releases", "releases"),
+    "list": Verb("List releases with their state.", "Releases"),
     "template": Verb("Print the manifests of a release as its first revision would have them.", "Releases"),
     "explain": Verb("Explain a topic, or a reason: meaning, causes, how to check and fix.", "Help"),
     "version": Verb("Print the versions of stellwerk and of the cluster.", "Help"),
@@ -100,10 +106,8 @@ class VerbGroup(click.Group):
                 rows = [(name, verb.summary) for name, verb in VERBS.items() if verb.group == group]
                 formatter.write_dl(rows, col_max=14)
 
-    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[click.shell_completion.CompletionItem]:
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         """Verbs that begin so, without loading them."""
-        from click.shell_completion import CompletionItem
-
         verbs = [CompletionItem(name, help=verb.summary) for name, verb in VERBS.items() if name.startswith(incomplete)]
         return verbs or click.Command.shell_complete(self, ctx, incomplete)
 
@@ -117,8 +121,6 @@ def _guess(word: str) -> str:
 
 def _print_version(context: click.Context, parameter: click.Parameter, value: bool) -> None:
     if value:
-        from stellwerk.cli.shell.own_version import own_version
-
         click.echo(f"stellwerk {own_version()}")
         context.exit()
 

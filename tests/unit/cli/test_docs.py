@@ -12,7 +12,7 @@ import pytest
 
 from stellwerk.cli import kinds, reference, verb_tree
 from stellwerk.cli.arguments import options
-from stellwerk.cli.verbs.explain import catalogue, topics
+from stellwerk.cli.help.explain import catalogue, topics
 
 ROOT = Path(__file__).parents[3]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]

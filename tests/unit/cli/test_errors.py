@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from stellwerk.cli import main
-from stellwerk.cli.shell import errors
+from stellwerk.cli.shell import error_reports
 from stellwerk.cli.shell.errors import Exit, Failure, FailureReport
 from stellwerk.kube.types.errors import NotServed, Status, Unreachable, refusal
 from stellwerk.local.errors import BuildFailed
@@ -54,7 +53,7 @@ def test_a_message_of_the_cluster_cannot_steer_the_terminal() -> None:
     ],
 )
 def test_every_failure_that_somebody_can_mend_has_its_exit_code(error: Exception, code: Exit) -> None:
-    known = errors.explained(error)
+    known = error_reports.explained(error)
     assert known is not None
     assert known[1] == code
     assert known[0].error
@@ -62,17 +61,17 @@ def test_every_failure_that_somebody_can_mend_has_its_exit_code(error: Exception
 
 def test_a_refusal_names_what_was_attempted_and_the_servers_word() -> None:
     refused = refusal(Status(code=403, message="user x may not"), attempted="list Secret in kyma-system")
-    known = errors.explained(refused)
+    known = error_reports.explained(refused)
     assert known is not None
     assert known[0].lines()[:2] == ["Error:   cannot list Secret in kyma-system", "Cause:   user x may not"]
 
 
 def test_a_fault_of_our_own_is_not_explained_away() -> None:
-    assert errors.explained(KeyError("x")) is None
+    assert error_reports.explained(KeyError("x")) is None
 
 
 def test_a_full_disk_is_not_told_as_a_file_that_is_missing() -> None:
-    known = errors.explained(OSError(28, "No space left on device", "/state/module"))
+    known = error_reports.explained(OSError(28, "No space left on device", "/state/module"))
     assert known is not None
     assert "free some space" in known[0].fix
 
@@ -88,7 +87,7 @@ def test_a_full_disk_is_not_told_as_a_file_that_is_missing() -> None:
     ],
 )
 def test_a_request_that_an_api_server_refuses_is_told_from_one_to_another_web_site(status: Status, fix: str) -> None:
-    known = errors.explained(refusal(status))
+    known = error_reports.explained(refusal(status))
     assert known is not None
     assert fix in known[0].fix
 
@@ -99,7 +98,7 @@ def test_what_a_verb_has_read_from_a_secret_is_not_printed_by_its_failure(
     verbose: bool, capsys: pytest.CaptureFixture[str]
 ) -> None:
     logs.hide("canary-of-a-verb", tenant="shop", source="secret shop/a")
-    main._failed(RuntimeError("it quotes canary-of-a-verb"), verbose)
+    error_reports.print_failure(RuntimeError("it quotes canary-of-a-verb"), verbose=verbose)
     printed = capsys.readouterr().err
     assert "***" in printed
     assert "canary" not in printed

@@ -10,9 +10,9 @@ import click
 import pytest
 
 from stellwerk.cli import verb_tree
+from stellwerk.cli.help import explain
 from stellwerk.cli.main import run
 from stellwerk.cli.shell.text import Style
-from stellwerk.cli.verbs import explain
 from stellwerk.operators.btp import api, settings
 from stellwerk.operators.btp.credentials.credentials import REQUIRED_KEYS
 from stellwerk.operators.btp.insight.help_topics import TOPICS

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from stellwerk.cli.verbs.export import portable
+from stellwerk.cli.look.export import portable
 from stellwerk.kube.types.model import JsonObject, Unstructured
 
 

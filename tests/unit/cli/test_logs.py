@@ -11,9 +11,9 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
+from stellwerk.cli.look import logs
+from stellwerk.cli.look.logs import File, LogFilter, LogLine
 from stellwerk.cli.main import run
-from stellwerk.cli.verbs import logs
-from stellwerk.cli.verbs.logs import File, LogFilter, LogLine
 
 CONSOLE = """\
 13:45:01.123 INFO    Component shop/web: reconciled revision=r1

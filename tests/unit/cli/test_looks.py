@@ -6,14 +6,14 @@ from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from textwrap import dedent
 
+from stellwerk.cli.look import events, object_list, status
+from stellwerk.cli.look.events import Happening
+from stellwerk.cli.look.status import Sheet
 from stellwerk.cli.objects import findings
 from stellwerk.cli.objects.health import ObjectHealth
 from stellwerk.cli.objects.object_summary import ObjectSummary
 from stellwerk.cli.shell import text
 from stellwerk.cli.shell.text import Style
-from stellwerk.cli.verbs import events, get, status
-from stellwerk.cli.verbs.events import Happening
-from stellwerk.cli.verbs.status import Sheet
 from stellwerk.kube.types.identifiers import GroupVersionKind, ObjectKey, ObjectRef
 from stellwerk.kube.types.model import Unstructured
 from stellwerk.kube.types.object_meta import Condition
@@ -56,8 +56,9 @@ def test_the_list_of_objects_with_their_health() -> None:
         ),
         ("infra", "Component", "ingress", ObjectHealth("-", "Suspended", "change freeze"), ago(days=9)),
     ]
-    rows = [get.Looks().row(an_object(ns, kind, name, made), seen, NOW) for ns, kind, name, seen, made in listed]
-    assert text.table(get.COLUMNS, rows) == look(
+    looks = object_list.Looks()
+    rows = [looks.row(an_object(ns, kind, name, made), seen, NOW) for ns, kind, name, seen, made in listed]
+    assert text.table(object_list.COLUMNS, rows) == look(
         """
         NAMESPACE    KIND            NAME         READY   STATE        REASON              AGE
         kyma-system  BtpOperator     btpoperator  False   Warning      MissingSecret       3m

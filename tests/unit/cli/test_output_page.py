@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
+from stellwerk.cli.look import status, trace, values
+from stellwerk.cli.look.events import Happening
 from stellwerk.cli.objects import check_rules, graph
 from stellwerk.cli.objects.health import ObjectHealth
 from stellwerk.cli.objects.object_summary import ObjectSummary
 from stellwerk.cli.releases import dry_run, releasing
 from stellwerk.cli.shell.field_diff import Change
-from stellwerk.cli.verbs import status, trace, values
-from stellwerk.cli.verbs.events import Happening
 from stellwerk.kube.types.identifiers import GroupVersionKind, ObjectKey, ObjectRef
 from stellwerk.kube.types.model import JsonValue
 from stellwerk.kube.types.object_meta import Condition

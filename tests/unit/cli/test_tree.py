@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import inspect
+from collections.abc import Iterator
 from io import StringIO
 
 import click
@@ -9,10 +11,24 @@ import pytest
 
 from stellwerk.cli import verb_tree
 from stellwerk.cli.arguments import options
+from stellwerk.cli.arguments.verb import VerbCommand
 from stellwerk.cli.main import run
 from stellwerk.cli.shell import settings
 from stellwerk.cli.shell.settings import CallSettings
 from stellwerk.cli.shell.text import Style
+
+
+def declared() -> Iterator[tuple[str, VerbCommand]]:
+    """All verbs that are declared apart from their work, also those below a verb."""
+    for name, verb in verb_tree.VERBS.items():
+        command = verb.load(name)
+        below = command.commands.items() if isinstance(command, click.Group) else ()
+        for path, found in [(name, command), *((f"{name} {inner}", one) for inner, one in below)]:
+            if isinstance(found, VerbCommand):
+                yield path, found
+
+
+DECLARED = dict(declared())
 
 
 @pytest.mark.parametrize("name", verb_tree.VERBS)
@@ -26,6 +42,14 @@ def test_every_verb_in_help_exists_and_says_the_same_of_itself(name: str) -> Non
 def test_every_verb_can_be_quiet_verbose_and_without_colour(name: str) -> None:
     options = {option for parameter in verb_tree.VERBS[name].load(name).params for option in parameter.opts}
     assert {"-q", "-v", "--no-color"} <= options
+
+
+@pytest.mark.parametrize("path", DECLARED)
+def test_the_work_of_a_verb_takes_exactly_the_parameters_that_the_verb_declares(path: str) -> None:
+    command = DECLARED[path]
+    work = inspect.signature(command.load_work())
+    declared = {parameter.name for parameter in command.params if parameter.expose_value}
+    assert work.parameters.keys() - {"cluster"} == declared
 
 
 def test_a_mistyped_verb_is_refused_with_the_nearest(capsys: pytest.CaptureFixture[str]) -> None:

@@ -16,10 +16,10 @@ from stellwerk.apply.errors import InvalidSet, Problem, WriteFailure
 from stellwerk.apply.failures import failure_of as refused
 from stellwerk.apply.objects.desired import Address
 from stellwerk.apply.readiness.deployment_diagnosis import Surroundings
+from stellwerk.cli.look import status
 from stellwerk.cli.objects import findings, health
 from stellwerk.cli.objects.object_summary import ObjectSummary
 from stellwerk.cli.shell.text import Style
-from stellwerk.cli.verbs import status
 from stellwerk.delivery.workloads import Workload
 from stellwerk.kube.types.errors import NotServed, Status, StatusCause, StatusDetails, Unreachable, refusal
 from stellwerk.kube.types.identifiers import GroupVersionKind, ObjectKey, ObjectRef, Resource

@@ -8,10 +8,10 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from stellwerk.cli.local import system
+from stellwerk.cli.local import system, up
 from stellwerk.cli.local.system import StartStep, StepResult, done_line, part_of, status_lines
 from stellwerk.cli.shell.text import Style
-from stellwerk.cli.verbs import up
+from stellwerk.cli.verbs import local
 from stellwerk.local.cluster import ClusterStatus, ProcessStatus
 from stellwerk.local.errors import PortTaken
 from stellwerk.local.ports import free_port
@@ -101,6 +101,6 @@ def test_the_line_that_chooses_programs_and_cluster_can_be_copied(
 @pytest.mark.req("R-901")
 @pytest.mark.parametrize("port", ["80", "1023", "70000"])
 def test_a_privileged_or_impossible_port_is_refused(port: str) -> None:
-    answer = CliRunner().invoke(up.command, ["--port", port])
+    answer = CliRunner().invoke(local.up, ["--port", port])
     assert answer.exit_code == 2
     assert port in answer.stderr

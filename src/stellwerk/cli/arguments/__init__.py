@@ -1,1 +1,1 @@
-"""What verbs share: their options (options), and the argument that names an object (object_argument)."""
+"""What declarations of verbs share: the verb itself (verb), options (options), and objects (object_argument)."""

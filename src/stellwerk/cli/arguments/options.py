@@ -14,12 +14,11 @@ from typing import TYPE_CHECKING, TypeVar
 
 import click
 
+from stellwerk.cli.completion import completers
 from stellwerk.cli.shell.settings import FORMATS, FORMATS_OF_SOME, Output, of
 from stellwerk.local import names
 
 if TYPE_CHECKING:
-    from click.shell_completion import CompletionItem
-
     from stellwerk.cli.shell.jsonpath import Node
 
 C = TypeVar("C", bound=Callable[..., object] | click.Command)
@@ -46,6 +45,23 @@ class Duration(click.ParamType[float]):
         return seconds
 
 
+class JsonPath(click.ParamType["tuple[Node, ...]"]):
+    """Reads a JSONPath."""
+
+    name = "jsonpath"
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> tuple[Node, ...]:
+        """The value as a path."""
+        if isinstance(value, tuple):
+            return value
+        from stellwerk.cli.shell import jsonpath
+
+        try:
+            return jsonpath.parse(str(value))
+        except jsonpath.PathError as error:
+            self.fail(f"the JSONPath cannot be read: {error}.", param, ctx)
+
+
 class OutputType(click.ParamType[Output]):
     """Reads `-o`; a JSONPath with a mistake in it is refused before anything is asked of the cluster."""
 
@@ -57,7 +73,7 @@ class OutputType(click.ParamType[Output]):
             return value
         form, _, template = str(value).partition("=")
         if form == "jsonpath" and template:
-            return Output(form, self._template(template, param, ctx))
+            return Output(form, JsonPath().convert(template, param, ctx))
         if form == "custom-columns" and template:
             return Output(form, columns=self._columns(template, param, ctx))
         if form not in (*FORMATS, *FORMATS_OF_SOME) or template:
@@ -70,15 +86,7 @@ class OutputType(click.ParamType[Output]):
         pairs = [part.partition(":") for part in text.split(",")]
         if not all(title and path for title, _, path in pairs):
             self.fail(f"{text!r} is no list of TITLE:JSONPATH, for example NAME:.metadata.name.", param, ctx)
-        return tuple((title, self._template(path, param, ctx)) for title, _, path in pairs)
-
-    def _template(self, text: str, param: click.Parameter | None, ctx: click.Context | None) -> tuple[Node, ...]:
-        from stellwerk.cli.shell import jsonpath
-
-        try:
-            return jsonpath.parse(text)
-        except jsonpath.PathError as error:
-            self.fail(f"the JSONPath cannot be read: {error}.", param, ctx)
+        return tuple((title, JsonPath().convert(path, param, ctx)) for title, _, path in pairs)
 
 
 class NamespaceType(click.ParamType[str]):
@@ -112,14 +120,12 @@ class SystemName(click.ParamType[str]):
 
 def local_name(help: str) -> Callable[[C], C]:
     """The option that says which local system is meant."""
-    from stellwerk.cli.completion.completers import complete_system
-
     return click.option(
         "--name",
         type=SystemName(),
         default="local",
         show_default=True,
-        shell_complete=complete_system,
+        shell_complete=completers.complete_system,
         help=help,
     )
 
@@ -139,17 +145,6 @@ def _kept_as(field: str) -> Callable[[click.Context, click.Parameter, object], o
 
 def _option(field: str, *names: str, help: str, **more: object) -> Callable[[C], C]:
     return click.option(*names, help=help, expose_value=False, callback=_kept_as(field), **more)  # type: ignore[arg-type]
-
-
-def _completing(what: str) -> Callable[[click.Context, click.Parameter, str], list[CompletionItem]]:
-    """Completes an option with `completers`, which is imported only when a shell asks."""
-
-    def complete(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
-        from stellwerk.cli.completion import completers
-
-        return completers.OPTIONS[what](context, incomplete)
-
-    return complete
 
 
 def general(command: C) -> C:
@@ -182,7 +177,7 @@ def cluster(command: C) -> C:
         "context",
         "--context",
         metavar="NAME",
-        shell_complete=_completing("contexts"),
+        shell_complete=completers.complete_context,
         help="The kubeconfig's context to use.",
     )(command)
     return _option(
@@ -202,7 +197,7 @@ def scope(command: C) -> C:
         "--namespace",
         type=NamespaceType(),
         metavar="NAME",
-        shell_complete=_completing("namespaces"),
+        shell_complete=completers.complete_namespace,
         help="Look in this namespace.",
     )(command)
 
@@ -215,7 +210,7 @@ def output(command: C) -> C:
         "--output",
         type=OutputType(),
         metavar="FORMAT",
-        shell_complete=_completing("formats"),
+        shell_complete=completers.complete_format,
         help=f"One of {', '.join(FORMATS)}.",
     )(command)
 

@@ -6,25 +6,19 @@ wait. The request has 150 ms, and a failure is silent.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import click
+from click.shell_completion import CompletionItem
 
 from stellwerk.cli import kinds
 from stellwerk.cli.shell import settings
-
-if TYPE_CHECKING:
-    from click.shell_completion import CompletionItem
-
-    from stellwerk.kube.types.identifiers import Resource
+from stellwerk.kube.types.identifiers import Resource
+from stellwerk.local.names import state_folder
 
 BUDGET_SECONDS = 0.15
 
 
 def complete_kind(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Short words and names of our kinds, and of the usual ones of Kubernetes. After a comma, the next kind."""
-    from click.shell_completion import CompletionItem
-
     before, comma, typed = incomplete.rpartition(",")
     words = [CompletionItem(f"{before}{comma}{row.short}", help=row.resource.kind) for row in kinds.OWN]
     words += [
@@ -50,8 +44,6 @@ def _words(context: click.Context, parameter: click.Parameter) -> tuple[str, ...
 
 def complete_subject(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """KIND/ first, then KIND/NAME; after a KIND its names."""
-    from click.shell_completion import CompletionItem
-
     words = _words(context, parameter)
     if words and "/" not in words[0]:
         return _names(context, words[0], "", incomplete)
@@ -63,8 +55,6 @@ def complete_subject(context: click.Context, parameter: click.Parameter, incompl
 
 def complete_release(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Names of releases, which are kept in ConfigMaps."""
-    from stellwerk.kube.types.identifiers import Resource
-
     prefix = "com.sap.cs.clm.release."
     kept = Resource("", "v1", "ConfigMap", "configmaps", namespaced=True)
     found = _found(kept, settings.of(context), labels="release.clm.cs.sap.com")
@@ -79,15 +69,13 @@ def complete_subject_or_release(
     return found if "/" in incomplete else [*found, *complete_release(context, parameter, incomplete)]
 
 
-def complete_namespace(context: click.Context, incomplete: str) -> list[CompletionItem]:
+def complete_namespace(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Namespaces of the cluster."""
-    from stellwerk.kube.types.identifiers import Resource
-
     listed = Resource("", "v1", "Namespace", "namespaces", namespaced=False)
     return _items("", _found(listed, settings.of(context)), incomplete)
 
 
-def complete_context(context: click.Context, incomplete: str) -> list[CompletionItem]:
+def complete_context(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Contexts of the kubeconfig."""
     try:
         from stellwerk.kube.login.config import context_names
@@ -97,21 +85,15 @@ def complete_context(context: click.Context, incomplete: str) -> list[Completion
         return []
 
 
-def complete_format(context: click.Context, incomplete: str) -> list[CompletionItem]:
+def complete_format(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Forms of output; those that take something end with an equals sign."""
     forms = [f"{form}{equals}" for form, equals, _ in (one.partition("=") for one in settings.FORMATS)]
     return _items("", forms, incomplete)
 
 
-OPTIONS = {"namespaces": complete_namespace, "contexts": complete_context, "formats": complete_format}
-"""What completes the options that all verbs share."""
-
-
 def complete_system(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Local systems of this machine."""
     try:
-        from stellwerk.local.names import state_folder
-
         names = sorted(place.parent.name for place in state_folder().glob("*/kubeconfig"))
     except Exception:  # as for names
         return []
@@ -134,6 +116,4 @@ def _found(resource: Resource, chosen: settings.CallSettings, labels: str = "") 
 
 
 def _items(prefix: str, names: list[str], incomplete: str) -> list[CompletionItem]:
-    from click.shell_completion import CompletionItem
-
     return [CompletionItem(prefix + name) for name in names if name.startswith(incomplete)]

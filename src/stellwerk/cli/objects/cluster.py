@@ -6,7 +6,8 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import TypeVar
+from functools import wraps
+from typing import Concatenate, ParamSpec, TypeVar
 
 from stellwerk.cli import kinds
 from stellwerk.cli.arguments.object_argument import ObjectArgument
@@ -20,6 +21,7 @@ from stellwerk.kube.types.errors import ApiError, NotFound, NotServed, Unreadabl
 from stellwerk.kube.types.identifiers import ObjectKey, Resource
 from stellwerk.kube.types.model import Unreadable, Unstructured, metadata_of, unstructured
 
+P = ParamSpec("P")
 R = TypeVar("R")
 
 
@@ -159,6 +161,16 @@ def carry_out(work: Callable[[ClusterSession], Awaitable[R]]) -> R:
             return await work(cluster)
 
     return asyncio.run(whole())
+
+
+def with_cluster(work: Callable[Concatenate[ClusterSession, P], Awaitable[R]]) -> Callable[P, R]:
+    """The work as a function that connects first, as the current call says."""
+
+    @wraps(work)
+    def connected_work(*args: P.args, **kwargs: P.kwargs) -> R:
+        return carry_out(lambda cluster: work(cluster, *args, **kwargs))
+
+    return connected_work
 
 
 def not_installed(cause: str) -> Failure:

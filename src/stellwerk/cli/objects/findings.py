@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING
 
 from stellwerk.cli.objects import object_summary
 from stellwerk.cli.objects.object_summary import ObjectSummary
 from stellwerk.cli.shell.text import Style, escaped
+from stellwerk.kube.types.model import JsonObject
 from stellwerk.runtime.insight.diagnosis import Finding
-
-if TYPE_CHECKING:
-    from stellwerk.kube.types.model import JsonObject
 
 _GAP = "   "
 _WIDEST = 100

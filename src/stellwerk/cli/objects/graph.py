@@ -9,15 +9,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 from stellwerk.cli.objects import object_summary
 from stellwerk.cli.objects.health import ObjectHealth
 from stellwerk.cli.shell.text import Style, Tone, escaped
 from stellwerk.kube.types.identifiers import ObjectRef
-
-if TYPE_CHECKING:
-    from stellwerk.kube.types.model import JsonObject
+from stellwerk.kube.types.model import JsonObject
 
 _GAP = "   "
 _LONGEST = 160

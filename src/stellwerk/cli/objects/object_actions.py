@@ -6,19 +6,16 @@ from dataclasses import dataclass
 from importlib import import_module
 from importlib.util import find_spec
 from types import ModuleType
-from typing import TYPE_CHECKING
 
 from stellwerk.cli import kinds
+from stellwerk.cli.arguments.object_argument import ObjectSelection
+from stellwerk.cli.objects.cluster import Absent, ClusterSession
 from stellwerk.cli.shell import settings
 from stellwerk.cli.shell.errors import Exit, Failure
 from stellwerk.cli.shell.text import escaped
 from stellwerk.kube.client.patch import MergePatch
+from stellwerk.kube.types.identifiers import Resource
 from stellwerk.kube.types.model import JsonObject, Unstructured, unstructured
-
-if TYPE_CHECKING:
-    from stellwerk.cli.arguments.object_argument import ObjectSelection
-    from stellwerk.cli.objects.cluster import ClusterSession
-    from stellwerk.kube.types.identifiers import Resource
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,8 +43,6 @@ async def chosen(
     """
     if choice.kind:
         return await _of_kind(cluster, choice, may_be_absent=may_be_absent)
-    from stellwerk.cli.objects.cluster import Absent
-
     found: list[tuple[Resource, Unstructured]] = []
     for subject in choice.subjects:
         try:

@@ -4,22 +4,19 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
 
 from stellwerk.cli import kinds
 from stellwerk.cli.objects import health
+from stellwerk.cli.objects.cluster import ClusterSession
 from stellwerk.cli.objects.health import ObjectHealth
 from stellwerk.cli.objects.unreadable import NEXT_STEP, REASON, MetadataOnlyObject
 from stellwerk.cli.shell import text
 from stellwerk.cli.shell.text import Style
+from stellwerk.delivery import workloads
 from stellwerk.kube.types.identifiers import ObjectRef
 from stellwerk.kube.types.model import Unstructured
-from stellwerk.runtime.insight.diagnosis import Diagnosis, Finding
+from stellwerk.runtime.insight.diagnosis import Diagnosis, Diagnostician, Finding
 from stellwerk.runtime.insight.reason_catalog import YOURS
-
-if TYPE_CHECKING:
-    from stellwerk.cli.objects.cluster import ClusterSession
-    from stellwerk.runtime.insight.diagnosis import Diagnostician
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,8 +43,6 @@ def expert_for(obj: Unstructured) -> Diagnostician | None:
     if row := kinds.by_gvk(obj.gvk):
         return row.diagnostician()
     if obj.gvk.group == "apps":
-        from stellwerk.delivery import workloads
-
         return workloads.diagnostician if (obj.gvk.group, obj.gvk.kind) in workloads.KINDS else None
     return None
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
 
 from stellwerk.api.apps import Deployment, ReplicaSet
 from stellwerk.api.core import Pod
@@ -22,11 +21,9 @@ from stellwerk.cli.objects.health import ObjectHealth
 from stellwerk.kube.types.errors import NotServed
 from stellwerk.kube.types.identifiers import ObjectRef, Resource
 from stellwerk.kube.types.model import Unstructured
+from stellwerk.releases.release import Release
 from stellwerk.runtime.insight.diagnosis import ClusterReader
 from stellwerk.runtime.insight.related_objects import Member
-
-if TYPE_CHECKING:
-    from stellwerk.releases.release import Release
 
 MADE_BY_CONTROLLERS = (
     Deployment.resource,

@@ -6,23 +6,28 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
+import msgspec
+
+from stellwerk.apply.errors import UnreadableManifest
+from stellwerk.apply.objects.manifests import Document, read_text
+from stellwerk.cli.arguments.object_argument import ObjectArgument
+from stellwerk.cli.objects.cluster import ClusterSession
+from stellwerk.cli.shell import settings, text
 from stellwerk.cli.shell.errors import Exit, Failure
+from stellwerk.kube.types.model import Kind
+from stellwerk.operators.component.api import Component
+from stellwerk.operators.component.insight.preview import ComponentPreviewInput
+from stellwerk.render.binary import renderer_path
+from stellwerk.render.errors import SourceError
+from stellwerk.render.files import local_files
+from stellwerk.render.files.files import Files
+from stellwerk.render.request.request import Rendered
+from stellwerk.render.sources.downloads import Downloads
+from stellwerk.render.worker.renderer import Renderer
 
-if TYPE_CHECKING:
-    from stellwerk.apply.objects.manifests import Document
-    from stellwerk.cli.arguments.object_argument import ObjectArgument
-    from stellwerk.cli.objects.cluster import ClusterSession
-    from stellwerk.kube.types.model import Kind
-    from stellwerk.operators.component.api import Component
-    from stellwerk.operators.component.insight.preview import ComponentPreviewInput
-    from stellwerk.render.files.files import Files
-    from stellwerk.render.request.request import Rendered
-    from stellwerk.render.sources.downloads import Downloads
-    from stellwerk.render.worker.renderer import Renderer
-
-K = TypeVar("K", bound="Kind")
+K = TypeVar("K", bound=Kind)
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,25 +41,17 @@ class Tools:
 @asynccontextmanager
 async def tools() -> AsyncIterator[Tools]:
     """Downloads and a renderer for one call."""
-    from stellwerk.render.binary import renderer_path
-    from stellwerk.render.sources.downloads import Downloads
-    from stellwerk.render.worker.renderer import Renderer
-
     async with Downloads() as downloads, Renderer(renderer_path) as renderer:
         yield Tools(downloads, renderer)
 
 
 async def component_of(cluster: ClusterSession, subject: ObjectArgument) -> Component:
     """The Component of the cluster that is meant."""
-    from stellwerk.operators.component.api import Component
-
     return await one_of(cluster, subject, Component)
 
 
 async def one_of(cluster: ClusterSession, subject: ObjectArgument, *kinds: type[K]) -> K:
     """The object of the cluster that is meant, which must be of one of these kinds."""
-    import msgspec
-
     obj = await cluster.object(subject)
     for kind in kinds:
         if obj.gvk[::2] == kind.resource.gvk[::2]:
@@ -71,21 +68,12 @@ async def one_of(cluster: ClusterSession, subject: ObjectArgument, *kinds: type[
 
 def component_in(file: Path, namespace: str) -> tuple[Component, ComponentPreviewInput]:
     """The Component in a file, and the Secrets and ConfigMaps that lie beside it there."""
-    from stellwerk.operators.component.api import Component
-    from stellwerk.operators.component.insight.preview import ComponentPreviewInput
-
     component, others = one_in(file, namespace, Component)
     return component, ComponentPreviewInput(client=None, documents=others)
 
 
 def one_in(file: Path, namespace: str, *kinds: type[K]) -> tuple[K, tuple[Document, ...]]:
     """The one object of these kinds in a file, and what lies beside it there. `namespace`: where it names none."""
-    import msgspec
-
-    from stellwerk.apply.errors import UnreadableManifest
-    from stellwerk.apply.objects.manifests import read_text
-    from stellwerk.render.files import local_files
-
     try:
         documents = read_text(local_files.content(file), file=file.name)
     except UnreadableManifest as error:
@@ -111,9 +99,6 @@ def one_in(file: Path, namespace: str, *kinds: type[K]) -> tuple[K, tuple[Docume
 
 def folder_of(path: Path | None) -> Files | None:
     """The files below a folder; None without one."""
-    from stellwerk.render.errors import SourceError
-    from stellwerk.render.files import local_files
-
     if path is None:
         return None
     try:
@@ -124,8 +109,6 @@ def folder_of(path: Path | None) -> Files | None:
 
 def warn(rendered: Rendered) -> None:
     """Print what Helm passes over in silence in the chart of a Component."""
-    from stellwerk.cli.shell import settings, text
-
     for warning in rendered.chart.warnings if rendered.chart is not None else ():
         settings.say(f"Warning: {text.escaped(warning)}")
 

@@ -9,25 +9,23 @@ from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
 
 from stellwerk.cli import kinds
-from stellwerk.cli.objects import health, object_summary, wait_result
+from stellwerk.cli.objects import check_rules, findings, health, object_summary, wait_result
+from stellwerk.cli.objects.cluster import ClusterSession
 from stellwerk.cli.objects.health import ObjectHealth
+from stellwerk.cli.objects.object_actions import ActionTarget
 from stellwerk.cli.objects.object_summary import ObjectSummary
 from stellwerk.cli.objects.wait_result import Ending
 from stellwerk.cli.shell import progress_line, settings
 from stellwerk.cli.shell.errors import Exit, Failure
 from stellwerk.cli.shell.text import escaped
 from stellwerk.kube.types.errors import ApiError
+from stellwerk.kube.types.identifiers import Resource
 from stellwerk.kube.types.model import Unstructured, dig, unstructured
 from stellwerk.kube.watch.watch import Watcher
 from stellwerk.kube.watch.watch_states import Changed, Removed, Synced
-
-if TYPE_CHECKING:
-    from stellwerk.cli.objects.cluster import ClusterSession
-    from stellwerk.cli.objects.object_actions import ActionTarget
-    from stellwerk.kube.types.identifiers import Resource
+from stellwerk.runtime.insight.diagnosis import ClusterReader
 
 Holds = Callable[[Unstructured | None], bool]
 """Whether the object is as wanted; None: it is gone."""
@@ -118,10 +116,7 @@ async def _beside(work: Coroutine[None, None, None]) -> AsyncIterator[None]:
 
 async def _silence(cluster: ClusterSession, obj: Unstructured) -> str:
     """Why nothing may have reacted: what the Lease of the operator says."""
-    from stellwerk import assembly
-    from stellwerk.cli.objects import check_rules
-    from stellwerk.kube.types.identifiers import Resource
-    from stellwerk.runtime.insight.diagnosis import ClusterReader
+    from stellwerk import assembly  # imports the engine of the operators, and is needed only here
 
     head = f"  {escaped(str(obj.ref))} has not been looked at for {SILENT_SECONDS:g} s"
     row = kinds.by_gvk(obj.gvk)
@@ -146,8 +141,6 @@ async def all_of(
     was_noticed: Holds | None = None,
 ) -> bool:
     """Wait for each object, and print how it is then, with the cause. Returns whether all of them are ready."""
-    from stellwerk.cli.objects import findings
-
     patience, all_ready = WaitLimit(timeout_seconds), True
     noticed = was_noticed or was_seen
     for one, holds in ends:

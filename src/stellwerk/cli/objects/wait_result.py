@@ -5,13 +5,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
+from stellwerk.cli.objects.object_summary import ObjectSummary
 from stellwerk.kube.types.errors import ApiError
-
-if TYPE_CHECKING:
-    from stellwerk.cli.objects.object_summary import ObjectSummary
-    from stellwerk.runtime.insight.diagnosis import Diagnosis
+from stellwerk.runtime.insight.diagnosis import Diagnosis, root_causes
 
 _LOOK_SECONDS = 10.0
 """For how long the cluster is read; a report that comes late is worse than one without its cause."""
@@ -44,7 +41,5 @@ async def of(judging: Awaitable[ObjectSummary]) -> Ending:
 
 def told(diagnosis: Diagnosis) -> Ending:
     """The ending that a diagnosis comes to (pure)."""
-    from stellwerk.runtime.insight.diagnosis import root_causes
-
     causes = dict.fromkeys(root.text for root in root_causes(diagnosis.findings))
     return Ending("; ".join(causes), diagnosis.next_step)

@@ -10,21 +10,27 @@ import re
 from collections.abc import Iterator, Mapping, Sequence, Sized
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING
 
-from stellwerk.cli.shell import settings
+from stellwerk.apply.concurrency import together
+from stellwerk.apply.failures import failure_of
+from stellwerk.apply.fields import managed_fields, takeover_preview
+from stellwerk.apply.fields.managed_fields import Claims
+from stellwerk.apply.objects.desired import Address, Desired
+from stellwerk.apply.set import server_warnings
+from stellwerk.apply.set.model.desired_set import DesiredObject
+from stellwerk.apply.set.model.inventory import APPLIED_ONCE, Inventory, InventoryEntry, Phase
+from stellwerk.apply.set.model.owner import mark
+from stellwerk.apply.set.model.policy import UpdatePolicy
+from stellwerk.apply.set.plan.plan_input import RECLAIMED_PREFIXES
+from stellwerk.apply.set.plan.plan_object import goes_by_itself, is_alike
+from stellwerk.cli.shell import field_diff, settings
 from stellwerk.cli.shell.errors import Exit
+from stellwerk.cli.shell.field_diff import Change
 from stellwerk.cli.shell.text import Style, Tone, escaped
-from stellwerk.kube.types.model import dig
-
-if TYPE_CHECKING:
-    from stellwerk.apply.fields.managed_fields import Claims
-    from stellwerk.apply.objects.desired import Address, Desired
-    from stellwerk.apply.set.model.desired_set import DesiredObject
-    from stellwerk.apply.set.model.inventory import Inventory, InventoryEntry
-    from stellwerk.cli.shell.field_diff import Change
-    from stellwerk.kube.client.client import Client
-    from stellwerk.kube.types.model import JsonObject
+from stellwerk.kube.client.client import Client
+from stellwerk.kube.http import warnings
+from stellwerk.kube.types.errors import ApiError, NotFound, NotServed, Unexplained
+from stellwerk.kube.types.model import JsonObject, PartialObjectMetadata, Unstructured, dig, unstructured
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,9 +71,6 @@ async def compared(
     `claims` says whose fields are taken over with an object; by default those of all but the control plane. `members`
     says what a set with policies asks for an object.
     """
-    from stellwerk.apply.concurrency import together
-    from stellwerk.apply.fields import managed_fields
-
     everything = managed_fields.all_but(managed_fields.CONTROL_PLANE)
 
     def asked(one: Desired) -> _Asked:
@@ -86,8 +89,6 @@ async def of_set(
 
     What others have changed is put back at the next reapply. `now` decides whether that is due; default: this moment.
     """
-    from stellwerk.apply.set.plan.plan_input import RECLAIMED_PREFIXES
-
     moment, entries = now or datetime.now(UTC), known.by_identity()
     due = _to_be_made(wanted, known)
     claims = {one.address: one.directive.update.claims(prefix, RECLAIMED_PREFIXES) for one in due}
@@ -97,9 +98,6 @@ async def of_set(
 
 
 def _member(one: DesiredObject, entry: InventoryEntry | None, now: datetime) -> _Member:
-    from stellwerk.apply.set.model.inventory import Phase
-    from stellwerk.apply.set.plan.plan_object import goes_by_itself
-
     has_run = entry is not None and entry.phase is Phase.READY and entry.digest == one.digest
     return _Member(one, _is_due(one, entry, now), has_run and goes_by_itself(one.desired.body))
 
@@ -113,8 +111,6 @@ def _is_due(one: DesiredObject, entry: InventoryEntry | None, now: datetime) -> 
 
 def _to_be_made(wanted: Sequence[DesiredObject], known: Inventory) -> list[DesiredObject]:
     """Without what has done its work and is gone for that reason."""
-    from stellwerk.apply.set.model.inventory import Phase
-
     done = {entry.identity: entry.digest for entry in known if entry.phase is Phase.COMPLETED}
     return [one for one in wanted if done.get(one.identity) != one.digest]
 
@@ -130,7 +126,6 @@ class _Member:
 
     def is_left_alone(self, live: JsonObject, prefix: str) -> bool:
         """Whether the object was applied once and keeps what others have changed."""
-        from stellwerk.apply.set.model.inventory import APPLIED_ONCE
 
         digest = _digest(live, prefix)
         return digest == self.wanted.digest == APPLIED_ONCE and not self._is_foreign(live, prefix)
@@ -142,9 +137,6 @@ class _Member:
 
     def is_made_anew(self, live: JsonObject, prefix: str) -> bool:
         """Whether the object is deleted and created again, as a hook that runs again is."""
-        from stellwerk.apply.set.model.policy import UpdatePolicy
-        from stellwerk.apply.set.plan.plan_object import is_alike
-        from stellwerk.kube.types.model import PartialObjectMetadata, Unstructured
 
         if self.wanted.directive.update is not UpdatePolicy.RECREATE:
             return False
@@ -155,7 +147,6 @@ class _Member:
         return not is_alike(self.wanted, secret or found, digest, prefix)
 
     def _is_foreign(self, live: JsonObject, prefix: str) -> bool:
-        from stellwerk.apply.set.model.owner import mark
 
         return _label(live, mark(prefix)) != _label(self.wanted.desired.body, mark(prefix))
 
@@ -179,9 +170,6 @@ class _Asked:
 
 
 async def _heard(client: Client, asked: _Asked) -> tuple[DiffLine | None, list[str]]:
-    from stellwerk.apply.set import server_warnings
-    from stellwerk.kube.http import warnings
-
     address = asked.desired.address
     with warnings.Listening() as heard:
         line = await _compared(client, asked)
@@ -195,9 +183,6 @@ def unchanged(lines: Sequence[DiffLine], wanted: Sized) -> int:
 
 async def _compared(client: Client, asked: _Asked) -> DiffLine | None:
     one, prefix = asked.desired, asked.prefix
-    from stellwerk.apply.failures import failure_of
-    from stellwerk.cli.shell import field_diff
-    from stellwerk.kube.types.errors import ApiError, NotFound, NotServed
 
     address, ref = one.address, str(one.address.ref)
     if not address.resource.plural:  # what is applied with it will bring the kind
@@ -231,10 +216,6 @@ async def _taken_over(client: Client, asked: _Asked, live: JsonObject, after: Js
 
     Where the server refuses such an object, it is shown without the defaults.
     """
-    from stellwerk.apply.fields import takeover_preview
-    from stellwerk.kube.types.errors import ApiError
-    from stellwerk.kube.types.model import unstructured
-
     bare = takeover_preview.removed(after, live, asked.desired.body, asked.prefix, asked.claims)
     if bare is None:
         return after
@@ -247,8 +228,6 @@ async def _taken_over(client: Client, asked: _Asked, live: JsonObject, after: Js
 
 async def _live(client: Client, one: Desired) -> JsonObject | None:
     """The object as it is, with who owns what; None where there is none, or its kind is not served yet."""
-    from stellwerk.kube.types.errors import NotFound, Unexplained
-
     key, resource = one.address.key, one.address.resource
     try:
         return await client.document(resource.path(key.namespace, key.name))
@@ -262,8 +241,6 @@ async def _live(client: Client, one: Desired) -> JsonObject | None:
 
 async def _applied(client: Client, one: Desired, prefix: str) -> JsonObject:
     """The object as it would be. Nothing is written."""
-    from stellwerk.kube.types.model import unstructured
-
     target = unstructured(one.address.resource)
     return (await client.apply(target, one.body, field_manager=prefix, dry_run=True)).body
 

@@ -2,7 +2,7 @@
 
 settings         the options of one call as a value, and the streams for results and messages
 login            the kubeconfig of a call
-errors           failures with cause, next step and exit code
+errors           failures with cause, next step and exit code; error_reports makes them from other exceptions
 text             columns, colours and escapes
 output           objects in every format of `-o`; jsonpath, field_diff: what it prints with
 progress_line    the line that changes while a verb waits

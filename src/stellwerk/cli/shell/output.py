@@ -10,15 +10,14 @@ import re
 import sys
 from collections.abc import Sequence
 from functools import cache
-from typing import TYPE_CHECKING
 
-from stellwerk.cli.shell import settings
+import msgspec
+import yaml
+
+from stellwerk.cli.shell import jsonpath, settings, text
 from stellwerk.cli.shell.errors import Exit, Failure
 from stellwerk.cli.shell.settings import Output
 from stellwerk.kube.types.model import JsonObject, JsonValue, Unstructured
-
-if TYPE_CHECKING:
-    import yaml
 
 
 def print_objects(objects: Sequence[Unstructured], output: Output, *, as_list: bool) -> None:
@@ -35,8 +34,6 @@ def print_objects(objects: Sequence[Unstructured], output: Output, *, as_list: b
 
 def custom_columns(objects: Sequence[Unstructured], output: Output) -> list[str]:
     """The lines of the table that the user has asked for, titles first."""
-    from stellwerk.cli.shell import jsonpath, text
-
     columns = [text.TableColumn(title, least=6, gap=3) for title, _ in output.columns]
     rows = [
         [",".join(map(jsonpath.printed, jsonpath.values(path, obj.body))) or "<none>" for _, path in output.columns]
@@ -95,8 +92,6 @@ def formatted(value: JsonObject, output: Output) -> str:
         case "yaml":
             return as_yaml(value)
         case "jsonpath":
-            from stellwerk.cli.shell import jsonpath
-
             return jsonpath.render(output.template, value)
         case _:
             return as_json(value)
@@ -104,23 +99,17 @@ def formatted(value: JsonObject, output: Output) -> str:
 
 def as_json(value: JsonValue) -> str:
     """JSON for people: indented, ended by a newline."""
-    import msgspec
-
     return msgspec.json.format(msgspec.json.encode(value), indent=2).decode() + "\n"
 
 
 def as_yaml(value: JsonValue) -> str:
     """YAML in the block style; letters that could steer a terminal are escaped by the writer itself."""
-    import yaml
-
-    text: str = yaml.dump(value, Dumper=_dumper(), sort_keys=False, default_flow_style=False, width=1000)
-    return text
+    return str(yaml.dump(value, Dumper=_dumper(), sort_keys=False, default_flow_style=False, width=1000))
 
 
 @cache
 def _dumper() -> type[yaml.SafeDumper]:
     """Writes a text of several lines as such, so that a script in a ConfigMap can be read."""
-    import yaml
 
     def several_lines(dumper: yaml.SafeDumper, value: str) -> yaml.Node:
         return dumper.represent_scalar("tag:yaml.org,2002:str", value, style="|" if "\n" in value else None)

@@ -1,10 +1,10 @@
-"""Facts about this program itself. Light to import, because `--version` is answered from here before click is there."""
+"""The version of this program. Light to import, because `--version` is answered before click is imported."""
 
 from __future__ import annotations
-
-from importlib.metadata import version
 
 
 def own_version() -> str:
     """The version of the installed package."""
+    from importlib.metadata import version
+
     return version("stellwerk")

@@ -1,9 +1,8 @@
-"""The verbs: one module each with an attribute `command`, which `cli/verb_tree.py` loads when the verb is used.
+"""Declarations of the verbs: options, arguments and help texts, for `cli/verb_tree`. Light to import.
 
-look at objects     get with get_watch, status, why, tree_of, trace, diff, render, values, events, logs,
-                    export, instance
-act on objects      reconcile, suspend, resume, wait, unstick
-releases            apply, delete, releases, template
-operators           up, down, run, install, check
-help                explain, version, completion
+look        show the state of a cluster; diff is one of them
+act         change objects
+releases    releases of `clm`
+local       the local system, and the installation of operators; run starts one
+help        about stellwerk itself
 """

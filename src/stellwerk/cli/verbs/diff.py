@@ -15,7 +15,6 @@ import click
 from stellwerk.cli.arguments import object_argument as subjects
 from stellwerk.cli.arguments import options
 from stellwerk.cli.arguments.object_argument import ObjectArgument
-from stellwerk.cli.objects import previews
 from stellwerk.cli.shell import settings
 from stellwerk.cli.shell.errors import Exit, Failure
 
@@ -85,6 +84,7 @@ async def _asked(
     cluster: ClusterSession, subject: ObjectArgument | None, file: Path | None
 ) -> tuple[Component | BtpOperator, tuple[Document, ...]]:
     """What is to be compared, and what lies beside it in the file."""
+    from stellwerk.cli.objects import previews
     from stellwerk.operators.btp.api import BtpOperator
     from stellwerk.operators.component.api import Component
 
@@ -99,6 +99,7 @@ async def _of_component(
 ) -> tuple[Compared, int]:
     from stellwerk.apply.errors import ApplyError
     from stellwerk.apply.set.model.inventory_codec import read
+    from stellwerk.cli.objects import previews
     from stellwerk.cli.releases import dry_run
     from stellwerk.operators.component.api import RECONCILER
     from stellwerk.operators.component.errors import ComponentFailed
@@ -144,6 +145,7 @@ async def _of_module(
 async def _module(cluster: ClusterSession, operator: BtpOperator, folder: Path | None, image: str) -> Preview:
     from stellwerk.apply.errors import ApplyError
     from stellwerk.cli.local.operators import played_module
+    from stellwerk.cli.objects import previews
     from stellwerk.operators.btp.api import OPERATOR_NAME
     from stellwerk.operators.btp.errors import ModuleUnreadable, StepFailed
     from stellwerk.operators.btp.insight.preview import BtpPreviewInput, ImageUnknown, NothingToDo

@@ -1,44 +1,84 @@
-"""`stellwerk list`: the releases in a cluster."""
+"""The verbs for releases."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import click
 
 from stellwerk.cli.arguments import options
-from stellwerk.cli.releases import releasing
-from stellwerk.cli.shell import settings
+from stellwerk.cli.arguments.options import DRY_RUN, Duration
+from stellwerk.cli.arguments.verb import verb
+from stellwerk.cli.completion.completers import complete_release
 
-if TYPE_CHECKING:
-    from stellwerk.cli.objects.cluster import ClusterSession
+_NAME = click.argument("name", metavar="NAME", shell_complete=complete_release)
+_SOURCES = click.argument(
+    "sources", metavar="SOURCE...", nargs=-1, required=True, type=click.Path(allow_dash=True, path_type=Path)
+)
+_VALUES = click.option(
+    "-f",
+    "--values",
+    "files",
+    multiple=True,
+    metavar="FILE",
+    type=click.Path(exists=True, dir_okay=False, allow_dash=True, path_type=Path),
+    help="Values, as YAML; may be given again, and the last one wins.",
+)
+_DELETE_HOOKS = click.option(
+    "--delete-hooks",
+    type=click.Choice(["refuse", "skip"]),
+    default="refuse",
+    show_default=True,
+    help="What becomes of a chart's hooks pre-delete and post-delete, and of the hook delete policy hook-failed: with "
+    "skip the chart is taken without them. (A Component can run them: spec.deleteHooks.)",
+)
+_TIMEOUT = click.option(
+    "--timeout", type=Duration(), default="0", show_default=True, help="How long to try; 0 for ever."
+)
 
 
-@click.command("list")
+@verb("apply", work="releases.apply:apply")
+@_NAME
+@_SOURCES
+@_VALUES
+@_DELETE_HOOKS
+@click.option("--create-namespace", is_flag=True, help="Create namespaces that are missing.")
+@_TIMEOUT
+@DRY_RUN
 @options.all_of
-def command() -> None:
+def apply() -> None:
+    """Bring charts, kustomizations and manifests into the cluster as one release, and return when it is ready."""
+
+
+@verb("delete", work="releases.delete:delete")
+@_NAME
+@_TIMEOUT
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@DRY_RUN
+@options.all_of
+def delete() -> None:
+    """Take a release with all its objects out of the cluster, and return when they are gone."""
+
+
+@verb("list", work="releases.list:list_releases")
+@options.all_of
+def list() -> None:
     """List releases with their state."""
-    from stellwerk.cli.objects.cluster import carry_out
-
-    carry_out(_list)
 
 
-async def _list(cluster: ClusterSession) -> None:
-    from stellwerk.cli.shell import output
-    from stellwerk.kube.types.identifiers import ObjectKey
-    from stellwerk.releases.release_store import ReleaseStore
-
-    chosen = cluster.settings.output
-    with releasing.explained("list", ObjectKey(cluster.namespace, "*")):
-        found = await ReleaseStore(cluster.client).all(cluster.namespace)
-    if chosen.form == "yamlstream":
-        settings.show_exactly("".join(f"---\n{output.as_yaml(releasing.as_json(one))}" for one in found))
-    elif chosen.form == "name":
-        settings.show(one.key.name for one in found)
-    elif not chosen.is_table:
-        output.print_values([releasing.as_json(one) for one in found], chosen)
-    elif found:
-        settings.show(releasing.table(found))
-    else:
-        where = f"namespace {cluster.namespace}" if cluster.namespace else "any namespace"
-        settings.say(f"There is no release in {where}. Make one: stellwerk apply NAME SOURCE")
+@verb("template", work="releases.template:template")
+@_NAME
+@_SOURCES
+@_VALUES
+@_DELETE_HOOKS
+@click.option("--offline", is_flag=True, help="Ask no cluster: whatever templates look up is not there.")
+@click.option("--kube-version", metavar="VERSION", default="", help="The Kubernetes that charts see; with --offline.")
+@click.option(
+    "--api-versions",
+    multiple=True,
+    metavar="LIST",
+    help="What it serves besides its own, as example.com/v1 or example.com/v1/Kind; with --offline.",
+)
+@options.all_of
+def template() -> None:
+    """Print the manifests of a release as its first revision would have them."""

@@ -1,0 +1,7 @@
+"""The work of the verbs that change objects; `verbs/act` declares them.
+
+reconcile     requests a reconcile, and waits for its end
+suspension    suspends and resumes
+wait          waits for a state that the user names
+unstick       explains a deletion that does not end, and forces it
+"""

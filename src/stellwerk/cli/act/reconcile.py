@@ -1,0 +1,91 @@
+"""`stellwerk reconcile`: have an object looked at now."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+from stellwerk.cli.arguments import object_argument
+from stellwerk.cli.arguments.object_argument import ObjectSelection
+from stellwerk.cli.objects import health, object_actions, wait_for
+from stellwerk.cli.objects.cluster import ClusterSession, with_cluster
+from stellwerk.cli.objects.object_actions import ActionTarget
+from stellwerk.cli.objects.wait_for import Holds
+from stellwerk.cli.shell import settings
+from stellwerk.cli.shell.errors import Failure, NotReady
+from stellwerk.delivery.reconcile_request import was_handled
+from stellwerk.kube.types import lenient
+from stellwerk.kube.types.model import Unstructured, unstructured
+from stellwerk.operators.component.api import Component
+from stellwerk.operators.component.insight import actions
+
+
+def reconcile(
+    choice: tuple[str, ...],
+    is_all: bool,
+    labels: str,
+    with_source: bool,
+    wait: bool,
+    timeout: float,
+    dry_run: bool,
+) -> None:
+    """Request a reconcile of the chosen objects. With `wait`, raise NotReady where one of them is not ready then."""
+    chosen = object_argument.chosen(choice, is_all=is_all, labels=labels)
+    if not _request(chosen, with_source, wait and not dry_run, timeout, dry_run):
+        raise NotReady
+
+
+@with_cluster
+async def _request(
+    cluster: ClusterSession, choice: ObjectSelection, with_source: bool, wait: bool, timeout: float, dry_run: bool
+) -> bool:
+    targets = await object_actions.targets(cluster, choice, "request", "reconciled on request")
+    for one in targets if wait else ():
+        _check_not_suspended(one.obj)
+    moment = datetime.now(UTC).isoformat(timespec="microseconds")
+    for one in targets:
+        if with_source:
+            await _request_source(cluster, one.obj, moment, dry_run)
+        await object_actions.patched(cluster, one.resource, one.obj, one.actions.request(moment), dry_run=dry_run)
+        if not wait:
+            settings.show([f"{one.obj.ref} is asked to reconcile{' (dry run)' if dry_run else ''}"])
+    if not wait:
+        return True
+    ends = [(one, _is_settled(one, moment)) for one in targets]
+    return await wait_for.all_of(
+        cluster,
+        ends,
+        timeout_seconds=timeout,
+        was_noticed=lambda seen: seen is None or was_handled(seen, moment),
+    )
+
+
+def _check_not_suspended(obj: Unstructured) -> None:
+    """Refuse to wait for what does not happen. Raises Failure."""
+    says = health.of(obj)
+    if says.state == "Suspended" and not obj.metadata.is_terminating:
+        raise Failure(
+            f"{obj.ref} is suspended, so that waiting for its reconcile has no end",
+            cause=f"reason: {says.reason}" if says.reason else "spec.suspend is true",
+            fix=f"resume it: stellwerk resume {obj.gvk.kind.lower()}/{obj.key.name} -n {obj.key.namespace}",
+            subject=str(obj.ref),
+        )
+
+
+def _is_settled(one: ActionTarget, moment: str) -> Holds:
+    """Whether the request was handled and the object has come to an end."""
+
+    def holds(seen: Unstructured | None) -> bool:
+        return seen is None or (one.actions.was_handled(seen, moment) and wait_for.has_ended(seen))
+
+    return holds
+
+
+async def _request_source(cluster: ClusterSession, obj: Unstructured, moment: str, dry_run: bool) -> None:
+    source = actions.source_of(lenient.convert(obj.body, Component)) if obj.gvk.kind == "Component" else None
+    if source is None:
+        settings.say(f"  {obj.ref} has no source that can be asked")
+        return
+    resource, key = source
+    found = await cluster.client.get(unstructured(resource), key.name, key.namespace)
+    await object_actions.patched(cluster, resource, found, actions.request(moment), dry_run=dry_run)
+    settings.say(f"  {found.ref} is asked to reconcile")

@@ -1,0 +1,60 @@
+"""One call of the command line: from its arguments to the exit code.
+
+All failures end here, as four parts on standard error (see `shell/errors`). Only a bug has a stack, and it is shown
+only with `--verbose`.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from io import TextIOWrapper
+from typing import TextIO
+
+import click
+from click.exceptions import NoArgsIsHelpError, UsageError
+
+from stellwerk.cli.completion import powershell
+from stellwerk.cli.shell.errors import Exit, Failure, NotReady, ReaderLeft
+from stellwerk.cli.verb_tree import command
+
+
+def call(arguments: Sequence[str], *, program: str, complete: str = "") -> int:
+    """Run the verb. `complete` is what a shell that asks for completions wants. Returns the exit code."""
+    _tolerate_unwritable(sys.stdout)
+    _tolerate_unwritable(sys.stderr)
+    if complete.startswith("powershell"):
+        powershell.register()
+    try:
+        ended = command.main(list(arguments), prog_name=program, standalone_mode=False)
+        return ended if isinstance(ended, int) else Exit.DONE
+    except NotReady:
+        return Exit.FAILED
+    except (click.Abort, KeyboardInterrupt):
+        return Exit.INTERRUPTED
+    except ReaderLeft:
+        return _reader_left()
+    except NoArgsIsHelpError as error:
+        print(error.format_message())
+        return Exit.USAGE
+    except click.ClickException as error:
+        path = error.ctx.command_path if isinstance(error, UsageError) and error.ctx else program
+        failure: Exception = Failure(error.format_message(), fix=f"{path} --help shows how it is used", code=Exit.USAGE)
+    except Exception as error:
+        failure = error
+    from stellwerk.cli.shell import error_reports
+
+    return error_reports.print_failure(failure, verbose=not {"-v", "--verbose"}.isdisjoint(arguments))
+
+
+def _tolerate_unwritable(stream: TextIO) -> None:
+    """Escape letters that the encoding of the terminal lacks: they must not end the program."""
+    if isinstance(stream, TextIOWrapper):
+        stream.reconfigure(errors="backslashreplace")
+
+
+def _reader_left() -> int:
+    """A success: the reader got what it wanted. Python's flush at exit must not complain about the closed pipe."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return Exit.DONE

@@ -1,0 +1,165 @@
+"""`stellwerk get -w`: the list, and then a line for every change, until interrupted."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Protocol
+
+from stellwerk.cli.look import object_list
+from stellwerk.cli.look.object_list import ObjectQuery
+from stellwerk.cli.objects import health
+from stellwerk.cli.objects.cluster import ClusterSession, with_cluster
+from stellwerk.cli.objects.health import ObjectHealth
+from stellwerk.cli.objects.unreadable import MetadataOnlyObject, unread
+from stellwerk.cli.shell import output, settings, text
+from stellwerk.kube.types.identifiers import ObjectKey, Resource
+from stellwerk.kube.types.model import Unstructured, unstructured
+from stellwerk.kube.watch.watch import Watcher
+from stellwerk.kube.watch.watch_states import Changed, Odd, Removed, Synced, WatchSuspended
+
+
+class Screen(Protocol):
+    """Where objects are printed as they change."""
+
+    def show(self, obj: Unstructured) -> None:
+        """Print the object if there is something new about it."""
+        ...
+
+    def show_end(self, obj: Unstructured) -> None:
+        """Print that the object is gone."""
+        ...
+
+
+@dataclass
+class TableScreen:
+    """What has been printed: in which widths, and the last line of each object, so that none is repeated."""
+
+    query: ObjectQuery
+    style: text.Style
+    looks: object_list.Looks
+    layout: text.Layout
+    shown: dict[tuple[str, ObjectKey], tuple[str, ...]] = field(default_factory=dict)
+
+    def show(self, obj: Unstructured) -> None:
+        """Print the object if its line says something new."""
+        seen = health.of(obj)
+        place = (obj.gvk.kind, obj.key)
+        if self.query.not_ready and not seen.needs_attention and place not in self.shown:
+            return
+        self._print(place, self.looks.row(obj, seen, datetime.now(UTC)))
+
+    def show_end(self, obj: Unstructured) -> None:
+        """Print that the object is gone."""
+        place = (obj.gvk.kind, obj.key)
+        if not self.query.not_ready or place in self.shown:
+            self._print(place, self.looks.row(obj, ObjectHealth("-", "Deleted"), datetime.now(UTC)))
+        self.shown.pop(place, None)
+
+    def _print(self, place: tuple[str, ObjectKey], cells: list[str]) -> None:
+        titled = zip(cells, self.layout.columns, strict=True)
+        facts = tuple(cell for cell, column in titled if column.title != "AGE")
+        if self.shown.get(place) == facts:
+            return
+        self.shown[place] = facts
+        settings.show([object_list.line(self.layout, cells, self.style)])
+
+
+@dataclass
+class ProgramScreen:
+    """Prints every version of every object, one after the other, in a form for programs; a deleted one once more."""
+
+    query: ObjectQuery
+    output: settings.Output
+    shown: dict[tuple[str, ObjectKey], str] = field(default_factory=dict)
+    has_titles: bool = False
+
+    def show(self, obj: Unstructured) -> None:
+        """Print the object, unless this version of it was printed."""
+        place = (obj.gvk.kind, obj.key)
+        if self.query.not_ready and not health.of(obj).needs_attention and place not in self.shown:
+            return
+        if self.shown.get(place) == obj.metadata.resource_version:
+            return
+        self.shown[place] = obj.metadata.resource_version
+        if isinstance(obj, MetadataOnlyObject):  # a part would pass for the whole
+            settings.say(text.escaped(f"{obj.ref} cannot be read: {obj.why}"))
+        else:
+            self._print(obj)
+
+    def show_end(self, obj: Unstructured) -> None:
+        """Print the object as it was last."""
+        place = (obj.gvk.kind, obj.key)
+        if (not self.query.not_ready or place in self.shown) and not isinstance(obj, MetadataOnlyObject):
+            self._print(obj)
+        self.shown.pop(place, None)
+
+    def _print(self, obj: Unstructured) -> None:
+        if self.output.form == "custom-columns":
+            titles_are_shown, self.has_titles = self.has_titles, True
+            settings.show(output.custom_columns([obj], self.output)[1 if titles_are_shown else 0 :])
+            return
+        if self.output.form == "yaml":
+            settings.show(["---"])
+        output.print_objects([obj], self.output, as_list=False)
+
+
+@with_cluster
+async def follow(cluster: ClusterSession, query: ObjectQuery) -> None:
+    """Print what is there and every change. Ends when it is cancelled."""
+    chosen = cluster.settings.output
+    picked = [await cluster.object(one, shows_unread=chosen.is_table) for one in query.subjects]
+    places: list[tuple[Resource, ObjectKey | None]] = []
+    for one, obj in zip(query.subjects, picked, strict=True):
+        places.append((await cluster.resource(one.kind), obj.key))
+    if not query.subjects:
+        places = [(resource, None) for resource in await object_list.resources(cluster, query)]
+    screen: Screen = ProgramScreen(query, chosen)
+    if chosen.is_table:
+        if not query.subjects:
+            wanted = [resource for resource, _ in places]
+            everything = await object_list.read(cluster, wanted, labels=query.labels, fields=query.fields)
+            picked = object_list.selected(everything, query)
+        looks = object_list.Looks(wide=chosen.form == "wide", labels=query.show_labels)
+        rows = [looks.row(obj, health.of(obj), datetime.now(UTC)) for obj in picked]
+        screen = TableScreen(query, cluster.settings.style(), looks, text.layout(looks.columns, rows))
+        settings.show([screen.layout.header])
+    async with asyncio.TaskGroup() as tasks:
+        for resource, key in places:
+            tasks.create_task(_follow_one(cluster, resource, key, query, screen), name=f"watch {resource.plural}")
+
+
+async def _follow_one(
+    cluster: ClusterSession, resource: Resource, one: ObjectKey | None, query: ObjectQuery, screen: Screen
+) -> None:
+    namespace = one.namespace if one else cluster.namespace
+    fields = f"metadata.name={one.name}" if one else query.fields
+    known: dict[ObjectKey, Unstructured] = {}
+    watcher = Watcher(cluster.client, unstructured(resource), namespace, labels=query.labels, fields=fields)
+    async for change in watcher.changes():
+        match change:
+            case Synced(objects=objects, unreadable=unreadable):
+                _show_all(screen, known, [*objects, *map(unread, unreadable)])
+            case Changed(obj=obj):
+                known[obj.key] = obj
+                screen.show(obj)
+            case Removed(obj=obj):
+                if (last := known.pop(obj.key, None)) is not None:
+                    screen.show_end(last)
+            case Odd(obj=odd):
+                known[odd.key] = unread(odd)
+                screen.show(known[odd.key])
+            case WatchSuspended(why=why):
+                settings.say(f"{resource.plural}: {text.escaped(why)}; waiting")
+
+
+def _show_all(screen: Screen, known: dict[ObjectKey, Unstructured], objects: Iterable[Unstructured]) -> None:
+    """A list in place of single changes: what is missing from it ended while nobody watched."""
+    now_there = {obj.key: obj for obj in objects}
+    for key in known.keys() - now_there.keys():
+        screen.show_end(known.pop(key))
+    known.update(now_there)
+    for key in sorted(now_there):
+        screen.show(now_there[key])

@@ -1,0 +1,250 @@
+"""`stellwerk logs`: what the operators logged, all of it or about one object.
+
+The operators of the local system write files; those of a cluster are pods with the labels of our charts. Both forms of
+lines are read, JSON and the one for terminals, and printed in one form.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
+
+import msgspec
+
+from stellwerk.api.core import Pod
+from stellwerk.cli.arguments.object_argument import ObjectArgument
+from stellwerk.cli.local import operator_processes
+from stellwerk.cli.objects.cluster import ClusterSession, with_cluster
+from stellwerk.cli.shell import settings
+from stellwerk.cli.shell.errors import Failure
+from stellwerk.cli.shell.output import print_value
+from stellwerk.cli.shell.text import escaped
+from stellwerk.kube.client.client import Client
+from stellwerk.kube.login.config import ClusterConfig
+from stellwerk.kube.types.errors import NotFound
+from stellwerk.kube.types.identifiers import ObjectKey
+from stellwerk.kube.types.model import JsonObject
+from stellwerk.local.cluster import LocalCluster, default_kubeconfig
+
+LEVELS = ("debug", "info", "warning", "error")
+_LABELS = "app.kubernetes.io/name in (btp-manager,component-operator)"
+_PAUSE_SECONDS = 1.0
+_MOST_BYTES = 16 << 20
+_MOST_LINES = 100_000
+"""Of one file and of one pod; what is older is left out."""
+
+
+@dataclass(frozen=True, slots=True)
+class LogLine:
+    """One line of a log. `kind`, `namespace` and `name` are the object that it is about; empty where it has none."""
+
+    time: str
+    level: str
+    message: str
+    kind: str = ""
+    namespace: str = ""
+    name: str = ""
+    more: str = ""
+    """Further details, and the lines of a stack."""
+
+    def __str__(self) -> str:
+        place = f"{self.namespace}/{self.name}" if self.namespace else self.name
+        about = f"{self.kind} {place}: " if self.name else ""
+        return f"{self.time} {self.level.upper():<7} {about}{self.message}{self.more}"
+
+
+@dataclass(frozen=True, slots=True)
+class LogFilter:
+    """Which lines are printed."""
+
+    level: str = "info"
+    kind: str = ""
+    namespace: str = ""
+    name: str = ""
+
+    def takes(self, line: LogLine) -> bool:
+        """Whether the line is printed."""
+        level = "warning" if line.level == "warn" else line.level
+        return (
+            (level not in LEVELS or LEVELS.index(level) >= LEVELS.index(self.level))
+            and self.kind in ("", line.kind)
+            and self.namespace in ("", line.namespace)
+            and self.name in ("", line.name)
+        )
+
+
+@with_cluster
+async def logs(
+    cluster: ClusterSession, subject: ObjectArgument | None, level: str, tail: int | None, follow: bool
+) -> None:
+    """Print the log lines of the operators; with `follow`, new ones until interrupted."""
+    wanted = await _wanted(cluster, subject, level)
+    sources = await _sources(cluster)
+    found = 0
+    for source in sources:
+        lines = [line for line in parsed((await source.new()).splitlines()) if wanted.takes(line)]
+        found += len(lines)
+        _print(lines if tail is None else lines[len(lines) - min(tail, len(lines)) :], cluster.settings.output)
+    if not found and not follow:
+        settings.say("No line is about that; the log of an operator begins with its start.")
+    while follow:
+        await asyncio.sleep(_PAUSE_SECONDS)
+        for source in sources:
+            _print(filter(wanted.takes, parsed((await source.new()).splitlines())), cluster.settings.output)
+
+
+async def _wanted(cluster: ClusterSession, subject: ObjectArgument | None, level: str) -> LogFilter:
+    if subject is None:
+        return LogFilter(level, namespace=cluster.settings.namespace or "")
+    resource = await cluster.resource(subject.kind)
+    key = resource.key(subject.key.namespace or cluster.namespace, subject.key.name)
+    return LogFilter(level, resource.kind, key.namespace, key.name)
+
+
+def _print(lines: Iterable[LogLine], output: settings.Output) -> None:
+    if output.is_table:
+        settings.show(escaped(part) for line in lines for part in str(line).splitlines())
+        return
+
+    for line in lines:
+        print_value(_as_json(line), output)
+
+
+def _as_json(line: LogLine) -> JsonObject:
+    about: JsonObject = {"kind": line.kind, "namespace": line.namespace, "name": line.name}
+    return {"time": line.time, "level": line.level, "message": line.message, **about, "more": line.more.strip()}
+
+
+# ---- reading lines
+
+_CONSOLE = re.compile(
+    r"(?P<time>\d\d:\d\d:\d\d\.\d{3}) (?P<level>[A-Z]+) +"
+    r"(?:(?P<kind>[A-Z]\w*) (?:(?P<namespace>[a-z0-9-]+)/)?(?P<name>[a-z0-9.-]+): )?(?P<message>.*)"
+)
+_KNOWN = ("ts", "level", "logger", "msg", "kind", "namespace", "name", "reconcileID", "stack")
+
+
+def parsed(lines: Iterable[str]) -> Iterator[LogLine]:
+    """The lines of a log; what has no form of its own belongs to the line before."""
+    pending: LogLine | None = None
+    for text in lines:
+        line = _of_json(text) or _of_console(text)
+        if line is None and pending is not None:
+            pending = LogLine(*_parts(pending)[:-1], more=f"{pending.more}\n{text}")
+            continue
+        if pending is not None:
+            yield pending
+        pending = line or LogLine("", "", text)
+    if pending is not None:
+        yield pending
+
+
+def _parts(line: LogLine) -> tuple[str, str, str, str, str, str, str]:
+    return line.time, line.level, line.message, line.kind, line.namespace, line.name, line.more
+
+
+def _of_json(text: str) -> LogLine | None:
+    if not text.startswith("{"):
+        return None
+    try:
+        found = msgspec.json.decode(text, type=dict[str, object])
+    except (msgspec.MsgspecError, RecursionError):
+        return None
+    words = {name: str(found.get(name) or "") for name in _KNOWN}
+    details = "".join(f" {name}={value}" for name, value in found.items() if name not in _KNOWN)
+    stack = f"\n{words['stack']}" if words["stack"] else ""
+    about = (words["kind"], words["namespace"], words["name"])
+    return LogLine(words["ts"], words["level"], words["msg"], *about, more=details + stack)
+
+
+def _of_console(text: str) -> LogLine | None:
+    match = _CONSOLE.fullmatch(text)
+    if match is None:
+        return None
+    words = {name: value or "" for name, value in match.groupdict().items()}
+    return LogLine(**{**words, "level": words["level"].lower()})
+
+
+# ---- where they are
+
+
+class LogSource(Protocol):
+    """The log of one operator."""
+
+    async def new(self) -> str:
+        """What was written since the last call; whole lines."""
+        ...
+
+
+async def _sources(cluster: ClusterSession) -> Sequence[LogSource]:
+    found: list[LogSource] = [File(path) for path in _local_files(cluster.client.config.server)]
+    if not found:
+        found = [LoggedPod(cluster.client, key) for key in await _pods(cluster)]
+    if not found:
+        raise Failure(
+            "no log of an operator was found",
+            cause=f"the cluster has no pods with {_LABELS}, and it is not the local system",
+            fix="see whether the operators run: stellwerk check",
+        )
+    return found
+
+
+def _local_files(server: str) -> list[Path]:
+    """The log files of the operators of the local system, where `server` is its API server."""
+    kubeconfig = default_kubeconfig()
+    if kubeconfig is None or ClusterConfig.load(kubeconfig).server != server:
+        return []
+    components = LocalCluster(kubeconfig.parent).status().components
+    return [one.log for one in components if operator_processes.served(one.arguments) is not None]
+
+
+async def _pods(cluster: ClusterSession) -> list[ObjectKey]:
+    return sorted(pod.key for pod in await cluster.list(Pod.resource, labels=_LABELS))
+
+
+@dataclass
+class File:
+    """A file that a process of this machine appends to."""
+
+    path: Path
+    _read: int | None = None
+
+    async def new(self) -> str:
+        """What was appended. A file that was begun again is read from its start."""
+        size = self.path.stat().st_size
+        start = max(0, size - _MOST_BYTES) if self._read is None or self._read > size else self._read
+        with self.path.open("rb") as log:
+            log.seek(start)
+            data = log.read(size - start)
+        whole = data[: data.rfind(b"\n") + 1]
+        self._read = start + len(whole)
+        return whole.decode(errors="replace")
+
+
+@dataclass
+class LoggedPod:
+    """A pod of a cluster, asked again and again from the time of its last line on."""
+
+    client: Client
+    key: ObjectKey
+    _last: str = field(default="")
+
+    async def new(self) -> str:
+        """What it wrote since the last call."""
+
+        path = f"/api/v1/namespaces/{self.key.namespace}/pods/{self.key.name}/log"
+        params = {"timestamps": "true", "tailLines": str(_MOST_LINES)}
+        if self._last:
+            params["sinceTime"] = self._last
+        try:
+            answer = await self.client.raw("GET", path, params=params, accept="*/*")
+        except NotFound:  # the pod is gone, and so is its log
+            return ""
+        stamped = [line.partition(" ") for line in answer.decode(errors="replace").splitlines()]
+        fresh = [(stamp, text) for stamp, _, text in stamped if stamp > self._last]
+        self._last = fresh[-1][0] if fresh else self._last
+        return "".join(f"{text}\n" for _, text in fresh)

@@ -1,0 +1,161 @@
+"""`stellwerk status`: one object closely, one release, or, without either, the local system."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from stellwerk.cli.arguments.object_argument import ObjectArgument
+from stellwerk.cli.local import system
+from stellwerk.cli.look import events
+from stellwerk.cli.look.events import Happening
+from stellwerk.cli.objects import findings, health, object_summary
+from stellwerk.cli.objects.cluster import ClusterSession, with_cluster
+from stellwerk.cli.objects.object_summary import ObjectSummary
+from stellwerk.cli.releases import releasing
+from stellwerk.cli.shell import output, settings, text
+from stellwerk.cli.shell.errors import NotReady
+from stellwerk.cli.shell.text import Style, TableColumn, escaped
+from stellwerk.kube.types.errors import Forbidden
+from stellwerk.kube.types.model import JsonObject, Unstructured
+from stellwerk.kube.types.object_meta import Condition
+
+LAST_EVENTS = 10
+CONDITIONS = (
+    TableColumn("TYPE"),
+    TableColumn("STATUS"),
+    TableColumn("REASON"),
+    TableColumn("SINCE"),
+    TableColumn("MESSAGE"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Sheet:
+    """All that is shown of one object."""
+
+    verdict: ObjectSummary
+    conditions: Sequence[Condition] = ()
+    happenings: Sequence[Happening] = ()
+
+
+def status(subject: ObjectArgument | str | None, name: str) -> None:
+    """Print an object, the release with this name, or the local system `name`. Raises NotReady where it is not."""
+    match subject:
+        case None:
+            is_ready = system.status(name) == 0
+        case str():
+            is_ready = _show_release(subject)
+        case _:
+            is_ready = not _show(subject).needs_attention
+    if not is_ready:
+        raise NotReady
+
+
+@with_cluster
+async def _show_release(cluster: ClusterSession, name: str) -> bool:
+    release = await releasing.found(cluster, name, "show")
+    if cluster.settings.output.is_table:
+        settings.show(releasing.table([release]))
+    else:
+        output.print_value(releasing.as_json(release), cluster.settings.output)
+    return release.state == "Ready"
+
+
+@with_cluster
+async def _show(cluster: ClusterSession, subject: ObjectArgument) -> health.ObjectHealth:
+    sheet = await _filled(cluster, await cluster.object(subject, shows_unread=True))
+    if cluster.settings.output.is_table:
+        settings.show(shown(sheet, cluster.settings.style()))
+    else:
+        output.print_value(as_json(sheet), cluster.settings.output)
+    return sheet.verdict.health
+
+
+async def _filled(cluster: ClusterSession, obj: Unstructured) -> Sheet:
+    happened = await _happened(cluster, obj)
+    return Sheet(await object_summary.reached(cluster, obj), health.conditions(obj.body), happened)
+
+
+async def _happened(cluster: ClusterSession, obj: Unstructured) -> list[Happening]:
+    """The last Events; none where the user may not read them, which is said and no reason to show nothing."""
+    try:
+        found = await events.read(cluster, obj.ref, events.namespace_of(obj.ref))
+    except Forbidden:
+        settings.say(f"Events in {events.namespace_of(obj.ref)} are left out: you may not list them.")
+        return []
+    return [events.happening(event) for event in found[-LAST_EVENTS:]]
+
+
+# Looks
+
+
+def shown(sheet: Sheet, style: Style, now: datetime | None = None) -> list[str]:
+    """The lines for people."""
+    moment = now or datetime.now(UTC)
+    return [
+        object_summary.headline(sheet.verdict, style, moment),
+        *_facts(sheet.verdict),
+        *_section("Conditions", _conditions(sheet.conditions, moment)),
+        *_section("Not ready", [f"{child.ref}: {child.lacks}" for child in sheet.verdict.diagnosis.unready]),
+        *_section("Events", events.table(sheet.happenings, moment) if sheet.happenings else []),
+        *object_summary.left_out(sheet.verdict),
+    ]
+
+
+def _facts(seen: ObjectSummary) -> list[str]:
+    facts = {
+        "State:": seen.health.state,
+        "Reason:": seen.health.reason,
+        "Message:": seen.health.message,
+        "Turn:": seen.diagnosis.turn,
+        "Next:": seen.diagnosis.next_step,
+    }
+    return [f"  {label:<10}{escaped(value)}" for label, value in facts.items() if value]
+
+
+def _section(title: str, lines: Sequence[str]) -> list[str]:
+    return ["", f"{title}:", *(f"  {escaped(line)}" for line in lines)] if lines else []
+
+
+def _conditions(listed: Sequence[Condition], now: datetime) -> list[str]:
+    rows = [[one.type, one.status, one.reason, text.age(one.last_transition_time, now), one.message] for one in listed]
+    return text.table(CONDITIONS, rows) if rows else []
+
+
+def as_json(sheet: Sheet) -> JsonObject:
+    """The same for programs."""
+    return {
+        **findings.as_json(sheet.verdict),
+        "message": sheet.verdict.health.message,
+        "since": _time(sheet.verdict.health.since),
+        "turn": sheet.verdict.diagnosis.turn,
+        "conditions": [_condition_json(condition) for condition in sheet.conditions],
+        "notReady": [{"object": str(child.ref), "lacks": child.lacks} for child in sheet.verdict.diagnosis.unready],
+        "events": [_happening_json(happened) for happened in sheet.happenings],
+    }
+
+
+def _condition_json(condition: Condition) -> JsonObject:
+    return {
+        "type": condition.type,
+        "status": condition.status,
+        "reason": condition.reason,
+        "message": condition.message,
+        "since": _time(condition.last_transition_time),
+    }
+
+
+def _happening_json(happened: Happening) -> JsonObject:
+    return {
+        "last": _time(happened.last),
+        "type": happened.type,
+        "reason": happened.reason,
+        "count": happened.count,
+        "note": happened.note,
+    }
+
+
+def _time(moment: datetime | None) -> str | None:
+    return moment.astimezone(UTC).isoformat().replace("+00:00", "Z") if moment else None

@@ -1,0 +1,172 @@
+"""`stellwerk trace`: any object back to the custom resource that it comes from, and to the source of that.
+
+Upwards there are two kinds of lines: Kubernetes' owner references, and the marks of our operators. Owners are followed
+first, since a pod carries the labels of its template and not always the marks of its own manager.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from stellwerk.cli import kinds
+from stellwerk.cli.arguments.object_argument import ObjectArgument
+from stellwerk.cli.objects import health, object_summary
+from stellwerk.cli.objects.cluster import ClusterSession, with_cluster
+from stellwerk.cli.objects.health import ObjectHealth
+from stellwerk.cli.shell import settings
+from stellwerk.cli.shell.errors import NotReady
+from stellwerk.cli.shell.output import print_value
+from stellwerk.cli.shell.text import Style, escaped
+from stellwerk.kube.types.errors import Forbidden, NotServed
+from stellwerk.kube.types.identifiers import GroupVersionKind, ObjectKey, ObjectRef, Resource
+from stellwerk.kube.types.model import JsonObject, Unstructured
+from stellwerk.releases import related_objects as release_objects
+from stellwerk.releases.release_store import ReleaseStore
+from stellwerk.runtime.insight.diagnosis import ClusterReader
+from stellwerk.runtime.insight.related_objects import Fact
+
+_FARTHEST = 20
+
+
+@dataclass(frozen=True, slots=True)
+class TraceStep:
+    """One object on the way up."""
+
+    relation: str
+    """How the one below is bound to it; empty for the first."""
+    ref: ObjectRef
+    health: ObjectHealth | None
+    """None where the object is not there, or not in this cluster."""
+    facts: tuple[Fact, ...] = ()
+    note: str = ""
+
+    @property
+    def is_ours(self) -> bool:
+        """Whether it is a custom resource of ours, or a release."""
+        return self.relation == "managed by"
+
+
+@with_cluster
+async def trace(cluster: ClusterSession, subject: ObjectArgument) -> None:
+    """Print the way from an object up to its custom resource or release. Raises NotReady where there is none."""
+    reader = ClusterReader(cluster.client)
+    steps = await _way_up(reader, await cluster.object(subject))
+    if cluster.settings.output.is_table:
+        settings.show(shown(steps, cluster.settings.style()))
+    else:
+        print_value(as_json(steps), cluster.settings.output)
+    is_ours = any(step.is_ours for step in steps) or kinds.by_gvk(steps[0].ref.gvk) is not None
+    if not is_ours:
+        settings.say("It leads to no custom resource of ours.")
+    if reader.hidden:
+        settings.say(f"Not looked at, because you may not: {', '.join(reader.hidden)}.")
+    if not is_ours:
+        raise NotReady
+
+
+# ---- the way up
+
+
+async def _way_up(reader: ClusterReader, obj: Unstructured) -> list[TraceStep]:
+    steps = [TraceStep("", obj.ref, health.of(obj))]
+    here: Unstructured | None = obj
+    while here is not None and len(steps) < _FARTHEST:
+        found = await _owner(reader, here) or await _manager(reader, here)
+        if found is None or found[0].ref in {step.ref for step in steps}:
+            break
+        step, here = found
+        steps.append(step)
+    return steps
+
+
+async def _owner(reader: ClusterReader, obj: Unstructured) -> tuple[TraceStep, Unstructured | None] | None:
+    """The controller among the owners, else the first."""
+    references = sorted(obj.metadata.owner_references, key=lambda one: not one.controller)
+    for reference in references:
+        gvk = GroupVersionKind.parse(reference.api_version, reference.kind)
+        resource, live = await _read(reader, gvk, obj.key.namespace, reference.name)
+        namespace = obj.key.namespace if resource is None or resource.namespaced else ""
+        ref = ObjectRef(gvk, ObjectKey(namespace, reference.name))
+        if live is None or live.metadata.uid != reference.uid:
+            return TraceStep("owned by", ref, None, note="it does not exist"), None
+        return TraceStep("owned by", ref, health.of(live)), live
+    return None
+
+
+async def _manager(reader: ClusterReader, obj: Unstructured) -> tuple[TraceStep, Unstructured | None] | None:
+    for row in kinds.OWN:
+        related_objects = row.kinship()
+        manager = await related_objects.manager(reader, obj)
+        if manager is None or manager.ref == obj.ref:
+            continue
+        if manager.is_elsewhere:
+            return TraceStep("managed by", manager.ref, None, note="it lies in another cluster"), None
+        live = await reader.find(row.resource, manager.ref.key.name, manager.ref.key.namespace)
+        if live is None:
+            return TraceStep("managed by", manager.ref, None, note="it does not exist"), None
+        facts = tuple(related_objects.origin(live, obj))
+        return TraceStep("managed by", manager.ref, health.of(live), facts), live
+    return await _release(reader, obj)
+
+
+async def _release(reader: ClusterReader, obj: Unstructured) -> tuple[TraceStep, Unstructured | None] | None:
+    """The release that the object is of; nothing manages a release."""
+    ref = release_objects.release_of(obj)
+    if ref is None:
+        return None
+    try:
+        release = await ReleaseStore(reader.client).find(ref.key)
+    except Forbidden:
+        return TraceStep("managed by", ref, None, note="you may not read it"), None
+    if release is None:
+        return TraceStep("managed by", ref, None, note="it does not exist"), None
+    seen = ObjectHealth("True" if release.state == "Ready" else "False", release.state)
+    return TraceStep("managed by", ref, seen, tuple(release_objects.origin(release, obj))), None
+
+
+async def _read(
+    reader: ClusterReader, gvk: GroupVersionKind, namespace: str, name: str
+) -> tuple[Resource | None, Unstructured | None]:
+    try:
+        resource = await reader.client.mapper.resource(gvk)
+    except NotServed:
+        return None, None
+    return resource, await reader.find(resource, name, namespace if resource.namespaced else "")
+
+
+# ---- looks
+
+
+def shown(steps: list[TraceStep], style: Style) -> list[str]:
+    """The way, from the object upwards, and what is known of its origin."""
+    lines: list[str] = []
+    for step in steps:
+        mark = ""
+        if step.health is not None:
+            symbol, tone, _ = object_summary.in_words(step.health)
+            mark = f"{style.painted(style.drawn(symbol), tone)} "
+        note = f"   ({step.note})" if step.note else ""
+        lines.append(f"{_label(step.relation or 'object')}{mark}{escaped(str(step.ref))}{note}")
+        lines += [f"  {_label(label, 12)}{escaped(text)}" for label, text in step.facts]
+    return lines
+
+
+def _label(word: str, width: int = 14) -> str:
+    """A word before what it names; one that is too long still keeps its distance."""
+    return f"{word[:1].upper()}{word[1:]}:".ljust(width - 1) + " "
+
+
+def as_json(steps: list[TraceStep]) -> JsonObject:
+    """The same for programs."""
+    return {"steps": [_step_json(step) for step in steps]}
+
+
+def _step_json(step: TraceStep) -> JsonObject:
+    (group, version, kind), (namespace, name) = step.ref
+    return {
+        "relation": step.relation,
+        "object": {"group": group, "version": version, "kind": kind, "namespace": namespace, "name": name},
+        "ready": step.health.ready if step.health else "-",
+        "origin": dict(step.facts),
+        "note": step.note,
+    }

@@ -1,0 +1,31 @@
+"""`stellwerk tree`: an object with what it owns and manages, and how all of that is doing."""
+
+from __future__ import annotations
+
+from stellwerk.cli.arguments.object_argument import ObjectArgument
+from stellwerk.cli.objects import graph
+from stellwerk.cli.objects.cluster import ClusterSession, with_cluster
+from stellwerk.cli.objects.object_tree import Family, unread
+from stellwerk.cli.releases import releasing
+from stellwerk.cli.shell import settings
+from stellwerk.cli.shell.output import print_value
+from stellwerk.runtime.insight.diagnosis import ClusterReader
+
+
+@with_cluster
+async def tree(cluster: ClusterSession, subject: ObjectArgument | str, compact: bool, depth: int | None) -> None:
+    """Print an object, or the release with this name, with its dependents."""
+    reader = ClusterReader(cluster.client)
+    if isinstance(subject, str):
+        release = await releasing.found(cluster, subject, "draw")
+        top = await Family(reader).of_release(releasing.ref_of(release), releasing.health_of(release), release)
+    else:
+        top = await Family(reader).of(await cluster.object(subject))
+    top = graph.cut(top, depth) if depth is not None else top
+    top = graph.compact(top) if compact else top
+    for line in unread(reader):
+        settings.say(line)
+    if cluster.settings.output.is_table:
+        settings.show(graph.drawn(top, cluster.settings.style()))
+    else:
+        print_value(graph.as_json(top), cluster.settings.output)

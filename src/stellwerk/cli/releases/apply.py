@@ -1,0 +1,54 @@
+"""`stellwerk apply`: charts, kustomizations and manifests into a cluster as one release, without a controller."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from stellwerk.apply.set.model.desired_set import DesiredObject
+from stellwerk.cli.objects.cluster import ClusterSession, with_cluster
+from stellwerk.cli.releases import dry_run as dry_runs
+from stellwerk.cli.releases import releasing, revision
+from stellwerk.cli.shell import progress_line, settings, text
+from stellwerk.releases.errors import TooLate
+from stellwerk.releases.release import Release
+
+
+@with_cluster
+async def apply(
+    cluster: ClusterSession,
+    name: str,
+    sources: tuple[Path, ...],
+    files: tuple[Path, ...],
+    delete_hooks: str,
+    create_namespace: bool,
+    timeout: float,
+    dry_run: bool,
+) -> None:
+    """Apply the next revision of a release and wait for it; with `dry_run`, print what it would change."""
+    key = releasing.key_of(cluster.namespace, name)
+    with releasing.explained("apply", key):
+        async with progress_line.line(cluster.settings) as say:
+            runner = revision.runner(
+                cluster, creates_namespaces=create_namespace, report=lambda words: say(text.escaped(words))
+            )
+            release = await runner.next_revision(key)
+            documents = await revision.documents(cluster.client, release, sources, files, delete_hooks)
+            if not dry_run:
+                try:
+                    await runner.apply(release, documents, timeout)
+                except TooLate as error:
+                    raise await releasing.too_late(cluster, "apply", key, error) from None
+        if dry_run:
+            wanted = await runner.wanted(release, documents)
+            await _preview(cluster, await runner.taken_over(release, wanted), wanted)
+            return
+    settings.show([f"Release {key} successfully applied"])
+
+
+async def _preview(cluster: ClusterSession, release: Release, wanted: Sequence[DesiredObject]) -> None:
+    compared = await dry_runs.of_set(cluster.client, wanted, release.owner.prefix, release.inventory)
+    compared.warn()
+    same = dry_runs.unchanged(compared.lines, wanted)
+    settings.show(dry_runs.shown(compared.lines, same, cluster.settings.style())[:-1])
+    settings.show([f"Release {release.key} would become revision {release.revision} (dry run)"])

@@ -1,0 +1,65 @@
+"""The verbs that change objects."""
+
+from __future__ import annotations
+
+import click
+
+from stellwerk.cli.arguments import object_argument, options
+from stellwerk.cli.arguments.options import DRY_RUN, TIMEOUT
+from stellwerk.cli.arguments.verb import verb
+
+
+@verb("reconcile", work="act.reconcile:reconcile")
+@object_argument.many
+@click.option("--with-source", is_flag=True, help="Have its source looked at, too.")
+@click.option("--wait", is_flag=True, help="Return when it was looked at and is Ready, or failed.")
+@TIMEOUT
+@DRY_RUN
+@options.all_of
+def reconcile() -> None:
+    """Have an object looked at now."""
+
+
+@verb("suspend", work="act.suspension:suspend")
+@object_argument.many
+@click.option("--reason", default="", metavar="TEXT", help="Why; shown wherever the object's state is.")
+@DRY_RUN
+@options.all_of
+def suspend() -> None:
+    """Have an object left alone until it is resumed. A deletion is still carried out."""
+
+
+@verb("resume", work="act.suspension:resume")
+@object_argument.many
+@click.option("--wait", is_flag=True, help="Return when it is Ready, or failed.")
+@TIMEOUT
+@DRY_RUN
+@options.all_of
+def resume() -> None:
+    """Have a suspended object looked after again."""
+
+
+@verb("wait", work="act.wait:wait")
+@object_argument.many
+@click.option(
+    "--for",
+    "awaited",
+    default="ready",
+    show_default=True,
+    metavar="WHAT",
+    help="What to wait for: ready, deleted, condition=TYPE or condition=TYPE=STATUS.",
+)
+@TIMEOUT
+@options.all_of
+def wait() -> None:
+    """Return when objects are ready, gone, or show a condition. Exits with 4 when that takes too long."""
+
+
+@verb("unstick", work="act.unstick:unstick")
+@object_argument.one()
+@click.option("--force", is_flag=True, help="Take the unsafe step; the object's name must then be typed.")
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@DRY_RUN
+@options.all_of
+def unstick() -> None:
+    """Explain what blocks the deletion of an object, and force it if that is wanted."""

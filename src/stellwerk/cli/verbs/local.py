@@ -1,0 +1,49 @@
+"""The verbs for the local system, and for the installation of operators."""
+
+from __future__ import annotations
+
+import click
+
+from stellwerk.cli.arguments import options
+from stellwerk.cli.arguments.options import DRY_RUN
+from stellwerk.cli.arguments.verb import verb
+
+
+@verb("up", work="local.up:up")
+@options.local_name("Which local system; several live side by side.")
+@click.option(
+    "--port",
+    type=click.IntRange(1024, 65535),
+    help="The API server's port; without it a free one is chosen and kept.",
+)
+@click.option("--samples", is_flag=True, help="Apply the samples too, and wait until all of them are Ready.")
+@click.option("--bare", is_flag=True, help="The control plane alone, without our operators.")
+@options.general
+def up() -> None:
+    """Start the local system, or find it running."""
+
+
+@verb("down", work="local.down:down")
+@options.local_name("Which local system.")
+@click.option("--keep-data", is_flag=True, help="Stop it only; the next `up` goes on where it ended.")
+@click.option("--yes", "-y", is_flag=True, help="Do not ask whether the data may go.")
+@options.general
+def down() -> None:
+    """Stop the local system and remove its data.
+
+    It asks before data goes, unless --yes is given; without a terminal and without --yes it does nothing.
+    """
+
+
+@verb("install", work="local.install:install")
+@click.argument("chosen", nargs=-1, metavar="[btp] [component]", type=click.Choice(["btp", "component"]))
+@click.option("--print", "only_print", is_flag=True, help="Print the manifests; no cluster is asked.")
+@DRY_RUN
+@options.all_of
+def install() -> None:
+    """Bring the kinds and rights of operators into a cluster.
+
+    Namespaces, CustomResourceDefinitions, service accounts and roles, of all operators if none is named. The rights of
+    component include cluster-admin, as with the original. Returns when the API server serves the kinds. Nothing is
+    started: stellwerk run does that.
+    """

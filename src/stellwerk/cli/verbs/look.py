@@ -1,0 +1,175 @@
+"""The verbs that show the state of a cluster and change nothing."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from stellwerk.cli.arguments import object_argument, options
+from stellwerk.cli.arguments.object_argument import SubjectType
+from stellwerk.cli.arguments.options import JsonPath
+from stellwerk.cli.arguments.verb import VerbCommand, verb
+from stellwerk.cli.completion.completers import complete_kind, complete_kind_or_name, complete_subject
+
+
+@verb("check", work="look.check:check")
+@click.argument("operators", nargs=-1, metavar="[btp] [component]", type=click.Choice(["btp", "component"]))
+@click.option("--pre", is_flag=True, help="Only what must be there before an operator starts: kinds and rights.")
+@options.all_of
+def check() -> None:
+    """Check whether a cluster has what operators need, and whether they do their work.
+
+    Looked at are kinds, rights, leaders and objects, of all operators if none is named. Exits with 3 where something
+    deserves a look, and with 1 where an operator cannot work.
+    """
+
+
+@verb("get", work="look.get:get")
+@click.argument("words", metavar="[KIND[,KIND...] [NAME...]]", nargs=-1, shell_complete=complete_kind_or_name)
+@click.option("--not-ready", is_flag=True, help="Only objects that are not ready, or not yet.")
+@click.option("-l", "--selector", "labels", default="", metavar="LABELS", help="Only objects with these labels.")
+@click.option("--field-selector", "fields", default="", metavar="FIELDS", help="Only objects with these fields.")
+@click.option("--sort-by", type=JsonPath(), default=(), metavar="JSONPATH", help="Sort by this field.")
+@click.option("--show-labels", is_flag=True, help="Show the labels in a column of their own.")
+@click.option("-w", "--watch", is_flag=True, help="Go on and print every change.")
+@options.all_of
+def get() -> None:
+    """List objects with their health.
+
+    KIND is a short word (btp), or any kind of the cluster (deployments); several are separated by commas. Without
+    KIND, every kind of ours is listed. NAME picks objects; KIND/NAME does too.
+    """
+
+
+@verb("status", work="look.status:status")
+@object_argument.one_or_release(required=False)
+@options.local_name("Which local system, when no object is named.")
+@options.all_of
+def status() -> None:
+    """Show how one object or release is doing, or the local system.
+
+    A word without a slash is a release. Exits with 1 when it is not ready.
+    """
+
+
+@verb("why", work="look.why:why")
+@object_argument.one_or_release()
+@options.all_of
+def why() -> None:
+    """Tell why an object is not ready, down to the root cause.
+
+    A word without a slash is a release.
+    """
+
+
+@verb("tree", work="look.tree:tree")
+@object_argument.one_or_release()
+@click.option("--compact", is_flag=True, help="Tell what is ready as counts.")
+@click.option("--depth", type=click.IntRange(min=0), metavar="N", help="Show so many levels below the object.")
+@options.all_of
+def tree() -> None:
+    """Show the owned and managed objects of an object with their health.
+
+    A word without a slash is a release.
+    """
+
+
+@verb("trace", work="look.trace:trace")
+@object_argument.one()
+@options.all_of
+def trace() -> None:
+    """Follow any object back to its custom resource, source and last apply.
+
+    Exits with 1 when it leads to none of ours.
+    """
+
+
+@verb("render", work="look.render:render")
+@click.option(
+    "-f",
+    "--file",
+    required=True,
+    type=click.Path(exists=True, dir_okay=False, allow_dash=True, path_type=Path),
+    help="The Component, with the Secrets and ConfigMaps that it refers to.",
+)
+@click.option(
+    "--path",
+    "folder",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    help="The files of its source; else they are downloaded, which only httpRepository allows without a cluster.",
+)
+@options.all_of
+def render() -> None:
+    """Print the manifests of a Component, without a cluster."""
+
+
+@verb("values", work="look.values:values")
+@object_argument.one("comp/NAME")
+@options.all_of
+def values() -> None:
+    """Show the merged values of a Component and their origin, Secrets masked.
+
+    The defaults of a chart and its subcharts are among them. -o yaml prints the values as a values file of Helm.
+    """
+
+
+@verb("events", work="look.events:events")
+@click.option(
+    "--for",
+    "subject",
+    metavar="KIND/NAME",
+    type=SubjectType(),
+    shell_complete=complete_subject,
+    help="Only of this object.",
+)
+@click.option("-w", "--watch", is_flag=True, help="Go on and print new ones as they come.")
+@options.all_of
+def events() -> None:
+    """List Events, newest last."""
+
+
+@verb("logs", work="look.logs:logs")
+@click.option(
+    "--for",
+    "subject",
+    metavar="KIND/NAME",
+    type=SubjectType(),
+    shell_complete=complete_subject,
+    help="Only lines about this object.",
+)
+@click.option(
+    "--level",
+    type=click.Choice(["debug", "info", "warning", "error"]),
+    default="info",
+    show_default=True,
+    help="Only from this level on.",
+)
+@click.option("--tail", type=click.IntRange(min=0), metavar="N", help="The last N lines of each operator.")
+@click.option("-f", "--follow", is_flag=True, help="Go on and print new lines as they come.")
+@options.all_of
+def logs() -> None:
+    """Print what the operators logged."""
+
+
+@verb("export", work="look.export:export")
+@click.argument("kind", default="", shell_complete=complete_kind)
+@options.all_of
+def export() -> None:
+    """Print custom resources without what belongs to this cluster, ready to be applied again.
+
+    Without KIND, those of every kind of ours. Secrets that they refer to are not among them.
+    """
+
+
+@click.group("instance")
+@options.general
+def instance() -> None:
+    """Look at service instances and bindings."""
+
+
+@instance.command("list", cls=VerbCommand, work="look.instance:list_instances")
+@click.option("--not-ready", is_flag=True, help="Only those that are not ready, or not yet.")
+@options.all_of
+def list_instances() -> None:
+    """List service instances and service bindings with their health."""
