@@ -21,10 +21,9 @@ func substitute(objs []objects.Object, variables map[string]string, prefix strin
 	if len(variables) == 0 {
 		return objs, nil
 	}
-	room := &room{left: largestOutput}
 	result := make([]objects.Object, len(objs))
 	for index, object := range objs {
-		body, err := substituteObject(object, variables, prefix+"/disableSubstitution", room)
+		body, err := substituteObject(object, variables, prefix+"/disableSubstitution")
 		if err != nil {
 			return nil, err
 		}
@@ -33,9 +32,7 @@ func substitute(objs []objects.Object, variables map[string]string, prefix strin
 	return result, nil
 }
 
-func substituteObject(
-	object objects.Object, variables map[string]string, optOut string, room *room,
-) (map[string]any, error) {
+func substituteObject(object objects.Object, variables map[string]string, optOut string) (map[string]any, error) {
 	if annotation(object.Body, optOut) == "true" || !mentions(object.Body) {
 		return object.Body, nil
 	}
@@ -43,7 +40,7 @@ func substituteObject(
 	if err != nil {
 		return nil, &wire.Error{Kind: wire.Internal, Message: title(object) + " cannot be written as YAML"}
 	}
-	expanded, err := expand(string(text), variables, room)
+	expanded, err := expand(string(text), variables)
 	if err != nil {
 		return nil, failed(object, err, optOut)
 	}
@@ -68,11 +65,6 @@ func reread(object objects.Object, text, optOut string) (map[string]any, error) 
 }
 
 func failed(object objects.Object, err error, optOut string) *wire.Error {
-	if problem, ok := err.(*wire.Error); ok {
-		problem.Message = title(object) + ": " + problem.Message
-		problem.File = object.Origin
-		return problem
-	}
 	return &wire.Error{Kind: wire.SubstituteFailed, File: object.Origin, Message: fmt.Sprintf(
 		"%s: %s; write $${ where ${ is meant literally, or annotate the object with %s: \"true\"", title(object), err, optOut)}
 }
@@ -110,7 +102,7 @@ func mentions(value any) bool {
 // The library copies the rest of the text for each escape and recurses for each variable, which a large ConfigMap turns
 // into minutes. So it gets only the pieces that are substitutions; the text between them takes one pass of ours, with
 // the same escapes.
-func expand(text string, variables map[string]string, room *room) (string, error) {
+func expand(text string, variables map[string]string) (string, error) {
 	var result strings.Builder
 	for text != "" {
 		start := strings.IndexAny(text, `$\`)
@@ -127,7 +119,7 @@ func expand(text string, variables map[string]string, room *room) (string, error
 			result.WriteByte(text[1])
 			text = text[2:]
 		case strings.HasPrefix(text, "${"):
-			value, length, err := expandFirst(text, variables, room)
+			value, length, err := expandFirst(text, variables)
 			if err != nil {
 				return "", err
 			}
@@ -137,11 +129,7 @@ func expand(text string, variables map[string]string, room *room) (string, error
 			result.WriteByte(text[0])
 			text = text[1:]
 		}
-		if err := room.fits(result.Len()); err != nil {
-			return "", err
-		}
 	}
-	room.left -= result.Len()
 	return result.String(), nil
 }
 
@@ -154,17 +142,14 @@ func isEscape(text string) bool {
 //
 // Its end is some closing brace; defaults may hold more of them. A prefix that the library accepts ends outside of any
 // substitution, so it is right. The tries double, so that a mistake is found in a few of them.
-func expandFirst(text string, variables map[string]string, room *room) (string, int, error) {
+func expandFirst(text string, variables map[string]string) (string, int, error) {
 	braces, length := 1, 0
 	for {
 		length = endOfBrace(text, length, braces)
 		piece := text[:length]
-		if err := checkPiece(piece); err != nil {
-			return "", 0, err
-		}
 		template, err := envsubst.Parse(piece)
 		if err == nil {
-			value, err := evaluate(template, piece, variables, room)
+			value, err := evaluate(template, piece, variables)
 			return value, length, err
 		}
 		if length == len(text) {
@@ -189,16 +174,11 @@ func endOfBrace(text string, from, braces int) int {
 }
 
 // evaluate runs one piece. The library cuts strings without looking (${v:0:-1}), hence the recover.
-func evaluate(template *envsubst.Template, piece string, variables map[string]string, room *room) (value string, err error) {
+func evaluate(template *envsubst.Template, piece string, variables map[string]string) (value string, err error) {
 	defer func() {
 		if problem := recover(); problem != nil {
 			value, err = "", fmt.Errorf("%s has a position or length outside of the value", beginning.FindString(piece))
 		}
 	}()
-	meter := meter{piece: piece, room: room}
-	value, err = template.Execute(func(name string) string { return meter.take(name, variables[name]) })
-	if meter.err != nil {
-		return "", meter.err
-	}
-	return value, err
+	return template.Execute(func(name string) string { return variables[name] })
 }

@@ -184,43 +184,26 @@ func TestAValueThatBreaksTheYAMLIsAnErrorThatDoesNotQuoteIt(t *testing.T) {
 	}
 }
 
-// TestSubstitutionTakesNoTimeForWhatItIsGiven gives it what the library takes minutes or gigabytes for.
-func TestSubstitutionTakesNoTimeForWhatItIsGiven(t *testing.T) {
-	big := strings.Repeat("x", 1<<20)
+// TestALargeTextIsSubstitutedInSeconds has texts that take the library minutes.
+func TestALargeTextIsSubstitutedInSeconds(t *testing.T) {
 	for name, text := range map[string]string{
-		"escapes":         strings.Repeat(`\\`, 1<<17),
-		"dollars":         strings.Repeat("$$", 1<<17),
-		"variables":       strings.Repeat("${v}", 1<<16),
-		"unclosed":        strings.Repeat("${v", 1<<16),
-		"nested":          strings.Repeat("${v:-", 1<<13) + strings.Repeat("}", 1<<13),
-		"braces":          "${" + strings.Repeat("}", 1<<20),
-		"defaults":        strings.Repeat("${nope:-${nope:-x}}", 1<<13),
-		"inner escapes":   "${v/" + strings.Repeat(`\/`, 1<<17) + "/x}",
-		"output":          strings.Repeat("${big}", 1000),
-		"nested output":   "${nope:-" + strings.Repeat("${big}", 1000) + "}",
-		"replacement":     "${big//x/" + strings.Repeat("y", 1000) + "}",
-		"big replacement": "${big//x/${big}}",
-		"pattern":         "${big##*a*a*a*a*b}",
-		"suffix":          "${big%%*a*a}",
-		"errors":          strings.Repeat("${a.b} ", 1<<16),
-		"half a line":     strings.Repeat("}${", 1<<17),
+		"escapes":     strings.Repeat(`\\`, 1<<17),
+		"dollars":     strings.Repeat("$$", 1<<17),
+		"variables":   strings.Repeat("${v}", 1<<16),
+		"nested":      strings.Repeat("${v:-", 1<<13) + strings.Repeat("}", 1<<13),
+		"unclosed":    strings.Repeat("${v", 1<<16),
+		"braces":      "${" + strings.Repeat("}", 1<<20),
+		"defaults":    strings.Repeat("${nope:-${nope:-x}}", 1<<13),
+		"errors":      strings.Repeat("${a.b} ", 1<<16),
+		"half a line": strings.Repeat("}${", 1<<17),
 	} {
 		began := time.Now()
-		_, err := substituted(t, text, map[string]string{"v": "x", "big": big})
+		_, err := substituted(t, text, map[string]string{"v": "x"})
 		if took := time.Since(began); took > 10*time.Second {
 			t.Errorf("%s takes %v (%v)", name, took, err)
 		}
 		if err != nil && len(err.Error()) > 1000 {
 			t.Errorf("%s has a message of %d bytes", name, len(err.Error()))
-		}
-	}
-}
-
-func TestTooMuchIsNamedAsSuch(t *testing.T) {
-	for _, text := range []string{strings.Repeat("${big}", 100), "${big//x/" + strings.Repeat("y", 1000) + "}", "${big##*a*b}", strings.Repeat("${v:-", 200)} {
-		_, err := substituted(t, text, map[string]string{"v": "x", "big": strings.Repeat("x", 1<<20)})
-		if problem := failure(t, err); problem.Kind != wire.LimitExceeded {
-			t.Errorf("%.40s: %+v", text, *problem)
 		}
 	}
 }
@@ -236,7 +219,7 @@ func FuzzSubstitution(f *testing.F) {
 		if strings.ContainsRune(text, 0) || len(text) > 2000 {
 			t.Skip("the library ends at a NUL, which YAML does not have")
 		}
-		got, err := expand(text, variables, &room{left: largestOutput})
+		got, err := expand(text, variables)
 		want, theirs := librarys(text)
 		if theirs == nil && err == nil && got != want {
 			t.Errorf("%q becomes %q, not %q", text, got, want)

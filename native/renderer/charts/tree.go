@@ -17,7 +17,6 @@ import (
 	"helm.sh/helm/v4/pkg/ignore"
 
 	"stellwerk/renderer/decrypt"
-	"stellwerk/renderer/functions"
 	"stellwerk/renderer/objects"
 	"stellwerk/renderer/wire"
 )
@@ -139,11 +138,6 @@ func (t *tree) read(place, name string, content []byte) ([]byte, error) {
 		reader := objects.Reader{File: place, Line: 1, Repeats: &t.repeats}
 		if _, err := reader.Documents(content); err != nil {
 			return nil, asChartError(err)
-		}
-	}
-	if strings.HasPrefix(name, "templates/") {
-		if err := functions.CheckNesting(content, "{{"); err != nil {
-			return nil, &wire.Error{Kind: wire.LimitExceeded, Message: place + " " + err.Error(), File: place}
 		}
 	}
 	return content, nil

@@ -3,14 +3,13 @@ package functions
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
 	"math"
 	"strings"
 	"text/template"
 
 	"github.com/BurntSushi/toml"
+	kjson "sigs.k8s.io/json"
 	"sigs.k8s.io/yaml"
 
 	"stellwerk/renderer/objects"
@@ -38,9 +37,6 @@ func toYAML(value any) (string, error) {
 }
 
 func fromYAML(text string) (any, error) {
-	if err := checkText("fromYaml", text); err != nil {
-		return nil, err
-	}
 	if err := objects.CheckUnfolding([]byte(text)); err != nil {
 		return nil, fmt.Errorf("fromYaml: the text %w", err)
 	}
@@ -106,23 +102,15 @@ func toTOML(value any) (string, error) {
 
 func fromTOML(text string) (map[string]any, error) {
 	value := map[string]any{}
-	if err := checkText("fromToml", text); err != nil {
-		return nil, err
-	}
 	_, err := toml.Decode(text, &value)
 	return value, err
 }
 
-// Decode reads JSON as templates want it: an integer stays one, so that 1000000 prints as 1000000 and not as 1e+06.
+// Decode reads JSON as templates need it: an integer stays one, so that 1000000 prints as 1000000 and not as 1e+06.
 func Decode(text []byte) (any, error) {
-	decoder := json.NewDecoder(bytes.NewReader(text))
-	decoder.UseNumber()
 	var value any
-	if err := decoder.Decode(&value); err != nil {
+	if err := kjson.UnmarshalCaseSensitivePreserveInts(text, &value); err != nil {
 		return nil, err
-	}
-	if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
-		return nil, errors.New("there is text behind the JSON value")
 	}
 	if objects.IsTooDeep(value) {
 		return nil, fmt.Errorf("the text is nested deeper than %d levels", objects.MaxDepth)
@@ -130,40 +118,23 @@ func Decode(text []byte) (any, error) {
 	return Exact(value), nil
 }
 
-// Exact replaces numbers by int64 where they are whole, else by float64. It changes maps and lists in place.
+// Exact replaces each float64 that is a whole number by an int64. It changes maps and lists in place.
 func Exact(value any) any {
 	switch value := value.(type) {
 	case map[string]any:
 		for key, item := range value {
 			value[key] = Exact(item)
 		}
-		return value
 	case []any:
 		for index, item := range value {
 			value[index] = Exact(item)
 		}
-		return value
-	case json.Number:
-		return exactNumber(value)
 	case float64:
 		if value == math.Trunc(value) && math.Abs(value) < 1<<53 {
 			return int64(value)
 		}
-		return value
-	default:
-		return value
 	}
-}
-
-func exactNumber(number json.Number) any {
-	if whole, err := number.Int64(); err == nil {
-		return whole
-	}
-	fraction, err := number.Float64()
-	if err != nil {
-		return number.String()
-	}
-	return Exact(fraction)
+	return value
 }
 
 func kindOf(value any) string {

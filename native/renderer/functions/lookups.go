@@ -6,22 +6,31 @@ import (
 	"text/template"
 )
 
-// lookups ask the parent, which answers with the rights of whom we render for. The worker itself reaches no cluster.
+// lookups ask the parent, which answers with the rights of the object that it renders for. The worker itself has no
+// access to a cluster.
 //
-// "target" is the cluster that objects go to, "local" the one that holds the Component; a kubeconfig names any other.
+// "target" is the cluster of the rendered objects, "local" the one that has the Component; a kubeconfig names any other.
 func lookups(env Environment) template.FuncMap {
-	target, local := asker{env, "target"}, asker{env, "local"}
-	other := asker{env, "kubeconfig"}
+	target, local, other := asker{env, "target"}, asker{env, "local"}, asker{env, "kubeconfig"}
 	return template.FuncMap{
-		"lookup":                   target.get,
-		"mustLookup":               target.mustGet,
-		"lookupList":               target.list,
-		"localLookup":              local.get,
-		"mustLocalLookup":          local.mustGet,
-		"localLookupList":          local.list,
-		"lookupWithKubeConfig":     other.getWith,
-		"mustLookupWithKubeConfig": other.mustGetWith,
-		"lookupListWithKubeConfig": other.listWith,
+		"lookup":                   withoutKubeconfig(target.get),
+		"mustLookup":               withoutKubeconfig(target.mustGet),
+		"lookupList":               withoutKubeconfig(target.list),
+		"localLookup":              withoutKubeconfig(local.get),
+		"mustLocalLookup":          withoutKubeconfig(local.mustGet),
+		"localLookupList":          withoutKubeconfig(local.list),
+		"lookupWithKubeConfig":     other.get,
+		"mustLookupWithKubeConfig": other.mustGet,
+		"lookupListWithKubeConfig": other.list,
+	}
+}
+
+// withoutKubeconfig is a lookup in a cluster that needs no kubeconfig. The last argument is a name or a label selector.
+func withoutKubeconfig[T any](
+	lookup func(apiVersion, kind, namespace, last, kubeconfig string) (T, error),
+) func(apiVersion, kind, namespace, last string) (T, error) {
+	return func(apiVersion, kind, namespace, last string) (T, error) {
+		return lookup(apiVersion, kind, namespace, last, "")
 	}
 }
 
@@ -31,72 +40,47 @@ type asker struct {
 }
 
 // get returns an empty map where the object does not exist; a kind that does not exist is an error nevertheless.
-func (a asker) get(apiVersion, kind, namespace, name string) (map[string]any, error) {
-	return a.getWith(apiVersion, kind, namespace, name, "")
+func (a asker) get(apiVersion, kind, namespace, name, kubeconfig string) (map[string]any, error) {
+	value, found, err := a.ask("lookup", apiVersion, kind, namespace, kubeconfig, "name", name)
+	if err != nil || !found {
+		return map[string]any{}, err
+	}
+	object, isObject := value.(map[string]any)
+	if !isObject {
+		return nil, fmt.Errorf("the answer for %s %s is no object", kind, where(namespace, name))
+	}
+	return object, nil
 }
 
-func (a asker) getWith(apiVersion, kind, namespace, name, kubeconfig string) (map[string]any, error) {
-	object, _, err := a.object(apiVersion, kind, namespace, name, kubeconfig)
-	return object, err
-}
-
-func (a asker) mustGet(apiVersion, kind, namespace, name string) (map[string]any, error) {
-	return a.mustGetWith(apiVersion, kind, namespace, name, "")
-}
-
-func (a asker) mustGetWith(apiVersion, kind, namespace, name, kubeconfig string) (map[string]any, error) {
-	object, found, err := a.object(apiVersion, kind, namespace, name, kubeconfig)
-	if err == nil && !found {
+func (a asker) mustGet(apiVersion, kind, namespace, name, kubeconfig string) (map[string]any, error) {
+	object, err := a.get(apiVersion, kind, namespace, name, kubeconfig)
+	if err == nil && len(object) == 0 {
 		return nil, fmt.Errorf("%s %s was not found", kind, where(namespace, name))
 	}
 	return object, err
 }
 
-func (a asker) object(apiVersion, kind, namespace, name, kubeconfig string) (map[string]any, bool, error) {
-	question := a.question(apiVersion, kind, namespace, kubeconfig)
-	question["name"] = name
-	value, found, err := a.ask("lookup", question)
-	if err != nil || !found {
-		return map[string]any{}, false, err
-	}
-	object, ok := value.(map[string]any)
-	if !ok {
-		return nil, false, fmt.Errorf("the answer for %s %s is no object", kind, where(namespace, name))
-	}
-	return object, true, nil
-}
-
-func (a asker) list(apiVersion, kind, namespace, labelSelector string) ([]any, error) {
-	return a.listWith(apiVersion, kind, namespace, labelSelector, "")
-}
-
-func (a asker) listWith(apiVersion, kind, namespace, labelSelector, kubeconfig string) ([]any, error) {
-	question := a.question(apiVersion, kind, namespace, kubeconfig)
-	question["labelSelector"] = labelSelector
-	value, found, err := a.ask("lookupList", question)
+func (a asker) list(apiVersion, kind, namespace, labelSelector, kubeconfig string) ([]any, error) {
+	value, found, err := a.ask("lookupList", apiVersion, kind, namespace, kubeconfig, "labelSelector", labelSelector)
 	if err != nil || !found {
 		return []any{}, err
 	}
-	if whole, ok := value.(map[string]any); ok {
-		value = whole["items"] // a List as the API server gives it
+	if list, isList := value.(map[string]any); isList {
+		value = list["items"] // a List of the API server
 	}
 	return asList(value)
 }
 
-func (a asker) question(apiVersion, kind, namespace, kubeconfig string) map[string]any {
-	question := map[string]any{"apiVersion": apiVersion, "kind": kind, "namespace": namespace, "where": a.where}
-	if a.where == "kubeconfig" {
-		question["kubeconfig"] = kubeconfig
-	}
-	return question
-}
-
-func (a asker) ask(method string, question map[string]any) (any, bool, error) {
+func (a asker) ask(method, apiVersion, kind, namespace, kubeconfig, key, last string) (any, bool, error) {
 	if a.env.Uses != nil {
 		a.env.Uses.Note("lookup")
 	}
 	if a.env.Ask == nil {
 		return nil, false, errors.New("no cluster can be asked here")
+	}
+	question := map[string]any{"apiVersion": apiVersion, "kind": kind, "namespace": namespace, "where": a.where, key: last}
+	if a.where == "kubeconfig" {
+		question["kubeconfig"] = kubeconfig
 	}
 	answer, found, err := a.env.Ask.Ask(method, question)
 	if err != nil || !found {

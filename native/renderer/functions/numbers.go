@@ -24,46 +24,32 @@ func numbers() template.FuncMap {
 	}
 }
 
-// The value comes last, so that it can be piped in.
+// The value is the last argument, so that a template can pipe it.
 func bitwiseShiftLeft(by, value any) (uint64, error) {
-	count, bits, err := twoWords(by, value)
-	return bits << count, err
+	return fold(func(count, bits uint64) uint64 { return bits << count })(by, value)
 }
 
 func bitwiseShiftRight(by, value any) (uint64, error) {
-	count, bits, err := twoWords(by, value)
-	return bits >> count, err
+	return fold(func(count, bits uint64) uint64 { return bits >> count })(by, value)
 }
 
 func fold(operation func(a, b uint64) uint64) func(first any, others ...any) (uint64, error) {
 	return func(first any, others ...any) (uint64, error) {
-		result, err := cast.ToUint64E(first)
-		if err != nil {
-			return 0, notAWord(first)
-		}
+		result, err := wholeNumber(first)
 		for _, other := range others {
-			word, err := cast.ToUint64E(other)
-			if err != nil {
-				return 0, notAWord(other)
-			}
-			result = operation(result, word)
+			next, problem := wholeNumber(other)
+			result, err = operation(result, next), errors.Join(err, problem)
 		}
-		return result, nil
+		return result, err
 	}
 }
 
-func twoWords(a, b any) (first, second uint64, err error) {
-	if first, err = cast.ToUint64E(a); err != nil {
-		return 0, 0, notAWord(a)
+func wholeNumber(value any) (uint64, error) {
+	number, err := cast.ToUint64E(value)
+	if err != nil {
+		return 0, fmt.Errorf("a whole number from 0 is expected, not %s", kindOf(value))
 	}
-	if second, err = cast.ToUint64E(b); err != nil {
-		return 0, 0, notAWord(b)
-	}
-	return first, second, nil
-}
-
-func notAWord(value any) error {
-	return fmt.Errorf("a whole number from 0 is expected, not %s", kindOf(value))
+	return number, nil
 }
 
 func parseIPv4Address(text string) (uint32, error) {

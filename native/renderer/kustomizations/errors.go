@@ -50,7 +50,7 @@ func asKnown(failure *wire.Error, err error) *wire.Error {
 	switch {
 	case errors.As(err, &known):
 		failure.Kind = known.Kind
-	case errors.Is(err, functions.ErrDepth), errors.Is(err, functions.ErrOutput):
+	case errors.Is(err, functions.ErrDepth):
 		failure.Kind = wire.LimitExceeded
 	}
 	return failure

@@ -1,21 +1,22 @@
 package kustomizations
 
 import (
+	"cmp"
 	"errors"
+	"fmt"
 	"reflect"
 	"regexp"
 	"text/template"
 )
 
-// tolerant has the functions for which a whole number must pass as a floating one.
+// tolerant has the functions that take a whole number as a floating one.
 //
 // Values come from JSON. Where every number was a float, templates compared with 1.0 and printed with %.0f; they must
-// work on, now that a whole number is one. A chart keeps Helm's meaning and does not get these.
-func tolerant(funcs template.FuncMap) template.FuncMap {
-	printf := funcs["printf"].(func(string, ...any) (string, error))
+// still work now that a whole number is an integer. A chart has Helm's meaning and does not get these.
+func tolerant() template.FuncMap {
 	return template.FuncMap{
-		"printf": func(format string, arguments ...any) (string, error) {
-			return printf(format, floatArguments(format, arguments)...)
+		"printf": func(format string, arguments ...any) string {
+			return fmt.Sprintf(format, floatArguments(format, arguments)...)
 		},
 		"eq": equalAny,
 		"ne": func(a, b any) (bool, error) {
@@ -97,15 +98,15 @@ func ordered(holds func(order int) bool) func(a, b any) (bool, error) {
 	}
 }
 
-// compare orders numbers of any type among each other, and texts.
+// compare orders two texts, or two numbers of any type.
 func compare(one, other reflect.Value) (int, error) {
 	switch {
 	case one.Kind() == reflect.String && other.Kind() == reflect.String:
-		return sign(one.String() < other.String(), one.String() == other.String()), nil
+		return cmp.Compare(one.String(), other.String()), nil
 	case one.CanInt() && other.CanInt():
-		return sign(one.Int() < other.Int(), one.Int() == other.Int()), nil
+		return cmp.Compare(one.Int(), other.Int()), nil
 	case isNumber(one) && isNumber(other):
-		return compareNumbers(one, other), nil
+		return cmp.Compare(asFloat(one), asFloat(other)), nil
 	case isNumber(one) || isNumber(other) || one.Kind() == reflect.String || other.Kind() == reflect.String:
 		return 0, errIncomparable
 	default:
@@ -113,33 +114,8 @@ func compare(one, other reflect.Value) (int, error) {
 	}
 }
 
-func compareNumbers(one, other reflect.Value) int {
-	a, b := asFloat(one), asFloat(other)
-	return sign(a < b, a == b)
-}
-
-func sign(less, equal bool) int {
-	switch {
-	case equal:
-		return 0
-	case less:
-		return -1
-	default:
-		return 1
-	}
-}
-
 func isNumber(value reflect.Value) bool {
 	return value.IsValid() && (value.CanInt() || value.CanUint() || value.CanFloat())
 }
 
-func asFloat(value reflect.Value) float64 {
-	switch {
-	case value.CanInt():
-		return float64(value.Int())
-	case value.CanUint():
-		return float64(value.Uint())
-	default:
-		return value.Float()
-	}
-}
+func asFloat(value reflect.Value) float64 { return value.Convert(reflect.TypeFor[float64]()).Float() }

@@ -38,6 +38,7 @@ func request(folder, values string) *wire.Request {
 		if err := decoder.Decode(&req.Values); err != nil {
 			panic(err)
 		}
+		wire.Integers(req.Values)
 	}
 	return req
 }

@@ -9,7 +9,6 @@ import (
 	"text/template"
 
 	"stellwerk/renderer/functions"
-	"stellwerk/renderer/wire"
 )
 
 // rendered is a file after its template ran.
@@ -60,26 +59,21 @@ func (s *rendering) run(one *kustomization, names []string) ([]rendered, error) 
 	set := template.New("").Option("missingkey=zero").Delims(one.config.left, one.config.right)
 	funcs := functions.Map(functions.Environment{Ask: s.ask, Uses: s.uses})
 	maps.Copy(funcs, context{request: s.request, uses: s.uses, files: one.folder}.functions())
-	maps.Copy(funcs, tolerant(funcs))
+	maps.Copy(funcs, tolerant())
 	functions.Bind(set, funcs)
 	for _, name := range names {
-		if err := functions.CheckNesting(one.own[name], one.config.left); err != nil {
-			source := path.Join(one.base, name)
-			return nil, &wire.Error{Kind: wire.LimitExceeded, Message: source + " " + err.Error(), File: source}
-		}
 		if _, err := set.New(name).Parse(string(one.own[name])); err != nil {
 			return nil, templateFailed(one, name, err)
 		}
 	}
-	functions.Limit(set)
 	values := s.values(one.config.values)
 	made := make([]rendered, 0, len(names))
 	for _, name := range names {
-		var output functions.Output
-		if err := set.ExecuteTemplate(&output, name, values); err != nil {
+		text, err := functions.Execute(set.Lookup(name), values)
+		if err != nil {
 			return nil, templateFailed(one, name, err)
 		}
-		made = append(made, rendered{strings.TrimSuffix(name, one.config.suffix), name, []byte(output.String())})
+		made = append(made, rendered{strings.TrimSuffix(name, one.config.suffix), name, []byte(text)})
 	}
 	return made, nil
 }

@@ -155,9 +155,6 @@ func isMarker(line []byte, marker string) bool {
 
 func (r Reader) parse(piece piece) (any, error) {
 	file := r.File
-	if err := checkWeight(file, piece); err != nil {
-		return nil, err
-	}
 	if err := CheckUnfolding(piece.text); err != nil {
 		return nil, exceeded(file, piece.firstLine(), "%v", err)
 	}

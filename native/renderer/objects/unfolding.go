@@ -94,25 +94,3 @@ func (c *counter) size(node *yaml3.Node) (weight, error) {
 	}
 	return total, nil
 }
-
-// Bytes is at least what a value takes as JSON less its quotes; counting ends beyond a limit.
-func Bytes(value any, limit int) int {
-	total := 1
-	switch value := value.(type) {
-	case string:
-		return total + len(value)
-	case map[string]any:
-		for key, inner := range value {
-			if total += len(key) + Bytes(inner, limit-total); total > limit {
-				return total
-			}
-		}
-	case []any:
-		for _, inner := range value {
-			if total += Bytes(inner, limit-total); total > limit {
-				return total
-			}
-		}
-	}
-	return total
-}

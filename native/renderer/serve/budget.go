@@ -12,21 +12,21 @@ import (
 const (
 	// roomToGrow is how much memory one request may take beyond what its frame did.
 	roomToGrow = 256 << 20
-	// longest is how long one request may take, questions to the parent included. The parent ends us by its own clock;
-	// this one lets us say why.
-	longest = 10 * time.Second
-	beat    = 5 * time.Millisecond
-	// roomForWords is what the last words may take: the kernel's bound lies that much above ours, so that a request that
-	// grows in steps is ended by us, with a reason.
-	roomForWords = 64 << 20
-	// exceeded is the exit code of a worker that took too much.
+	// longest is how long one request may take, lookups included. The parent has the same bound and kills the worker.
+	longest  = 10 * time.Second
+	interval = 5 * time.Millisecond
+	// roomForError is how much the kernel's bound is above ours, so that the worker can still send its error.
+	roomForError = 64 << 20
+	// exceeded is the exit code of a worker that exceeded a bound.
 	exceeded = 3
 )
 
-// watch ends the worker when a request takes more than its share.
+// watch ends the worker when a request exceeds its time or memory.
 //
-// A template that never ends cannot be interrupted from within, and one that recurses without end would take the stack,
-// which no program survives. So the last words are spoken from beside: an error that says what was exceeded.
+// This is the bound of everything that a request can ask for: loops, recursion, functions and formats that make a large
+// result out of a small input. Nothing can interrupt a running template, and no Go program survives a stack overflow, so
+// a goroutine of its own sends the error and ends the process. Where that is too slow, the kernel refuses the memory and
+// the parent reports the same error.
 type watch struct {
 	pipe    *pipe
 	request uint64
@@ -35,7 +35,7 @@ type watch struct {
 
 func guard(p *pipe, request uint64) *watch {
 	w := &watch{pipe: p, request: request, done: make(chan struct{})}
-	memory.Bound(roomToGrow + roomForWords)
+	memory.Bound(roomToGrow + roomForError)
 	go w.run(time.Now(), memory.Held()+roomToGrow)
 	return w
 }
@@ -46,7 +46,7 @@ func (w *watch) stop() {
 }
 
 func (w *watch) run(began time.Time, most uint64) {
-	ticker := time.NewTicker(beat)
+	ticker := time.NewTicker(interval)
 	defer ticker.Stop()
 	for {
 		select {
@@ -55,19 +55,19 @@ func (w *watch) run(began time.Time, most uint64) {
 		case <-ticker.C:
 		}
 		if time.Since(began) > longest {
-			w.giveUp(tooMuch("rendering takes longer than %v", longest))
+			w.giveUp("rendering took longer than %g s and was ended; look for endless loops in templates", longest.Seconds())
 		} else if memory.Held() > most {
-			w.giveUp(tooMuch("rendering needs more than %d MiB of memory", roomToGrow>>20))
+			w.giveUp("rendering needs more than %d MiB of memory", roomToGrow>>20)
 		}
 	}
 }
 
-func (w *watch) giveUp(why *wire.Error) {
-	_ = w.pipe.send(wire.Message{ID: w.request, Error: why})
+func (w *watch) giveUp(format string, args ...any) {
+	_ = w.pipe.send(wire.Message{ID: w.request, Error: tooMuch(format, args...)})
 	os.Exit(exceeded)
 }
 
-// placeOfPanic is the line of our code in which a panic arose; its value may quote a Secret.
+// placeOfPanic is the line of our code that panicked. The value of the panic is not reported: it may quote a Secret.
 func placeOfPanic(stack []byte) string {
 	afterPanic := false
 	for line := range strings.Lines(string(stack)) {

@@ -1,6 +1,7 @@
 package serve
 
 import (
+	"cmp"
 	"maps"
 	"path"
 	"slices"
@@ -35,9 +36,6 @@ func render(req *wire.Request, ask host.Asker) (*wire.Result, error) {
 	}
 	found, about, err := generate(req, ask, uses)
 	if err != nil {
-		return nil, err
-	}
-	if err := checkSize(req.Limits, found); err != nil {
 		return nil, err
 	}
 	found, err = afterwards.Apply(found, req.PostBuild, req.Prefix)
@@ -123,27 +121,10 @@ func generate(req *wire.Request, ask host.Asker, uses host.Uses) ([]objects.Obje
 	}
 }
 
-// checkSize refuses a result before it is encoded: a value that many objects share has its size once until then.
-func checkSize(limits wire.Limits, found []objects.Object) error {
-	most := limits.Objects
-	if most == 0 {
-		most = defaultObjects
-	}
-	if len(found) > most {
-		return tooMuch("the result holds %d objects, more than %d", len(found), most)
-	}
-	left := outputLimit(limits)
-	for _, object := range found {
-		if left -= objects.Bytes(object.Body, left); left < 0 {
-			return tooMuch("the result is larger than %d bytes", outputLimit(limits))
-		}
-	}
-	return nil
-}
-
 func result(req *wire.Request, found []objects.Object, about *wire.Chart, uses host.Uses) (*wire.Result, error) {
-	if err := checkSize(req.Limits, found); err != nil {
-		return nil, err
+	most := cmp.Or(req.Limits.Objects, defaultObjects)
+	if len(found) > most {
+		return nil, tooMuch("the result holds %d objects, more than %d", len(found), most)
 	}
 	made := &wire.Result{
 		Generator: req.Generator, Chart: about,

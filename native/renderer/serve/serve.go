@@ -6,6 +6,7 @@
 package serve
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -58,23 +59,16 @@ type pipe struct {
 func (p *pipe) serve(req *wire.Request) error {
 	watch := guard(p, req.ID)
 	answer := p.answer(req)
-	watch.stop()
 	frame, err := wire.Frame(answer)
-	if err == nil && answer.Result != nil && len(frame) > outputLimit(req.Limits) {
-		err = tooMuch("the result is larger than %d bytes", outputLimit(req.Limits))
+	watch.stop()
+	if most := cmp.Or(req.Limits.OutputBytes, defaultOutput); err == nil && answer.Result != nil && len(frame) > most {
+		err = tooMuch("the result is larger than %d bytes", most)
 	}
 	if err != nil {
 		answer = wire.Message{ID: req.ID, Error: asWireError(err)}
 		return p.send(answer)
 	}
 	return p.write(frame)
-}
-
-func outputLimit(limits wire.Limits) int {
-	if limits.OutputBytes == 0 {
-		return defaultOutput
-	}
-	return limits.OutputBytes
 }
 
 // answer renders, or judges. A panic is a bug of ours and costs this request, not the worker.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,6 +21,7 @@ from stellwerk.render.errors import (
 )
 from stellwerk.render.request.request import Claim, RenderPostBuild
 from stellwerk.render.worker.renderer import Renderer
+from stellwerk.render.worker.worker import Bounds
 
 MOST_BYTES = 450 * 2**20
 """The room of one request (256 MiB), that of the last words, and the worker itself with its program's pages."""
@@ -75,6 +76,13 @@ def peak_of(renderer: Renderer) -> Iterator[Peak]:
     finally:
         done.set()
         thread.join()
+
+
+@pytest.fixture
+async def hasty(program: Path) -> AsyncIterator[Renderer]:
+    """A renderer whose requests have two seconds."""
+    async with Renderer(lambda: program, bounds=Bounds(seconds=2, grace_seconds=0)) as renderer:
+        yield renderer
 
 
 @pytest.mark.req("R-411", "R-402")
@@ -132,8 +140,20 @@ async def test_aliases_are_bounded_in_bytes_before_they_unfold_wherever_yaml_is_
             {"post_build": RenderPostBuild(substitute={"v": "z" * 1_000_000})},
         ),
         (chart('{{ $x := printf "[%s1]" (repeat 7000000 "1,") }}{{ fromYamlArray $x | len }}'), {}),
+        ({"a.yaml": '{{ range 1000000000 }}{{ "0123456789012345678901234567890123456789" }}{{ end }}'}, {}),
+        ({"a.yaml": OBJECT + "data: {x: '${v//x/${v}}'}\n"}, {"post_build": RenderPostBuild({"v": "x" * 1_000_000})}),
     ],
-    ids=["output", "values", "lists", "recursion", "generator", "substitution", "large list"],
+    ids=[
+        "output",
+        "values",
+        "lists",
+        "recursion",
+        "generator",
+        "substitution",
+        "large list",
+        "loop",
+        "replacement",
+    ],
 )
 async def test_no_request_takes_more_memory_than_is_promised_and_the_next_is_served(
     native: Renderer, files: dict[str, str], changes: dict[str, Any]
@@ -145,6 +165,44 @@ async def test_no_request_takes_more_memory_than_is_promised_and_the_next_is_ser
         await native.render(request({}, files, **changes))
     assert peak.bytes < MOST_BYTES
     assert len((await native.render(request({}, {"a.yaml": OBJECT}))).objects) == 1
+
+
+BIG = '{{ $x := repeat 16000000 "x" }}'
+SHARED = '{{ $x := dict }}{{ range until 60 }}{{ $x = dict "a" $x "b" $x }}{{ end }}'
+
+
+@pytest.mark.req("R-411", "R-404")
+@pytest.mark.parametrize(
+    "template",
+    [
+        '{{ repeat 100000 (repeat 100000 "x") }}',
+        "{{ untilStep -9223372036854775807 9223372036854775807 1 }}",
+        BIG + '{{ replace "x" $x $x }}',
+        BIG + '{{ splitList "" $x }}',
+        "{{ $x := list 1 }}{{ range until 40 }}{{ $x = concat $x $x }}{{ end }}",
+        SHARED + "{{ toYaml $x }}",
+        '{{ $d := dict }}{{ $_ := set $d "x" $d }}{{ $d }}',
+        '{{ range until 1000 }}{{ $_ := genPrivateKey "rsa" }}{{ end }}',
+    ],
+)
+async def test_a_function_that_makes_much_out_of_little_ends_within_the_bounds_of_its_request(
+    hasty: Renderer, template: str
+) -> None:
+    with peak_of(hasty) as peak, pytest.raises((LimitExceeded, RendererTimeout)) as caught:
+        await hasty.render(request({}, {"a.yaml": template}))
+    assert "rendering needs more than 256 MiB of memory" in str(caught.value) or isinstance(
+        caught.value, RendererTimeout
+    )
+    assert peak.bytes < MOST_BYTES
+    assert len((await hasty.render(request({}, {"a.yaml": OBJECT}))).objects) == 1
+
+
+@pytest.mark.req("R-404")
+async def test_a_pattern_of_a_substitution_that_takes_too_long_is_ended(hasty: Renderer) -> None:
+    files = {"a.yaml": OBJECT + "data: {x: '${v##*a*a*a*a*b}'}\n"}
+    with pytest.raises(RendererTimeout):
+        await hasty.render(request({}, files, post_build=RenderPostBuild({"v": "x" * 1_000_000})))
+    assert len((await hasty.render(request({}, {"a.yaml": OBJECT}))).objects) == 1
 
 
 DEEP = 9_000
@@ -189,10 +247,12 @@ async def test_deep_text_is_refused_wherever_it_is_read_and_ends_no_worker(
     "template",
     [
         f"{{{{ {'(' * 100_000}1{')' * 100_000} }}}}",
+        f"{OBJECT}{'{{ if 1 }}' * 1_000_000}",
+        f"{OBJECT}{'{{ if 1 }}' * 100_000}{'{{ end }}' * 100_000}a: [",
         '{{ define "a" }}{{ template "a" . }}{{ end }}{{ template "a" . }}',
         '{{ $d := dict }}{{ range until 9000 }}{{ $d = dict "a" $d }}{{ end }}{{ toYaml $d }}',
     ],
-    ids=["parentheses", "calls", "values"],
+    ids=["parentheses", "unclosed blocks", "blocks", "calls", "values"],
 )
 async def test_templates_nested_without_end_are_refused_and_the_next_is_rendered(
     native: Renderer, template: str
@@ -308,14 +368,3 @@ async def test_a_worker_has_no_environment_no_file_and_no_network_of_its_own(
     status = dict(line.split(":\t", 1) for line in (process / "status").read_text().splitlines() if ":\t" in line)
     assert status["Seccomp"] == "2", "system calls are filtered"
     assert status["NoNewPrivs"] == "1"
-
-
-@pytest.mark.req("R-410")
-async def test_blocks_of_a_template_that_lie_too_deep_in_each_other_are_refused(native: Renderer) -> None:
-    def blocks(depth: int) -> str:
-        return f"{OBJECT}{'{{ if 1 }}' * depth}{'{{ end }}' * depth}"
-
-    for files in (chart(blocks(100_000)), {"a.yaml": blocks(100_000)}, chart(blocks(101))):
-        with pytest.raises(LimitExceeded, match="blocks nested deeper than 100 levels"):
-            await native.render(request({}, files))
-    assert len((await native.render(request({}, chart(blocks(100))))).objects) == 1

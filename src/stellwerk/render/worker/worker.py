@@ -42,7 +42,11 @@ T_ = TypeVar("T_")
 
 _log = logging.getLogger(__name__)
 
-_LAST_WORDS = 4_096
+_STDERR_BYTES = 4_096
+_MEMORY_EXCEEDED = "rendering needs more than 256 MiB of memory"
+"""The words of the renderer's own watch, for the case that the kernel's bound ends it first."""
+_OUT_OF_MEMORY = (b"out of memory", b"cannot allocate memory", b"stack overflow", b"stack exceeds")
+"""How the Go runtime reports that the kernel refused it memory."""
 _BUFFER = 1 << 20
 _PAGE = resource.getpagesize()
 
@@ -83,7 +87,7 @@ class Worker:
         self._reader, self._writer = streams
         self._numbers = 0
         self._dead = False
-        self._words = b""
+        self._stderr = b""
         self._handle = _handle(process.pid)
         self._listening = asyncio.create_task(self._listen(), name=f"stderr of renderer {process.pid}")
 
@@ -210,43 +214,49 @@ class Worker:
             raise await self._refusal(most) from error
 
     async def _refusal(self, most: int) -> RenderError:
-        """Why a worker would not hear us out: its own word, if it left one."""
+        """Why a worker did not read the whole request: its own error, if it sent one."""
         with contextlib.suppress(OSError, EOFError, RendererBroken):
             message = protocol.read_message(await protocol.read_frame(self._reader, most))
             if message.error is not None:
                 return message.error.error
-        return RequestUnread(await self._epitaph("the renderer ended before it took the request"))
+        return await self._unread()
 
     async def _receive(self, most: int) -> bytes:
         try:
             return await protocol.read_frame(self._reader, most)
         except OSError as error:
-            raise RequestUnread(await self._epitaph("the renderer ended before it took the request")) from error
+            raise await self._unread() from error
         except EOFError as error:
-            raise RendererGone(await self._epitaph("the renderer ended while it rendered")) from error
+            raise await self._gone() from error
 
     async def _flush(self) -> None:
         with contextlib.suppress(OSError):  # told by the next read
             await self._writer.drain()
 
-    async def _epitaph(self, what: str) -> str:
-        """A sentence on the end of the process, from the few words of its runtime that are safe to know."""
+    async def _unread(self) -> RequestUnread:
+        await self._end()
+        return RequestUnread("the renderer ended before it read the request")
+
+    async def _gone(self) -> RenderError:
+        """Why the process ended: from the messages of the Go runtime, of which nothing is quoted."""
+        await self._end()
+        if any(message in self._stderr for message in _OUT_OF_MEMORY):
+            return LimitExceeded(_MEMORY_EXCEEDED)
+        return RendererGone("the renderer ended while it rendered")
+
+    async def _end(self) -> None:
+        """Kill the process and read its stderr to the end."""
         self.kill()
         await self._process.wait()
         await self._listening
-        if b"out of memory" in self._words or b"cannot allocate memory" in self._words:
-            return f"{what}: it needed more memory than it may have"
-        if b"stack overflow" in self._words or b"stack exceeds" in self._words:
-            return f"{what}: it recursed too deep"
-        return what
 
     async def _listen(self) -> None:
-        """Read stderr to its end. Only the beginning is kept: the cause stands before the stacks."""
+        """Read stderr to its end. Only its beginning is kept: the cause precedes the stacks."""
         assert self._process.stderr is not None
         warned = False
-        while chunk := await self._process.stderr.read(_LAST_WORDS):
-            self._words = (self._words + chunk)[:_LAST_WORDS]
-            if not warned and b"not confined" in self._words:
+        while chunk := await self._process.stderr.read(_STDERR_BYTES):
+            self._stderr = (self._stderr + chunk)[:_STDERR_BYTES]
+            if not warned and b"not confined" in self._stderr:
                 warned = True
                 self._on_unconfined()
                 _log.warning("The renderer runs without a filter of system calls: the kernel does not offer it.")
