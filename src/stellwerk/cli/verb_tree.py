@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from difflib import get_close_matches
 from importlib import import_module
 
 import click
@@ -113,8 +114,6 @@ class VerbGroup(click.Group):
 
 
 def _guess(word: str) -> str:
-    from difflib import get_close_matches
-
     near = get_close_matches(word, VERBS, n=2, cutoff=0.6)
     return f" Did you mean {' or '.join(near)}?" if near else ""
 

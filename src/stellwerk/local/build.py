@@ -14,8 +14,11 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
+import yaml
+
 from stellwerk.local import toolchain
 from stellwerk.local.errors import BuildFailed, WrongBinary
+from stellwerk.local.stages import FATE
 from stellwerk.local.toolchain import GoProgram
 from stellwerk.local.toolchain import Say as Say
 from stellwerk.render.binary import cache_folder as cache_folder
@@ -102,10 +105,6 @@ def _build(say: Say) -> Binaries:
 
 def _copy_stages(module: Path, target: Path) -> None:
     """Take the pod runner's stages, each made to leave pods alone that carry a fate of ours (see `stages/`)."""
-    import yaml
-
-    from stellwerk.local.stages import FATE
-
     shutil.copy(module / "LICENSE", target / "LICENSE")
     for stage in _STAGES:
         file = module / "kustomize/stage" / f"{stage}.yaml"

@@ -6,17 +6,22 @@ RSA would cost a start half a second. Files are 0600 in a 0700 folder.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from ipaddress import ip_address
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from cryptography import x509
-    from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey
+from cryptography import x509
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, load_pem_private_key
+from cryptography.x509 import DNSName, GeneralName, IPAddress, Name, NameAttribute
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+
+from stellwerk.local.private_files import write_private
 
 _AUTHORITY_LIFE = timedelta(days=3650)
 _LEAF_LIFE = timedelta(days=365)
@@ -50,27 +55,32 @@ class Authority:
 
         Source of the rule: Kubernetes documentation, "Authenticating", X.509 client certificates (CN and O).
         """
-        from cryptography.x509 import Name, NameAttribute
-        from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
-
         organizations = [NameAttribute(NameOID.ORGANIZATION_NAME, group) for group in groups]
         subject = Name([*organizations, NameAttribute(NameOID.COMMON_NAME, user)])
         return self._sign(subject, ExtendedKeyUsageOID.CLIENT_AUTH, [])
 
     def server(self, addresses: Sequence[str]) -> Credential:
         """A certificate for the API server, valid for these addresses and the names that pods use."""
-        from cryptography.x509 import DNSName, GeneralName, IPAddress, Name, NameAttribute
-        from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
-
         names: list[GeneralName] = [DNSName(name) for name in _SERVER_NAMES]
         names += [IPAddress(ip_address(address)) for address in addresses]
         subject = Name([NameAttribute(NameOID.COMMON_NAME, "kube-apiserver")])
         return self._sign(subject, ExtendedKeyUsageOID.SERVER_AUTH, names)
 
-    def _sign(self, subject: x509.Name, usage: x509.ObjectIdentifier, names: Sequence[x509.GeneralName]) -> Credential:
-        from cryptography import x509
-        from cryptography.hazmat.primitives.hashes import SHA256
+    def vouches_for(self, certificate_file: Path) -> bool:
+        """Whether a certificate was signed by this authority and is good for another month."""
+        try:
+            certificate = x509.load_pem_x509_certificate(certificate_file.read_bytes())
+            certificate.verify_directly_issued_by(self.certificate)
+        except (OSError, ValueError, TypeError, InvalidSignature):
+            return False
+        return certificate.not_valid_after_utc - datetime.now(UTC) > _RENEW_BEFORE
 
+    @staticmethod
+    def new_signing_key() -> bytes:
+        """A key for service-account tokens, as PEM."""
+        return _key_pem(_new_key())
+
+    def _sign(self, subject: x509.Name, usage: x509.ObjectIdentifier, names: Sequence[x509.GeneralName]) -> Credential:
         key = _new_key()
         builder = _blank(subject, self.certificate.subject, key, _LEAF_LIFE, signer=self.key)
         builder = builder.add_extension(x509.ExtendedKeyUsage([usage]), critical=False)
@@ -81,10 +91,6 @@ class Authority:
 
 def load_or_create_authority(folder: Path) -> Authority:
     """The authority kept in a folder (ca.crt, ca.key), made at the first call. Raises ValueError when unreadable."""
-    from cryptography import x509
-    from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey
-    from cryptography.hazmat.primitives.serialization import load_pem_private_key
-
     certificate_file, key_file = folder / "ca.crt", folder / "ca.key"
     if not certificate_file.exists() and not key_file.exists():
         authority = _new_authority()
@@ -101,39 +107,7 @@ def load_or_create_authority(folder: Path) -> Authority:
     return Authority(certificate, key)
 
 
-def is_fresh(certificate_file: Path, authority: Authority) -> bool:
-    """Whether a certificate was signed by this authority and is good for another month."""
-    from cryptography import x509
-    from cryptography.exceptions import InvalidSignature
-
-    try:
-        certificate = x509.load_pem_x509_certificate(certificate_file.read_bytes())
-        certificate.verify_directly_issued_by(authority.certificate)
-    except (OSError, ValueError, TypeError, InvalidSignature):
-        return False
-    return certificate.not_valid_after_utc - datetime.now(UTC) > _RENEW_BEFORE
-
-
-def new_signing_key() -> bytes:
-    """A key for service-account tokens, as PEM."""
-    return _key_pem(_new_key())
-
-
-def write_private(file: Path, content: bytes) -> None:
-    """Write a file that only its owner can read; readers see the old content or the new, never half of it."""
-    new = file.with_name(f".{file.name}.{os.getpid()}")
-    descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    with os.fdopen(descriptor, "wb") as stream:
-        stream.write(content)
-    new.replace(file)
-
-
 def _new_authority() -> Authority:
-    from cryptography import x509
-    from cryptography.hazmat.primitives.hashes import SHA256
-    from cryptography.x509 import Name, NameAttribute
-    from cryptography.x509.oid import NameOID
-
     key = _new_key()
     # The serial in the name keeps two clusters' authorities apart in a client that trusts both.
     name = Name([NameAttribute(NameOID.COMMON_NAME, f"stellwerk local {x509.random_serial_number():x}"[:64])])
@@ -144,8 +118,6 @@ def _new_authority() -> Authority:
 
 
 def _authority_usage() -> x509.KeyUsage:
-    from cryptography import x509
-
     return x509.KeyUsage(
         digital_signature=True,
         key_cert_sign=True,
@@ -168,8 +140,6 @@ def _blank(
     signer: EllipticCurvePrivateKey,
 ) -> x509.CertificateBuilder:
     """What all certificates have. Python 3.13 and newer refuse those without key identifiers (RFC 5280, 4.2.1.1)."""
-    from cryptography import x509
-
     now = datetime.now(UTC)
     return (
         x509.CertificateBuilder()
@@ -185,18 +155,12 @@ def _blank(
 
 
 def _new_key() -> EllipticCurvePrivateKey:
-    from cryptography.hazmat.primitives.asymmetric import ec
-
     return ec.generate_private_key(ec.SECP256R1())
 
 
 def _key_pem(key: EllipticCurvePrivateKey) -> bytes:
-    from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
-
     return key.private_bytes(Encoding.PEM, PrivateFormat.TraditionalOpenSSL, NoEncryption())
 
 
 def _certificate_pem(certificate: x509.Certificate) -> bytes:
-    from cryptography.hazmat.primitives.serialization import Encoding
-
     return certificate.public_bytes(Encoding.PEM)

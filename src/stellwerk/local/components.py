@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from stellwerk.local import volumes
+from stellwerk.local import stages, volumes
 from stellwerk.local.build import Binaries
 from stellwerk.local.ports import HOST
 
@@ -169,8 +169,6 @@ def _scheduler(folder: Path) -> list[str]:
 
 
 def _pod_runner(folder: Path, binaries: Binaries) -> list[str]:
-    from stellwerk.local import stages
-
     return [
         f"--kubeconfig={folder}/credentials/{POD_RUNNER}.kubeconfig",
         f"--manage-single-node={NODE}",

@@ -15,12 +15,16 @@ from base64 import b64encode
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from stellwerk.local import build, certs, components, processes
-from stellwerk.local.certs import Authority, Credential
+from stellwerk.local import build, components, processes
 from stellwerk.local.errors import BrokenData, NoSpace, WrongVersion
 from stellwerk.local.ports import HOST
+from stellwerk.local.private_files import write_private
 from stellwerk.local.processes import Process
+
+if TYPE_CHECKING:
+    from stellwerk.local.certs import Authority, Credential
 
 LOGS = "log"
 """The folder, in that of a cluster, with a log for each process."""
@@ -86,8 +90,8 @@ class ClusterFolder:
             (self.path / name).mkdir(mode=0o700, parents=True, exist_ok=True)
         self.path.chmod(0o700)
         facts = {"version": build.KUBERNETES_VERSION, "port": port}
-        certs.write_private(self.path / "cluster.json", json.dumps(facts).encode())
-        certs.write_private(self.path / "audit-policy.json", json.dumps(components.audit_policy()).encode())
+        write_private(self.path / "cluster.json", json.dumps(facts).encode())
+        write_private(self.path / "audit-policy.json", json.dumps(components.audit_policy()).encode())
         self._settle_credentials(port)
 
     def no_space(self) -> NoSpace:
@@ -110,6 +114,8 @@ class ClusterFolder:
         self._write_server(self._load_authority())
 
     def _load_authority(self) -> Authority:
+        from stellwerk.local import certs  # `status` and `down` need no certificates, and this takes 75 ms
+
         keys = self.authority.parent
         try:
             return certs.load_or_create_authority(keys)
@@ -120,24 +126,24 @@ class ClusterFolder:
         authority = self._load_authority()
         keys = self.authority.parent
         if not (keys / "service-accounts.key").exists():
-            certs.write_private(keys / "service-accounts.key", certs.new_signing_key())
-        if not certs.is_fresh(keys / "server.crt", authority):
+            write_private(keys / "service-accounts.key", authority.new_signing_key())
+        if not authority.vouches_for(keys / "server.crt"):
             self._write_server(authority)
         # Kubeconfigs carry the port, which may have changed; they are as cheap to write as to compare.
         admin = authority.client(ADMINISTRATOR, [_ADMINISTRATORS])
-        certs.write_private(self.identity, admin.certificate + admin.key)
+        write_private(self.identity, admin.certificate + admin.key)
         self._write_kubeconfig(self.kubeconfig, ADMINISTRATOR, admin, port)
         for user, component in components.IDENTITIES.items():
             groups = [_ADMINISTRATORS] if component in components.ADMINISTRATORS else []
             target, credential = self.path / "credentials" / component, authority.client(user, groups)
             self._write_kubeconfig(target.with_suffix(".kubeconfig"), user, credential, port)
             if component == components.PROVISIONER:  # its library reads no kubeconfig
-                certs.write_private(target.with_suffix(".pem"), credential.certificate + credential.key)
+                write_private(target.with_suffix(".pem"), credential.certificate + credential.key)
 
     def _write_server(self, authority: Authority) -> None:
         credential = authority.server([HOST])
-        certs.write_private(self.path / "pki" / "server.key", credential.key)
-        certs.write_private(self.path / "pki" / "server.crt", credential.certificate)
+        write_private(self.path / "pki" / "server.key", credential.key)
+        write_private(self.path / "pki" / "server.crt", credential.certificate)
 
     def _write_kubeconfig(self, target: Path, user: str, credential: Credential, port: int) -> None:
         server = {
@@ -157,7 +163,7 @@ class ClusterFolder:
             "contexts": [{"name": "local", "context": {"cluster": "local", "user": user, "namespace": "default"}}],
             "current-context": "local",
         }
-        certs.write_private(target, json.dumps(document, indent=1).encode())
+        write_private(target, json.dumps(document, indent=1).encode())
 
 
 def _base64(content: bytes) -> str:

@@ -15,6 +15,7 @@ from weakref import WeakSet
 from aiohttp import web
 
 from stellwerk.local import certs
+from stellwerk.local.private_files import write_private
 
 HOST = "127.0.0.1"
 _LARGEST_BODY_BYTES = 64 * 1024**2
@@ -129,7 +130,7 @@ class TlsServer:
         authority = certs.load_or_create_authority(folder)
         credential = authority.server([HOST])
         self.authority = authority.pem.decode()
-        certs.write_private(folder / "server.pem", credential.certificate + credential.key)
+        write_private(folder / "server.pem", credential.certificate + credential.key)
         context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
         context.load_cert_chain(folder / "server.pem")
         return context

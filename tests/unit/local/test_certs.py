@@ -40,11 +40,11 @@ def test_a_server_is_valid_for_its_address_now(authority: certs.Authority) -> No
 
 def test_a_certificate_is_fresh_only_under_its_own_authority(authority: certs.Authority, tmp_path: Path) -> None:
     file = tmp_path / "server.crt"
-    assert not certs.is_fresh(file, authority)
+    assert not authority.vouches_for(file)
     file.write_bytes(authority.server(["127.0.0.1"]).certificate)
-    assert certs.is_fresh(file, authority)
+    assert authority.vouches_for(file)
     (tmp_path / "other").mkdir()
-    assert not certs.is_fresh(file, certs.load_or_create_authority(tmp_path / "other"))
+    assert not certs.load_or_create_authority(tmp_path / "other").vouches_for(file)
 
 
 @pytest.mark.parametrize("damaged", ["ca.crt", "ca.key"])

@@ -17,6 +17,7 @@ import pytest
 from aiohttp import web
 
 from stellwerk.local import certs
+from stellwerk.local.private_files import write_private
 from stellwerk.render.errors import (
     BadArchive,
     EgressRefused,
@@ -473,7 +474,7 @@ async def guarded_by(authority: certs.Authority, folder: Path) -> AsyncIterator[
         return web.Response(text="kind: A\n")
 
     identity = authority.server(["127.0.0.1"])
-    certs.write_private(folder / "server.pem", identity.certificate + identity.key)
+    write_private(folder / "server.pem", identity.certificate + identity.key)
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cadata=authority.pem.decode())
     context.load_cert_chain(folder / "server.pem")
     context.verify_mode = ssl.CERT_REQUIRED

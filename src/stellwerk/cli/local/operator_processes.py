@@ -13,14 +13,13 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
 from urllib.request import ProxyHandler, build_opener
 
+import stellwerk
 from stellwerk.cli.shell.errors import Failure
-
-if TYPE_CHECKING:
-    from stellwerk.local.cluster import LocalCluster
-    from stellwerk.local.processes import Process
+from stellwerk.local.cluster import LocalCluster
+from stellwerk.local.ports import HOST, free_port
+from stellwerk.local.processes import Process
 
 START_SECONDS = 30.0
 _POLL_SECONDS = 0.05
@@ -75,8 +74,6 @@ def started(cluster: LocalCluster, one: Companion, renderer: Path) -> Starting:
 
 
 def _arguments(cluster: LocalCluster, one: Companion) -> list[str]:
-    from stellwerk.local.ports import HOST, free_port
-
     return [
         *(sys.executable, "-m", "stellwerk.cli.main", "run", one.operator),
         f"--kubeconfig={cluster.kubeconfig_of_account(*one.account)}",
@@ -89,8 +86,6 @@ def _arguments(cluster: LocalCluster, one: Companion) -> list[str]:
 
 def _code_changed(renderer: Path) -> float:
     """When what an operator runs was last written, in seconds of the epoch."""
-    import stellwerk
-
     package = Path(stellwerk.__file__).parent
     return max(file.stat().st_mtime for file in (*package.rglob("*.py"), renderer))
 

@@ -6,15 +6,14 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import click
 
+from stellwerk.cli.local import operator_processes
 from stellwerk.cli.shell import settings
-
-if TYPE_CHECKING:
-    from stellwerk.cli.shell.text import Style
-    from stellwerk.local.cluster import ClusterStatus, ProcessStatus
+from stellwerk.cli.shell.text import Style
+from stellwerk.local import cluster
+from stellwerk.local.cluster import ClusterStatus, ProcessStatus
 
 _TITLE_WIDTH = 33
 
@@ -62,8 +61,6 @@ def mark(*, ok: bool, style: Style) -> str:
 
 def status(name: str) -> int:
     """Print what runs of the local system; 0 when all of it does and is ready, else 1. Raises LocalError."""
-    from stellwerk.local import cluster
-
     seen = cluster.named(name).status()
     if not seen.folder.exists():
         settings.say("There is no local system. Start one: stellwerk up")
@@ -84,8 +81,6 @@ class SystemProcess:
 
 def part_of(component: ProcessStatus) -> SystemProcess:
     """How a process is doing. An operator is asked whether it is ready; where it runs that is all that is known."""
-    from stellwerk.cli.local import operator_processes
-
     if component.pid is None:
         return SystemProcess(component.name, False, f"not running, see {component.log}")
     operator = operator_processes.served(component.arguments)

@@ -306,7 +306,6 @@ def _no_password() -> bytes:
 
 _LARGEST_AUTHORITY_BYTES = 64 << 10
 _LARGEST_PAIR_BYTES = 64 << 10
-_LARGEST_RSA_BITS = 4_096
 _PRIVATE_KEY = re.compile(rb"-----BEGIN [^\r\n]*PRIVATE KEY-----")
 
 
@@ -321,31 +320,15 @@ def checked_inline(authority: Material, certificate: Material, key: Material) ->
     if len(certificate.data) + len(key.data) > _LARGEST_PAIR_BYTES:
         raise LoginFailed(f"the client certificate and its key are larger than {_LARGEST_PAIR_BYTES >> 10} KiB")
     pair = b"\n".join([certificate.data, key.data])
-    for begin in _PRIVATE_KEY.finditer(pair):
-        _check_private_key(pair[begin.start() :])
+    if keys := [pair[begin.start() :] for begin in _PRIVATE_KEY.finditer(pair)]:
+        from stellwerk.kube.login import private_keys  # few processes see a key, and each would start 25 ms later
+
+        for pem in keys:
+            private_keys.check(pem)
     if authority:
         _trusting(authority)
     if certificate:
         _present(ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT), certificate, key)
-
-
-def _check_private_key(pem: bytes) -> None:
-    # Imported here, because few processes see such a key, and each would start 25 ms later.
-    from cryptography.exceptions import UnsupportedAlgorithm
-    from cryptography.hazmat.primitives.asymmetric import ec, ed448, ed25519, rsa
-    from cryptography.hazmat.primitives.serialization import load_pem_private_key
-
-    try:
-        key = load_pem_private_key(pem, None, unsafe_skip_rsa_key_validation=True)
-    except (ValueError, TypeError, UnsupportedAlgorithm) as error:
-        raise LoginFailed("the client key cannot be read: it is no PEM, is encrypted, or of an unknown kind") from error
-    if isinstance(key, rsa.RSAPrivateKey):
-        numbers = key.private_numbers()
-        parts = (numbers.p, numbers.q, numbers.d, numbers.dmp1, numbers.dmq1, numbers.iqmp, numbers.public_numbers.n)
-        if max(part.bit_length() for part in parts) > _LARGEST_RSA_BITS:
-            raise LoginFailed(f"the client key is larger than {_LARGEST_RSA_BITS} bits; use ECDSA or a smaller RSA key")
-    elif not isinstance(key, ec.EllipticCurvePrivateKey | ed25519.Ed25519PrivateKey | ed448.Ed448PrivateKey):
-        raise LoginFailed("the client key is neither RSA, nor ECDSA, nor EdDSA")
 
 
 def _place(material: Material) -> str:

@@ -2,5 +2,5 @@
 
 logs      log lines, as JSON or for people
 metrics   counters and gauges, under the names of controller-runtime
-traces    OpenTelemetry traces of passes
+traces    OpenTelemetry traces of passes; otlp sends them
 """

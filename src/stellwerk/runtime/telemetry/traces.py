@@ -202,7 +202,9 @@ async def exported(service: str, environment: Mapping[str, str]) -> AsyncIterato
     for name in _HEADERS:  # they hold the key to the collector
         logs.hide(*(part.partition("=")[2].strip() for part in environment.get(name, "").split(",")))
     try:
-        spans = Spans(_provider(service, environment))
+        from stellwerk.runtime.telemetry import otlp
+
+        spans = Spans(otlp.provider(service, environment))
     except ImportError:
         _log.warning("the environment asks for traces (OTEL_*), but the extra is missing: install stellwerk[otel]")
         yield
@@ -221,20 +223,6 @@ async def recorded(spans: Spans) -> AsyncIterator[None]:
     finally:
         _spans = former
         await _part(spans)
-
-
-def _provider(service: str, environment: Mapping[str, str]) -> Any:
-    """Raises ImportError where the extra is missing."""
-    from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
-    from opentelemetry.sdk.resources import Resource
-    from opentelemetry.sdk.trace import TracerProvider
-    from opentelemetry.sdk.trace.export import BatchSpanProcessor
-
-    said = environment.get("OTEL_SERVICE_NAME") or "service.name=" in environment.get("OTEL_RESOURCE_ATTRIBUTES", "")
-    resource = Resource.create({} if said else {"service.name": service})
-    provider = TracerProvider(resource=resource, shutdown_on_exit=False)
-    provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
-    return provider
 
 
 async def _part(spans: Spans) -> None:

@@ -21,7 +21,7 @@ from pathlib import Path
 from aiohttp import web
 from multidict import CIMultiDict
 
-from stellwerk.local.certs import write_private
+from stellwerk.local.private_files import write_private
 from stellwerk.testing.faults.on_events import Arrivals, EventFault, WatchFrame, treated
 from stellwerk.testing.faults.on_requests import Proceed, RequestFault
 from stellwerk.testing.faults.reply import ConnectionCut, Reply, refusal

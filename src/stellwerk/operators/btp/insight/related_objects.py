@@ -9,6 +9,7 @@ from collections.abc import Iterable
 
 from stellwerk.api.core import Event
 from stellwerk.apply.concurrency import together
+from stellwerk.kube.types.errors import StatusError
 from stellwerk.kube.types.identifiers import ObjectKey, Resource
 from stellwerk.kube.types.model import Unstructured, dig
 from stellwerk.operators.btp import api
@@ -74,8 +75,6 @@ def _kinds(served: list[Resource]) -> list[Resource]:
 
 async def _labelled(reader: ClusterReader, resource: Resource) -> list[Unstructured]:
     """The labelled objects of one kind; none of a kind that cannot be listed."""
-    from stellwerk.kube.types.errors import StatusError
-
     try:
         return await reader.list(resource, labels=api.MANAGED_SELECTOR)
     except StatusError:
