@@ -84,7 +84,7 @@ func (w *workbench) patch(field string, patch map[string]any) error {
 	if strings.TrimSpace(text) == "" {
 		return patchFailed(field + " has no patch")
 	}
-	if err := nodes.CheckAliases([]byte(text)); err != nil {
+	if err := objects.CheckAliases([]byte(text)); err != nil {
 		return &wire.Error{Kind: wire.LimitExceeded, Message: field + " " + err.Error()}
 	}
 	settings := map[string]any{"patch": text}

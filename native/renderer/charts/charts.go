@@ -66,7 +66,10 @@ func (t *tree) values(req *wire.Request) (common.Values, error) {
 	if err := t.checkInstallable(req.Cluster); err != nil {
 		return nil, err
 	}
-	given, _ := floats(req.Values).(map[string]any)
+	given, err := floats(req.Values)
+	if err != nil {
+		return nil, err
+	}
 	if err := chartutil.ProcessDependencies(t.root, given); err != nil {
 		return nil, unfitting(err)
 	}

@@ -6,15 +6,13 @@ import (
 	"fmt"
 	"text/template"
 
-	"sigs.k8s.io/yaml"
+	kjson "sigs.k8s.io/json"
 
 	"stellwerk/renderer/functions"
 	"stellwerk/renderer/host"
-	"stellwerk/renderer/objects"
-	"stellwerk/renderer/wire"
 )
 
-// helmsOwn are the functions that Helm defines itself. Ours of the same name are stricter, so a chart gets Helm's.
+// helmsOwn are the functions that Helm defines itself. Ours of the same name are stricter, so a chart has Helm's.
 var helmsOwn = []string{
 	"include", "tpl", "required", "fail",
 	"toYaml", "mustToYaml", "toYamlPretty", "fromYaml", "fromYamlArray",
@@ -22,51 +20,21 @@ var helmsOwn = []string{
 	"toToml", "mustToToml", "fromToml",
 }
 
-// functionsFor are the functions that Helm's engine gets in addition to its own: those that it lacks, those of sprig
-// within bounds, and lookups that ask the parent.
+// functionsFor are the functions that Helm's engine has in addition to its own, and lookups that ask the parent.
 func functionsFor(ask *asker, uses host.Uses) template.FuncMap {
 	all := functions.Map(functions.Environment{Ask: ask, Uses: uses})
 	for _, name := range helmsOwn {
 		delete(all, name)
 	}
-	all["fromYaml"], all["fromYamlArray"] = fromYAML, fromYAMLArray
 	all["lookup"] = func(apiVersion, kind, namespace, name string) (map[string]any, error) {
 		uses.Note("lookup")
 		return ask.lookup(apiVersion, kind, namespace, name)
 	}
-	// Helm's engine would define it. A template is not to find out which names exist where we run.
+	// Helm's engine defines it. A template must not resolve names of the network of the operator.
 	all["getHostByName"] = func(string) (string, error) {
 		return "", errors.New(`function "getHostByName" not defined: templates have no network`)
 	}
 	return all
-}
-
-// fromYAML is Helm's, which returns an error as a value, for text that does not unfold to more than it may.
-func fromYAML(text string) map[string]any {
-	value := map[string]any{}
-	if err := unfoldable(text, &value); err != nil {
-		value["Error"] = err.Error()
-	}
-	return value
-}
-
-// fromYAMLArray is Helm's for a list.
-func fromYAMLArray(text string) []any {
-	list := []any{}
-	if err := unfoldable(text, &list); err != nil {
-		list = []any{err.Error()}
-	}
-	return list
-}
-
-func unfoldable(text string, value any) error {
-	if len(text) > objects.MaxText {
-		return fmt.Errorf("the text is larger than %d MiB", objects.MaxText>>20)
-	}
-	if err := objects.CheckUnfolding([]byte(text)); err != nil {
-		return fmt.Errorf("the text %w", err)
-	}
-	return yaml.Unmarshal([]byte(text), value)
 }
 
 // asker passes questions on and remembers the first failure: Helm's engine makes text of errors.
@@ -112,15 +80,15 @@ func (a *asker) lookup(apiVersion, kind, namespace, name string) (map[string]any
 // answer reads an object, or a list: the API server's own, or just its items.
 func answer(value json.RawMessage, apiVersion, kind string) (map[string]any, error) {
 	var decoded any
-	if err := wire.Unmarshal(value, &decoded); err != nil {
+	if err := kjson.UnmarshalCaseSensitivePreserveInts(value, &decoded); err != nil {
 		return nil, fmt.Errorf("the answer for %s is no JSON: %w", kind, err)
 	}
-	switch decoded := decoded.(type) {
-	case map[string]any:
-		return decoded, nil
-	case []any:
-		return map[string]any{"apiVersion": apiVersion, "kind": kind + "List", "items": decoded}, nil
-	default:
+	if items, isList := decoded.([]any); isList {
+		return map[string]any{"apiVersion": apiVersion, "kind": kind + "List", "items": items}, nil
+	}
+	object, isObject := decoded.(map[string]any)
+	if !isObject {
 		return nil, fmt.Errorf("the answer for %s is no object", kind)
 	}
+	return object, nil
 }

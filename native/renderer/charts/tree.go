@@ -38,7 +38,6 @@ type tree struct {
 	root   *chart.Chart
 	places map[*common.File]string
 	keys   *decrypt.Decryptor
-	room   room
 	// repeats are the keys that appear twice in a mapping of what Helm reads.
 	repeats []objects.Repeat
 }
@@ -65,7 +64,7 @@ func load(req *wire.Request, files map[string][]byte) (*tree, error) {
 	if err != nil {
 		return nil, err
 	}
-	t := &tree{path: req.Path, places: map[*common.File]string{}, room: newRoom(), keys: keys}
+	t := &tree{path: req.Path, places: map[*common.File]string{}, keys: keys}
 	own, err := notIgnored(t.path, below(files, t.path))
 	if err != nil {
 		return nil, err
@@ -93,8 +92,8 @@ func below(files map[string][]byte, folder string) map[string][]byte {
 
 // loadChart reads one chart of the tree from its files; place is where it lies in the artifact.
 //
-// Helm's loader reads each chart by itself; the subcharts are walked here, because only so it is known where each of
-// them came from, and because an archive among them is unpacked within limits.
+// Helm's loader reads each chart by itself. The subcharts are visited here, so that the place of each file in the
+// artifact is known, and files in packed charts are decrypted.
 func (t *tree) loadChart(files map[string][]byte, place string, depth int) (*chart.Chart, error) {
 	if depth > deepestChart {
 		return nil, broken(place, 0, "more than %d charts lie inside each other", deepestChart)
@@ -157,7 +156,7 @@ func (t *tree) addSubcharts(parent *chart.Chart, inner map[string]map[string][]b
 		files, folder := inner[name], path.Join(place, "charts", name)
 		var err error
 		if path.Ext(name) == ".tgz" {
-			files, err = t.unpackSubchart(files, name, folder)
+			files, err = unpackSubchart(files, name, folder)
 		} else {
 			files = below(files, name)
 		}
@@ -173,14 +172,19 @@ func (t *tree) addSubcharts(parent *chart.Chart, inner map[string]map[string][]b
 	return nil
 }
 
-func (t *tree) unpackSubchart(files map[string][]byte, name, place string) (map[string][]byte, error) {
+// unpackSubchart reads a packed chart with Helm's reader, which bounds its size and refuses paths outside of it.
+func unpackSubchart(files map[string][]byte, name, place string) (map[string][]byte, error) {
 	packed, isFile := files[name]
 	if !isFile {
 		return nil, broken(place, 0, "is a folder, but its name is that of a packed chart")
 	}
-	unpacked, err := t.room.unpack(packed)
+	entries, err := archive.LoadArchiveFiles(bytes.NewReader(packed))
 	if err != nil {
-		return nil, broken(place, 0, "cannot be unpacked: %v", err)
+		return nil, broken(place, 0, "is no packed chart that Helm can read: %v", err)
+	}
+	unpacked := make(map[string][]byte, len(entries))
+	for _, entry := range entries {
+		unpacked[entry.Name] = entry.Data
 	}
 	return unpacked, nil
 }

@@ -1,7 +1,7 @@
 package charts
 
 import (
-	"fmt"
+	"encoding/json"
 	"path"
 	"strings"
 
@@ -105,31 +105,15 @@ func kubeVersion(cluster wire.Cluster) *common.KubeVersion {
 	return &common.KubeVersion{Version: text("gitVersion"), Major: text("major"), Minor: text("minor")}
 }
 
-// floats is a copy of a value with every number a float64, as Helm reads numbers from a file of values.
+// floats is a copy of values with every number a float64, as Helm reads numbers from a file of values.
 //
 // Helm prints 1000000 as 1e+06 for that reason, and a chart that was written for Helm expects it.
-func floats(value any) any {
-	switch value := value.(type) {
-	case map[string]any:
-		copied := make(map[string]any, len(value))
-		for key, inner := range value {
-			copied[key] = floats(inner)
-		}
-		return copied
-	case []any:
-		copied := make([]any, len(value))
-		for index, inner := range value {
-			copied[index] = floats(inner)
-		}
-		return copied
-	case int64:
-		return float64(value)
-	case interface{ Float64() (float64, error) }: // json.Number
-		if number, err := value.Float64(); err == nil {
-			return number
-		}
-		return fmt.Sprint(value)
-	default:
-		return value
+func floats(values map[string]any) (map[string]any, error) {
+	text, err := json.Marshal(values)
+	if err != nil {
+		return nil, err
 	}
+	var copied map[string]any
+	err = json.Unmarshal(text, &copied)
+	return copied, err
 }

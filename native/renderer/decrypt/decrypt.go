@@ -21,6 +21,7 @@ import (
 	"github.com/getsops/sops/v3/logging"
 	"github.com/sirupsen/logrus"
 
+	"stellwerk/renderer/objects"
 	"stellwerk/renderer/wire"
 )
 
@@ -71,8 +72,8 @@ func (d *Decryptor) File(path string, content []byte) (clear []byte, err error) 
 }
 
 func (d *Decryptor) open(path string, content []byte, format format) ([]byte, error) {
-	if err := checkYAML(format, content); err != nil {
-		return nil, failed(path, err.Error())
+	if err := objects.CheckAliases(content); err != nil {
+		return nil, failed(path, "the file "+err.Error())
 	}
 	tree, err := format.store().LoadEncryptedFile(content)
 	if errors.Is(err, sops.MetadataNotFound) {

@@ -237,10 +237,10 @@ func TestKeysThatCannotBeUsedAreNamed(t *testing.T) {
 	}
 }
 
-func TestAliasesInAnEncryptedFileAreRefused(t *testing.T) {
+func TestAliasesThatUnfoldToTooMuchInAnEncryptedFileAreRefused(t *testing.T) {
 	lock, file := ageKey(t)
 	locked := string(encrypt(t, formatYAML, secret, []recipient{lock}))
-	bomb := "a_unencrypted: &a [x, x]\nb_unencrypted: &b [*a, *a]\nc_unencrypted: [*b, *b]\n" + locked
+	bomb := "a_unencrypted: &a " + strings.Repeat("x", 5_000) + "\nb_unencrypted: [" + strings.Repeat("*a, ", 900) + "]\n" + locked
 	_, err := decryptor(t, map[string][]byte{"a.agekey": file}).File("s.yaml", []byte(bomb))
 	if problem := failure(t, err); !strings.Contains(problem.Message, "aliases") {
 		t.Errorf("%+v", *problem)

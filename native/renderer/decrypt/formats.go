@@ -2,7 +2,6 @@ package decrypt
 
 import (
 	"bytes"
-	"errors"
 	"path"
 	"regexp"
 	"strings"
@@ -13,7 +12,6 @@ import (
 	"github.com/getsops/sops/v3/stores/ini"
 	"github.com/getsops/sops/v3/stores/json"
 	"github.com/getsops/sops/v3/stores/yaml"
-	yamlv3 "go.yaml.in/yaml/v3"
 )
 
 // format is how a file is written. A file is recognised by what is in it and written back by what its name says.
@@ -107,37 +105,6 @@ func onlyData(tree sops.Tree) (string, bool) {
 	}
 	text, ok := tree.Branches[0][0].Value.(string)
 	return text, ok
-}
-
-var errAlias = errors.New("YAML aliases cannot be used in a file encrypted with SOPS; write the value in each place")
-
-// checkYAML keeps out aliases: SOPS expands them without a bound, and never writes them.
-func checkYAML(format format, content []byte) error {
-	if format != formatYAML || !bytes.ContainsRune(content, '*') {
-		return nil
-	}
-	decoder := yamlv3.NewDecoder(bytes.NewReader(content))
-	for {
-		var document yamlv3.Node
-		if err := decoder.Decode(&document); err != nil {
-			return nil // the store says what is wrong
-		}
-		if hasAlias(&document) {
-			return errAlias
-		}
-	}
-}
-
-func hasAlias(node *yamlv3.Node) bool {
-	if node.Kind == yamlv3.AliasNode {
-		return true
-	}
-	for _, child := range node.Content {
-		if hasAlias(child) {
-			return true
-		}
-	}
-	return false
 }
 
 var atLine = regexp.MustCompile(`\bline (\d+)\b`)

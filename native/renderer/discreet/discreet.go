@@ -9,6 +9,7 @@ package discreet
 
 import (
 	"index/suffixarray"
+	"maps"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -23,27 +24,18 @@ const (
 	cut          = "..."
 	// longestMessage is how many bytes a message may have; a longer one is cut before it is compared.
 	longestMessage = 4_096
-	// mostLetters and mostWords are how much a message is compared with. With more, nothing of it is shown.
-	mostLetters = 32 << 20
-	mostWords   = 500_000
-	// mostSearched is how many letters are searched for the quoted parts of one message; parts beyond that are hidden.
-	mostSearched = 1 << 30
-	withheld     = "(withheld: there are too many secret values to compare the message with)"
 )
 
-// Message is the text without the words, and without parts of them where it quotes or ends with one.
+// Message is the text without the words, and without parts of them where it quotes a part or ends with one.
 func Message(text string, words []string) string {
 	text = shortened(text)
-	words, complete := worthHiding(words)
-	if !complete {
-		return withheld
-	}
+	words = worthHiding(words)
 	if len(words) == 0 {
 		return text
 	}
-	hidden := newCover(len(text))
-	for _, one := range readings(text) {
-		one.hideWords(words, hidden)
+	hidden := make(cover, len(text)+1)
+	for _, reading := range readings(text) {
+		reading.hideWords(words, hidden)
 	}
 	hideParts(text, words, hidden)
 	return hidden.apply(text)
@@ -61,28 +53,21 @@ func shortened(text string) string {
 	return text[:end] + cut
 }
 
-// worthHiding are the words and the lines of them, each once; not complete where they are too many.
-func worthHiding(words []string) (all []string, complete bool) {
-	seen, letters := map[string]bool{}, 0
-	add := func(word string) {
-		if len(word) >= shortest && !seen[word] && letters <= mostLetters && len(seen) <= mostWords {
-			seen[word] = true
-			letters += len(word)
-			all = append(all, word)
-		}
-	}
+// worthHiding are the words and the lines of them, each once.
+func worthHiding(words []string) []string {
+	all := map[string]bool{}
 	for _, word := range words {
-		add(word)
-		add(strings.TrimSpace(word))
+		all[word], all[strings.TrimSpace(word)] = true, true
 		for line := range strings.Lines(word) {
-			add(strings.TrimSpace(line))
+			all[strings.TrimSpace(line)] = true
 		}
 	}
-	return all, letters <= mostLetters && len(seen) <= mostWords
+	maps.DeleteFunc(all, func(word string, _ bool) bool { return len(word) < shortest })
+	return slices.Collect(maps.Keys(all))
 }
 
 // hideWords hides each place at which a reading shows a word, and the beginning of one that a cut has left.
-func (r *reading) hideWords(words []string, hidden *cover) {
+func (r *reading) hideWords(words []string, hidden cover) {
 	heads := map[string]bool{}
 	for at := range len(r.text) - shortest + 1 {
 		heads[r.text[at:at+shortest]] = true
@@ -104,7 +89,7 @@ func (r *reading) hideWords(words []string, hidden *cover) {
 }
 
 // hideTail hides the longest end of the message with which a word begins.
-func (r *reading) hideTail(body string, words []string, hidden *cover) {
+func (r *reading) hideTail(body string, words []string, hidden cover) {
 	slices.Sort(words)
 	for start := range max(0, len(body)-shortest+1) {
 		begun := body[start:]
@@ -116,21 +101,19 @@ func (r *reading) hideTail(body string, words []string, hidden *cover) {
 	}
 }
 
-// hideParts hides what stands between two marks if it is a part of a word. A mark may end one quotation and begin the
-// next by mistake (an apostrophe), so that each text between two marks is looked at.
-func hideParts(text string, words []string, hidden *cover) {
-	joined, left := strings.Join(words, "\x00"), mostSearched
-	known := map[string]bool{}
+// hideParts hides the text between two quotation marks if it is a part of a word. A mark may end one quotation and begin
+// the next by mistake (an apostrophe), so the text between any two marks is compared.
+func hideParts(text string, words []string, hidden cover) {
+	joined, compared := strings.Join(words, "\x00"), map[string]bool{}
 	for _, mark := range "`\"'" {
 		start := 0
 		for piece := range strings.SplitSeq(text, string(mark)) {
 			end := start + len(piece)
 			if len(piece) >= shortestPart {
-				isPart, isKnown := known[piece]
-				if !isKnown {
-					left -= len(joined)
-					isPart = left < 0 || holds(joined, strings.TrimSuffix(piece, cut))
-					known[piece] = isPart
+				isPart, isCompared := compared[piece]
+				if !isCompared {
+					isPart = holds(joined, strings.TrimSuffix(piece, cut))
+					compared[piece] = isPart
 				}
 				if isPart {
 					hidden.add(start, end)
@@ -142,31 +125,26 @@ func hideParts(text string, words []string, hidden *cover) {
 }
 
 func holds(joined, part string) bool {
-	return slices.ContainsFunc(readings(part), func(one *reading) bool {
-		return len(one.text) >= shortestPart && strings.Contains(joined, strings.TrimSuffix(one.text, `\`))
+	return slices.ContainsFunc(readings(part), func(reading *reading) bool {
+		return len(reading.text) >= shortestPart && strings.Contains(joined, strings.TrimSuffix(reading.text, `\`))
 	})
 }
 
 // cover collects which letters of a text are hidden: how many hidden places begin and end at each of them.
 type cover []int
 
-func newCover(length int) *cover {
-	places := make(cover, length+1)
-	return &places
-}
-
-func (c *cover) add(start, end int) {
-	(*c)[start]++
-	(*c)[end]--
+func (c cover) add(start, end int) {
+	c[start]++
+	c[end]--
 }
 
 // apply is the text with a mask in the place of each run of hidden letters.
-func (c *cover) apply(text string) string {
+func (c cover) apply(text string) string {
 	var shown strings.Builder
 	depth := 0
 	for at := range len(text) {
 		before := depth
-		depth += (*c)[at]
+		depth += c[at]
 		switch {
 		case depth == 0:
 			shown.WriteByte(text[at])

@@ -116,19 +116,6 @@ func TestComparingTakesAMomentWhateverTheWordsAre(t *testing.T) {
 	}
 }
 
-func TestAMessageThatCannotBeComparedWithAllWordsIsWithheld(t *testing.T) {
-	words := make([]string, 0, mostWords+2)
-	for number := range mostWords + 2 {
-		words = append(words, fmt.Sprintf("word-%d", number))
-	}
-	if got := Message("cannot use it", words); got != withheld {
-		t.Error(got)
-	}
-	if got := Message("cannot use it", []string{strings.Repeat("x", mostLetters+1)}); got != withheld {
-		t.Error(got)
-	}
-}
-
 // Whatever the message and the words are, no word is left, and nothing ends the process.
 func FuzzMessage(f *testing.F) {
 	f.Add("cannot use hunter2", "hunter2")

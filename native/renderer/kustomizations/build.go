@@ -62,7 +62,7 @@ func (s *stage) isEmpty(base string) bool {
 // checkFiles refuses what is too large to be read, or would be once kustomize unfolds its aliases.
 func (s *stage) checkFiles() error {
 	for file, content := range s.files.files {
-		problem := nodes.CheckAliases(content)
+		problem := objects.CheckAliases(content)
 		if problem == nil && isKustomization(file) {
 			problem = objects.CheckUnfolding(content) // by the other library, which reads these files
 		}

@@ -48,8 +48,9 @@ func (c context) name() string {
 
 func (c context) component() (fields, error) {
 	c.uses.Note("component")
-	object, err := c.request.Component.Object()
-	component, _ := functions.Exact(object).(map[string]any)
+	var component map[string]any
+	err := c.request.Component.Decode(&component)
+	functions.Exact(component)
 	return named(component), err
 }
 
@@ -71,10 +72,13 @@ func (c context) kubernetesVersion() (version.Info, error) {
 	if err != nil {
 		return info, err
 	}
-	return info, json.Unmarshal(text, &info)
+	err = json.Unmarshal(text, &info)
+	return info, err
 }
 
 func (c context) apiResources() ([]map[string]any, error) {
 	c.uses.Note("cluster")
-	return c.request.Cluster.APIResources.Objects()
+	var resources []map[string]any
+	err := c.request.Cluster.APIResources.Decode(&resources)
+	return resources, err
 }

@@ -16,7 +16,7 @@ func TextAnnotations(found []objects.Object, text []byte) {
 	for _, one := range found {
 		odd = odd || isOdd(annotationsOf(one.Body))
 	}
-	if !odd || CheckAliases(text) != nil {
+	if !odd || objects.CheckAliases(text) != nil {
 		return
 	}
 	decoder := yaml.NewDecoder(bytes.NewReader(text))

@@ -70,7 +70,7 @@ func TestAliasesMayNotUnfoldWithoutABound(t *testing.T) {
 		"a: &a " + strings.Repeat("x", 500_000) + "\nb: [" + strings.Repeat("*a, ", 8_000) + "]\n": objects.ErrAliasGrowth,
 		"a: b & c * d": nil, "a: [": nil, "&": nil,
 	} {
-		if err := CheckAliases([]byte(text)); err != want {
+		if err := objects.CheckAliases([]byte(text)); err != want {
 			t.Errorf("%.40q: %v", text, err)
 		}
 	}

@@ -20,40 +20,60 @@ const (
 	enough = 1 << 40
 )
 
-// What aliases may not do. The texts continue a sentence that begins with the name of the file.
+// The texts continue a sentence that begins with the name of the file.
 var (
-	ErrAliasCycle  = errors.New("has an alias within what it stands for")
-	ErrAliasGrowth = fmt.Errorf("has aliases that unfold to more than %d times the text", maxExpansion)
-	ErrAliasOdd    = errors.New("has aliases, and is no YAML that can be checked before they are unfolded")
+	ErrAliasCycle     = errors.New("has an alias within what it stands for")
+	ErrAliasGrowth    = fmt.Errorf("has aliases that unfold to more than %d times the text", maxExpansion)
+	errAliasUnchecked = errors.New("has aliases, and is no YAML that can be checked before they are unfolded")
 )
 
 // mayAlias finds what may be an alias; it may also be found in quoted text.
 var mayAlias = regexp.MustCompile(`(?:^|[\s\[{,:\-?])\*[^\s*]`)
 
-// CheckUnfolding refuses text that aliases make much larger than it was written, before a parser unfolds it.
+// CheckUnfolding refuses a document that aliases make much larger than it was written, before a parser unfolds it.
 //
-// It reads the text with the library that keeps aliases as they are. Text with aliases that this library cannot read is
-// refused: the older one might read it.
+// It reads the document with the library that keeps aliases. A document with aliases that this library cannot read is
+// refused: the older library of kubectl might read it.
 func CheckUnfolding(text []byte) error {
 	if bytes.IndexByte(text, '&') < 0 || !mayAlias.Match(text) {
 		return nil
 	}
 	var document yaml3.Node
 	if yaml3.Unmarshal(text, &document) != nil {
-		return ErrAliasOdd
+		return errAliasUnchecked
 	}
-	return CheckNode(&document, len(text))
+	return checkNode(&document, len(text))
 }
 
-// CheckNode refuses a document of so many written bytes whose aliases unfold to much more than that.
-func CheckNode(document *yaml3.Node, written int) error {
+// CheckAliases is CheckUnfolding for a text of any number of documents that the newer library reads later. Text that is
+// no YAML passes, because that reader reports it.
+//
+// Kustomize cuts a text at each line that begins with ---, also where YAML does not, so each piece is checked as well.
+func CheckAliases(text []byte) error {
+	if bytes.IndexByte(text, '&') < 0 || bytes.IndexByte(text, '*') < 0 {
+		return nil
+	}
+	for _, piece := range append(bytes.Split(text, []byte("\n---")), text) {
+		decoder := yaml3.NewDecoder(bytes.NewReader(piece))
+		for {
+			var document yaml3.Node
+			if decoder.Decode(&document) != nil {
+				break
+			}
+			if err := checkNode(&document, len(piece)); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// checkNode refuses a document of so many written bytes whose aliases unfold to much more than that.
+func checkNode(document *yaml3.Node, written int) error {
 	count := counter{sizes: map[*yaml3.Node]weight{}}
 	unfolded, err := count.size(document)
-	if err != nil {
+	if err != nil || count.aliases == 0 {
 		return err
-	}
-	if count.aliases == 0 {
-		return nil
 	}
 	mostBytes := max(freeBytes, min(maxExpansion*written, MaxText))
 	if unfolded.values > max(freeValues, maxExpansion*count.written) || unfolded.bytes > mostBytes {

@@ -6,6 +6,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+
+	kjson "sigs.k8s.io/json"
 )
 
 // firstBytes is how much room a frame gets before its bytes have come: a length is a claim, not memory.
@@ -95,19 +97,8 @@ func number(text json.Number) any {
 	return float
 }
 
-// Unmarshal reads one JSON value with its numbers as Integers makes them.
-func Unmarshal(text []byte, value *any) error {
-	decoder := json.NewDecoder(bytes.NewReader(text))
-	decoder.UseNumber()
-	if err := decoder.Decode(value); err != nil {
-		return err
-	}
-	*value = Integers(*value)
-	return nil
-}
-
-// Later is JSON that is decoded only where somebody asks for it: most renderings look at neither their Component nor at
-// what the cluster serves, and both together are larger than all else that they are given.
+// Later is JSON that is decoded where a template asks for it. Most renderings use neither their Component nor the
+// resources of the cluster, and both together are larger than the rest of the request.
 type Later []byte
 
 // UnmarshalJSON keeps the text.
@@ -116,29 +107,10 @@ func (l *Later) UnmarshalJSON(text []byte) error {
 	return nil
 }
 
-// Object is the JSON as an object, nil where there is none.
-func (l Later) Object() (map[string]any, error) {
-	var object map[string]any
-	err := l.decode(&object)
-	Integers(object)
-	return object, err
-}
-
-// Objects is the JSON as a list of objects, nil where there is none.
-func (l Later) Objects() ([]map[string]any, error) {
-	var list []map[string]any
-	err := l.decode(&list)
-	for _, object := range list {
-		Integers(object)
-	}
-	return list, err
-}
-
-func (l Later) decode(value any) error {
+// Decode decodes the JSON into value, which stays as it is where there is none. Whole numbers become int64.
+func (l Later) Decode(value any) error {
 	if len(l) == 0 {
 		return nil
 	}
-	decoder := json.NewDecoder(bytes.NewReader(l))
-	decoder.UseNumber()
-	return decoder.Decode(value)
+	return kjson.UnmarshalCaseSensitivePreserveInts(l, value)
 }
