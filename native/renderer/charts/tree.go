@@ -1,14 +1,13 @@
 package charts
 
 import (
+	"archive/tar"
 	"bytes"
 	"fmt"
-	"io/fs"
 	"maps"
 	"path"
 	"slices"
 	"strings"
-	"time"
 
 	"helm.sh/helm/v4/pkg/chart/common"
 	"helm.sh/helm/v4/pkg/chart/loader/archive"
@@ -203,7 +202,7 @@ func notIgnored(place string, files map[string][]byte) (map[string][]byte, error
 	rules.AddDefaults()
 	folders := map[string]bool{}
 	maps.DeleteFunc(files, func(name string, _ []byte) bool {
-		return ignoresFolder(rules, path.Dir(name), folders) || rules.Ignore(name, entry{name: name})
+		return ignoresFolder(rules, path.Dir(name), folders) || rules.Ignore(name, (&tar.Header{Name: name}).FileInfo())
 	})
 	return files, nil
 }
@@ -216,26 +215,8 @@ func ignoresFolder(rules *ignore.Rules, folder string, known map[string]bool) bo
 	answer, isKnown := known[folder]
 	if !isKnown {
 		answer = ignoresFolder(rules, path.Dir(folder), known) ||
-			rules.Ignore(folder, entry{name: folder, isFolder: true})
+			rules.Ignore(folder, (&tar.Header{Name: folder, Typeflag: tar.TypeDir}).FileInfo())
 		known[folder] = answer
 	}
 	return answer
-}
-
-// entry is what the rules ask of a file.
-type entry struct {
-	name     string
-	isFolder bool
-}
-
-func (e entry) Name() string       { return path.Base(e.name) }
-func (e entry) Size() int64        { return 0 }
-func (e entry) ModTime() time.Time { return time.Time{} }
-func (e entry) IsDir() bool        { return e.isFolder }
-func (e entry) Sys() any           { return nil }
-func (e entry) Mode() fs.FileMode {
-	if e.isFolder {
-		return fs.ModeDir
-	}
-	return 0
 }

@@ -10,7 +10,6 @@ import (
 	"sigs.k8s.io/kustomize/api/resource"
 	"sigs.k8s.io/kustomize/api/types"
 	"sigs.k8s.io/kustomize/kyaml/openapi"
-	"sigs.k8s.io/kustomize/kyaml/yaml"
 
 	"stellwerk/renderer/nodes"
 	"stellwerk/renderer/objects"
@@ -19,9 +18,6 @@ import (
 
 // build runs kustomize on what is on the stage.
 func (s *stage) build(base string) ([]objects.Object, error) {
-	if s.isEmpty(base) {
-		return nil, nil
-	}
 	if s.anyKustomization(hints.Match) {
 		if err := s.checkRemote(base, map[string]bool{}); err != nil {
 			return nil, err
@@ -34,29 +30,12 @@ func (s *stage) build(base string) ([]objects.Object, error) {
 		return found, nil
 	}
 	built, err := s.kustomize(base)
-	if err != nil {
+	if err != nil && err.Error() == "kustomization.yaml is empty" {
+		return nil, nil
+	} else if err != nil {
 		return nil, s.buildFailed(base, err)
 	}
 	return s.collect(base, built)
-}
-
-// isEmpty tells whether the kustomization says nothing at all, which kustomize takes for a mistake.
-func (s *stage) isEmpty(base string) bool {
-	var one map[string]any
-	content := s.files.files[s.kustomizationIn(base)]
-	if len(content) > 1000 || yaml.Unmarshal(content, &one) != nil {
-		return false
-	}
-	delete(one, "apiVersion")
-	delete(one, "kind")
-	delete(one, "metadata")
-	for _, value := range one {
-		if list, isList := value.([]any); value != nil && (!isList || len(list) > 0) {
-			return false
-		}
-	}
-	var known types.Kustomization
-	return known.Unmarshal(content) == nil // a misspelt field is no empty kustomization
 }
 
 // checkFiles refuses what is too large to be read, or would be once kustomize unfolds its aliases.

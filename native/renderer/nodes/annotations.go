@@ -9,67 +9,66 @@ import (
 	"stellwerk/renderer/objects"
 )
 
+// written is the part of a document that has annotations, with each number and boolean in them as its text.
+type written struct {
+	Kind     string
+	Metadata struct{ Annotations map[string]string }
+	Items    []written
+}
+
 // TextAnnotations makes numbers and booleans in the annotations of the objects of a text what they are in a
-// kustomization: text, as it was written. Where the text cannot be followed they stay, and are refused later.
+// kustomization: text, as it was written. Where the text cannot be read that way they stay, and are refused later.
 func TextAnnotations(found []objects.Object, text []byte) {
-	odd := false
-	for _, one := range found {
-		odd = odd || isOdd(annotationsOf(one.Body))
+	hasScalars := false
+	for _, object := range found {
+		hasScalars = hasScalars || hasScalar(annotationsOf(object.Body))
 	}
-	if !odd || objects.CheckAliases(text) != nil {
+	if !hasScalars || objects.CheckAliases(text) != nil {
 		return
 	}
 	decoder := yaml.NewDecoder(bytes.NewReader(text))
-	var read []map[string]any
+	var all []written
 	for {
 		var document yaml.Node
 		if decoder.Decode(&document) != nil {
 			break
 		}
-		read = appendObjects(read, &document)
+		if document.Content[0].Kind == yaml.MappingNode {
+			all = append(all, unfold(writtenIn(&document))...)
+		}
 	}
-	if len(read) != len(found) {
-		return
-	}
-	for index, one := range found {
-		given := annotationsOf(one.Body)
-		for key, value := range annotationsOf(read[index]) {
-			if text, isText := value.(string); isText && isScalar(given[key]) {
-				given[key] = text
-			}
+	if len(all) == len(found) {
+		for index, object := range found {
+			all[index].replaceScalars(object.Body)
 		}
 	}
 }
 
-// appendObjects appends the object of a document, or those of the list that it is.
-func appendObjects(read []map[string]any, node *yaml.Node) []map[string]any {
-	for node.Kind == yaml.DocumentNode && len(node.Content) == 1 {
-		node = node.Content[0]
+func writtenIn(node *yaml.Node) (parts written) {
+	_ = node.Decode(&parts) // what fits is decoded; an annotation of another type is refused later
+	return parts
+}
+
+// unfold returns the object of a document, or those of the list that it is.
+func unfold(parts written) []written {
+	if !strings.HasSuffix(parts.Kind, "List") || parts.Items == nil {
+		return []written{parts}
 	}
-	if node.Kind != yaml.MappingNode {
-		return read
+	var all []written
+	for _, item := range parts.Items {
+		all = append(all, unfold(item)...)
 	}
-	var items *yaml.Node
-	isList := false
-	for index := 0; index+1 < len(node.Content); index += 2 {
-		switch key, value := node.Content[index], node.Content[index+1]; key.Value {
-		case "kind":
-			isList = strings.HasSuffix(value.Value, "List")
-		case "items":
-			items = value
+	return all
+}
+
+// replaceScalars makes the numbers and booleans in the annotations of an object text.
+func (w written) replaceScalars(body map[string]any) {
+	annotations := annotationsOf(body)
+	for key, value := range annotations {
+		if text, isWritten := w.Metadata.Annotations[key]; isWritten && isScalar(value) {
+			annotations[key] = text
 		}
 	}
-	if isList && items != nil && items.Kind == yaml.SequenceNode {
-		for _, item := range items.Content {
-			read = appendObjects(read, item)
-		}
-		return read
-	}
-	body, err := Object(node)
-	if err != nil {
-		body = nil
-	}
-	return append(read, body)
 }
 
 func annotationsOf(body map[string]any) map[string]any {
@@ -78,7 +77,7 @@ func annotationsOf(body map[string]any) map[string]any {
 	return annotations
 }
 
-func isOdd(annotations map[string]any) bool {
+func hasScalar(annotations map[string]any) bool {
 	for _, value := range annotations {
 		if isScalar(value) {
 			return true

@@ -14,19 +14,12 @@ import (
 	"stellwerk/renderer/objects"
 )
 
-// What one object may unfold to by aliases.
-const (
-	mostValues = 1_000_000
-	mostBytes  = 32 << 20
-)
-
 // Object reads the node of one object. Errors name the field and quote no value.
 //
 // A number or boolean in an annotation of the object becomes text, as it was written: kustomize writes annotations as
 // text, and users rely on it (component specification 7.1). Labels stay as they are, and are refused.
 func Object(node *yaml.Node) (map[string]any, error) {
-	reader := reader{left: mostValues, room: mostBytes}
-	value, err := reader.read(node, 0, object)
+	value, err := valueOf(node, 0)
 	if err != nil {
 		return nil, err
 	}
@@ -34,61 +27,34 @@ func Object(node *yaml.Node) (map[string]any, error) {
 	if !isMapping {
 		return nil, errors.New("is no mapping")
 	}
+	if hasScalar(annotationsOf(body)) {
+		writtenIn(node).replaceScalars(body)
+	}
 	return body, nil
 }
 
-type reader struct{ left, room int } // in values, and in bytes of text
-
-// place is where in an object a node is, as far as it matters.
-type place int
-
-const (
-	elsewhere place = iota
-	object
-	metadata
-	annotations
-)
-
-// below is the place of the value of a key.
-func (p place) below(key string) place {
-	switch {
-	case p == object && key == "metadata":
-		return metadata
-	case p == metadata && key == "annotations":
-		return annotations
-	default:
-		return elsewhere
-	}
-}
-
-func (r *reader) read(node *yaml.Node, depth int, at place) (any, error) {
+func valueOf(node *yaml.Node, depth int) (any, error) {
 	if depth > objects.MaxDepth {
 		return nil, fmt.Errorf("is nested deeper than %d levels", objects.MaxDepth)
 	}
-	if r.left--; r.left < 0 {
-		return nil, fmt.Errorf("holds more than %d values", mostValues)
-	}
-	if r.room -= len(node.Value); r.room < 0 {
-		return nil, fmt.Errorf("holds more than %d MiB", mostBytes>>20)
-	}
 	switch node.Kind {
 	case yaml.DocumentNode:
-		return r.read(node.Content[0], depth, at)
+		return valueOf(node.Content[0], depth)
 	case yaml.AliasNode:
-		return r.read(node.Alias, depth+1, at)
+		return valueOf(node.Alias, depth+1)
 	case yaml.MappingNode:
-		return r.mapping(node, depth, at)
+		return mappingOf(node, depth)
 	case yaml.SequenceNode:
-		return r.sequence(node, depth)
+		return sequenceOf(node, depth)
 	default:
 		return scalar(node)
 	}
 }
 
-func (r *reader) sequence(node *yaml.Node, depth int) ([]any, error) {
+func sequenceOf(node *yaml.Node, depth int) ([]any, error) {
 	items := make([]any, len(node.Content))
 	for index, inner := range node.Content {
-		item, err := r.read(inner, depth+1, elsewhere)
+		item, err := valueOf(inner, depth+1)
 		if err != nil {
 			return nil, err
 		}
@@ -97,13 +63,13 @@ func (r *reader) sequence(node *yaml.Node, depth int) ([]any, error) {
 	return items, nil
 }
 
-func (r *reader) mapping(node *yaml.Node, depth int, at place) (map[string]any, error) {
+func mappingOf(node *yaml.Node, depth int) (map[string]any, error) {
 	result := make(map[string]any, len(node.Content)/2)
 	merged := map[string]any{}
 	for index := 0; index+1 < len(node.Content); index += 2 {
 		key, inner := node.Content[index], node.Content[index+1]
 		if key.ShortTag() == "!!merge" {
-			value, err := r.merged(inner, depth, at)
+			value, err := valueOf(inner, depth+1)
 			if err != nil {
 				return nil, err
 			}
@@ -114,12 +80,9 @@ func (r *reader) mapping(node *yaml.Node, depth int, at place) (map[string]any, 
 		if err != nil {
 			return nil, err
 		}
-		value, err := r.read(inner, depth+1, at.below(name))
+		value, err := valueOf(inner, depth+1)
 		if err != nil {
 			return nil, err
-		}
-		if at == annotations {
-			value = asWritten(inner, value)
 		}
 		if _, twice := result[name]; twice {
 			return nil, fmt.Errorf("has the key %q twice in one mapping", name)
@@ -128,33 +91,6 @@ func (r *reader) mapping(node *yaml.Node, depth int, at place) (map[string]any, 
 	}
 	merge(result, merged)
 	return result, nil
-}
-
-// merged reads the value of <<:, one mapping or a list of them, which counts as written where it is merged.
-func (r *reader) merged(node *yaml.Node, depth int, at place) (any, error) {
-	if node.Kind != yaml.SequenceNode {
-		return r.read(node, depth+1, at)
-	}
-	items := make([]any, len(node.Content))
-	for index, inner := range node.Content {
-		item, err := r.read(inner, depth+2, at)
-		if err != nil {
-			return nil, err
-		}
-		items[index] = item
-	}
-	return items, nil
-}
-
-// asWritten is the text of a number or boolean; other values stay.
-func asWritten(node *yaml.Node, value any) any {
-	if !isScalar(value) {
-		return value
-	}
-	for node.Kind == yaml.AliasNode {
-		node = node.Alias
-	}
-	return node.Value
 }
 
 func nameOf(key *yaml.Node) (string, error) {
