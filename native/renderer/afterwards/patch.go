@@ -133,14 +133,8 @@ var (
 	contents = regexp.MustCompile("(?s)value: \\{.*?\\}|!![a-z]+ `.*?`|node contents:.*")
 )
 
-const longestMessage = 1000
-
 func withoutText(err error) string {
-	message := contents.ReplaceAllString(texts.ReplaceAllString(err.Error(), ""), "(content not shown)")
-	if len(message) > longestMessage {
-		message = strings.ToValidUTF8(message[:longestMessage], "") + "..."
-	}
-	return message
+	return contents.ReplaceAllString(texts.ReplaceAllString(err.Error(), ""), "(content not shown)")
 }
 
 func (w *workbench) collect() ([]objects.Object, error) {

@@ -89,7 +89,7 @@ func fromJSONArray(text string) ([]any, error) {
 func asList(value any) ([]any, error) {
 	list, ok := value.([]any)
 	if !ok && value != nil {
-		return nil, fmt.Errorf("a list is expected, not %s", kindOf(value))
+		return nil, fmt.Errorf("a list is expected, not %s", objects.KindOf(value))
 	}
 	return list, nil
 }
@@ -135,21 +135,4 @@ func Exact(value any) any {
 		}
 	}
 	return value
-}
-
-func kindOf(value any) string {
-	switch value.(type) {
-	case nil:
-		return "nothing"
-	case map[string]any:
-		return "a map"
-	case []any:
-		return "a list"
-	case string:
-		return "a string"
-	case bool:
-		return "a boolean"
-	default:
-		return "a number"
-	}
 }

@@ -88,7 +88,7 @@ func TestWhatIsWrongFails(t *testing.T) {
 		`{{ fromYaml "a: [" }}`:                 "yaml",
 		`{{ fromJson "{" }}`:                    "unexpected end",
 		`{{ fromJson "1 2" }}`:                  "after top-level value",
-		`{{ fromYamlArray "a: 1" }}`:            "a list is expected, not a map",
+		`{{ fromYamlArray "a: 1" }}`:            "a list is expected, not a mapping",
 		`{{ fromJsonArray "1" }}`:               "a list is expected, not a number",
 		`{{ fromToml "= 1" }}`:                  "toml",
 		`{{ parseIPv4Address "::1" }}`:          "no IPv4 address",

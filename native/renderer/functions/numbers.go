@@ -9,6 +9,8 @@ import (
 	"text/template"
 
 	"github.com/spf13/cast"
+
+	"stellwerk/renderer/objects"
 )
 
 // numbers are the functions on bits and addresses.
@@ -47,7 +49,7 @@ func fold(operation func(a, b uint64) uint64) func(first any, others ...any) (ui
 func wholeNumber(value any) (uint64, error) {
 	number, err := cast.ToUint64E(value)
 	if err != nil {
-		return 0, fmt.Errorf("a whole number from 0 is expected, not %s", kindOf(value))
+		return 0, fmt.Errorf("a whole number from 0 is expected, not %s", objects.KindOf(value))
 	}
 	return number, nil
 }

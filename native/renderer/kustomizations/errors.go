@@ -11,9 +11,6 @@ import (
 	"stellwerk/renderer/wire"
 )
 
-// longestMessage is where a message is cut; templates that fail inside each other make long ones.
-const longestMessage = 2000
-
 // inTemplate is a place in the errors of text/template; a failing include puts one behind the other.
 var inTemplate = regexp.MustCompile(`template: ([^:\n]+):(\d+)(?::(\d+))?: `)
 
@@ -40,7 +37,7 @@ func templateFailed(one *kustomization, rendered string, err error) *wire.Error 
 		reason = err.Error()[at[1]:]
 	}
 	reason = executing.ReplaceAllString(inTemplate.ReplaceAllString(reason, ""), "")
-	failure.Message = shorten(failure.File + ": " + reason)
+	failure.Message = failure.File + ": " + reason
 	return asKnown(failure, err)
 }
 
@@ -71,11 +68,4 @@ func (s *stage) origin(file string) string {
 		return source
 	}
 	return file
-}
-
-func shorten(message string) string {
-	if len(message) <= longestMessage {
-		return message
-	}
-	return strings.ToValidUTF8(message[:longestMessage], "") + "..."
 }

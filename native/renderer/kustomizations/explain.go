@@ -161,7 +161,7 @@ func documentWithoutKind(file string, content []byte) (number, line int) {
 }
 
 func kustomizeFailed(file string, line int, message string) *wire.Error {
-	return &wire.Error{Kind: wire.KustomizeFailed, File: file, Line: line, Message: shorten(message)}
+	return &wire.Error{Kind: wire.KustomizeFailed, File: file, Line: line, Message: message}
 }
 
 // lineWith is the first line in which a text stands, or 0.

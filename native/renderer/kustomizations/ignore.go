@@ -20,24 +20,14 @@ type ignoreRule struct {
 	folderOnly bool // ends with a slash
 }
 
-// mostRules and longestRule bound the work; what git reads in practice stays far below.
-const (
-	mostRules   = 2000
-	longestRule = 1024
-)
-
-func readIgnore(file string, text []byte) (*ignoring, error) {
+func readIgnore(text []byte) *ignoring {
 	result := &ignoring{}
-	content := strings.TrimPrefix(string(text), "\ufeff")
-	for number, line := range strings.Split(content, "\n") {
-		if len(line) > longestRule || len(result.rules) >= mostRules {
-			return nil, invalidConfig(file, place{line: number + 1}, "has too long a rule or too many of them")
-		}
+	for line := range strings.SplitSeq(strings.TrimPrefix(string(text), "\ufeff"), "\n") {
 		if rule, isRule := readRule(strings.TrimSuffix(line, "\r")); isRule {
 			result.rules = append(result.rules, rule)
 		}
 	}
-	return result, nil
+	return result
 }
 
 // readRule returns nothing for blank lines, comments, and patterns that git cannot match either.

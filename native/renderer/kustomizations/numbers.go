@@ -55,51 +55,44 @@ func floatArguments(format string, arguments []any) []any {
 	return result
 }
 
-var (
-	errIncomparable = errors.New("the values cannot be compared: they are of different kinds")
-	errNoOrder      = errors.New("the values have no order")
-	errUncomparable = errors.New("maps, lists and functions cannot be compared; deepEqual can")
-)
-
 func equalAny(first any, others ...any) (bool, error) {
-	if len(others) == 0 {
-		return false, errors.New("eq needs two values at least")
-	}
 	for _, other := range others {
-		same, err := equal(first, other)
-		if same || err != nil {
+		if same, err := equal(first, other); same || err != nil {
 			return same, err
 		}
+	}
+	if len(others) == 0 {
+		return false, errors.New("eq needs two values at least")
 	}
 	return false, nil
 }
 
 func equal(a, b any) (bool, error) {
-	if a == nil || b == nil {
-		return a == b, nil
-	}
-	one, other := reflect.ValueOf(a), reflect.ValueOf(b)
-	if !one.Comparable() || !other.Comparable() {
-		return false, errUncomparable
-	}
-	if order, err := compare(one, other); err == nil {
+	order, err := compare(a, b)
+	switch {
+	case err == nil:
 		return order == 0, nil
-	}
-	if one.Kind() == other.Kind() {
+	case a == nil || b == nil:
 		return a == b, nil
+	case !reflect.ValueOf(a).Comparable() || !reflect.ValueOf(b).Comparable():
+		return false, errors.New("maps, lists and functions cannot be compared; deepEqual can")
+	case reflect.TypeOf(a).Kind() == reflect.TypeOf(b).Kind():
+		return a == b, nil
+	default:
+		return false, err
 	}
-	return false, errIncomparable
 }
 
 func ordered(holds func(order int) bool) func(a, b any) (bool, error) {
 	return func(a, b any) (bool, error) {
-		order, err := compare(reflect.ValueOf(a), reflect.ValueOf(b))
+		order, err := compare(a, b)
 		return err == nil && holds(order), err
 	}
 }
 
 // compare orders two texts, or two numbers of any type.
-func compare(one, other reflect.Value) (int, error) {
+func compare(a, b any) (int, error) {
+	one, other := reflect.ValueOf(a), reflect.ValueOf(b)
 	switch {
 	case one.Kind() == reflect.String && other.Kind() == reflect.String:
 		return cmp.Compare(one.String(), other.String()), nil
@@ -107,10 +100,8 @@ func compare(one, other reflect.Value) (int, error) {
 		return cmp.Compare(one.Int(), other.Int()), nil
 	case isNumber(one) && isNumber(other):
 		return cmp.Compare(asFloat(one), asFloat(other)), nil
-	case isNumber(one) || isNumber(other) || one.Kind() == reflect.String || other.Kind() == reflect.String:
-		return 0, errIncomparable
 	default:
-		return 0, errNoOrder
+		return 0, errors.New("the values cannot be compared: only numbers with numbers, and texts with texts")
 	}
 }
 

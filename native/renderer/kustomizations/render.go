@@ -8,7 +8,6 @@ import (
 	"maps"
 	"path"
 	"slices"
-	"strings"
 
 	"stellwerk/renderer/decrypt"
 	"stellwerk/renderer/host"
@@ -16,33 +15,15 @@ import (
 	"stellwerk/renderer/wire"
 )
 
-// Render returns the objects of the kustomization at the path of the request. No object at all is no error.
+// Render returns the objects of the kustomization in req.Path, a clean path. No object at all is no error.
 func Render(req *wire.Request, files map[string][]byte, ask host.Asker, uses host.Uses) ([]objects.Object, error) {
-	base, err := baseOf(req.Path, files)
-	if err != nil {
-		return nil, err
-	}
 	keys, err := decrypt.New(&req.Decryption)
 	if err != nil {
 		return nil, err
 	}
 	content := artifact{files: files, keys: keys}
 	one := &rendering{request: req, ask: ask, uses: uses, files: content, stage: newStage(content.has)}
-	return one.render(base)
-}
-
-func baseOf(folder string, files map[string][]byte) (string, error) {
-	base := path.Clean(strings.TrimPrefix(folder, "/"))
-	if base == "." {
-		return "", nil
-	}
-	if base == ".." || strings.HasPrefix(base, "../") {
-		return "", &wire.Error{Kind: wire.PathNotFound, Message: "the path " + folder + " leaves the artifact"}
-	}
-	if _, isFile := files[base]; isFile {
-		return "", &wire.Error{Kind: wire.PathNotFound, Message: "not a directory: " + folder}
-	}
-	return base, nil
+	return one.render(req.Path)
 }
 
 // rendering is one rendering. It goes from the outer kustomization to those it includes, and ends with one build.
@@ -127,9 +108,7 @@ func (s *rendering) load(base string) (*kustomization, error) {
 	if one.config, err = readConfig(one.configFile(), own[configName]); err != nil {
 		return nil, err
 	}
-	if one.ignore, err = readIgnore(path.Join(base, ignoreName), own[ignoreName]); err != nil {
-		return nil, err
-	}
+	one.ignore = readIgnore(own[ignoreName])
 	one.folder = &folder{base: base, content: own}
 	return one, s.includeFiles(one)
 }

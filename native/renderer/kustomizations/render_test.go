@@ -188,15 +188,6 @@ func TestOriginAnnotationsThatAreAskedForStay(t *testing.T) {
 	same(t, found[0].Origin, "a.yaml")
 }
 
-func TestAPathIsAFolderInsideOfTheArtifact(t *testing.T) {
-	for folder, want := range map[string]string{"a.yaml": "not a directory: a.yaml", "../x": "leaves the artifact"} {
-		failure := fails(t, tree{"a.yaml": configMap("a", "x")}, folder, "")
-		if failure.Kind != wire.PathNotFound || !strings.Contains(failure.Message, want) {
-			t.Errorf("%s: %+v", folder, failure)
-		}
-	}
-}
-
 func TestWhatATemplateAsksForIsNoted(t *testing.T) {
 	for text, want := range map[string][]string{
 		"plain":                          {},

@@ -12,6 +12,12 @@ import (
 	"stellwerk/renderer/wire"
 )
 
+// What one text may hold. The API server accepts 3 MiB.
+const (
+	MaxText  = 16 << 20 // bytes
+	MaxDepth = 100      // levels of mappings and lists
+)
+
 // Object is one rendered object and where it was written.
 type Object struct {
 	Body   map[string]any
@@ -48,7 +54,7 @@ const listDepth = 5
 func unfold(found []Object, document Document, file string, depth int) ([]Object, error) {
 	body, isMapping := document.Value.(map[string]any)
 	if !isMapping {
-		return nil, invalid(file, document.Line, "holds %s where an object is expected", kindOf(document.Value))
+		return nil, invalid(file, document.Line, "holds %s where an object is expected", KindOf(document.Value))
 	}
 	apiVersion, kind, err := typeOf(body, document, file)
 	if err != nil {
@@ -119,8 +125,13 @@ func known(body map[string]any) string {
 	return Known(apiVersion, name)
 }
 
-func kindOf(value any) string {
+// KindOf is how a message calls a value of YAML or JSON.
+func KindOf(value any) string {
 	switch value.(type) {
+	case nil:
+		return "null"
+	case map[string]any:
+		return "a mapping"
 	case []any:
 		return "a list"
 	case string:
@@ -136,4 +147,40 @@ func invalid(file string, line int, format string, args ...any) *wire.Error {
 	return &wire.Error{
 		Kind: wire.InvalidManifest, Message: file + " " + fmt.Sprintf(format, args...), File: file, Line: line,
 	}
+}
+
+func exceeded(file string, line int, format string, args ...any) *wire.Error {
+	return &wire.Error{
+		Kind: wire.LimitExceeded, Message: file + " " + fmt.Sprintf(format, args...), File: file, Line: line,
+	}
+}
+
+func checkAll(file string, documents []Document) error {
+	for _, document := range documents {
+		if IsTooDeep(document.Value) {
+			return exceeded(file, document.Line, "is nested deeper than %d levels", MaxDepth)
+		}
+	}
+	return nil
+}
+
+// IsTooDeep tells whether a value holds mappings or lists deeper than MaxDepth.
+func IsTooDeep(value any) bool { return tooDeep(value, MaxDepth) }
+
+func tooDeep(value any, room int) bool {
+	switch value := value.(type) {
+	case map[string]any:
+		for _, inner := range value {
+			if room == 0 || tooDeep(inner, room-1) {
+				return true
+			}
+		}
+	case []any:
+		for _, inner := range value {
+			if room == 0 || tooDeep(inner, room-1) {
+				return true
+			}
+		}
+	}
+	return false
 }
