@@ -1,10 +1,15 @@
 package charts
 
 import (
+	"bytes"
 	"encoding/json"
+	"errors"
+	"fmt"
 	"path"
 	"strings"
 
+	"github.com/santhosh-tekuri/jsonschema/v6"
+	"github.com/santhosh-tekuri/jsonschema/v6/kind"
 	"helm.sh/helm/v4/pkg/chart/common"
 	"helm.sh/helm/v4/pkg/chart/common/util"
 	chart "helm.sh/helm/v4/pkg/chart/v2"
@@ -116,4 +121,127 @@ func floats(values map[string]any) (map[string]any, error) {
 	var copied map[string]any
 	err = json.Unmarshal(text, &copied)
 	return copied, err
+}
+
+const (
+	schemaFile = "values.schema.json"
+	schemaURL  = "file:///" + schemaFile
+	// mostComplaints is how many a message lists.
+	mostComplaints = 10
+)
+
+// checkSchemas checks the values of a chart and of its subcharts against their schemas.
+//
+// Helm's own check is not used for two reasons: it fetches the schemas that a schema refers to, and its messages quote
+// the values that they refuse, which may be passwords.
+func (t *tree) checkSchemas(part *chart.Chart, values map[string]any, place string) error {
+	if part.Schema != nil {
+		if err := checkSchema(part, values, path.Join(place, schemaFile)); err != nil {
+			return err
+		}
+	}
+	for _, dependency := range part.Dependencies() {
+		inner, isGiven := values[dependency.Name()]
+		if !isGiven || inner == nil {
+			continue
+		}
+		table, isTable := inner.(map[string]any)
+		if !isTable {
+			return refused(path.Join(place, schemaFile), "the values of subchart %s are no mapping", dependency.Name())
+		}
+		if err := t.checkSchemas(dependency, table, path.Join(place, "charts", dependency.Name())); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func checkSchema(part *chart.Chart, values map[string]any, file string) (err error) {
+	defer func() {
+		if failure := recover(); failure != nil { // the library panics on some schemas; so it does under Helm
+			err = broken(file, 0, "the schema cannot be used")
+		}
+	}()
+	schema, err := compile(part.Schema)
+	if err != nil {
+		return broken(file, 0, "the schema cannot be used: %v", err)
+	}
+	var complaint *jsonschema.ValidationError
+	if err := schema.Validate(values); errors.As(err, &complaint) {
+		found := complaints(nil, complaint)
+		return refused(file, "the values do not fit the schema of chart %s: %s", part.Name(), strings.Join(found, "; "))
+	} else if err != nil {
+		return broken(file, 0, "the schema cannot be used")
+	}
+	return nil
+}
+
+func compile(text []byte) (*jsonschema.Schema, error) {
+	document, err := jsonschema.UnmarshalJSON(bytes.NewReader(text))
+	if err != nil {
+		return nil, err
+	}
+	compiler := jsonschema.NewCompiler()
+	compiler.UseLoader(unreachable{})
+	if err := compiler.AddResource(schemaURL, document); err != nil {
+		return nil, err
+	}
+	return compiler.Compile(schemaURL)
+}
+
+// unreachable stands in for schemas that lie elsewhere. There is no network here; what cannot be read allows everything,
+// as Helm decided for names that it cannot resolve, so that the rest of the schema still counts.
+type unreachable struct{}
+
+func (unreachable) Load(url string) (any, error) {
+	if strings.HasPrefix(url, "file:") {
+		return nil, fmt.Errorf("it refers to %s, which is no part of it", url)
+	}
+	return true, nil
+}
+
+func refused(file, format string, args ...any) *wire.Error {
+	return &wire.Error{Kind: wire.InvalidValues, Message: fmt.Sprintf(format, args...), File: file}
+}
+
+// complaints appends what is wrong, each as place and reason, without the value itself.
+func complaints(found []string, complaint *jsonschema.ValidationError) []string {
+	if len(found) >= mostComplaints {
+		return found
+	}
+	if len(complaint.Causes) == 0 {
+		return append(found, "/"+strings.Join(complaint.InstanceLocation, "/")+" "+reason(complaint.ErrorKind))
+	}
+	for _, cause := range complaint.Causes {
+		found = complaints(found, cause)
+	}
+	return found
+}
+
+// reason says which rule is broken in words of the schema alone.
+func reason(broken jsonschema.ErrorKind) string {
+	switch broken := broken.(type) {
+	case *kind.Type:
+		return fmt.Sprintf("is %s, not %s", broken.Got, strings.Join(broken.Want, " or "))
+	case *kind.Required:
+		return "lacks " + strings.Join(broken.Missing, ", ")
+	case *kind.AdditionalProperties:
+		return "does not allow " + strings.Join(broken.Properties, ", ")
+	case *kind.Enum:
+		return fmt.Sprintf("is none of %v", broken.Want)
+	case *kind.Const:
+		return fmt.Sprintf("is not %v", broken.Want)
+	case *kind.Pattern:
+		return "does not match " + broken.Want
+	case *kind.Format:
+		return "is no " + broken.Want
+	case *kind.MinLength:
+		return fmt.Sprintf("is shorter than %d", broken.Want)
+	case *kind.MaxLength:
+		return fmt.Sprintf("is longer than %d", broken.Want)
+	case *kind.FalseSchema:
+		return "is not allowed"
+	default:
+		return "breaks the rule " + strings.Join(broken.KeywordPath(), "/")
+	}
 }

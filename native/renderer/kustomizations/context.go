@@ -2,6 +2,8 @@ package kustomizations
 
 import (
 	"encoding/json"
+	"maps"
+	"strings"
 	"sync"
 	"text/template"
 
@@ -82,3 +84,133 @@ func (c context) apiResources() ([]map[string]any, error) {
 	err := c.request.Cluster.APIResources.Decode(&resources)
 	return resources, err
 }
+
+// fields is an object whose fields answer to two names: component.Status.LastAttemptedRevision, as templates have always
+// written it, and component.status.lastAttemptedRevision, as it is in YAML. Written out it has the latter only.
+type fields map[string]any
+
+// original is the key of the object as it came; no template can spell it.
+const original = "\x00"
+
+// MarshalJSON makes toYaml and toJson print what kubectl would.
+func (f fields) MarshalJSON() ([]byte, error) {
+	return json.Marshal(f[original])
+}
+
+// named gives a Component both sets of names. Fields that are absent print as nothing where they are text.
+func named(component map[string]any) fields {
+	if component == nil {
+		component = map[string]any{}
+	}
+	result := twoNames(component)
+	for part, absent := range absentFields() {
+		inner, isMap := result[part].(fields)
+		if !isMap {
+			inner = fields{original: map[string]any{}}
+		}
+		for name, zero := range absent {
+			addMissing(inner, name, zero)
+		}
+		result[part], result[goName(part)] = inner, inner
+	}
+	promote(result)
+	return result
+}
+
+// promote makes component.Name and its like work: in Go the metadata is embedded.
+func promote(component fields) {
+	metadata := component["metadata"].(fields)
+	component["ObjectMeta"] = metadata
+	for name, value := range metadata {
+		if strings.ToUpper(name[:1]) == name[:1] && name != original {
+			component[name] = value
+		}
+	}
+}
+
+// absentFields are those of which Go would know an empty value. They are made anew for each rendering, because a template
+// may change a map that it is given.
+func absentFields() map[string]map[string]any {
+	return map[string]map[string]any{
+		"metadata": join(texts("name", "namespace", "uid", "resourceVersion"),
+			map[string]any{"labels": map[string]any{}, "annotations": map[string]any{}}),
+		"spec": join(texts("namespace", "name", "serviceAccountName", "requeueInterval", "retryInterval", "timeout",
+			"reapplyInterval", "adoptionPolicy", "updatePolicy", "deletePolicy", "missingNamespacesPolicy", "digest",
+			"revision", "path"),
+			map[string]any{"suspend": false, "sticky": false}),
+		"status": join(texts("processingDigest", "lastProcessingDigest", "lastAttemptedDigest", "lastAttemptedRevision",
+			"lastAppliedDigest", "lastAppliedRevision", "state"),
+			map[string]any{"observedGeneration": int64(0), "appliedGeneration": int64(0), "revision": int64(0)}),
+	}
+}
+
+func texts(names ...string) map[string]any {
+	result := map[string]any{}
+	for _, name := range names {
+		result[name] = ""
+	}
+	return result
+}
+
+func join(one, other map[string]any) map[string]any {
+	maps.Copy(one, other)
+	return one
+}
+
+func addMissing(target fields, name string, value any) {
+	if _, there := target[name]; there {
+		return
+	}
+	target[name] = value
+	for _, alias := range goNames(name) {
+		target[alias] = value
+	}
+}
+
+// free are fields whose keys users choose; no name of ours belongs there.
+var free = map[string]bool{"labels": true, "annotations": true, "values": true, "substitute": true}
+
+func twoNames(object map[string]any) fields {
+	result := make(fields, 2*len(object)+1)
+	for name, value := range object {
+		if !free[name] {
+			value = withNames(value)
+		}
+		result[name] = value
+		for _, alias := range goNames(name) {
+			result[alias] = value
+		}
+	}
+	result[original] = object
+	return result
+}
+
+func withNames(value any) any {
+	switch value := value.(type) {
+	case map[string]any:
+		return twoNames(value)
+	case []any:
+		items := make([]any, len(value))
+		for index, item := range value {
+			items[index] = withNames(item)
+		}
+		return items
+	default:
+		return value
+	}
+}
+
+// initialisms are written in capitals in Go, though not by everyone.
+var initialisms = map[string]string{"uid": "UID", "url": "URL", "apiVersion": "APIVersion"}
+
+func goNames(name string) []string {
+	if name == "" {
+		return nil
+	}
+	if capitals, known := initialisms[name]; known {
+		return []string{goName(name), capitals}
+	}
+	return []string{goName(name)}
+}
+
+func goName(name string) string { return strings.ToUpper(name[:1]) + name[1:] }

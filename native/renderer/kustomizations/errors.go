@@ -1,6 +1,7 @@
 package kustomizations
 
 import (
+	"bytes"
 	"errors"
 	"path"
 	"regexp"
@@ -8,6 +9,7 @@ import (
 	"strings"
 
 	"stellwerk/renderer/functions"
+	"stellwerk/renderer/objects"
 	"stellwerk/renderer/wire"
 )
 
@@ -68,4 +70,165 @@ func (s *stage) origin(file string) string {
 		return source
 	}
 	return file
+}
+
+// Kustomize reports how it got to a mistake, and both ways in which it tried to read an entry, as one long sentence. The
+// steps are taken off here until the place and the cause are left.
+
+// step is one layer of such a sentence.
+var (
+	accumulating = regexp.MustCompile(`^accumulating (?:resources|components): `)
+	// attempts are a file and then a folder. The folder counts where there is one.
+	attempts = regexp.MustCompile(`(?s)^accumulation err='((?:accumulating|merging) resources from '.*?)': ` +
+		`((?:recursed|couldn't make target|cycle detected|must build at directory|not a valid directory|new root|unable|loader|[^:']* (?:does not exist|is not directory)).*)$`)
+	intoFolder = regexp.MustCompile(`(?s)^(?:recursed (?:accumulation of|merging from)|couldn't make target for) path '(/[^']*)': (.*)$`)
+	fromFile   = regexp.MustCompile(`(?s)^(?:accumulating|merging) resources from '([^']*)': (.*)$`)
+)
+
+// explanation is what is left of kustomize's sentence.
+type explanation struct {
+	folder string // absolute, of the kustomization at fault
+	entry  string // the file that it lists, where that is at fault
+	cause  string
+}
+
+func explain(base, message string) explanation {
+	found := explanation{folder: clean(base), cause: message}
+	for {
+		before := found.cause
+		found.cause = accumulating.ReplaceAllString(found.cause, "")
+		if both := attempts.FindStringSubmatch(found.cause); both != nil {
+			found.cause = both[2]
+			if isNoFolder(both[2]) {
+				found.cause = both[1]
+			}
+		}
+		if into := intoFolder.FindStringSubmatch(found.cause); into != nil {
+			found.folder, found.cause = into[1], into[2]
+		}
+		if from := fromFile.FindStringSubmatch(found.cause); from != nil {
+			found.entry, found.cause = from[1], from[2]
+		}
+		if found.cause == before {
+			return found
+		}
+	}
+}
+
+func isNoFolder(reason string) bool {
+	return !strings.HasPrefix(reason, "recursed") && !strings.HasPrefix(reason, "couldn't") && !strings.HasPrefix(reason, "cycle")
+}
+
+// rewordings say in our words what kustomize says in its own; the last text of each pair may refer to groups.
+var rewordings = []struct {
+	pattern *regexp.Regexp
+	text    string
+}{
+	{regexp.MustCompile(`(?s)^missing metadata\.name in object \{\{(\S*) (\S*)\}.*`), "holds a $2 without metadata.name"},
+	{regexp.MustCompile(`(?s)missing kind in object \{\{.*`), "holds an object without kind"},
+	{regexp.MustCompile(`^missing Resource metadata.*`), "holds no object: apiVersion, kind or metadata is missing"},
+	{regexp.MustCompile(`(?s)^may not add resource with an already registered id: ([^.]*)\.[^/]*/([^\s']*?)\.([^.\s']*)'?.*`),
+		"holds the $1 $2 (namespace $3), which is there already"},
+	{regexp.MustCompile(`(?s)^MalformedYAMLError: yaml: (.*) in File: .*`), "is not YAML: $1"},
+	{regexp.MustCompile(`(?s)^(?:invalid Kustomization: )?(?:json|yaml): (.*)`), "is no kustomization: $1"},
+	{regexp.MustCompile(`(?s).*must specify --enable-helm.*`), "wants a Helm chart, which kustomize cannot render here; use a Component of its own for it"},
+	{regexp.MustCompile(`(?s)^.*unable to load external plugin '?([^']*)'?.*`), "wants the plugin $1; only those built into kustomize are there"},
+	{regexp.MustCompile(`^trouble configuring builtin (\w+) \(content not shown\): `), "has a mistake in what $1 gets: "},
+	{regexp.MustCompile(`^unable to find one of .*`), "is no kustomization: it has no kustomization.yaml"},
+	{regexp.MustCompile(`(?s)^Found multiple kustomization files.*`), "has more than one kustomization file"},
+}
+
+func reword(cause string) string {
+	for _, one := range rewordings {
+		cause = one.pattern.ReplaceAllString(cause, one.text)
+	}
+	return strings.ReplaceAll(strings.TrimSpace(cause), "(namespace [noNs])", "(no namespace)")
+}
+
+// buildFailed makes a sentence of what kustomize says, without the content that it quotes.
+func (s *stage) buildFailed(base string, err error) *wire.Error {
+	var known *wire.Error
+	if errors.As(err, &known) {
+		return known
+	}
+	found := explain(base, strings.TrimSpace(dumps.ReplaceAllString(err.Error(), "(content not shown)")))
+	failure := s.placed(found)
+	if line := lineOf.FindStringSubmatch(found.cause); line != nil && !strings.Contains(found.cause, "error converting") {
+		failure.Line, _ = strconv.Atoi(line[1])
+	}
+	return failure
+}
+
+// placed names the file at fault: the one that a kustomization lists, or the kustomization itself.
+func (s *stage) placed(found explanation) *wire.Error {
+	full := s.kustomizationIn(found.folder)
+	kustomization := s.origin(strings.TrimPrefix(full, "/"))
+	if kustomization == "" {
+		kustomization = shown(found.folder)
+	}
+	listed := path.Join(found.folder, found.entry)
+	_, isFile := s.files.files[listed]
+	switch {
+	case found.entry == "":
+		return kustomizeFailed(kustomization, 0, kustomization+": "+reword(found.cause))
+	case isFile:
+		file := s.origin(listed[1:])
+		if missing := missingKind.FindStringSubmatch(found.cause); missing != nil {
+			return s.withoutKind(listed, missing[1], missing[2])
+		}
+		return kustomizeFailed(file, 0, file+": "+reword(found.cause))
+	case s.exists(listed[1:]):
+		return kustomizeFailed(kustomization, lineWith(s.files.files[full], found.entry), kustomization+" lists "+found.entry+
+			", which lies outside of the path; add it to includedKustomizations or includedFiles in "+configName)
+	default:
+		return kustomizeFailed(kustomization, lineWith(s.files.files[full], found.entry),
+			kustomization+" lists "+found.entry+", which does not exist")
+	}
+}
+
+// missingKind is what kustomize says of such an object: a dump of its metadata, after its apiVersion and its name.
+var missingKind = regexp.MustCompile(`(?s)^missing kind in object \{\{(\S*) \} \{\{(\S*) .*`)
+
+// withoutKind names the object of a file that has no kind: its document, its line where the file is no template, and
+// what else is known of it.
+func (s *stage) withoutKind(listed, apiVersion, name string) *wire.Error {
+	file, source := listed[1:], s.origin(listed[1:])
+	number, line := documentWithoutKind(file, s.files.files[listed])
+	if file != source {
+		line = 0 // the lines of what a template made are not those of the template
+	}
+	place := ""
+	if number > 0 {
+		place = " document " + strconv.Itoa(number)
+	}
+	return kustomizeFailed(source, line, source+":"+place+" holds an object without kind"+objects.Known(apiVersion, name))
+}
+
+// documentWithoutKind is the first document of a file whose object has no kind, and its line, both from 1; 0 where
+// there is none.
+func documentWithoutKind(file string, content []byte) (number, line int) {
+	documents, err := objects.Documents(file, content)
+	if err != nil {
+		return 0, 0
+	}
+	for index, document := range documents {
+		body, isMapping := document.Value.(map[string]any)
+		if kind, isText := body["kind"].(string); isMapping && (!isText || kind == "") {
+			return index + 1, document.Line
+		}
+	}
+	return 0, 0
+}
+
+func kustomizeFailed(file string, line int, message string) *wire.Error {
+	return &wire.Error{Kind: wire.KustomizeFailed, File: file, Line: line, Message: message}
+}
+
+// lineWith is the first line in which a text stands, or 0.
+func lineWith(content []byte, text string) int {
+	before, _, found := bytes.Cut(content, []byte(text))
+	if !found {
+		return 0
+	}
+	return bytes.Count(before, []byte("\n")) + 1
 }

@@ -3,11 +3,15 @@ package kustomizations
 import (
 	"fmt"
 	"maps"
+	"os"
 	"path"
 	"slices"
 	"strings"
 
 	"github.com/gobwas/glob"
+	"sigs.k8s.io/kustomize/kyaml/filesys"
+
+	"stellwerk/renderer/decrypt"
 )
 
 // folder is what templates of one kustomization can read: all files below its path, ignored ones too, and the included
@@ -65,4 +69,125 @@ func parent(folder string) string {
 		return folder[:slash]
 	}
 	return ""
+}
+
+// artifact is all files, decrypted when they are first read.
+type artifact struct {
+	files map[string][]byte
+	keys  *decrypt.Decryptor
+}
+
+// at returns a file, or all files of a folder, by their paths in the artifact.
+func (a *artifact) at(place string) (map[string][]byte, error) {
+	found := map[string][]byte{}
+	for _, file := range slices.Sorted(maps.Keys(a.files)) {
+		if !within(place, file) {
+			continue
+		}
+		content, err := a.keys.File(file, a.files[file])
+		if err != nil {
+			return nil, err
+		}
+		found[file] = content
+	}
+	return found, nil
+}
+
+// below returns the files of a folder by their paths relative to it.
+func (a *artifact) below(base string) (map[string][]byte, error) {
+	found, err := a.at(base)
+	if err != nil || base == "" {
+		return found, err
+	}
+	renamed := make(map[string][]byte, len(found))
+	for file, content := range found {
+		renamed[strings.TrimPrefix(file, base+"/")] = content
+	}
+	return renamed, nil
+}
+
+func (a *artifact) isFile(name string) bool {
+	_, there := a.files[name]
+	return there
+}
+
+// has tells whether there is such a file or folder.
+func (a *artifact) has(name string) bool {
+	for file := range a.files {
+		if within(name, file) {
+			return true
+		}
+	}
+	return false
+}
+
+// memory is the whole file system that kustomize sees: the rendered files, at the places they have in the artifact.
+//
+// Kustomize's own one in memory refuses file names with a #, a blank or an umlaut. A build only reads files and asks
+// what is a folder; the rest of the interface is absent on purpose, so that a kustomize which wants more is noticed.
+type memory struct {
+	filesys.FileSystem
+	files   map[string][]byte // by absolute path
+	folders map[string]bool
+	read    []string // what was read, in order
+}
+
+func newMemory() *memory {
+	return &memory{files: map[string][]byte{}, folders: map[string]bool{"/": true}}
+}
+
+// add puts a file where it lies in the artifact.
+func (m *memory) add(file string, content []byte) {
+	m.files["/"+file] = content
+	m.addFolder(path.Dir("/" + file))
+}
+
+func (m *memory) addFolder(folder string) {
+	for ; !m.folders[folder]; folder = path.Dir(folder) {
+		m.folders[folder] = true
+	}
+}
+
+// ReadFile returns the content of a file.
+func (m *memory) ReadFile(name string) ([]byte, error) {
+	name = clean(name)
+	if content, there := m.files[name]; there {
+		m.read = append(m.read, name)
+		return content, nil
+	}
+	if m.folders[name] {
+		return nil, fmt.Errorf("%s is a folder", shown(name))
+	}
+	return nil, &os.PathError{Op: "open", Path: shown(name), Err: os.ErrNotExist}
+}
+
+// IsDir tells whether there is such a folder.
+func (m *memory) IsDir(name string) bool { return m.folders[clean(name)] }
+
+// Exists tells whether there is such a file or folder.
+func (m *memory) Exists(name string) bool {
+	_, isFile := m.files[clean(name)]
+	return isFile || m.IsDir(name)
+}
+
+// CleanedAbs splits a path into its folder and the file in it, if it is one.
+func (m *memory) CleanedAbs(name string) (filesys.ConfirmedDir, string, error) {
+	name = clean(name)
+	if m.folders[name] {
+		return filesys.ConfirmedDir(name), "", nil
+	}
+	if _, isFile := m.files[name]; isFile {
+		return filesys.ConfirmedDir(path.Dir(name)), path.Base(name), nil
+	}
+	return "", "", fmt.Errorf("%s does not exist", shown(name))
+}
+
+func clean(name string) string { return path.Join("/", name) }
+
+// shown is a path as messages have it: without the root that only exists here.
+func shown(name string) string {
+	if name == "/" {
+		return "the root of the artifact"
+	}
+	return strings.TrimPrefix(name, "/")
 }
