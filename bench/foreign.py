@@ -20,7 +20,8 @@ from bench.measuring import family, resident_bytes, resident_bytes_together, sec
 
 from stellwerk.api.apiextensions import CustomResourceDefinition
 from stellwerk.api.core import Namespace, Secret
-from stellwerk.cli.local.operators import BTP_PROCESS, COMPONENT_PROCESS
+from stellwerk.assembly import OPERATORS
+from stellwerk.cli.local.operator_processes import process_name
 from stellwerk.kube.client.client import Client
 from stellwerk.kube.login.config import ClusterConfig
 from stellwerk.kube.types.model import JsonObject
@@ -75,7 +76,7 @@ def foreign_definition(number: int) -> JsonObject:
 async def show(cluster: LocalCluster, when: str) -> None:
     """Print what the operators hold, once they are at rest."""
     await asyncio.sleep(AT_REST_SECONDS)
-    for name in (BTP_PROCESS, COMPONENT_PROCESS):
+    for name in map(process_name, OPERATORS):
         pid = cluster.process(name).pid
         assert pid is not None, f"{name} does not run"
         own, whole = resident_bytes(pid) >> 20, resident_bytes_together(family(pid)) >> 20
@@ -84,7 +85,7 @@ async def show(cluster: LocalCluster, when: str) -> None:
 
 def start_afresh(cluster: LocalCluster) -> None:
     """End the operators and start them again on what is there."""
-    for name in (BTP_PROCESS, COMPONENT_PROCESS):
+    for name in map(process_name, OPERATORS):
         cluster.process(name).stop()
     up()
 

@@ -7,17 +7,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from stellwerk.assembly import OPERATORS
 from stellwerk.cli import reference
-from stellwerk.kube.schema.crd import Definition, to_yaml
-from stellwerk.operators.btp import api, flags, reasons, rights
-from stellwerk.operators.btp.insight import help_topics
-from stellwerk.operators.btp.module import operand
-from stellwerk.operators.component import api as component_api
-from stellwerk.operators.component import flags as component_flags
-from stellwerk.operators.component import reasons as component_reasons
-from stellwerk.operators.component import rights as component_rights
-from stellwerk.operators.component.insight import help_topics as component_help_topics
-from stellwerk.runtime.insight.help_topics import page
+from stellwerk.delivery.operator_spec import OperatorSpec
+from stellwerk.kube.schema.crd import to_yaml
+from stellwerk.runtime.insight import help_topics
+from stellwerk.runtime.settings import process_settings
 
 ROOT = Path(__file__).resolve().parent.parent
 HEADER = "# Made by `make generate`; do not edit.\n"
@@ -25,37 +20,24 @@ HEADER = "# Made by `make generate`; do not edit.\n"
 
 def generated() -> dict[Path, str]:
     """Every generated file, relative to the root of the repository, and its text."""
-    return {**_definitions(), **_btp(), **_component(), reference.PAGE: reference.page()}
+    found = {reference.PAGE: reference.page()}
+    for operator in OPERATORS.values():
+        found |= of_operator(operator)
+    return found
 
 
-def _definitions() -> dict[Path, str]:
-    ours: tuple[Definition, ...] = (api.DEFINITION, *component_api.DEFINITIONS)
-    return {Path(f"deploy/crds/{one.name}.yaml"): HEADER + to_yaml(one.body()) for one in ours}
-
-
-def _btp() -> dict[Path, str]:
+def of_operator(operator: OperatorSpec) -> dict[Path, str]:
+    """The files of one operator: its kinds, its pages, and what it adds."""
+    installation, help = operator.installation(), operator.help()
+    pages = Path("docs/reference")
+    kinds = " or ".join(help)
+    topics = {name: topic for kind in help.values() for name, topic in kind.topics.items()}
     return {
-        Path("src/stellwerk/operators/btp/data/module-resources/apply/crds.yml"): HEADER
-        + "---\n".join(to_yaml(kind.body()) for kind in (operand.SERVICE_BINDINGS, operand.SERVICE_INSTANCES)),
-        Path("deploy/rbac/btp-manager.yaml"): HEADER + rights.as_yaml(),
-        Path("docs/reference/reasons/btp.md"): reasons.page(),
-        Path("docs/reference/settings/btp.md"): flags.page(),
-        Path("docs/reference/topics/btp.md"): page("About a BtpOperator", help_topics.TOPICS),
-    }
-
-
-def _component() -> dict[Path, str]:
-    return {
-        **{
-            Path(f"deploy/chart/component-operator/crds/{one.name}.yaml"): HEADER + to_yaml(one.body())
-            for one in component_api.DEFINITIONS
-        },
-        Path("deploy/rbac/component-operator.yaml"): HEADER + component_rights.as_yaml(),
-        Path("deploy/rbac/component-operator-cluster-admin.yaml"): HEADER + component_rights.cluster_admin_as_yaml(),
-        Path("deploy/chart/component-operator/files/rights.yaml"): HEADER + component_rights.rules_as_yaml(),
-        Path("docs/reference/reasons/component.md"): component_reasons.page(),
-        Path("docs/reference/settings/component.md"): component_flags.page(),
-        Path("docs/reference/topics/component.md"): page("About a Component", component_help_topics.TOPICS),
+        **{Path(f"deploy/crds/{kind.name}.yaml"): HEADER + to_yaml(kind.body()) for kind in installation.definitions},
+        **{Path(path): HEADER + text for path, text in installation.files().items()},
+        pages / f"settings/{operator.name}.md": process_settings.page(operator.title, operator.settings()),
+        pages / f"reasons/{operator.name}.md": "\n".join(kind.page() for kind in help.values()),
+        pages / f"topics/{operator.name}.md": help_topics.page(f"About a {kinds}", topics),
     }
 
 

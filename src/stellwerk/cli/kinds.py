@@ -1,7 +1,7 @@
-"""The kinds that people call by a short word, and how any object is doing.
+"""The kinds of our operators by short word, and the kinds that a word of the command line may mean.
 
-The list holds the kinds of our own operators; a further operator adds a row. Any other kind that the cluster serves can
-be named too (`deployments`, `Deployment`, `deployments.apps`): the cluster is then asked what it means.
+Any other kind that the cluster serves has names too (`deployments`, `Deployment`, `deployments.apps`): the cluster's
+discovery decides what those mean.
 """
 
 from __future__ import annotations
@@ -10,49 +10,42 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from stellwerk.assembly import OPERATORS
 from stellwerk.kube.types.identifiers import GroupVersionKind, Resource
 
 if TYPE_CHECKING:
-    from stellwerk.runtime.insight.diagnosis import Diagnostician
-    from stellwerk.runtime.insight.related_objects import Kinship
+    from stellwerk.delivery.insight import KindInsight
+    from stellwerk.delivery.operator_spec import KindHelp, OperatorSpec
 
 
 @dataclass(frozen=True, slots=True)
-class OwnKind:
+class RegisteredKind:
     """A kind of one of our operators."""
 
     short: str
     resource: Resource
-    operator: str
-    """The operator's folder under `stellwerk.operators`."""
+    operator: OperatorSpec
 
-    def diagnostician(self) -> Diagnostician:
-        """Who can tell why an object of this kind is not ready. Imports the operator, therefore a method."""
-        from importlib import import_module
+    def insight(self) -> KindInsight:
+        """What the operator knows about objects of the kind. Imports the operator."""
+        return self.operator.insight()[self.resource.kind]
 
-        found: Diagnostician = import_module(f"stellwerk.operators.{self.operator}.insight.why").diagnostician
-        return found
-
-    def kinship(self) -> Kinship:
-        """Who knows which objects belong to one of this kind."""
-        from importlib import import_module
-
-        found: Kinship = import_module(f"stellwerk.operators.{self.operator}.insight.related_objects").kinship
-        return found
+    def help(self) -> KindHelp:
+        """The reasons and topics of the kind. Imports the operator's texts."""
+        return self.operator.help()[self.resource.kind]
 
 
-OWN = (
-    OwnKind("btp", Resource("operator.kyma-project.io", "v1alpha1", "BtpOperator", "btpoperators", True), "btp"),
-    OwnKind("comp", Resource("core.cs.sap.com", "v1alpha1", "Component", "components", True), "component"),
+OWN = tuple(
+    RegisteredKind(kind.short, kind.resource, operator) for operator in OPERATORS.values() for kind in operator.kinds
 )
 
 
-def own(resource: Resource) -> OwnKind | None:
+def own(resource: Resource) -> RegisteredKind | None:
     """The row of a resource of ours, in whichever version."""
     return by_gvk(resource.gvk)
 
 
-def by_gvk(gvk: GroupVersionKind) -> OwnKind | None:
+def by_gvk(gvk: GroupVersionKind) -> RegisteredKind | None:
     """The row of a kind of ours, in whichever version."""
     matching = (row for row in OWN if (row.resource.group, row.resource.kind) == (gvk.group, gvk.kind))
     return next(matching, None)

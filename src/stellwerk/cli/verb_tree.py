@@ -49,7 +49,7 @@ VERBS: Mapping[str, Verb] = {
     "why": Verb("Tell why an object is not ready, down to the root cause.", "Look"),
     "tree": Verb("Show the owned and managed objects of an object with their health.", "Look"),
     "trace": Verb("Follow any object back to its custom resource, source and last apply.", "Look"),
-    "diff": Verb("Show what the next reconcile would change.", "Look", "diff"),
+    "diff": Verb("Show what the next reconcile would change.", "Look"),
     "render": Verb("Print the manifests of a Component, without a cluster.", "Look"),
     "values": Verb("Show the merged values of a Component and their origin, Secrets masked.", "Look"),
     "events": Verb("List Events, newest last.", "Look"),

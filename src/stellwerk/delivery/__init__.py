@@ -1,5 +1,8 @@
 """What operators and releases share above `runtime`, `apply` and `render`.
 
+operator_spec        an operator as a value: what the rest of the product knows about it
+insight              what an operator knows about objects of its kinds: diagnosis, actions, preview
+rendering            the renderer of an operator process
 watched_objects      the objects of all sets in one cluster, by owner, as watches show them
 finished_jobs        Jobs that Kubernetes removed after their success
 template_lookup      objects that a template reads from a cluster

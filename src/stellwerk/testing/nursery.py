@@ -5,7 +5,7 @@ reading modules. Here a process of its own (the nursery) does that once and then
 program with the same arguments, in a process of its own, which dies of SIGKILL like any other. It forks before any
 thread, loop or socket exists, and each child gets its own environment, session and log.
 
-    with Nursery(["stellwerk.operators.btp.operator"]) as nursery:
+    with Nursery(["stellwerk.operators.btp.controllers"]) as nursery:
         process = OperatorProcess(["stellwerk", "run", "btp"], log=log, nursery=nursery)
 
 The orders are a line of JSON each on the nursery's standard input; on its standard output it tells who was born and how

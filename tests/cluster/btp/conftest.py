@@ -34,7 +34,7 @@ def btp_cluster() -> LocalCluster:
 @pytest.fixture(scope="session")
 def nursery() -> Iterator[Nursery]:
     """Where the operators of a sweep, which are killed hundreds of times, start in a moment."""
-    with Nursery(["stellwerk.assembly", "stellwerk.operators.btp.operator", "uvloop"]) as nursery:
+    with Nursery(["stellwerk.assembly", "stellwerk.operators.btp.controllers", "uvloop"]) as nursery:
         yield nursery
 
 

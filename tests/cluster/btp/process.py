@@ -23,8 +23,8 @@ from stellwerk.kube.types.model import JsonObject
 from stellwerk.local.cluster import LocalCluster
 from stellwerk.local.ports import free_port
 from stellwerk.operators.btp.api import BtpOperator
+from stellwerk.operators.btp.controllers import IMAGE_VARIABLE
 from stellwerk.operators.btp.module import rehearsal
-from stellwerk.operators.btp.operator import IMAGE_VARIABLE
 from stellwerk.testing.faults import FaultProxy
 from stellwerk.testing.faults.upstream import Upstream
 from stellwerk.testing.masks import Masks

@@ -14,11 +14,11 @@ from stellwerk.kube.client.client import Client
 from stellwerk.kube.login.config import ClusterConfig
 from stellwerk.kube.types.identifiers import ObjectKey
 from stellwerk.kube.types.model import PartialObjectMetadata, metadata_of
-from stellwerk.operators.btp import operator, settings
+from stellwerk.operators.btp import controllers
 from stellwerk.operators.btp.api import STANDARD_KEY, BtpOperator
+from stellwerk.operators.btp.controllers import BtpManager
 from stellwerk.operators.btp.credentials.credential_check import TokenService
-from stellwerk.operators.btp.operator import BtpManager
-from stellwerk.operators.btp.settings import Settings
+from stellwerk.operators.btp.settings import TABLE, Settings
 from stellwerk.render.worker.renderer import Renderer, RenderFacts
 from stellwerk.runtime.cache.informer import Informer
 from stellwerk.runtime.certificates.key_pool import KeyStock
@@ -67,11 +67,11 @@ class Running:
             metrics=self._manager.metrics,
         )
         self._manager.add_server("events", recorder)
-        self.environment[operator.IMAGE_VARIABLE] = image
+        self.environment[controllers.IMAGE_VARIABLE] = image
         chosen = self._settings(tunables)
         renderer = Renderer(on_render=self.renderings.append)
         self._manager.add_server("renderer", Closing(renderer.close))
-        self._btp = operator.install(
+        self._btp = controllers.install(
             self._manager,
             chosen,
             self.environment,
@@ -217,6 +217,6 @@ class Running:
             chart_path=str(self.module.chart),
             rsa_key_bits=2048,
         )
-        effective = settings.with_tunables(base, base, tunables)
+        effective = TABLE.overridden(base, base, tunables)
         assert not effective.rejections, effective.rejections
         return effective.settings

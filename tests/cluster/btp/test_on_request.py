@@ -17,7 +17,7 @@ NAMESPACE, NAME = "kyma-system", "btpoperator"
 
 async def asked(client: Client, moment: str) -> None:
     """Ask, and return when the answer shows."""
-    await client.patch(BtpOperator, NAME, NAMESPACE, MergePatch(actions.request(moment)))
+    await client.patch(BtpOperator, NAME, NAMESPACE, MergePatch(actions.RECONCILE.request(moment)))
     await eventually(lambda: is_handled(client, moment), describe=f"the request {moment} is shown as handled")
 
 

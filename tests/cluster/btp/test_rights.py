@@ -35,8 +35,8 @@ from stellwerk.kube.types.model import metadata_of
 from stellwerk.local.cluster import LocalCluster
 from stellwerk.operators.btp import api, rights
 from stellwerk.operators.btp.api import BtpOperator
+from stellwerk.operators.btp.controllers import IMAGE_VARIABLE
 from stellwerk.operators.btp.module.release import Places, load
-from stellwerk.operators.btp.operator import IMAGE_VARIABLE
 from stellwerk.operators.btp.settings import Settings
 from stellwerk.testing.cluster import AuditLog
 from stellwerk.testing.eventually import eventually

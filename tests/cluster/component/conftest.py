@@ -155,5 +155,5 @@ async def relics(admin: Client) -> AsyncIterator[None]:
 @pytest.fixture(scope="session")
 def nursery() -> Iterator[Nursery]:
     """Where the operators of a sweep start in a moment."""
-    with Nursery(["stellwerk.assembly", "stellwerk.operators.component.operator", "uvloop"]) as nursery:
+    with Nursery(["stellwerk.assembly", "stellwerk.operators.component.controllers", "uvloop"]) as nursery:
         yield nursery

@@ -16,9 +16,9 @@ from stellwerk.kube.http.transport import LARGEST_FOREIGN_ANSWER_BYTES, LARGEST_
 from stellwerk.kube.login.config import ClusterConfig
 from stellwerk.kube.types.model import HasMetadata, metadata_of
 from stellwerk.kube.watch.watch import SILENCE_SECONDS
-from stellwerk.operators.component import operator
+from stellwerk.operators.component import controllers
 from stellwerk.operators.component.api import CONTROLLER, RECONCILER, Component
-from stellwerk.operators.component.operator import ComponentOperator
+from stellwerk.operators.component.controllers import ComponentOperator
 from stellwerk.operators.component.settings import Settings
 from stellwerk.render.binary import renderer_path
 from stellwerk.render.sources.downloads import Downloads
@@ -94,10 +94,10 @@ class Running:
         )
         manager.add_server("events", recorder)
         saboteur = self.saboteur
-        downloads = saboteur.around(Downloads(shelf=operator.shelf(chosen, manager.metrics)), "fetch", "head")
+        downloads = saboteur.around(Downloads(shelf=controllers.shelf(chosen, manager.metrics)), "fetch", "head")
         renderer = saboteur.around(Renderer(renderer_path, bounds=self.bounds), "render")
         self._closing = [client.close, downloads.close, renderer.close]
-        running = operator.install(
+        running = controllers.install(
             manager,
             chosen,
             renderer=renderer,

@@ -26,7 +26,7 @@ from stellwerk.runtime.process import process
 from stellwerk.runtime.serving.health import metrics_route
 from stellwerk.runtime.serving.http import ListenAddress, Server
 from stellwerk.runtime.serving.metrics_auth import PEER_BURST, Guard
-from stellwerk.runtime.settings.settings import ProcessSettings
+from stellwerk.runtime.settings.process_settings import ProcessSettings
 from stellwerk.runtime.telemetry.metrics import Metrics
 from stellwerk.testing.clock import FakeClock
 from stellwerk.testing.eventually import eventually

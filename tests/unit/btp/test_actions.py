@@ -34,7 +34,7 @@ def test_a_pass_that_says_nothing_still_says_which_request_it_was() -> None:
 
 
 def test_a_request_is_the_annotation_that_is_answered() -> None:
-    assert actions.request("now") == {"metadata": {"annotations": {REQUESTED_AT_ANNOTATION: "now"}}}
+    assert actions.RECONCILE.request("now") == {"metadata": {"annotations": {REQUESTED_AT_ANNOTATION: "now"}}}
 
 
 def test_without_a_request_nothing_is_added() -> None:
@@ -52,13 +52,13 @@ def test_a_request_is_answered_once_and_its_answer_survives_other_news() -> None
 
 def test_a_request_counts_as_handled_when_its_own_moment_is_shown() -> None:
     live = Unstructured.of(to_json_object(operator("now", status=reconcile.answered(operator("now"), None))))
-    assert actions.was_handled(live, "now")
-    assert not actions.was_handled(live, "later")
+    assert actions.RECONCILE.was_handled(live, "now")
+    assert not actions.RECONCILE.was_handled(live, "later")
 
 
 def test_force_is_the_label_that_the_operator_knows() -> None:
     live = Unstructured.of(to_json_object(operator()))
-    assert actions.unstuck(live) == {"metadata": {"labels": {"force-delete": "true"}}}
+    assert actions.UNSTICK.force(live) == {"metadata": {"labels": {"force-delete": "true"}}}
 
 
 @pytest.mark.parametrize(("namespace", "has_effect"), [("module", True), ("n", False)])
@@ -70,7 +70,7 @@ async def test_force_has_an_effect_in_the_namespace_of_the_module_alone(namespac
     async with serving(answer) as (server, _):
         config = ClusterConfig(server=f"http://127.0.0.1:{server.port}")
         async with Client.connect(config) as client:
-            obstacle = await actions.unstick_obstacle(client, Unstructured.of(to_json_object(leaving)))
+            obstacle = await actions.UNSTICK.obstacle(client, Unstructured.of(to_json_object(leaving)))
     if has_effect:
         assert obstacle is None
     else:

@@ -8,7 +8,7 @@ from pathlib import Path
 from stellwerk.apply.objects.manifests import read_folder
 from stellwerk.kube.types.model import JsonObject, dig
 from stellwerk.operators.btp.credentials import credentials
-from stellwerk.operators.btp.settings import Settings, with_tunables
+from stellwerk.operators.btp.settings import TABLE, Settings
 
 SAMPLES = {str(d.body["kind"]): d.body for d in read_folder(Path(__file__).parents[3] / "samples" / "btp")}
 
@@ -33,7 +33,7 @@ def test_the_sample_secret_is_complete_and_labelled() -> None:
 
 
 def test_the_sample_tunables_are_the_defaults() -> None:
-    effective = with_tunables(Settings(), Settings(), texts(SAMPLES["ConfigMap"], "data"))
+    effective = TABLE.overridden(Settings(), Settings(), texts(SAMPLES["ConfigMap"], "data"))
 
     assert effective.rejections == ()
     assert effective.settings == Settings()

@@ -11,11 +11,9 @@ from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stellwerk.operators.btp import flags as command_line
-from stellwerk.operators.btp import settings
-from stellwerk.operators.btp.settings import TUNABLES, CrSelection, ModuleSource, Rejection, Settings, with_tunables
-from stellwerk.runtime.settings import process_flags
-from stellwerk.runtime.settings.settings import ProcessSettings
+from stellwerk.operators.btp.settings import TABLE, CrSelection, ModuleSource, Settings
+from stellwerk.runtime.settings.process_settings import PROCESS, ProcessSettings
+from stellwerk.runtime.settings.table import Rejection, from_go
 
 PUBLISHED = {
     "ChartNamespace": "kyma-system",
@@ -41,6 +39,7 @@ PUBLISHED = {
     "EnableLimitedCache": "true",
     "ProbeInterval": "1h",
 }
+ROWS = {row.key: row for row in TABLE.rows}
 WITHOUT_FLAG = {"CaCertificateExpiration", "WebhookCertificateExpiration", "ExpirationBoundary", "RsaKeyBits"}
 
 
@@ -49,24 +48,24 @@ def parsed(*arguments: str) -> Settings:
     seen: list[Settings] = []
     command = click.Command(
         "btp",
-        params=[*command_line.options(), *process_flags.options()],
-        callback=lambda **values: seen.append(command_line.from_flags(values)),
+        params=[*TABLE.options(), *PROCESS.options()],
+        callback=lambda **values: seen.append(TABLE.from_flags(values)),
     )
-    result = CliRunner().invoke(command, command_line.normalised_arguments(list(arguments)))
+    result = CliRunner().invoke(command, from_go(arguments, (PROCESS, TABLE)))
     if result.exit_code:
         raise click.UsageError(result.output)
     return seen[0]
 
 
 def test_the_defaults_are_the_original_operators() -> None:
-    text = settings.as_text(Settings())
+    text = TABLE.as_text(Settings())
 
     assert {key: text[key] for key in PUBLISHED} == PUBLISHED
     assert (text["CrSelection"], text["ModuleSource"], text["ImagePullSecrets"]) == ("oldest", "resources", "")
 
 
 def test_every_key_but_four_has_a_flag_of_the_same_words() -> None:
-    flags = {tunable.key: tunable.flag for tunable in settings.ALL}
+    flags = {tunable.key: tunable.flag for tunable in TABLE.rows}
 
     assert {key for key, flag in flags.items() if not flag} == WITHOUT_FLAG
     assert flags["ProcessingStateRequeueInterval"] == "processing-state-requeue-interval"
@@ -74,11 +73,11 @@ def test_every_key_but_four_has_a_flag_of_the_same_words() -> None:
 
 
 def test_every_setting_can_be_set() -> None:
-    assert {tunable.field for tunable in settings.ALL} == set(Settings.__dataclass_fields__)
+    assert {tunable.field for tunable in TABLE.rows} == set(Settings.__dataclass_fields__)
 
 
 def test_what_a_tunable_writes_it_reads_back() -> None:
-    again = with_tunables(Settings(), Settings(), settings.as_text(Settings()))
+    again = TABLE.overridden(Settings(), Settings(), TABLE.as_text(Settings()))
 
     assert again.settings == Settings()
     assert {rejection.key for rejection in again.rejections} == set()
@@ -87,7 +86,7 @@ def test_what_a_tunable_writes_it_reads_back() -> None:
 def test_a_flag_beats_the_default_and_the_config_map_beats_the_flag() -> None:
     flags = parsed("-ready-timeout=7m", "--hard-delete-timeout", "1s", "--cr-selection", "fixed")
 
-    effective = with_tunables(flags, flags, {"ReadyTimeout": "90s", "RsaKeyBits": "2048"}).settings
+    effective = TABLE.overridden(flags, flags, {"ReadyTimeout": "90s", "RsaKeyBits": "2048"}).settings
 
     assert flags.ready_timeout == timedelta(minutes=7)
     assert effective.ready_timeout == timedelta(seconds=90)
@@ -98,16 +97,18 @@ def test_a_flag_beats_the_default_and_the_config_map_beats_the_flag() -> None:
 
 def test_a_key_that_goes_away_gives_the_flag_back() -> None:
     flags = Settings(ready_timeout=timedelta(minutes=7))
-    tuned = with_tunables(flags, flags, {"ReadyTimeout": "90s", "EnableLimitedCache": "false"}).settings
+    tuned = TABLE.overridden(flags, flags, {"ReadyTimeout": "90s", "EnableLimitedCache": "false"}).settings
 
-    assert with_tunables(flags, tuned, {"EnableLimitedCache": "false"}).settings.ready_timeout == timedelta(minutes=7)
-    assert with_tunables(flags, tuned, None).settings == flags
+    assert TABLE.overridden(flags, tuned, {"EnableLimitedCache": "false"}).settings.ready_timeout == timedelta(
+        minutes=7
+    )
+    assert TABLE.overridden(flags, tuned, None).settings == flags
 
 
 def test_junk_leaves_the_value_in_force_and_is_reported() -> None:
-    tuned = with_tunables(Settings(), Settings(), {"ProbeInterval": "2h"}).settings
+    tuned = TABLE.overridden(Settings(), Settings(), {"ProbeInterval": "2h"}).settings
 
-    again = with_tunables(Settings(), tuned, {"ProbeInterval": "junk", "ReadyTimeout": "90s"})
+    again = TABLE.overridden(Settings(), tuned, {"ProbeInterval": "junk", "ReadyTimeout": "90s"})
 
     assert again.settings.probe_interval == timedelta(hours=2)
     assert again.settings.ready_timeout == timedelta(seconds=90)
@@ -140,7 +141,7 @@ def test_junk_leaves_the_value_in_force_and_is_reported() -> None:
     ],
 )
 def test_a_value_that_cannot_work_is_rejected(key: str, value: str) -> None:
-    effective = with_tunables(Settings(), Settings(), {key: value})
+    effective = TABLE.overridden(Settings(), Settings(), {key: value})
 
     assert effective.settings == Settings()
     assert [rejection.key for rejection in effective.rejections] == [key]
@@ -160,14 +161,14 @@ def test_a_value_that_cannot_work_is_rejected(key: str, value: str) -> None:
     ],
 )
 def test_values_at_the_edge_are_accepted(key: str, value: str, expected: object) -> None:
-    effective = with_tunables(Settings(), Settings(), {key: value})
+    effective = TABLE.overridden(Settings(), Settings(), {key: value})
 
     assert effective.rejections == ()
-    assert getattr(effective.settings, settings.TUNABLES[key].field) == expected
+    assert getattr(effective.settings, ROWS[key].field) == expected
 
 
 def test_a_rejection_is_short_and_on_one_line() -> None:
-    shown = with_tunables(Settings(), Settings(), {"Kubeconfig": "a\n\x1b[31mb" + "c" * 5000}).rejections[0]
+    shown = TABLE.overridden(Settings(), Settings(), {"Kubeconfig": "a\n\x1b[31mb" + "c" * 5000}).rejections[0]
 
     assert shown == Rejection("Kubeconfig", "a [31mb" + "c" * 53 + "...", "there is no such key")
 
@@ -200,18 +201,16 @@ def test_the_process_has_the_defaults_of_the_original() -> None:
 
 
 def test_process_settings_are_read_from_flags() -> None:
-    process = process_flags.from_flags(
-        {"leader_elect": True, "zap_log_level": "3", "chart_path": "x", "kubeconfig": None}
-    )
+    process = PROCESS.from_flags({"leader_elect": True, "zap_log_level": "3", "chart_path": "x", "kubeconfig": None})
 
     assert process == ProcessSettings(leader_elect=True, zap_log_level="3")
 
 
 def test_help_names_every_default() -> None:
-    command = click.Command("btp", params=[*command_line.options(), *process_flags.options()])
+    command = click.Command("btp", params=[*TABLE.options(), *PROCESS.options()])
     help_text = " ".join(CliRunner().invoke(command, ["--help"], terminal_width=200).output.split())
 
-    for tunable in settings.ALL:
+    for tunable in TABLE.rows:
         if tunable.flag:
             assert f"--{tunable.flag} " in help_text
     assert "[default: ./module-resources]" in help_text
@@ -237,16 +236,16 @@ HOSTILE = [
 def test_no_text_is_too_much_for_a_tunable(text: str) -> None:
     began = time.process_time()
 
-    effective = with_tunables(Settings(), Settings(), dict.fromkeys(TUNABLES, text))
+    effective = TABLE.overridden(Settings(), Settings(), dict.fromkeys(ROWS, text))
 
     assert time.process_time() - began < 1.0, "a value of a megabyte is not searched again and again"
     assert all(len(str(rejection)) < 500 for rejection in effective.rejections)
     paths = {"ChartPath", "ResourcesPath", "ManagerResourcesPath"}
-    assert {rejection.key for rejection in effective.rejections} >= TUNABLES.keys() - paths
+    assert {rejection.key for rejection in effective.rejections} >= ROWS.keys() - paths
 
 
 def test_many_keys_that_do_not_exist_are_counted_and_some_are_named() -> None:
-    effective = with_tunables(Settings(), Settings(), {f"Key{number:05}": "x" for number in range(10_000)})
+    effective = TABLE.overridden(Settings(), Settings(), {f"Key{number:05}": "x" for number in range(10_000)})
 
     assert len(effective.rejections) == 21
     assert str(effective.rejections[0]).startswith("Key00000: 'x' has no effect")
@@ -257,7 +256,7 @@ def test_many_keys_that_do_not_exist_are_counted_and_some_are_named() -> None:
 @pytest.mark.req("R-413")
 @given(
     st.dictionaries(
-        st.sampled_from(sorted(settings.TUNABLES)) | st.text(max_size=20),
+        st.sampled_from(sorted(ROWS)) | st.text(max_size=20),
         st.text(max_size=60)
         | st.integers().map(lambda number: f"{number}h")
         | st.integers(min_value=0).map(lambda number: "9" * min(number, 5_000))
@@ -269,5 +268,5 @@ def test_many_keys_that_do_not_exist_are_counted_and_some_are_named() -> None:
 )
 def test_any_text_under_any_key_is_a_setting_or_a_rejection(data: dict[str, str]) -> None:
     base = Settings()
-    effective = with_tunables(base, base, data)
+    effective = TABLE.overridden(base, base, data)
     assert len(effective.rejections) <= len(data)

@@ -19,13 +19,13 @@ COMPONENT = an("core.cs.sap.com/v1alpha1", "Component")
 
 @pytest.mark.parametrize("obj", [MODULE, COMPONENT])
 def test_each_kind_of_ours_can_be_reconciled_on_request(obj: Unstructured) -> None:
-    assert object_actions.actions(obj, "request", "reconciled on request").request("now")
+    assert object_actions.action(obj, lambda of: of.reconcile, "reconciled on request").request("now")
 
 
-@pytest.mark.parametrize(("function", "verb"), [("suspension", "suspended"), ("resumption", "resumed")])
-def test_what_a_kind_cannot_do_is_said_with_those_that_can(function: str, verb: str) -> None:
+@pytest.mark.parametrize("verb", ["suspended", "resumed"])
+def test_what_a_kind_cannot_do_is_said_with_those_that_can(verb: str) -> None:
     with pytest.raises(Failure) as refused:
-        object_actions.actions(MODULE, function, verb)
+        object_actions.action(MODULE, lambda of: of.suspend, verb)
     report = refused.value.report
     assert report.error == f"BtpOperator y/x cannot be {verb}"
     assert "BtpOperator" in report.cause
@@ -35,6 +35,6 @@ def test_what_a_kind_cannot_do_is_said_with_those_that_can(function: str, verb: 
 
 def test_an_object_of_somebody_else_is_nobodys_business_here() -> None:
     with pytest.raises(Failure) as refused:
-        object_actions.actions(an("apps/v1", "Deployment"), "request", "reconciled on request")
+        object_actions.action(an("apps/v1", "Deployment"), lambda of: of.reconcile, "reconciled on request")
     assert refused.value.report.cause == "no operator of ours looks after it"
     assert refused.value.report.fix.endswith(": btp, comp")

@@ -13,10 +13,11 @@ from stellwerk.cli import verb_tree
 from stellwerk.cli.help import explain
 from stellwerk.cli.main import run
 from stellwerk.cli.shell.text import Style
-from stellwerk.operators.btp import api, settings
+from stellwerk.operators.btp import api
 from stellwerk.operators.btp.credentials.credentials import REQUIRED_KEYS
 from stellwerk.operators.btp.insight.help_topics import TOPICS
 from stellwerk.operators.btp.reasons import MEANINGS
+from stellwerk.operators.btp.settings import TABLE
 from stellwerk.operators.component import reasons as component
 from stellwerk.runtime.insight.reason_catalog import Meaning, command_in
 
@@ -83,7 +84,7 @@ def test_a_topic_tells_the_names_that_the_operator_uses(capsys: pytest.CaptureFi
     run(["explain", "tunables"])
     run(["explain", "deletion"])
     shown = capsys.readouterr().out
-    for name in (*REQUIRED_KEYS, *settings.TUNABLES, api.FORCE_DELETE_LABEL, api.BROKER_NAME):
+    for name in (*REQUIRED_KEYS, *(row.key for row in TABLE.rows), api.FORCE_DELETE_LABEL, api.BROKER_NAME):
         assert name in shown
 
 

@@ -33,8 +33,8 @@ def test_another_version_of_a_kind_of_ours_is_still_ours() -> None:
 
 
 @pytest.mark.parametrize("row", kinds.OWN)
-def test_every_kind_in_the_list_has_its_operator_and_its_definition(row: kinds.OwnKind) -> None:
-    assert callable(row.diagnostician().diagnose)
+def test_every_kind_in_the_list_has_its_operator_and_its_definition(row: kinds.RegisteredKind) -> None:
+    assert callable(row.insight().diagnostician.diagnose)
     folder = Path(__file__).parents[3] / "deploy" / "crds"
     assert (folder / f"{row.resource.group_resource}.yaml").is_file()
 

@@ -95,11 +95,11 @@ def _processor_seconds(argument: str) -> float:
 def test_an_operator_pays_for_no_other() -> None:
     """`stellwerk run btp` up to the moment at which it would log in."""
     program = (
-        "import sys, stellwerk.cli.verbs.run, stellwerk.assembly, stellwerk.operators.btp.operator;"
+        "import sys, stellwerk.cli.verbs.run, stellwerk.assembly, stellwerk.operators.btp.controllers;"
         "print(*sorted(name for name in sys.modules if name.startswith(('stellwerk.operators.', 'stellwerk.render'))))"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, check=True, text=True)
     loaded = done.stdout.split()
-    assert "stellwerk.operators.btp.operator" in loaded
+    assert "stellwerk.operators.btp.controllers" in loaded
     assert "stellwerk.render.sources.downloads" not in loaded, "the module is not fetched"
     assert not [name for name in loaded if name.endswith(("component.assembled", "component.reconcile"))]

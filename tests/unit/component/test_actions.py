@@ -9,4 +9,4 @@ from stellwerk.operators.component.insight import actions
 def test_force_takes_our_finalizer_off_this_very_version_and_leaves_those_of_others() -> None:
     finalizers = ["component-operator.cs.sap.com", "somebody.else/keeps"]
     live = Unstructured.of({"metadata": {"name": "x", "resourceVersion": "7", "finalizers": [*finalizers]}})
-    assert actions.unstuck(live) == {"metadata": {"finalizers": ["somebody.else/keeps"], "resourceVersion": "7"}}
+    assert actions.UNSTICK.force(live) == {"metadata": {"finalizers": ["somebody.else/keeps"], "resourceVersion": "7"}}

@@ -12,13 +12,13 @@ from stellwerk.operators.component import api
 from stellwerk.operators.component.insight import help_topics
 from stellwerk.operators.component.observers import api_warnings
 from stellwerk.operators.component.reasons import CHART_WARNING, OBJECTS_NOT_WATCHED, Cause, Reason
-from stellwerk.operators.component.settings import FLAGS, NO_CROSS_NAMESPACE_REFS
+from stellwerk.operators.component.settings import TABLE
 from stellwerk.operators.component.sources import blueprints
 from stellwerk.operators.component.sources.sources import SourceKind
 from stellwerk.operators.component.targets import abandon_remote
 from stellwerk.runtime.control.controller import PASS_STUCK
 from stellwerk.runtime.process.manager import UNREADABLE
-from stellwerk.runtime.settings import process_flags
+from stellwerk.runtime.settings.process_settings import PROCESS
 
 DOCS = Path(__file__).parents[3] / "docs"
 GUIDE = DOCS / "component-operator.md"
@@ -27,12 +27,12 @@ TEXT = GUIDE.read_text()
 
 def _of_the_command_line() -> set[str]:
     verbs = [verb.load(name) for name, verb in verb_tree.VERBS.items()]
-    parameters = [*process_flags.options(), *(parameter for verb in verbs for parameter in verb.params)]
+    parameters = [*PROCESS.options(), *(parameter for verb in verbs for parameter in verb.params)]
     return {option.lstrip("-") for parameter in parameters for option in parameter.opts}
 
 
 def test_every_flag_that_is_named_exists() -> None:
-    known = {flag.name for flag in FLAGS} | {NO_CROSS_NAMESPACE_REFS, "components", "egress-"} | _of_the_command_line()
+    known = {row.flag for row in TABLE.rows} | {"components", "egress-"} | _of_the_command_line()
 
     assert set(re.findall(r"--([a-z][a-z-]+)", TEXT)) <= known
 

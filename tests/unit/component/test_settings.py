@@ -12,10 +12,8 @@ import pytest
 from click.testing import CliRunner
 
 from stellwerk.kube.types.identifiers import SYSTEM_NAMESPACES
-from stellwerk.operators.component import flags
 from stellwerk.operators.component.settings import (
-    FLAGS,
-    NO_CROSS_NAMESPACE_REFS,
+    TABLE,
     DependentEvents,
     DriftPolicy,
     Mode,
@@ -23,8 +21,9 @@ from stellwerk.operators.component.settings import (
     Settings,
 )
 from stellwerk.render.sources.egress import IN_CLUSTER, PUBLIC
-from stellwerk.runtime.settings import process_flags
-from stellwerk.runtime.settings.settings import ProcessSettings
+from stellwerk.runtime.settings import process_settings
+from stellwerk.runtime.settings.process_settings import PROCESS, ProcessSettings
+from stellwerk.runtime.settings.table import from_go
 
 
 def parsed(*arguments: str) -> tuple[Settings, ProcessSettings]:
@@ -32,10 +31,10 @@ def parsed(*arguments: str) -> tuple[Settings, ProcessSettings]:
     seen: list[tuple[Settings, ProcessSettings]] = []
     command = click.Command(
         "component",
-        params=[*process_flags.options(), *flags.options()],
-        callback=lambda **values: seen.append((flags.from_flags(values), process_flags.from_flags(values))),
+        params=[*PROCESS.options(), *TABLE.options()],
+        callback=lambda **values: seen.append((TABLE.from_flags(values), PROCESS.from_flags(values))),
     )
-    result = CliRunner().invoke(command, flags.normalised_arguments(list(arguments)))
+    result = CliRunner().invoke(command, from_go(arguments, (PROCESS, TABLE)))
     if result.exit_code:
         raise click.UsageError(result.output)
     return seen[0]
@@ -77,10 +76,8 @@ def test_the_originals_arguments_are_taken_in_both_spellings(dashes: str) -> Non
 
 
 def test_every_setting_can_be_set_and_reads_back_what_it_writes() -> None:
-    assert {flag.field for flag in FLAGS} | {NO_CROSS_NAMESPACE_REFS.replace("-", "_")} == set(
-        Settings.__dataclass_fields__
-    )
-    defaults = [f"--{flag.name}={flag.default()}" for flag in FLAGS]
+    assert {row.field for row in TABLE.rows} == set(Settings.__dataclass_fields__)
+    defaults = [f"--{row.flag}={TABLE.default(row)}" for row in TABLE.rows]
     assert parsed(*defaults)[0] == Settings()
 
 
@@ -164,14 +161,14 @@ def test_a_bad_value_stops_the_start_and_says_what_is_expected(argument: str, ex
 
 
 def test_the_page_names_every_flag() -> None:
-    page = flags.page()
+    page = process_settings.page("Component operator", TABLE)
 
-    for name in (*(flag.name for flag in FLAGS), NO_CROSS_NAMESPACE_REFS, "leader-elect", "zap-log-level"):
+    for name in (*(row.flag for row in TABLE.rows), "leader-elect", "zap-log-level"):
         assert f"| `--{name}` |" in page
 
 
 def test_reading_the_flags_imports_nothing_heavy() -> None:
-    probe = "import sys, stellwerk.operators.component.flags; print(*(m for m in sys.modules))"
+    probe = "import sys, stellwerk.operators.component.settings; print(*(m for m in sys.modules))"
     loaded = subprocess.run([sys.executable, "-c", probe], capture_output=True, check=True, text=True).stdout.split()
 
     assert not {"aiohttp", "yarl", "yaml", "cryptography", "prometheus_client"} & set(loaded)

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from tests.unit.render.given import is_alive, pid, request, said
 
-from stellwerk.assembly import unconfined
+from stellwerk.delivery.rendering import unconfined
 from stellwerk.kube.masking import LONGEST_TEXT
 from stellwerk.kube.types.model import JsonObject, JsonValue
 from stellwerk.render import errors
@@ -38,7 +38,7 @@ from stellwerk.render.request.values import Layer, secret_words
 from stellwerk.render.worker.pool import Shares
 from stellwerk.render.worker.renderer import Renderer
 from stellwerk.render.worker.worker import Bounds
-from stellwerk.runtime.settings.settings import ProcessSettings
+from stellwerk.runtime.settings.process_settings import ProcessSettings
 from stellwerk.testing.eventually import eventually
 from stellwerk.testing.loop_stalls import LONGEST_STALL_SECONDS, measured_stalls
 

@@ -12,11 +12,9 @@ from stellwerk.cli.objects.object_actions import ActionTarget
 from stellwerk.cli.objects.wait_for import Holds
 from stellwerk.cli.shell import settings
 from stellwerk.cli.shell.errors import Failure, NotReady
+from stellwerk.delivery.insight import Reconcilable
 from stellwerk.delivery.reconcile_request import was_handled
-from stellwerk.kube.types import lenient
 from stellwerk.kube.types.model import Unstructured, unstructured
-from stellwerk.operators.component.api import Component
-from stellwerk.operators.component.insight import actions
 
 
 def reconcile(
@@ -38,14 +36,14 @@ def reconcile(
 async def _request(
     cluster: ClusterSession, choice: ObjectSelection, with_source: bool, wait: bool, timeout: float, dry_run: bool
 ) -> bool:
-    targets = await object_actions.targets(cluster, choice, "request", "reconciled on request")
+    targets = await object_actions.targets(cluster, choice, lambda of: of.reconcile, "reconciled on request")
     for one in targets if wait else ():
         _check_not_suspended(one.obj)
     moment = datetime.now(UTC).isoformat(timespec="microseconds")
     for one in targets:
         if with_source:
-            await _request_source(cluster, one.obj, moment, dry_run)
-        await object_actions.patched(cluster, one.resource, one.obj, one.actions.request(moment), dry_run=dry_run)
+            await _request_source(cluster, one, moment, dry_run)
+        await object_actions.patched(cluster, one.resource, one.obj, one.action.request(moment), dry_run=dry_run)
         if not wait:
             settings.show([f"{one.obj.ref} is asked to reconcile{' (dry run)' if dry_run else ''}"])
     if not wait:
@@ -71,21 +69,23 @@ def _check_not_suspended(obj: Unstructured) -> None:
         )
 
 
-def _is_settled(one: ActionTarget, moment: str) -> Holds:
+def _is_settled(one: ActionTarget[Reconcilable], moment: str) -> Holds:
     """Whether the request was handled and the object has come to an end."""
 
     def holds(seen: Unstructured | None) -> bool:
-        return seen is None or (one.actions.was_handled(seen, moment) and wait_for.has_ended(seen))
+        return seen is None or (one.action.was_handled(seen, moment) and wait_for.has_ended(seen))
 
     return holds
 
 
-async def _request_source(cluster: ClusterSession, obj: Unstructured, moment: str, dry_run: bool) -> None:
-    source = actions.source_of(lenient.convert(obj.body, Component)) if obj.gvk.kind == "Component" else None
+async def _request_source(
+    cluster: ClusterSession, target: ActionTarget[Reconcilable], moment: str, dry_run: bool
+) -> None:
+    source = target.action.source(target.obj)
     if source is None:
-        settings.say(f"  {obj.ref} has no source that can be asked")
+        settings.say(f"  {target.obj.ref} has no source that can be asked")
         return
     resource, key = source
     found = await cluster.client.get(unstructured(resource), key.name, key.namespace)
-    await object_actions.patched(cluster, resource, found, actions.request(moment), dry_run=dry_run)
+    await object_actions.patched(cluster, resource, found, target.action.request(moment), dry_run=dry_run)
     settings.say(f"  {found.ref} is asked to reconcile")

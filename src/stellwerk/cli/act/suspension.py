@@ -8,6 +8,7 @@ from stellwerk.cli.objects import object_actions, wait_for
 from stellwerk.cli.objects.cluster import ClusterSession, with_cluster
 from stellwerk.cli.shell import settings
 from stellwerk.cli.shell.errors import NotReady
+from stellwerk.delivery.insight import Suspendable
 from stellwerk.kube.types.model import Unstructured
 
 
@@ -18,8 +19,8 @@ def suspend(choice: tuple[str, ...], is_all: bool, labels: str, reason: str, dry
 
 @with_cluster
 async def _suspend(cluster: ClusterSession, choice: ObjectSelection, reason: str, dry_run: bool) -> None:
-    for target in await object_actions.targets(cluster, choice, "suspension", "suspended"):
-        patch = target.actions.suspension(reason)
+    for target in await object_actions.targets(cluster, choice, lambda of: of.suspend, "suspended"):
+        patch = target.action.suspend(reason)
         await object_actions.patched(cluster, target.resource, target.obj, patch, dry_run=dry_run)
         settings.show([f"{target.obj.ref} is suspended{' (dry run)' if dry_run else ''}"])
 
@@ -33,9 +34,9 @@ def resume(choice: tuple[str, ...], is_all: bool, labels: str, wait: bool, timeo
 
 @with_cluster
 async def _resume(cluster: ClusterSession, choice: ObjectSelection, wait: bool, timeout: float, dry_run: bool) -> bool:
-    resumed: list[tuple[object_actions.ActionTarget, Unstructured]] = []
-    for target in await object_actions.targets(cluster, choice, "resumption", "resumed"):
-        patch = target.actions.resumption()
+    resumed: list[tuple[object_actions.ActionTarget[Suspendable], Unstructured]] = []
+    for target in await object_actions.targets(cluster, choice, lambda of: of.suspend, "resumed"):
+        patch = target.action.resume()
         latest = await object_actions.patched(cluster, target.resource, target.obj, patch, dry_run=dry_run)
         resumed.append((target, latest))
         line = f"{target.obj.ref} is resumed{' (dry run)' if dry_run else ''}"

@@ -6,13 +6,12 @@ is asked for by a word of its own, and what it costs has to be confirmed by typi
 
 from __future__ import annotations
 
-from types import ModuleType
-
 from stellwerk.cli.arguments.object_argument import ObjectArgument
 from stellwerk.cli.objects import findings, object_actions, object_summary
 from stellwerk.cli.objects.cluster import ClusterSession, with_cluster
 from stellwerk.cli.shell import confirm, settings
 from stellwerk.cli.shell.errors import Exit, Failure
+from stellwerk.delivery.insight import Unstickable
 from stellwerk.kube.types.model import Unstructured
 
 
@@ -20,7 +19,7 @@ from stellwerk.kube.types.model import Unstructured
 async def unstick(cluster: ClusterSession, subject: ObjectArgument, force: bool, yes: bool, dry_run: bool) -> None:
     """Explain what blocks the deletion; with `force`, end it after a confirmation. Raises Failure."""
     obj = await cluster.object(subject)
-    actions = object_actions.actions(obj, "unstuck", "unstuck")
+    action = object_actions.action(obj, lambda of: of.unstick, "unstuck")
     if not obj.metadata.is_terminating:
         raise Failure(
             f"{obj.ref} is not being deleted",
@@ -30,24 +29,24 @@ async def unstick(cluster: ClusterSession, subject: ObjectArgument, force: bool,
             code=Exit.USAGE,
         )
     if not force:
-        await _explain(cluster, obj, actions)
+        await _explain(cluster, obj, action)
         return
-    if obstacle := await actions.unstick_obstacle(cluster.client, obj):
+    if obstacle := await action.obstacle(cluster.client, obj):
         cause, fix = obstacle
         raise Failure(f"force has no effect on {obj.ref}", cause=cause, fix=fix, subject=str(obj.ref), code=Exit.USAGE)
-    confirm.typed(obj.key.name, actions.UNSTICK_CONSEQUENCE, yes=yes or dry_run)
+    confirm.typed(obj.key.name, action.consequence, yes=yes or dry_run)
     resource = await cluster.resource(subject.kind)
-    await object_actions.patched(cluster, resource, obj, actions.unstuck(obj), dry_run=dry_run)
+    await object_actions.patched(cluster, resource, obj, action.force(obj), dry_run=dry_run)
     settings.show([f"The deletion of {obj.ref} is forced{' (dry run)' if dry_run else ''}"])
 
 
-async def _explain(cluster: ClusterSession, obj: Unstructured, actions: ModuleType) -> None:
+async def _explain(cluster: ClusterSession, obj: Unstructured, action: Unstickable) -> None:
     """What stands in the way, the step that costs nothing, and the one that costs something."""
     settings.show(findings.told(await object_summary.reached(cluster, obj), cluster.settings.style()))
-    if obstacle := await actions.unstick_obstacle(cluster.client, obj):
+    if obstacle := await action.obstacle(cluster.client, obj):
         settings.show([f"Force: has no effect: {obstacle[0]}"])
         return
-    settings.show([f"Force: stellwerk unstick {_words(obj)} --force; then {actions.UNSTICK_CONSEQUENCE}"])
+    settings.show([f"Force: stellwerk unstick {_words(obj)} --force; then {action.consequence}"])
 
 
 def _words(obj: Unstructured) -> str:

@@ -1,1 +1,7 @@
-"""What declarations of verbs share: the verb itself (verb), options (options), and objects (object_argument)."""
+"""What declarations of verbs share.
+
+verb              the declaration of a verb
+options           options
+object_argument   objects
+operator_names    operators
+"""

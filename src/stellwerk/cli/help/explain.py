@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from enum import StrEnum
-from importlib import import_module
-from importlib.util import find_spec
 from textwrap import wrap
 
 from stellwerk.cli import kinds
@@ -15,7 +13,7 @@ from stellwerk.cli.shell import settings, text
 from stellwerk.cli.shell.errors import Exit, Failure
 from stellwerk.cli.shell.text import Style
 from stellwerk.runtime.insight.help_topics import Topic
-from stellwerk.runtime.insight.reason_catalog import Catalogue, Meaning
+from stellwerk.runtime.insight.reason_catalog import Meaning
 
 _WIDTH = 100
 """Letters of a line of running text: what people still read with ease."""
@@ -65,7 +63,7 @@ def explain(word: str) -> None:
 def catalogue() -> Iterator[ReasonEntry]:
     """All reasons of all our kinds."""
     for row in kinds.OWN:
-        known: Catalogue[StrEnum, StrEnum] = import_module(f"stellwerk.operators.{row.operator}.reasons").CATALOGUE
+        known = row.help().catalogue
         for reason, meaning in known.meanings.items():
             yield ReasonEntry(row.resource.kind, reason.value, meaning, known.turn(reason))
 
@@ -73,11 +71,7 @@ def catalogue() -> Iterator[ReasonEntry]:
 def topics() -> Iterator[TopicEntry]:
     """All topics of all our kinds; an operator may have none."""
     for row in kinds.OWN:
-        module = f"stellwerk.operators.{row.operator}.insight.help_topics"
-        if find_spec(module) is None:
-            continue
-        found: Mapping[str, Topic] = import_module(module).TOPICS
-        for name, topic in found.items():
+        for name, topic in row.help().topics.items():
             yield TopicEntry(row.resource.kind, name, topic)
 
 

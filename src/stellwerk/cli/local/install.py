@@ -9,16 +9,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from stellwerk import assembly
-from stellwerk.cli.local import operators
+from stellwerk.cli.local.operators import served
 from stellwerk.cli.objects.cluster import ClusterSession, with_cluster
 from stellwerk.cli.shell import output, settings
 from stellwerk.kube.types.errors import NotFound
 from stellwerk.kube.types.model import JsonObject, Unstructured, unstructured
 
 
-def install(chosen: tuple[str, ...], only_print: bool, dry_run: bool) -> None:
-    """Apply, or print, what the chosen operators need in a cluster; all operators if none is named."""
-    objects = assembly.installation(chosen or assembly.OPERATORS)
+def install(operators: tuple[str, ...], only_print: bool, dry_run: bool) -> None:
+    """Apply, or print, what the operators need in a cluster; all operators if none is named."""
+    objects = assembly.installation(operators or assembly.OPERATORS)
     if only_print:
         output.print_manifests(objects, settings.current().output)
     else:
@@ -39,4 +39,4 @@ async def _apply(cluster: ClusterSession, objects: Sequence[JsonObject], dry_run
         else:
             settings.show([f"{obj.ref} {'would be applied (dry run)' if dry_run else 'is applied'}"])
     if not dry_run:
-        await operators.served(cluster.client, objects)
+        await served(cluster.client, objects)

@@ -43,6 +43,11 @@ class Companion:
     environment: Mapping[str, str] = field(default_factory=dict)
 
 
+def process_name(operator: str) -> str:
+    """The name of an operator's process in the folder of the local system."""
+    return f"operator-{operator}"
+
+
 @dataclass(frozen=True, slots=True)
 class Starting:
     """An operator's process on its way to being ready, or ready since long."""

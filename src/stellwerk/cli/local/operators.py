@@ -7,20 +7,17 @@ from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from stellwerk import assembly
 from stellwerk.cli.local import operator_processes
 from stellwerk.cli.local.operator_processes import Companion
 from stellwerk.cli.local.system import StartStep, StepResult
 
 if TYPE_CHECKING:
+    from stellwerk.delivery.operator_spec import OperatorSpec
     from stellwerk.kube.client.client import Client
     from stellwerk.kube.types.model import JsonObject
     from stellwerk.local.cluster import LocalCluster
 
-BTP_PROCESS = "operator-btp"
-COMPONENT_PROCESS = "operator-component"
-DEMO_IMAGE = "stellwerk.local/sap-btp-service-operator:demo"
-"""Pods are played here, so nobody ever pulls it."""
-_MODULE_FOLDER = "module"
 SERVED_SECONDS = 30.0
 """How long the API server may take to list kinds that it has accepted."""
 _LOOK_SECONDS = 0.05
@@ -33,8 +30,6 @@ def definitions(name: str) -> StartStep:
     """The step that installs the kinds of our operators, and the rights that these run with."""
 
     def run(say: Callable[[str], None]) -> StepResult:
-        from stellwerk import assembly
-
         kinds = _on(_cluster(name), lambda client: installed(client, assembly.installation()))
         return StepResult(f"CRDs installed ({len(kinds)})")
 
@@ -49,7 +44,8 @@ def operators(name: str) -> StartStep:
 
         program = renderer.ensure(say)  # the Component operator starts it; a checkout may not have built it yet
         cluster = _cluster(name)
-        starting = [operator_processes.started(cluster, one, program) for one in _companions(cluster)]
+        companions = [_companion(cluster, operator) for operator in assembly.OPERATORS.values()]
+        starting = [operator_processes.started(cluster, one, program) for one in companions]
         for one in starting:
             one.wait_ready()
         return StepResult(f"operators running ({len(starting)})", ", ".join(one.title for one in starting))
@@ -67,16 +63,15 @@ def samples(name: str) -> StartStep:
     return StartStep("samples", run)
 
 
-def played_module(server: str) -> Path | None:
-    """The folder with the module that the local system's BTP Manager has, where `server` is its API server."""
+def local_folder(server: str) -> Path | None:
+    """The folder of the local system, where `server` is its API server."""
     from stellwerk.kube.login.config import ClusterConfig
     from stellwerk.local.cluster import default_kubeconfig
 
     kubeconfig = default_kubeconfig()
     if kubeconfig is None or ClusterConfig.load(kubeconfig).server != server:
         return None
-    folder = kubeconfig.parent / _MODULE_FOLDER
-    return folder if folder.is_dir() else None
+    return kubeconfig.parent
 
 
 def _cluster(name: str) -> LocalCluster:
@@ -85,28 +80,16 @@ def _cluster(name: str) -> LocalCluster:
     return named(name)
 
 
-def _companions(cluster: LocalCluster) -> list[Companion]:
-    from stellwerk.operators.btp import rights as of_btp
-    from stellwerk.operators.btp.module import rehearsal
-    from stellwerk.operators.component import rights as of_component
-
-    return [
-        Companion(
-            title="BTP Manager",
-            process=BTP_PROCESS,
-            operator="btp",
-            account=("kyma-system", of_btp.ACCOUNT),
-            flags=lambda: rehearsal.flags(rehearsal.copy_module(cluster.folder / _MODULE_FOLDER)),
-            environment={"SAP_BTP_SERVICE_OPERATOR": DEMO_IMAGE},
-        ),
-        Companion(
-            title="Component operator",
-            process=COMPONENT_PROCESS,
-            operator="component",
-            account=(of_component.NAMESPACE, of_component.ACCOUNT),
-            flags=lambda: ["--egress-allow-networks=127.0.0.0/8"],
-        ),
-    ]
+def _companion(cluster: LocalCluster, operator: OperatorSpec) -> Companion:
+    installation = operator.installation()
+    return Companion(
+        title=operator.title,
+        process=operator_processes.process_name(operator.name),
+        operator=operator.name,
+        account=(installation.namespace, installation.account),
+        flags=lambda: installation.local_flags(cluster.folder),
+        environment=installation.local_environment,
+    )
 
 
 def _on(cluster: LocalCluster, work: Callable[[Client], Awaitable[list[str]]]) -> list[str]:

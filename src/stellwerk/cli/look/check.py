@@ -70,12 +70,12 @@ async def _at_work(reader: ClusterReader, operator: str) -> list[Found]:
     """Who leads, and how the objects are."""
     found: list[Found] = []
     leases = Resource("coordination.k8s.io", "v1", "Lease", "leases", namespaced=True)
-    held = await reader.list(leases, fields=f"metadata.name={assembly.lease_of(operator)}")
+    held = await reader.list(leases, fields=f"metadata.name={assembly.OPERATORS[operator].installation().lease}")
     if not reader.may_not_see(leases, ""):
         found.append(check_rules.of_leases(held, datetime.now(UTC)))
     for row in kinds.OWN:
-        objects = await reader.list(row.resource) if row.operator == operator else []
-        if row.operator == operator and not reader.may_not_see(row.resource, ""):
+        objects = await reader.list(row.resource) if row.operator.name == operator else []
+        if row.operator.name == operator and not reader.may_not_see(row.resource, ""):
             unready = [str(obj.ref) for obj in objects if health.of(obj).needs_attention]
             found.append(check_rules.of_objects(row.resource.kind, row.short, unready, len(objects)))
     return found

@@ -28,7 +28,7 @@ async def _rendered(file: Path, folder: Path | None, namespace: str) -> list[Jso
         try:
             offer, files = await desk.offered(component, tools.downloads)
             _, rendered = await desk.rendered(component, offer, files, tools.renderer)
-            previews.warn(rendered)
+            previews.warn(rendered.chart.warnings if rendered.chart is not None else ())
             documents, _ = delete_hooks.documents_of(component, rendered)
         except (ComponentFailed, RenderError, ApplyError) as error:
             raise previews.failure(error, component) from None

@@ -95,7 +95,7 @@ async def _owner(reader: ClusterReader, obj: Unstructured) -> tuple[TraceStep, U
 
 async def _manager(reader: ClusterReader, obj: Unstructured) -> tuple[TraceStep, Unstructured | None] | None:
     for row in kinds.OWN:
-        related_objects = row.kinship()
+        related_objects = row.insight().kinship
         manager = await related_objects.manager(reader, obj)
         if manager is None or manager.ref == obj.ref:
             continue

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from importlib import import_module
-from importlib.util import find_spec
-from types import ModuleType
+from typing import Generic, TypeVar
 
 from stellwerk.cli import kinds
 from stellwerk.cli.arguments.object_argument import ObjectSelection
@@ -13,25 +12,28 @@ from stellwerk.cli.objects.cluster import Absent, ClusterSession
 from stellwerk.cli.shell import settings
 from stellwerk.cli.shell.errors import Exit, Failure
 from stellwerk.cli.shell.text import escaped
+from stellwerk.delivery.insight import KindInsight
 from stellwerk.kube.client.patch import MergePatch
 from stellwerk.kube.types.identifiers import Resource
 from stellwerk.kube.types.model import JsonObject, Unstructured, unstructured
 
+A = TypeVar("A")
+
 
 @dataclass(frozen=True, slots=True)
-class ActionTarget:
-    """An object, and what its operator knows to do with it."""
+class ActionTarget(Generic[A]):
+    """An object, and the action that its operator offers for it."""
 
     resource: Resource
     obj: Unstructured
-    actions: ModuleType
+    action: A
 
 
-async def targets(cluster: ClusterSession, choice: ObjectSelection, function: str, verb: str) -> list[ActionTarget]:
-    """The chosen objects. Raises Failure where one is absent or knows no such request, before anything is written."""
-    return [
-        ActionTarget(resource, obj, actions(obj, function, verb)) for resource, obj in await chosen(cluster, choice)
-    ]
+async def targets(
+    cluster: ClusterSession, choice: ObjectSelection, of: Callable[[KindInsight], A | None], verb: str
+) -> list[ActionTarget[A]]:
+    """The chosen objects. Raises Failure where one is absent or offers no such action, before anything is written."""
+    return [ActionTarget(resource, obj, action(obj, of, verb)) for resource, obj in await chosen(cluster, choice)]
 
 
 async def chosen(
@@ -68,13 +70,12 @@ async def _of_kind(
     return [(resource, obj) for obj in sorted(objects, key=lambda obj: obj.key)]
 
 
-def actions(obj: Unstructured, function: str, verb: str) -> ModuleType:
-    """What can be done to objects of this kind, `function` among it. Raises Failure where that is not so."""
+def action(obj: Unstructured, of: Callable[[KindInsight], A | None], verb: str) -> A:
+    """The action that the kind's operator offers. Raises Failure where it offers none."""
     row = kinds.by_gvk(obj.gvk)
-    known = _known(row.operator) if row else None
-    if known is not None and hasattr(known, function):
-        return known
-    able = [one.short for one in kinds.OWN if hasattr(_known(one.operator), function)]
+    if row and (offered := of(row.insight())):
+        return offered
+    able = [one.short for one in kinds.OWN if of(one.insight())]
     raise Failure(
         f"{obj.ref} cannot be {verb}",
         cause=f"the kind {obj.gvk.kind} knows no such request" if row else "no operator of ours looks after it",
@@ -82,11 +83,6 @@ def actions(obj: Unstructured, function: str, verb: str) -> ModuleType:
         subject=str(obj.ref),
         code=Exit.USAGE,
     )
-
-
-def _known(operator: str) -> ModuleType | None:
-    module = f"stellwerk.operators.{operator}.insight.actions"
-    return import_module(module) if find_spec(module) else None
 
 
 async def patched(

@@ -41,7 +41,7 @@ async def reached(cluster: ClusterSession, obj: Unstructured) -> ObjectSummary:
 def expert_for(obj: Unstructured) -> Diagnostician | None:
     """Who knows about objects of this kind; None for a kind that we know nothing about."""
     if row := kinds.by_gvk(obj.gvk):
-        return row.diagnostician()
+        return row.insight().diagnostician
     if obj.gvk.group == "apps":
         return workloads.diagnostician if (obj.gvk.group, obj.gvk.kind) in workloads.KINDS else None
     return None

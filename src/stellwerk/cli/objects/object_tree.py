@@ -64,7 +64,7 @@ class Family:
 
     async def _members(self, obj: Unstructured) -> list[Member]:
         row = kinds.by_gvk(obj.gvk)
-        return await row.kinship().members(self.reader, obj) if row else []
+        return await row.insight().kinship.members(self.reader, obj) if row else []
 
     async def _member(self, member: Member, above: frozenset[ObjectRef]) -> Node:
         if member.is_elsewhere:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,7 +23,6 @@ from stellwerk.render.binary import renderer_path
 from stellwerk.render.errors import SourceError
 from stellwerk.render.files import local_files
 from stellwerk.render.files.files import Files
-from stellwerk.render.request.request import Rendered
 from stellwerk.render.sources.downloads import Downloads
 from stellwerk.render.worker.renderer import Renderer
 
@@ -46,20 +45,13 @@ async def tools() -> AsyncIterator[Tools]:
 
 
 async def component_of(cluster: ClusterSession, subject: ObjectArgument) -> Component:
-    """The Component of the cluster that is meant."""
-    return await one_of(cluster, subject, Component)
-
-
-async def one_of(cluster: ClusterSession, subject: ObjectArgument, *kinds: type[K]) -> K:
-    """The object of the cluster that is meant, which must be of one of these kinds."""
+    """The Component of the cluster. Raises Failure where the object is of another kind."""
     obj = await cluster.object(subject)
-    for kind in kinds:
-        if obj.gvk[::2] == kind.resource.gvk[::2]:
-            return msgspec.convert(obj.body, kind)
-    names = " or ".join(kind.resource.kind for kind in kinds)
+    if obj.gvk[::2] == Component.resource.gvk[::2]:
+        return msgspec.convert(obj.body, Component)
     raise Failure(
-        f"{obj.ref} is no {names}",
-        cause=f"this verb works out what a {names} renders to; other kinds have nothing to render",
+        f"{obj.ref} is no Component",
+        cause="this verb works out what a Component renders to; other kinds have nothing to render",
         fix="name one: comp/NAME",
         subject=str(obj.ref),
         code=Exit.USAGE,
@@ -67,34 +59,35 @@ async def one_of(cluster: ClusterSession, subject: ObjectArgument, *kinds: type[
 
 
 def component_in(file: Path, namespace: str) -> tuple[Component, ComponentPreviewInput]:
-    """The Component in a file, and the Secrets and ConfigMaps that lie beside it there."""
-    component, others = one_in(file, namespace, Component)
-    return component, ComponentPreviewInput(client=None, documents=others)
+    """The Component in a file, and the Secrets and ConfigMaps in the same file."""
+    document, others = the_only(file, [Component.resource.kind])
+    return converted(document, Component, file, namespace), ComponentPreviewInput(client=None, documents=others)
 
 
-def one_in(file: Path, namespace: str, *kinds: type[K]) -> tuple[K, tuple[Document, ...]]:
-    """The one object of these kinds in a file, and what lies beside it there. `namespace`: where it names none."""
+def the_only(file: Path, kinds: Sequence[str]) -> tuple[Document, tuple[Document, ...]]:
+    """The only object of these kinds in a file, and the other objects of the file. Raises Failure."""
     try:
         documents = read_text(local_files.content(file), file=file.name)
     except UnreadableManifest as error:
         raise Failure(f"cannot read {file}", cause=str(error), fix="correct the file") from None
-    named = {kind.resource.kind: kind for kind in kinds}
-    found = [document for document in documents if document.body.get("kind") in named]
-    if len(found) != 1:
-        names = " or ".join(named)
-        cause = f"it holds {len(found)} objects of kind {names}"
+    matching = [document for document in documents if document.body.get("kind") in kinds]
+    if len(matching) != 1:
+        names = " or ".join(kinds)
+        cause = f"it holds {len(matching)} objects of kind {names}"
         raise Failure(f"cannot use {file}", cause=cause, fix=f"put exactly one {names} into it", code=Exit.USAGE)
-    kind = named[str(found[0].body["kind"])]
+    return matching[0], tuple(document for document in documents if document is not matching[0])
+
+
+def converted(document: Document, kind: type[K], file: Path, namespace: str) -> K:
+    """The typed object of a file, in `namespace` where it names none. Raises Failure."""
     try:
-        one = msgspec.convert(found[0].body, kind)
+        obj = msgspec.convert(document.body, kind)
     except msgspec.ValidationError as error:
         cause = f"the {kind.resource.kind} is not valid: {error}"
         raise Failure(f"cannot use {file}", cause=cause, fix="correct it") from None
-    metadata = one.metadata
-    if not metadata.namespace:
-        metadata = msgspec.structs.replace(metadata, namespace=namespace)
-    others = tuple(document for document in documents if document is not found[0])
-    return msgspec.structs.replace(one, metadata=metadata), others
+    if obj.metadata.namespace:
+        return obj
+    return msgspec.structs.replace(obj, metadata=msgspec.structs.replace(obj.metadata, namespace=namespace))
 
 
 def folder_of(path: Path | None) -> Files | None:
@@ -107,9 +100,9 @@ def folder_of(path: Path | None) -> Files | None:
         raise Failure(f"cannot use {path}", cause=str(error), fix="name another folder with --path") from None
 
 
-def warn(rendered: Rendered) -> None:
-    """Print what Helm passes over in silence in the chart of a Component."""
-    for warning in rendered.chart.warnings if rendered.chart is not None else ():
+def warn(warnings: Sequence[str]) -> None:
+    """Print what Helm ignores silently in a chart."""
+    for warning in warnings:
         settings.say(f"Warning: {text.escaped(warning)}")
 
 

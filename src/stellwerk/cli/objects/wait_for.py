@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from typing import Any
 
 from stellwerk.cli import kinds
 from stellwerk.cli.objects import check_rules, findings, health, object_summary, wait_result
@@ -116,7 +117,6 @@ async def _beside(work: Coroutine[None, None, None]) -> AsyncIterator[None]:
 
 async def _silence(cluster: ClusterSession, obj: Unstructured) -> str:
     """Why nothing may have reacted: what the Lease of the operator says."""
-    from stellwerk import assembly  # imports the engine of the operators, and is needed only here
 
     head = f"  {escaped(str(obj.ref))} has not been looked at for {SILENT_SECONDS:g} s"
     row = kinds.by_gvk(obj.gvk)
@@ -124,7 +124,7 @@ async def _silence(cluster: ClusterSession, obj: Unstructured) -> str:
         return head
     leases = Resource("coordination.k8s.io", "v1", "Lease", "leases", namespaced=True)
     reader = ClusterReader(cluster.client)
-    held = await reader.list(leases, fields=f"metadata.name={assembly.lease_of(row.operator)}")
+    held = await reader.list(leases, fields=f"metadata.name={row.operator.installation().lease}")
     if reader.hidden:
         return f"{head}; whether its operator runs is not known, because you may not read Leases"
     leader = check_rules.of_leases(held, datetime.now(UTC))
@@ -135,7 +135,7 @@ async def _silence(cluster: ClusterSession, obj: Unstructured) -> str:
 
 async def all_of(
     cluster: ClusterSession,
-    ends: Sequence[tuple[ActionTarget, Holds]],
+    ends: Sequence[tuple[ActionTarget[Any], Holds]],
     *,
     timeout_seconds: float,
     was_noticed: Holds | None = None,

@@ -27,6 +27,7 @@ from stellwerk.cli.shell import field_diff, settings
 from stellwerk.cli.shell.errors import Exit
 from stellwerk.cli.shell.field_diff import Change
 from stellwerk.cli.shell.text import Style, Tone, escaped
+from stellwerk.delivery.insight import Preview
 from stellwerk.kube.client.client import Client
 from stellwerk.kube.http import warnings
 from stellwerk.kube.types.errors import ApiError, NotFound, NotServed, Unexplained
@@ -95,6 +96,23 @@ async def of_set(
     members = {one.address: _member(one, entries.get(one.identity), moment) for one in due}
     found = await compared(client, [one.desired for one in due], prefix, claims, members)
     return replace(found, lines=[*found.lines, *_leaving(known, wanted)])
+
+
+async def of_preview(client: Client, preview: Preview) -> tuple[Compared, int]:
+    """What the next reconcile would change, and how many objects it would leave unchanged."""
+    if preview.inventory is not None:
+        found = await of_set(client, preview.members, preview.field_manager, preview.inventory)
+    else:
+        found = await compared(client, preview.objects, preview.field_manager)
+    shown = {line.ref for line in found.lines}
+    renewed = [
+        DiffLine("~", str(ref), f"will be made anew: {why}")
+        for ref, why in preview.renewed.items()
+        if str(ref) not in shown
+    ]
+    deleted = [DiffLine("-", str(ref), f"will be deleted: {why}") for ref, why in preview.deleted.items()]
+    result = replace(found, lines=[*found.lines, *renewed, *deleted])
+    return result, unchanged(result.lines, preview.members or preview.objects)
 
 
 def _member(one: DesiredObject, entry: InventoryEntry | None, now: datetime) -> _Member:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from stellwerk.cli.arguments import options
+from stellwerk.cli.arguments.operator_names import OPERATOR_NAMES
 from stellwerk.cli.arguments.options import DRY_RUN
 from stellwerk.cli.arguments.verb import verb
 
@@ -36,7 +37,7 @@ def down() -> None:
 
 
 @verb("install", work="local.install:install")
-@click.argument("chosen", nargs=-1, metavar="[btp] [component]", type=click.Choice(["btp", "component"]))
+@OPERATOR_NAMES
 @click.option("--print", "only_print", is_flag=True, help="Print the manifests; no cluster is asked.")
 @DRY_RUN
 @options.all_of

@@ -8,13 +8,14 @@ import click
 
 from stellwerk.cli.arguments import object_argument, options
 from stellwerk.cli.arguments.object_argument import SubjectType
+from stellwerk.cli.arguments.operator_names import OPERATOR_NAMES
 from stellwerk.cli.arguments.options import JsonPath
 from stellwerk.cli.arguments.verb import VerbCommand, verb
 from stellwerk.cli.completion.completers import complete_kind, complete_kind_or_name, complete_subject
 
 
 @verb("check", work="look.check:check")
-@click.argument("operators", nargs=-1, metavar="[btp] [component]", type=click.Choice(["btp", "component"]))
+@OPERATOR_NAMES
 @click.option("--pre", is_flag=True, help="Only what must be there before an operator starts: kinds and rights.")
 @options.all_of
 def check() -> None:
@@ -82,6 +83,29 @@ def trace() -> None:
     """Follow any object back to its custom resource, source and last apply.
 
     Exits with 1 when it leads to none of ours.
+    """
+
+
+@verb("diff", work="look.diff:diff")
+@object_argument.one(required=False)
+@click.option(
+    "-f",
+    "--file",
+    type=click.Path(exists=True, dir_okay=False, allow_dash=True, path_type=Path),
+    help="A file with an object that is not in the cluster yet.",
+)
+@click.option(
+    "--path",
+    "folder",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    help="A Component's files, instead of its source. Of a BtpOperator: the module, or its chart, instead of ours.",
+)
+@click.option("--image", default="", help="Of a BtpOperator: the operand's image, instead of the one that runs.")
+@options.all_of
+def diff() -> None:
+    """Show what the next reconcile would change. Exits with 3 where something would.
+
+    What others have changed is put back at the next reapply, and marked as such.
     """
 
 

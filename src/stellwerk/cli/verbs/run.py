@@ -9,19 +9,19 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
-from collections.abc import Callable, Coroutine, Mapping
-from typing import Any, TypeAlias
+from collections.abc import Callable, Coroutine
+from typing import TYPE_CHECKING, Any
 
 import click
 
+from stellwerk.assembly import OPERATORS
 from stellwerk.cli.arguments import options
 from stellwerk.cli.shell.errors import Failure
-from stellwerk.operators.btp import flags as btp
-from stellwerk.operators.component import flags as component
-from stellwerk.runtime.settings import process_flags
-from stellwerk.runtime.settings.settings import ProcessSettings
+from stellwerk.runtime.settings.process_settings import PROCESS
+from stellwerk.runtime.settings.table import from_go
 
-Main: TypeAlias = Coroutine[None, None, None]
+if TYPE_CHECKING:
+    from stellwerk.delivery.operator_spec import OperatorSpec
 
 
 class GoCommand(click.Command):
@@ -43,33 +43,22 @@ def command() -> None:
     """Run an operator in the foreground."""
 
 
-def _run_btp(**flags: object) -> None:
-    from stellwerk.assembly import run_btp
+def _run(operator: OperatorSpec, flags: dict[str, object]) -> None:
+    """Run an operator until it ends. Raises Failure where the user can correct the cause of its end."""
+    from stellwerk.runtime.process import process
 
-    _run("the BTP Manager", flags, lambda process: run_btp(process, btp.from_flags(flags), os.environ))
-
-
-def _run_component(**flags: object) -> None:
-    from stellwerk.assembly import run_component
-
-    _run("the Component operator", flags, lambda process: run_component(process, component.from_flags(flags)))
-
-
-def _run(operator: str, flags: Mapping[str, object], start: Callable[[ProcessSettings], Main]) -> None:
-    """Run an operator until it ends; an end that a person can mend is told as a failure of the command."""
-    from stellwerk.runtime.process.process import configure_logs
-
-    process = process_flags.from_flags(flags)
-    configure_logs(process, tty=False)
+    settings = PROCESS.from_flags(flags)
+    process.configure_logs(settings, tty=False)
     try:
-        _loop(start(process))
+        launch = operator.start(settings, operator.settings().from_flags(flags), os.environ)
+        _loop(process.run(settings, launch.identity, launch.install))
     except Exception as error:
-        raise _failure(operator, error) or error from None
+        raise _failure(f"the {operator.title}", error) or error from None
 
 
 def _failure(operator: str, error: BaseException) -> Failure | None:
-    """What a person can do about the end of an operator; None for a fault of our own."""
-    from stellwerk.operators.btp.operator import MissingImage
+    """What the user can do about the end of an operator; None for a bug."""
+    from stellwerk.delivery.operator_spec import CannotStart
     from stellwerk.render.errors import RendererMissing
     from stellwerk.runtime.process.leader import LeadershipLost
     from stellwerk.runtime.serving.http import AddressInvalid, CannotListen
@@ -79,8 +68,7 @@ def _failure(operator: str, error: BaseException) -> Failure | None:
             return _failure(operator, only)
         case RendererMissing():
             return Failure(f"cannot start {operator}", cause=str(error), fix="make control-plane, or a wheel with it")
-        case MissingImage():
-            fix = "set it to the image that the operand's Deployment shall run"
+        case CannotStart(fix=fix):
             return Failure(f"cannot start {operator}", cause=str(error), fix=fix)
         case CannotListen() | AddressInvalid():
             return Failure(f"cannot start {operator}", cause=str(error), fix="choose another address, or 0 for none")
@@ -91,28 +79,23 @@ def _failure(operator: str, error: BaseException) -> Failure | None:
             return None
 
 
-command.add_command(
-    GoCommand(
-        "btp",
-        btp.normalised_arguments,
-        params=[*process_flags.options(), *btp.options()],
-        callback=_run_btp,
-        help="Run the BTP Manager: the kind BtpOperator.",
+def _command(operator: OperatorSpec) -> GoCommand:
+    table = operator.settings()
+    kinds = " and ".join(kind.resource.kind for kind in operator.kinds)
+    return GoCommand(
+        operator.name,
+        lambda arguments: from_go(arguments, (PROCESS, table)),
+        params=[*PROCESS.options(), *table.options()],
+        callback=lambda **flags: _run(operator, flags),
+        help=f"Run the {operator.title}: {kinds}.",
     )
-)
-
-command.add_command(
-    GoCommand(
-        "component",
-        component.normalised_arguments,
-        params=[*process_flags.options(), *component.options()],
-        callback=_run_component,
-        help="Run the Component operator: the kinds Component and Blueprint.",
-    )
-)
 
 
-def _loop(main: Main) -> None:
+for _operator in OPERATORS.values():
+    command.add_command(_command(_operator))
+
+
+def _loop(main: Coroutine[None, None, None]) -> None:
     """Run on uvloop where it is installed: about a fifth less CPU per call."""
     if sys.platform != "win32":
         try:

@@ -1,9 +1,11 @@
 """BTP Manager: installs, updates and safely removes the SAP BTP service operator.
 
-operator            what runs: controllers, caches and servers, wired
+operator            its OperatorSpec
+controllers         what runs: controllers, caches and servers, added to a manager
+installation        what a cluster needs before it starts: kinds, rights
 watches             the caches, and which keys a change wakes
 api                 the kind BtpOperator
-settings            what an administrator sets; flags, config_overrides: where the values come from
+settings            what an administrator sets; config_overrides: the ConfigMap that overrides flags
 reasons             the conditions' reasons with their help; errors: failures as reason and message
 rights              what the operator may do; metrics: its own metrics
 btpoperator         the reconciler of BtpOperator

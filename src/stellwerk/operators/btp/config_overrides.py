@@ -6,11 +6,12 @@ import logging
 from collections.abc import Callable
 
 from stellwerk.api.core import ConfigMap
-from stellwerk.operators.btp.settings import Effective, Settings, with_tunables
+from stellwerk.operators.btp.settings import TABLE, Settings
 from stellwerk.runtime import conditions
 from stellwerk.runtime.cache.informer import Delta
 from stellwerk.runtime.control.controller import EventSink
 from stellwerk.runtime.reconciler import Notice, Severity
+from stellwerk.runtime.settings.table import Effective
 
 REJECTED = "TunablesRejected"
 """The reason of the Event on the ConfigMap: what of it has no effect, and why."""
@@ -39,7 +40,7 @@ class Tunables:
     def take(self, delta: Delta[ConfigMap]) -> None:
         """Follow a change of the ConfigMap: keys that are gone fall back to their flags, junk changes nothing."""
         former, data = self._effective, delta.new.data if delta.new is not None else None
-        self._effective = with_tunables(self._base, former.settings, data)
+        self._effective = TABLE.overridden(self._base, former.settings, data)
         rejections = self._effective.rejections
         self._report(delta.new is not None, len(rejections))
         if delta.new is None or not rejections or rejections == former.rejections:

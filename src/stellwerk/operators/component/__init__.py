@@ -1,9 +1,11 @@
 """component-operator: keeps the manifests of a source applied, in this cluster or another one.
 
-operator          what runs: controllers, caches and servers, wired
+operator          its OperatorSpec
+controllers       what runs: controllers, caches and servers, added to a manager
+installation      what a cluster needs before it starts: kinds, rights
 watches           the caches, and which keys a change wakes
 api               the kinds Component and Blueprint, with api_spec and api_status
-settings          what an administrator sets; flags: its command line
+settings          what an administrator sets
 reasons           the conditions' reasons with their help
 errors            failures as reason and message
 status_report     what a pass reports, as the status shows it

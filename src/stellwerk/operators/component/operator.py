@@ -1,247 +1,57 @@
-"""The Component operator, put together."""
+"""The component-operator as a value."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from pathlib import Path
-from socket import gethostname
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
-from stellwerk.api.core import Namespace
-from stellwerk.apply.set.plan.plan_input import ApplyOptions
-from stellwerk.kube.types.model import metadata_of
-from stellwerk.operators.component import status_report
-from stellwerk.operators.component.api import CONTROLLER, RECONCILER
-from stellwerk.operators.component.component.deployment import Deployer, Renders
-from stellwerk.operators.component.component.reconcile import ComponentReconciler
-from stellwerk.operators.component.component.traced import Traced
-from stellwerk.operators.component.component.weights import Weights
-from stellwerk.operators.component.component.workload_causes import WorkloadCauses
-from stellwerk.operators.component.observers.events import AnnotatedSink
-from stellwerk.operators.component.observers.flux_notifications import Receiver
-from stellwerk.operators.component.observers.metrics import ComponentMetrics, artifact_cache
-from stellwerk.operators.component.observers.observers import PassObserver, Reports
-from stellwerk.operators.component.references.inputs import Inputs
-from stellwerk.operators.component.references.referenced_data import ReferenceReader
-from stellwerk.operators.component.settings import DriftPolicy, Mode, Settings
-from stellwerk.operators.component.sources import blueprints
-from stellwerk.operators.component.sources.addresses import Addresses
-from stellwerk.operators.component.sources.artifacts import Artifacts, Logins
-from stellwerk.operators.component.sources.blueprints import BlueprintStore
-from stellwerk.operators.component.sources.http_repositories import Poller
-from stellwerk.operators.component.targets.cluster_concurrency import Lanes
-from stellwerk.operators.component.targets.privileges import PrivilegeCheck
-from stellwerk.operators.component.targets.seal_key import SealKey
-from stellwerk.operators.component.targets.targets import Connect, Targets
-from stellwerk.operators.component.watches import ComponentController, Watches, watches, wire
-from stellwerk.render.sources.artifact_disk_cache import Shelf
-from stellwerk.render.sources.downloads import Downloads
-from stellwerk.runtime.control.controller import Controller, EventSink
-from stellwerk.runtime.control.status_checkpoint import Checkpoints
-from stellwerk.runtime.control.status_writer import StatusWriter
-from stellwerk.runtime.process.manager import Manager
-from stellwerk.runtime.telemetry import traces
-from stellwerk.runtime.telemetry.metrics import Metrics
+from stellwerk.delivery.operator_spec import Installation, KindHelp, Launch, OperatorSpec, OwnKind
+from stellwerk.kube.types.identifiers import Resource
+
+if TYPE_CHECKING:
+    from stellwerk.delivery.insight import KindInsight
+    from stellwerk.operators.component.settings import Settings
+    from stellwerk.runtime.settings.process_settings import ProcessSettings
+    from stellwerk.runtime.settings.table import SettingsTable
 
 
-@dataclass(frozen=True, slots=True)
-class ComponentOperator:
-    """The parts that others may ask for."""
+def _settings() -> SettingsTable[Settings]:
+    from stellwerk.operators.component.settings import TABLE
 
-    controller: ComponentController
-    reconciler: ComponentReconciler
-    watches: Watches
-    targets: Targets
+    return TABLE
 
 
-def install(
-    manager: Manager,
-    settings: Settings,
-    *,
-    renderer: Renders,
-    downloads: Downloads,
-    connect: Connect,
-    recorder: EventSink,
-    namespace: str,
-    watchers: tuple[PassObserver, ...] = (),
-) -> ComponentOperator:
-    """Give the Component operator to a manager. `connect` opens clients for other clusters; their writes pass the same
-    fence as the manager's. `namespace` is the operator's own."""
-    seen = watches(manager)
-    client = manager.client.with_field_manager(RECONCILER)
-    metrics = ComponentMetrics.registered(manager.metrics, settings.object_metrics_limit)
-    events = AnnotatedSink(recorder)
-    store = BlueprintStore(client, seen.blueprints, seen.blueprint_versions)
-    contents = ReferenceReader(client, seen.contents)
-    traced = Traced(renderer) if traces.are_on() else renderer
-    targets, deployer = _deployment(manager, settings, seen, traced, connect, metrics)
-    reconciler = ComponentReconciler(
-        client=client,
-        components=seen.components,
-        graph=seen.graph,
-        waiting=seen.waiting,
-        contents=contents,
-        artifacts=_artifacts(settings, seen, store, downloads),
-        targets=targets,
-        deployer=deployer,
-        holds=traced.holds,
-        seal_key=SealKey(client, namespace, manager.clock),
-        lanes=Lanes(workers=settings.max_concurrent_reconciles, wake=seen.wake),
-        weights=Weights(wake=seen.wake),
-        addresses=Addresses(manager.clock),
-        reports=_reports(manager, settings, metrics, events, watchers),
-        checkpoints=Checkpoints(seen.components, StatusWriter(client=client, clock=manager.clock)),
-        settings=settings,
-        clock=manager.clock,
-        workload_causes=WorkloadCauses(manager.clock),
-    )
-    controller = _controller(manager, settings, seen, reconciler, events)
-    wire(controller, seen)
-    blueprints.install(manager, store, seen.components, recorder=recorder)
-    manager.add_server("target clusters", targets)
-    if settings.tenancy is Mode.STRICT:
-        manager.add_controller(
-            PrivilegeCheck(client, namespace, events=recorder, metrics=manager.metrics, clock=manager.clock)
-        )
-    manager.add_controller(controller)
-    manager.add_controller(_poller(manager, settings, seen, downloads, contents, controller))
-    return ComponentOperator(controller, reconciler, seen, targets)
+def _start(process: ProcessSettings, settings: Settings, environment: Mapping[str, str]) -> Launch:
+    from stellwerk.operators.component import controllers
+
+    return controllers.launch(process, settings, environment)
 
 
-def _deployment(
-    manager: Manager,
-    settings: Settings,
-    seen: Watches,
-    renderer: Renders,
-    connect: Connect,
-    metrics: ComponentMetrics,
-) -> tuple[Targets, Deployer]:
-    """Where objects go and who brings them there: a change in a target cluster wakes the Component it belongs to."""
-    targets = Targets(
-        manager.home,
-        connect=connect,
-        wake=lambda label: _wake_owner(label, deployer, seen),
-        clock=manager.clock,
-        border=manager.border,
-        rules=settings.rules,
-        egress=settings.egress if settings.tenancy is Mode.STRICT else None,
-        on_client=metrics.clients,
-        on_gone=manager.metrics.forget_host,
-        most_owned_bytes_of_all=settings.max_remote_objects_mib << 20,
-        most_remote=settings.max_remote_clusters,
-        most_remote_of_namespace=settings.max_remote_clusters_per_namespace,
-    )
-    seen.definitions.on_change(lambda _: targets.kinds_changed())
-    deployer = Deployer(
-        renderer=renderer,
-        targets=targets,
-        cluster_uid=ClusterIdentity(manager),
-        habits=ApplyOptions(settings.reclaim_managers, settings.drift_policy is DriftPolicy.REPAIR),
-        inputs=Inputs(manager.clock),
-        clock=manager.clock,
-        find=seen.components.store.get,
-    )
-    return targets, deployer
+def _installation() -> Installation:
+    from stellwerk.operators.component.installation import INSTALLATION
+
+    return INSTALLATION
 
 
-def _wake_owner(label: str, deployer: Deployer, seen: Watches) -> None:
-    if (key := deployer.owners.get(label)) is not None:
-        seen.wake([key])
+def _help() -> Mapping[str, KindHelp]:
+    from stellwerk.operators.component.insight.help_topics import HELP
+
+    return HELP
 
 
-# ---- sources
+def _insight() -> Mapping[str, KindInsight]:
+    from stellwerk.operators.component.insight.by_kind import INSIGHT
+
+    return INSIGHT
 
 
-def _artifacts(settings: Settings, seen: Watches, store: BlueprintStore, downloads: Downloads) -> Artifacts:
-    """What sources offer. What lies in the cluster may be called by other rules than what a tenant names."""
-    return Artifacts(
-        watches=seen.sources,
-        blueprints=store,
-        downloads=downloads,
-        flux_rules=settings.flux_egress,
-        tenant_rules=settings.egress,
-    )
-
-
-def _poller(
-    manager: Manager,
-    settings: Settings,
-    seen: Watches,
-    downloads: Downloads,
-    contents: ReferenceReader,
-    controller: ComponentController,
-) -> Poller:
-    """Looks at web servers, which tell nobody of a new content."""
-    return Poller(
-        components=seen.components.store.all,
-        head=downloads.head,
-        credentials=Logins(contents),
-        rules=settings.egress,
-        wake=controller.queue.add,
-        interval_seconds=settings.http_repository_interval.total_seconds(),
-        border=manager.border,
-    )
-
-
-# ---- the controller, and what is told of its passes
-
-
-def _controller(
-    manager: Manager, settings: Settings, seen: Watches, reconciler: ComponentReconciler, events: EventSink
-) -> ComponentController:
-    return Controller(
-        CONTROLLER,
-        seen.components,
-        reconciler,
-        write_status=reconciler.checkpoints.write_status,
-        checkpoints=reconciler.checkpoints,
-        workers=settings.max_concurrent_reconciles,
-        tenant_of=lambda key: key.namespace,
-        recorder=events,
-        explain_unreadable=status_report.unreadable,
-        metrics=manager.metrics,
-        clock=manager.clock,
-    )
-
-
-def shelf(settings: Settings, metrics: Metrics) -> Shelf | None:
-    """Where artifacts lie on disk; None: nowhere."""
-    if not settings.artifact_cache_dir:
-        return None
-    most = settings.artifact_cache_mib * 2**20
-    return Shelf(Path(settings.artifact_cache_dir), most_bytes=most, tell=artifact_cache(metrics))
-
-
-def _reports(
-    manager: Manager,
-    settings: Settings,
-    metrics: ComponentMetrics,
-    events: AnnotatedSink,
-    watchers: tuple[PassObserver, ...],
-) -> Reports:
-    """What is told of passes, and to whom."""
-    told: tuple[PassObserver, ...] = (metrics, events, *_receivers(manager, settings), *watchers)
-    return Reports(recorder=events, dependent_events=settings.dependent_events, watchers=told)
-
-
-def _receivers(manager: Manager, settings: Settings) -> tuple[PassObserver, ...]:
-    """Who is told outside of the cluster."""
-    if not settings.events_address:
-        return ()
-    receiver = Receiver(settings.events_address, instance=gethostname(), clock=manager.clock, metrics=manager.metrics)
-    manager.add_server("notifications", receiver)
-    return (receiver,)
-
-
-class ClusterIdentity:
-    """The uid of the operator's own cluster, asked for once: that of its namespace kube-system."""
-
-    def __init__(self, manager: Manager) -> None:
-        self._client = manager.client
-        self._uid = ""
-
-    async def __call__(self) -> str:
-        """The uid. Raises ApiError."""
-        if not self._uid:
-            found = await self._client.get(metadata_of(Namespace), "kube-system")
-            self._uid = found.metadata.uid
-        return self._uid
+OPERATOR = OperatorSpec(
+    name="component",
+    title="Component operator",
+    kinds=(OwnKind("comp", Resource("core.cs.sap.com", "v1alpha1", "Component", "components", True)),),
+    settings=_settings,
+    start=_start,
+    installation=_installation,
+    help=_help,
+    insight=_insight,
+)

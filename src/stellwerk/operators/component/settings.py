@@ -1,4 +1,4 @@
-"""What can be set about the Component operator: one table of flags, read once at start.
+"""The settings of the Component operator: flags, read once at start.
 
 The original's flags keep its names and defaults. Ours are off or compatible by default, with one exception: the
 Events about each object of a first rollout are not sent. Where a default depends on the tenancy, the word is `auto`:
@@ -8,22 +8,21 @@ what a platform allows its own teams is not what it should allow tenants.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from enum import StrEnum
 from ipaddress import IPv4Network, IPv6Network, ip_network
-from typing import TYPE_CHECKING, Generic, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, TypeAlias
 from urllib.parse import urlsplit
 
 from stellwerk.kube.types import duration
 from stellwerk.kube.types.identifiers import SYSTEM_NAMESPACES
 from stellwerk.runtime.settings import parsers
+from stellwerk.runtime.settings.table import Setting, SettingsTable
 
 if TYPE_CHECKING:
     from stellwerk.render.sources.egress import EgressRules
 
-V = TypeVar("V")
 Network: TypeAlias = IPv4Network | IPv6Network
 
 
@@ -143,27 +142,6 @@ class Settings:
         return replace(IN_CLUSTER, networks=self.egress_allow_networks)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Flag(Generic[V]):
-    """One value that can be set. `read` raises `ValueError` saying what is expected."""
-
-    name: str
-    """Without dashes in front."""
-    read: Callable[[str], V]
-    write: Callable[[V], str] = str
-    help: str
-
-    @property
-    def field(self) -> str:
-        """In `Settings`."""
-        return self.name.replace("-", "_")
-
-    def default(self) -> str:
-        """What holds when nobody says anything, as text; empty where that is nothing."""
-        value: V = getattr(Settings(), self.field)
-        return self.write(value)
-
-
 # ---- how each kind of value is read
 
 
@@ -219,109 +197,133 @@ def _listed(values: tuple[object, ...]) -> str:
     return ",".join(map(str, values))
 
 
-FLAGS: tuple[
-    Flag[str]
-    | Flag[int]
-    | Flag[Mode]
-    | Flag[tuple[str, ...]]
-    | Flag[tuple[int, ...]]
-    | Flag[tuple[Network, ...]]
-    | Flag[DependentEvents]
-    | Flag[DriftPolicy]
-    | Flag[Permission]
-    | Flag[timedelta],
-    ...,
-] = (
-    Flag(
-        name="default-service-account", read=_account,
-        help="ServiceAccount, in the Component's namespace, that Components without serviceAccountName act as.",
+TABLE = SettingsTable(
+    Settings(),
+    (
+        Setting(
+            field="default_service_account",
+            read=_account,
+            help="ServiceAccount, in the Component's namespace, that Components without serviceAccountName act as.",
+        ),
+        Setting(
+            field="max_concurrent_reconciles",
+            read=parsers.number(1, 1_000),
+            help="How many Components are worked on at the same time.",
+        ),
+        Setting(
+            field="events_address",
+            read=_address,
+            help="Where Events of Components are posted to as well: flux's notification-controller.",
+        ),
+        Setting(
+            field="tenancy",
+            read=parsers.one_of(Mode),
+            help="compatible: as the original. strict: every Component must act as a ServiceAccount.",
+        ),
+        Setting(
+            field="refused_target_namespaces",
+            read=_namespaces,
+            write=_listed,
+            help="Namespaces that spec.namespace must not name. auto: those of the system where tenancy is strict, "
+            "else none. none: none.",
+        ),
+        Setting(
+            field="reclaim_managers",
+            read=parsers.words,
+            write=_listed,
+            help="Beginnings of the names of field managers whose fields SsaOverride takes over, separated by commas.",
+        ),
+        Setting(
+            field="dependent_events",
+            read=parsers.one_of(DependentEvents),
+            help="Which Events are sent about dependent objects: all, changes (after their first rollout), none.",
+        ),
+        Setting(
+            field="drift_policy",
+            read=parsers.one_of(DriftPolicy),
+            help="What is done about objects that somebody changed: Report, or Repair at once.",
+        ),
+        Setting(
+            field="http_repository_interval",
+            read=_positive,
+            write=duration.format,
+            help="How often each httpRepository is looked at.",
+        ),
+        Setting(
+            field="egress_allow_hosts",
+            read=_hosts,
+            write=_listed,
+            help="Hosts that an httpRepository, or where tenancy is strict a kubeconfig, may name, separated by "
+            "commas. None named: any.",
+        ),
+        Setting(
+            field="egress_allow_ports",
+            read=_ports,
+            write=_listed,
+            help="Ports that an httpRepository, or where tenancy is strict a kubeconfig, may name, separated by "
+            "commas. None named: any.",
+        ),
+        Setting(
+            field="egress_allow_networks",
+            read=_networks,
+            write=_listed,
+            help="Networks that an httpRepository, or where tenancy is strict a kubeconfig, may name although they are "
+            "loopback, link-local or private.",
+        ),
+        Setting(
+            field="egress_allow_http",
+            read=parsers.one_of(Permission),
+            help="Whether an httpRepository may be called without TLS. auto: unless tenancy is strict.",
+        ),
+        Setting(
+            field="egress_allow_private",
+            read=parsers.one_of(Permission),
+            help="Whether an httpRepository may be in a private network. auto: unless tenancy is strict; then it "
+            "holds for kubeconfigs, too.",
+        ),
+        Setting(
+            field="max_remote_clusters",
+            read=parsers.number(1, 1_000_000),
+            help="How many other clusters (different kubeconfigs) all Components together may have as their targets.",
+        ),
+        Setting(
+            field="max_remote_clusters_per_namespace",
+            read=parsers.number(1, 1_000_000),
+            help="How many other clusters (different kubeconfigs) the Components of one namespace may have as their "
+            "targets.",
+        ),
+        Setting(
+            field="max_remote_objects_mib",
+            read=parsers.number(2, 1_000_000),
+            help="How much of the objects with the operator's label in all other clusters is held, as JSON. The "
+            "clusters of one namespace may have half of it, and one cluster 64 MiB. One MiB is 1048576 bytes.",
+        ),
+        Setting(
+            field="object_metrics_limit",
+            read=parsers.number(0, 1_000_000),
+            help="For how many Components metrics of their own are kept; 0: for none.",
+        ),
+        Setting(
+            field="artifact_cache_dir",
+            read=_folder,
+            help="Folder in which artifacts of flux are kept across restarts; only ones whose digest can be verified.",
+        ),
+        Setting(
+            field="artifact_cache_mib",
+            read=parsers.number(0, 1_000_000),
+            help="How much that folder may hold; what was not used for longest goes. One MiB is 1048576 bytes.",
+        ),
+        Setting(
+            field="no_cross_namespace_refs",
+            read=bool,
+            write=lambda value: str(value).lower(),
+            is_switch=True,
+            help="Refuse sources and dependencies in other namespaces than the Component's.",
+        ),
     ),
-    Flag(
-        name="max-concurrent-reconciles", read=parsers.number(1, 1_000),
-        help="How many Components are worked on at the same time.",
-    ),
-    Flag(
-        name="events-address", read=_address,
-        help="Where Events of Components are posted to as well: flux's notification-controller.",
-    ),
-    Flag(
-        name="tenancy", read=parsers.one_of(Mode),
-        help="compatible: as the original. strict: every Component must act as a ServiceAccount.",
-    ),
-    Flag(
-        name="refused-target-namespaces", read=_namespaces, write=_listed,
-        help="Namespaces that spec.namespace must not name. auto: those of the system where tenancy is strict, else "
-        "none. none: none.",
-    ),
-    Flag(
-        name="reclaim-managers", read=parsers.words, write=_listed,
-        help="Beginnings of the names of field managers whose fields SsaOverride takes over, separated by commas.",
-    ),
-    Flag(
-        name="dependent-events", read=parsers.one_of(DependentEvents),
-        help="Which Events are sent about dependent objects: all, changes (after their first rollout), none.",
-    ),
-    Flag(
-        name="drift-policy", read=parsers.one_of(DriftPolicy),
-        help="What is done about objects that somebody changed: Report, or Repair at once.",
-    ),
-    Flag(
-        name="http-repository-interval", read=_positive, write=duration.format,
-        help="How often each httpRepository is looked at.",
-    ),
-    Flag(
-        name="egress-allow-hosts", read=_hosts, write=_listed,
-        help="Hosts that an httpRepository, or where tenancy is strict a kubeconfig, may name, separated by commas. "
-        "None named: any.",
-    ),
-    Flag(
-        name="egress-allow-ports", read=_ports, write=_listed,
-        help="Ports that an httpRepository, or where tenancy is strict a kubeconfig, may name, separated by commas. "
-        "None named: any.",
-    ),
-    Flag(
-        name="egress-allow-networks", read=_networks, write=_listed,
-        help="Networks that an httpRepository, or where tenancy is strict a kubeconfig, may name although they are "
-        "loopback, link-local or private.",
-    ),
-    Flag(
-        name="egress-allow-http", read=parsers.one_of(Permission),
-        help="Whether an httpRepository may be called without TLS. auto: unless tenancy is strict.",
-    ),
-    Flag(
-        name="egress-allow-private", read=parsers.one_of(Permission),
-        help="Whether an httpRepository may be in a private network. auto: unless tenancy is strict; then it holds for "
-        "kubeconfigs, too.",
-    ),
-    Flag(
-        name="max-remote-clusters", read=parsers.number(1, 1_000_000),
-        help="How many other clusters (different kubeconfigs) all Components together may have as their targets.",
-    ),
-    Flag(
-        name="max-remote-clusters-per-namespace", read=parsers.number(1, 1_000_000),
-        help="How many other clusters (different kubeconfigs) the Components of one namespace may have as their "
-        "targets.",
-    ),
-    Flag(
-        name="max-remote-objects-mib", read=parsers.number(2, 1_000_000),
-        help="How much of the objects with the operator's label in all other clusters is held, as JSON. The clusters "
-        "of one namespace may have half of it, and one cluster 64 MiB. One MiB is 1048576 bytes.",
-    ),
-    Flag(
-        name="object-metrics-limit", read=parsers.number(0, 1_000_000),
-        help="For how many Components metrics of their own are kept; 0: for none.",
-    ),
-    Flag(
-        name="artifact-cache-dir", read=_folder,
-        help="Folder in which artifacts of flux are kept across restarts; only ones whose digest can be verified.",
-    ),
-    Flag(
-        name="artifact-cache-mib", read=parsers.number(0, 1_000_000),
-        help="How much that folder may hold; what was not used for longest goes. One MiB is 1048576 bytes.",
-    ),
-)  # fmt: skip
-"""In the order in which people read them; the first three are the original's."""
-
-NO_CROSS_NAMESPACE_REFS = "no-cross-namespace-refs"
-NO_CROSS_NAMESPACE_REFS_HELP = "Refuse sources and dependencies in other namespaces than the Component's."
-"""The one switch; spelled as flux spells it."""
+    about="""\
+All of them are flags of `stellwerk run component`. Durations are written as in Go: `90s`, `5m`, `1h30m`. Lists are
+separated by commas. What Components set themselves is described in their CustomResourceDefinition
+(`kubectl explain component.spec`).""",
+)
+"""The first three are the original's; Flux spells the last one like this."""

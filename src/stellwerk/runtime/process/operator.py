@@ -26,7 +26,7 @@ from stellwerk.runtime.control.status_writer import StatusWriter
 from stellwerk.runtime.process import process
 from stellwerk.runtime.process.manager import Manager
 from stellwerk.runtime.reconciler import Next, ReconcileError
-from stellwerk.runtime.settings.settings import ProcessSettings
+from stellwerk.runtime.settings.process_settings import ProcessSettings
 
 K = TypeVar("K", bound=Kind)
 

@@ -35,7 +35,7 @@ from stellwerk.runtime.serving.health import HealthChecks, metrics_route
 from stellwerk.runtime.serving.http import ListenAddress, Server
 from stellwerk.runtime.serving.metrics_auth import Guard
 from stellwerk.runtime.serving.tls import Certified, MountedCertificates, SelfSigned
-from stellwerk.runtime.settings.settings import ProcessSettings
+from stellwerk.runtime.settings.process_settings import ProcessSettings
 from stellwerk.runtime.supervision import collector
 from stellwerk.runtime.supervision.memory_pressure import MemoryCheck
 from stellwerk.runtime.supervision.watchdog import Watchdog

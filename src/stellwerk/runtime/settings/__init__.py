@@ -1,8 +1,7 @@
 """Settings of a process: tables, command lines, and parsers.
 
-settings        settings that every process has
-flags           a table of settings as options of the command line
-go_flags        command lines as Go programs read them (pure)
-process_flags   the options of every operator process
-parsers         text as values: flags, environment, keys of a ConfigMap (pure)
+parsers            text as values: flags, environment, keys of a ConfigMap (pure)
+go_flags           command lines as Go programs read them (pure)
+table              one table of settings: flags, ConfigMap keys, reference page
+process_settings   the settings that every operator process has
 """

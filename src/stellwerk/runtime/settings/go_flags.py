@@ -13,7 +13,7 @@ _FALSE = frozenset({"0", "f", "F", "false", "FALSE", "False"})
 
 
 def normalised(arguments: Sequence[str], *, names: Collection[str], switches: Collection[str] = ()) -> list[str]:
-    """The arguments with each known flag spelled `--name`, and each switch `--name` or `--no-name`.
+    """The arguments with each known flag spelled `--name`, and each switch `--name` or its negation.
 
     `names` are the flags that take a value, `switches` those that do not; both without dashes. What is not known is
     passed on as it is, and so is everything after `--`.
@@ -37,9 +37,14 @@ def normalised(arguments: Sequence[str], *, names: Collection[str], switches: Co
     return result
 
 
+def negation(switch: str) -> str:
+    """The flag that unsets a switch; both without dashes: `leader-elect` and `no-leader-elect`, either way."""
+    return switch.removeprefix("no-") if switch.startswith("no-") else f"no-{switch}"
+
+
 def _switch(name: str, equals: str, value: str) -> str:
     if not equals or value in _TRUE:
         return f"--{name}"
     if value in _FALSE:
-        return f"--no-{name}"
+        return f"--{negation(name)}"
     return f"--{name}={value}"  # click says what is wrong with it

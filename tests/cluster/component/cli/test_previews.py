@@ -84,7 +84,7 @@ async def test_diff_of_a_component_that_is_not_there_yet_takes_its_files_and_sec
     cr.write_text(component_file("new", given.namespace))
     other = await stellwerk("diff", "-f", str(cr), "--path", str(chart), "--image", "shop:2")
     assert (other.returncode, other.stdout) == (2, ""), "an image that would be passed over in silence misleads"
-    assert "--image is for BtpOperators" in other.stderr
+    assert "--image is not for a Component" in other.stderr
     told = await stellwerk("diff", "-f", str(cr), "--path", str(chart))
     assert told.returncode == 3, told
     assert told.stdout.splitlines()[0] == f"+ ConfigMap {given.namespace}/shop"
@@ -329,10 +329,10 @@ async def test_a_component_without_values_says_so(given: Given, stellwerk: Stell
 
 async def test_a_preview_of_what_is_no_component_is_wrong_usage(given: Given, stellwerk: Stellwerk) -> None:
     await given.config("plain", a="b")
-    for verb in ("diff", "values"):
-        told = await stellwerk(verb, "configmap/plain")
-        assert told.returncode == 2, told
-        assert "is no Component" in told.stderr
+    for verb, cause in (("diff", "no operator of ours looks after it"), ("values", "is no Component")):
+        refused = await stellwerk(verb, "configmap/plain")
+        assert refused.returncode == 2, refused
+        assert cause in refused.stderr
 
 
 def component_file(name: str, namespace: str) -> str:

@@ -4,5 +4,6 @@ why                findings, down to the root cause
 related_objects    the BtpOperator of an object
 preview            what the next reconcile would change
 actions            what a user may request
+by_kind            all of it, by kind
 help_topics        the texts of `stellwerk explain`
 """

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from stellwerk.operators.btp import api, settings
+from stellwerk.delivery.operator_spec import KindHelp
+from stellwerk.operators.btp import api, reasons
 from stellwerk.operators.btp.api import State
 from stellwerk.operators.btp.btpoperator import certificates
 from stellwerk.operators.btp.credentials.credentials import (
@@ -10,10 +11,10 @@ from stellwerk.operators.btp.credentials.credentials import (
     CREDENTIALS_NAMESPACE_KEY,
     REQUIRED_KEYS,
 )
-from stellwerk.operators.btp.settings import Settings
+from stellwerk.operators.btp.settings import TABLE
 from stellwerk.runtime.insight.help_topics import Topic
 
-_DEFAULTS = settings.as_text(Settings())
+_DEFAULTS = TABLE.as_text(TABLE.defaults)
 _SECRET = f"{api.STANDARD_NAMESPACE}/{api.REQUIRED_SECRET_NAME}"
 _IN_NAMESPACE = f"kubectl -n {api.STANDARD_NAMESPACE}"
 
@@ -106,9 +107,7 @@ TUNABLES = Topic(
         "takes effect at once. A value that cannot be read changes nothing and is reported in the log; a key that is "
         "removed gives the flag or the default back. Durations are written as in Go: 90s, 5m, 1h30m.",
     ),
-    rows=tuple(
-        (tunable.key, f"{tunable.help} Default: {_DEFAULTS[tunable.key] or 'none'}.") for tunable in settings.ALL
-    ),
+    rows=tuple((tunable.key, f"{tunable.help} Default: {_DEFAULTS[tunable.key] or 'none'}.") for tunable in TABLE.rows),
     commands=(
         f"{_IN_NAMESPACE} create configmap {api.TUNABLES_NAME} --from-literal=ReadyTimeout=10m",
         f"{_IN_NAMESPACE} get configmap {api.TUNABLES_NAME} -o yaml",
@@ -146,3 +145,5 @@ TOPICS = {
     "network-policies": NETWORK_POLICIES,
     "tunables": TUNABLES,
 }
+
+HELP = {"BtpOperator": KindHelp(catalogue=reasons.CATALOGUE, page=reasons.page, topics=TOPICS)}

@@ -17,10 +17,12 @@ from stellwerk.api.apps import Deployment
 from stellwerk.api.btp import ServiceBinding, ServiceInstance
 from stellwerk.api.core import ConfigMap, Secret
 from stellwerk.apply.concurrency import together
+from stellwerk.apply.errors import ApplyError
 from stellwerk.apply.labelled import prune_by_label
 from stellwerk.apply.labelled.plan import Live
 from stellwerk.apply.objects import discover
 from stellwerk.apply.objects.desired import Address, Desired, Document, desired_set, kinds_of
+from stellwerk.delivery.insight import Preview, PreviewFailed, PreviewRequest
 from stellwerk.kube.client.client import Client
 from stellwerk.kube.types.identifiers import ObjectKey, ObjectRef, Resource
 from stellwerk.kube.types.model import Unstructured, metadata_of, unstructured
@@ -29,16 +31,16 @@ from stellwerk.operators.btp.api import BtpOperator
 from stellwerk.operators.btp.btpoperator import history, plan, resources, webhooks
 from stellwerk.operators.btp.btpoperator.certificates import Renewal
 from stellwerk.operators.btp.btpoperator.resources import Running, Values
+from stellwerk.operators.btp.controllers import in_force
 from stellwerk.operators.btp.credentials import credentials
 from stellwerk.operators.btp.credentials.credentials import BtpCredentials, CredentialsComparison
-from stellwerk.operators.btp.errors import ModuleUnreadable, SecretUnusable
-from stellwerk.operators.btp.module import version_record
+from stellwerk.operators.btp.errors import ModuleUnreadable, SecretUnusable, StepFailed
+from stellwerk.operators.btp.module import rehearsal, version_record
 from stellwerk.operators.btp.module.chart import Charts
 from stellwerk.operators.btp.module.release import CHART_FILE, SHIPPED, ModuleRelease
 from stellwerk.operators.btp.module.source import ReleaseSupplier
 from stellwerk.operators.btp.module.version_record import VersionRecord
-from stellwerk.operators.btp.operator import in_force
-from stellwerk.operators.btp.settings import CrSelection, ModuleSource, Settings, with_tunables
+from stellwerk.operators.btp.settings import TABLE, CrSelection, ModuleSource, Settings
 from stellwerk.operators.btp.watches import MODULE_KINDS
 from stellwerk.render.worker.renderer import Renderer
 from stellwerk.runtime.certificates import certs
@@ -58,18 +60,6 @@ class ImageUnknown(Exception):
 
     def __init__(self) -> None:
         super().__init__("the operand does not run yet, and only the operator's environment says which image it gets")
-
-
-@dataclass(frozen=True, slots=True)
-class Preview:
-    """What the next reconcile would bring about."""
-
-    desired: tuple[Desired, ...]
-    """The objects as they shall be. A certificate that is to be made anew is in here as it is."""
-    renewed: Mapping[ObjectRef, str]
-    """Secrets whose certificates would be made anew, and why."""
-    leaving: Mapping[ObjectRef, str]
-    """What would be deleted, and why."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,9 +105,10 @@ class BtpPreviewInput:
         served = await discover.served(documents, self.client.mapper)
         desired = desired_set(documents, served, namespace=settings.chart_namespace)
         return Preview(
-            desired,
-            _renewed(authority, webhook, settings),
-            {
+            field_manager=api.OPERATOR_NAME,
+            objects=desired,
+            renewed=_renewed(authority, webhook, settings),
+            deleted={
                 **await self._outdated(release, settings),
                 **await self._stale(module, desired, release.version),
                 **_opted_out(module, settings, values.network_policies),
@@ -133,7 +124,7 @@ class BtpPreviewInput:
         if found is None:
             return base
         data = {key: value for key, value in found.data.items() if key not in _PLACES}
-        settings = with_tunables(base, base, data).settings
+        settings = TABLE.overridden(base, base, data).settings
         # A folder that somebody names is what it is, whatever the operator's own is.
         return settings if self.folder is None else replace(settings, module_source=base.module_source)
 
@@ -283,3 +274,38 @@ def _opted_out(module: Iterable[Address], settings: Settings, policies_wanted: b
     here = settings.chart_namespace
     found = [one for one in module if one.resource.kind == "NetworkPolicy" and one.key.namespace == here]
     return {one.ref: f"annotation {api.DISABLE_NETWORK_POLICIES_ANNOTATION}" for one in found}
+
+
+class BtpPreviewer:
+    """Computes what the BTP Manager would apply for a BtpOperator."""
+
+    kind = BtpOperator
+    accepts_image = True
+
+    async def preview(self, subject: BtpOperator, request: PreviewRequest) -> Preview:
+        """See `Previewer`. In the local system the module is the one that the local BTP Manager has."""
+        desk = BtpPreviewInput(
+            client=request.client.with_field_manager(api.OPERATOR_NAME),
+            renderer=request.renderer,
+            folder=request.folder or _simulated_module(request.local_folder),
+            image=request.image,
+        )
+        try:
+            return await desk.preview(subject)
+        except NothingToDo as error:
+            fix = f"see why: stellwerk why btp/{subject.metadata.name} -n {subject.metadata.namespace}"
+            raise PreviewFailed(str(error), fix=fix, nothing_to_do=True) from None
+        except ImageUnknown as error:
+            raise PreviewFailed(str(error), fix="name it with --image") from None
+        except ModuleUnreadable as error:
+            raise PreviewFailed(str(error), fix="name a folder with the module with --path") from None
+        except (StepFailed, ApplyError) as error:
+            raise PreviewFailed(str(error)) from None
+
+
+previewer = BtpPreviewer()
+
+
+def _simulated_module(local_folder: Path | None) -> Path | None:
+    folder = local_folder / rehearsal.FOLDER if local_folder else None
+    return folder if folder and folder.is_dir() else None

@@ -29,7 +29,7 @@ from stellwerk.operators.btp.api import State
 from stellwerk.operators.btp.credentials.credentials import REQUIRED_KEYS, is_for_us
 from stellwerk.operators.btp.errors import NOT_READY_IN_TIME, WAITED_FOR
 from stellwerk.operators.btp.reasons import CATALOGUE, MEANINGS, Reason
-from stellwerk.operators.btp.settings import Settings, with_tunables
+from stellwerk.operators.btp.settings import TABLE, Settings
 from stellwerk.runtime.insight.diagnosis import AwaitedObject, ClusterReader, Diagnosis, Finding, root_causes
 
 if TYPE_CHECKING:
@@ -131,7 +131,7 @@ async def observe(reader: ClusterReader, subject: Unstructured, now: datetime) -
 
 def places(tunables: Mapping[str, str]) -> tuple[ObjectKey, ObjectKey]:
     """Where the operand's Deployment and the required Secret lie, as the operator reads its tunables (pure)."""
-    settings = with_tunables(Settings(), Settings(), tunables).settings
+    settings = TABLE.overridden(Settings(), Settings(), tunables).settings
     namespace = settings.chart_namespace
     return ObjectKey(namespace, settings.deployment_name), ObjectKey(namespace, settings.secret_name)
 

@@ -13,6 +13,8 @@ import yaml
 from stellwerk.operators.btp.module.release import APPLY_FOLDER, SHIPPED
 from stellwerk.operators.btp.settings import Settings
 
+FOLDER = "module"
+"""The folder of the copy in the folder of the local system."""
 OPERAND_PRESENT_LABEL = "stellwerk.local/operand-answers"
 """A namespace with this label gets the webhooks back, for those who run an operand."""
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from stellwerk.delivery.operator_spec import KindHelp
 from stellwerk.delivery.reconcile_request import REQUESTED_AT_ANNOTATION
 from stellwerk.kube.types import duration
-from stellwerk.operators.component import api, intervals
+from stellwerk.operators.component import api, intervals, reasons
 from stellwerk.operators.component.api_status import READY, RECONCILING, STALLED, State
 from stellwerk.operators.component.errors import RETRY_SECONDS
 from stellwerk.operators.component.reasons import CHART_WARNING
@@ -277,3 +278,5 @@ TOPICS = {
     "deletion": DELETION,
     "events": EVENTS,
 }
+
+HELP = {"Component": KindHelp(catalogue=reasons.CATALOGUE, page=reasons.page, topics=TOPICS)}

@@ -20,10 +20,13 @@ import msgspec
 
 from stellwerk.api import flux
 from stellwerk.api.core import ConfigMap, Namespace, Secret
+from stellwerk.apply.errors import ApplyError
 from stellwerk.apply.objects import discover
 from stellwerk.apply.objects.manifests import Document
+from stellwerk.apply.set.model import inventory_codec
 from stellwerk.apply.set.model.desired_set import DesiredObject, prepared
 from stellwerk.apply.set.model.owner import Owner
+from stellwerk.delivery.insight import Preview, PreviewFailed, PreviewRequest
 from stellwerk.delivery.template_lookup import answer
 from stellwerk.kube.client.client import Client
 from stellwerk.kube.types.errors import NotServed
@@ -33,7 +36,7 @@ from stellwerk.operators.component.api_spec import ReferenceKind
 from stellwerk.operators.component.api_status import Artifact, SourceStatus
 from stellwerk.operators.component.component import delete_hooks, status_plan
 from stellwerk.operators.component.component.deployment import DeploymentContent, request_of
-from stellwerk.operators.component.errors import SourceNotReady
+from stellwerk.operators.component.errors import ComponentFailed, SourceNotReady
 from stellwerk.operators.component.references import digests, references
 from stellwerk.operators.component.references.inputs import layers_of
 from stellwerk.operators.component.references.referenced_data import NOT_FOUND, content_of
@@ -47,6 +50,8 @@ from stellwerk.operators.component.references.references import (
 )
 from stellwerk.operators.component.sources import blueprint_versions, credentials, sources
 from stellwerk.operators.component.sources.sources import FLUX_KINDS, Source, SourceKind
+from stellwerk.render.errors import RenderError, SourceError
+from stellwerk.render.files import local_files
 from stellwerk.render.files.files import Files
 from stellwerk.render.request.capabilities import facts_of
 from stellwerk.render.request.request import UNKNOWN_CLUSTER, Missing, Rendered, TemplateQuery
@@ -201,3 +206,36 @@ async def _on_the_web(source: Source, login: LoginSecret | None, downloads: Down
     artifact = Artifact(url=found.url, digest=found.digest, revision=found.revision)
     files = await downloads.fetch(found.url, found.digest, rules=ANYWHERE, digest_header=digest, credentials=shown)
     return sources.download_offer(artifact), files
+
+
+class ComponentPreviewer:
+    """Computes what the component-operator would apply for a Component."""
+
+    kind = Component
+    accepts_image = False
+
+    async def preview(self, subject: Component, request: PreviewRequest) -> Preview:
+        """See `Previewer`. Components whose objects are in another cluster have no preview."""
+        if subject.spec.kube_config is not None:
+            cause = "its objects go to the cluster of spec.kubeConfig, which is not looked at from here"
+            raise PreviewFailed(cause, fix="render it instead: stellwerk render -f FILE")
+        try:
+            folder = local_files.read(request.folder) if request.folder is not None else None
+        except SourceError as error:
+            raise PreviewFailed(str(error), fix="name another folder with --path") from None
+        desk = ComponentPreviewInput(client=request.client, documents=request.documents, folder=folder)
+        try:
+            offer, files = await desk.offered(subject, request.downloads)
+            content, rendered = await desk.rendered(subject, offer, files, request.renderer)
+            members = await desk.wanted(subject, content, rendered)
+        except (ComponentFailed, RenderError, ApplyError) as error:
+            raise PreviewFailed(str(error)) from None
+        return Preview(
+            field_manager=RECONCILER,
+            members=members,
+            inventory=inventory_codec.read(subject.status.inventory),
+            warnings=rendered.chart.warnings if rendered.chart is not None else (),
+        )
+
+
+previewer = ComponentPreviewer()

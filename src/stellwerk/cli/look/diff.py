@@ -1,0 +1,83 @@
+"""`stellwerk diff`: what the next reconcile of an object would change.
+
+Nothing is written, and neither the object nor its operator need to be in the cluster: its operator's code computes here
+what it would apply, and dry runs of the API server show the result.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+import msgspec
+
+from stellwerk.apply.objects.manifests import Document
+from stellwerk.cli import kinds
+from stellwerk.cli.arguments.object_argument import ObjectArgument
+from stellwerk.cli.local.operators import local_folder
+from stellwerk.cli.objects import object_actions, previews
+from stellwerk.cli.objects.cluster import ClusterSession, with_cluster
+from stellwerk.cli.releases import dry_run
+from stellwerk.cli.shell import settings
+from stellwerk.cli.shell.errors import Exit, Failure
+from stellwerk.cli.shell.output import print_value
+from stellwerk.delivery.insight import Preview, Previewer, PreviewFailed, PreviewRequest
+from stellwerk.kube.types.model import Kind, Unstructured
+
+
+def diff(subject: ObjectArgument | None, file: Path | None, folder: Path | None, image: str) -> int:
+    """Print the difference. Returns the exit code; raises Failure where it cannot be computed."""
+    if (subject is None) == (file is None):
+        raise click.UsageError("Name an object of the cluster (comp/NAME), or a file with -f; one of the two.")
+    return _diff(subject, file, folder, image)
+
+
+@with_cluster
+async def _diff(
+    cluster: ClusterSession, subject: ObjectArgument | None, file: Path | None, folder: Path | None, image: str
+) -> int:
+    previewer, obj, documents = await _asked(cluster, subject, file)
+    if image and not previewer.accepts_image:
+        kind = obj.resource.kind
+        raise click.UsageError(f"--image is not for a {kind}: the images of a {kind} are in its files.")
+    async with previews.tools() as tools:
+        request = PreviewRequest(
+            client=cluster.client,
+            renderer=tools.renderer,
+            downloads=tools.downloads,
+            documents=documents,
+            folder=folder,
+            local_folder=local_folder(cluster.client.config.server),
+            image=image,
+        )
+        preview = await _preview(previewer, obj, request)
+    previews.warn(preview.warnings)
+    compared, unchanged = await dry_run.of_preview(cluster.client, preview)
+    compared.warn()
+    if cluster.settings.output.is_table:
+        settings.show(dry_run.shown(compared.lines, unchanged, cluster.settings.style()))
+    else:
+        print_value(dry_run.as_json(compared.lines, unchanged), cluster.settings.output)
+    return Exit.DIFFERENT if compared.lines else Exit.DONE
+
+
+async def _asked(
+    cluster: ClusterSession, subject: ObjectArgument | None, file: Path | None
+) -> tuple[Previewer, Kind, tuple[Document, ...]]:
+    """The object to compare, its previewer, and the other objects of its file. Raises Failure."""
+    if file is not None:
+        document, others = previews.the_only(file, [row.resource.kind for row in kinds.OWN])
+        previewer = object_actions.action(Unstructured.of(document.body), lambda of: of.previewer, "compared")()
+        return previewer, previews.converted(document, previewer.kind, file, cluster.namespace or "default"), others
+    assert subject is not None
+    live = await cluster.object(subject)
+    previewer = object_actions.action(live, lambda of: of.previewer, "compared")()
+    return previewer, msgspec.convert(live.body, previewer.kind), ()
+
+
+async def _preview(previewer: Previewer, obj: Kind, request: PreviewRequest) -> Preview:
+    try:
+        return await previewer.preview(obj, request)
+    except PreviewFailed as error:
+        head = f"nothing is applied for {obj.ref}" if error.nothing_to_do else f"cannot work out {obj.ref}"
+        raise Failure(head, cause=str(error), fix=error.fix, subject=str(obj.ref)) from None

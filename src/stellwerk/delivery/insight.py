@@ -1,0 +1,138 @@
+"""What an operator knows about objects of its kinds beyond reconciling them: for verbs and the dashboard.
+
+A kind without an action or a preview leaves the field None, and the verb reports that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from stellwerk.apply.objects.desired import Desired
+    from stellwerk.apply.objects.manifests import Document
+    from stellwerk.apply.set.model.desired_set import DesiredObject
+    from stellwerk.apply.set.model.inventory import Inventory
+    from stellwerk.kube.client.client import Client
+    from stellwerk.kube.types.identifiers import ObjectKey, ObjectRef, Resource
+    from stellwerk.kube.types.model import JsonObject, Kind, Unstructured
+    from stellwerk.render.sources.downloads import Downloads
+    from stellwerk.render.worker.renderer import Renderer
+    from stellwerk.runtime.insight.diagnosis import Diagnostician
+    from stellwerk.runtime.insight.related_objects import Kinship
+
+# ---- actions
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reconcilable:
+    """How a user requests a pass now."""
+
+    request: Callable[[str], JsonObject]
+    """The patch for a request at a moment."""
+    was_handled: Callable[[Unstructured, str], bool]
+    """Whether the object shows that the request of that moment was handled."""
+    source: Callable[[Unstructured], tuple[Resource, ObjectKey] | None] = lambda _: None
+    """The object of another controller from which the content comes, and which understands the same request."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Suspendable:
+    """How a user has an object left alone, and resumed."""
+
+    suspend: Callable[[str], JsonObject]
+    """The patch; the argument is the user's reason, which may be empty."""
+    resume: Callable[[], JsonObject]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unstickable:
+    """How a user forces a deletion that waits."""
+
+    force: Callable[[Unstructured], JsonObject]
+    """The patch."""
+    consequence: str
+    """What it costs, as a clause."""
+    obstacle: Callable[[Client, Unstructured], Awaitable[tuple[str, str] | None]]
+    """Why force has no effect on this object, and what helps instead; None where it has one. Raises ApiError."""
+
+
+# ---- preview
+
+
+class PreviewFailed(Exception):
+    """The preview cannot be computed: the message is the cause, `fix` the user's next step."""
+
+    def __init__(self, why: str, *, fix: str = "correct what the cause names", nothing_to_do: bool = False) -> None:
+        super().__init__(why)
+        self.fix = fix
+        self.nothing_to_do = nothing_to_do
+        """The operator applies nothing for the object, so there is nothing to compare."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PreviewRequest:
+    """What the user has at hand."""
+
+    client: Client
+    renderer: Renderer
+    downloads: Downloads
+    documents: tuple[Document, ...] = ()
+    """Other objects of the file that holds the previewed one."""
+    folder: Path | None = None
+    """Replaces the object's source."""
+    local_folder: Path | None = None
+    """The folder of the local system, where the cluster is the local system."""
+    image: str = ""
+    """Replaces the image of the operand."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Preview:
+    """The objects that the next reconcile would apply, as one set with an inventory or one by one."""
+
+    field_manager: str
+    objects: tuple[Desired, ...] = ()
+    """Objects that are applied one by one."""
+    members: tuple[DesiredObject, ...] = ()
+    """Objects of a set with policies, whose inventory is `inventory`."""
+    inventory: Inventory | None = None
+    renewed: Mapping[ObjectRef, str] = field(default_factory=dict)
+    """Objects that would be replaced although they look the same, and why."""
+    deleted: Mapping[ObjectRef, str] = field(default_factory=dict)
+    """Objects that would be deleted, and why."""
+    warnings: tuple[str, ...] = ()
+
+
+class Previewer(Protocol):
+    """Computes what the next reconcile of an object would apply."""
+
+    @property
+    def kind(self) -> type[Kind]:
+        """The kind of the objects."""
+        ...
+
+    @property
+    def accepts_image(self) -> bool:
+        """Whether `PreviewRequest.image` has a meaning."""
+        ...
+
+    async def preview(self, subject: Any, request: PreviewRequest) -> Preview:
+        """Compute it with the user's own rights; nothing is written. Raises PreviewFailed, ApiError."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KindInsight:
+    """What the operator knows about objects of one kind."""
+
+    diagnostician: Diagnostician
+    kinship: Kinship
+    reconcile: Reconcilable | None = None
+    suspend: Suspendable | None = None
+    unstick: Unstickable | None = None
+    previewer: Callable[[], Previewer] | None = None
+    """Imports what renders, which other questions do not need."""

@@ -1,0 +1,114 @@
+"""An operator as a value: everything that the rest of the product knows about it.
+
+`stellwerk.assembly.OPERATORS` lists the operators. `run`, `up`, `install`, `check`, `get`, `why`, `diff`, `explain`,
+the CustomResourceDefinitions and the reference pages iterate over that list, so an operator is added by its folder and
+one line there.
+
+An `OperatorSpec` itself is light, because completion reads it while the user waits: names only. What costs time to
+import comes from its functions, each of which imports one part of the operator.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from stellwerk.kube.types.identifiers import Resource
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from stellwerk.delivery.insight import KindInsight
+    from stellwerk.kube.schema.crd import Definition
+    from stellwerk.kube.types.model import JsonObject
+    from stellwerk.runtime.insight.help_topics import Topic
+    from stellwerk.runtime.insight.reason_catalog import Catalogue
+    from stellwerk.runtime.process.process import OperatorIdentity, Parts
+    from stellwerk.runtime.settings.process_settings import ProcessSettings
+    from stellwerk.runtime.settings.table import SettingsTable
+
+
+class CannotStart(Exception):
+    """The operator cannot start; the message is the cause, and `fix` what the user can do about it."""
+
+    def __init__(self, why: str, *, fix: str) -> None:
+        super().__init__(why)
+        self.fix = fix
+
+
+@dataclass(frozen=True, slots=True)
+class OwnKind:
+    """A kind that users of an operator create, and the short word by which the command line knows it."""
+
+    short: str
+    resource: Resource
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """An operator that is about to run: its identity, and the function that adds its controllers to the manager."""
+
+    identity: OperatorIdentity
+    install: Callable[[Parts], None]
+
+
+def _no_flags(_: Path) -> Sequence[str]:
+    return ()
+
+
+def _no_files() -> Mapping[str, str]:
+    return {}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Installation:
+    """What a cluster needs before the operator starts, and how the local system starts it."""
+
+    namespace: str
+    account: str
+    """The ServiceAccount in `namespace` that the operator acts as."""
+    lease: str
+    """The Lease by which replicas of the operator, and the original, agree on the leader."""
+    definitions: tuple[Definition, ...]
+    manifests: Callable[[], Sequence[JsonObject]]
+    """Accounts, roles and their bindings."""
+    local_flags: Callable[[Path], Sequence[str]] = _no_flags
+    """The flags in the local system, whose folder is the argument; may write files there."""
+    local_environment: Mapping[str, str] = field(default_factory=dict)
+    files: Callable[[], Mapping[str, str]] = _no_files
+    """Further generated files of the repository: path and text."""
+
+    def objects(self) -> list[JsonObject]:
+        """All of it as manifests: namespace, kinds, accounts and roles."""
+        namespace: JsonObject = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": self.namespace}}
+        return [namespace, *(definition.body() for definition in self.definitions), *self.manifests()]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KindHelp:
+    """The reasons of a kind's conditions, and topics about it."""
+
+    catalogue: Catalogue[Any, Any]
+    page: Callable[[], str]
+    """The reference page of the reasons, as Markdown."""
+    topics: Mapping[str, Topic] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OperatorSpec:
+    """An operator. Every function imports a part of it."""
+
+    name: str
+    """As `stellwerk run` calls it."""
+    title: str
+    """In running text: BTP Manager."""
+    kinds: tuple[OwnKind, ...]
+    settings: Callable[[], SettingsTable[Any]]
+    start: Callable[[ProcessSettings, Any, Mapping[str, str]], Launch]
+    """Prepare a process: its settings, those of the operator's table, and the environment. Raises `CannotStart`."""
+    installation: Callable[[], Installation]
+    help: Callable[[], Mapping[str, KindHelp]]
+    """By kind."""
+    insight: Callable[[], Mapping[str, KindInsight]]
+    """By kind."""

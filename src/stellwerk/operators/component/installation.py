@@ -1,0 +1,38 @@
+"""What a cluster needs before the component-operator starts, and how the local system starts it.
+
+The operator gets all rights, as the original does: Components may contain anything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from stellwerk.delivery.operator_spec import Installation
+from stellwerk.kube.schema.crd import to_yaml
+from stellwerk.kube.types.model import JsonObject
+from stellwerk.operators.component import api, rights
+
+
+def _manifests() -> Sequence[JsonObject]:
+    return [*rights.manifests(), *rights.cluster_admin()]
+
+
+def _files() -> Mapping[str, str]:
+    chart = "deploy/chart/component-operator"
+    return {
+        **{f"{chart}/crds/{kind.name}.yaml": to_yaml(kind.body()) for kind in api.DEFINITIONS},
+        f"{chart}/files/rights.yaml": rights.rules_as_yaml(),
+        "deploy/rbac/component-operator.yaml": rights.as_yaml(),
+        "deploy/rbac/component-operator-cluster-admin.yaml": rights.cluster_admin_as_yaml(),
+    }
+
+
+INSTALLATION = Installation(
+    namespace=rights.NAMESPACE,
+    account=rights.ACCOUNT,
+    lease=api.LEASE_NAME,
+    definitions=api.DEFINITIONS,
+    manifests=_manifests,
+    local_flags=lambda _: ["--egress-allow-networks=127.0.0.0/8"],
+    files=_files,
+)

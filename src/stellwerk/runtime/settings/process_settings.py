@@ -1,0 +1,94 @@
+"""The settings that every operator process has, under the names of controller-runtime and its logger.
+
+The originals' Deployments pass these flags, so every operator accepts all of them.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Any
+
+from stellwerk.runtime.settings.table import Setting, SettingsTable
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProcessSettings:
+    """The settings of the process, as opposed to those of its operator."""
+
+    metrics_bind_address: str = ":8080"
+    metrics_secure: bool = False
+    metrics_cert_path: str = ""
+    health_probe_bind_address: str = ":8081"
+    leader_elect: bool = False
+    kubeconfig: str = ""
+    zap_log_level: str = "info"
+    zap_encoder: str = "json"
+    zap_devel: bool = False
+    zap_stacktrace_level: str = "error"
+    zap_time_encoding: str = "epoch"
+    allow_unconfined_renderer: bool = False
+
+
+_LOG_LEVEL = re.compile(r"debug|info|warn|error|panic|[1-9][0-9]{0,2}")
+
+
+def _log_level(text: str) -> str:
+    if not _LOG_LEVEL.fullmatch(text):
+        raise ValueError("expected debug, info, warn, error, panic, or a number above 0")
+    return text
+
+
+def _text(field: str, help: str, choices: tuple[str, ...] = ()) -> Setting[str]:
+    return Setting(field=field, read=str, help=help, choices=choices)
+
+
+def _switch(field: str, help: str) -> Setting[bool]:
+    return Setting(field=field, read=bool, write=lambda value: str(value).lower(), help=help, is_switch=True)
+
+
+PROCESS = SettingsTable(
+    ProcessSettings(),
+    (
+        _text("metrics_bind_address", "Where /metrics is served; 0 switches it off."),
+        _switch(
+            "metrics_secure",
+            "Serve /metrics by HTTPS, to those only whom the cluster lets get it. Off, as in the originals.",
+        ),
+        _text(
+            "metrics_cert_path",
+            "The folder with tls.crt and tls.key for secure metrics; without one they sign their own.",
+        ),
+        _text("health_probe_bind_address", "Where /healthz and /readyz are served."),
+        _switch("leader_elect", "Act only while holding the Lease, so that several replicas may run."),
+        _text("kubeconfig", "The kubeconfig to use; else $KUBECONFIG, ~/.kube/config, or the pod's own account."),
+        Setting(
+            field="zap_log_level",
+            read=_log_level,
+            help="debug, info, error, panic, or a number above 0 for more detail.",
+        ),
+        _text("zap_encoder", "json or console.", ("json", "console")),
+        _switch("zap_devel", "Development logging: console, debug, stacks from warnings on."),
+        _text(
+            "zap_stacktrace_level",
+            "From which level on stacks are logged: info, error or panic.",
+            ("info", "error", "panic"),
+        ),
+        _text(
+            "zap_time_encoding",
+            "epoch, millis, nano, iso8601, rfc3339 or rfc3339nano.",
+            ("epoch", "millis", "nano", "iso8601", "rfc3339", "rfc3339nano"),
+        ),
+        _switch(
+            "allow_unconfined_renderer",
+            "Stay ready where the kernel offers no filter of system calls for the renderer.",
+        ),
+    ),
+)
+"""The flags of every operator process."""
+
+
+def page(operator: str, table: SettingsTable[Any]) -> str:
+    """The reference page of an operator's settings, as Markdown. `operator` is its title."""
+    head = [f"# Settings of the {operator}", "", table.about, ""]
+    return "\n".join([*head, *table.page(), "", "## The process", "", *PROCESS.page(), ""])

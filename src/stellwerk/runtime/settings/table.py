@@ -1,0 +1,190 @@
+"""One table of settings per program: its flags, the keys of its ConfigMap, and its reference page come from it.
+
+A value comes from the default, then from the flag, then, where the program reads one, from its ConfigMap. A bad flag
+stops the start, because the user who typed it can correct it. A bad value in a ConfigMap does not stop anything: the
+previous value stays in force, and the rejection is reported. A key or a whole ConfigMap that is removed restores the
+flag's value or the default.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from heapq import nsmallest
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+import click
+
+from stellwerk.runtime.settings import go_flags
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+V = TypeVar("V")
+S = TypeVar("S", bound="DataclassInstance")
+
+MAX_UNKNOWN_KEYS = 20
+"""How many keys that do not exist are reported by name."""
+MAX_VALUE_CHARACTERS = 4_096
+_SHOWN_CHARACTERS = 60
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Setting(Generic[V]):
+    """One value that can be set. `read` raises `ValueError` with what it expects; `write` is its inverse."""
+
+    field: str
+    """The field of the settings class."""
+    read: Callable[[str], V]
+    write: Callable[[V], str] = str
+    help: str
+    key: str = ""
+    """In the ConfigMap; empty: the ConfigMap cannot set it."""
+    has_flag: bool = True
+    is_switch: bool = False
+    """The flag has no value: its presence sets it, and its negation unsets it."""
+    choices: tuple[str, ...] = ()
+    """All values that the flag accepts, to the letter; empty: those that `read` accepts."""
+
+    @property
+    def flag(self) -> str:
+        """The name on the command line, without dashes; empty where there is none."""
+        return self.field.replace("_", "-") if self.has_flag else ""
+
+
+@dataclass(frozen=True, slots=True)
+class Rejection:
+    """A key of a ConfigMap that has no effect. `value` is shortened and on one line."""
+
+    key: str
+    value: str
+    why: str
+
+    def __str__(self) -> str:
+        return f"{self.key}: {self.value!r} has no effect: {self.why}"
+
+
+@dataclass(frozen=True, slots=True)
+class Effective(Generic[S]):
+    """The settings in force, and the keys of the ConfigMap that have no effect."""
+
+    settings: S
+    rejections: tuple[Rejection, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class SettingsTable(Generic[S]):
+    """All settings of a program, in the order in which users read them. `defaults` holds the value of each."""
+
+    defaults: S
+    rows: tuple[Setting[Any], ...]
+    about: str = ""
+    """The introduction of the reference page, as Markdown."""
+
+    def options(self) -> list[click.Option]:
+        """One click option for each setting that has a flag. Its value is None where the user does not set it."""
+        return [_option(row, self.default(row)) for row in self.rows if row.has_flag]
+
+    def from_flags(self, values: Mapping[str, object]) -> S:
+        """The settings of click's parameters; a parameter that is None or belongs to another table is ignored."""
+        own = {row.field for row in self.rows if row.has_flag}
+        given = {name: value for name, value in values.items() if name in own and value is not None}
+        return replace(self.defaults, **given)
+
+    def default(self, row: Setting[Any]) -> str:
+        """The default of a setting as text."""
+        return row.write(getattr(self.defaults, row.field))
+
+    def as_text(self, settings: S) -> dict[str, str]:
+        """The values as the ConfigMap would spell them, by key."""
+        return {row.key: row.write(getattr(settings, row.field)) for row in self.rows if row.key}
+
+    def overridden(self, base: S, previous: S, data: Mapping[str, str] | None) -> Effective[S]:
+        """The settings in force under a ConfigMap.
+
+        `base` holds defaults and flags, `previous` what was in force until now, `data` the ConfigMap's data, or None
+        where there is no ConfigMap. A value that cannot be read leaves the previous one in force.
+        """
+        values: dict[str, object] = {}
+        rejections: list[Rejection] = []
+        texts = data or {}
+        keys = {row.key for row in self.rows if row.key}
+        for row in self.rows:
+            if not row.key or (text := texts.get(row.key)) is None:
+                continue
+            try:
+                values[row.field] = row.read(_bounded(text))
+            except ValueError as error:
+                values[row.field] = getattr(previous, row.field)
+                rejections.append(Rejection(row.key, _shown(text), str(error)))
+        unknown = texts.keys() - keys
+        named = nsmallest(MAX_UNKNOWN_KEYS, unknown)
+        rejections += [Rejection(_shown(key), _shown(texts[key]), "there is no such key") for key in named]
+        rejections.sort(key=lambda rejection: rejection.key)
+        if len(unknown) > MAX_UNKNOWN_KEYS:
+            more = len(unknown) - MAX_UNKNOWN_KEYS
+            rejections.append(Rejection(f"{more} more keys", "", "there are no such keys"))
+        return Effective(replace(base, **values), tuple(rejections))
+
+    def page(self) -> list[str]:
+        """The table of the reference page, as lines of Markdown. Keys have a column where the ConfigMap sets any."""
+        with_keys = any(row.key for row in self.rows)
+        columns = [*(["key"] if with_keys else []), "flag", "default", "meaning"]
+        lines = [f"| {' | '.join(columns)} |", f"| {' | '.join('---' for _ in columns)} |"]
+        for row in self.rows:
+            cells = [_code(row.flag and f"--{row.flag}"), _code(self.default(row)), row.help]
+            lines.append(f"| {' | '.join([_code(row.key), *cells] if with_keys else cells)} |")
+        return lines
+
+
+def from_go(arguments: Sequence[str], tables: Iterable[SettingsTable[Any]]) -> list[str]:
+    """Arguments as Go programs take them (`-chart-path=x`, `--leader-elect=false`), for click."""
+    flags = [row for table in tables for row in table.rows if row.has_flag]
+    switches = {row.flag for row in flags if row.is_switch}
+    negations = {go_flags.negation(switch) for switch in switches}
+    names = {row.flag for row in flags} - switches
+    return go_flags.normalised(arguments, names=names, switches=switches | negations)
+
+
+class _Parsed(click.ParamType[object]):
+    """Reads the text of a flag. `read` raises `ValueError` with what it expects."""
+
+    name = "value"
+
+    def __init__(self, read: Callable[[str], object]) -> None:
+        self._read = read
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> object:
+        """The flag's value. Fails with what is expected."""
+        if not isinstance(value, str):
+            return value
+        try:
+            return self._read(value)
+        except ValueError as error:
+            self.fail(f"{value!r}: {error}", param, ctx)
+
+
+def _option(row: Setting[Any], default: str) -> click.Option:
+    text = f"{row.help} [default: {default or 'none'}]"
+    if row.is_switch:
+        return click.Option([f"--{row.flag}/--{go_flags.negation(row.flag)}"], default=None, help=text)
+    kind = click.Choice(row.choices) if row.choices else _Parsed(row.read)
+    metavar = None if row.choices else "TEXT"
+    return click.Option([f"--{row.flag}"], type=kind, default=None, metavar=metavar, help=text)
+
+
+def _bounded(text: str) -> str:
+    """The text, if it can be a value: its reader may need long for a text of megabytes. Raises `ValueError`."""
+    if len(text) > MAX_VALUE_CHARACTERS:
+        raise ValueError(f"expected at most {MAX_VALUE_CHARACTERS} characters, got {len(text)}")
+    return text
+
+
+def _shown(text: str) -> str:
+    """Fit for a log: a ConfigMap may hold a whole file, or control characters."""
+    line = " ".join("".join(c if c.isprintable() else " " for c in text[: 4 * _SHOWN_CHARACTERS]).split())
+    return line if len(line) <= _SHOWN_CHARACTERS else f"{line[:_SHOWN_CHARACTERS]}..."
+
+
+def _code(text: str) -> str:
+    return f"`{text}`" if text else "none"
