@@ -189,8 +189,8 @@ func TestValuesThatASchemaRefusesAreNamedButNotQuoted(t *testing.T) {
 	}
 	got := refusalOf(t, req, nil)
 	expect(t, got, wire.InvalidValues, "at/values.schema.json",
-		"/password does not match ^[a-z]{30}$", "/port is string, not integer", "/mode is none of [a b]",
-		"/mail is shorter than 20", "/x is not y", "lacks name", "does not allow other")
+		"/password: does not match ^[a-z]{30}$", "/port: got string, want integer", "/mode: value must be one of 'a', 'b'",
+		"/mail: minLength: got 7, want 20", "/x: value must be 'y'", "missing property 'name'", "additional properties 'other' not allowed")
 	if strings.Contains(got.Message, "hunter2") {
 		t.Error(got.Message)
 	}

@@ -200,23 +200,14 @@ func notIgnored(place string, files map[string][]byte) (map[string][]byte, error
 		rules = parsed
 	}
 	rules.AddDefaults()
-	folders := map[string]bool{}
 	maps.DeleteFunc(files, func(name string, _ []byte) bool {
-		return ignoresFolder(rules, path.Dir(name), folders) || rules.Ignore(name, (&tar.Header{Name: name}).FileInfo())
+		return rules.Ignore(name, (&tar.Header{Name: name}).FileInfo()) || ignoresFolder(rules, path.Dir(name))
 	})
 	return files, nil
 }
 
-// ignoresFolder tells whether a folder or one above it is ignored; known remembers the answers.
-func ignoresFolder(rules *ignore.Rules, folder string, known map[string]bool) bool {
-	if folder == "." {
-		return false
-	}
-	answer, isKnown := known[folder]
-	if !isKnown {
-		answer = ignoresFolder(rules, path.Dir(folder), known) ||
-			rules.Ignore(folder, (&tar.Header{Name: folder, Typeflag: tar.TypeDir}).FileInfo())
-		known[folder] = answer
-	}
-	return answer
+// ignoresFolder tells whether a folder or one above it is ignored.
+func ignoresFolder(rules *ignore.Rules, folder string) bool {
+	return folder != "." && (rules.Ignore(folder, (&tar.Header{Name: folder, Typeflag: tar.TypeDir}).FileInfo()) ||
+		ignoresFolder(rules, path.Dir(folder)))
 }

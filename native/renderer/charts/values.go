@@ -10,6 +10,8 @@ import (
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 	"github.com/santhosh-tekuri/jsonschema/v6/kind"
+	"golang.org/x/text/language"
+	"golang.org/x/text/message"
 	"helm.sh/helm/v4/pkg/chart/common"
 	"helm.sh/helm/v4/pkg/chart/common/util"
 	chart "helm.sh/helm/v4/pkg/chart/v2"
@@ -210,7 +212,7 @@ func complaints(found []string, complaint *jsonschema.ValidationError) []string 
 		return found
 	}
 	if len(complaint.Causes) == 0 {
-		return append(found, "/"+strings.Join(complaint.InstanceLocation, "/")+" "+reason(complaint.ErrorKind))
+		return append(found, "/"+strings.Join(complaint.InstanceLocation, "/")+": "+reason(complaint.ErrorKind))
 	}
 	for _, cause := range complaint.Causes {
 		found = complaints(found, cause)
@@ -218,30 +220,18 @@ func complaints(found []string, complaint *jsonschema.ValidationError) []string 
 	return found
 }
 
-// reason says which rule is broken in words of the schema alone.
+// reason says which rule is broken: in the words of the library, as Helm does, where those do not quote the value.
 func reason(broken jsonschema.ErrorKind) string {
 	switch broken := broken.(type) {
-	case *kind.Type:
-		return fmt.Sprintf("is %s, not %s", broken.Got, strings.Join(broken.Want, " or "))
-	case *kind.Required:
-		return "lacks " + strings.Join(broken.Missing, ", ")
-	case *kind.AdditionalProperties:
-		return "does not allow " + strings.Join(broken.Properties, ", ")
-	case *kind.Enum:
-		return fmt.Sprintf("is none of %v", broken.Want)
-	case *kind.Const:
-		return fmt.Sprintf("is not %v", broken.Want)
+	case *kind.Type, *kind.Required, *kind.AdditionalProperties, *kind.Enum, *kind.Const, *kind.MinLength, *kind.MaxLength:
+		return broken.LocalizedString(english)
 	case *kind.Pattern:
 		return "does not match " + broken.Want
 	case *kind.Format:
 		return "is no " + broken.Want
-	case *kind.MinLength:
-		return fmt.Sprintf("is shorter than %d", broken.Want)
-	case *kind.MaxLength:
-		return fmt.Sprintf("is longer than %d", broken.Want)
-	case *kind.FalseSchema:
-		return "is not allowed"
 	default:
 		return "breaks the rule " + strings.Join(broken.KeywordPath(), "/")
 	}
 }
+
+var english = message.NewPrinter(language.English)

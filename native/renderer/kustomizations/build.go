@@ -171,7 +171,7 @@ func generated(files []rendered) []byte {
 			nested = append(nested, path.Dir(file.name))
 		}
 	}
-	var resources []string
+	resources := []string{}
 	for _, file := range files {
 		folder := outermost(nested, file.name)
 		switch {
@@ -183,25 +183,18 @@ func generated(files []rendered) []byte {
 		}
 	}
 	slices.Sort(resources)
-	var text bytes.Buffer
-	text.WriteString("apiVersion: kustomize.config.k8s.io/v1beta1\nkind: Kustomization\n")
+	for index, resource := range resources {
+		resources[index] = "./" + resource // which is never read as an address
+	}
+	content := map[string]any{"apiVersion": "kustomize.config.k8s.io/v1beta1", "kind": "Kustomization", "resources": resources}
 	if len(resources) == 0 {
-		return append(text.Bytes(), "generatorOptions: {}\n"...) // kustomize refuses one that says nothing
+		content["generatorOptions"] = map[string]any{} // kustomize refuses an empty kustomization
 	}
-	text.WriteString("resources:\n")
-	for _, resource := range resources {
-		text.WriteString("- " + quoted("./"+resource) + "\n")
-	}
-	return text.Bytes()
-}
-
-// quoted is text as JSON has it, which YAML reads too. A name in front of which ./ stands is never taken for an address.
-func quoted(text string) string {
-	quoted, err := json.Marshal(text)
+	text, err := json.MarshalIndent(content, "", "  ")
 	if err != nil {
 		panic(err) // text always is JSON
 	}
-	return string(quoted)
+	return text
 }
 
 func outermost(folders []string, file string) string {

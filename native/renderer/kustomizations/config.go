@@ -75,12 +75,12 @@ func canonicalKey(key string) string {
 	return ""
 }
 
-// set takes one setting and returns what is wrong with it.
+// set sets one setting and returns what is wrong with it.
 func (c *config) set(key string, value any) string {
 	if value == nil {
 		return ""
 	}
-	valid := false
+	valid, expected := false, "text"
 	switch key {
 	case "templateSuffix":
 		c.suffix, valid = value.(string)
@@ -90,23 +90,18 @@ func (c *config) set(key string, value any) string {
 		valid = setText(&c.right, value)
 	case "includedFiles":
 		c.includedFiles, valid = textList(value)
+		expected = "a list of relative paths"
 	case "includedKustomizations":
 		c.includedKustomizations, valid = textList(value)
+		expected = "a list of relative paths"
 	case "values":
 		c.values, valid = value.(map[string]any)
-		return unless(valid, key+" must be a mapping")
+		expected = "a mapping"
 	}
-	if strings.HasPrefix(key, "included") {
-		return unless(valid, key+" must be a list of relative paths")
+	if !valid {
+		return key + " must be " + expected
 	}
-	return unless(valid, key+" must be text")
-}
-
-func unless(valid bool, problem string) string {
-	if valid {
-		return ""
-	}
-	return problem
+	return ""
 }
 
 // setText keeps the default where the setting is empty.

@@ -95,34 +95,17 @@ func (o *origins) of(one *resource.Resource) string {
 		func(original string) bool { return original == name },
 		func(original string) bool { return strings.Contains(name, original) },
 	} {
-		if found := firstUnused(o.byKind[kind], fits); found != nil {
-			found.used = true
-			return found.file
+		for _, candidate := range o.byKind[kind] {
+			if !candidate.used && fits(candidate.name) {
+				candidate.used = true
+				return candidate.file
+			}
 		}
 	}
 	if kind == "ConfigMap" || kind == "Secret" {
 		return o.stage.origin(strings.TrimPrefix(o.stage.kustomizationIn(o.base), "/"))
 	}
 	return ""
-}
-
-// window bounds the search among thousands of objects of one kind; they come out nearly in the order they went in.
-const window = 200
-
-func firstUnused(all []*written, fits func(string) bool) *written {
-	looked := 0
-	for _, one := range all {
-		if one.used {
-			continue
-		}
-		if fits(one.name) {
-			return one
-		}
-		if looked++; looked > window {
-			return nil
-		}
-	}
-	return nil
 }
 
 // noted reads what kustomize noted because the kustomization asked for it.

@@ -5,6 +5,7 @@
 package kustomizations
 
 import (
+	"cmp"
 	"maps"
 	"path"
 	"slices"
@@ -72,20 +73,13 @@ func (s *rendering) include(one *kustomization, included string) error {
 	for _, other := range s.done {
 		if within(other, base) || within(base, other) {
 			return invalidConfig(one.configFile(), place{}, "includes %q; path %s is part of another referenced kustomization (%s)",
-				included, shownBase(base), shownBase(other))
+				included, cmp.Or(base, "."), cmp.Or(other, "."))
 		}
 	}
 	if s.files.isFile(base) || !s.files.has(base) {
 		return invalidConfig(one.configFile(), place{}, "includes %q, which has no files", included)
 	}
 	return s.add(base)
-}
-
-func shownBase(base string) string {
-	if base == "" {
-		return "."
-	}
-	return base
 }
 
 // kustomization is one folder with its configuration.

@@ -10,9 +10,6 @@ import (
 	kjson "sigs.k8s.io/json"
 )
 
-// firstBytes is how much room a frame gets before its bytes have come: a length is a claim, not memory.
-const firstBytes = 1 << 20
-
 // ReadFrame reads one frame into value. io.EOF means that the other side closed the pipe between two frames.
 //
 // Numbers without a fraction become int64 where value leaves the type open (see Integers).
@@ -42,7 +39,6 @@ func readBody(in io.Reader) ([]byte, error) {
 		return nil, fmt.Errorf("a frame of %d bytes is larger than %d", size, MaxFrame)
 	}
 	var body bytes.Buffer
-	body.Grow(int(min(size, firstBytes)))
 	if _, err := io.CopyN(&body, in, size); err != nil {
 		return nil, fmt.Errorf("the frame ends before its %d bytes: %w", size, io.ErrUnexpectedEOF)
 	}
