@@ -19,7 +19,6 @@ import (
 	chartutil "helm.sh/helm/v4/pkg/chart/v2/util"
 	"helm.sh/helm/v4/pkg/engine"
 
-	"stellwerk/renderer/host"
 	"stellwerk/renderer/objects"
 	"stellwerk/renderer/wire"
 )
@@ -31,7 +30,7 @@ const notes = "NOTES.txt"
 //
 // The objects of crds/ come first, then those of the templates by name. Errors are *wire.Error.
 func Render(
-	req *wire.Request, files map[string][]byte, ask host.Asker, uses host.Uses,
+	req *wire.Request, files map[string][]byte, ask wire.Asker, uses wire.Uses,
 ) (rendered []objects.Object, about *wire.Chart, err error) {
 	defer func() {
 		if failure := recover(); failure != nil { // Helm's libraries trust a chart more than we do
@@ -77,7 +76,7 @@ func (t *tree) values(req *wire.Request) (common.Values, error) {
 }
 
 // execute renders every template of the tree.
-func (t *tree) execute(top common.Values, ask host.Asker, uses host.Uses) (map[string]string, error) {
+func (t *tree) execute(top common.Values, ask wire.Asker, uses wire.Uses) (map[string]string, error) {
 	asked := &asker{Asker: ask}
 	helm := engine.Engine{CustomTemplateFuncs: functionsFor(asked, uses)}
 	texts, err := helm.Render(t.root, top)

@@ -9,7 +9,6 @@ import (
 	"testing"
 
 	"stellwerk/renderer/charts"
-	"stellwerk/renderer/host"
 	"stellwerk/renderer/wire"
 )
 
@@ -100,7 +99,7 @@ func (c *cluster) Ask(method string, args map[string]any) (json.RawMessage, bool
 	case args["kind"] == "Forbidden":
 		return nil, false, &wire.Error{Kind: wire.LookupFailed, Message: "secrets is forbidden"}
 	case args["kind"] != "Secret":
-		return nil, false, &host.NoSuchKind{APIVersion: fmt.Sprint(args["apiVersion"]), Kind: fmt.Sprint(args["kind"])}
+		return nil, false, &wire.NoSuchKind{APIVersion: fmt.Sprint(args["apiVersion"]), Kind: fmt.Sprint(args["kind"])}
 	case method == "lookupList":
 		return json.RawMessage(`[{"metadata":{"name":"a"}},{"metadata":{"name":"b"}}]`), true, nil
 	}
@@ -118,7 +117,7 @@ data:
   unknown: {{ lookup "example.com/v1" "Basket" "apps" "x" | toJson | quote }}
   many: {{ range (lookup "v1" "Secret" "" "").items }}{{ .metadata.name }}{{ end }}
 `
-	uses := host.Uses{}
+	uses := wire.Uses{}
 	req := request(template(configMap+text), "")
 	found, _, err := charts.Render(req, req.Files, ask, uses)
 	if err != nil {
@@ -145,7 +144,7 @@ func TestAFailedLookupIsToldFromABrokenTemplate(t *testing.T) {
 }
 
 func TestAChartTellsWhatItDependedOn(t *testing.T) {
-	uses := host.Uses{}
+	uses := wire.Uses{}
 	req := request(template(configMap), "")
 	_, about, err := charts.Render(req, req.Files, nil, uses)
 	if err != nil || !reflect.DeepEqual(*about, wire.Chart{Name: "small", Version: "1.0.0"}) {
@@ -220,7 +219,7 @@ func TestASchemaElsewhereIsNotFetched(t *testing.T) {
 func TestAMessageOfTheSchemaLibraryNeverCrashesTheWorker(t *testing.T) {
 	for _, schema := range []string{"", "[", "true", "false", "1", `{"$ref": "#/nowhere"}`, `{"type": "nothing"}`, `{"$ref": "#"}`} {
 		req := request(small(map[string]string{"values.schema.json": schema}), "")
-		_, _, err := charts.Render(req, req.Files, nil, host.Uses{})
+		_, _, err := charts.Render(req, req.Files, nil, wire.Uses{})
 		var known *wire.Error
 		if err != nil && !errors.As(err, &known) {
 			t.Errorf("%s: %v", schema, err)

@@ -6,14 +6,13 @@ import (
 	"testing"
 
 	"stellwerk/renderer/charts"
-	"stellwerk/renderer/host"
 	"stellwerk/renderer/wire"
 )
 
 func rendered(t *testing.T, files map[string][]byte) ([]map[string]any, *wire.Chart) {
 	t.Helper()
 	req := request(files, "")
-	found, about, err := charts.Render(req, files, nobody{}, host.Uses{})
+	found, about, err := charts.Render(req, files, nobody{}, wire.Uses{})
 	if err != nil {
 		t.Fatal(err)
 	}

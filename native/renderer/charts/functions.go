@@ -9,7 +9,7 @@ import (
 	kjson "sigs.k8s.io/json"
 
 	"stellwerk/renderer/functions"
-	"stellwerk/renderer/host"
+	"stellwerk/renderer/wire"
 )
 
 // helmsOwn are the functions that Helm defines itself. Ours of the same name are stricter, so a chart has Helm's.
@@ -21,7 +21,7 @@ var helmsOwn = []string{
 }
 
 // functionsFor are the functions that Helm's engine has in addition to its own, and lookups that ask the parent.
-func functionsFor(ask *asker, uses host.Uses) template.FuncMap {
+func functionsFor(ask *asker, uses wire.Uses) template.FuncMap {
 	all := functions.Map(functions.Environment{Ask: ask, Uses: uses})
 	for _, name := range helmsOwn {
 		delete(all, name)
@@ -39,7 +39,7 @@ func functionsFor(ask *asker, uses host.Uses) template.FuncMap {
 
 // asker passes questions on and remembers the first failure: Helm's engine makes text of errors.
 type asker struct {
-	host.Asker
+	wire.Asker
 	failure error
 }
 
@@ -66,7 +66,7 @@ func (a *asker) lookup(apiVersion, kind, namespace, name string) (map[string]any
 		args["labelSelector"] = ""
 	}
 	value, found, err := a.Ask(method, args)
-	var noKind *host.NoSuchKind
+	var noKind *wire.NoSuchKind
 	if errors.As(err, &noKind) {
 		a.failure = nil
 		return map[string]any{}, nil

@@ -11,7 +11,6 @@ import (
 	"testing"
 
 	"stellwerk/renderer/charts"
-	"stellwerk/renderer/host"
 	"stellwerk/renderer/objects"
 	"stellwerk/renderer/wire"
 )
@@ -54,18 +53,18 @@ func with(files map[string][]byte, more map[string][]byte) map[string][]byte {
 	return files
 }
 
-func mustRender(t *testing.T, req *wire.Request, ask host.Asker) []objects.Object {
+func mustRender(t *testing.T, req *wire.Request, ask wire.Asker) []objects.Object {
 	t.Helper()
-	found, _, err := charts.Render(req, req.Files, ask, host.Uses{})
+	found, _, err := charts.Render(req, req.Files, ask, wire.Uses{})
 	if err != nil {
 		t.Fatalf("%v %+v", err, err)
 	}
 	return found
 }
 
-func refusalOf(t *testing.T, req *wire.Request, ask host.Asker) *wire.Error {
+func refusalOf(t *testing.T, req *wire.Request, ask wire.Asker) *wire.Error {
 	t.Helper()
-	found, _, err := charts.Render(req, req.Files, ask, host.Uses{})
+	found, _, err := charts.Render(req, req.Files, ask, wire.Uses{})
 	var known *wire.Error
 	if !errors.As(err, &known) {
 		t.Fatalf("not refused: %v %v", found, err)

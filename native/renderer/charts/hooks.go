@@ -29,21 +29,21 @@ const (
 	purgedBefore, purgedAfter = "-1", "201"
 )
 
-// What may become of hooks for the end of a release.
+// How a request may treat hooks for the deletion of a release; any other value refuses them.
 const (
-	omitFarewells = "omit"
-	keepFarewells = "keep"
+	omitDeleteHooks = "omit"
+	keepDeleteHooks = "keep"
 )
 
-// hooks are the moments of a release for which an object is meant.
+// hooks are the moments of a release at which Helm applies an object, and how it does that.
 type hooks struct {
-	preInstall, postInstall, preUpgrade, postUpgrade bool
-	farewells                                        []string // pre-delete, post-delete
-	weight                                           int
-	recreate, purge                                  bool
+	moments         map[string]bool // pre-install, post-install, pre-upgrade, post-upgrade
+	deleteHooks     []string        // pre-delete, post-delete
+	weight          int
+	recreate, purge bool
 }
 
-// annotate turns what an object tells Helm into what it tells our engine. Keep is false where it is to be left out.
+// annotate replaces the annotations of Helm by those of our engine. Keep is false where the object is left out.
 func annotate(object objects.Object, req *wire.Request) (keep bool, err error) {
 	prefix := req.Prefix
 	annotations, err := foreign(object, prefix)
@@ -54,8 +54,8 @@ func annotate(object objects.Object, req *wire.Request) (keep bool, err error) {
 	if !isHook {
 		return true, mapPolicy(object, annotations, prefix)
 	}
-	found, keep, err := hooksOf(object, annotations, names, req.Farewells)
-	if err != nil || !keep {
+	found, err := hooksOf(object, annotations, names, req.DeleteHooks)
+	if err != nil {
 		return false, err
 	}
 	ours := found.annotations(req.Release.Revision)
@@ -100,43 +100,37 @@ func mapPolicy(object objects.Object, annotations map[string]any, prefix string)
 	return nil
 }
 
-// hooksOf reads the annotations of a hook. Keep is false where no moment remains in which we would run it.
-func hooksOf(
-	object objects.Object, annotations map[string]any, names any, farewells string,
-) (found hooks, keep bool, err error) {
-	for _, name := range words(names) {
+// hooksOf reads the annotations of a hook.
+func hooksOf(object objects.Object, annotations map[string]any, names any, deleteHooks string) (*hooks, error) {
+	found := &hooks{moments: map[string]bool{}}
+	listed := words(names)
+	if len(listed) == 0 {
+		return nil, unsupported(object, "%s is empty", hookAnnotation)
+	}
+	for _, name := range listed {
 		switch name {
-		case "pre-install":
-			found.preInstall, keep = true, true
-		case "post-install":
-			found.postInstall, keep = true, true
-		case "pre-upgrade":
-			found.preUpgrade, keep = true, true
-		case "post-upgrade":
-			found.postUpgrade, keep = true, true
+		case "pre-install", "post-install", "pre-upgrade", "post-upgrade":
+			found.moments[name] = true
 		case "pre-rollback", "post-rollback", "test", "test-success":
 		case "pre-delete", "post-delete":
-			switch farewells {
-			case keepFarewells:
-				found.farewells, keep = append(found.farewells, name), true
-			case omitFarewells:
+			switch deleteHooks {
+			case keepDeleteHooks:
+				found.deleteHooks = append(found.deleteHooks, name)
+			case omitDeleteHooks:
 			default:
-				return found, false, unsupported(object, "helm hook type %s not supported", name)
+				return nil, unsupported(object, "helm hook type %s not supported", name)
 			}
 		default:
-			return found, false, unsupported(object, "unknown helm hook type %s", strconv.Quote(name))
+			return nil, unsupported(object, "unknown helm hook type %s", strconv.Quote(name))
 		}
 	}
-	if len(words(names)) == 0 {
-		return found, false, unsupported(object, "%s is empty", hookAnnotation)
-	}
-	if !keep {
-		return found, false, nil
+	if len(found.moments)+len(found.deleteHooks) == 0 {
+		return found, nil // left out, so its other annotations do not matter
 	}
 	if err := found.readWeight(object, annotations); err != nil {
-		return found, false, err
+		return nil, err
 	}
-	return found, true, found.readDeletePolicy(object, annotations, farewells)
+	return found, found.readDeletePolicy(object, annotations, deleteHooks)
 }
 
 func (h *hooks) readWeight(object objects.Object, annotations map[string]any) error {
@@ -146,10 +140,10 @@ func (h *hooks) readWeight(object objects.Object, annotations map[string]any) er
 	}
 	weight, err := strconv.Atoi(strings.TrimSpace(text(value)))
 	lowest, highest := -heaviest, heaviest
-	if !h.preInstall && !h.preUpgrade {
+	if !h.moments["pre-install"] && !h.moments["pre-upgrade"] {
 		highest = farthest // nothing comes after it
 	}
-	if !h.postInstall && !h.postUpgrade {
+	if !h.moments["post-install"] && !h.moments["post-upgrade"] {
 		lowest = -farthest // nothing comes before it
 	}
 	if err != nil || weight < lowest || weight > highest {
@@ -159,9 +153,9 @@ func (h *hooks) readWeight(object objects.Object, annotations map[string]any) er
 	return nil
 }
 
-// readDeletePolicy reads when a hook is removed. A hook that failed stays, for its log, until it runs again or the
-// release goes: where hooks for the end of a release are accepted, hook-failed is accepted and has no effect.
-func (h *hooks) readDeletePolicy(object objects.Object, annotations map[string]any, farewells string) error {
+// readDeletePolicy reads when a hook is deleted. A failed hook stays, for its log, until it runs again or the release is
+// deleted: where delete hooks are accepted, hook-failed is accepted and has no effect.
+func (h *hooks) readDeletePolicy(object objects.Object, annotations map[string]any, deleteHooks string) error {
 	policies := words(annotations[deleteAnnotation])
 	if len(policies) == 0 {
 		policies = []string{"before-hook-creation"}
@@ -173,7 +167,7 @@ func (h *hooks) readDeletePolicy(object objects.Object, annotations map[string]a
 		case "hook-succeeded":
 			h.purge = true
 		case "hook-failed":
-			if farewells != keepFarewells && farewells != omitFarewells {
+			if deleteHooks != keepDeleteHooks && deleteHooks != omitDeleteHooks {
 				return unsupported(object, "%s %q is not supported", deleteAnnotation, policy)
 			}
 		default:
@@ -185,42 +179,37 @@ func (h *hooks) readDeletePolicy(object objects.Object, annotations map[string]a
 
 // annotations are ours for a hook by their suffix; nil where it has no part in this revision.
 //
-// What is for the end alone says so: until then it is no object of the set.
+// An object for the deletion only is marked with delete-hook-only, and is no object of the set until then.
 func (h *hooks) annotations(revision int) map[string]string {
-	ours := h.policies(revision)
-	if len(h.farewells) == 0 {
-		return ours
+	before, after, reconcile := h.moments["pre-install"], h.moments["post-install"], "once"
+	if revision > 1 && (h.moments["pre-upgrade"] || h.moments["post-upgrade"]) {
+		before, after, reconcile = h.moments["pre-upgrade"], h.moments["post-upgrade"], "on-object-or-component-change"
 	}
-	if ours == nil {
-		ours = map[string]string{"delete-hook-only": "true"}
-	}
-	ours["delete-hook"] = strings.Join(h.farewells, ",")
-	ours["delete-hook-weight"] = strconv.Itoa(h.weight)
-	return ours
-}
-
-// policies are our annotations for a hook by their suffix; nil where it has no part in this revision.
-func (h *hooks) policies(revision int) map[string]string {
-	before, after, reconcile := h.preInstall, h.postInstall, "once"
-	if revision > 1 && (h.preUpgrade || h.postUpgrade) {
-		before, after, reconcile = h.preUpgrade, h.postUpgrade, "on-object-or-component-change"
-	}
-	if !before && !after {
+	ours := map[string]string{}
+	switch {
+	case before || after:
+		order, purge := h.weight+afterAll, purgedAfter
+		if before {
+			order = h.weight + beforeAll
+		}
+		if before && !after {
+			purge = purgedBefore
+		}
+		ours["reconcile-policy"], ours["apply-order"] = reconcile, strconv.Itoa(order)
+		if h.recreate {
+			ours["update-policy"] = "recreate"
+		}
+		if h.purge {
+			ours["purge-order"] = purge
+		}
+	case len(h.deleteHooks) > 0:
+		ours["delete-hook-only"] = "true"
+	default:
 		return nil
 	}
-	order, purge := h.weight+afterAll, purgedAfter
-	if before {
-		order = h.weight + beforeAll
-	}
-	if before && !after {
-		purge = purgedBefore
-	}
-	ours := map[string]string{"reconcile-policy": reconcile, "apply-order": strconv.Itoa(order)}
-	if h.recreate {
-		ours["update-policy"] = "recreate"
-	}
-	if h.purge {
-		ours["purge-order"] = purge
+	if len(h.deleteHooks) > 0 {
+		ours["delete-hook"] = strings.Join(h.deleteHooks, ",")
+		ours["delete-hook-weight"] = strconv.Itoa(h.weight)
 	}
 	return ours
 }

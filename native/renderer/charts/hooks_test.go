@@ -154,7 +154,7 @@ func TestHooksForTheEndAreLeftOutWhereTheParentSaysSo(t *testing.T) {
 		"post-install,post-delete": "reconcile-policy=once apply-order=101 update-policy=recreate",
 	} {
 		req := request(job("helm.sh/hook: '"+hooks+"'", "helm.sh/hook-delete-policy: before-hook-creation"), "")
-		req.Farewells = "omit"
+		req.DeleteHooks = "omit"
 		if got := policiesOf(mustRender(t, req, nil)); got != want {
 			t.Errorf("%s: %s", hooks, got)
 		}
@@ -168,13 +168,13 @@ func TestHooksForTheEndAreMarkedWhereTheParentRunsThem(t *testing.T) {
 		"test":                    "skipped",
 	} {
 		req := request(job("helm.sh/hook: '"+hooks+"'", "helm.sh/hook-weight: '7'"), "")
-		req.Farewells = "keep"
+		req.DeleteHooks = "keep"
 		if got := policiesOf(mustRender(t, req, nil)); got != want {
 			t.Errorf("%s: %s", hooks, got)
 		}
 	}
 	req := request(job("helm.sh/hook: 'post-install,post-delete'"), "")
-	req.Farewells = "keep"
+	req.DeleteHooks = "keep"
 	got := annotations(mustRender(t, req, nil)[0])
 	if got[prefix+"/delete-hook"] != "post-delete" || got[prefix+"/apply-order"] != "101" || got[prefix+"/delete-hook-only"] != nil {
 		t.Error(got)
@@ -203,12 +203,12 @@ func TestAnnotationsOfOthersStay(t *testing.T) {
 func TestAHookThatIsToGoWhenItFailsIsAcceptedWithTheHooksForTheEnd(t *testing.T) {
 	text := "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: a\n  annotations: {helm.sh/hook: pre-install, " +
 		"helm.sh/hook-delete-policy: 'before-hook-creation,hook-failed'}\n"
-	for _, farewells := range []string{"omit", "keep"} {
+	for _, deleteHooks := range []string{"omit", "keep"} {
 		req := request(template(text), "")
-		req.Farewells = farewells
+		req.DeleteHooks = deleteHooks
 		found := mustRender(t, req, nobody{})
 		if len(found) != 1 || annotations(found[0])[prefix+"/update-policy"] != "recreate" {
-			t.Errorf("%s: %v", farewells, found)
+			t.Errorf("%s: %v", deleteHooks, found)
 		}
 	}
 	expect(t, refusalOf(t, request(template(text), ""), nobody{}), wire.UnsupportedHook, "templates/object.yaml", "hook-failed")

@@ -23,7 +23,6 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"stellwerk/renderer/charts"
-	"stellwerk/renderer/host"
 	"stellwerk/renderer/wire"
 )
 
@@ -203,7 +202,7 @@ func byUs(t *testing.T, folder string, given map[string]any, revision int) []map
 		t.Fatal(err)
 	}
 	wire.Integers(received.Values)
-	found, _, err := charts.Render(&received, received.Files, nobody{}, host.Uses{})
+	found, _, err := charts.Render(&received, received.Files, nobody{}, wire.Uses{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,7 +8,6 @@ import (
 	"testing"
 
 	"stellwerk/renderer/charts"
-	"stellwerk/renderer/host"
 	"stellwerk/renderer/wire"
 )
 
@@ -36,7 +35,7 @@ func read(tb testing.TB, folder string) map[string][]byte {
 func TestPodinfoRenders(t *testing.T) {
 	req := request(read(t, podinfo), "charts/podinfo")
 	req.Values = map[string]any{"replicaCount": int64(3), "ingress": map[string]any{"enabled": true}}
-	found, about, err := charts.Render(req, req.Files, nil, host.Uses{})
+	found, about, err := charts.Render(req, req.Files, nil, wire.Uses{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"stellwerk/renderer/charts"
-	"stellwerk/renderer/host"
+	"stellwerk/renderer/wire"
 )
 
 // thirtyObjects is a chart like many: named templates with labels, thirty manifests of moderate size.
@@ -59,7 +59,7 @@ spec:
 func BenchmarkThirtyObjects(b *testing.B) {
 	req := request(thirtyObjects(), "")
 	for b.Loop() {
-		found, _, err := charts.Render(req, req.Files, nil, host.Uses{})
+		found, _, err := charts.Render(req, req.Files, nil, wire.Uses{})
 		if err != nil || len(found) != 30 {
 			b.Fatal(len(found), err)
 		}

@@ -29,7 +29,6 @@ import (
 	release "helm.sh/helm/v4/pkg/release/v1"
 
 	"stellwerk/renderer/charts"
-	"stellwerk/renderer/host"
 	"stellwerk/renderer/wire"
 )
 
@@ -229,7 +228,7 @@ func installedByUs(files map[string][]byte, text string) ([]map[string]any, erro
 		return nil, err
 	}
 	req := request(maps.Clone(files), "")
-	req.Values, req.Release.Service, req.Farewells = given, "Helm", "omit"
+	req.Values, req.Release.Service, req.DeleteHooks = given, "Helm", "omit"
 	frame, err := wire.Frame(req) // values come as JSON, and its integers as integers
 	if err != nil {
 		return nil, err
@@ -239,7 +238,7 @@ func installedByUs(files map[string][]byte, text string) ([]map[string]any, erro
 		return nil, err
 	}
 	wire.Integers(received.Values)
-	found, _, err := charts.Render(&received, received.Files, nobody{}, host.Uses{})
+	found, _, err := charts.Render(&received, received.Files, nobody{}, wire.Uses{})
 	var all []map[string]any
 	for _, one := range found {
 		all = append(all, withoutAnnotations(one.Body))

@@ -18,13 +18,13 @@ import (
 
 	"github.com/Masterminds/sprig/v3"
 
-	"stellwerk/renderer/host"
+	"stellwerk/renderer/wire"
 )
 
 // Environment is what functions may use beyond their arguments.
 type Environment struct {
-	Ask  host.Asker // answers lookups; nil: they fail
-	Uses host.Uses  // records that a lookup was made; may be nil
+	Ask  wire.Asker // answers lookups; nil: they fail
+	Uses wire.Uses  // records that a lookup was made; may be nil
 }
 
 // Map returns the functions that charts and kustomizations share, for one rendering.

@@ -7,7 +7,6 @@ import (
 	"testing"
 	"text/template"
 
-	"stellwerk/renderer/host"
 	"stellwerk/renderer/wire"
 )
 
@@ -139,7 +138,7 @@ func (p *parent) Ask(method string, args map[string]any) (json.RawMessage, bool,
 	p.asked = append(p.asked, args)
 	switch {
 	case args["kind"] == "Nope":
-		return nil, false, &host.NoSuchKind{APIVersion: "v1", Kind: "Nope"}
+		return nil, false, &wire.NoSuchKind{APIVersion: "v1", Kind: "Nope"}
 	case method == "lookupList" && args["namespace"] == "whole":
 		return json.RawMessage(`{"kind": "ConfigMapList", "items": [{"n": 1}]}`), true, nil
 	case method == "lookupList":
@@ -168,7 +167,7 @@ func TestLookupsAreAnsweredByTheParent(t *testing.T) {
 		`{{ (mustLookupWithKubeConfig "v1" "ConfigMap" "n" "there" "kc").n }}`: "1000000",
 		`{{ lookupListWithKubeConfig "v1" "ConfigMap" "n" "" "kc" | len }}`:    "2",
 	} {
-		asked, uses := &parent{}, host.Uses{}
+		asked, uses := &parent{}, wire.Uses{}
 		got, err := run(t, Environment{Ask: asked, Uses: uses}, text, nil)
 		if err != nil || got != want || !uses["lookup"] {
 			t.Errorf("%s is %q (%v), noted %v", text, got, err, uses)
@@ -193,7 +192,7 @@ func TestALookupFailsWhereNothingCanBeSaid(t *testing.T) {
 		`{{ lookupList "v1" "Nope" "n" "" }}`:          "the cluster serves no kind Nope of v1",
 		`{{ lookup "v1" "ConfigMap" "n" "list" }}`:     "is no object",
 	} {
-		if _, err := run(t, Environment{Ask: &parent{}, Uses: host.Uses{}}, text, nil); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := run(t, Environment{Ask: &parent{}, Uses: wire.Uses{}}, text, nil); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", text, err)
 		}
 	}

@@ -11,7 +11,6 @@ import (
 	"sigs.k8s.io/kustomize/api/types"
 	"sigs.k8s.io/yaml"
 
-	"stellwerk/renderer/host"
 	"stellwerk/renderer/objects"
 	"stellwerk/renderer/wire"
 )
@@ -315,7 +314,7 @@ func FuzzKustomization(f *testing.F) {
 	f.Add("configMapGenerator: [{name: a, literals: [b=c]}]\nreplacements: [{source: {kind: X}, targets: [{select: {kind: Y}, fieldPaths: [a.b]}]}]\n", configMap("a", "x"))
 	f.Add("vars: [{name: A, objref: {kind: X, name: a}}]\ncomponents: [.]\nresources: [..]\n", "apiVersion: v1\nkind: List\nitems: [{}]\n")
 	f.Fuzz(func(t *testing.T, kustomization, resource string) {
-		_, err := Render(request("k", ""), tree{"k/kustomization.yaml": kustomization, "k/a.yaml": resource}.files(), nil, host.Uses{})
+		_, err := Render(request("k", ""), tree{"k/kustomization.yaml": kustomization, "k/a.yaml": resource}.files(), nil, wire.Uses{})
 		var known *wire.Error
 		if err != nil && !errors.As(err, &known) {
 			t.Errorf("%v", err)

@@ -10,7 +10,6 @@ import (
 	"k8s.io/apimachinery/pkg/version"
 
 	"stellwerk/renderer/functions"
-	"stellwerk/renderer/host"
 	"stellwerk/renderer/wire"
 )
 
@@ -18,7 +17,7 @@ import (
 // can be given to another Component with the same files and values.
 type context struct {
 	request *wire.Request
-	uses    host.Uses
+	uses    wire.Uses
 	files   *folder
 }
 

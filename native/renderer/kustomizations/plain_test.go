@@ -6,8 +6,8 @@ import (
 	"testing"
 	"time"
 
-	"stellwerk/renderer/host"
 	"stellwerk/renderer/objects"
+	"stellwerk/renderer/wire"
 )
 
 const access = `apiVersion: v1
@@ -130,7 +130,7 @@ func TestFiveThousandObjectsNeedSecondsAndNotMinutes(t *testing.T) {
 		text.WriteString("---\n" + configMap(fmt.Sprint("c", index), "x"))
 	}
 	began := time.Now()
-	found, err := Render(request("", ""), tree{"a.yaml": text.String()}.files(), nil, host.Uses{})
+	found, err := Render(request("", ""), tree{"a.yaml": text.String()}.files(), nil, wire.Uses{})
 	if err != nil || len(found) != 5000 {
 		t.Fatalf("%d objects, %v", len(found), err)
 	}

@@ -11,13 +11,12 @@ import (
 	"slices"
 
 	"stellwerk/renderer/decrypt"
-	"stellwerk/renderer/host"
 	"stellwerk/renderer/objects"
 	"stellwerk/renderer/wire"
 )
 
 // Render returns the objects of the kustomization in req.Path, a clean path. No object at all is no error.
-func Render(req *wire.Request, files map[string][]byte, ask host.Asker, uses host.Uses) ([]objects.Object, error) {
+func Render(req *wire.Request, files map[string][]byte, ask wire.Asker, uses wire.Uses) ([]objects.Object, error) {
 	keys, err := decrypt.New(&req.Decryption)
 	if err != nil {
 		return nil, err
@@ -30,8 +29,8 @@ func Render(req *wire.Request, files map[string][]byte, ask host.Asker, uses hos
 // rendering is one rendering. It goes from the outer kustomization to those it includes, and ends with one build.
 type rendering struct {
 	request *wire.Request
-	ask     host.Asker
-	uses    host.Uses
+	ask     wire.Asker
+	uses    wire.Uses
 	files   artifact
 	stage   *stage
 	open    []string // the kustomizations that include each other, from the outermost

@@ -9,7 +9,6 @@ import (
 	"strings"
 	"testing"
 
-	"stellwerk/renderer/host"
 	"stellwerk/renderer/objects"
 	"stellwerk/renderer/wire"
 )
@@ -45,7 +44,7 @@ func request(folder, values string) *wire.Request {
 
 func render(t *testing.T, files tree, folder, values string) []objects.Object {
 	t.Helper()
-	found, err := Render(request(folder, values), files.files(), nil, host.Uses{})
+	found, err := Render(request(folder, values), files.files(), nil, wire.Uses{})
 	if err != nil {
 		t.Fatalf("rendering failed: %v", err)
 	}
@@ -54,7 +53,7 @@ func render(t *testing.T, files tree, folder, values string) []objects.Object {
 
 func fails(t *testing.T, files tree, folder, values string) *wire.Error {
 	t.Helper()
-	found, err := Render(request(folder, values), files.files(), nil, host.Uses{})
+	found, err := Render(request(folder, values), files.files(), nil, wire.Uses{})
 	var known *wire.Error
 	if !errors.As(err, &known) {
 		t.Fatalf("a *wire.Error is expected, not %v; objects: %v", err, found)
@@ -201,7 +200,7 @@ func TestWhatATemplateAsksForIsNoted(t *testing.T) {
 		"{{ len apiResources }}":         {"cluster"},
 		"{{ if .v }}{{ name }}{{ end }}": {},
 	} {
-		uses := host.Uses{}
+		uses := wire.Uses{}
 		if _, err := Render(request("", ""), tree{"a.yaml": configMap("a", "'"+text+"'")}.files(), nil, uses); err != nil {
 			t.Fatal(err)
 		}

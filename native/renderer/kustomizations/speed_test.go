@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"stellwerk/renderer/host"
+	"stellwerk/renderer/wire"
 )
 
 // tenObjects is a kustomization as many are: a few kinds, labels, a namespace, one image, one generated ConfigMap.
@@ -37,7 +37,7 @@ func benchmarkFiles(b *testing.B, artifact tree) {
 	files := artifact.files()
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, err := Render(request("", `{"label": "x"}`), files, nil, host.Uses{}); err != nil {
+		if _, err := Render(request("", `{"label": "x"}`), files, nil, wire.Uses{}); err != nil {
 			b.Fatal(err)
 		}
 	}

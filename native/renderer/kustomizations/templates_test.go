@@ -6,7 +6,6 @@ import (
 	"strings"
 	"testing"
 
-	"stellwerk/renderer/host"
 	"stellwerk/renderer/wire"
 )
 
@@ -14,7 +13,7 @@ import (
 func evaluate(t *testing.T, req *wire.Request, files tree, expression string) string {
 	t.Helper()
 	files["a.yaml"] = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\ndata:\n  key: |-\n    {{ " + expression + " }}\n"
-	found, err := Render(req, files.files(), nil, host.Uses{})
+	found, err := Render(req, files.files(), nil, wire.Uses{})
 	if err != nil {
 		t.Fatalf("%s: %v", expression, err)
 	}
@@ -245,7 +244,7 @@ type answers struct{}
 func (answers) Ask(method string, args map[string]any) (json.RawMessage, bool, error) {
 	switch {
 	case args["kind"] == "Nope":
-		return nil, false, &host.NoSuchKind{APIVersion: "x/v1", Kind: "Nope"}
+		return nil, false, &wire.NoSuchKind{APIVersion: "x/v1", Kind: "Nope"}
 	case args["kind"] == "Broken":
 		return nil, false, &wire.Error{Kind: wire.LookupFailed, Message: "forbidden"}
 	default:
@@ -255,7 +254,7 @@ func (answers) Ask(method string, args map[string]any) (json.RawMessage, bool, e
 
 func TestAFailedLookupIsALookupThatFailed(t *testing.T) {
 	for kind, want := range map[string]string{"Nope": wire.TemplateFailed, "Broken": wire.LookupFailed} {
-		_, err := Render(request("", ""), tree{"a.yaml": `{{ lookup "x/v1" "` + kind + `" "" "n" }}`}.files(), answers{}, host.Uses{})
+		_, err := Render(request("", ""), tree{"a.yaml": `{{ lookup "x/v1" "` + kind + `" "" "n" }}`}.files(), answers{}, wire.Uses{})
 		var failure *wire.Error
 		if !errors.As(err, &failure) || failure.Kind != want || failure.File != "a.yaml" {
 			t.Errorf("%s: %v", kind, err)

@@ -11,7 +11,6 @@ import (
 	"stellwerk/renderer/afterwards"
 	"stellwerk/renderer/charts"
 	"stellwerk/renderer/decrypt"
-	"stellwerk/renderer/host"
 	"stellwerk/renderer/kustomizations"
 	"stellwerk/renderer/nodes"
 	"stellwerk/renderer/objects"
@@ -32,8 +31,8 @@ const (
 )
 
 // render answers one request.
-func render(req *wire.Request, ask host.Asker) (*wire.Result, error) {
-	uses := host.Uses{}
+func render(req *wire.Request, ask wire.Asker) (*wire.Result, error) {
+	uses := wire.Uses{}
 	if err := settle(req); err != nil {
 		return nil, err
 	}
@@ -109,7 +108,7 @@ func chartFolder(req *wire.Request) (folder string, isChart bool) {
 	return folder, isChart
 }
 
-func generate(req *wire.Request, ask host.Asker, uses host.Uses) ([]objects.Object, *wire.Chart, error) {
+func generate(req *wire.Request, ask wire.Asker, uses wire.Uses) ([]objects.Object, *wire.Chart, error) {
 	switch req.Generator {
 	case helm:
 		return charts.Render(req, req.Files, ask, uses)
@@ -124,7 +123,7 @@ func generate(req *wire.Request, ask host.Asker, uses host.Uses) ([]objects.Obje
 	}
 }
 
-func result(req *wire.Request, found []objects.Object, about *wire.Chart, uses host.Uses) (*wire.Result, error) {
+func result(req *wire.Request, found []objects.Object, about *wire.Chart, uses wire.Uses) (*wire.Result, error) {
 	most := cmp.Or(req.Limits.Objects, defaultObjects)
 	if len(found) > most {
 		return nil, tooMuch("the result holds %d objects, more than %d", len(found), most)

@@ -17,7 +17,6 @@ import (
 
 	"stellwerk/renderer/discreet"
 	"stellwerk/renderer/expressions"
-	"stellwerk/renderer/host"
 	"stellwerk/renderer/memory"
 	"stellwerk/renderer/wire"
 )
@@ -50,7 +49,7 @@ func Loop(in io.Reader, out io.Writer) error {
 type pipe struct {
 	in      io.Reader
 	out     io.Writer
-	render  func(*wire.Request, host.Asker) (*wire.Result, error)
+	render  func(*wire.Request, wire.Asker) (*wire.Result, error)
 	sending sync.Mutex
 	broken  error // why the parent's frames can no longer be told apart
 }
@@ -84,13 +83,15 @@ func (p *pipe) answer(req *wire.Request) (message wire.Message) {
 	}()
 	witness := &discreet.Witness{Asker: &asker{pipe: p, request: req.ID}}
 	if err := p.fill(&message, req, witness); err != nil {
-		message.Error = withoutSecrets(asWireError(err), req, witness)
+		failure := *asWireError(err)
+		failure.Message = discreet.Message(failure.Message, append(discreet.Decrypted(req.Decryption.Opened), witness.Words()...))
+		message.Error = &failure
 	}
 	return message
 }
 
 // fill answers with what was asked for: a verdict or objects.
-func (p *pipe) fill(message *wire.Message, req *wire.Request, ask host.Asker) (err error) {
+func (p *pipe) fill(message *wire.Message, req *wire.Request, ask wire.Asker) (err error) {
 	if req.Claim != nil {
 		holds, err := expressions.Holds(req.Claim)
 		if err == nil {
@@ -100,7 +101,7 @@ func (p *pipe) fill(message *wire.Message, req *wire.Request, ask host.Asker) (e
 	}
 	message.Result, err = p.render(req, ask)
 	if err == nil {
-		message.Result.Decrypted = slices.Compact(slices.Sorted(slices.Values(decryptedWords(req))))
+		message.Result.Decrypted = slices.Compact(slices.Sorted(slices.Values(discreet.Decrypted(req.Decryption.Opened))))
 	}
 	return err
 }
@@ -150,7 +151,7 @@ func (a *asker) Ask(method string, args map[string]any) (json.RawMessage, bool, 
 	}
 	switch {
 	case answer.NoKind:
-		return nil, false, &host.NoSuchKind{APIVersion: word(args["apiVersion"]), Kind: word(args["kind"])}
+		return nil, false, &wire.NoSuchKind{APIVersion: word(args["apiVersion"]), Kind: word(args["kind"])}
 	case answer.NotFound:
 		return nil, false, nil
 	case answer.Error != "":

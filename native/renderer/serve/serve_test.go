@@ -15,7 +15,6 @@ import (
 	"testing"
 	"time"
 
-	"stellwerk/renderer/host"
 	"stellwerk/renderer/wire"
 )
 
@@ -286,7 +285,7 @@ func TestAnUnknownGeneratorIsRefused(t *testing.T) {
 
 func TestAPanicCostsTheRequestOnly(t *testing.T) {
 	var said bytes.Buffer
-	broken := &pipe{out: &said, render: func(*wire.Request, host.Asker) (*wire.Result, error) { panic("hunter2") }}
+	broken := &pipe{out: &said, render: func(*wire.Request, wire.Asker) (*wire.Result, error) { panic("hunter2") }}
 	if err := broken.serve(request("manifests", "", nil)); err != nil {
 		t.Fatal(err)
 	}

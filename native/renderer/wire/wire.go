@@ -5,7 +5,10 @@
 // with an Answer. One request at a time; the worker keeps nothing from one to the next.
 package wire
 
-import "encoding/json"
+import (
+	"encoding/json"
+	"fmt"
+)
 
 // MaxFrame is the size in bytes beyond which a frame is refused on either side.
 const MaxFrame = 192 << 20
@@ -19,9 +22,9 @@ type Request struct {
 	// "manifests" (every .yaml, .yml and .json file as it is).
 	Generator string `json:"generator"`
 	Prefix    string `json:"prefix"` // of labels and annotations: component-operator.cs.sap.com
-	// Farewells says what becomes of a chart's hooks for the end of a release: "omit" leaves them out, "keep" marks them
-	// for a parent that runs them when the time has come. Otherwise they are refused, because they would be forgotten.
-	Farewells string `json:"farewells"`
+	// DeleteHooks is how a chart's hooks for the deletion of a release are treated: "omit" leaves them out, "keep" marks
+	// them for a parent that runs them before the deletion. Otherwise they are refused.
+	DeleteHooks string `json:"deleteHooks"`
 
 	Values  map[string]any `json:"values"`  // merged; for charts laid over values.yaml
 	Release Release        `json:"release"` // where and as what
@@ -165,3 +168,26 @@ const (
 
 // Error makes an *Error an error.
 func (e *Error) Error() string { return e.Message }
+
+// Asker sends calls to the parent, which answers with the rights of the object that it renders for.
+type Asker interface {
+	// Ask returns the parent's answer. Found is false where the object does not exist; an error ends the rendering.
+	// The error is a *NoSuchKind where the cluster serves no such kind.
+	Ask(method string, args map[string]any) (value json.RawMessage, found bool, err error)
+}
+
+// NoSuchKind is the answer to a lookup of a kind that the cluster does not serve.
+type NoSuchKind struct {
+	APIVersion, Kind string
+}
+
+// Error names the kind.
+func (e *NoSuchKind) Error() string {
+	return fmt.Sprintf("the cluster serves no kind %s of %s", e.Kind, e.APIVersion)
+}
+
+// Uses records which parts of a request had a part in its result (Result.Uses).
+type Uses map[string]bool
+
+// Note records a part.
+func (u Uses) Note(part string) { u[part] = true }

@@ -74,7 +74,7 @@ async def test_files_values_and_context_reach_the_renderer(renderer: Renderer) -
         "path": "app",
         "generator": "auto",
         "prefix": "example.com",
-        "farewells": "refuse",
+        "deleteHooks": "refuse",
         "values": {"replicas": 1_000_000, "big": 2**60},
         "release": {"name": "app", "namespace": "default", "service": "Helm", "revision": 1},
         "component": {"kind": "Component"},

@@ -91,7 +91,7 @@ def body(request: RenderRequest, files: Mapping[str, bytes], path: str, values: 
         "path": path,
         "generator": request.generator,
         "prefix": request.prefix,
-        "farewells": request.farewells,
+        "deleteHooks": request.farewells,
         "values": msgspec.Raw(values),
         "release": {
             "name": request.release.name,
