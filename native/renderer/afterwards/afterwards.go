@@ -22,7 +22,7 @@ func Apply(objs []objects.Object, post wire.PostBuild, prefix string) ([]objects
 // title is how messages call an object. It holds nothing of the object's content.
 func title(object objects.Object) string {
 	kind, _ := object.Body["kind"].(string)
-	metadata, _ := object.Body["metadata"].(map[string]any)
+	metadata := objects.Metadata(object.Body)
 	name, _ := metadata["name"].(string)
 	if namespace, _ := metadata["namespace"].(string); namespace != "" {
 		name = namespace + "/" + name

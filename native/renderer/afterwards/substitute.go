@@ -33,7 +33,7 @@ func substitute(objs []objects.Object, variables map[string]string, prefix strin
 }
 
 func substituteObject(object objects.Object, variables map[string]string, optOut string) (map[string]any, error) {
-	if annotation(object.Body, optOut) == "true" || !mentions(object.Body) {
+	if objects.Annotations(object.Body)[optOut] == "true" || !mentions(object.Body) {
 		return object.Body, nil
 	}
 	text, err := yaml.Marshal(object.Body)
@@ -67,13 +67,6 @@ func reread(object objects.Object, text, optOut string) (map[string]any, error) 
 func failed(object objects.Object, err error, optOut string) *wire.Error {
 	return &wire.Error{Kind: wire.SubstituteFailed, File: object.Origin, Message: fmt.Sprintf(
 		"%s: %s; write $${ where ${ is meant literally, or annotate the object with %s: \"true\"", title(object), err, optOut)}
-}
-
-func annotation(body map[string]any, key string) string {
-	metadata, _ := body["metadata"].(map[string]any)
-	annotations, _ := metadata["annotations"].(map[string]any)
-	text, _ := annotations[key].(string)
-	return text
 }
 
 // mentions tells whether anything in the object could change. Most objects have neither a dollar nor a backslash.

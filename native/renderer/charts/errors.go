@@ -11,17 +11,6 @@ import (
 	"stellwerk/renderer/wire"
 )
 
-// asChartError is an error about a file that makes a chart; what it says stays.
-func asChartError(err error) error {
-	var known *wire.Error
-	if !errors.As(err, &known) || known.Kind != wire.InvalidManifest {
-		return err
-	}
-	changed := *known
-	changed.Kind = wire.InvalidChart
-	return &changed
-}
-
 // rendersBadly is an error about the text that a template made: its line is one of that text, not of the template.
 func rendersBadly(err error, file string) error {
 	var known *wire.Error

@@ -79,7 +79,7 @@ func annotateDefinition(object objects.Object, prefix string) error {
 
 // foreign are the annotations of an object; ours may not be among them, because hooks are mapped onto ours.
 func foreign(object objects.Object, prefix string) (map[string]any, error) {
-	annotations := annotationsOf(object)
+	annotations := objects.Annotations(object.Body)
 	for key := range annotations {
 		if strings.HasPrefix(key, prefix+"/") {
 			return nil, unsupported(object, "the annotation %s may not be set by a chart (spec.postBuild.patches may add it)", key)
@@ -220,23 +220,17 @@ func purgeLast(all []objects.Object, prefix string) {
 	last, _ := strconv.Atoi(purgedAfter)
 	usual := last
 	for _, object := range all {
-		order, _ := strconv.Atoi(text(annotationsOf(object)[prefix+"/apply-order"]))
+		order, _ := strconv.Atoi(text(objects.Annotations(object.Body)[prefix+"/apply-order"]))
 		last = max(last, order)
 	}
 	if last == usual {
 		return
 	}
 	for _, object := range all {
-		if annotations := annotationsOf(object); annotations[prefix+"/purge-order"] == purgedAfter {
+		if annotations := objects.Annotations(object.Body); annotations[prefix+"/purge-order"] == purgedAfter {
 			annotations[prefix+"/purge-order"] = strconv.Itoa(last)
 		}
 	}
-}
-
-func annotationsOf(object objects.Object) map[string]any {
-	metadata, _ := object.Body["metadata"].(map[string]any)
-	annotations, _ := metadata["annotations"].(map[string]any)
-	return annotations
 }
 
 // words are the parts of a list between commas, as Helm reads them: without blanks, in lower case.
@@ -257,9 +251,8 @@ func text(value any) string {
 }
 
 func unsupported(object objects.Object, format string, args ...any) *wire.Error {
-	metadata, _ := object.Body["metadata"].(map[string]any)
 	return &wire.Error{
 		Kind: wire.UnsupportedHook, File: object.Origin,
-		Message: fmt.Sprintf("%v %v: %s", object.Body["kind"], metadata["name"], fmt.Sprintf(format, args...)),
+		Message: fmt.Sprintf("%v %v: %s", object.Body["kind"], objects.Metadata(object.Body)["name"], fmt.Sprintf(format, args...)),
 	}
 }

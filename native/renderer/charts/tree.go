@@ -135,7 +135,7 @@ func (t *tree) read(place, name string, content []byte) ([]byte, error) {
 	if slices.Contains(parsedFiles, name) {
 		reader := objects.Reader{File: place, Line: 1, Repeats: &t.repeats}
 		if _, err := reader.Documents(content); err != nil {
-			return nil, asChartError(err)
+			return nil, wire.AsKind(err, wire.InvalidManifest, wire.InvalidChart)
 		}
 	}
 	return content, nil

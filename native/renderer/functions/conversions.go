@@ -22,9 +22,9 @@ import (
 // formats are the conversions from and to text. Each is strict, so the must-form is the same function.
 func formats() template.FuncMap {
 	strict := template.FuncMap{
-		"toYaml": toYAML, "fromYaml": fromYAML, "fromYamlArray": fromYAMLArray,
+		"toYaml": toYAML, "fromYaml": fromYAML, "fromYamlArray": listFrom(fromYAML),
 		"toJson": toJSON, "toPrettyJson": toPrettyJSON, "toRawJson": toRawJSON,
-		"fromJson": fromJSON, "fromJsonArray": fromJSONArray,
+		"fromJson": fromJSON, "fromJsonArray": listFrom(fromJSON),
 		"toToml": toTOML, "fromToml": fromTOML,
 	}
 	all := template.FuncMap{}
@@ -51,14 +51,6 @@ func fromYAML(text string) (any, error) {
 	return Decode(asJSON)
 }
 
-func fromYAMLArray(text string) ([]any, error) {
-	value, err := fromYAML(text)
-	if err != nil {
-		return nil, err
-	}
-	return asList(value)
-}
-
 func toJSON(value any) (string, error) {
 	text, err := json.Marshal(value)
 	return string(text), err
@@ -82,12 +74,15 @@ func fromJSON(text string) (any, error) {
 	return Decode([]byte(text))
 }
 
-func fromJSONArray(text string) ([]any, error) {
-	value, err := fromJSON(text)
-	if err != nil {
-		return nil, err
+// listFrom reads a text that holds a list.
+func listFrom(read func(text string) (any, error)) func(text string) ([]any, error) {
+	return func(text string) ([]any, error) {
+		value, err := read(text)
+		if err != nil {
+			return nil, err
+		}
+		return asList(value)
 	}
-	return asList(value)
 }
 
 func asList(value any) ([]any, error) {

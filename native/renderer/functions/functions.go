@@ -76,18 +76,20 @@ func runners(set *template.Template, depth *depth) template.FuncMap {
 
 type depth struct{ now int }
 
-// ErrDepth means that templates include each other without an end.
-var ErrDepth = fmt.Errorf("templates are nested more than %d deep: one calls itself without an end", deepest)
+// errDepth means that templates include each other without an end.
+var errDepth = &wire.Error{
+	Kind: wire.LimitExceeded, Message: fmt.Sprintf("templates are nested more than %d deep: one calls itself without an end", deepest),
+}
 
 func (d *depth) run(body func() (string, error)) (string, error) {
 	if d.now >= deepest {
-		return "", ErrDepth
+		return "", errDepth
 	}
 	d.now++
 	defer func() { d.now-- }()
 	text, err := body()
-	if errors.Is(err, ErrDepth) {
-		return "", ErrDepth // without the thousand places that called it
+	if errors.Is(err, errDepth) {
+		return "", errDepth // without the thousand places that called it
 	}
 	return text, err
 }

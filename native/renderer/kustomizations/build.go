@@ -153,12 +153,22 @@ var kustomizationNames = []string{"kustomization.yaml", "kustomization.yml", "Ku
 
 func isKustomization(file string) bool { return slices.Contains(kustomizationNames, path.Base(file)) }
 
-func (s *stage) kustomizationIn(folder string) string {
+// kustomizationsIn are the kustomization files of a folder: one, unless something is wrong.
+func (s *stage) kustomizationsIn(folder string) []string {
+	var found []string
 	for _, name := range kustomizationNames {
 		full := path.Join("/", folder, name)
-		if _, there := s.files.files[full]; there {
-			return full
+		if _, exists := s.files.files[full]; exists {
+			found = append(found, full)
 		}
+	}
+	return found
+}
+
+// kustomizationIn is the kustomization file of a folder; empty where there is none.
+func (s *stage) kustomizationIn(folder string) string {
+	if found := s.kustomizationsIn(folder); len(found) > 0 {
+		return found[0]
 	}
 	return ""
 }

@@ -38,7 +38,7 @@ func readConfig(file string, text []byte) (config, error) {
 	result := config{left: "{{", right: "}}"}
 	value, err := objects.Value(file, text)
 	if err != nil {
-		return result, asConfigError(err)
+		return result, wire.AsKind(err, wire.InvalidManifest, wire.InvalidConfig)
 	}
 	if value == nil {
 		return result, nil
@@ -164,13 +164,6 @@ func outside(base, included, setting, file string) (string, error) {
 func escapes(base, included string) bool {
 	joined := path.Join(base, included)
 	return joined == ".." || strings.HasPrefix(joined, "../")
-}
-
-func asConfigError(err error) error {
-	if problem, ok := err.(*wire.Error); ok && problem.Kind == wire.InvalidManifest {
-		problem.Kind = wire.InvalidConfig
-	}
-	return err
 }
 
 func invalidConfig(file string, at place, format string, args ...any) *wire.Error {

@@ -50,7 +50,7 @@ func (c context) name() string {
 func (c context) component() (fields, error) {
 	c.uses.Note("component")
 	var component map[string]any
-	err := c.request.Component.Decode(&component)
+	err := wire.Decode(c.request.Component, &component)
 	functions.Exact(component)
 	return named(component), err
 }
@@ -80,7 +80,7 @@ func (c context) kubernetesVersion() (version.Info, error) {
 func (c context) apiResources() ([]map[string]any, error) {
 	c.uses.Note("cluster")
 	var resources []map[string]any
-	err := c.request.Cluster.APIResources.Decode(&resources)
+	err := wire.Decode(c.request.Cluster.APIResources, &resources)
 	return resources, err
 }
 

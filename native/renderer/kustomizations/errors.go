@@ -8,7 +8,6 @@ import (
 	"strconv"
 	"strings"
 
-	"stellwerk/renderer/functions"
 	"stellwerk/renderer/objects"
 	"stellwerk/renderer/wire"
 )
@@ -19,38 +18,27 @@ var inTemplate = regexp.MustCompile(`template: ([^:\n]+):(\d+)(?::(\d+))?: `)
 // executing is what text/template says about a place beyond its line.
 var executing = regexp.MustCompile(`^executing "[^"]*" at <[^>]*>: (?:error calling [A-Za-z]+: )?`)
 
-// templateFailed names the innermost file of a chain of includes, since that is the one to mend. Where the error names
-// none, as when the output gets too large, it is the file that was being rendered.
+// templateFailed names the innermost file of a chain of includes, because that is the one to correct. Where the error
+// names none, it is the file that was rendered.
 func templateFailed(one *kustomization, rendered string, err error) *wire.Error {
 	failure := &wire.Error{Kind: wire.TemplateFailed, File: path.Join(one.base, rendered)}
-	reason := err.Error()
-	for _, at := range inTemplate.FindAllStringSubmatchIndex(err.Error(), -1) {
-		name := err.Error()[at[2]:at[3]]
-		if _, isFile := one.own[name]; !isFile {
+	text := err.Error()
+	reason := text
+	for _, at := range inTemplate.FindAllStringIndex(text, -1) {
+		place := inTemplate.FindStringSubmatch(text[at[0]:at[1]])
+		if _, isFile := one.own[place[1]]; !isFile {
 			continue
 		}
-		failure.File = path.Join(one.base, name)
-		failure.Line, _ = strconv.Atoi(err.Error()[at[4]:at[5]])
-		failure.Column = 0
-		if at[6] >= 0 {
-			column, _ := strconv.Atoi(err.Error()[at[6]:at[7]])
+		failure.File, failure.Column, reason = path.Join(one.base, place[1]), 0, text[at[1]:]
+		failure.Line, _ = strconv.Atoi(place[2])
+		if column, err := strconv.Atoi(place[3]); err == nil {
 			failure.Column = column + 1 // text/template counts from 0
 		}
-		reason = err.Error()[at[1]:]
 	}
-	reason = executing.ReplaceAllString(inTemplate.ReplaceAllString(reason, ""), "")
-	failure.Message = failure.File + ": " + reason
-	return asKnown(failure, err)
-}
-
-// asKnown takes the kind from the cause where that is one of ours.
-func asKnown(failure *wire.Error, err error) *wire.Error {
+	failure.Message = failure.File + ": " + executing.ReplaceAllString(inTemplate.ReplaceAllString(reason, ""), "")
 	var known *wire.Error
-	switch {
-	case errors.As(err, &known):
+	if errors.As(err, &known) {
 		failure.Kind = known.Kind
-	case errors.Is(err, functions.ErrDepth):
-		failure.Kind = wire.LimitExceeded
 	}
 	return failure
 }

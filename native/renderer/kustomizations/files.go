@@ -54,7 +54,7 @@ func (f *folder) read(name string) ([]byte, error) {
 func relative(base, file string) string {
 	ups := ""
 	for base != "" && !within(base, file) {
-		base, ups = parent(base), ups+"../"
+		base, ups = strings.TrimPrefix(path.Dir("/"+base), "/"), ups+"../"
 	}
 	return ups + strings.TrimPrefix(strings.TrimPrefix(file, base), "/")
 }
@@ -62,13 +62,6 @@ func relative(base, file string) string {
 // within tells whether a path is a folder or lies below it. The empty folder is the artifact.
 func within(folder, file string) bool {
 	return folder == "" || file == folder || strings.HasPrefix(file, folder+"/")
-}
-
-func parent(folder string) string {
-	if slash := strings.LastIndexByte(folder, '/'); slash >= 0 {
-		return folder[:slash]
-	}
-	return ""
 }
 
 // artifact is all files, decrypted when they are first read.

@@ -104,8 +104,8 @@ func (l *listing) file(name string, content []byte) bool {
 // resourcesOf reads a kustomization, and tells whether it says nothing but its resources.
 func (s *stage) resourcesOf(folder string) ([]string, bool) {
 	var one types.Kustomization
-	file := s.onlyKustomizationIn(folder)
-	if file == "" || one.Unmarshal(s.files.files[file]) != nil {
+	files := s.kustomizationsIn(folder)
+	if len(files) != 1 || one.Unmarshal(s.files.files[files[0]]) != nil {
 		return nil, false
 	}
 	one.FixKustomization()
@@ -115,17 +115,4 @@ func (s *stage) resourcesOf(folder string) ([]string, bool) {
 	resources := one.Resources
 	one.Resources, one.TypeMeta, one.MetaData = nil, types.TypeMeta{}, nil
 	return resources, reflect.DeepEqual(one, types.Kustomization{})
-}
-
-func (s *stage) onlyKustomizationIn(folder string) string {
-	only := ""
-	for _, name := range kustomizationNames {
-		full := path.Join(folder, name)
-		if _, there := s.files.files[full]; there && only != "" {
-			return ""
-		} else if there {
-			only = full
-		}
-	}
-	return only
 }

@@ -21,8 +21,8 @@ func evaluate(t *testing.T, req *wire.Request, files tree, expression string) st
 	return text
 }
 
-func component() wire.Later {
-	return wire.Later(`{
+func component() json.RawMessage {
+	return json.RawMessage(`{
 		"apiVersion": "core.cs.sap.com/v1alpha1", "kind": "Component",
 		"metadata": {"name": "shop", "namespace": "prod", "uid": "u1", "labels": {"team": "blue"}, "annotations": {"a/b": "c"}, "generation": 7},
 		"spec": {"path": "deploy", "values": {"Upper": 1, "lower": 2}, "dependencies": [{"name": "db"}], "sourceRef": {"httpRepository": {"url": "https://x"}}},
@@ -68,7 +68,7 @@ func TestAComponentAnswersToGoNamesAndToJSONNames(t *testing.T) {
 
 func TestWhatAComponentLacksCanBeAskedForAllTheSame(t *testing.T) {
 	req := request("", "")
-	req.Component = wire.Later(`{"metadata": {"name": "shop"}}`)
+	req.Component = json.RawMessage(`{"metadata": {"name": "shop"}}`)
 	for expression, want := range map[string]string{
 		"component.Labels.team":                            "",
 		"component.metadata.annotations.note":              "",
@@ -88,7 +88,7 @@ func TestTemplatesKnowTheRenderingAndTheCluster(t *testing.T) {
 	req := request("", "")
 	req.Cluster = wire.Cluster{
 		Version:      map[string]any{"major": "1", "minor": "36", "gitVersion": "v1.36.3", "gitCommit": "abc", "platform": "linux/amd64"},
-		APIResources: wire.Later(`[{"GroupVersion": "v1", "APIResources": [{"Name": "pods", "Kind": "Pod", "Namespaced": true, "Verbs": ["get", "list"]}]}]`),
+		APIResources: json.RawMessage(`[{"GroupVersion": "v1", "APIResources": [{"Name": "pods", "Kind": "Pod", "Namespaced": true, "Verbs": ["get", "list"]}]}]`),
 	}
 	for expression, want := range map[string]string{
 		"namespace": "prod", "name": "shop", "componentDigest": "d1", "componentRevision": "3", "add componentRevision 1": "4",

@@ -29,7 +29,7 @@ func Object(node *yaml.Node) (map[string]any, error) {
 	if !isMapping {
 		return nil, errors.New("is no mapping")
 	}
-	if hasScalar(annotationsOf(body)) {
+	if hasScalar(objects.Annotations(body)) {
 		writtenIn(node).replaceScalars(body)
 	}
 	return body, nil
@@ -166,7 +166,7 @@ type written struct {
 func TextAnnotations(found []objects.Object, text []byte) {
 	hasScalars := false
 	for _, object := range found {
-		hasScalars = hasScalars || hasScalar(annotationsOf(object.Body))
+		hasScalars = hasScalars || hasScalar(objects.Annotations(object.Body))
 	}
 	if !hasScalars || objects.CheckAliases(text) != nil {
 		return
@@ -208,18 +208,12 @@ func unfold(parts written) []written {
 
 // replaceScalars makes the numbers and booleans in the annotations of an object text.
 func (w written) replaceScalars(body map[string]any) {
-	annotations := annotationsOf(body)
+	annotations := objects.Annotations(body)
 	for key, value := range annotations {
 		if text, isWritten := w.Metadata.Annotations[key]; isWritten && isScalar(value) {
 			annotations[key] = text
 		}
 	}
-}
-
-func annotationsOf(body map[string]any) map[string]any {
-	metadata, _ := body["metadata"].(map[string]any)
-	annotations, _ := metadata["annotations"].(map[string]any)
-	return annotations
 }
 
 func hasScalar(annotations map[string]any) bool {

@@ -6,7 +6,6 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
-
 	"unicode/utf8"
 
 	kjson "sigs.k8s.io/json"
@@ -238,16 +237,12 @@ func notYAML(file string, piece piece, err error) *wire.Error {
 }
 
 func lineOfInvalidText(text []byte) int {
-	line := 1
-	for len(text) > 0 {
-		character, size := utf8.DecodeRune(text)
-		if character == utf8.RuneError && size == 1 {
+	number := 1
+	for line := range bytes.Lines(text) {
+		if !utf8.Valid(line) {
 			break
 		}
-		if character == '\n' {
-			line++
-		}
-		text = text[size:]
+		number++
 	}
-	return line
+	return number
 }

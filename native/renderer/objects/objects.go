@@ -56,9 +56,12 @@ func unfold(found []Object, document Document, file string, depth int) ([]Object
 	if !isMapping {
 		return nil, invalid(file, document.Line, "holds %s where an object is expected", KindOf(document.Value))
 	}
-	apiVersion, kind, err := typeOf(body, document, file)
-	if err != nil {
-		return nil, err
+	apiVersion, _ := body["apiVersion"].(string)
+	kind, _ := body["kind"].(string)
+	if apiVersion == "" {
+		return nil, invalid(file, document.Line, "has an object without apiVersion%s", known(body))
+	} else if kind == "" {
+		return nil, invalid(file, document.Line, "has an object without kind%s", known(body))
 	}
 	items, isList := body["items"].([]any)
 	if !isList || !strings.HasSuffix(kind, "List") {
@@ -69,6 +72,7 @@ func unfold(found []Object, document Document, file string, depth int) ([]Object
 	}
 	for _, item := range items {
 		inherit(item, apiVersion, kind)
+		var err error
 		if found, err = unfold(found, Document{Value: item, Line: document.Line}, file, depth-1); err != nil {
 			return nil, err
 		}
@@ -86,18 +90,16 @@ func inherit(item any, apiVersion, listKind string) {
 	body["apiVersion"], body["kind"] = apiVersion, kind
 }
 
-func typeOf(body map[string]any, document Document, file string) (apiVersion, kind string, err error) {
-	for _, field := range []struct {
-		key   string
-		value *string
-	}{{"apiVersion", &apiVersion}, {"kind", &kind}} {
-		text, isText := body[field.key].(string)
-		if !isText || text == "" {
-			return "", "", invalid(file, document.Line, "has an object without %s%s", field.key, known(body))
-		}
-		*field.value = text
-	}
-	return apiVersion, kind, nil
+// Metadata returns the metadata of an object; nil where it has none.
+func Metadata(body map[string]any) map[string]any {
+	metadata, _ := body["metadata"].(map[string]any)
+	return metadata
+}
+
+// Annotations returns the annotations of an object; nil where it has none.
+func Annotations(body map[string]any) map[string]any {
+	annotations, _ := Metadata(body)["annotations"].(map[string]any)
+	return annotations
 }
 
 // longestName bounds the names that messages repeat; the API server accepts no longer ones.
@@ -119,9 +121,8 @@ func Known(apiVersion, name string) string {
 }
 
 func known(body map[string]any) string {
-	metadata, _ := body["metadata"].(map[string]any)
 	apiVersion, _ := body["apiVersion"].(string)
-	name, _ := metadata["name"].(string)
+	name, _ := Metadata(body)["name"].(string)
 	return Known(apiVersion, name)
 }
 

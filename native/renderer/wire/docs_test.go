@@ -27,9 +27,11 @@ func words(t *testing.T) []string {
 				found = append(found, name)
 			}
 		case *ast.ValueSpec:
-			if text, isText := node.Values[0].(*ast.BasicLit); isText && text.Kind == token.STRING {
-				kind, _ := strconv.Unquote(text.Value)
-				found = append(found, kind)
+			for _, value := range node.Values {
+				if text, isText := value.(*ast.BasicLit); isText && text.Kind == token.STRING {
+					kind, _ := strconv.Unquote(text.Value)
+					found = append(found, kind)
+				}
 			}
 		}
 		return true

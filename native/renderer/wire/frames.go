@@ -93,20 +93,10 @@ func number(text json.Number) any {
 	return float
 }
 
-// Later is JSON that is decoded where a template asks for it. Most renderings use neither their Component nor the
-// resources of the cluster, and both together are larger than the rest of the request.
-type Later []byte
-
-// UnmarshalJSON keeps the text.
-func (l *Later) UnmarshalJSON(text []byte) error {
-	*l = append((*l)[:0], text...)
-	return nil
-}
-
-// Decode decodes the JSON into value, which stays as it is where there is none. Whole numbers become int64.
-func (l Later) Decode(value any) error {
-	if len(l) == 0 {
+// Decode decodes JSON into value, which stays as it is where there is none. Whole numbers become int64.
+func Decode(text json.RawMessage, value any) error {
+	if len(text) == 0 {
 		return nil
 	}
-	return kjson.UnmarshalCaseSensitivePreserveInts(l, value)
+	return kjson.UnmarshalCaseSensitivePreserveInts(text, value)
 }

@@ -7,6 +7,7 @@ package wire
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 )
 
@@ -28,9 +29,10 @@ type Request struct {
 
 	Values  map[string]any `json:"values"`  // merged; for charts laid over values.yaml
 	Release Release        `json:"release"` // where and as what
-	// Component is what templates of a kustomization see as `component`: the whole object as JSON, or null.
-	Component       Later  `json:"component"`
-	ComponentDigest string `json:"componentDigest"`
+	// Component is what templates of a kustomization see as `component`: the whole object, or null. It and the resources
+	// of the cluster are decoded where a template asks for them: both are larger than the rest of most requests.
+	Component       json.RawMessage `json:"component"`
+	ComponentDigest string          `json:"componentDigest"`
 
 	Cluster    Cluster    `json:"cluster"`
 	Decryption Decryption `json:"decryption"`
@@ -57,9 +59,9 @@ type Release struct {
 
 // Cluster is what the API server serves.
 type Cluster struct {
-	Version      map[string]any `json:"version"`      // the answer of /version
-	APIVersions  []string       `json:"apiVersions"`  // group/version and group/version/Kind
-	APIResources Later          `json:"apiResources"` // a list: {"GroupVersion":..., "APIResources":[{"Name","Kind","Namespaced","Verbs",...}]}, sorted
+	Version      map[string]any  `json:"version"`      // the answer of /version
+	APIVersions  []string        `json:"apiVersions"`  // group/version and group/version/Kind
+	APIResources json.RawMessage `json:"apiResources"` // a list: {"GroupVersion":..., "APIResources":[{"Name","Kind","Namespaced","Verbs",...}]}, sorted
 }
 
 // Decryption has the keys for files encrypted with SOPS. No key: nothing is decrypted.
@@ -165,6 +167,17 @@ const (
 	LimitExceeded     = "LimitExceeded"     // output, objects, depth
 	Internal          = "Internal"          // a bug of ours
 )
+
+// AsKind is err with another kind, where it is an *Error of the kind from.
+func AsKind(err error, from, to string) error {
+	var known *Error
+	if !errors.As(err, &known) || known.Kind != from {
+		return err
+	}
+	changed := *known
+	changed.Kind = to
+	return &changed
+}
 
 // Error makes an *Error an error.
 func (e *Error) Error() string { return e.Message }
