@@ -24,6 +24,7 @@ from stellwerk.operators.component.references.references import NamedText
 from stellwerk.operators.component.settings import Settings
 from stellwerk.operators.component.targets.targets import Target, Targets
 from stellwerk.runtime.cache.clusters import Cluster
+from stellwerk.runtime.cache.remote_clusters import RemoteLimits
 from stellwerk.runtime.supervision.tasks import Border
 from stellwerk.runtime.telemetry.metrics import Metrics
 from stellwerk.testing.clock import FakeClock
@@ -70,9 +71,7 @@ async def targets(
             border=Border(Metrics(), clock),
             rules=Settings().rules,
             most_owned_bytes=MOST,
-            most_owned_bytes_of_all=most_bytes,
-            most_remote=most,
-            most_remote_of_namespace=most_of_namespace,
+            limits=RemoteLimits(clusters=most, clusters_of_namespace=most_of_namespace, bytes=most_bytes),
         )
         running = asyncio.create_task(found.run())
         await asyncio.sleep(0)

@@ -35,11 +35,12 @@ from stellwerk.operators.component.sources.http_repositories import Poller
 from stellwerk.operators.component.targets.cluster_concurrency import Lanes
 from stellwerk.operators.component.targets.privileges import PrivilegeCheck
 from stellwerk.operators.component.targets.seal_key import SealKey
-from stellwerk.operators.component.targets.targets import Connect, Targets
+from stellwerk.operators.component.targets.targets import Targets
 from stellwerk.operators.component.watches import ComponentController, Watches, watches, wire
 from stellwerk.render.binary import renderer_path
 from stellwerk.render.sources.artifact_disk_cache import Shelf
 from stellwerk.render.sources.downloads import Downloads
+from stellwerk.runtime.cache.remote_clusters import Connect, RemoteLimits
 from stellwerk.runtime.control.controller import Controller, EventSink
 from stellwerk.runtime.control.status_checkpoint import Checkpoints
 from stellwerk.runtime.control.status_writer import StatusWriter
@@ -155,9 +156,11 @@ def _deployment(
         egress=settings.egress if settings.tenancy is Mode.STRICT else None,
         on_client=metrics.clients,
         on_gone=manager.metrics.forget_host,
-        most_owned_bytes_of_all=settings.max_remote_objects_mib << 20,
-        most_remote=settings.max_remote_clusters,
-        most_remote_of_namespace=settings.max_remote_clusters_per_namespace,
+        limits=RemoteLimits(
+            clusters=settings.max_remote_clusters,
+            clusters_of_namespace=settings.max_remote_clusters_per_namespace,
+            bytes=settings.max_remote_objects_mib << 20,
+        ),
     )
     seen.definitions.on_change(lambda _: targets.kinds_changed())
     deployer = Deployer(
