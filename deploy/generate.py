@@ -36,7 +36,7 @@ def of_operator(operator: OperatorSpec) -> dict[Path, str]:
         **{Path(f"deploy/crds/{kind.name}.yaml"): HEADER + to_yaml(kind.body()) for kind in installation.definitions},
         **{Path(path): HEADER + text for path, text in installation.files().items()},
         pages / f"settings/{operator.name}.md": process_settings.page(operator.title, operator.settings()),
-        pages / f"reasons/{operator.name}.md": "\n".join(kind.page() for kind in help.values()),
+        pages / f"reasons/{operator.name}.md": "\n".join(each.reasons_page(kind) for kind, each in help.items()),
         pages / f"topics/{operator.name}.md": help_topics.page(f"About a {kinds}", topics),
     }
 

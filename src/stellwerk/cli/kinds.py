@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from stellwerk.assembly import OPERATORS
+from stellwerk.delivery.operator_spec import KindHelp, OperatorSpec
 from stellwerk.kube.types.identifiers import GroupVersionKind, Resource
 
 if TYPE_CHECKING:
     from stellwerk.delivery.insight import KindInsight
-    from stellwerk.delivery.operator_spec import KindHelp, OperatorSpec
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,11 +28,13 @@ class RegisteredKind:
 
     def insight(self) -> KindInsight:
         """What the operator knows about objects of the kind. Imports the operator."""
-        return self.operator.insight()[self.resource.kind]
+        from stellwerk.delivery.insight import by_condition
+
+        return self.operator.insight().get(self.resource.kind) or by_condition(self.help().catalogue)
 
     def help(self) -> KindHelp:
         """The reasons and topics of the kind. Imports the operator's texts."""
-        return self.operator.help()[self.resource.kind]
+        return self.operator.help().get(self.resource.kind) or KindHelp()
 
 
 OWN = tuple(

@@ -9,6 +9,8 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
+from stellwerk.runtime.insight.diagnosis import ConditionDiagnosis
+
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
     from stellwerk.render.sources.downloads import Downloads
     from stellwerk.render.worker.renderer import Renderer
     from stellwerk.runtime.insight.diagnosis import Diagnostician
+    from stellwerk.runtime.insight.reason_catalog import Catalogue
     from stellwerk.runtime.insight.related_objects import Kinship
 
 # ---- actions
@@ -130,9 +133,15 @@ class KindInsight:
     """What the operator knows about objects of one kind."""
 
     diagnostician: Diagnostician
-    kinship: Kinship
+    kinship: Kinship | None = None
+    """None: objects belong to it by owner references alone."""
     reconcile: Reconcilable | None = None
     suspend: Suspendable | None = None
     unstick: Unstickable | None = None
     previewer: Callable[[], Previewer] | None = None
     """Imports what renders, which other questions do not need."""
+
+
+def by_condition(catalogue: Catalogue[Any, Any]) -> KindInsight:
+    """The insight of a kind whose condition `Ready` names the cause, with the meanings of its catalogue."""
+    return KindInsight(diagnostician=ConditionDiagnosis(catalogue))

@@ -15,15 +15,16 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from stellwerk.kube.types.identifiers import Resource
+from stellwerk.runtime.insight.reason_catalog import Catalogue
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from stellwerk.delivery.grants import Grant
     from stellwerk.delivery.insight import KindInsight
     from stellwerk.kube.schema.crd import Definition
     from stellwerk.kube.types.model import JsonObject
     from stellwerk.runtime.insight.help_topics import Topic
-    from stellwerk.runtime.insight.reason_catalog import Catalogue
     from stellwerk.runtime.process.process import OperatorIdentity, Parts
     from stellwerk.runtime.settings.process_settings import ProcessSettings
     from stellwerk.runtime.settings.table import SettingsTable
@@ -50,7 +51,7 @@ class Launch:
     """An operator that is about to run: its identity, and the function that adds its controllers to the manager."""
 
     identity: OperatorIdentity
-    install: Callable[[Parts], None]
+    install: Callable[[Parts], object]
 
 
 def _no_flags(_: Path) -> Sequence[str]:
@@ -71,8 +72,10 @@ class Installation:
     lease: str
     """The Lease by which replicas of the operator, and the original, agree on the leader."""
     definitions: tuple[Definition, ...]
-    manifests: Callable[[], Sequence[JsonObject]]
-    """Accounts, roles and their bindings."""
+    grants: tuple[Grant, ...] = ()
+    """The rights of the account in the whole cluster; the role and its binding are named like the account."""
+    manifests: Callable[[], Sequence[JsonObject]] | None = None
+    """Accounts, roles and their bindings, where `grants` are not all of them."""
     local_flags: Callable[[Path], Sequence[str]] = _no_flags
     """The flags in the local system, whose folder is the argument; may write files there."""
     local_environment: Mapping[str, str] = field(default_factory=dict)
@@ -82,17 +85,43 @@ class Installation:
     def objects(self) -> list[JsonObject]:
         """All of it as manifests: namespace, kinds, accounts and roles."""
         namespace: JsonObject = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": self.namespace}}
-        return [namespace, *(definition.body() for definition in self.definitions), *self.manifests()]
+        return [namespace, *(definition.body() for definition in self.definitions), *self._accounts()]
+
+    def identity(self) -> OperatorIdentity:
+        """The identity of a process with these grants: account, Lease, and the rights that it asks about."""
+        from stellwerk.delivery import grants
+        from stellwerk.runtime.access.permission_check import Rights
+        from stellwerk.runtime.process.process import OperatorIdentity
+
+        rights = Rights(grants.needs(self.grants), "stellwerk install")
+        return OperatorIdentity(component=self.account, lease=self.lease, namespace=self.namespace, rights=rights)
+
+    def _accounts(self) -> Sequence[JsonObject]:
+        if self.manifests is not None:
+            return self.manifests()
+        from stellwerk.delivery import grants  # imports msgspec, which completion does not need
+
+        account = grants.OperatorAccount(self.account, self.namespace)
+        role = grants.cluster_role(self.account, [grant.rule for grant in self.grants])
+        return [account.body(), role, account.is_given_everywhere(self.account, binding=self.account)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KindHelp:
     """The reasons of a kind's conditions, and topics about it."""
 
-    catalogue: Catalogue[Any, Any]
-    page: Callable[[], str]
-    """The reference page of the reasons, as Markdown."""
+    catalogue: Catalogue[Any, Any] = field(default_factory=lambda: Catalogue({}, {}))
+    page: Callable[[], str] | None = None
+    """The reference page of the reasons, as Markdown; None: a table and a section for each."""
     topics: Mapping[str, Topic] = field(default_factory=dict)
+
+    def reasons_page(self, kind: str) -> str:
+        """The reference page of the reasons of `kind`."""
+        if self.page is not None:
+            return self.page()
+        head = [f"# Reasons of a {kind}", "", "`stellwerk explain REASON` prints the same text.", ""]
+        table = ["| reason | state | meaning |", "| --- | --- | --- |", *self.catalogue.table(self.catalogue.meanings)]
+        return "\n".join([*head, *table, "", *self.catalogue.sections()])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,6 +138,6 @@ class OperatorSpec:
     """Prepare a process: its settings, those of the operator's table, and the environment. Raises `CannotStart`."""
     installation: Callable[[], Installation]
     help: Callable[[], Mapping[str, KindHelp]]
-    """By kind."""
+    """By kind. A kind that is absent has no reasons of its own."""
     insight: Callable[[], Mapping[str, KindInsight]]
-    """By kind."""
+    """By kind. A kind that is absent is explained by its condition `Ready` and its help."""

@@ -141,7 +141,7 @@ async def test_a_dropped_child_goes_and_a_strangers_stays(home: Home) -> None:
 
 async def test_a_child_in_another_namespace_is_a_mistake_of_the_author(home: Home) -> None:
     hall = await home.lamp()
-    with pytest.raises(ValueError, match="an owner lies in the child's own namespace"):
+    with pytest.raises(ValueError, match="an owner is in the child's own namespace"):
         await home.children.keep(hall, {"metadata": {"namespace": "default"}, **WISH})
 
 

@@ -55,7 +55,7 @@ async def trace(cluster: ClusterSession, subject: ObjectArgument) -> None:
         settings.show(shown(steps, cluster.settings.style()))
     else:
         print_value(as_json(steps), cluster.settings.output)
-    is_ours = any(step.is_ours for step in steps) or kinds.by_gvk(steps[0].ref.gvk) is not None
+    is_ours = any(step.is_ours or kinds.by_gvk(step.ref.gvk) for step in steps)
     if not is_ours:
         settings.say("It leads to no custom resource of ours.")
     if reader.hidden:
@@ -96,6 +96,8 @@ async def _owner(reader: ClusterReader, obj: Unstructured) -> tuple[TraceStep, U
 async def _manager(reader: ClusterReader, obj: Unstructured) -> tuple[TraceStep, Unstructured | None] | None:
     for row in kinds.OWN:
         related_objects = row.insight().kinship
+        if related_objects is None:
+            continue
         manager = await related_objects.manager(reader, obj)
         if manager is None or manager.ref == obj.ref:
             continue

@@ -23,7 +23,7 @@ from stellwerk.kube.types.identifiers import ObjectRef, Resource
 from stellwerk.kube.types.model import Unstructured
 from stellwerk.releases.release import Release
 from stellwerk.runtime.insight.diagnosis import ClusterReader
-from stellwerk.runtime.insight.related_objects import Member
+from stellwerk.runtime.insight.related_objects import Kinship, Member
 
 MADE_BY_CONTROLLERS = (
     Deployment.resource,
@@ -63,8 +63,8 @@ class Family:
         return Node(ref, seen, tuple(children))
 
     async def _members(self, obj: Unstructured) -> list[Member]:
-        row = kinds.by_gvk(obj.gvk)
-        return await row.insight().kinship.members(self.reader, obj) if row else []
+        kinship = _kinship(obj)
+        return await kinship.members(self.reader, obj) if kinship else []
 
     async def _member(self, member: Member, above: frozenset[ObjectRef]) -> Node:
         if member.is_elsewhere:
@@ -97,7 +97,7 @@ class Family:
         return found
 
     async def _owned(self, obj: Unstructured) -> list[Unstructured]:
-        if not obj.key.namespace or obj.gvk.kind in _CHILDLESS or kinds.by_gvk(obj.gvk):
+        if not obj.key.namespace or obj.gvk.kind in _CHILDLESS or _kinship(obj):
             return []
         return [one for one in await self._made_in(obj.key.namespace) if _is_owned(one, obj) and not _is_history(one)]
 
@@ -110,6 +110,12 @@ class Family:
     async def _read(self, namespace: str) -> list[Unstructured]:
         found = await together(MADE_BY_CONTROLLERS, lambda resource: self.reader.list(resource, namespace))
         return [obj for objects in found for obj in objects]
+
+
+def _kinship(obj: Unstructured) -> Kinship | None:
+    """What the operator knows about objects of this kind; None where owner references suffice."""
+    row = kinds.by_gvk(obj.gvk)
+    return row.insight().kinship if row else None
 
 
 def _is_owned(obj: Unstructured, owner: Unstructured) -> bool:

@@ -96,12 +96,14 @@ class RemoteClusters(Generic[V]):
         limits: RemoteLimits = RemoteLimits(),  # immutable
         restrict: Callable[[ClusterConfig], ClusterConfig] = lambda config: config,
         weight: Callable[[V], int] = lambda _: 0,
+        wake: Callable[[ObjectKey], None] = lambda _: None,
         on_count: Callable[[], None] = lambda: None,
         on_gone: Callable[[str], None] = lambda host: None,
     ) -> None:
         """`connect` opens a client whose writes pass the leader's fence; `restrict` changes or refuses a login.
 
-        `weight` returns the bytes of a view. `on_count` is called when the number of clusters changed, `on_gone` with
+        `weight` returns the bytes of a view. `wake` is called for each user of a cluster whose caches are filled, and
+        by `wake_users`. `on_count` is called when the number of clusters changed, `on_gone` with
         the host and port of a server that no cluster uses any more.
         """
         self._home = home
@@ -113,6 +115,7 @@ class RemoteClusters(Generic[V]):
         self._limits = limits
         self._restrict = restrict
         self._weight = weight
+        self._wake = wake
         self._on_count = on_count
         self._on_gone = on_gone
         self._remotes: dict[str, _Remote[V]] = {}
@@ -153,6 +156,13 @@ class RemoteClusters(Generic[V]):
     def leave(self, user: ObjectKey) -> None:
         """`user` needs no cluster any more."""
         self._leave(user)
+
+    def wake_users(self, cluster: Cluster) -> None:
+        """Wake all users of a cluster: something there changed."""
+        for remote in self._remotes.values():
+            if remote.cluster is cluster:
+                for user in remote.users:
+                    self._wake(user)
 
     def client(self, kubeconfig: str) -> Client:
         """A client for single requests; the caller closes it. Raises LoginFailed, and what `restrict` raises."""
@@ -211,9 +221,15 @@ class RemoteClusters(Generic[V]):
         return _Remote(cluster, self._build(cluster, origin), self._tasks.start(running, name), self._clock.monotonic())
 
     async def _running(self, cluster: Cluster) -> None:
+        async def fill() -> None:
+            await cluster.wait_settled()
+            self.wake_users(cluster)
+
+        filling = asyncio.create_task(fill(), name=f"caches of {cluster.name}")
         try:
             await self._border.keep("remote cluster", f"cluster {cluster.name}", cluster.run)
         finally:
+            filling.cancel()
             await cluster.client.close()
             server = cluster.client.config.server
             used = [self._home, *(remote.cluster for remote in self._remotes.values())]

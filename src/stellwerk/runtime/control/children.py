@@ -76,6 +76,29 @@ def owner_reference(owner: Kind) -> OwnerReference:
     )
 
 
+def child(owner: Kind, resource: Resource, content: JsonObject, *, keeper: str, name: str = "") -> Unstructured:
+    """A child as `Children.keep` applies it; without an owner reference where the owner is not in the cluster yet.
+
+    Raises ValueError where the child cannot belong to that owner at all.
+    """
+    if owner.resource.namespaced and not resource.namespaced:
+        raise ValueError(f"a {resource.kind} has no namespace and cannot belong to {owner.ref}, which has one")
+    given = content.get("metadata")
+    metadata: JsonObject = {**given} if isinstance(given, dict) else {}
+    labels = metadata.get("labels")
+    metadata["labels"] = {**(labels if isinstance(labels, dict) else {}), KEEPER_LABEL: keeper}
+    metadata["name"] = name or owner.metadata.name
+    if owner.metadata.uid:
+        metadata["ownerReferences"] = [msgspec.to_builtins(owner_reference(owner))]
+    if resource.namespaced:
+        metadata.setdefault("namespace", owner.metadata.namespace)
+    body: JsonObject = {"apiVersion": resource.api_version, "kind": resource.kind, **content, "metadata": metadata}
+    wanted = Unstructured.of(body)
+    if owner.resource.namespaced and wanted.key.namespace != owner.metadata.namespace:
+        raise ValueError(f"{wanted.ref} cannot belong to {owner.ref}: an owner is in the child's own namespace")
+    return wanted
+
+
 def controller_of(obj: HasMetadata) -> OwnerReference | None:
     """Who the object belongs to; None where nobody says so."""
     return next((owner for owner in obj.metadata.owner_references if owner.controller), None)
@@ -126,7 +149,7 @@ class Children:
         It is named like its owner unless `name` says otherwise. Returns it as it is now. Raises NameTaken,
         ChangedByOthers, and ApiError; ValueError where the child cannot belong to that owner at all.
         """
-        wanted = self._wanted(owner, content, name or owner.metadata.name)
+        wanted = child(owner, self._resource, content, keeper=self._keeper, name=name)
         live = self.informer.store.get(wanted.key)
         if live is None:
             await self._look_for(wanted, owner)
@@ -150,24 +173,6 @@ class Children:
     @property
     def _resource(self) -> Resource:
         return self.informer.view.resource
-
-    def _wanted(self, owner: Kind, content: JsonObject, name: str) -> Unstructured:
-        resource = self._resource
-        if owner.resource.namespaced and not resource.namespaced:
-            raise ValueError(f"a {resource.kind} has no namespace and cannot belong to {owner.ref}, which has one")
-        given = content.get("metadata")
-        metadata: JsonObject = {**given} if isinstance(given, dict) else {}
-        labels = metadata.get("labels")
-        metadata["labels"] = {**(labels if isinstance(labels, dict) else {}), KEEPER_LABEL: self._keeper}
-        metadata["name"] = name
-        metadata["ownerReferences"] = [msgspec.to_builtins(owner_reference(owner))]
-        if resource.namespaced:
-            metadata.setdefault("namespace", owner.metadata.namespace)
-        body: JsonObject = {"apiVersion": resource.api_version, "kind": resource.kind, **content, "metadata": metadata}
-        wanted = Unstructured.of(body)
-        if owner.resource.namespaced and wanted.key.namespace != owner.metadata.namespace:
-            raise ValueError(f"{wanted.ref} cannot belong to {owner.ref}: an owner lies in the child's own namespace")
-        return wanted
 
     async def _look_for(self, wanted: Unstructured, owner: Kind) -> None:
         """The cache has only what carries our label. Raises NameTaken where somebody else has the name."""

@@ -10,11 +10,12 @@ from __future__ import annotations
 from collections.abc import Awaitable, Iterator, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from stellwerk.kube.types.errors import Forbidden, NotFound, NotServed, UnreadableObject
 from stellwerk.kube.types.identifiers import ObjectKey, ObjectRef, Resource
-from stellwerk.kube.types.model import Unstructured, unstructured
+from stellwerk.kube.types.model import Unstructured, dig, unstructured
+from stellwerk.runtime.insight.reason_catalog import Catalogue
 
 if TYPE_CHECKING:
     from stellwerk.kube.client.client import Client
@@ -64,6 +65,30 @@ class Diagnostician(Protocol):
     async def diagnose(self, client: Client, subject: Unstructured) -> Diagnosis:
         """Read what is needed, and explain. What the user may not read is named, not raised. Raises ApiError."""
         ...
+
+
+@dataclass(frozen=True, slots=True)
+class ConditionDiagnosis:
+    """Explains an object by its condition `Ready` and the catalogue of its kind.
+
+    For kinds whose condition names the cause. A kind whose causes are in other objects has a diagnostician of its own.
+    """
+
+    catalogue: Catalogue[Any, Any]
+
+    async def diagnose(self, client: Client, subject: Unstructured) -> Diagnosis:
+        """See `Diagnostician`. Reads nothing."""
+        conditions = subject.at("status", "conditions")
+        for condition in conditions if isinstance(conditions, list) else ():
+            if dig(condition, "type") == "Ready" and dig(condition, "status") != "True":
+                reason = str(dig(condition, "reason") or "")
+                text = str(dig(condition, "message") or "it is not ready").removesuffix(".")
+                meaning = next((each for word, each in self.catalogue.meanings.items() if word == reason), None)
+                finding = Finding(text, reason, is_root_cause=True)
+                if meaning is None:
+                    return Diagnosis((finding,))
+                return Diagnosis((finding,), meaning.next_step(subject.key), self.catalogue.turn_of(meaning))
+        return Diagnosis()
 
 
 FIRST = 100

@@ -95,7 +95,10 @@ class Catalogue(Generic[W, S]):
 
     def turn(self, word: W) -> str:
         """Who has to act next, in one sentence."""
-        meaning = self.meanings[word]
+        return self.turn_of(self.meanings[word])
+
+    def turn_of(self, meaning: Meaning[S]) -> str:
+        """The same for a meaning of this catalogue."""
         return YOURS if meaning.only_you_can_mend_it else self.turns[meaning.state]
 
     def table(self, words: Iterable[W]) -> list[str]:

@@ -54,6 +54,7 @@ class Operator(ABC, Generic[K]):
         self.kind = kind
         self.client = manager.client.with_field_manager(self.name)
         self.clock = manager.clock
+        self._controller: Controller[K, ReadyStatus] | None = None
         self.children: Mapping[Resource, Children] = {
             child.resource: self._keeping(manager, child.resource) for child in owns
         }
@@ -68,6 +69,11 @@ class Operator(ABC, Generic[K]):
 
     async def forget(self, key: ObjectKey) -> None:
         """The object is gone. For subclasses that remember something; children go by themselves."""
+
+    def wake(self, key: ObjectKey) -> None:
+        """Look at an object again: something that no watch of the operator shows has changed."""
+        if self._controller is not None:
+            self._controller.queue.add(key)
 
     async def keep(self, kind: type[Kind], owner: K, content: JsonObject, *, name: str = "") -> Unstructured:
         """Have a child of `owner`: written where it is not as wanted, left alone where it is. See `Children.keep`."""
@@ -95,6 +101,7 @@ class Operator(ABC, Generic[K]):
             metrics=manager.metrics,
             clock=self.clock,
         )
+        self._controller = controller
         for children in self.children.values():
             controller.watches(children.informer, owners(self.kind.resource))
         manager.add_controller(controller)

@@ -15,7 +15,7 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from stellwerk.kube.client.client import Client
 from stellwerk.kube.http.transport import (
@@ -26,7 +26,10 @@ from stellwerk.kube.http.transport import (
 )
 from stellwerk.kube.login.config import ClusterConfig
 from stellwerk.kube.types.errors import LoginFailed
+from stellwerk.kube.types.identifiers import ObjectKey
 from stellwerk.runtime.access.permission_check import Rights, RightsCheck
+from stellwerk.runtime.cache.clusters import Cluster
+from stellwerk.runtime.cache.remote_clusters import RemoteClusters
 from stellwerk.runtime.clock import SystemClock
 from stellwerk.runtime.control.events import EventRecorder
 from stellwerk.runtime.process.leader import Fence, LeaderElector, new_identity
@@ -41,6 +44,8 @@ from stellwerk.runtime.supervision.memory_pressure import MemoryCheck
 from stellwerk.runtime.supervision.watchdog import Watchdog
 from stellwerk.runtime.telemetry import logs, traces
 from stellwerk.runtime.telemetry.metrics import Metrics
+
+V = TypeVar("V")
 
 ALIVE_SECONDS = 10.0
 """How long the event loop may be silent before the process counts as dead."""
@@ -88,8 +93,25 @@ class Parts:
     connect: Callable[[ClusterConfig], Client]
     """Opens a client for another cluster; its writes pass the leader's fence, too."""
 
+    def remote_clusters(
+        self, build: Callable[[Cluster, str], V], *, field_manager: str, wake: Callable[[ObjectKey], None]
+    ) -> RemoteClusters[V]:
+        """Clusters of kubeconfigs as long as the process runs. See `RemoteClusters`."""
+        manager = self.manager
+        remotes = RemoteClusters(
+            manager.home,
+            connect=self.connect,
+            build=build,
+            clock=manager.clock,
+            border=manager.border,
+            field_manager=field_manager,
+            wake=wake,
+        )
+        manager.add_server("remote clusters", remotes)
+        return remotes
 
-async def run(process: ProcessSettings, identity: OperatorIdentity, install: Callable[[Parts], None]) -> None:
+
+async def run(process: ProcessSettings, identity: OperatorIdentity, install: Callable[[Parts], object]) -> None:
     """Run what `install` gives to a manager, until SIGTERM or SIGINT.
 
     Raises LoginFailed and CannotListen before anything is done; LeadershipLost when another process may lead by now.

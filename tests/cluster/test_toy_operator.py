@@ -1,0 +1,170 @@
+"""Adding an operator touches its folder and one line of `assembly.py`; every verb and page then knows it.
+
+The toy operator is added to a copy of the product: links to all files, but for the registry with one more line and the
+operator's folder.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import yaml
+from bench.sizes import python_lines
+
+from stellwerk.api.core import ConfigMap, Secret
+from stellwerk.kube.client.client import Client
+from stellwerk.kube.login.config import ClusterConfig
+from stellwerk.kube.types.identifiers import Resource
+from stellwerk.kube.types.model import JsonObject, unstructured
+from stellwerk.local.cluster import LocalCluster
+from stellwerk.testing import cluster as clusters
+from stellwerk.testing.eventually import eventually
+
+ROOT = Path(__file__).parents[2]
+TOY = ROOT / "tests" / "toy_operator"
+MOST_LINES = 150
+SITES = unstructured(Resource("toy.example.com", "v1", "Site", "sites", True))
+PAGES = unstructured(Resource("toy.example.com", "v1", "Page", "pages", True))
+
+
+class Product:
+    """A copy of the product with one more operator."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        for name in ("native", "samples", "deploy", "docs"):
+            (folder / name).symlink_to(ROOT / name)
+        source, copy = ROOT / "src" / "stellwerk", folder / "src" / "stellwerk"
+        (copy / "operators").mkdir(parents=True)
+        for inside in ("", "operators"):
+            for file in (source / inside).iterdir():
+                if file.name not in ("operators", "assembly.py", "__pycache__"):
+                    (copy / inside / file.name).symlink_to(file)
+        toy = copy / "operators" / "toy"
+        toy.mkdir()
+        for file in TOY.glob("*.py"):
+            (toy / file.name).write_text(file.read_text().replace("tests.toy_operator", "stellwerk.operators.toy"))
+        before, line, after = (source / "assembly.py").read_text().partition("        component.OPERATOR,\n")
+        assert line
+        one_more = "        __import__('stellwerk.operators.toy.operator', fromlist=['OPERATOR']).OPERATOR,\n"
+        (copy / "assembly.py").write_text(f"{before}{line}{one_more}{after}")
+        state = str(clusters.session_folder() / f"toy-{folder.name}")
+        self.environment = {**os.environ, "PYTHONPATH": str(folder / "src"), "STELLWERK_STATE": state}
+
+    def python(self, *arguments: str, code: int = 0, stdin: str = "") -> str:
+        """Run Python with the copy. Returns what it prints."""
+        done = subprocess.run(
+            [sys.executable, *arguments],
+            env=self.environment,
+            input=stdin,
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+        assert done.returncode == code, (done.args, done.stdout, done.stderr)
+        return done.stdout + done.stderr
+
+    def stellwerk(self, *arguments: str, code: int = 0) -> str:
+        """Call the command line of the copy. Returns what it prints."""
+        return self.python("-m", "stellwerk.cli.main", *arguments, code=code)
+
+
+@pytest.fixture(scope="module")
+def product(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Product]:
+    made = Product(tmp_path_factory.mktemp("product"))
+    yield made
+    made.stellwerk("down", "--yes")
+
+
+def test_the_operator_has_at_most_150_lines_of_code() -> None:
+    assert sum(python_lines(file.read_text()) for file in TOY.glob("*.py")) <= MOST_LINES
+
+
+def test_its_kinds_and_pages_are_generated(product: Product) -> None:
+    program = (
+        "import sys; sys.path.insert(0, sys.argv[1])\n"
+        "from generate import of_operator\n"
+        "from stellwerk.assembly import OPERATORS\n"
+        "print(*of_operator(OPERATORS['toy']), sep='\\n')\n"
+        "print(*of_operator(OPERATORS['toy']).values(), sep='\\n')\n"
+    )
+    files = product.python("-c", program, str(ROOT / "deploy"))
+    for path in (
+        "deploy/crds/sites.toy.example.com.yaml",
+        "deploy/crds/pages.toy.example.com.yaml",
+        "docs/reference/settings/toy.md",
+        "docs/reference/reasons/toy.md",
+        "docs/reference/topics/toy.md",
+    ):
+        assert path in files.splitlines()
+    assert "The Secret with the kubeconfig of the remote cluster." in files
+    assert "| `--greeting` | `Hello` | What pages begin with. |" in files
+    assert "## SecretMissing" in files
+
+
+def test_verbs_without_a_cluster_know_it(product: Product) -> None:
+    assert "--greeting" in product.stellwerk("run", "toy", "--help")
+    assert "SecretMissing" in product.stellwerk("explain", "secretmissing")
+    manifests = yaml.safe_load_all(product.stellwerk("install", "toy", "--print"))
+    names = [(each["kind"], each["metadata"]["name"]) for each in manifests]
+    assert ("CustomResourceDefinition", "sites.toy.example.com") in names
+    assert ("ClusterRole", "toy") in names
+
+
+async def test_up_runs_it_and_verbs_answer_about_its_objects(
+    product: Product, remote_cluster: LocalCluster, tmp_path: Path
+) -> None:
+    assert "Toy operator" in product.stellwerk("up")
+    assert "toy" in product.stellwerk("check", "toy")
+    product.stellwerk("install", "toy", "--kubeconfig", str(remote_cluster.kubeconfig))
+    site = api_object("Site", "news", {"title": "News", "secretName": "there"})
+    file = tmp_path / "site.json"
+    file.write_text(json.dumps(site))
+    assert "+ ConfigMap default/news" in product.stellwerk("diff", "-f", str(file), code=3)
+
+    local = ClusterConfig.load(Path(product.environment["STELLWERK_STATE"]) / "local" / "kubeconfig")
+    remote = ClusterConfig.load(remote_cluster.kubeconfig)
+    async with Client.connect(local, field_manager="user") as home, Client.connect(remote) as away:
+        await home.create(SITES, site)
+        product.stellwerk("wait", "site/news", "--for=condition=Ready=False", "--timeout=30s")
+        assert "SecretMissing" in product.stellwerk("get", "site")
+        why = product.stellwerk("why", "site/news")
+        assert "Secret default/there does not exist" in why
+        assert "Next: create the Secret" in why
+
+        kubeconfig = base64.b64encode(remote_cluster.kubeconfig.read_bytes()).decode()
+        secret: JsonObject = {"metadata": {"name": "there"}, "data": {"value": kubeconfig}}
+        await home.create(Secret, {"apiVersion": "v1", "kind": "Secret", **secret}, "default")
+        product.stellwerk("wait", "site/news", "--for=condition=Ready", "--timeout=30s")
+        assert "Site default/news" in product.stellwerk("trace", "cm/news")
+        product.stellwerk("diff", "site/news")
+
+        await away.create(PAGES, api_object("Page", "front", {"text": "world"}))
+
+        async def published() -> str:
+            found = await away.find(ConfigMap, "front", "default")
+            return found.data["text"] if found is not None else ""
+
+        await eventually(published, describe="the page of the remote cluster is published there")
+        assert await published() == "Hello world"
+        await away.delete(ConfigMap, "front", "default")
+        await eventually(published, describe="the ConfigMap of the remote cluster is restored")
+        await away.delete(PAGES, "front", "default")
+
+
+def api_object(kind: str, name: str, spec: JsonObject) -> JsonObject:
+    """An object of the toy operator."""
+    return {
+        "apiVersion": "toy.example.com/v1",
+        "kind": kind,
+        "metadata": {"name": name, "namespace": "default"},
+        "spec": spec,
+    }

@@ -1,0 +1,8 @@
+"""An operator with two kinds, one of them in remote clusters; a test adds it to the registry of a copy of the product.
+
+operator      its OperatorSpec
+api           the kinds Site and Page, and the reasons of their conditions
+controllers   the reconciler of Site
+installation  its kinds and rights
+insight       what verbs ask
+"""
