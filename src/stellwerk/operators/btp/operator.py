@@ -10,18 +10,18 @@ from stellwerk.kube.types.identifiers import Resource
 
 if TYPE_CHECKING:
     from stellwerk.delivery.insight import KindInsight
-    from stellwerk.operators.btp.settings import Settings
+    from stellwerk.operators.btp.settings import Settings as BtpSettings
     from stellwerk.runtime.settings.process_settings import ProcessSettings
     from stellwerk.runtime.settings.table import SettingsTable
 
 
-def _settings() -> SettingsTable[Settings]:
+def _settings() -> SettingsTable[BtpSettings]:
     from stellwerk.operators.btp.settings import TABLE
 
     return TABLE
 
 
-def _start(process: ProcessSettings, settings: Settings, environment: Mapping[str, str]) -> Launch:
+def _start(process: ProcessSettings, settings: BtpSettings, environment: Mapping[str, str]) -> Launch:
     from stellwerk.operators.btp import controllers
 
     return controllers.launch(process, settings, environment)

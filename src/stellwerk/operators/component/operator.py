@@ -10,18 +10,18 @@ from stellwerk.kube.types.identifiers import Resource
 
 if TYPE_CHECKING:
     from stellwerk.delivery.insight import KindInsight
-    from stellwerk.operators.component.settings import Settings
+    from stellwerk.operators.component.settings import Settings as ComponentSettings
     from stellwerk.runtime.settings.process_settings import ProcessSettings
     from stellwerk.runtime.settings.table import SettingsTable
 
 
-def _settings() -> SettingsTable[Settings]:
+def _settings() -> SettingsTable[ComponentSettings]:
     from stellwerk.operators.component.settings import TABLE
 
     return TABLE
 
 
-def _start(process: ProcessSettings, settings: Settings, environment: Mapping[str, str]) -> Launch:
+def _start(process: ProcessSettings, settings: ComponentSettings, environment: Mapping[str, str]) -> Launch:
     from stellwerk.operators.component import controllers
 
     return controllers.launch(process, settings, environment)
