@@ -51,9 +51,11 @@ func Render(
 	if err != nil {
 		return nil, nil, err
 	}
-	texts, err := tree.execute(top, ask, uses)
+	asked := &asker{Asker: ask}
+	helm := engine.Engine{CustomTemplateFuncs: functionsFor(asked, uses)}
+	texts, err := helm.Render(tree.root, top)
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, tree.failed(err, asked)
 	}
 	rendered, err = tree.objects(req, texts)
 	about.Warnings = tree.warnings()
@@ -73,17 +75,6 @@ func (t *tree) values(req *wire.Request) (common.Values, error) {
 		return nil, unfitting(err)
 	}
 	return topLevel(t, given, req)
-}
-
-// execute renders every template of the tree.
-func (t *tree) execute(top common.Values, ask wire.Asker, uses wire.Uses) (map[string]string, error) {
-	asked := &asker{Asker: ask}
-	helm := engine.Engine{CustomTemplateFuncs: functionsFor(asked, uses)}
-	texts, err := helm.Render(t.root, top)
-	if err != nil {
-		return nil, t.failed(err, asked)
-	}
-	return texts, nil
 }
 
 // objects reads what the templates rendered, the files of crds/ before it.

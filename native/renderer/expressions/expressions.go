@@ -40,7 +40,11 @@ func Holds(claim *wire.Claim) (bool, error) {
 	}
 	said, _, err := program.ContextEval(context.Background(), objects(claim))
 	if err != nil {
-		return false, failed(evaluation(err))
+		why := err.Error()
+		if strings.Contains(why, "cost limit exceeded") {
+			why = fmt.Sprintf("it takes more than %d steps", mostSteps)
+		}
+		return false, failed(why)
 	}
 	holds, isBool := said.(types.Bool)
 	if !isBool {
@@ -102,14 +106,6 @@ func refused(found *common.Error) *wire.Error {
 		why.Line, why.Column = found.Location.Line(), found.Location.Column()+1
 	}
 	return why
-}
-
-// evaluation is why there is no answer.
-func evaluation(err error) string {
-	if strings.Contains(err.Error(), "cost limit exceeded") {
-		return fmt.Sprintf("it takes more than %d steps", mostSteps)
-	}
-	return err.Error()
 }
 
 func failed(why string) *wire.Error {

@@ -22,10 +22,8 @@ import (
 
 // build runs kustomize on what is on the stage.
 func (s *stage) build(base string) ([]objects.Object, error) {
-	if s.anyKustomization(hints.Match) {
-		if err := s.checkRemote(base, map[string]bool{}); err != nil {
-			return nil, err
-		}
+	if err := s.checkRemote(base, map[string]bool{}); err != nil {
+		return nil, err
 	}
 	if err := s.checkFiles(); err != nil {
 		return nil, err
@@ -86,7 +84,12 @@ func (s *stage) kustomize(base string) (built resmap.ResMap, err error) {
 var usualSchema = openapi.GetSchemaVersion()
 
 func (s *stage) hasSchema() bool {
-	return s.anyKustomization(func(content []byte) bool { return bytes.Contains(content, []byte("openapi")) })
+	for file, content := range s.files.files {
+		if isKustomization(file) && bytes.Contains(content, []byte("openapi")) {
+			return true
+		}
+	}
+	return false
 }
 
 func (s *stage) collect(base string, built resmap.ResMap) ([]objects.Object, error) {
@@ -225,13 +228,4 @@ func isYAML(name string) bool {
 // hidden tells whether the file or a folder above it begins with a dot.
 func hidden(name string) bool {
 	return strings.HasPrefix(name, ".") || strings.Contains(name, "/.")
-}
-
-func (s *stage) anyKustomization(has func(content []byte) bool) bool {
-	for file, content := range s.files.files {
-		if isKustomization(file) && has(content) {
-			return true
-		}
-	}
-	return false
 }

@@ -2,7 +2,6 @@ package kustomizations
 
 import (
 	"encoding/json"
-	"maps"
 	"strings"
 	"sync"
 	"text/template"
@@ -24,11 +23,11 @@ type context struct {
 func (c context) functions() template.FuncMap {
 	component := sync.OnceValues(c.component) // templates ask for it field by field
 	return template.FuncMap{
-		"namespace":         c.namespace,
-		"name":              c.name,
+		"namespace":         noted(c.uses, "namespace", c.request.Release.Namespace),
+		"name":              noted(c.uses, "name", c.request.Release.Name),
 		"component":         component,
-		"componentDigest":   c.componentDigest,
-		"componentRevision": c.componentRevision,
+		"componentDigest":   noted(c.uses, "componentDigest", c.request.ComponentDigest),
+		"componentRevision": noted(c.uses, "revision", int64(c.request.Release.Revision)),
 		"kubernetesVersion": c.kubernetesVersion,
 		"apiResources":      c.apiResources,
 		"listFiles":         c.files.list,
@@ -37,14 +36,12 @@ func (c context) functions() template.FuncMap {
 	}
 }
 
-func (c context) namespace() string {
-	c.uses.Note("namespace")
-	return c.request.Release.Namespace
-}
-
-func (c context) name() string {
-	c.uses.Note("name")
-	return c.request.Release.Name
+// noted is a function that returns a part of the request, and records that.
+func noted[T any](uses wire.Uses, part string, value T) func() T {
+	return func() T {
+		uses.Note(part)
+		return value
+	}
 }
 
 func (c context) component() (fields, error) {
@@ -53,16 +50,6 @@ func (c context) component() (fields, error) {
 	err := wire.Decode(c.request.Component, &component)
 	functions.Exact(component)
 	return named(component), err
-}
-
-func (c context) componentDigest() string {
-	c.uses.Note("componentDigest")
-	return c.request.ComponentDigest
-}
-
-func (c context) componentRevision() int64 {
-	c.uses.Note("revision")
-	return int64(c.request.Release.Revision)
 }
 
 // kubernetesVersion prints as v1.36.3 and has the fields of /version under their Go names.
@@ -102,12 +89,15 @@ func named(component map[string]any) fields {
 		component = map[string]any{}
 	}
 	result := twoNames(component)
-	for part, absent := range absentFields() {
+	for part, absent := range absentFields {
 		inner, isMap := result[part].(fields)
 		if !isMap {
 			inner = fields{original: map[string]any{}}
 		}
-		for name, zero := range absent {
+		for _, name := range strings.Fields(absent.texts) {
+			addMissing(inner, name, "")
+		}
+		for name, zero := range absent.others() {
 			addMissing(inner, name, zero)
 		}
 		result[part], result[goName(part)] = inner, inner
@@ -127,33 +117,23 @@ func promote(component fields) {
 	}
 }
 
-// absentFields are those of which Go would know an empty value. They are made anew for each rendering, because a template
-// may change a map that it is given.
-func absentFields() map[string]map[string]any {
-	return map[string]map[string]any{
-		"metadata": join(texts("name", "namespace", "uid", "resourceVersion"),
-			map[string]any{"labels": map[string]any{}, "annotations": map[string]any{}}),
-		"spec": join(texts("namespace", "name", "serviceAccountName", "requeueInterval", "retryInterval", "timeout",
-			"reapplyInterval", "adoptionPolicy", "updatePolicy", "deletePolicy", "missingNamespacesPolicy", "digest",
-			"revision", "path"),
-			map[string]any{"suspend": false, "sticky": false}),
-		"status": join(texts("processingDigest", "lastProcessingDigest", "lastAttemptedDigest", "lastAttemptedRevision",
-			"lastAppliedDigest", "lastAppliedRevision", "state"),
-			map[string]any{"observedGeneration": int64(0), "appliedGeneration": int64(0), "revision": int64(0)}),
-	}
-}
-
-func texts(names ...string) map[string]any {
-	result := map[string]any{}
-	for _, name := range names {
-		result[name] = ""
-	}
-	return result
-}
-
-func join(one, other map[string]any) map[string]any {
-	maps.Copy(one, other)
-	return one
+// absentFields are the fields that have an empty value in Go. Maps are created for each rendering, because a template may
+// change a map that it receives.
+var absentFields = map[string]struct {
+	texts  string
+	others func() map[string]any
+}{
+	"metadata": {"name namespace uid resourceVersion", func() map[string]any {
+		return map[string]any{"labels": map[string]any{}, "annotations": map[string]any{}}
+	}},
+	"spec": {"namespace name serviceAccountName requeueInterval retryInterval timeout reapplyInterval adoptionPolicy " +
+		"updatePolicy deletePolicy missingNamespacesPolicy digest revision path", func() map[string]any {
+		return map[string]any{"suspend": false, "sticky": false}
+	}},
+	"status": {"processingDigest lastProcessingDigest lastAttemptedDigest lastAttemptedRevision lastAppliedDigest " +
+		"lastAppliedRevision state", func() map[string]any {
+		return map[string]any{"observedGeneration": int64(0), "appliedGeneration": int64(0), "revision": int64(0)}
+	}},
 }
 
 func addMissing(target fields, name string, value any) {

@@ -32,7 +32,7 @@ func readIgnore(text []byte) *ignoring {
 
 // readRule returns nothing for blank lines, comments, and patterns that git cannot match either.
 func readRule(line string) (ignoreRule, bool) {
-	line = trimBlanks(line)
+	line = withoutBlanks.ReplaceAllString(line, "$1")
 	if line == "" || strings.HasPrefix(line, "#") {
 		return ignoreRule{}, false
 	}
@@ -59,21 +59,8 @@ func readRule(line string) (ignoreRule, bool) {
 	return rule, true
 }
 
-// trimBlanks takes blanks off the end unless a backslash protects them.
-func trimBlanks(line string) string {
-	end := len(line)
-	for end > 0 && line[end-1] == ' ' {
-		backslashes := 0
-		for end-2-backslashes >= 0 && line[end-2-backslashes] == '\\' {
-			backslashes++
-		}
-		if backslashes%2 == 1 {
-			break
-		}
-		end--
-	}
-	return line[:end]
-}
+// withoutBlanks has a line without the blanks at its end in its group; a backslash protects the character after it.
+var withoutBlanks = regexp.MustCompile(`^((?:[^\\]|\\.|\\$)*?) *$`)
 
 // translate turns a pattern into a regular expression for a whole path.
 func translate(pattern string) (string, bool) {
@@ -143,18 +130,14 @@ func translateClass(text string) (class string, length int, ok bool) {
 			result.WriteByte('-')
 			index++
 		default:
-			result.WriteString(quoteInClass(text[index]))
+			if strings.IndexByte(`\]^-[&~`, text[index]) >= 0 {
+				result.WriteByte('\\')
+			}
+			result.WriteByte(text[index])
 			index++
 		}
 	}
 	return "", 0, false
-}
-
-func quoteInClass(character byte) string {
-	if strings.IndexByte(`\]^-[&~`, character) >= 0 {
-		return `\` + string(character)
-	}
-	return string(character)
 }
 
 // matches tells whether a file is ignored. What lies in an ignored folder cannot be taken out again, as in git.

@@ -26,9 +26,6 @@ func (closed) RoundTrip(*http.Request) (*http.Response, error) { return nil, err
 // remote is what kustomize takes for the address of a repository or file.
 var remote = regexp.MustCompile(`(?i)^(?:git::)?(?:(?:ssh|https?|file)://|[a-z][a-z0-9-]*@|github\.com[/:])`)
 
-// hints must be somewhere in a kustomization that has an address; most have none, and need no second reading.
-var hints = regexp.MustCompile(`(?i)://|@|github\.com`)
-
 // checkRemote follows a kustomization to all those it builds on, the way kustomize will.
 func (s *stage) checkRemote(folder string, seen map[string]bool) error {
 	file := s.kustomizationIn(folder)

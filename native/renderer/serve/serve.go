@@ -151,7 +151,7 @@ func (a *asker) Ask(method string, args map[string]any) (json.RawMessage, bool, 
 	}
 	switch {
 	case answer.NoKind:
-		return nil, false, &wire.NoSuchKind{APIVersion: word(args["apiVersion"]), Kind: word(args["kind"])}
+		return nil, false, &wire.NoSuchKind{APIVersion: fmt.Sprint(args["apiVersion"]), Kind: fmt.Sprint(args["kind"])}
 	case answer.NotFound:
 		return nil, false, nil
 	case answer.Error != "":
@@ -164,9 +164,4 @@ func (a *asker) Ask(method string, args map[string]any) (json.RawMessage, bool, 
 func (a *asker) lost(err error) *wire.Error {
 	a.pipe.broken = err
 	return &wire.Error{Kind: wire.LookupFailed, Message: "the parent does not answer: " + err.Error()}
-}
-
-func word(value any) string {
-	text, _ := value.(string)
-	return text
 }
