@@ -1,6 +1,6 @@
 // The renderer turns files into Kubernetes objects: charts, templated kustomizations, substitution, decryption.
 //
-// It is a child of Stellwerk and speaks with nobody else: requests on stdin, answers on stdout (see the package wire).
+// It is a child process of Stellwerk: requests on stdin, answers on stdout (see the package wire).
 package main
 
 import (
@@ -16,12 +16,12 @@ import (
 	"stellwerk/renderer/serve"
 )
 
-// threads is one for the request and one beside it, for the collector and the guard.
+// threads is one for the request and one for the garbage collector and the watch.
 const threads = 2
 
 func main() {
 	runtime.GOMAXPROCS(threads)
-	// The libraries warn on their own account, and their warnings may quote values.
+	// The libraries log warnings that may quote values.
 	log.SetOutput(io.Discard)
 	slog.SetDefault(slog.New(slog.DiscardHandler))
 	memory.Settle()

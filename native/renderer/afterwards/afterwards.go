@@ -1,6 +1,6 @@
-// Package afterwards is what happens to objects once they are rendered: variables, then patches and images.
+// Package afterwards changes rendered objects: it substitutes variables, then applies patches and images.
 //
-// The order is fixed: a patch sees what substitution made, and nothing substitutes what a patch brings.
+// The order is fixed: a patch applies to the result of the substitution, and the content of a patch is not substituted.
 package afterwards
 
 import (
@@ -10,7 +10,7 @@ import (
 	"stellwerk/renderer/wire"
 )
 
-// Apply returns the objects after substitution, patches and images. The prefix is that of annotations which steer it.
+// Apply returns the objects after substitution, patches and images. The prefix is that of our annotations.
 func Apply(objs []objects.Object, post wire.PostBuild, prefix string) ([]objects.Object, error) {
 	substituted, err := substitute(objs, post.Substitute, prefix)
 	if err != nil {
@@ -19,7 +19,7 @@ func Apply(objs []objects.Object, post wire.PostBuild, prefix string) ([]objects
 	return transform(substituted, post)
 }
 
-// title is how messages call an object. It holds nothing of the object's content.
+// title is how messages name an object, without any of its content.
 func title(object objects.Object) string {
 	kind, _ := object.Body["kind"].(string)
 	metadata := objects.Metadata(object.Body)

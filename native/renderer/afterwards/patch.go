@@ -17,7 +17,7 @@ import (
 	"stellwerk/renderer/wire"
 )
 
-// imageFields are where kustomize looks for images besides every list called containers or initContainers.
+// imageFields are where kustomize looks for images, in addition to every list called containers or initContainers.
 var imageFields = []types.FieldSpec{
 	{Path: "spec/containers[]/image", CreateIfNotPresent: true},
 	{Path: "spec/initContainers[]/image", CreateIfNotPresent: true},
@@ -27,8 +27,8 @@ var imageFields = []types.FieldSpec{
 	{Path: "spec/template/spec/volumes[]/image/reference", CreateIfNotPresent: true},
 }
 
-// transform runs kustomize's own transformers on the objects, without a kustomization around them: nothing is sorted,
-// renamed or hashed that nobody asked for.
+// transform runs kustomize's own transformers on the objects, without a kustomization: it sorts, renames and hashes
+// nothing.
 func transform(objs []objects.Object, post wire.PostBuild) (result []objects.Object, err error) {
 	if len(post.Patches) == 0 && len(post.Images) == 0 {
 		return objs, nil
@@ -127,7 +127,7 @@ func (w *workbench) run(
 }
 
 var (
-	// texts are where kustomize repeats the patch, which whoever reads the message has at hand.
+	// texts are where kustomize repeats the patch, which the reader of the message has.
 	texts = regexp.MustCompile(`(?s):? ?\[patch: ".*"\]| in\n.*`)
 	// contents are where it quotes an object, which may be a Secret.
 	contents = regexp.MustCompile("(?s)value: \\{.*?\\}|!![a-z]+ `.*?`|node contents:.*")

@@ -52,7 +52,7 @@ func substituteObject(object objects.Object, variables map[string]string, optOut
 	return body, nil
 }
 
-// reread keeps the parser's complaint to itself: it may quote what a Secret brought in.
+// reread does not report the error of the parser: it may quote a value of a Secret.
 func reread(object objects.Object, text, optOut string) (map[string]any, error) {
 	value, err := objects.Value(object.Origin, []byte(text))
 	body, isObject := value.(map[string]any)
@@ -69,7 +69,7 @@ func failed(object objects.Object, err error, optOut string) *wire.Error {
 		"%s: %s; write $${ where ${ is meant literally, or annotate the object with %s: \"true\"", title(object), err, optOut)}
 }
 
-// mentions tells whether anything in the object could change. Most objects have neither a dollar nor a backslash.
+// mentions is true where substitution could change the object. Most objects have neither a dollar nor a backslash.
 func mentions(value any) bool {
 	switch value := value.(type) {
 	case string:
@@ -92,9 +92,9 @@ func mentions(value any) bool {
 
 // expand is envsubst on a text of any size.
 //
-// The library copies the rest of the text for each escape and recurses for each variable, which a large ConfigMap turns
-// into minutes. So it gets only the pieces that are substitutions; the text between them takes one pass of ours, with
-// the same escapes.
+// The library copies the rest of the text for each escape and recurses for each variable, which takes minutes for a large
+// ConfigMap. So it evaluates only the pieces that are substitutions; the text between them is read once here, with the
+// same escapes.
 func expand(text string, variables map[string]string) (string, error) {
 	var result strings.Builder
 	for text != "" {
@@ -133,8 +133,8 @@ func isEscape(text string) bool {
 
 // expandFirst finds where the substitution at the start of the text ends, and evaluates it.
 //
-// Its end is some closing brace; defaults may hold more of them. A prefix that the library accepts ends outside of any
-// substitution, so it is right. The tries double, so that a mistake is found in a few of them.
+// Its end is a closing brace, and defaults may contain others. A prefix that the library accepts ends outside of any
+// substitution, so it is right. The number of braces doubles with each try, so that an error is found after a few.
 func expandFirst(text string, variables map[string]string) (string, int, error) {
 	braces, length := 1, 0
 	for {
@@ -166,7 +166,7 @@ func endOfBrace(text string, from, braces int) int {
 	return from
 }
 
-// evaluate runs one piece. The library cuts strings without looking (${v:0:-1}), hence the recover.
+// evaluate runs one piece. The library does not check positions (${v:0:-1}) and panics.
 func evaluate(template *envsubst.Template, piece string, variables map[string]string) (value string, err error) {
 	defer func() {
 		if problem := recover(); problem != nil {

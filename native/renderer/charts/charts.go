@@ -1,8 +1,7 @@
 // Package charts renders Helm charts with Helm's own libraries.
 //
-// Whatever Helm decides is decided by Helm: dependencies, values, schemas' subjects, the template engine. Ours is what
-// surrounds it: files come from memory, answers from the parent, and hooks, which Helm runs itself, become annotations
-// that our engine understands. No release is kept.
+// Helm's code decides about dependencies and values and runs the templates. This package reads files from memory, sends
+// lookups to the parent, and replaces hooks, which Helm runs itself, by annotations of our engine. No release is stored.
 package charts
 
 import (
@@ -23,17 +22,17 @@ import (
 	"stellwerk/renderer/wire"
 )
 
-// notes is what Helm shows to people after an installation; it is no manifest.
+// notes is shown by Helm after an installation; it is no manifest.
 const notes = "NOTES.txt"
 
-// Render makes the objects of the chart in req.Path.
+// Render returns the objects of the chart in req.Path.
 //
 // The objects of crds/ come first, then those of the templates by name. Errors are *wire.Error.
 func Render(
 	req *wire.Request, files map[string][]byte, ask wire.Asker, uses wire.Uses,
 ) (rendered []objects.Object, about *wire.Chart, err error) {
 	defer func() {
-		if failure := recover(); failure != nil { // Helm's libraries trust a chart more than we do
+		if failure := recover(); failure != nil { // Helm's libraries panic on some charts
 			err = broken(path.Join(req.Path, chartFile), 0, "the chart makes Helm fail: %v", failure)
 		}
 	}()
@@ -77,7 +76,7 @@ func (t *tree) values(req *wire.Request) (common.Values, error) {
 	return topLevel(t, given, req)
 }
 
-// objects reads what the templates rendered, the files of crds/ before it.
+// objects reads the files of crds/, then the output of the templates.
 func (t *tree) objects(req *wire.Request, texts map[string]string) ([]objects.Object, error) {
 	all, err := t.definitions(req.Prefix)
 	if err != nil {
@@ -106,14 +105,14 @@ func (t *tree) objects(req *wire.Request, texts map[string]string) ([]objects.Ob
 	return all, nil
 }
 
-// separator is where Helm cuts what a template made: also where content follows on the same line.
+// separator is where Helm cuts the output of a template: also where content follows on the same line.
 var separator = regexp.MustCompile(`(?:^|\s*\n)---\s*`)
 
-// parse reads what a template made as Helm does. It cuts the text into documents without the blanks around them, and
+// parse reads the output of a template as Helm does. It cuts the text into documents without the blanks around them, and
 // ends each with a line break, which is part of a block scalar at its end.
 func (t *tree) parse(place, text string) ([]objects.Object, error) {
 	if len(text) > objects.MaxText {
-		return objects.Parse(place, []byte(text)) // which says so
+		return objects.Parse(place, []byte(text)) // which reports the size
 	}
 	var all []objects.Object
 	line, counted := 1, 0

@@ -32,7 +32,7 @@ func TestAnErrorNamesTheFileAndThePlaceInIt(t *testing.T) {
 		{map[string]string{
 			"charts/sub/Chart.yaml": "apiVersion: v2\nname: other\nversion: 1.0.0\n", "charts/sub/templates/c.yaml": "{{ fail \"deep\" }}",
 		}, wire.TemplateFailed, "at/charts/sub/templates/c.yaml", 1, []string{"deep"}},
-		{map[string]string{"templates/a.yaml": "{{ template \"nobody\" . }}"}, wire.TemplateFailed, "at/templates/a.yaml", 1, []string{"nobody"}},
+		{map[string]string{"templates/a.yaml": "{{ template \"noObjects\" . }}"}, wire.TemplateFailed, "at/templates/a.yaml", 1, []string{"noObjects"}},
 		{map[string]string{"templates/a.yaml": "a: [\n"}, wire.InvalidManifest, "at/templates/a.yaml", 0, []string{"what at/templates/a.yaml renders is not YAML", "line "}},
 		{map[string]string{"templates/a.yaml": "kind: X\n"}, wire.InvalidManifest, "at/templates/a.yaml", 0, []string{"without apiVersion", "line 1 of it"}},
 		{map[string]string{"crds/a.yaml": "\nkind: X\n"}, wire.InvalidManifest, "at/crds/a.yaml", 2, []string{"without apiVersion"}},

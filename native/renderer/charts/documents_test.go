@@ -12,7 +12,7 @@ import (
 func rendered(t *testing.T, files map[string][]byte) ([]map[string]any, *wire.Chart) {
 	t.Helper()
 	req := request(files, "")
-	found, about, err := charts.Render(req, files, nobody{}, wire.Uses{})
+	found, about, err := charts.Render(req, files, noObjects{}, wire.Uses{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -64,6 +64,6 @@ func TestAKeyThatAppearsTwiceCountsAsLastWrittenAndIsNamed(t *testing.T) {
 
 func TestWhatElseIsWrongBesideAKeyThatAppearsTwiceIsRefusedAtItsLine(t *testing.T) {
 	text := "kind: ConfigMap\napiVersion: v1\n---\nkind: ConfigMap\napiVersion: v1\ndata:\n  x: 1\n  x: 2\n  y: [\n"
-	refused := refusalOf(t, request(template(text), ""), nobody{})
+	refused := refusalOf(t, request(template(text), ""), noObjects{})
 	expect(t, refused, wire.InvalidManifest, "templates/object.yaml", "line 10")
 }

@@ -11,7 +11,7 @@ import (
 	"stellwerk/renderer/wire"
 )
 
-// rendersBadly is an error about the text that a template made: its line is one of that text, not of the template.
+// rendersBadly is an error about the output of a template: its line is one of the output, not of the template.
 func rendersBadly(err error, file string) error {
 	var known *wire.Error
 	if !errors.As(err, &known) {
@@ -27,19 +27,19 @@ func rendersBadly(err error, file string) error {
 }
 
 var (
-	// atPlace is how Helm's engine begins most errors: where, and then why.
+	// atPlace is the form of most errors of Helm's engine: the place, then the reason.
 	atPlace = regexp.MustCompile(`^(?:parse error|execution error) at \(([^()]+?):(\d+)(?::(\d+))?\): (?s:(.*))$`)
 	// traced is one step of a trace, from the file that was rendered to the template that failed.
 	traced = regexp.MustCompile(`(?m)^([^\s:][^:\n]*):(\d+):(\d+)\n((?:[ \t]+.*\n?)*)`)
 	// executing is the line of a trace that names the template.
 	executing = regexp.MustCompile(`^\s*executing .* at <.*>:$`)
-	// nested is the beginning of an error of text/template; one lies in another for each template that another called.
+	// nested is the beginning of an error of text/template; a called template adds one more.
 	nested = regexp.MustCompile(`template: ([^\s:][^:\n]*):(\d+)(?::(\d+))?: (?:executing "[^"]*" at <(?s:.*?)>: )?`)
-	// givenToTpl quotes a text of the values, which may hold a password.
+	// givenToTpl quotes a text of the values, which may contain a password.
 	givenToTpl = regexp.MustCompile(`(?:error during tpl function execution for|cannot parse template) "(?:[^"\\]|\\.)*"`)
 )
 
-// step is one place on the way from the file that was rendered to where it failed, and what was said there.
+// step is one place between the rendered file and the failure, and its reason.
 type step struct{ name, line, column, why string }
 
 // failed is an error of Helm's engine with its place in the artifact.
@@ -73,7 +73,7 @@ func stepsOf(text string) []step {
 	return steps
 }
 
-// locate names the last file on the way, and what was said last: a text given to tpl lies in no file.
+// locate reports the last file of the steps with the last reason: a text given to tpl is in no file.
 func (t *tree) locate(failure *wire.Error, steps []step) {
 	places, last := t.templates(), steps[len(steps)-1]
 	for _, step := range slices.Backward(steps) {
@@ -90,7 +90,7 @@ func (t *tree) locate(failure *wire.Error, steps []step) {
 	}
 }
 
-// locateFailure makes the error one of the parent that did not answer, where it was asked.
+// locateFailure makes the error one of the failed lookup, at the place of the lookup.
 func (t *tree) locateFailure(at *wire.Error, why error) {
 	at.Kind, at.Message = wire.LookupFailed, why.Error()
 	if at.Line > 0 {
@@ -121,7 +121,7 @@ func notLoaded(place string, err error) *wire.Error {
 	return broken(path.Join(place, file), 0, "%s", why)
 }
 
-// mismatch is how Helm says that a subchart's values are no mapping; what follows quotes them.
+// mismatch is how Helm reports values of a subchart that are no mapping; the rest of the error quotes them.
 var mismatch = regexp.MustCompile(`type mismatch on (\S+): (?s:.*)`)
 
 // unfitting is an error of Helm about values.

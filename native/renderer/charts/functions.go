@@ -37,13 +37,13 @@ func functionsFor(ask *asker, uses wire.Uses) template.FuncMap {
 	return all
 }
 
-// asker passes questions on and remembers the first failure: Helm's engine makes text of errors.
+// asker records the first failure of a lookup, because Helm's engine turns errors into text.
 type asker struct {
 	wire.Asker
 	failure error
 }
 
-// Ask asks, and remembers a failure.
+// Ask asks the parent, and records a failure.
 func (a *asker) Ask(method string, args map[string]any) (json.RawMessage, bool, error) {
 	value, found, err := a.Asker.Ask(method, args)
 	if err != nil && a.failure == nil {

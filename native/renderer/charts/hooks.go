@@ -10,7 +10,7 @@ import (
 	"stellwerk/renderer/wire"
 )
 
-// The annotations by which a chart tells Helm what an object is for.
+// The annotations of a chart that Helm reads.
 const (
 	hookAnnotation   = "helm.sh/hook"
 	weightAnnotation = "helm.sh/hook-weight"
@@ -24,8 +24,8 @@ const (
 	farthest = 32_000
 	// beforeAll and afterAll are the distances that put the lightest and the heaviest hook before and after order 0.
 	beforeAll, afterAll = -101, 101
-	// purgedBefore and purgedAfter are the waves at whose end a hook that succeeded is removed: the last wave of the
-	// hooks before the other objects, and that of the hooks after them (see purgeLast).
+	// purgedBefore and purgedAfter are the waves after which a hook that succeeded is deleted: the last wave of the hooks
+	// before the other objects, and that of the hooks after them (see purgeLast).
 	purgedBefore, purgedAfter = "-1", "201"
 )
 
@@ -77,7 +77,7 @@ func annotateDefinition(object objects.Object, prefix string) error {
 	return mapPolicy(object, annotations, prefix)
 }
 
-// foreign are the annotations of an object; ours may not be among them, because hooks are mapped onto ours.
+// foreign returns the annotations of an object. A chart may not set ours, because hooks are mapped to them.
 func foreign(object objects.Object, prefix string) (map[string]any, error) {
 	annotations := objects.Annotations(object.Body)
 	for key := range annotations {
@@ -214,8 +214,8 @@ func (h *hooks) annotations(revision int) map[string]string {
 	return ours
 }
 
-// purgeLast postpones the removal of hooks that succeeded to the end of the heaviest hook, where that comes later than
-// hooks usually do: Helm removes hooks when the last one of their event is done, and that one may need the others.
+// purgeLast postpones the deletion of hooks that succeeded until the heaviest hook is done, where that is later than the
+// usual wave: Helm deletes hooks after the last one of their event, and that one may need the others.
 func purgeLast(all []objects.Object, prefix string) {
 	last, _ := strconv.Atoi(purgedAfter)
 	usual := last

@@ -206,10 +206,10 @@ func TestAHookThatIsToGoWhenItFailsIsAcceptedWithTheHooksForTheEnd(t *testing.T)
 	for _, deleteHooks := range []string{"omit", "keep"} {
 		req := request(template(text), "")
 		req.DeleteHooks = deleteHooks
-		found := mustRender(t, req, nobody{})
+		found := mustRender(t, req, noObjects{})
 		if len(found) != 1 || annotations(found[0])[prefix+"/update-policy"] != "recreate" {
 			t.Errorf("%s: %v", deleteHooks, found)
 		}
 	}
-	expect(t, refusalOf(t, request(template(text), ""), nobody{}), wire.UnsupportedHook, "templates/object.yaml", "hook-failed")
+	expect(t, refusalOf(t, request(template(text), ""), noObjects{}), wire.UnsupportedHook, "templates/object.yaml", "hook-failed")
 }

@@ -76,7 +76,7 @@ func TestAPackedChartMayHoldAnother(t *testing.T) {
 	}
 }
 
-// entries makes an archive of headers, each with as many bytes as it says.
+// entries makes an archive of headers, each with as many bytes as its size.
 func entries(headers ...tar.Header) []byte {
 	var packed bytes.Buffer
 	zipped := gzip.NewWriter(&packed)
@@ -172,7 +172,7 @@ func FuzzChart(f *testing.F) {
 		})
 		defer inTime(fmt.Sprintf("%q %q %q", about, values, text))()
 		req := request(files, "")
-		_, _, err := charts.Render(req, req.Files, nobody{}, wire.Uses{})
+		_, _, err := charts.Render(req, req.Files, noObjects{}, wire.Uses{})
 		var known *wire.Error
 		if err != nil && !errors.As(err, &known) {
 			t.Fatalf("%T: %v", err, err)
@@ -186,7 +186,7 @@ func FuzzPackedChart(f *testing.F) {
 	f.Add(entries(tar.Header{Name: "a/b", Typeflag: tar.TypeReg, Size: 3}))
 	f.Fuzz(func(t *testing.T, packed []byte) {
 		req := request(with(small(nil), map[string][]byte{"charts/a.tgz": packed}), "")
-		_, _, err := charts.Render(req, req.Files, nobody{}, wire.Uses{})
+		_, _, err := charts.Render(req, req.Files, noObjects{}, wire.Uses{})
 		var known *wire.Error
 		if err != nil && !errors.As(err, &known) {
 			t.Fatalf("%T: %v", err, err)

@@ -202,7 +202,7 @@ func byUs(t *testing.T, folder string, given map[string]any, revision int) []map
 		t.Fatal(err)
 	}
 	wire.Integers(received.Values)
-	found, _, err := charts.Render(&received, received.Files, nobody{}, wire.Uses{})
+	found, _, err := charts.Render(&received, received.Files, noObjects{}, wire.Uses{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -216,10 +216,10 @@ func byUs(t *testing.T, folder string, given map[string]any, revision int) []map
 	return all
 }
 
-// nobody knows no object.
-type nobody struct{}
+// noObjects answers every lookup with no object.
+type noObjects struct{}
 
-func (nobody) Ask(string, map[string]any) (json.RawMessage, bool, error) { return nil, false, nil }
+func (noObjects) Ask(string, map[string]any) (json.RawMessage, bool, error) { return nil, false, nil }
 
 func asSet(t *testing.T, found []map[string]any) []string {
 	var texts []string

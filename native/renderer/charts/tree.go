@@ -24,14 +24,14 @@ const (
 	chartFile = "Chart.yaml"
 	// largestFile is Helm's own bound of one file of a chart.
 	largestFile = 5 << 20
-	// deepestChart is how many charts may lie inside each other.
+	// deepestChart is how many levels of subcharts a chart may have.
 	deepestChart = 20
 )
 
-// parsedFiles are read as YAML by Helm; they are read by us first, for the limits and for where an error lies.
+// parsedFiles are read as YAML by Helm; they are read here first, for the limits and for the place of an error.
 var parsedFiles = []string{chartFile, "Chart.lock", "values.yaml", "requirements.yaml", "requirements.lock"}
 
-// tree is a chart with its subcharts, and where in the artifact each of its files lies.
+// tree is a chart with its subcharts, and the place of each of its files in the artifact.
 type tree struct {
 	path   string
 	root   *chart.Chart
@@ -41,7 +41,7 @@ type tree struct {
 	repeats []objects.Repeat
 }
 
-// mostWarnings are named; how many more there are is said.
+// mostWarnings is how many keys are named; the last warning has the number of all.
 const mostWarnings = 20
 
 func (t *tree) warnings() []string {
@@ -89,7 +89,7 @@ func below(files map[string][]byte, folder string) map[string][]byte {
 	return found
 }
 
-// loadChart reads one chart of the tree from its files; place is where it lies in the artifact.
+// loadChart reads one chart of the tree from its files; place is its folder in the artifact.
 //
 // Helm's loader reads each chart by itself. The subcharts are visited here, so that the place of each file in the
 // artifact is known, and files in packed charts are decrypted.
@@ -188,7 +188,7 @@ func unpackSubchart(files map[string][]byte, name, place string) (map[string][]b
 	return unpacked, nil
 }
 
-// notIgnored leaves out what .helmignore names, and what Helm never takes.
+// notIgnored removes the files that .helmignore names, and those that Helm always ignores.
 func notIgnored(place string, files map[string][]byte) (map[string][]byte, error) {
 	rules := ignore.Empty()
 	if text, isThere := files[ignore.HelmIgnore]; isThere {
@@ -206,7 +206,7 @@ func notIgnored(place string, files map[string][]byte) (map[string][]byte, error
 	return files, nil
 }
 
-// ignoresFolder tells whether a folder or one above it is ignored.
+// ignoresFolder is true where a folder or one above it is ignored.
 func ignoresFolder(rules *ignore.Rules, folder string) bool {
 	return folder != "." && (rules.Ignore(folder, (&tar.Header{Name: folder, Typeflag: tar.TypeDir}).FileInfo()) ||
 		ignoresFolder(rules, path.Dir(folder)))

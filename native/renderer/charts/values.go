@@ -52,7 +52,7 @@ func missingDependencies(of *chart.Chart) []string {
 	return missing
 }
 
-// checkLibraries refuses an application inside a library: a library gives names to others and makes no objects itself.
+// checkLibraries refuses an application inside a library: a library defines templates for others and has no objects.
 func checkLibraries(part *chart.Chart, file string) error {
 	for _, dependency := range part.Dependencies() {
 		if part.Metadata.Type == "library" && dependency.Metadata.Type != "library" {
@@ -191,8 +191,8 @@ func compile(text []byte) (*jsonschema.Schema, error) {
 	return compiler.Compile(schemaURL)
 }
 
-// unreachable stands in for schemas that lie elsewhere. There is no network here; what cannot be read allows everything,
-// as Helm decided for names that it cannot resolve, so that the rest of the schema still counts.
+// unreachable replaces schemas at other addresses, because the worker has no network. Such a schema allows everything, as
+// with Helm for names that it cannot resolve, so that the rest of the schema still counts.
 type unreachable struct{}
 
 func (unreachable) Load(url string) (any, error) {
@@ -206,7 +206,7 @@ func refused(file, format string, args ...any) *wire.Error {
 	return &wire.Error{Kind: wire.InvalidValues, Message: fmt.Sprintf(format, args...), File: file}
 }
 
-// complaints appends what is wrong, each as place and reason, without the value itself.
+// complaints appends each violation as place and reason, without the value.
 func complaints(found []string, complaint *jsonschema.ValidationError) []string {
 	if len(found) >= mostComplaints {
 		return found
@@ -220,7 +220,7 @@ func complaints(found []string, complaint *jsonschema.ValidationError) []string 
 	return found
 }
 
-// reason says which rule is broken: in the words of the library, as Helm does, where those do not quote the value.
+// reason names the broken rule: in the words of the library, as Helm does, where those do not quote the value.
 func reason(broken jsonschema.ErrorKind) string {
 	switch broken := broken.(type) {
 	case *kind.Type, *kind.Required, *kind.AdditionalProperties, *kind.Enum, *kind.Const, *kind.MinLength, *kind.MaxLength:

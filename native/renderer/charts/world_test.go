@@ -33,7 +33,7 @@ import (
 )
 
 // TestPublicChartsComeToWhatHelmMakesOfThem compares public charts over their defaults, the values of their ci folders,
-// and all switches on. STELLWERK_SHARED names the folder with fixtures; by default it lies beside the project.
+// and all switches on. STELLWERK_SHARED names the folder with fixtures; by default it is next to the project.
 func TestPublicChartsComeToWhatHelmMakesOfThem(t *testing.T) {
 	shared := os.Getenv("STELLWERK_SHARED")
 	if shared == "" {
@@ -238,7 +238,7 @@ func installedByUs(files map[string][]byte, text string) ([]map[string]any, erro
 		return nil, err
 	}
 	wire.Integers(received.Values)
-	found, _, err := charts.Render(&received, received.Files, nobody{}, wire.Uses{})
+	found, _, err := charts.Render(&received, received.Files, noObjects{}, wire.Uses{})
 	var all []map[string]any
 	for _, one := range found {
 		all = append(all, withoutAnnotations(one.Body))

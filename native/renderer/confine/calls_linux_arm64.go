@@ -8,5 +8,5 @@ const (
 	foreignCalls = 0xffffffff
 )
 
-// refusedHere are calls that only this architecture has beside their newer forms.
+// refusedHere are calls that only this architecture has, in addition to their newer forms.
 var refusedHere = []uint32{unix.SYS_RENAMEAT, unix.SYS_ACCEPT}

@@ -1,6 +1,6 @@
-// Package confine takes from the worker what it does not need: its environment, files, the network, other programs.
+// Package confine removes the worker's access to its environment, files, the network and other programs.
 //
-// Nothing that a template may call reaches for them. This is for the day when a library does so nevertheless.
+// No function of a template uses them. The confinement is for a library that tries to.
 package confine
 
 import "os"

@@ -35,10 +35,10 @@ const (
 )
 
 func refuseSystemCalls() error {
-	// The bit that forbids new privileges belongs to a thread; the filter takes it along to all others.
+	// The bit that forbids new privileges belongs to a thread; the filter copies it to all others.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	// Where memory runs out, the kernel is to take a worker and not the operator. Only now can we say so ourselves.
+	// Where memory runs out, the kernel must kill a worker and not the operator. Later this write would be refused.
 	_ = os.WriteFile("/proc/self/oom_score_adj", []byte("1000"), 0)
 	none := unix.Rlimit{}
 	_ = unix.Setrlimit(unix.RLIMIT_CORE, &none) // a core file would put decrypted text on a disk

@@ -1,11 +1,10 @@
 // Package decrypt opens files that SOPS encrypted, with keys that exist in memory only.
 //
-// SOPS itself looks for keys in the environment, in home folders, in gpg's keyring and on the network. None of that may
-// happen here: every data key is asked of one key service in this process, which has the age identities and PGP keys of
-// the request and nothing else. What it does not have is an error, never a question to somebody.
+// SOPS itself looks for keys in the environment, in home folders, in gpg's keyring and on the network. Here, every data
+// key is decrypted by one key service in this process, which has only the age identities and PGP keys of the request. A
+// missing key is an error.
 //
-// The MAC over the whole file is always compared. A file that lacks a valid one was changed after its encryption, by
-// somebody who did not need a key for it.
+// The MAC over the whole file is always compared. A file without a valid one was changed after its encryption.
 package decrypt
 
 import (
@@ -34,7 +33,7 @@ import (
 )
 
 func init() {
-	// SOPS logs comments that it could not decrypt, and our standard error is somebody's log.
+	// SOPS logs comments that it could not decrypt, and standard error goes to the log of the operator.
 	logging.SetLevel(logrus.PanicLevel)
 }
 
@@ -44,10 +43,10 @@ type Decryptor struct {
 	opened map[string]wire.Opened
 }
 
-// New reads the keys: *.agekey are age identities, *.asc PGP private keys, everything else is left alone.
-// Without any key the result is a Decryptor that gives every file back as it is.
+// New reads the keys: *.agekey are age identities, *.asc PGP private keys, other files are ignored.
+// Without any key the Decryptor returns every file as it is.
 //
-// What is opened is noted in the request, whose answer must not show it.
+// The opened files are recorded in the request, because no message may quote them.
 func New(request *wire.Decryption) (*Decryptor, error) {
 	ring, err := readKeys(request.Keys)
 	if err != nil {
@@ -59,7 +58,7 @@ func New(request *wire.Decryption) (*Decryptor, error) {
 	return &Decryptor{ring, request.Opened}, nil
 }
 
-// File returns the content in the clear, and a file that SOPS did not encrypt unchanged.
+// File returns the decrypted content; a file that SOPS did not encrypt is returned unchanged.
 func (d *Decryptor) File(path string, content []byte) (clear []byte, err error) {
 	if d.keys.empty() {
 		return content, nil
@@ -85,7 +84,7 @@ func (d *Decryptor) open(path string, content []byte, format format) ([]byte, er
 	}
 	tree, err := format.store().LoadEncryptedFile(content)
 	if errors.Is(err, sops.MetadataNotFound) {
-		return content, nil // it only talks about SOPS
+		return content, nil // it only mentions SOPS
 	}
 	if err != nil {
 		return nil, failed(path, "the encrypted file cannot be read as "+string(format)+position(err))
@@ -119,14 +118,14 @@ func (d *Decryptor) dataKey(path string, tree *sops.Tree) ([]byte, error) {
 		return nil, failed(path, fmt.Sprintf("the file is encrypted for %s only; add an age or PGP recipient, "+
 			"other key types are not supported", strings.Join(foreign, ", ")))
 	case len(tree.Metadata.KeyGroups) > 1:
-		return nil, failed(path, fmt.Sprintf("the keys at hand open too few of the %d key groups, %d are needed; "+
+		return nil, failed(path, fmt.Sprintf("the given keys open too few of the %d key groups, %d are needed; "+
 			"recipients are %s", len(tree.Metadata.KeyGroups), tree.Metadata.ShamirThreshold, strings.Join(recipients, ", ")))
 	default:
-		return nil, failed(path, "none of the keys at hand opens the file; its recipients are "+strings.Join(recipients, ", "))
+		return nil, failed(path, "none of the given keys opens the file; its recipients are "+strings.Join(recipients, ", "))
 	}
 }
 
-// recipients lists who could open the file, and the types of keys which we cannot serve.
+// recipients lists the keys that could open the file, and the types of keys that are not supported.
 func recipients(tree *sops.Tree) (ours, foreign []string) {
 	for _, group := range tree.Metadata.KeyGroups {
 		for _, key := range group {
@@ -148,12 +147,12 @@ func unlock(path string, tree *sops.Tree, key []byte) error {
 	cipher := aes.NewCipher()
 	computed, err := tree.Decrypt(key, cipher)
 	if err != nil {
-		return failed(path, "a value cannot be decrypted: it was changed or moved after the encryption; encrypt the file anew")
+		return failed(path, "a value cannot be decrypted: it was changed or moved after the encryption; encrypt the file again")
 	}
 	stamp := tree.Metadata.LastModified.Format(time.RFC3339)
 	written, err := cipher.Decrypt(tree.Metadata.MessageAuthenticationCode, key, stamp)
 	if err != nil || written != computed {
-		return failed(path, "the MAC does not fit: the file was changed after the encryption; encrypt it anew with sops")
+		return failed(path, "the MAC does not fit: the file was changed after the encryption; encrypt it again with sops")
 	}
 	return nil
 }
@@ -162,7 +161,7 @@ func failed(path, message string) *wire.Error {
 	return &wire.Error{Kind: wire.DecryptFailed, Message: path + ": " + message, File: path}
 }
 
-// format is how a file is written. A file is recognised by what is in it and written back by what its name says.
+// format is the format of a file. An encrypted file is recognised by its content and decrypted to the format of its name.
 type format string
 
 const (
@@ -257,7 +256,7 @@ func onlyData(tree sops.Tree) (string, bool) {
 
 var atLine = regexp.MustCompile(`\bline (\d+)\b`)
 
-// position keeps the line of a parser's complaint and nothing else of it: the rest may quote the file.
+// position is the line in the error of a parser, of which the rest may quote the file.
 func position(err error) string {
 	if found := atLine.FindString(err.Error()); found != "" {
 		return " at " + found

@@ -125,7 +125,7 @@ func TestAWrongKeyIsAnErrorThatNamesTheRecipients(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			_, err := decryptor(t, keys).File("dir/s.yaml", locked)
 			problem := failure(t, err)
-			if problem.File != "dir/s.yaml" || !strings.Contains(problem.Message, "none of the keys at hand opens the file; its recipients are age age1") ||
+			if problem.File != "dir/s.yaml" || !strings.Contains(problem.Message, "none of the given keys opens the file; its recipients are age age1") ||
 				!strings.Contains(problem.Message, ", pgp ") {
 				t.Errorf("%+v", *problem)
 			}

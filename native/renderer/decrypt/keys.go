@@ -19,7 +19,7 @@ import (
 	"stellwerk/renderer/wire"
 )
 
-// largestDataKey is far more than the 32 bytes that SOPS uses; beyond it somebody tries something.
+// largestDataKey is far more than the 32 bytes that SOPS uses.
 const largestDataKey = 4096
 
 // keyring is the key service that SOPS asks. It answers from memory.
@@ -51,7 +51,7 @@ func (k keyring) Decrypt(_ context.Context, request *keyservice.DecryptRequest) 
 
 func (k keyring) openAge(recipient string, locked []byte) ([]byte, error) {
 	if len(k.age) == 0 {
-		return nil, errors.New("no age identity at hand") // SOPS would go and search the machine for one
+		return nil, errors.New("no age identity was given") // SOPS would search the machine for one
 	}
 	key := &age.MasterKey{Recipient: recipient, EncryptedKey: string(locked)}
 	k.age.ApplyToMasterKey(key)
@@ -60,7 +60,7 @@ func (k keyring) openAge(recipient string, locked []byte) ([]byte, error) {
 
 func (k keyring) openPGP(locked []byte) ([]byte, error) {
 	if len(k.pgp) == 0 {
-		return nil, errors.New("no PGP key at hand")
+		return nil, errors.New("no PGP key was given")
 	}
 	block, err := armor.Decode(bytes.NewReader(locked))
 	if err != nil {
@@ -117,7 +117,7 @@ func readPGP(content []byte) (openpgp.EntityList, error) {
 	}
 	for _, entity := range private {
 		if isLocked(entity) {
-			return nil, errors.New("is protected with a passphrase, which nobody is there to type; export the key without one")
+			return nil, errors.New("is protected with a passphrase; export the key without one")
 		}
 	}
 	return private, nil

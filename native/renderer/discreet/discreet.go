@@ -1,10 +1,9 @@
-// Package discreet takes out of messages what must not be in them.
+// Package discreet removes secret words from messages.
 //
-// Libraries quote what they fail at: whole, escaped as Go, JSON, YAML or a URL would have it, the first letters, or from
-// the place on at which they stumbled. A message is also cut where it gets too long. So a word is looked for in each of
-// these forms, in time that is linear in the message and in the words: not the words are spelled in all ways but the
-// message is read in all ways (see readings.go). The parent does the same for the values that it knows to come from
-// Secrets (kube/masking.py).
+// Libraries quote the value at which they fail: whole, escaped as in Go, JSON, YAML or a URL, its first letters, or its
+// rest after the error. A long message is also cut. So a word is searched in each of these forms, in time that is linear
+// in the message and in the words: the message is unescaped in all ways, instead of escaping each word in all ways (see
+// readings.go). The parent does the same for the values that it knows to be from Secrets (kube/masking.py).
 package discreet
 
 import (
@@ -17,9 +16,9 @@ import (
 
 const (
 	mask = "***"
-	// shortest is the length from which a word is worth hiding; shorter ones hide nothing but the message.
+	// shortest is the length from which a word is hidden; hiding shorter ones would make messages useless.
 	shortest = 4
-	// shortestPart is that of a part of a word. A YAML library quotes seven letters.
+	// shortestPart is the length from which a part of a word is hidden. A YAML library quotes seven letters.
 	shortestPart = 6
 	cut          = "..."
 	// longestMessage is how many bytes a message may have; a longer one is cut before it is compared.
@@ -41,7 +40,7 @@ func Message(text string, words []string) string {
 	return hidden.apply(text)
 }
 
-// shortened is the text in as many bytes as a message may have; a cut one ends in an ellipsis.
+// shortened cuts a text to longestMessage; a cut text ends in an ellipsis.
 func shortened(text string) string {
 	if len(text) <= longestMessage {
 		return text
@@ -66,7 +65,7 @@ func worthHiding(words []string) []string {
 	return slices.Collect(maps.Keys(all))
 }
 
-// hideWords hides each place at which a reading shows a word, and the beginning of one that a cut has left.
+// hideWords hides each occurrence of a word in a reading, and the beginning of a word before the cut.
 func (r *reading) hideWords(words []string, hidden cover) {
 	heads := map[string]bool{}
 	for at := range len(r.text) - shortest + 1 {

@@ -1,8 +1,8 @@
-// Package expressions answers with yes or no what an expression in CEL says about objects.
+// Package expressions evaluates an expression in CEL on objects to true or false.
 //
 // The language is what Flux offers for readyExpr: the standard library, strings, sets, encoders and optionals, whole
-// numbers and fractions compared freely. An expression is the text of a stranger, as a template is, but it cannot loop:
-// its steps are counted, and what it would cost in memory beyond that is the guard's matter.
+// numbers and fractions can be compared. An expression is untrusted text, as a template is, but it cannot loop: its steps
+// are counted, and the bounds of the request hold for its memory.
 package expressions
 
 import (
@@ -28,7 +28,7 @@ const (
 	mostSteps = 1_000_000
 )
 
-// Holds tells whether what a claim says about its objects is true.
+// Holds is true where the expression of a claim is true for its objects.
 func Holds(claim *wire.Claim) (bool, error) {
 	names, err := environment()
 	if err != nil {

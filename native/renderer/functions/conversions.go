@@ -61,7 +61,7 @@ func toPrettyJSON(value any) (string, error) {
 	return string(text), err
 }
 
-// toRawJSON leaves <, > and & as they are.
+// toRawJSON does not escape <, > and &.
 func toRawJSON(value any) (string, error) {
 	var text bytes.Buffer
 	encoder := json.NewEncoder(&text)
@@ -196,7 +196,7 @@ func formatIPv4Address(number any) (string, error) {
 	return netip.AddrFrom4(octets).String(), nil
 }
 
-// required lets 0 and false pass: both are answers.
+// required accepts 0 and false: both are values.
 func required(message string, value any) (any, error) {
 	if value == nil || value == "" {
 		return nil, errors.New(message)

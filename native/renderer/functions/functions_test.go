@@ -197,7 +197,7 @@ func TestALookupFailsWhereNothingCanBeSaid(t *testing.T) {
 		}
 	}
 	if _, err := run(t, Environment{}, `{{ lookup "v1" "ConfigMap" "n" "x" }}`, nil); err == nil {
-		t.Error("there is nobody to ask")
+		t.Error("a lookup without a parent succeeded")
 	}
 }
 

@@ -20,7 +20,7 @@ import (
 	"stellwerk/renderer/wire"
 )
 
-// build runs kustomize on what is on the stage.
+// build runs kustomize on the files of the stage.
 func (s *stage) build(base string) ([]objects.Object, error) {
 	if err := s.checkRemote(base, map[string]bool{}); err != nil {
 		return nil, err
@@ -40,7 +40,7 @@ func (s *stage) build(base string) ([]objects.Object, error) {
 	return s.collect(base, built)
 }
 
-// checkFiles refuses what is too large to be read, or would be once kustomize unfolds its aliases.
+// checkFiles refuses files that are too large, or that would be when kustomize unfolds their aliases.
 func (s *stage) checkFiles() error {
 	for file, content := range s.files.files {
 		problem := objects.CheckAliases(content)
@@ -58,11 +58,11 @@ func (s *stage) checkFiles() error {
 	return nil
 }
 
-// kustomize builds. What it prints on its own behalf goes to standard error, for the log.
+// kustomize builds. Its warnings go to standard error, for the log.
 //
-// Its OpenAPI schema is global: parsed once, which takes longer than a build, and changed for good by a kustomization
-// that brings its own. Such a one begins without a schema, as kustomize does, and leaves none behind: one tenant's schema
-// must not merge another's patches.
+// Its OpenAPI schema is global: parsing takes longer than a build, so it is done once, and a kustomization with a schema
+// of its own replaces it. Such a build begins and ends without a schema, so that the schema of one tenant is not used for
+// the patches of another.
 func (s *stage) kustomize(base string) (built resmap.ResMap, err error) {
 	defer func() {
 		if problem := recover(); problem != nil {
@@ -80,7 +80,7 @@ func (s *stage) kustomize(base string) (built resmap.ResMap, err error) {
 	return krusty.MakeKustomizer(options).Run(s.files, "/"+base)
 }
 
-// usualSchema is the version that kustomize uses where nobody names one.
+// usualSchema is the version that kustomize uses by default.
 var usualSchema = openapi.GetSchemaVersion()
 
 func (s *stage) hasSchema() bool {
@@ -114,11 +114,11 @@ func malformed(origin string, one *resource.Resource, err error) *wire.Error {
 	return &wire.Error{Kind: wire.InvalidManifest, File: origin, Message: message}
 }
 
-// stage is where rendered files wait for the build.
+// stage has the rendered files for the build.
 type stage struct {
 	files   *memory
 	sources map[string]string // of files whose name lost the suffix of templates
-	exists  func(string) bool // tells whether the artifact has a file or folder
+	exists  func(string) bool // is true where the artifact has a file or folder
 }
 
 func newStage(exists func(string) bool) *stage {
@@ -131,7 +131,7 @@ func (s *stage) addVerbatim(file string, content []byte) {
 	}
 }
 
-// add puts the files of one kustomization where they lie in the artifact, and a kustomization.yaml where none is.
+// add adds the files of one kustomization at their places in the artifact, and a kustomization.yaml where there is none.
 func (s *stage) add(one *kustomization, files []rendered) error {
 	s.files.addFolder("/" + one.base)
 	taken := map[string]string{}
@@ -225,7 +225,7 @@ func isYAML(name string) bool {
 	return extension == ".yaml" || extension == ".yml"
 }
 
-// hidden tells whether the file or a folder above it begins with a dot.
+// hidden is true where the name of the file or of a folder above it begins with a dot.
 func hidden(name string) bool {
 	return strings.HasPrefix(name, ".") || strings.Contains(name, "/.")
 }

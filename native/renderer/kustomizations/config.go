@@ -19,7 +19,7 @@ const (
 	ignoreName = ".component-ignore"
 )
 
-// config is what .component-config.yaml says. Its keys may be written in any case.
+// config is the content of .component-config.yaml. Its keys may be written in any case.
 type config struct {
 	suffix                 string // of templates; empty: every file is one
 	left, right            string // delimiters
@@ -28,12 +28,12 @@ type config struct {
 	values                 map[string]any
 }
 
-// keysOfConfig are as people write them, for messages; they are compared in lower case.
+// keysOfConfig are the keys as messages write them; keys are compared without regard to case.
 var keysOfConfig = []string{
 	"templateSuffix", "leftTemplateDelimiter", "rightTemplateDelimiter", "includedFiles", "includedKustomizations", "values",
 }
 
-// readConfig refuses what it does not know: a misspelt key that is ignored costs its author an afternoon.
+// readConfig refuses unknown keys, so that the author learns of a misspelt one.
 func readConfig(file string, text []byte) (config, error) {
 	result := config{left: "{{", right: "}}"}
 	value, err := objects.Value(file, text)
@@ -144,7 +144,7 @@ func placesOfKeys(text []byte) map[string]place {
 	return places
 }
 
-// outside resolves an included path. It lies in the artifact, and not below the kustomization that includes it.
+// outside resolves an included path. It must be in the artifact, and not below the kustomization that includes it.
 func outside(base, included, setting, file string) (string, error) {
 	if path.IsAbs(included) {
 		return "", invalidConfig(file, place{}, "has the absolute path %q in %s; write it relative to the kustomization",
@@ -172,7 +172,7 @@ func invalidConfig(file string, at place, format string, args ...any) *wire.Erro
 	}
 }
 
-// inOrder returns the keys as they are written, so that the first mistake is the one that is named.
+// inOrder returns the keys in the order of the file, so that the first mistake is reported.
 func inOrder(settings map[string]any, places map[string]place) []string {
 	return slices.SortedFunc(maps.Keys(settings), func(a, b string) int {
 		return cmp.Or(places[a].line-places[b].line, places[a].column-places[b].column, strings.Compare(a, b))

@@ -12,8 +12,8 @@ import (
 	"stellwerk/renderer/wire"
 )
 
-// context is what templates may ask about the rendering. Each answer is noted, so that a result which asked for nothing
-// can be given to another Component with the same files and values.
+// context has the functions for properties of the rendering. Each call is recorded, so that a result without any can be
+// reused for another Component with the same files and values.
 type context struct {
 	request *wire.Request
 	uses    wire.Uses
@@ -71,19 +71,19 @@ func (c context) apiResources() ([]map[string]any, error) {
 	return resources, err
 }
 
-// fields is an object whose fields answer to two names: component.Status.LastAttemptedRevision, as templates have always
-// written it, and component.status.lastAttemptedRevision, as it is in YAML. Written out it has the latter only.
+// fields is an object whose fields have two names: component.Status.LastAttemptedRevision, as in templates of the
+// original, and component.status.lastAttemptedRevision, as in YAML. As JSON it has the latter only.
 type fields map[string]any
 
-// original is the key of the object as it came; no template can spell it.
+// original is the key of the object as received; no template can use this key.
 const original = "\x00"
 
-// MarshalJSON makes toYaml and toJson print what kubectl would.
+// MarshalJSON makes toYaml and toJson print the object as kubectl does.
 func (f fields) MarshalJSON() ([]byte, error) {
 	return json.Marshal(f[original])
 }
 
-// named gives a Component both sets of names. Fields that are absent print as nothing where they are text.
+// named adds the Go names to a Component. Absent fields of text print as nothing.
 func named(component map[string]any) fields {
 	if component == nil {
 		component = map[string]any{}
@@ -106,7 +106,7 @@ func named(component map[string]any) fields {
 	return result
 }
 
-// promote makes component.Name and its like work: in Go the metadata is embedded.
+// promote adds component.Name and similar fields: in Go the metadata is embedded.
 func promote(component fields) {
 	metadata := component["metadata"].(fields)
 	component["ObjectMeta"] = metadata
@@ -146,7 +146,7 @@ func addMissing(target fields, name string, value any) {
 	}
 }
 
-// free are fields whose keys users choose; no name of ours belongs there.
+// free are fields whose keys users choose; they have no Go names.
 var free = map[string]bool{"labels": true, "annotations": true, "values": true, "substitute": true}
 
 func twoNames(object map[string]any) fields {
@@ -179,7 +179,7 @@ func withNames(value any) any {
 	}
 }
 
-// initialisms are written in capitals in Go, though not by everyone.
+// initialisms are written in capitals in Go; templates use both forms.
 var initialisms = map[string]string{"uid": "UID", "url": "URL", "apiVersion": "APIVersion"}
 
 func goNames(name string) []string {

@@ -12,10 +12,10 @@ import (
 	"stellwerk/renderer/wire"
 )
 
-// inTemplate is a place in the errors of text/template; a failing include puts one behind the other.
+// inTemplate is a place in the errors of text/template; a failing include adds one.
 var inTemplate = regexp.MustCompile(`template: ([^:\n]+):(\d+)(?::(\d+))?: `)
 
-// executing is what text/template says about a place beyond its line.
+// executing is the description of a place by text/template, after its line.
 var executing = regexp.MustCompile(`^executing "[^"]*" at <[^>]*>: (?:error calling [A-Za-z]+: )?`)
 
 // templateFailed names the innermost file of a chain of includes, because that is the one to correct. Where the error
@@ -60,8 +60,8 @@ func (s *stage) origin(file string) string {
 	return file
 }
 
-// Kustomize reports how it got to a mistake, and both ways in which it tried to read an entry, as one long sentence. The
-// steps are taken off here until the place and the cause are left.
+// Kustomize reports all steps to a mistake, and both ways in which it tried to read an entry, in one long sentence. The
+// steps are removed here until the place and the cause remain.
 
 // step is one layer of such a sentence.
 var (
@@ -73,7 +73,7 @@ var (
 	fromFile   = regexp.MustCompile(`(?s)^(?:accumulating|merging) resources from '([^']*)': (.*)$`)
 )
 
-// explanation is what is left of kustomize's sentence.
+// explanation is the place and the cause in kustomize's sentence.
 type explanation struct {
 	folder string // absolute, of the kustomization at fault
 	entry  string // the file that it lists, where that is at fault
@@ -107,7 +107,7 @@ func isNoFolder(reason string) bool {
 	return !strings.HasPrefix(reason, "recursed") && !strings.HasPrefix(reason, "couldn't") && !strings.HasPrefix(reason, "cycle")
 }
 
-// rewordings say in our words what kustomize says in its own; the last text of each pair may refer to groups.
+// rewordings replace errors of kustomize by shorter ones; the text may refer to groups of the pattern.
 var rewordings = []struct {
 	pattern *regexp.Regexp
 	text    string
@@ -133,7 +133,7 @@ func reword(cause string) string {
 	return strings.ReplaceAll(strings.TrimSpace(cause), "(namespace [noNs])", "(no namespace)")
 }
 
-// buildFailed makes a sentence of what kustomize says, without the content that it quotes.
+// buildFailed shortens an error of kustomize, and removes the content that it quotes.
 func (s *stage) buildFailed(base string, err error) *wire.Error {
 	var known *wire.Error
 	if errors.As(err, &known) {
@@ -174,16 +174,16 @@ func (s *stage) placed(found explanation) *wire.Error {
 	}
 }
 
-// missingKind is what kustomize says of such an object: a dump of its metadata, after its apiVersion and its name.
+// missingKind is the error of kustomize for such an object: a dump of its metadata, after its apiVersion and its name.
 var missingKind = regexp.MustCompile(`(?s)^missing kind in object \{\{(\S*) \} \{\{(\S*) .*`)
 
 // withoutKind names the object of a file that has no kind: its document, its line where the file is no template, and
-// what else is known of it.
+// and other fields that identify it.
 func (s *stage) withoutKind(listed, apiVersion, name string) *wire.Error {
 	file, source := listed[1:], s.origin(listed[1:])
 	number, line := documentWithoutKind(file, s.files.files[listed])
 	if file != source {
-		line = 0 // the lines of what a template made are not those of the template
+		line = 0 // the lines of the output are not those of the template
 	}
 	place := ""
 	if number > 0 {
@@ -212,7 +212,7 @@ func kustomizeFailed(file string, line int, message string) *wire.Error {
 	return &wire.Error{Kind: wire.KustomizeFailed, File: file, Line: line, Message: message}
 }
 
-// lineWith is the first line in which a text stands, or 0.
+// lineWith is the first line that contains a text, or 0.
 func lineWith(content []byte, text string) int {
 	before, _, found := bytes.Cut(content, []byte(text))
 	if !found {

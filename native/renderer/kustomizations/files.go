@@ -14,8 +14,8 @@ import (
 	"stellwerk/renderer/decrypt"
 )
 
-// folder is what templates of one kustomization can read: all files below its path, ignored ones too, and the included
-// ones under the names that the configuration gave them.
+// folder has the files that templates of one kustomization can read: all files below its path, also ignored ones, and
+// the included ones under the names of the configuration.
 type folder struct {
 	base    string            // in the artifact, empty for its root
 	content map[string][]byte // by path relative to base, which may begin with ..
@@ -59,12 +59,12 @@ func relative(base, file string) string {
 	return ups + strings.TrimPrefix(strings.TrimPrefix(file, base), "/")
 }
 
-// within tells whether a path is a folder or lies below it. The empty folder is the artifact.
+// within is true where a path is a folder or below it. The empty folder is the artifact.
 func within(folder, file string) bool {
 	return folder == "" || file == folder || strings.HasPrefix(file, folder+"/")
 }
 
-// artifact is all files, decrypted when they are first read.
+// artifact has all files, decrypted when they are first read.
 type artifact struct {
 	files map[string][]byte
 	keys  *decrypt.Decryptor
@@ -104,7 +104,7 @@ func (a *artifact) isFile(name string) bool {
 	return there
 }
 
-// has tells whether there is such a file or folder.
+// has is true where the file or folder exists.
 func (a *artifact) has(name string) bool {
 	for file := range a.files {
 		if within(name, file) {
@@ -117,7 +117,7 @@ func (a *artifact) has(name string) bool {
 // memory is the whole file system that kustomize sees: the rendered files, at the places they have in the artifact.
 //
 // Kustomize's own one in memory refuses file names with a #, a blank or an umlaut. A build only reads files and asks
-// what is a folder; the rest of the interface is absent on purpose, so that a kustomize which wants more is noticed.
+// what is a folder; the rest of the interface is not implemented, so that another use of it fails in tests.
 type memory struct {
 	filesys.FileSystem
 	files   map[string][]byte // by absolute path
@@ -129,7 +129,7 @@ func newMemory() *memory {
 	return &memory{files: map[string][]byte{}, folders: map[string]bool{"/": true}}
 }
 
-// add puts a file where it lies in the artifact.
+// add adds a file at its place in the artifact.
 func (m *memory) add(file string, content []byte) {
 	m.files["/"+file] = content
 	m.addFolder(path.Dir("/" + file))
@@ -154,10 +154,10 @@ func (m *memory) ReadFile(name string) ([]byte, error) {
 	return nil, &os.PathError{Op: "open", Path: shown(name), Err: os.ErrNotExist}
 }
 
-// IsDir tells whether there is such a folder.
+// IsDir is true where the folder exists.
 func (m *memory) IsDir(name string) bool { return m.folders[clean(name)] }
 
-// Exists tells whether there is such a file or folder.
+// Exists is true where the file or folder exists.
 func (m *memory) Exists(name string) bool {
 	_, isFile := m.files[clean(name)]
 	return isFile || m.IsDir(name)

@@ -7,8 +7,8 @@ import (
 
 // ignoring decides by the rules of .gitignore which files a kustomization does not see.
 //
-// The libraries for this differ from git where it hurts: two stars that must backtrack, files that are included again
-// below a folder which is excluded, escaped blanks. Each rule is one regular expression here, and a test compares with
+// The libraries for this differ from git: in two stars that must backtrack, in files that are included again below an
+// excluded folder, in escaped blanks. Each rule is one regular expression here, and a test compares with
 // git itself.
 type ignoring struct {
 	rules []ignoreRule
@@ -16,7 +16,7 @@ type ignoring struct {
 
 type ignoreRule struct {
 	pattern    *regexp.Regexp
-	negated    bool // !: takes out of what earlier rules ignore
+	negated    bool // !: includes what earlier rules ignore
 	folderOnly bool // ends with a slash
 }
 
@@ -140,7 +140,7 @@ func translateClass(text string) (class string, length int, ok bool) {
 	return "", 0, false
 }
 
-// matches tells whether a file is ignored. What lies in an ignored folder cannot be taken out again, as in git.
+// matches is true where a file is ignored. A file in an ignored folder cannot be included again, as in git.
 func (i *ignoring) matches(file string) bool {
 	for end := range len(file) {
 		if file[end] == '/' && i.decides(file[:end], true) {
@@ -150,7 +150,7 @@ func (i *ignoring) matches(file string) bool {
 	return i.decides(file, false)
 }
 
-// decides lets the last rule that fits win.
+// decides applies the last rule that matches.
 func (i *ignoring) decides(name string, isFolder bool) bool {
 	for index := len(i.rules) - 1; index >= 0; index-- {
 		rule := i.rules[index]

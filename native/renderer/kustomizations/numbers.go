@@ -12,7 +12,7 @@ import (
 // tolerant has the functions that take a whole number as a floating one.
 //
 // Values come from JSON. Where every number was a float, templates compared with 1.0 and printed with %.0f; they must
-// still work now that a whole number is an integer. A chart has Helm's meaning and does not get these.
+// still work now that a whole number is an integer. A chart has Helm's functions instead.
 func tolerant() template.FuncMap {
 	return template.FuncMap{
 		"printf": func(format string, arguments ...any) string {
@@ -33,7 +33,7 @@ func tolerant() template.FuncMap {
 // verb finds each verb of a format; the group is empty for %%.
 var verb = regexp.MustCompile(`%[-+# 0]*(?:\d+|\*)?(?:\.(?:\d+|\*)?)?([a-zA-Z%])`)
 
-// floatArguments turns whole numbers into floats where the verb wants one. Formats with %[1]d or * are left alone.
+// floatArguments turns whole numbers into floats where the verb expects one. Formats with %[1]d or * stay as they are.
 func floatArguments(format string, arguments []any) []any {
 	result := append([]any(nil), arguments...)
 	next := 0

@@ -11,9 +11,10 @@ import (
 
 // origins finds the file in which an object was written.
 //
-// Kustomize can note that itself, but then notes every transformation too, which doubles the time of a build. So we look
-// at the files in the order in which it read them: the first of that kind and name is the one, and patches are read later
-// than what they patch. Where names were changed, the original is part of the new name. What nothing fits has no origin.
+// Kustomize can record that itself, but then records every transformation as well, which doubles the time of a build. So
+// this code searches the files in the order in which kustomize read them, for the first object of that kind and name;
+// patches are read later than the patched objects. A changed name contains the original one. An object that no file
+// matches has no origin.
 type origins struct {
 	stage  *stage
 	base   string
@@ -39,7 +40,7 @@ func (s *stage) findOrigins(base string) *origins {
 	return found
 }
 
-// index looks at the lines of a file only: it was parsed often enough.
+// index reads the lines of a file, without parsing it once more.
 func (o *origins) index(file string) {
 	kind, name, inMetadata := "", "", false
 	finish := func() {
@@ -85,7 +86,7 @@ func inFlow(text string) string {
 	return ""
 }
 
-// of returns the file of an object, and marks it as found.
+// of returns the file of an object, and does not return it for another object.
 func (o *origins) of(one *resource.Resource) string {
 	if note := one.GetAnnotations()[originKey]; note != "" {
 		return o.noted(note)
@@ -108,7 +109,7 @@ func (o *origins) of(one *resource.Resource) string {
 	return ""
 }
 
-// noted reads what kustomize noted because the kustomization asked for it.
+// noted reads the origin that kustomize recorded at the request of the kustomization.
 func (o *origins) noted(text string) string {
 	var note struct {
 		Path         string `yaml:"path"`

@@ -13,12 +13,12 @@ import (
 	"stellwerk/renderer/objects"
 )
 
-// A kustomization that only lists resources needs no build: its result is what the files hold, one after the other.
+// A kustomization that only lists resources needs no build: its result is the content of the files, one after the other.
 //
-// This matters for large ones. Kustomize compares every object with every other one, several times; five thousand take it
-// the better part of a minute, and us less than a second. The files are read by kustomize's own reader, and wherever
-// anything is not as plain as it seems (a mistake too), the build decides, so that there is one meaning and one wording.
-// References between objects need no attention: a build only touches those to objects that it renamed.
+// This matters for large ones. Kustomize compares every object with every other one, several times; five thousand objects
+// take it most of a minute, and this code less than a second. Kustomize's own reader reads the files, and kustomize builds
+// whatever is not that plain (also a mistake), so that there is one meaning and one error message. References between
+// objects stay as they are: a build only changes those to objects that it renamed.
 
 // listing collects the resources of a plain kustomization.
 type listing struct {
@@ -78,7 +78,7 @@ func (l *listing) entry(name string) bool {
 	return l.stage.files.IsDir(name) && l.folder(name)
 }
 
-// special marks annotations by which an object talks to kustomize.
+// special is part of each annotation of an object that kustomize reads.
 var special = []byte("config.kubernetes.io/")
 
 func (l *listing) file(name string, content []byte) bool {
@@ -101,7 +101,7 @@ func (l *listing) file(name string, content []byte) bool {
 	return true
 }
 
-// resourcesOf reads a kustomization, and tells whether it says nothing but its resources.
+// resourcesOf reads the resources of a kustomization; false where it has other fields as well.
 func (s *stage) resourcesOf(folder string) ([]string, bool) {
 	var one types.Kustomization
 	files := s.kustomizationsIn(folder)

@@ -12,8 +12,8 @@ import (
 	"stellwerk/renderer/wire"
 )
 
-// Kustomize fetches what it takes for an address, with git or over HTTP, and asks nobody. Both ways are closed: every
-// entry that kustomize would clone is refused before the build, and HTTP has no transport in this process.
+// Kustomize fetches each address with git or over HTTP. Both are disabled: every entry that kustomize would clone is
+// refused before the build, and HTTP has no transport in this process.
 func init() { http.DefaultTransport = closed{} }
 
 var errClosed = errors.New("remote files cannot be loaded here; put them into the artifact")
@@ -23,7 +23,7 @@ type closed struct{}
 // RoundTrip refuses.
 func (closed) RoundTrip(*http.Request) (*http.Response, error) { return nil, errClosed }
 
-// remote is what kustomize takes for the address of a repository or file.
+// remote is what kustomize reads as the address of a repository or file.
 var remote = regexp.MustCompile(`(?i)^(?:git::)?(?:(?:ssh|https?|file)://|[a-z][a-z0-9-]*@|github\.com[/:])`)
 
 // checkRemote follows a kustomization to all those it builds on, the way kustomize will.
@@ -36,7 +36,7 @@ func (s *stage) checkRemote(folder string, seen map[string]bool) error {
 	content := s.files.files[file]
 	var one types.Kustomization
 	if one.Unmarshal(content) != nil {
-		return nil // kustomize says what is wrong
+		return nil // kustomize reports what is wrong
 	}
 	one.FixKustomization()
 	for _, list := range [][]string{one.Resources, one.Components, one.Generators, one.Transformers, one.Validators} {
@@ -55,7 +55,7 @@ func (s *stage) checkRemote(folder string, seen map[string]bool) error {
 	return nil
 }
 
-// isFile tells whether an entry is a file of the artifact, however much its name looks like an address.
+// isFile is true where an entry is a file of the artifact, also where its name looks like an address.
 func (s *stage) isFile(folder, entry string) bool {
 	_, there := s.files.files[path.Join("/", folder, entry)]
 	return there && !strings.Contains(entry, "://")

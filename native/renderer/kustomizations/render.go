@@ -1,7 +1,7 @@
 // Package kustomizations renders folders: Go templates first, then kustomize.
 //
-// Everything happens in memory. Kustomize sees only the files that the templates made, at the places they have in the
-// artifact, so that ../base means what its author meant; it cannot fetch anything, run anything, or inflate charts.
+// All files are in memory. Kustomize reads only the output of the templates, at its places in the artifact, so that
+// ../base has its usual meaning; it cannot fetch files, run programs, or inflate charts.
 package kustomizations
 
 import (
@@ -26,7 +26,7 @@ func Render(req *wire.Request, files map[string][]byte, ask wire.Asker, uses wir
 	return one.render(req.Path)
 }
 
-// rendering is one rendering. It goes from the outer kustomization to those it includes, and ends with one build.
+// rendering is one rendering: of the outer kustomization and those it includes, then one build.
 type rendering struct {
 	request *wire.Request
 	ask     wire.Asker
@@ -34,7 +34,7 @@ type rendering struct {
 	files   artifact
 	stage   *stage
 	open    []string // the kustomizations that include each other, from the outermost
-	done    []string // every kustomization that is on the stage or on its way
+	done    []string // every kustomization that is on the stage or is being added
 }
 
 func (s *rendering) render(base string) ([]objects.Object, error) {
@@ -60,7 +60,7 @@ func (s *rendering) add(base string) error {
 	return s.evaluate(one)
 }
 
-// include follows one entry of includedKustomizations. Two may include the same third; none may lie in another.
+// include follows one entry of includedKustomizations. Two may include the same third; none may be below another.
 func (s *rendering) include(one *kustomization, included string) error {
 	base, err := outside(one.base, included, "includedKustomizations", one.configFile())
 	if err != nil {
@@ -106,7 +106,7 @@ func (s *rendering) load(base string) (*kustomization, error) {
 	return one, s.includeFiles(one)
 }
 
-// includeFiles adds files from outside, where templates read them and kustomize finds them.
+// includeFiles adds included files for templates and for kustomize.
 func (s *rendering) includeFiles(one *kustomization) error {
 	if len(one.config.includedFiles) == 0 {
 		return nil

@@ -31,8 +31,8 @@ func (s *rendering) evaluate(one *kustomization) error {
 	return s.stage.add(one, verbatim)
 }
 
-// sort tells templates from files that are passed on as they are. A file without a delimiter is its own result, which
-// spares most artifacts the template engine.
+// sort separates templates from files that are passed on as they are. A file without a delimiter is its own result, so
+// most artifacts need no template engine.
 func (k *kustomization) sort() (templates []string, verbatim []rendered) {
 	left, hasDefinitions := []byte(k.config.left), false
 	for _, name := range slices.Sorted(maps.Keys(k.own)) {
@@ -54,7 +54,7 @@ func (k *kustomization) sort() (templates []string, verbatim []rendered) {
 	return templates, verbatim
 }
 
-// run parses all templates into one set, so that each can include what another defines, and executes them in order.
+// run parses all templates into one set, so that each can include the definitions of the others, and executes them in order.
 func (s *rendering) run(one *kustomization, names []string) ([]rendered, error) {
 	set := template.New("").Option("missingkey=zero").Delims(one.config.left, one.config.right)
 	funcs := functions.Map(functions.Environment{Ask: s.ask, Uses: s.uses})
@@ -78,8 +78,8 @@ func (s *rendering) run(one *kustomization, names []string) ([]rendered, error) 
 	return made, nil
 }
 
-// values lays those of the request over the defaults of the configuration. Each kustomization gets its own copy, for
-// templates may change it.
+// values merges the values of the request into the defaults of the configuration. Each kustomization has its own copy,
+// because templates may change it.
 func (s *rendering) values(defaults map[string]any) map[string]any {
 	return overlay(overlay(map[string]any{}, defaults), s.request.Values)
 }

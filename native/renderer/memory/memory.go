@@ -1,7 +1,7 @@
 // Package memory keeps a worker small: it lives as long as the operator does, and there are two of them.
 //
-// The libraries bring the clients of every cloud along, 60 MB of program that starting walks through and that rendering
-// never sees again. Given back, they are 35 MB less in each worker.
+// The libraries include the clients of every cloud, 60 MB of program that the start reads and that rendering never uses.
+// Without their pages, each worker has 35 MB less.
 package memory
 
 import (
@@ -10,15 +10,15 @@ import (
 )
 
 const (
-	// collectAt is the growth in percent at which garbage is collected: the price of 10 MB is paid in speed.
+	// collectAt is the growth in percent at which garbage is collected; a lower one saves 10 MB and costs time.
 	collectAt = 100
-	// soft is where collecting turns eager. It is no bound: a large request may take more (see serve's budget).
+	// soft is the memory from which garbage is collected more often. It is no bound: a request may take more.
 	soft = 96 << 20
-	// plenty is from where memory is given back between two requests, at a price of some milliseconds.
+	// plenty is the memory from which it is given back between two requests, which takes some milliseconds.
 	plenty = 64 << 20
 )
 
-// Settle chooses how the collector works and gives back what starting has used.
+// Settle configures the garbage collector and gives back the memory of the start.
 func Settle() {
 	debug.SetGCPercent(collectAt)
 	debug.SetMemoryLimit(soft)
@@ -26,7 +26,7 @@ func Settle() {
 	GiveBackProgram()
 }
 
-// Trim gives back what a large request has left behind.
+// Trim gives back the memory of a large request.
 func Trim() {
 	if Held() > plenty {
 		debug.FreeOSMemory()

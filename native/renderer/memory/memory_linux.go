@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// GiveBackProgram drops the pages of the program file that starting has touched. What is needed is read again.
+// GiveBackProgram drops the pages of the program file that were read at the start. The kernel reads needed ones again.
 func GiveBackProgram() {
 	own, err := os.Executable()
 	if err != nil {
@@ -29,7 +29,7 @@ func GiveBackProgram() {
 
 type mapping struct{ begin, end uintptr }
 
-// unwritten are the mappings of a file that nobody can write to, and to which nobody has written either.
+// unwritten are the mappings of a file that are not writable, and were not written to either.
 //
 // The second half matters: a dynamic linker writes addresses into pages and locks them afterwards. Dropping those would
 // bring back the zeros of the file. The kernel counts the copies that were written to as anonymous.
@@ -65,16 +65,16 @@ func mappingOf(fields []string, file string) *mapping {
 	return &mapping{uintptr(begin), uintptr(end)}
 }
 
-// slack is what the process has writable beside the memory of the Go runtime.
+// slack is the writable memory of the process that is not memory of the Go runtime.
 const slack = 48 << 20
 
 // Bound lets the process grow by so many bytes from now on: the kernel refuses more, and the Go runtime then ends the
-// process. A look at the clock every few milliseconds is too late for one that takes a gigabyte at once.
+// process. The watch of a request is too slow for an allocation of a gigabyte at once.
 func Bound(room uint64) {
 	limit(max(mapped(), Held()+room) + slack)
 }
 
-// Unbound takes the bound away, up to the one that the parent has set.
+// Unbound removes the bound, up to the one that the parent has set.
 func Unbound() { limit(unix.RLIM_INFINITY) }
 
 func limit(bytes uint64) {

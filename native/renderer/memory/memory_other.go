@@ -2,10 +2,10 @@
 
 package memory
 
-// GiveBackProgram does nothing here: how to do it is known for Linux only.
+// GiveBackProgram does nothing here: it is implemented for Linux only.
 func GiveBackProgram() {}
 
-// Bound does nothing here: the watch of a request is all that bounds it.
+// Bound does nothing here: only the watch of a request bounds it.
 func Bound(uint64) {}
 
 // Unbound does nothing here.

@@ -1,7 +1,7 @@
-// Package nodes turns what kustomize works on, YAML nodes, into objects.
+// Package nodes turns the YAML nodes of kustomize into objects.
 //
-// Kustomize's own way goes through text and JSON, which costs more than the build itself and turns large whole numbers
-// into floating ones. The meaning is the same: what kustomize prints and kubectl reads is what comes out here.
+// Kustomize's own conversion uses text and JSON, which takes longer than the build itself and turns large whole numbers
+// into floating ones. The result is the same: the output of kustomize as kubectl reads it.
 package nodes
 
 import (
@@ -105,7 +105,7 @@ func nameOf(key *yaml.Node) (string, error) {
 	return key.Value, nil
 }
 
-// merge lays the entries of <<: below those that are there. A list of mappings counts from its first on.
+// merge adds the entries of <<: that the mapping does not have. In a list of mappings, an earlier one has precedence.
 func merge(target map[string]any, value any) {
 	switch value := value.(type) {
 	case []any:
@@ -136,7 +136,7 @@ func scalar(node *yaml.Node) (any, error) {
 	}
 }
 
-// plain brings numbers to the two types that objects have.
+// plain converts numbers to the two types of objects.
 func plain(value any) (any, error) {
 	switch value := value.(type) {
 	case int:

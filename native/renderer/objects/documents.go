@@ -106,8 +106,8 @@ func (p piece) firstLine() int {
 
 // split cuts a text before each line that begins a document and after each that ends one.
 //
-// The library reads only the first document of what it is given, so that a marker overlooked here would be a manifest
-// lost in silence. Inside of a document no line can begin with a marker, not even in a block of text.
+// The library reads only the first document of what it is given, so a marker overlooked here would be a
+// manifest lost without an error. Inside of a document no line can begin with a marker, not even in a block of text.
 func split(text []byte) []piece {
 	var pieces []piece
 	start, startLine, line := 0, 1, 1
@@ -173,7 +173,7 @@ func (r Reader) parse(piece piece) (any, error) {
 
 var repeated = regexp.MustCompile(`^line (\d+): key (.+) already set in map$`)
 
-// takesRepeats notes the keys that appear twice, and tells whether nothing else is wrong.
+// takesRepeats records the keys that appear twice, and is true where nothing else is wrong.
 func (r Reader) takesRepeats(piece piece, err error) bool {
 	if r.Repeats == nil {
 		return false
@@ -195,8 +195,8 @@ func (r Reader) takesRepeats(piece piece, err error) bool {
 	return len(found) > 0
 }
 
-// jsonDocuments reads a text of JSON values one after the other. It declines whatever is not exactly that: YAML may also
-// begin with a brace, and its reader has the better messages.
+// jsonDocuments reads a text of JSON values one after the other. It returns false for other text: YAML may
+// also begin with a brace, and its reader has the better messages.
 func jsonDocuments(text []byte) (found []Document, isJSON bool) {
 	rest := bytes.TrimLeft(text, " \t\r\n")
 	if len(rest) == 0 || rest[0] != '{' {
@@ -216,7 +216,7 @@ var (
 	tagProblem  = regexp.MustCompile("cannot (unmarshal|decode) .*")
 )
 
-// notYAML says where the library gave up and why, without the words of the text that it may quote.
+// notYAML reports the place and the reason of an error of the library, without the text that it may quote.
 func notYAML(file string, piece piece, err error) *wire.Error {
 	why := strings.TrimPrefix(strings.TrimPrefix(err.Error(), "error converting YAML to JSON: "), "yaml: ")
 	why = strings.TrimSpace(strings.TrimPrefix(why, "unmarshal errors:"))

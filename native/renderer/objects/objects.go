@@ -1,8 +1,8 @@
 // Package objects reads text into Kubernetes objects, as kubectl would.
 //
-// The YAML library is the one kubectl uses, so that a manifest means here what it means there. Where kubectl is generous
-// we are not: a key that appears twice is refused (the later one would win in silence), and so is text that would unfold
-// into much more than it is. Whole numbers stay whole, however large.
+// The YAML library is the one kubectl uses, so that a manifest means here what it means there. Unlike kubectl,
+// this package refuses a key that appears twice (kubectl takes the later one), and text whose aliases unfold to much more
+// than was written. Whole numbers stay whole, also large ones.
 package objects
 
 import (
@@ -47,7 +47,7 @@ func (r Reader) Parse(text []byte) ([]Object, error) {
 	return found, nil
 }
 
-// listDepth is how many lists may lie inside each other.
+// listDepth is how many levels of lists a document may have.
 const listDepth = 5
 
 // unfold appends the object of a document, or those of the list that it is.
@@ -126,7 +126,7 @@ func known(body map[string]any) string {
 	return Known(apiVersion, name)
 }
 
-// KindOf is how a message calls a value of YAML or JSON.
+// KindOf is how a message describes the type of a value of YAML or JSON.
 func KindOf(value any) string {
 	switch value.(type) {
 	case nil:
@@ -165,7 +165,7 @@ func checkAll(file string, documents []Document) error {
 	return nil
 }
 
-// IsTooDeep tells whether a value holds mappings or lists deeper than MaxDepth.
+// IsTooDeep is true where a value has more than MaxDepth levels of mappings and lists.
 func IsTooDeep(value any) bool { return tooDeep(value, MaxDepth) }
 
 func tooDeep(value any, room int) bool {

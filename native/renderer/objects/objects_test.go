@@ -188,7 +188,7 @@ func TestHonestAliasesAndLargeTextsPass(t *testing.T) {
 	}
 }
 
-// Whatever the bytes are, the answer is objects that are JSON, or an error that says where.
+// Whatever the bytes are, the answer is objects that are JSON, or an error with a place.
 func FuzzParse(f *testing.F) {
 	for _, text := range []string{
 		configMap("a"), "a: *b", "{\"a\":1}", "a: &a [*a]", "? {a: b}\n: c", "%YAML 1.1\n---\n", "...\n---\n...", "- - - -",

@@ -47,7 +47,7 @@ func render(req *wire.Request, ask wire.Asker) (*wire.Result, error) {
 	return result(req, found, about, uses)
 }
 
-// settle fills in what a request leaves open: the folder, the generator, the numbers' types.
+// settle sets what a request leaves open: the folder, the generator, the numbers' types.
 func settle(req *wire.Request) error {
 	req.Path = strings.Trim(path.Clean("/"+req.Path), "/")
 	wire.Integers(req.Values)
@@ -83,7 +83,7 @@ func checkPath(req *wire.Request) error {
 
 // chartFolder is the folder of the chart: the path itself, or the one folder in it when there is nothing else.
 //
-// A chart that Flux packs lies in a folder of the chart's name, and people forget to say so.
+// A chart that Flux packs is in a folder of the chart's name, which users often leave out of the path.
 func chartFolder(req *wire.Request) (folder string, isChart bool) {
 	if _, isChart := req.Files[path.Join(req.Path, "Chart.yaml")]; isChart {
 		return req.Path, true
@@ -167,7 +167,7 @@ func readManifests(req *wire.Request) ([]objects.Object, error) {
 	return all, nil
 }
 
-// isManifest tells whether a file is to be read: hidden files and folders are not.
+// isManifest is true where a file is read: hidden files and folders are not.
 func isManifest(folder, name string) bool {
 	inside, isBelow := name, true
 	if folder != "" {

@@ -1,8 +1,8 @@
-// Package serve is the loop of the worker: a request comes in, questions go out, a result goes out.
+// Package serve is the loop of the worker: it reads a request, sends lookups, and sends a result.
 //
-// One request at a time, and nothing is kept from one to the next: what a tenant's templates leave behind must not reach
-// another's. Two workers and a parent that shares work among them are simpler than threads that share memory, and only a
-// process can be ended while a template runs.
+// One request at a time, and no state is kept between two: templates of one tenant must not affect those of another. Two
+// workers and a parent that distributes work are simpler than threads that share memory, and only a process can be ended
+// while a template runs.
 package serve
 
 import (
@@ -31,7 +31,7 @@ func Loop(in io.Reader, out io.Writer) error {
 			return nil
 		}
 		if err != nil {
-			// Where a frame is wrong the next one cannot be found. Say why, and end.
+			// After a wrong frame the next one cannot be found. Report why, and end.
 			_ = pipe.send(wire.Message{Error: &wire.Error{Kind: wire.InvalidRequest, Message: err.Error()}})
 			return err
 		}
@@ -45,13 +45,13 @@ func Loop(in io.Reader, out io.Writer) error {
 	}
 }
 
-// pipe is the way to the parent.
+// pipe is the connection to the parent.
 type pipe struct {
 	in      io.Reader
 	out     io.Writer
 	render  func(*wire.Request, wire.Asker) (*wire.Result, error)
 	sending sync.Mutex
-	broken  error // why the parent's frames can no longer be told apart
+	broken  error // why the frames of the parent can no longer be read
 }
 
 // serve answers one request; an error means that the parent cannot be reached any more.
@@ -70,7 +70,7 @@ func (p *pipe) serve(req *wire.Request) error {
 	return p.write(frame)
 }
 
-// answer renders, or judges. A panic is a bug of ours and costs this request, not the worker.
+// answer renders, or evaluates a claim. A panic is a bug of ours and fails this request only.
 func (p *pipe) answer(req *wire.Request) (message wire.Message) {
 	message.ID = req.ID
 	defer func() {
@@ -90,7 +90,7 @@ func (p *pipe) answer(req *wire.Request) (message wire.Message) {
 	return message
 }
 
-// fill answers with what was asked for: a verdict or objects.
+// fill sets the verdict or the result of a message.
 func (p *pipe) fill(message *wire.Message, req *wire.Request, ask wire.Asker) (err error) {
 	if req.Claim != nil {
 		holds, err := expressions.Holds(req.Claim)
@@ -106,7 +106,7 @@ func (p *pipe) fill(message *wire.Message, req *wire.Request, ask wire.Asker) (e
 	return err
 }
 
-// asWireError is an error as the parent gets it; one that names no kind is a bug of ours.
+// asWireError is an error as it is sent to the parent; one without a kind is a bug of ours.
 func asWireError(err error) *wire.Error {
 	var known *wire.Error
 	if errors.As(err, &known) {

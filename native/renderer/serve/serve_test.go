@@ -300,7 +300,7 @@ func TestAPanicCostsTheRequestOnly(t *testing.T) {
 	}
 }
 
-// inProcess sends one request to a worker of its own and returns what it says last, how it ends, and its standard error.
+// inProcess sends one request to a worker of its own and returns its last message, how it ends, and its standard error.
 func inProcess(t *testing.T, req *wire.Request) (said wire.Message, code int, words string) {
 	worker := exec.Command(os.Args[0])
 	worker.Env = []string{"WORKER=yes"}

@@ -1,8 +1,8 @@
 // Package wire is the protocol between Stellwerk and the renderer: frames on stdin and stdout.
 //
 // A frame is a length (4 bytes, big endian) and that many bytes of one JSON document. The parent sends a Request and
-// reads Messages until one carries a Result, a Verdict or an Error. In between the worker may send a Call, which the parent answers
-// with an Answer. One request at a time; the worker keeps nothing from one to the next.
+// reads Messages until one has a Result, a Verdict or an Error. Before that the worker may send a Call, which the parent
+// answers with an Answer. One request at a time; the worker keeps no state between two.
 package wire
 
 import (
@@ -14,7 +14,7 @@ import (
 // MaxFrame is the size in bytes beyond which a frame is refused on either side.
 const MaxFrame = 192 << 20
 
-// Request asks for the objects that files make.
+// Request is a request for the objects of files.
 type Request struct {
 	ID    uint64            `json:"id"`
 	Files map[string][]byte `json:"files"` // path inside the artifact, with slashes, to content (base64 in JSON)
@@ -39,11 +39,11 @@ type Request struct {
 	PostBuild  PostBuild  `json:"postBuild"`
 	Limits     Limits     `json:"limits"`
 
-	// Claim asks for a Verdict instead of objects; all else but the number is left out then.
+	// Claim asks for a Verdict instead of objects; all other fields except the id are left out then.
 	Claim *Claim `json:"claim"`
 }
 
-// Claim is an expression in CEL that says yes or no about objects, each known to it by its name.
+// Claim is an expression in CEL that is true or false for objects, which are variables of the given names.
 type Claim struct {
 	Text    string                    `json:"text"`
 	Objects map[string]map[string]any `json:"objects"`
@@ -99,14 +99,14 @@ type Message struct {
 	Error   *Error  `json:"error,omitempty"`
 }
 
-// Call is a question that only the parent can answer, with the rights of whom it renders for.
+// Call is a lookup that only the parent can answer, with the rights of the object that it renders for.
 type Call struct {
 	Method string         `json:"method"` // lookup, lookupList
 	Args   map[string]any `json:"args"`   // apiVersion, kind, namespace, name | labelSelector; where: target, local or kubeconfig; kubeconfig
 }
 
-// Answer is the parent's. Error is a sentence; empty where it worked. NotFound tells absence from failure; NoKind that
-// the cluster serves no such kind, which charts take for absence and other templates for a failure.
+// Answer is the answer of the parent. Error is a sentence, empty on success. NotFound means that the object does not
+// exist, NoKind that the cluster serves no such kind: a missing object for charts, a failure for other templates.
 type Answer struct {
 	ID       uint64          `json:"id"`
 	Value    json.RawMessage `json:"value"`
@@ -115,7 +115,7 @@ type Answer struct {
 	Error    string          `json:"error,omitempty"`
 }
 
-// Result is what the files came to.
+// Result is the rendered objects.
 type Result struct {
 	Generator string           `json:"generator"` // helm, kustomize or manifests
 	Objects   []map[string]any `json:"objects"`
@@ -125,16 +125,16 @@ type Result struct {
 	// revision, component, componentDigest, cluster, lookup. A parent may give the result again for a request that
 	// differs in nothing else. Charts name all but component and componentDigest.
 	Uses []string `json:"uses"`
-	// Decrypted are the texts that decryption brought to light, sorted: a parent masks them in what people see.
+	// Decrypted are the decrypted texts, sorted: a parent masks them in statuses, Events and logs.
 	Decrypted []string `json:"decrypted,omitempty"`
 }
 
-// Chart is what Chart.yaml says.
+// Chart is the content of Chart.yaml.
 type Chart struct {
 	Name       string `json:"name"`
 	Version    string `json:"version"`
 	AppVersion string `json:"appVersion"`
-	// Warnings are sentences about what Helm passes over in silence: keys that appear twice.
+	// Warnings are sentences about keys that appear twice, which Helm ignores without a warning.
 	Warnings []string `json:"warnings,omitempty"`
 }
 
