@@ -22,10 +22,10 @@ import (
 
 // build runs kustomize on the files of the stage.
 func (s *stage) build(base string) ([]objects.Object, error) {
-	if err := s.checkRemote(base, map[string]bool{}); err != nil {
+	if err := s.checkFiles(); err != nil {
 		return nil, err
 	}
-	if err := s.checkFiles(); err != nil {
+	if err := s.checkRemote(base, map[string]bool{}); err != nil {
 		return nil, err
 	}
 	if found, isPlain := s.plain(base); isPlain {
