@@ -28,8 +28,19 @@ class Job(Kind, frozen=True, kw_only=True):
     status: JobStatus = msgspec.field(default_factory=JobStatus)
 
     @property
+    def is_complete(self) -> bool:
+        """Whether it succeeded."""
+        return self._condition("Complete") is not None
+
+    @property
+    def failure(self) -> Condition | None:
+        """Why it failed for good; None unless it did."""
+        return self._condition("Failed")
+
+    @property
     def has_ended(self) -> bool:
         """Whether it succeeded or failed for good."""
-        return any(
-            condition.type in ("Complete", "Failed") and condition.is_true for condition in self.status.conditions
-        )
+        return self.is_complete or self.failure is not None
+
+    def _condition(self, kind: str) -> Condition | None:
+        return next((found for found in self.status.conditions if found.type == kind and found.is_true), None)

@@ -9,5 +9,6 @@ events              Events, without waiting for them
 secrecy             the secret words of a pass, removed from what it writes
 finalizer           adds and removes the finalizer of an operator
 children            objects that belong to a custom resource
+jobs                Jobs that run one after the other as the steps of an operation
 periodic            work at intervals while this process leads
 """
