@@ -11,6 +11,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import ClassVar
 
+import msgspec
 import pytest
 
 from stellwerk.kube.client.client import Client
@@ -22,6 +23,7 @@ from stellwerk.kube.types.object_meta import ObjectMeta, Record
 from stellwerk.kube.watch.watch_states import Changed, Removed, Synced
 from stellwerk.runtime.cache.informer import Informer
 from stellwerk.runtime.control.controller import Controller
+from stellwerk.runtime.control.memo import Memos
 from stellwerk.runtime.control.outcome import LeadershipLost
 from stellwerk.runtime.control.status_writer import StatusWriter
 from stellwerk.runtime.process.manager import Manager
@@ -584,3 +586,26 @@ async def test_a_worker_whose_pass_swallowed_the_cancellation_ends_with_the_pass
     await asyncio.wait([running], timeout=20)
     assert swallowed.is_set()
     await eventually(lambda: all(worker.done() for worker in workers), within=5)
+
+
+async def test_a_memo_ends_with_its_object_and_a_successor_of_the_name_gets_a_new_one() -> None:
+    client, memos = nowhere(), Memos(list[str])
+    stones = Informer(client, Stone)
+    successor = msgspec.structs.replace(stone(1, 3), metadata=msgspec.structs.replace(stone(1, 3).metadata, uid="new"))
+
+    class Remembering(Watcher):
+        async def reconcile(self, stone: Stone) -> Next[Record]:
+            memos.of(stone.key).append(stone.metadata.uid)
+            return await super().reconcile(stone)
+
+    reconciler = Remembering(enough=0)
+    stones.take(Synced((stone(1),), "1"))
+    controller = Controller("stones", stones, reconciler, write_status=StatusWriter(client=client), memos=memos)
+    running = asyncio.create_task(controller.run())
+    await eventually(lambda: memos.of(stone(1).key) == ["1"], within=20)
+    stones.take(Changed(stone(1, 2)))
+    await eventually(lambda: memos.of(stone(1).key) == ["1", "1"], within=20)
+    stones.take(Changed(successor))
+    await eventually(lambda: memos.of(stone(1).key) == ["new"], within=20)
+    controller.stop()
+    await running

@@ -15,7 +15,7 @@ from stellwerk.kube.types.model import metadata_of
 from stellwerk.operators.component import status_report
 from stellwerk.operators.component.api import CONTROLLER, LEASE_NAME, RECONCILER
 from stellwerk.operators.component.component.deployment import Deployer, Renders
-from stellwerk.operators.component.component.reconcile import ComponentReconciler
+from stellwerk.operators.component.component.reconcile import ComponentMemo, ComponentReconciler
 from stellwerk.operators.component.component.traced import Traced
 from stellwerk.operators.component.component.weights import Weights
 from stellwerk.operators.component.component.workload_causes import WorkloadCauses
@@ -42,6 +42,7 @@ from stellwerk.render.sources.artifact_disk_cache import Shelf
 from stellwerk.render.sources.downloads import Downloads
 from stellwerk.runtime.cache.remote_clusters import Connect, RemoteLimits
 from stellwerk.runtime.control.controller import Controller, EventSink
+from stellwerk.runtime.control.memo import Memos
 from stellwerk.runtime.control.status_checkpoint import Checkpoints
 from stellwerk.runtime.control.status_writer import StatusWriter
 from stellwerk.runtime.process.manager import Manager
@@ -123,6 +124,7 @@ def install(
         settings=settings,
         clock=manager.clock,
         workload_causes=WorkloadCauses(manager.clock),
+        memos=Memos(ComponentMemo),
     )
     controller = _controller(manager, settings, seen, reconciler, events)
     wire(controller, seen)
@@ -226,6 +228,7 @@ def _controller(
         reconciler,
         write_status=reconciler.checkpoints.write_status,
         checkpoints=reconciler.checkpoints,
+        memos=reconciler.memos,
         workers=settings.max_concurrent_reconciles,
         tenant_of=lambda key: key.namespace,
         recorder=events,

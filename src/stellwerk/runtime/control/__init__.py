@@ -3,6 +3,7 @@
 controller          the worker loop
 queue               keys that wait for a worker: priorities, fairness, back-off
 outcome             what a pass can come to
+memo                what a reconciler remembers about each object
 status_writer       the status at the end of a pass
 status_checkpoint   the status in the middle of a pass
 events              Events, without waiting for them

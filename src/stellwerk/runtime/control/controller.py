@@ -26,7 +26,7 @@ import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from types import CoroutineType, FrameType
-from typing import Generic, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 from stellwerk.kube.nested import Foreign
 from stellwerk.kube.types.errors import ApiError, Forbidden, causes
@@ -38,6 +38,7 @@ from stellwerk.runtime.cache.read_your_writes import OwnWrite
 from stellwerk.runtime.clock import Clock, SystemClock
 from stellwerk.runtime.control import secrecy
 from stellwerk.runtime.control import status_writer as statuses
+from stellwerk.runtime.control.memo import Memos
 from stellwerk.runtime.control.outcome import (
     After,
     Answered,
@@ -110,6 +111,7 @@ class Controller(Generic[K, S]):
         *,
         write_status: StatusWriter,
         checkpoints: Checkpoints[K, S] | None = None,
+        memos: Memos[Any] | None = None,
         workers: int = 1,
         pass_timeout_seconds: float = 300.0,
         stuck_seconds: float = _STUCK_SECONDS,
@@ -121,12 +123,16 @@ class Controller(Generic[K, S]):
         metrics: Metrics | None = None,
         clock: Clock | None = None,
     ) -> None:
-        """`explain_unreadable` returns the fields of the status that report an object that cannot be decoded."""
+        """`explain_unreadable` returns the fields of the status that report an object that cannot be decoded.
+
+        `memos`: what the reconciler remembers; the memo of an object that is gone is dropped.
+        """
         self.name = name
         self.primary = primary
         self._reconciler = reconciler
         self._write_status = write_status
         self.checkpoints: Checkpoints[K, S] = checkpoints or Checkpoints(primary, write_status)
+        self._memos = memos
         self._workers = workers
         self._seat_seconds = seat_seconds if tenant_of is not one_tenant else math.inf
         self._pass_timeout_seconds = pass_timeout_seconds
@@ -343,6 +349,8 @@ class Controller(Generic[K, S]):
             self._metrics.surprised(self.name)
             self.queue.add_backed_off(key)
             return False
+        if self._memos is not None:
+            self._memos.forget(key)
         self._write_status.forget(self._uids.pop(key))
         self._hurries.pop(key, None)
         self._failing.discard(key)

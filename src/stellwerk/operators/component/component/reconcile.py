@@ -15,7 +15,7 @@ import contextlib
 import logging
 import math
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import partial
 
@@ -78,6 +78,7 @@ from stellwerk.runtime import conditions
 from stellwerk.runtime.cache.informer import Informer
 from stellwerk.runtime.clock import Clock
 from stellwerk.runtime.control import finalizer
+from stellwerk.runtime.control.memo import Memos
 from stellwerk.runtime.control.status_checkpoint import Checkpoints
 from stellwerk.runtime.insight import diagnosis
 from stellwerk.runtime.reconciler import Next, ReconcileError
@@ -105,6 +106,19 @@ Answer = Next[ComponentStatus]
 _log = logging.getLogger(__name__)
 
 
+@dataclass(slots=True)
+class ComponentMemo:
+    """What the reconciler remembers about a Component. Moments are seconds of the monotonic clock."""
+
+    draft: ComponentStatus | None = None
+    """The status as far as the pass has come; after a failure, the basis of the status that reports it."""
+    deleting_since: float | None = None
+    busy_since: float | None = None
+    """Since when it waits for a turn at a server, or for other large Components."""
+    confirmed_uid: str = ""
+    """The UID that a successful write of this process confirmed, so that the Component is no outdated view."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ComponentReconciler:
     """Brings Components to what they ask for."""
@@ -127,14 +141,7 @@ class ComponentReconciler:
     settings: Settings
     clock: Clock
     workload_causes: WorkloadCauses
-    _drafts: dict[ObjectKey, ComponentStatus] = field(default_factory=dict)
-    """How far the status of a pass that failed had come."""
-    _leaving_since: dict[ObjectKey, float] = field(default_factory=dict)
-    """Since when a deletion has been waiting, on the clock's seconds."""
-    _without_room_since: dict[ObjectKey, float] = field(default_factory=dict)
-    """Since when a Component has been waiting for room at a server, on the clock's seconds."""
-    _met: dict[ObjectKey, str] = field(default_factory=dict)
-    """By uid, the Components that have answered to a write of this process, and are no shadows of the past."""
+    memos: Memos[ComponentMemo]
 
     async def reconcile(self, component: Component) -> Answer:
         """Bring one Component as far as it goes now. Raises ComponentFailed."""
@@ -149,13 +156,13 @@ class ComponentReconciler:
             why = "waiting until other large components are applied: all at once would take too much memory"
             return self._without_room(self.checkpoints.shown(component), why, Cause.LargeComponentsBusy)
         except ComponentFailed:
-            self._without_room_since.pop(component.key, None)
+            self.memos.of(component.key).busy_since = None
             raise
-        self._without_room_since.pop(component.key, None)
+        self.memos.of(component.key).busy_since = None
         return answer
 
     async def _attempt(self, component: Component) -> Answer:
-        self._drafts[component.key] = component.status
+        self._draft(component, component.status)
         try:
             answer = await self._pass(component)
         except ComponentFailed as failure:
@@ -175,7 +182,7 @@ class ComponentReconciler:
         """The status that tells about a failure."""
         if not isinstance(failure, ComponentFailed):
             failure = EndedUnexpectedly(str(failure))
-        now, draft = self.clock.now(), self._drafts.get(component.key, component.status)
+        now, draft = self.clock.now(), self._drafted(component)
         saying = failure.saying(
             deleting=component.metadata.is_terminating, timed_out=self._is_late(component, draft, now)
         )
@@ -186,11 +193,7 @@ class ComponentReconciler:
 
     async def forget(self, key: ObjectKey) -> None:
         """The Component is gone."""
-        self._drafts.pop(key, None)
         self.waiting.forget(key)
-        self._leaving_since.pop(key, None)
-        self._without_room_since.pop(key, None)
-        self._met.pop(key, None)
         self.targets.forget(key)
         self.workload_causes.forget(key)
         self.lanes.forget(key)
@@ -230,12 +233,12 @@ class ComponentReconciler:
         target = await self._target(component, resolved, tenancy.account(component, self.settings.rules))
         component = await self._held(component)
         signet = await self._signet(component, target.identity)
-        self._draft(component, status_plan.applying(self._drafts[component.key], signet))
-        self._draft(component, status_plan.attempted(self._drafts[component.key], artifact))
+        self._draft(component, status_plan.applying(self._drafted(component), signet))
+        self._draft(component, status_plan.attempted(self._drafted(component), artifact))
         await ready_expressions.check(self._asked(component, artifact), self.holds)
         files = await self._files(component, source, artifact, resolved)
         reason = Reason.Restarting if content.is_restart else Reason.Processing
-        save, draft, seals = self._saving(component, reason), self._drafts[component.key], list[str]()
+        save, draft, seals = self._saving(component, reason), self._drafted(component), list[str]()
         seal = self._sealing(component, signet, seals)
         weigh = partial(self.weights.hold, component.key)
         progress = await self.deployer.apply(component, draft, content, files, target, save, seal, weigh)
@@ -243,7 +246,7 @@ class ComponentReconciler:
         self.reports.unwatched(component, self.deployer.unwatched.get(component.key, ()))
         self.reports.chart_warns(component, self.deployer.warnings.get(component.key, ()), artifact.revision)
         if progress.done:
-            self._draft(component, status_plan.sealed(status_plan.applied(self._drafts[component.key], signet), seals))
+            self._draft(component, status_plan.sealed(status_plan.applied(self._drafted(component), signet), seals))
         return await self._progressed(self.checkpoints.shown(component), progress, reason, target)
 
     async def _delete(self, component: Component) -> Answer:
@@ -289,17 +292,17 @@ class ComponentReconciler:
         """The Component with our finalizer on it."""
         held = await finalizer.add(self.client, component, FINALIZER)
         if held is not component:
-            self._met[held.key] = held.metadata.uid
+            self.memos.of(held.key).confirmed_uid = held.metadata.uid
         return held
 
     async def _is_of_the_present(self, component: Component) -> bool:
         """Whether what is to be deleted is there at all. Objects are ours by the name of their Component, so one that
         is only shown by an outdated view would take those of its successor with it."""
         uid = component.metadata.uid
-        if self._met.get(component.key) != uid:
+        if self.memos.of(component.key).confirmed_uid != uid:
             if not await finalizer.is_of_the_present(self.client, component):
                 return False
-            self._met[component.key] = uid
+            self.memos.of(component.key).confirmed_uid = uid
         return True
 
     async def _out_of_reach(self, component: Component, failure: ComponentFailed) -> Answer:
@@ -391,7 +394,7 @@ class ComponentReconciler:
             component=component.key,
             uid=component.metadata.uid,
             target=component.target,
-            cluster=self._drafts[component.key].target_cluster,
+            cluster=self._drafted(component).target_cluster,
             identity=identity,
         )
         return Signet(await self.seal_key(), scope)
@@ -413,7 +416,7 @@ class ComponentReconciler:
             await self._enter(component, target.lane, ClusterUnreachable)
         home = await self.deployer.cluster_uid()
         found = await _uid_of(target, component) if target.is_remote else home
-        self._draft(component, status_plan.bound_for(component, self._drafts[component.key], found, home))
+        self._draft(component, status_plan.bound_for(component, self._drafted(component), found, home))
         return target
 
     def _saving(self, component: Component, reason: Reason) -> Save:
@@ -423,7 +426,7 @@ class ComponentReconciler:
             await threads.run_if_large(
                 status_size_limit.ENTRY_BYTES * len(inventory), lambda: status_size_limit.check(component, inventory)
             )
-            self._draft(component, status_plan.with_inventory(self._drafts[component.key], inventory))
+            self._draft(component, status_plan.with_inventory(self._drafted(component), inventory))
             saved = await self.checkpoints.save(component, self._say(component, Saying(reason=reason)))
             if saved is None:
                 return False
@@ -441,7 +444,7 @@ class ComponentReconciler:
                     f"delete hooks cannot be sealed, so that they could never run: {self.seal_key.why}"
                 )
             seals.append(made)
-            self._draft(component, status_plan.sealing(self._drafts[component.key], made))
+            self._draft(component, status_plan.sealing(self._drafted(component), made))
 
         return seal
 
@@ -450,7 +453,7 @@ class ComponentReconciler:
     async def _progressed(self, component: Component, progress: SetProgress, reason: Reason, target: Target) -> Answer:
         # Each step takes its time where the inventory has thousands of objects, and the event loop has others to serve.
         await asyncio.sleep(0)
-        self._draft(component, status_plan.with_inventory(self._drafts[component.key], progress.inventory))
+        self._draft(component, status_plan.with_inventory(self._drafted(component), progress.inventory))
         await asyncio.sleep(0)
         if progress.failures:
             self.reports.carried(component, progress)
@@ -468,8 +471,8 @@ class ComponentReconciler:
 
     def _ready(self, component: Component) -> Answer:
         now = self.clock.now()
-        was_waiting = self._drafts[component.key].processing_since is not None
-        self._draft(component, status_plan.finished(component, self._drafts[component.key], now))
+        was_waiting = self._drafted(component).processing_since is not None
+        self._draft(component, status_plan.finished(component, self._drafted(component), now))
         status = self._say(component, Saying(reason=Reason.Ready))
         if component.spec.sticky and was_waiting:
             return Next.now(status)  # what was new meanwhile was not looked at, and nothing else will tell of it
@@ -477,7 +480,7 @@ class ComponentReconciler:
 
     async def _waiting(self, component: Component, progress: SetProgress, target: Target) -> Answer:
         now = self.clock.now()
-        draft = status_plan.waiting(self._drafts[component.key], now)
+        draft = status_plan.waiting(self._drafted(component), now)
         self._draft(component, draft)
         late = self._is_late(component, draft, now)
         waits, pause_seconds = await self.workload_causes.explained(
@@ -508,7 +511,7 @@ class ComponentReconciler:
         return max(min(moments), 0.05)
 
     def _leaving(self, component: Component, progress: SetProgress) -> Answer:
-        self._draft(component, status_plan.with_inventory(self._drafts[component.key], progress.inventory))
+        self._draft(component, status_plan.with_inventory(self._drafted(component), progress.inventory))
         if progress.failures:
             self.reports.carried(component, progress)
             raise _failed(component, writes_failed(progress.failures), [one.error for one in progress.failures])
@@ -533,13 +536,15 @@ class ComponentReconciler:
     def _patience(self, component: Component) -> float:
         """Short at first, because most obstacles go soon, and longer the longer it takes."""
         now = self.clock.monotonic()
-        since = self._leaving_since.setdefault(component.key, now)
-        return min(max(SHORTEST_LOOK_SECONDS, (now - since) / 2), LONGEST_LOOK_SECONDS)
+        memo = self.memos.of(component.key)
+        memo.deleting_since = now if memo.deleting_since is None else memo.deleting_since
+        return min(max(SHORTEST_LOOK_SECONDS, (now - memo.deleting_since) / 2), LONGEST_LOOK_SECONDS)
 
     def _without_room(self, component: Component, why: str, cause: Cause) -> Answer:
         """Wait until other Components have left a server, or are applied. A status that says something stays."""
-        now = self.clock.monotonic()
-        if now - self._without_room_since.setdefault(component.key, now) < SILENT_SECONDS:
+        now, memo = self.clock.monotonic(), self.memos.of(component.key)
+        memo.busy_since = now if memo.busy_since is None else memo.busy_since
+        if now - memo.busy_since < SILENT_SECONDS:
             return Next.after(SILENT_SECONDS)
         deleting, status = component.metadata.is_terminating, component.status
         tells = status.state in _TELLING[deleting] and status.observed_generation == component.metadata.generation
@@ -560,10 +565,13 @@ class ComponentReconciler:
         self.lanes.enter(component.key, await self.addresses.of(url), silence=(silence,))
 
     def _draft(self, component: Component, status: ComponentStatus) -> None:
-        self._drafts[component.key] = status
+        self.memos.of(component.key).draft = status
+
+    def _drafted(self, component: Component) -> ComponentStatus:
+        return self.memos.of(component.key).draft or component.status
 
     def _say(self, component: Component, saying: Saying) -> ComponentStatus:
-        return status_plan.told(component, self._drafts[component.key], saying, self.clock.now())
+        return status_plan.told(component, self._drafted(component), saying, self.clock.now())
 
     def _timed(self, component: Component, failure: ComponentFailed) -> ComponentFailed:
         """The failure with its delay: what may still come is looked for after the retry interval."""
