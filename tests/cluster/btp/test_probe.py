@@ -8,19 +8,23 @@ from contextlib import asynccontextmanager
 from datetime import timedelta
 
 import pytest
+from tests.cluster import permissions
 from tests.cluster.btp.given import Given
 from tests.cluster.btp.running import Running
 from tests.cluster.btp.then import Then
 
 from stellwerk.api.batch import Job
 from stellwerk.api.core import Pod
+from stellwerk.api.rbac import Role, RoleBinding
 from stellwerk.kube.client.client import Client
 from stellwerk.kube.types.model import JsonObject, metadata_of, unstructured
+from stellwerk.local.cluster import LocalCluster
 from stellwerk.operators.btp.api import BtpOperator
 from stellwerk.operators.btp.btpoperator.probe import JOB_NAME, STEP_SECONDS, Probe, ProbeSettings
 from stellwerk.runtime.supervision.tasks import Border
 from stellwerk.runtime.telemetry.metrics import Metrics
 from stellwerk.testing.clock import FakeClock
+from stellwerk.testing.cluster import AuditLog
 from stellwerk.testing.eventually import eventually
 
 NAMESPACE = "kyma-system"
@@ -43,14 +47,16 @@ async def operand_pod(client: Client, namespace: str = NAMESPACE) -> None:
     )
 
 
-async def cycle(given: Given, found: dict[str, str], *, last_hash: str = "") -> list[bool]:
+async def cycle(
+    given: Given, found: dict[str, str], *, last_hash: str = "", client: Client | None = None
+) -> list[bool]:
     """One cycle in which the Job writes `found` on the CR; what was reported."""
     operator = await given.btp_operator(annotations={"tls-probe-last-hash": last_hash} if last_hash else {})
     await given.annotations_on(BtpOperator, "btpoperator", **found)
     reports: list[bool] = []
     clock = FakeClock()
     probe = Probe(
-        given.client,
+        client or given.client,
         ProbeSettings("probe:1"),
         interval=lambda: timedelta(hours=1),
         border=Border(Metrics(), clock),
@@ -141,6 +147,50 @@ async def test_a_job_of_a_former_cycle_makes_room_for_the_next(given: Given) -> 
     await cycle(given, {})
 
     assert (await given.client.get(metadata_of(Job), JOB_NAME, NAMESPACE)).metadata.uid != former.metadata.uid
+
+
+async def test_a_cycle_watches_its_job_and_reads_it_once(given: Given, btp_cluster: LocalCluster) -> None:
+    audit = AuditLog(btp_cluster)
+    await cycle(given, FOUND)
+    assert requests_for_jobs(audit) == ["get", "create", "watch"]
+    await given.client.delete(BtpOperator, "btpoperator", NAMESPACE)
+
+    audit.mark()
+    await cycle(given, FOUND)
+    assert [verb for verb in requests_for_jobs(audit) if verb != "watch"] == ["get", "delete", "create"]
+    assert audit.count(verb="watch", resource="jobs") == 2
+
+
+async def test_with_a_role_that_has_no_watch_the_job_is_read_until_it_ends(
+    given: Given, btp_cluster: LocalCluster
+) -> None:
+    user = "role-without-watch"
+    rules: list[JsonObject] = [
+        {"apiGroups": ["batch"], "resources": ["jobs"], "verbs": ["get", "create", "delete"]},
+        {"apiGroups": ["operator.kyma-project.io"], "resources": ["btpoperators"], "verbs": ["get", "patch"]},
+    ]
+    subject: JsonObject = {"kind": "User", "apiGroup": "rbac.authorization.k8s.io", "name": user}
+    role_ref: JsonObject = {"kind": "Role", "apiGroup": "rbac.authorization.k8s.io", "name": user}
+    await given.client.apply(Role, {"metadata": {"name": user, "namespace": NAMESPACE}, "rules": [*rules]})
+    await given.client.apply(
+        RoleBinding, {"metadata": {"name": user, "namespace": NAMESPACE}, "roleRef": role_ref, "subjects": [subject]}
+    )
+    right = permissions.on("jobs", "create", NAMESPACE, group="batch")
+    await permissions.count(given.client, user, right)
+    audit = AuditLog(btp_cluster)
+    try:
+        assert await cycle(given, {**FOUND, "tls-probe-status": "ok"}, client=given.client.acting_as(user)) == [False]
+    finally:
+        await given.client.delete(RoleBinding, user, NAMESPACE)
+        await given.client.delete(Role, user, NAMESPACE)
+
+    assert audit.entries(lambda entry: entry.verb == "watch" and entry.resource == "jobs" and entry.status == 403)
+    assert await last_hash(given) == "new"
+
+
+def requests_for_jobs(audit: AuditLog) -> list[str]:
+    """The verbs of the requests for Jobs; the log leaves out the components of the cluster."""
+    return [entry.verb for entry in audit.entries(lambda entry: entry.resource == "jobs")]
 
 
 async def test_an_interval_of_zero_switches_the_probe_off(given: Given) -> None:

@@ -73,7 +73,7 @@ GRANTS = (
         "the condition does not name the cause",
         list="the operand does not come up, and the condition shall say why",
     ),
-    grant("batch", "jobs", "get create delete", "the probe of CA bundles cannot run its Job"),
+    grant("batch", "jobs", "get watch create delete", "the probe of CA bundles cannot run its Job"),
     grant(
         "networking.k8s.io",
         "networkpolicies",

@@ -11,6 +11,7 @@ the ConfigMap with tunables has been read.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -153,19 +154,36 @@ class Probe:
         former = await self._client.find(Job, JOB_NAME, namespace)
         if former is not None:
             await self._client.delete(Job, JOB_NAME, namespace, uid=former.metadata.uid, propagation="Background")
-        await self._until_gone(namespace)
-        await self._client.create(Job, job(self._settings, namespace))
-        await self._until_ended(namespace)
+            await self._follow(former, lambda job: job.metadata.uid != former.metadata.uid)
+        await self._follow(await self._client.create(Job, job(self._settings, namespace)), lambda job: job.has_ended)
 
-    async def _until_gone(self, namespace: str) -> None:
-        async with asyncio.timeout(PATIENCE_SECONDS):
-            while await self._client.find(Job, JOB_NAME, namespace) is not None:
-                await self._clock.sleep(STEP_SECONDS)
+    async def _follow(self, job: Job, is_reached: Callable[[Job], bool]) -> None:
+        """Watch the Job until it is gone or in the wanted state. Raises TimeoutError after PATIENCE_SECONDS.
 
-    async def _until_ended(self, namespace: str) -> None:
+        After a watch that ended or was refused, the Job is read instead: a role from before the watch still suffices.
+        """
+        current: Job | None = job
         async with asyncio.timeout(PATIENCE_SECONDS):
-            while (seen := await self._client.find(Job, JOB_NAME, namespace)) is not None and not seen.has_ended:
+            while current is not None and not is_reached(current):
+                if await self._watch(current, is_reached):
+                    return
                 await self._clock.sleep(STEP_SECONDS)
+                current = await self._client.find(Job, JOB_NAME, api.STANDARD_NAMESPACE)
+
+    async def _watch(self, job: Job, is_reached: Callable[[Job], bool]) -> bool:
+        """Whether one watch saw that the Job is gone or in the wanted state."""
+        events = self._client.watch(
+            Job,
+            api.STANDARD_NAMESPACE,
+            resource_version=job.metadata.resource_version,
+            fields=f"metadata.name={JOB_NAME}",
+        )
+        with contextlib.suppress(ApiError):
+            async with contextlib.aclosing(events):
+                async for event in events:
+                    if event.type == "DELETED" or (isinstance(event.object, Job) and is_reached(event.object)):
+                        return True
+        return False
 
     async def _restart_operand(self) -> None:
         namespace = self._chart_namespace()
