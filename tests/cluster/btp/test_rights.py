@@ -27,6 +27,7 @@ from tests.cluster.btp.then import Then
 from tests.cluster.btp.world import ACCOUNT
 
 from stellwerk.api.apps import Deployment
+from stellwerk.api.batch import Job
 from stellwerk.api.core import ConfigMap
 from stellwerk.api.rbac import PolicyRule
 from stellwerk.delivery.grants import Right
@@ -35,6 +36,7 @@ from stellwerk.kube.types.model import metadata_of
 from stellwerk.local.cluster import LocalCluster
 from stellwerk.operators.btp import api, rights
 from stellwerk.operators.btp.api import BtpOperator
+from stellwerk.operators.btp.btpoperator.probe import ProbeSettings, job
 from stellwerk.operators.btp.controllers import IMAGE_VARIABLE
 from stellwerk.operators.btp.module.release import Places, load
 from stellwerk.operators.btp.settings import Settings
@@ -146,6 +148,8 @@ class Life:
     async def begin(self) -> None:
         await self.given.required_secret()
         await self.given.tunables(**FAST, HardDeleteTimeout="1s")
+        # As an earlier process left it. Whether the probe runs again after a restart depends on which CR leads then.
+        await self.client.create(Job, job(ProbeSettings("example.com/probe:test"), api.STANDARD_NAMESPACE))
         await self.operator.process.start()
         await self.given.btp_operator()
         await self.ready()
