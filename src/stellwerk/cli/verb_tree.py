@@ -23,7 +23,7 @@ _MODULES = {"Local system": "local", "Look": "look", "Act": "act", "Releases": "
 
 @dataclass(frozen=True, slots=True)
 class Verb:
-    """A verb before it is loaded: what help says about it, and the module that declares it."""
+    """A verb before it is loaded: its line in help, and the module that declares it."""
 
     summary: str
     group: str
@@ -46,7 +46,7 @@ VERBS: Mapping[str, Verb] = {
     "check": Verb("Check whether a cluster has what operators need, and whether they do their work.", "Look"),
     "get": Verb("List objects with their health.", "Look"),
     "status": Verb("Show how one object or release is doing, or the local system.", "Look"),
-    "why": Verb("Tell why an object is not ready, down to the root cause.", "Look"),
+    "why": Verb("Show why an object is not ready, down to the root cause.", "Look"),
     "tree": Verb("Show the owned and managed objects of an object with their health.", "Look"),
     "trace": Verb("Follow any object back to its custom resource, source and last apply.", "Look"),
     "diff": Verb("Show what the next reconcile would change.", "Look"),
@@ -56,9 +56,9 @@ VERBS: Mapping[str, Verb] = {
     "logs": Verb("Print what the operators logged.", "Look"),
     "export": Verb("Print custom resources without what belongs to this cluster, ready to be applied again.", "Look"),
     "instance": Verb("Look at service instances and bindings.", "Look"),
-    "reconcile": Verb("Have an object looked at now.", "Act"),
-    "suspend": Verb("Have an object left alone until it is resumed.", "Act"),
-    "resume": Verb("Have a suspended object looked after again.", "Act"),
+    "reconcile": Verb("Reconcile an object now.", "Act"),
+    "suspend": Verb("Suspend the reconciliation of an object until it is resumed.", "Act"),
+    "resume": Verb("Resume the reconciliation of a suspended object.", "Act"),
     "wait": Verb("Return when objects are ready, gone, or show a condition.", "Act"),
     "unstick": Verb("Explain what blocks the deletion of an object, and force it if that is wanted.", "Act"),
     "apply": Verb(

@@ -42,8 +42,8 @@ def lease(namespace: str, seconds_ago: int, holder: str = "one") -> Unstructured
 @pytest.mark.parametrize(
     ("leases", "verdict", "words"),
     [
-        ([], "unsure", "nobody holds the Lease"),
-        ([lease("a", 1, holder="")], "unsure", "nobody holds the Lease"),
+        ([], "unsure", "no process holds the Lease"),
+        ([lease("a", 1, holder="")], "unsure", "no process holds the Lease"),
         ([lease("a", 5)], "good", "one, renewed 5s ago"),
         ([lease("a", 120)], "warning", "one has not renewed the Lease for 2m"),
         ([lease("a", 1), lease("b", 1)], "warning", "a, b"),

@@ -44,7 +44,7 @@ def test_every_shell_gets_a_script_that_asks_us(shell: str, capsys: pytest.Captu
 
 
 def test_powershell_is_told_verbs_with_what_they_do() -> None:
-    assert completed(typing="wh") == ["why\tTell why an object is not ready, down to the root cause."]
+    assert completed(typing="wh") == ["why\tShow why an object is not ready, down to the root cause."]
 
 
 def test_powershell_is_told_options_topics_and_kinds() -> None:

@@ -59,7 +59,7 @@ def at_a_terminal(system: Path, answer: str) -> tuple[int, str]:
 def test_without_a_terminal_and_without_yes_it_refuses(system: Path) -> None:
     done = down(system)
     assert done.returncode == 2
-    assert "nobody can be asked here" in done.stderr
+    assert "there is no terminal to ask at" in done.stderr
     assert "--yes" in done.stderr
     assert system.exists()
 

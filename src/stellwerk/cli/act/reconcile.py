@@ -1,4 +1,4 @@
-"""`stellwerk reconcile`: have an object looked at now."""
+"""`stellwerk reconcile`: reconcile objects now."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`stellwerk suspend` and `stellwerk resume`: have an object left alone, and end that."""
+"""`stellwerk suspend` and `stellwerk resume`: suspend the reconciliation of objects, and resume it."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""`stellwerk unstick`: a deletion that does not come to its end.
+"""`stellwerk unstick`: a deletion that does not end.
 
-A deletion that waits has a reason, and mostly a better way than force: that is told first, and nothing is done. Force
-is asked for by a word of its own, and what it costs has to be confirmed by typing the object's name.
+A deletion that waits has a reason, and mostly a better remedy than force: without `--force` the verb shows both and
+changes nothing. With `--force` it names the consequence, and the user confirms it by typing the object's name.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ async def unstick(cluster: ClusterSession, subject: ObjectArgument, force: bool,
 
 
 async def _explain(cluster: ClusterSession, obj: Unstructured, action: Unstickable) -> None:
-    """What stands in the way, the step that costs nothing, and the one that costs something."""
+    """Print what blocks the deletion, the safe next step, and the consequence of force."""
     settings.show(findings.told(await object_summary.reached(cluster, obj), cluster.settings.style()))
     if obstacle := await action.obstacle(cluster.client, obj):
         settings.show([f"Force: has no effect: {obstacle[0]}"])

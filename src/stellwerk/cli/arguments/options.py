@@ -63,7 +63,7 @@ class JsonPath(click.ParamType["tuple[Node, ...]"]):
 
 
 class OutputType(click.ParamType[Output]):
-    """Reads `-o`; a JSONPath with a mistake in it is refused before anything is asked of the cluster."""
+    """Reads `-o`; a JSONPath with a mistake is rejected before the first request."""
 
     name = "format"
 
@@ -90,7 +90,7 @@ class OutputType(click.ParamType[Output]):
 
 
 class NamespaceType(click.ParamType[str]):
-    """Reads `-n`: what cannot be the name of a namespace would be answered by the API server with a riddle."""
+    """Reads `-n`: the API server answers a name that no namespace can have with a misleading error."""
 
     name = "namespace"
 
@@ -119,7 +119,7 @@ class SystemName(click.ParamType[str]):
 
 
 def local_name(help: str) -> Callable[[C], C]:
-    """The option that says which local system is meant."""
+    """The option with the name of a local system."""
     return click.option(
         "--name",
         type=SystemName(),
@@ -155,7 +155,7 @@ def general(command: C) -> C:
 
 
 def cluster(command: C) -> C:
-    """Which cluster, and as whom."""
+    """Which cluster, and as which user."""
     command = _option(
         "request_timeout",
         "--request-timeout",

@@ -111,7 +111,7 @@ def _found(resource: Resource, chosen: settings.CallSettings, labels: str = "") 
         from stellwerk.cli.completion.lookup import names
 
         return names(resource, chosen, BUDGET_SECONDS, labels=labels)
-    except Exception:  # whatever it is, a shell's prompt is no place to say it
+    except Exception:  # a shell's prompt is no place for messages, whatever the cause
         return []
 
 

@@ -53,7 +53,7 @@ def explain(word: str) -> None:
         return
     pages = [topic_page(one, style) for one in subjects if one.name.lower() == word.lower()]
     pages += [page(entry, style) for entry in entries if entry.reason.lower() == word.lower()]
-    # The reason of an Event, or an annotation: its line stands on the page of a topic.
+    # The reason of an Event, or an annotation: the page of a topic has a line about it.
     pages = pages or [topic_page(one, style) for one in subjects if word.lower() in _names_in(one.topic)]
     if not pages:
         raise _unknown(word, [*(one.name for one in subjects), *(entry.reason for entry in entries)])
@@ -82,7 +82,7 @@ def list_of_topics(subjects: Sequence[TopicEntry]) -> list[str]:
 
 
 def topic_page(subject: TopicEntry, style: Style) -> list[str]:
-    """All there is to say about a topic."""
+    """The lines about a topic."""
     topic = subject.topic
     lines = [f"{style.painted(subject.name, 'strong')}  ({subject.kind}: {topic.about})"]
     for paragraph in topic.text:
@@ -103,14 +103,14 @@ def overview(entries: Sequence[ReasonEntry]) -> list[str]:
 
 
 def page(entry: ReasonEntry, style: Style) -> list[str]:
-    """All that is known about a reason."""
+    """The lines about a reason."""
     meaning = entry.meaning
     lines = [f"{style.painted(entry.reason, 'strong')}  ({entry.kind}, state {meaning.state})", ""]
     lines += [meaning.meaning, entry.turn]
     if meaning.message:
         lines += ["", f"Message: {meaning.message}"]
-    for title, told in meaning.advice:
-        lines += ["", f"{title}:", *(f"  - {one}" for one in told)]
+    for title, items in meaning.advice:
+        lines += ["", f"{title}:", *(f"  - {item}" for item in items)]
     return lines
 
 

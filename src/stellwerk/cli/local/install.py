@@ -1,7 +1,7 @@
 """`stellwerk install`: what a cluster must have before operators of ours can run in it.
 
-The operators themselves are not started here: which image runs them, with how many replicas and on which nodes, is for
-the cluster's owner to say. With `--print` the manifests go to where such decisions are kept.
+The verb starts no operator: the cluster's owner decides about image, replicas and nodes. `--print` is for owners who
+keep their manifests elsewhere.
 """
 
 from __future__ import annotations

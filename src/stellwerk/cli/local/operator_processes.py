@@ -1,8 +1,8 @@
-"""The operators' processes beside the local control plane: started, found again, replaced when their code has changed.
+"""The processes of the operators of the local system: started, found again, and restarted after their code changed.
 
-What a process was started with is asked of the process itself, and not written down a second time: so whoever finds an
-operator that somebody else has just started waits for it at the right port. One that is older than the code on the disk
-gives way, as the programs of the control plane do, because after an update `up` would else show last week's behaviour.
+The arguments of a process are read from the process itself and stored nowhere else, so a second `up` waits at the right
+port for an operator that the first one has just started. A process that is older than the code on the disk is
+restarted, as the programs of the control plane are: after an update, `up` must show the new behaviour.
 """
 
 from __future__ import annotations
@@ -29,10 +29,9 @@ _METRICS = "--metrics-bind-address="
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Companion:
-    """One operator: `title` is what people read, `process` its name in the cluster's folder.
+    """One operator: `title` is its name for users, `process` its name in the cluster's folder.
 
-    `account` is namespace and name of the service account that it is to the API server; `flags` is asked only when it
-    is started.
+    `account` is the namespace and name of its service account; `flags` is called only when the operator is started.
     """
 
     title: str
@@ -50,19 +49,19 @@ def process_name(operator: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Starting:
-    """An operator's process on its way to being ready, or ready since long."""
+    """A started process of an operator, ready or not yet."""
 
     title: str
     process: Process
 
     def wait_ready(self, within_seconds: float = START_SECONDS) -> None:
-        """Return when it is ready. Raises Failure with what it said last."""
+        """Return when the operator is ready. Raises Failure with its last log lines."""
         deadline = time.monotonic() + within_seconds
         while not _is_ready(self.process):
             if self.process.exited_within(_POLL_SECONDS) or time.monotonic() > deadline:
                 raise Failure(
                     f"the {self.title} did not start",
-                    cause=self.process.log_tail(3) or "it said nothing",
+                    cause=self.process.log_tail(3) or "it logged nothing",
                     fix=f"see {self.process.log}",
                 )
 
@@ -90,26 +89,26 @@ def _arguments(cluster: LocalCluster, one: Companion) -> list[str]:
 
 
 def _code_changed(renderer: Path) -> float:
-    """When what an operator runs was last written, in seconds of the epoch."""
+    """The last change of the code that an operator runs, in seconds of the epoch."""
     package = Path(stellwerk.__file__).parent
     return max(file.stat().st_mtime for file in (*package.rglob("*.py"), renderer))
 
 
 @dataclass(frozen=True, slots=True)
 class Served:
-    """Where an operator that runs tells about itself: host and port each, empty where it does not."""
+    """The addresses that a running operator serves: host and port each, empty where it serves none."""
 
     probes: str = ""
     metrics: str = ""
 
     @property
     def is_ready(self) -> bool:
-        """Whether it says now that it can do its work."""
+        """Whether its readiness probe succeeds now."""
         return bool(self.probes) and _answers(f"http://{self.probes}/readyz")
 
 
 def served(arguments: Sequence[str]) -> Served | None:
-    """What a process serves that was started with these words; None where it is no operator."""
+    """The addresses that a process with these arguments serves; None where it is no operator."""
     found = {
         flag: word.removeprefix(flag) for word in arguments for flag in (_PROBES, _METRICS) if word.startswith(flag)
     }

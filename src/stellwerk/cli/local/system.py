@@ -1,4 +1,4 @@
-"""The local system as a whole: how its start is told step by step, and what runs of it."""
+"""The local system as a whole: the output of its start, step by step, and its status."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class StepResult:
 
 @dataclass(frozen=True, slots=True)
 class StartStep:
-    """One part of a start. `title` names it when it fails; `run` does it, telling its progress to standard error."""
+    """One part of a start. `title` names it when it fails; `run` does it, and prints its progress to standard error."""
 
     title: str
     run: Callable[[Callable[[str], None]], StepResult]
@@ -49,7 +49,7 @@ def carry_out(steps: Sequence[StartStep]) -> None:
 
 
 def done_line(done: StepResult, seconds: float, style: Style) -> str:
-    """A finished step as a person sees it: what, how long, and what to take away."""
+    """The line for a finished step: its title, its duration, and its detail."""
     taken = f"{seconds:.1f} s   " if done.timed else ""
     return f"{mark(ok=True, style=style)} {done.title:{_TITLE_WIDTH}}{taken}{done.detail}".rstrip()
 
@@ -72,7 +72,7 @@ def status(name: str) -> int:
 
 @dataclass(frozen=True, slots=True)
 class SystemProcess:
-    """One process of the local system as a person sees it."""
+    """One process of the local system as `status` shows it."""
 
     name: str
     is_well: bool
@@ -80,7 +80,7 @@ class SystemProcess:
 
 
 def part_of(component: ProcessStatus) -> SystemProcess:
-    """How a process is doing. An operator is asked whether it is ready; where it runs that is all that is known."""
+    """The state of a process: an operator is well when its readiness probe succeeds, any other process when it runs."""
     if component.pid is None:
         return SystemProcess(component.name, False, f"not running, see {component.log}")
     operator = operator_processes.served(component.arguments)

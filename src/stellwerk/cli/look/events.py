@@ -1,4 +1,4 @@
-"""`stellwerk events`: what happened, newest last."""
+"""`stellwerk events`: Events, newest last."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def _nothing(regarding: ObjectRef | None, namespace: str) -> str:
 
 
 async def _regarding(cluster: ClusterSession, subject: ObjectArgument) -> ObjectRef:
-    """The object in question. It may be gone: its Events outlive it, so then the words are taken as they are."""
+    """The reference of the object. It may be gone: its Events outlive it, and its reference follows from the words."""
     try:
         return (await cluster.object(subject)).ref
     except Absent:
@@ -73,7 +73,7 @@ async def _regarding(cluster: ClusterSession, subject: ObjectArgument) -> Object
 
 
 def namespace_of(regarding: ObjectRef) -> str:
-    """Where the Events of an object lie: beside it, or in `default` for cluster-scoped ones."""
+    """The namespace with the Events of an object: its own, or `default` for a cluster-scoped object."""
     return regarding.key.namespace or "default"
 
 
@@ -156,7 +156,7 @@ async def _follow(cluster: ClusterSession, regarding: ObjectRef | None, namespac
 
 
 class _Printer:
-    """Prints each Event once per time it was seen; a reconnected watch repeats what is known."""
+    """Prints each occurrence of an Event once, although a reconnected watch repeats Events."""
 
     def __init__(self, style: Style) -> None:
         self._style = style

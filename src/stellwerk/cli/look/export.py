@@ -1,4 +1,4 @@
-"""`stellwerk export`: custom resources as somebody could have written them, to keep or to apply elsewhere.
+"""`stellwerk export`: custom resources as a user could have written them, to keep or to apply elsewhere.
 
 Status and what the API server sets are left out: another cluster would refuse or ignore them. Finalizers too, since the
 operator of the other cluster sets its own. Secrets that the resources refer to are not exported.
@@ -32,15 +32,15 @@ _MADE_BY_OPERATORS = ("blueprintversions",)
 
 
 async def _of_ours(cluster: ClusterSession) -> list[Resource]:
-    """What people write of the groups of our operators."""
-    await object_list.resources(cluster, ObjectQuery())  # says so where nothing is installed
+    """The kinds of our operators' groups that users write."""
+    await object_list.resources(cluster, ObjectQuery())  # raises Failure where no kind is installed
     groups = {row.resource.group for row in kinds.OWN}
     served = [resource for resource in await cluster.client.mapper.all() if resource.group in groups]
     return [resource for resource in served if resource.plural not in _MADE_BY_OPERATORS]
 
 
 def portable(obj: Unstructured) -> JsonObject:
-    """The object without what only its cluster can know. Pure."""
+    """The object without the fields that its cluster sets. Pure."""
     metadata = obj.body.get("metadata")
     own = {*SERVER_OWNED, "finalizers", "ownerReferences"}
     kept = {key: value for key, value in metadata.items() if key not in own} if isinstance(metadata, dict) else {}

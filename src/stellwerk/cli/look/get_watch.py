@@ -25,7 +25,7 @@ class Screen(Protocol):
     """Where objects are printed as they change."""
 
     def show(self, obj: Unstructured) -> None:
-        """Print the object if there is something new about it."""
+        """Print the object if its output has changed."""
         ...
 
     def show_end(self, obj: Unstructured) -> None:
@@ -35,7 +35,7 @@ class Screen(Protocol):
 
 @dataclass
 class TableScreen:
-    """What has been printed: in which widths, and the last line of each object, so that none is repeated."""
+    """Prints a table. Keeps the column widths, and the last line of each object, so that no line is repeated."""
 
     query: ObjectQuery
     style: text.Style
@@ -44,7 +44,7 @@ class TableScreen:
     shown: dict[tuple[str, ObjectKey], tuple[str, ...]] = field(default_factory=dict)
 
     def show(self, obj: Unstructured) -> None:
-        """Print the object if its line says something new."""
+        """Print the object if its line has changed."""
         seen = health.of(obj)
         place = (obj.gvk.kind, obj.key)
         if self.query.not_ready and not seen.needs_attention and place not in self.shown:
@@ -90,7 +90,7 @@ class ProgramScreen:
             self._print(obj)
 
     def show_end(self, obj: Unstructured) -> None:
-        """Print the object as it was last."""
+        """Print the last version of the object."""
         place = (obj.gvk.kind, obj.key)
         if (not self.query.not_ready or place in self.shown) and not isinstance(obj, MetadataOnlyObject):
             self._print(obj)
@@ -156,7 +156,7 @@ async def _follow_one(
 
 
 def _show_all(screen: Screen, known: dict[ObjectKey, Unstructured], objects: Iterable[Unstructured]) -> None:
-    """A list in place of single changes: what is missing from it ended while nobody watched."""
+    """Show a list in place of single changes: an object that it lacks was deleted while no watch was open."""
     now_there = {obj.key: obj for obj in objects}
     for key in known.keys() - now_there.keys():
         screen.show_end(known.pop(key))

@@ -129,7 +129,7 @@ def selected(objects: Iterable[Unstructured], query: ObjectQuery) -> list[Unstru
 
 
 def nothing_found(cluster: ClusterSession, query: ObjectQuery, wanted: Sequence[Resource], *, looked_at: int) -> str:
-    """What to say instead of an empty table, and what to try next."""
+    """The message instead of an empty table, with what to try next."""
     one_namespace = cluster.namespace and any(resource.namespaced for resource in wanted)
     place = f" in namespace {cluster.namespace}" if one_namespace else " in the cluster"
     if looked_at:

@@ -33,7 +33,7 @@ CONDITIONS = (
 
 @dataclass(frozen=True, slots=True)
 class Sheet:
-    """All that is shown of one object."""
+    """The contents of `status` for one object."""
 
     verdict: ObjectSummary
     conditions: Sequence[Condition] = ()
@@ -79,7 +79,7 @@ async def _filled(cluster: ClusterSession, obj: Unstructured) -> Sheet:
 
 
 async def _happened(cluster: ClusterSession, obj: Unstructured) -> list[Happening]:
-    """The last Events; none where the user may not read them, which is said and no reason to show nothing."""
+    """The last Events; none, with a message, where the user may not read them."""
     try:
         found = await events.read(cluster, obj.ref, events.namespace_of(obj.ref))
     except Forbidden:

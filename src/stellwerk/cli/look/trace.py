@@ -1,7 +1,7 @@
 """`stellwerk trace`: any object back to the custom resource that it comes from, and to the source of that.
 
-Upwards there are two kinds of lines: Kubernetes' owner references, and the marks of our operators. Owners are followed
-first, since a pod carries the labels of its template and not always the marks of its own manager.
+Two things lead from an object to its origin: owner references, and the labels of our operators. The trace follows
+owners first, because a pod has the labels of its template, which are not always those of its own manager.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ _FARTHEST = 20
 
 @dataclass(frozen=True, slots=True)
 class TraceStep:
-    """One object on the way up."""
+    """One object of the trace."""
 
     relation: str
-    """How the one below is bound to it; empty for the first."""
+    """Its relation to the object before it; empty for the first."""
     ref: ObjectRef
     health: ObjectHealth | None
     """None where the object is not there, or not in this cluster."""
@@ -64,7 +64,7 @@ async def trace(cluster: ClusterSession, subject: ObjectArgument) -> None:
         raise NotReady
 
 
-# ---- the way up
+# ---- the steps
 
 
 async def _way_up(reader: ClusterReader, obj: Unstructured) -> list[TraceStep]:
@@ -102,7 +102,7 @@ async def _manager(reader: ClusterReader, obj: Unstructured) -> tuple[TraceStep,
         if manager is None or manager.ref == obj.ref:
             continue
         if manager.is_elsewhere:
-            return TraceStep("managed by", manager.ref, None, note="it lies in another cluster"), None
+            return TraceStep("managed by", manager.ref, None, note="it is in another cluster"), None
         live = await reader.find(row.resource, manager.ref.key.name, manager.ref.key.namespace)
         if live is None:
             return TraceStep("managed by", manager.ref, None, note="it does not exist"), None
@@ -140,7 +140,7 @@ async def _read(
 
 
 def shown(steps: list[TraceStep], style: Style) -> list[str]:
-    """The way, from the object upwards, and what is known of its origin."""
+    """The steps, beginning with the object, and the facts about its origin."""
     lines: list[str] = []
     for step in steps:
         mark = ""
@@ -154,7 +154,7 @@ def shown(steps: list[TraceStep], style: Style) -> list[str]:
 
 
 def _label(word: str, width: int = 14) -> str:
-    """A word before what it names; one that is too long still keeps its distance."""
+    """A word before its value; a longer word is followed by one blank."""
     return f"{word[:1].upper()}{word[1:]}:".ljust(width - 1) + " "
 
 

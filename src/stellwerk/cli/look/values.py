@@ -40,7 +40,7 @@ async def values(cluster: ClusterSession, subject: ObjectArgument) -> None:
 
 
 async def _defaults(cluster: ClusterSession, component: Component, given: Sequence[Layer]) -> Sequence[Layer]:
-    """The defaults of the Component's chart; none where its source cannot be had, which is said."""
+    """The defaults of the Component's chart; none, with a message, where its source cannot be downloaded."""
     try:
         async with previews.tools() as tools:
             _, files = await ComponentPreviewInput(client=cluster.client).offered(component, tools.downloads)

@@ -1,7 +1,7 @@
-"""What `stellwerk check` concludes from what it has read. Pure.
+"""The rules of `stellwerk check`. Pure.
 
-A definition is judged by its fields and not by a version number: what an older one lacks, the API server drops from
-every object without a word, and then an operator says something that nobody can see.
+A CustomResourceDefinition is compared by its fields and not by a version number: the API server silently drops fields
+that an older definition lacks, and what the operator writes into them is lost.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _NAMED = 3
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """One thing that was looked at. `fix` says what to do unless it is good."""
+    """One result. `fix` is the next step; empty where the verdict is good."""
 
     subject: str
     verdict: Verdict
@@ -77,10 +77,12 @@ def of_rights(absent: Sequence[str], count: int, install: str) -> Found:
 
 
 def of_leases(leases: Sequence[Unstructured], now: datetime) -> Found:
-    """Who leads, and whether it still does."""
+    """Which process leads, and whether it renews its Lease."""
     held = [lease for lease in leases if lease.at("spec", "holderIdentity")]
     if not held:
-        return Found("leader", "unsure", "nobody holds the Lease: it does not run, or runs without --leader-elect")
+        return Found(
+            "leader", "unsure", "no process holds the Lease: the operator does not run, or runs without --leader-elect"
+        )
     lease = held[0]
     holder, renewed = lease.at("spec", "holderIdentity"), _moment(lease.at("spec", "renewTime"))
     seconds = lease.at("spec", "leaseDurationSeconds")

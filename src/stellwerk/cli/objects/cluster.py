@@ -1,4 +1,4 @@
-"""The cluster that a verb looks at, and the object in it that a person's words mean."""
+"""The connection of a verb to its cluster, and the objects there that the user names."""
 
 from __future__ import annotations
 
@@ -27,20 +27,20 @@ R = TypeVar("R")
 
 @dataclass(frozen=True, slots=True)
 class ClusterSession:
-    """A connection and the choices that go with it."""
+    """A connection, and the settings of the call."""
 
     client: Client
     settings: CallSettings
 
     @property
     def namespace(self) -> str:
-        """Where to look when nothing else is said; empty for all namespaces."""
+        """The namespace of the call or of the context; empty for all namespaces."""
         if self.settings.all_namespaces:
             return ""
         return self.settings.namespace or self.client.config.namespace or "default"
 
     async def resource(self, word: str) -> Resource:
-        """What the cluster serves under this word. Raises Failure where it is nothing."""
+        """The resource that the cluster serves under this word. Raises Failure where there is none."""
         if ours := kinds.by_word(word):
             return ours
         if found := kinds.among(word, await self.client.mapper.all()):
@@ -153,7 +153,7 @@ async def connected(settings: CallSettings) -> AsyncIterator[ClusterSession]:
 
 
 def carry_out(work: Callable[[ClusterSession], Awaitable[R]]) -> R:
-    """Connect as the current call says, and do the work."""
+    """Connect as the settings of the current call require, and do the work."""
     settings = current()
 
     async def whole() -> R:
@@ -164,7 +164,7 @@ def carry_out(work: Callable[[ClusterSession], Awaitable[R]]) -> R:
 
 
 def with_cluster(work: Callable[Concatenate[ClusterSession, P], Awaitable[R]]) -> Callable[P, R]:
-    """The work as a function that connects first, as the current call says."""
+    """Turn the work into a function that connects first, as the settings of the current call require."""
 
     @wraps(work)
     def connected_work(*args: P.args, **kwargs: P.kwargs) -> R:

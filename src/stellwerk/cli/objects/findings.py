@@ -1,4 +1,4 @@
-"""The findings about an object as lines for people, and as JSON for programs."""
+"""The findings about an object, as lines and as JSON."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def told(seen: ObjectSummary, style: Style, now: datetime | None = None) -> list
 
 
 def _only_message(seen: ObjectSummary) -> tuple[Finding, ...]:
-    """What the object says itself, where nobody knows more."""
+    """The message of the object itself, where no operator knows more."""
     if seen.health.is_ready or not seen.health.message:
         return ()
     return (Finding(seen.health.message, seen.health.reason),)

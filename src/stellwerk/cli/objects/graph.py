@@ -1,7 +1,7 @@
-"""Objects and what hangs on them, as a value: how a tree is drawn, shortened, and told to programs. Pure.
+"""The tree of an object and its dependents: drawn, shortened, and as JSON. Pure.
 
-A tree that is cut at a depth says how much it leaves out; a compact one tells what is ready as a count, because people
-look for the rest.
+A tree that is cut at a depth shows how many objects it leaves out; a compact one counts the ready objects, because
+users look for the others.
 """
 
 from __future__ import annotations
@@ -22,21 +22,21 @@ _LONGEST = 160
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """An object, its health, and what hangs on it."""
+    """An object, its health, and its dependents."""
 
     ref: ObjectRef
     health: ObjectHealth
     children: tuple[Node, ...] = ()
     relation: str = ""
-    """How it hangs on the one above: `manages` or `owns`."""
+    """The relation of its parent to it: `manages` or `owns`."""
     left_out: int = 0
     """How many objects below are not shown."""
     rest: tuple[tuple[str, int], ...] = ()
-    """Ready objects that are told as a count, by kind."""
+    """Ready objects that are only counted, by kind."""
 
     @property
     def size(self) -> int:
-        """How many objects it stands for."""
+        """The number of objects in this tree, with those that are not shown."""
         return 1 + self.left_out + sum(child.size for child in self.children) + sum(count for _, count in self.rest)
 
     @property
@@ -53,7 +53,7 @@ def cut(node: Node, depth: int) -> Node:
 
 
 def compact(node: Node) -> Node:
-    """The tree with what is ready told as counts."""
+    """The tree with its ready objects as counts."""
     shown = [compact(child) for child in node.children if not child.is_well]
     counts = Counter(name for child in node.children if child.is_well for name in _kinds(child))
     return replace(node, children=tuple(shown), rest=tuple(sorted(counts.items())))
@@ -69,7 +69,7 @@ def _kinds(node: Node) -> Iterator[str]:
 
 
 def drawn(top: Node, style: Style) -> list[str]:
-    """The lines. What objects say stands below each other."""
+    """The lines. States and messages are aligned in one column."""
     rows: list[tuple[str, Node | str]] = [("", top), *_rows(top, "")]
     width = max(len(stem) + len(_name(node)) for stem, node in rows if isinstance(node, Node))
     return [_line(stem, node, width, style) for stem, node in rows]
@@ -99,10 +99,10 @@ def _line(stem: str, node: Node | str, width: int, style: Style) -> str:
     if isinstance(node, str):
         return style.drawn(stem + node)
     symbol, tone = _symbol(node)
-    said = _said(node.health)
-    padding = " " * (width - len(stem) - len(_name(node))) + _GAP if said else ""
+    state = _state(node.health)
+    padding = " " * (width - len(stem) - len(_name(node))) + _GAP if state else ""
     mark = style.painted(style.drawn(symbol), tone)
-    return f"{style.drawn(stem)}{mark} {escaped(str(node.ref))}{padding}{said}"
+    return f"{style.drawn(stem)}{mark} {escaped(str(node.ref))}{padding}{state}"
 
 
 def _symbol(node: Node) -> tuple[str, Tone]:
@@ -110,8 +110,8 @@ def _symbol(node: Node) -> tuple[str, Tone]:
     return symbol, tone
 
 
-def _said(seen: ObjectHealth) -> str:
-    """What it says for itself, where it is not simply ready."""
+def _state(seen: ObjectHealth) -> str:
+    """State, reason and message, unless the object is ready."""
     if seen.is_ready:
         return ""
     words = " ".join(dict.fromkeys(filter(None, (seen.state, seen.reason))))
@@ -123,7 +123,7 @@ def _said(seen: ObjectHealth) -> str:
 
 
 def as_json(top: Node) -> JsonObject:
-    """Nodes and edges; an object that hangs on two is one node."""
+    """Nodes and edges; an object with two parents is one node."""
     nodes: dict[str, JsonObject] = {}
     edges: list[JsonObject] = []
     for parent, node in _pairs(top):

@@ -30,7 +30,7 @@ MAIN_CONDITIONS = ("Ready", "Available", "Established", "Complete")
 
 @dataclass(frozen=True, slots=True)
 class ObjectHealth:
-    """The state of an object. `since` is when its readiness last changed, where it says so."""
+    """The state of an object. `since` is when its readiness last changed, None where that is unknown."""
 
     ready: Readiness
     state: str = ""
@@ -40,12 +40,12 @@ class ObjectHealth:
 
     @property
     def is_ready(self) -> bool:
-        """Whether the object says that it is ready."""
+        """Whether the object is ready."""
         return self.ready == "True"
 
     @property
     def needs_attention(self) -> bool:
-        """Whether `--not-ready` lists it: it says that it is not ready, or not yet. Suspended is on purpose."""
+        """Whether `--not-ready` lists the object: it is not ready, or not yet. A suspension is on purpose."""
         return self.ready in ("False", "Unknown")
 
 
@@ -71,7 +71,7 @@ def of(obj: Unstructured | Kind) -> ObjectHealth:
 
 
 def _precise_reason(main: Condition, listed: tuple[Condition, ...]) -> str:
-    """The reason that says what is wrong: kstatus' conditions name the cause where Ready keeps the original's word."""
+    """The reason with the cause: kstatus' conditions name it where Ready keeps the original's reason."""
     if main.is_true:
         return main.reason
     causes = (one.reason for one in listed if one.type in ("Stalled", "Reconciling") and one.is_true and one.reason)
@@ -80,7 +80,7 @@ def _precise_reason(main: Condition, listed: tuple[Condition, ...]) -> str:
 
 
 def _why_suspended(seen: Unstructured) -> str:
-    """The reason that a person gave."""
+    """The reason that the user gave."""
     noted = [text for key, text in seen.metadata.annotations.items() if key.endswith("/suspend-reason")]
     return noted[0] if noted else ""
 
@@ -96,7 +96,7 @@ def conditions(body: JsonObject) -> tuple[Condition, ...]:
 
 
 def main_condition(listed: tuple[Condition, ...]) -> Condition | None:
-    """The condition that tells whether the object is ready."""
+    """The condition that shows whether the object is ready."""
     by_type = {condition.type: condition for condition in listed}
     return next((by_type[name] for name in MAIN_CONDITIONS if name in by_type), None)
 
@@ -114,7 +114,7 @@ def _of_foreign(seen: Unstructured) -> ObjectHealth:
 
 
 def _hints(seen: Unstructured) -> Hints:
-    """What is known of a foreign kind beside its status: the kinds of the SAP BTP service operator keep a Ready."""
+    """Hints besides the status: the kinds of the SAP BTP service operator have a condition Ready."""
     hints = readiness.hints_on(seen)
     return replace(hints, has_ready_condition=True) if seen.gvk.group == btp.GROUP else hints
 

@@ -88,7 +88,7 @@ def action(obj: Unstructured, of: Callable[[KindInsight], A | None], verb: str) 
 async def patched(
     cluster: ClusterSession, resource: Resource, obj: Unstructured, patch: JsonObject, *, dry_run: bool
 ) -> Unstructured:
-    """The object with a change. It is meant for this very object: one made anew under its name is a Conflict."""
+    """Patch the object. Raises Conflict where another object was created under its name."""
     metadata = patch.get("metadata")
     body: JsonObject = {
         **patch,

@@ -1,4 +1,4 @@
-"""One object, looked at closely: its health, and what its operator says about it. `status` and `why` share this."""
+"""One object in detail, for `status` and `why`: its health, and the diagnosis by its operator."""
 
 from __future__ import annotations
 
@@ -68,11 +68,11 @@ def in_words(seen: ObjectHealth) -> tuple[str, text.Tone, str]:
         busy = seen.state in ("Processing", "Upgrading", "InProgress")
         return ("◌", "busy", "is in progress") if busy else ("✗", "bad", "is not ready")
     if seen.ready == "Unknown":
-        return "◌", "busy", "is not known to be ready"
-    return "◌", "dim", "does not say how it is doing"
+        return "◌", "busy", "is not ready yet, status unknown"
+    return "◌", "dim", "reports no status"
 
 
 def left_out(verdict: ObjectSummary) -> list[str]:
-    """What the answer could not look at; nothing when it saw all."""
+    """The line about objects that the user may not read; none where there are none."""
     hidden = verdict.diagnosis.hidden
     return [f"Not looked at, because you may not: {text.escaped(', '.join(hidden))}."] if hidden else []

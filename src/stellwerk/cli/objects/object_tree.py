@@ -1,8 +1,7 @@
-"""Gathers what hangs on an object: what its operator manages for it, and what Kubernetes' owners made of that.
+"""Collects the dependents of an object: those that its operator manages, and what controllers created for these.
 
-Of owned objects those kinds are looked for that controllers make of workloads; to ask for every kind that a cluster
-serves would be a hundred requests for the sake of endpoint slices. A replica set of a former rollout is history and is
-left out.
+Of the kinds that a cluster serves, only those that the controllers of workloads create are listed: listing all of them
+would take a hundred requests, for endpoint slices. Replica sets of earlier rollouts are left out.
 """
 
 from __future__ import annotations
@@ -46,7 +45,7 @@ class Family:
     _made: dict[str, asyncio.Task[list[Unstructured]]] = field(default_factory=dict)
 
     async def of(self, obj: Unstructured, above: frozenset[ObjectRef] = frozenset(), relation: str = "") -> Node:
-        """The object with all that hangs on it. Who hangs on himself is shown once."""
+        """An object and its dependents; an object in a cycle is shown once."""
         children: list[Node] = []
         if obj.ref not in above:
             here = above | {obj.ref}
@@ -127,5 +126,5 @@ def _is_history(obj: Unstructured) -> bool:
 
 
 def unread(reader: ClusterReader) -> Iterable[str]:
-    """What the picture lacks because the person may not read it."""
+    """The line about objects that the tree lacks because the user may not read them."""
     return [f"Not looked at, because you may not: {', '.join(reader.hidden)}."] if reader.hidden else []

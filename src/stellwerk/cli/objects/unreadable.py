@@ -1,4 +1,4 @@
-"""Objects that exist and cannot be decoded: `get`, `status` and `why` show what is known of them."""
+"""Objects that exist and cannot be decoded: `get`, `status` and `why` show their metadata."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ NEXT_STEP = "correct the field that the message names with kubectl edit, or dele
 
 @dataclass(slots=True, frozen=True, eq=False)
 class MetadataOnlyObject(Unstructured):
-    """Stands for an object of which only the metadata can be read."""
+    """An object of which only the metadata can be read."""
 
     why: str
 
@@ -24,7 +24,7 @@ class MetadataOnlyObject(Unstructured):
 
 
 def unread(obj: Unreadable) -> MetadataOnlyObject:
-    """What stands for an object that cannot be decoded. Labels and times are those that could be read."""
+    """An object that cannot be decoded, with the labels and times that could be read."""
     gvk, known = obj.resource.gvk, obj.metadata
     shown = ObjectMeta(
         name=known.name,

@@ -1,4 +1,4 @@
-"""Follows one object until it is as a person wants it, and tells on standard error what it says meanwhile."""
+"""Waits until an object is in the wanted state, and prints its progress to standard error."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ Holds = Callable[[Unstructured | None], bool]
 
 
 SILENT_SECONDS = 10.0
-"""After how long without a reaction the user is told about the operator."""
+"""After this time without a reaction, a message reports the state of the operator."""
 _UNSEEN = ("NotSeenYet", "ChangeNotSeenYet", "DeletionRequested")
 
 
@@ -67,7 +67,7 @@ async def until(
 ) -> Unstructured | None:
     """The object as soon as it is as wanted. Raises Failure with exit code 4 when that takes too long.
 
-    Where `was_noticed` does not hold after ten seconds, what is known of the operator is told.
+    Where `was_noticed` does not hold after ten seconds, a message reports the state of the operator.
     """
     seen: Unstructured | None = obj
 
@@ -105,7 +105,7 @@ async def until(
 
 @asynccontextmanager
 async def _beside(work: Coroutine[None, None, None]) -> AsyncIterator[None]:
-    """Do the work beside what goes on, and stop it at the end."""
+    """Do the work concurrently, and cancel it at the end."""
     task = asyncio.create_task(work, name="notice silence")
     try:
         yield
@@ -116,7 +116,7 @@ async def _beside(work: Coroutine[None, None, None]) -> AsyncIterator[None]:
 
 
 async def _silence(cluster: ClusterSession, obj: Unstructured) -> str:
-    """Why nothing may have reacted: what the Lease of the operator says."""
+    """The message about an operator that has not reacted, from its Lease."""
 
     head = f"  {escaped(str(obj.ref))} has not been looked at for {SILENT_SECONDS:g} s"
     row = kinds.by_gvk(obj.gvk)
@@ -167,7 +167,7 @@ def has_ended_since(generation: int) -> Holds:
 
 
 def progress(seen: Unstructured) -> str:
-    """Which object it is, what it says now, and how far it is where it keeps an inventory."""
+    """The object, its state, and the progress of its inventory if it has one."""
     says = health.of(seen)
     items = seen.at("status", "inventory")
     phases = [dig(item, "phase") for item in items] if isinstance(items, list) else []
@@ -183,7 +183,7 @@ async def _too_late(
     says = health.of(seen) if seen is not None else ObjectHealth("-", "gone")
     end = await wait_result.of(object_summary.reached(cluster, seen)) if seen is not None else Ending()
     cause = ": ".join(filter(None, (says.state, says.reason, end.cause or says.message)))
-    cause = cause or "it does not say how it is doing"
+    cause = cause or "it reports no status"
     why = f"stellwerk why {obj.gvk.kind.lower()}/{obj.key.name}" + (
         f" -n {obj.key.namespace}" if obj.key.namespace else ""
     )
@@ -197,7 +197,7 @@ async def _too_late(
 
 
 def last_line(seen: Unstructured) -> str:
-    """How the object is doing now, in one line."""
+    """The state of the object, in one line."""
     return object_summary.headline(
         ObjectSummary(seen.ref, health.of(seen)), settings.current().style(), datetime.now(UTC)
     )

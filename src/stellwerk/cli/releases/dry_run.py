@@ -1,4 +1,4 @@
-"""What applying objects would change: the API server's own answer, and how it is told.
+"""What applying objects would change: dry runs of the API server, and their output.
 
 Each object is applied as a dry run and compared with what is there, so defaults, admission and what others own are in
 it. Nothing is written.
@@ -55,7 +55,7 @@ class Compared:
     """Each with the object that it is about."""
 
     def warn(self) -> None:
-        """Tell the remarks beside the result, as kubectl does."""
+        """Print the warnings to standard error, as kubectl does."""
         for remark in self.remarks:
             settings.say(f"Warning: {escaped(remark)}")
 
@@ -69,8 +69,8 @@ async def compared(
 ) -> Compared:
     """What applying these objects would change. `manager` is our field manager, and begins our annotations.
 
-    `claims` says whose fields are taken over with an object; by default those of all but the control plane. `members`
-    says what a set with policies asks for an object.
+    `claims` are the managers whose fields are taken over with an object; by default all but the control plane.
+    `members` are the policies for the objects of a set.
     """
     everything = managed_fields.all_but(managed_fields.CONTROL_PLANE)
 
@@ -195,7 +195,7 @@ async def _heard(client: Client, asked: _Asked) -> tuple[DiffLine | None, list[s
 
 
 def unchanged(lines: Sequence[DiffLine], wanted: Sized) -> int:
-    """How many of the wanted objects are as they shall be."""
+    """How many of the wanted objects do not change."""
     return len(wanted) - sum(line.mark in "~+!" for line in lines)
 
 
@@ -212,7 +212,7 @@ async def _compared(client: Client, asked: _Asked) -> DiffLine | None:
         if member.is_left_alone(live, prefix):
             return None
         if member.is_made_anew(live, prefix):
-            return DiffLine("~", ref, "will be deleted and made anew")
+            return DiffLine("~", ref, "will be deleted and created again")
     try:
         after = await _applied(client, one, prefix)
     except ApiError as error:

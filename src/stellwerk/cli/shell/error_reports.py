@@ -36,7 +36,7 @@ def print_failure(error: Exception, *, verbose: bool) -> Exit:
 
 
 def explained(error: BaseException) -> tuple[FailureReport, Exit] | None:
-    """The four parts and the exit code of a failure that somebody can mend; None for a fault of our own."""
+    """The four parts and the exit code of a failure that the user can correct; None for a bug."""
     if isinstance(error, Failure):
         return error.report, error.code
     if isinstance(error, BaseExceptionGroup):
@@ -58,7 +58,7 @@ def _of_the_cluster(error: BaseException) -> tuple[FailureReport, Exit] | None:
             fix = "log in again, or choose other credentials with --kubeconfig or --context"
             return FailureReport("the API server does not know who you are", str(error), fix), Exit.FORBIDDEN
         case kube.Forbidden():
-            fix = "ask for the right, or act as somebody who has it (--as)"
+            fix = "ask for the right, or act as a user who has it (--as)"
             return FailureReport(_attempt(error), error.status.message, fix), Exit.FORBIDDEN
         case kube.NotServed():
             return FailureReport(NOT_SERVED, str(error), INSTALL), Exit.FAILED
@@ -89,7 +89,7 @@ def _of_the_cluster(error: BaseException) -> tuple[FailureReport, Exit] | None:
 def _fix_of(error: kube.StatusError) -> str:
     match error:
         case kube.Conflict():
-            return "somebody else was faster: run it again"
+            return "another client changed the object: run it again"
         case kube.Invalid():
             return "correct what the cause names"
         case kube.BadRequest() if error.status.reason:  # a web server that is no API server gives none
@@ -125,7 +125,7 @@ def _of_the_machine(error: BaseException) -> tuple[FailureReport, Exit] | None:
 
 
 def our_fault(error: BaseException) -> FailureReport:
-    """What to say when nobody but us can mend it."""
+    """The report about a bug."""
     return FailureReport(
         "stellwerk itself is at fault here",
         f"{type(error).__name__}: {error}",

@@ -1,8 +1,8 @@
-"""What a person reads when a verb cannot do its work: four parts, always in this order, and an exit code.
+"""The report of a verb that cannot do its work: four parts, always in this order, and an exit code.
 
     Error:   cannot read BtpOperator kyma-system/btpoperator
     Cause:   user "jane" may not get btpoperators in kyma-system
-    Fix:     ask for a Role that grants it, or act as somebody else with --as
+    Fix:     ask for a Role that grants it, or act as another user with --as
     Object:  BtpOperator kyma-system/btpoperator
 
 A verb raises `Failure` where it knows the four parts. `error_reports` makes the parts for the exceptions of lower
@@ -44,7 +44,7 @@ class FailureReport:
     subject: str = ""
 
     def lines(self) -> list[str]:
-        """The parts that are there, a labelled line each; further lines of a part stand below its first."""
+        """The parts that are there, a labelled line each; further lines of a part are indented below its first."""
         parts = (("Error:", self.error), ("Cause:", self.cause), ("Fix:", self.fix), ("Object:", self.subject))
         return [line for label, text in parts if text for line in _labelled(label, text)]
 
@@ -55,7 +55,7 @@ def _labelled(label: str, text: str) -> list[str]:
 
 
 class Failure(Exception):
-    """A verb cannot go on; the person is told why in four parts."""
+    """A verb cannot go on; the user gets the cause in four parts."""
 
     def __init__(
         self, error: str, *, cause: str = "", fix: str = "", subject: str = "", code: Exit = Exit.FAILED
@@ -66,8 +66,8 @@ class Failure(Exception):
 
 
 class NotReady(Exception):
-    """The verb has printed its result, and the result is bad news: nothing more to say, only exit code 1."""
+    """The verb has printed its result, and the object is not ready: exit code 1, and no further message."""
 
 
 class ReaderLeft(Exception):
-    """Whoever read our output (`| head`) has seen enough. Not an OSError: click would make a failure of those."""
+    """The reader of our output (`| head`) has closed the pipe. Not an OSError: click reports those as failures."""

@@ -1,8 +1,7 @@
-"""Two states of one object, told field by field, as people write fields: `spec.containers[name=proxy].image: a -> b`.
+"""The differences between two states of an object, field by field: `spec.containers[name=proxy].image: a -> b`.
 
-What the API server keeps for itself is left out. Values of Secrets are never shown: that one changes is all that is
-said. Who owns a live value is told from managedFields, because a change of somebody else's value is what people look
-for.
+Fields that the API server sets are left out. Values of Secrets are never shown, only that they change. The owner of a
+live value comes from managedFields, because users look for changes of values that another client has set.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ _MOST = 120
 _FEW = 2
 _BARE = re.compile(r"[A-Za-z0-9_-]+")
 _SCALAR = re.compile(r"null|true|false|[-+]?[0-9.]+(e[-+]?[0-9]+)?|[\s\"'\[{].*|.*\s")
-"""Texts that would pass for something else."""
+"""Texts that look like another type."""
 _NOTHING = object()
 
 Path = tuple[str, ...]
@@ -35,7 +34,7 @@ class Change:
     before: str
     after: str
     owner: str = ""
-    """Who set the live value, where it is not us."""
+    """The field manager of the live value, where it is not ours."""
 
     def __str__(self) -> str:
         return f"{self.path}: {self.before} -> {self.after}"
@@ -83,7 +82,7 @@ def _walk(before: object, after: object, path: Path) -> Iterator[tuple[Path, obj
 
 
 def _is_rewritten(before: list[JsonValue], after: list[JsonValue]) -> bool:
-    """Whether two lists of words are told better as a whole: most of a list of verbs moves when one is put in front."""
+    """Whether two lists of words are shown as a whole: a word in front moves most of the others."""
     if any(isinstance(value, dict | list) for value in (*before, *after)):
         return False
     moved = sum(one != other for one, other in zip(before, after, strict=False))
@@ -95,7 +94,7 @@ def _is_nothing(value: object) -> bool:
 
 
 def _items(values: list[JsonValue]) -> dict[str, JsonValue]:
-    """The items of a list under what tells them apart: their names, else their positions."""
+    """The items of a list by name, or by position where names do not identify them."""
     names = [dig(value, "name") for value in values]
     if values and all(isinstance(name, str) for name in names) and len(set(map(str, names))) == len(values):
         return {f"[name={name}]": value for name, value in zip(names, values, strict=True)}

@@ -1,8 +1,8 @@
 """kubectl's JSONPath: the template language of `-o jsonpath=`.
 
-Text stands for itself; braces hold a path, a quoted string, or `range ... end`. A path may use `.field`, `['field']`,
-`[3]`, `[-1]`, `[1:3]`, `[*]`, `..field`, `[a,b]` and filters such as `[?(@.type=="Ready")]`. Read strictly into a tree
-first, so that a mistake is told before anything is printed; a field that is missing prints as nothing, as in kubectl.
+Text is printed as it is; braces hold a path, a quoted string, or `range ... end`. A path may use `.field`, `['field']`,
+`[3]`, `[-1]`, `[1:3]`, `[*]`, `..field`, `[a,b]` and filters such as `[?(@.type=="Ready")]`. The template is
+parsed first, so that a mistake is reported before any output; a missing field prints as nothing, as in kubectl.
 
 Reference: https://kubernetes.io/docs/reference/kubectl/jsonpath/
 """
@@ -258,7 +258,7 @@ def _rendered(nodes: Iterable[Node], current: JsonValue, root: JsonValue) -> Ite
 
 
 def printed(value: JsonValue) -> str:
-    """One value as it stands in a text."""
+    """One value as text."""
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 

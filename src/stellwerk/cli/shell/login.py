@@ -1,7 +1,7 @@
-"""Which cluster a call is about.
+"""The cluster of a call.
 
-The one of the kubeconfig that `--kubeconfig` names, then $KUBECONFIG, ~/.kube/config, the service account of the pod we
-run in, and last what `stellwerk up` made on this machine. So a newcomer needs none, and nobody's choice is overruled.
+The first that exists: the kubeconfig that `--kubeconfig` names, $KUBECONFIG, ~/.kube/config, the service account of the
+pod, and the local system of this machine. So a new user needs no kubeconfig, and every choice of a user wins.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def _named(settings: CallSettings) -> ClusterConfig:
 
 
 def chooses_local() -> bool:
-    """Whether a call that says nothing about it looks at what `stellwerk up` made."""
+    """Whether a call without options uses the local system."""
     return not (_has_kubeconfig() or os.environ.get("KUBERNETES_SERVICE_HOST"))
 
 

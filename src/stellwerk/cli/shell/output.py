@@ -1,7 +1,7 @@
 """Results for programs: JSON, YAML, names and JSONPath.
 
 They are a promise: an object as the API server gave it, without managedFields; several as a `List` of API version v1,
-as kubectl prints them. No colour, and UTF-8 whatever the locale says, because that is what JSON is.
+as kubectl prints them. No colour, and UTF-8 in every locale, because JSON is UTF-8.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from stellwerk.kube.types.model import JsonObject, JsonValue, Unstructured
 
 
 def print_objects(objects: Sequence[Unstructured], output: Output, *, as_list: bool) -> None:
-    """Print objects in a form for programs. `as_list` says whether one object alone is still a list."""
+    """Print objects in a form for programs. With `as_list`, one object alone is a list, too."""
     if output.form == "name":
         if objects:
             settings.show(map(qualified_name, objects))
@@ -43,7 +43,7 @@ def custom_columns(objects: Sequence[Unstructured], output: Output) -> list[str]
 
 
 def print_manifests(bodies: Sequence[JsonObject], output: Output) -> None:
-    """Print objects that are meant to be applied: as a stream of YAML unless told otherwise."""
+    """Print objects that are meant to be applied, by default as a stream of YAML."""
     if output.form in ("table", "yaml"):
         _print("".join(f"---\n{as_yaml(body)}" for body in bodies))
     else:
@@ -87,7 +87,7 @@ def _visible(found: re.Match[str]) -> str:
 
 
 def formatted(value: JsonObject, output: Output) -> str:
-    """The JSON object as text in this form, ended by a newline (a JSONPath ends as its template says)."""
+    """The JSON object as text in this form, ended by a newline (a JSONPath ends as its template does)."""
     match output.form:
         case "yaml":
             return as_yaml(value)

@@ -1,7 +1,7 @@
 """Progress on standard error while a verb waits.
 
-On a terminal it is one line, written anew: a sign of life, how long it has been, and what was said last. Elsewhere it
-is a line for each thing that is new, because logs keep every line.
+On a terminal it is one line, rewritten in place: a spinner, the elapsed time, and the last message. Elsewhere it is a
+line for each new message, because logs keep every line.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _SIGNS = ("⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏", "|/-\\")
 
 @asynccontextmanager
 async def line(settings: CallSettings) -> AsyncIterator[Say]:
-    """Where to tell what is new; nothing is left of it on a terminal."""
+    """A function that shows a message. On a terminal the line is erased at the end."""
     if settings.quiet:
         yield lambda words: None
     elif not sys.stderr.isatty() or is_dumb():
@@ -71,12 +71,12 @@ class Spinner:
     began: float = field(default_factory=time.monotonic)
 
     def say(self, words: str) -> None:
-        """What is shown from now on."""
+        """Show this message from now on."""
         self.words = words
         self.draw()
 
     def draw(self) -> None:
-        """Write the line anew, no longer than the terminal is wide: what wraps cannot be erased."""
+        """Rewrite the line, no longer than the terminal is wide: a wrapped line cannot be erased."""
         signs = _SIGNS[0] if self.style.symbols else _SIGNS[1]
         whole = f"{signs[self.turns % len(signs)]} {time.monotonic() - self.began:.0f}s  {self.words}"
         width = shutil.get_terminal_size().columns - 1
@@ -89,7 +89,7 @@ class Spinner:
         self.stream.flush()
 
     async def turn(self) -> None:
-        """Show that something goes on. Ends when it is cancelled."""
+        """Turn the spinner until cancelled."""
         while True:
             self.draw()
             await asyncio.sleep(_TURN_SECONDS)

@@ -1,4 +1,4 @@
-"""What a person chose for one call: which cluster, which namespace, which form of output."""
+"""The settings of one call: its cluster, namespace and form of output."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class CallSettings:
     verbose: bool = False
 
     def style(self, stream: TextIO | None = None) -> Style:
-        """What this stream (standard output unless told) can show."""
+        """What this stream (by default standard output) can show."""
         return style_of(stream or sys.stdout, no_colour=self.no_colour)
 
 
@@ -74,7 +74,7 @@ def current() -> CallSettings:
 def style_of(stream: TextIO, *, no_colour: bool = False) -> Style:
     """Colours on a terminal only, unless NO_COLOR is set (no-color.org); symbols where the encoding is UTF-8.
 
-    A terminal that says it is dumb gets neither.
+    A dumb terminal gets neither.
     """
     encoding = (stream.encoding or "").lower().replace("-", "")
     colour = stream.isatty() and not no_colour and not os.environ.get("NO_COLOR")
@@ -82,7 +82,7 @@ def style_of(stream: TextIO, *, no_colour: bool = False) -> Style:
 
 
 def is_dumb() -> bool:
-    """Whether the terminal says that it can show plain lines only."""
+    """Whether the terminal can show plain lines only."""
     return os.environ.get("TERM") == "dumb"
 
 
@@ -96,7 +96,7 @@ def show(lines: Iterable[str]) -> None:
 
 
 def show_exactly(text: str) -> None:
-    """A result for programs: UTF-8 whatever the locale says, and nothing added."""
+    """Print a result for programs: UTF-8 in every locale, and nothing added."""
     _write(text.encode())
 
 
@@ -112,6 +112,6 @@ def _write(text: str | bytes) -> None:
 
 
 def say(text: str) -> None:
-    """A message beside the result: to standard error, unless `-q`."""
+    """Print a message that is not part of the result: to standard error, unless `-q`."""
     if not current().quiet:
         print(text, file=sys.stderr, flush=True)

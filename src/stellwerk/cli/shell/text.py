@@ -1,4 +1,4 @@
-"""Text for a terminal: symbols, colour, tables, ages, and the escaping of what a stranger wrote.
+"""Text for a terminal: symbols, colour, tables, ages, and the escaping of text from the cluster.
 
 Pure, and light to import: it is on the way of every verb. rich would do tables too, for 80 ms of start time that a
 list of a thousand objects cannot spare.
@@ -28,7 +28,7 @@ class Style:
     """Whether it knows more than ASCII."""
 
     def drawn(self, symbols: str) -> str:
-        """Our own symbols and box lines, or what stands for them in ASCII."""
+        """Our own symbols and box lines, or their ASCII substitutes."""
         return symbols if self.symbols else symbols.translate(_ASCII)
 
     def painted(self, text: str, tone: Tone) -> str:
@@ -39,7 +39,7 @@ class Style:
 def escaped(text: str) -> str:
     r"""The text on one line, with what could steer a terminal or a reader's eye made visible.
 
-    Names and messages of a cluster may come from anybody: an escape sequence in one could rewrite the screen, and a
+    Names and messages of a cluster may come from anyone: an escape sequence in one could rewrite the screen, and a
     bidirectional override could show another word than the one that is there. Both become `\x1b`, `\u202e`.
     """
     if text.isascii() and text.isprintable():
@@ -64,7 +64,7 @@ def shortened(text: str, most: int) -> str:
 
 
 def age(since: datetime | None, now: datetime) -> str:
-    """How long ago, in the largest unit that fits: `12s`, `3m`, `6h`, `9d`; `-` where nobody knows."""
+    """How long ago, in the largest unit that fits: `12s`, `3m`, `6h`, `9d`; `-` where that is unknown."""
     if since is None:
         return "-"
     seconds = max(0, int((now - since).total_seconds()))

@@ -11,13 +11,13 @@ from stellwerk.cli.arguments.verb import verb
 
 @verb("reconcile", work="act.reconcile:reconcile")
 @object_argument.many
-@click.option("--with-source", is_flag=True, help="Have its source looked at, too.")
-@click.option("--wait", is_flag=True, help="Return when it was looked at and is Ready, or failed.")
+@click.option("--with-source", is_flag=True, help="Reconcile its source, too.")
+@click.option("--wait", is_flag=True, help="Return when it was reconciled and is Ready, or failed.")
 @TIMEOUT
 @DRY_RUN
 @options.all_of
 def reconcile() -> None:
-    """Have an object looked at now."""
+    """Reconcile an object now."""
 
 
 @verb("suspend", work="act.suspension:suspend")
@@ -26,7 +26,7 @@ def reconcile() -> None:
 @DRY_RUN
 @options.all_of
 def suspend() -> None:
-    """Have an object left alone until it is resumed. A deletion is still carried out."""
+    """Suspend the reconciliation of an object until it is resumed. A deletion is still carried out."""
 
 
 @verb("resume", work="act.suspension:resume")
@@ -36,7 +36,7 @@ def suspend() -> None:
 @DRY_RUN
 @options.all_of
 def resume() -> None:
-    """Have a suspended object looked after again."""
+    """Resume the reconciliation of a suspended object."""
 
 
 @verb("wait", work="act.wait:wait")

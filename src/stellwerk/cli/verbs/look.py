@@ -21,8 +21,8 @@ from stellwerk.cli.completion.completers import complete_kind, complete_kind_or_
 def check() -> None:
     """Check whether a cluster has what operators need, and whether they do their work.
 
-    Looked at are kinds, rights, leaders and objects, of all operators if none is named. Exits with 3 where something
-    deserves a look, and with 1 where an operator cannot work.
+    It checks kinds, rights, leaders and objects, of all operators if none is named. Exits with 3 where something needs
+    attention, and with 1 where an operator cannot work.
     """
 
 
@@ -58,7 +58,7 @@ def status() -> None:
 @object_argument.one_or_release()
 @options.all_of
 def why() -> None:
-    """Tell why an object is not ready, down to the root cause.
+    """Show why an object is not ready, down to the root cause.
 
     A word without a slash is a release.
     """
@@ -66,7 +66,7 @@ def why() -> None:
 
 @verb("tree", work="look.tree:tree")
 @object_argument.one_or_release()
-@click.option("--compact", is_flag=True, help="Tell what is ready as counts.")
+@click.option("--compact", is_flag=True, help="Show ready objects as counts.")
 @click.option("--depth", type=click.IntRange(min=0), metavar="N", help="Show so many levels below the object.")
 @options.all_of
 def tree() -> None:

@@ -136,7 +136,7 @@ async def test_an_object_of_nobody_leads_nowhere_and_one_of_another_cluster_says
     await given.client.apply(ConfigMap, body)  # type: ignore[arg-type]
     done = await stellwerk("trace", "configmap/remote")
     assert done.returncode == 0
-    assert "Managed by: Component shop/web (it lies in another cluster)" in narrow(done.stdout)
+    assert "Managed by: Component shop/web (it is in another cluster)" in narrow(done.stdout)
 
 
 async def test_a_component_whose_objects_lie_elsewhere_is_drawn_from_its_inventory(

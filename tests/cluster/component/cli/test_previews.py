@@ -252,7 +252,7 @@ async def test_diff_shows_the_hooks_that_run_again_and_leaves_out_what_is_applie
     assert sorted(line for line in lines if line[0] in "~+-!") == [
         f"+ Job {given.namespace}/gone",
         f"~ ConfigMap {given.namespace}/plain",
-        f"~ Job {given.namespace}/again (will be deleted and made anew)",
+        f"~ Job {given.namespace}/again (will be deleted and created again)",
     ], told
     assert lines[-1].startswith("3 objects differ, 1 unchanged")
 

@@ -116,7 +116,7 @@ async def test_a_release_is_applied_upgraded_with_pruning_shown_and_deleted(
 
     asked = await stellwerk("delete", "shop")
     assert asked.returncode == 2
-    assert "say --yes" in asked.stderr
+    assert "add --yes" in asked.stderr
     tried = await stellwerk("delete", "shop", "--dry-run")
     assert f"- ConfigMap {given.namespace}/one" in tried.stdout
     assert await then.exists(ConfigMap, "one")

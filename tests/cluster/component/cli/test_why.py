@@ -46,7 +46,7 @@ async def test_why_goes_through_a_dependency_and_its_deployment_down_to_the_imag
 
     told = await eventually(goes_to_the_image, describe="the pod has said what it lacks")
     said = lines(told.stdout)
-    assert said[0].startswith(f"◌ Component {then.namespace}/front is not known to be ready (for ")
+    assert said[0].startswith(f"◌ Component {then.namespace}/front is not ready yet, status unknown (for ")
     assert f"waits for Component {then.namespace}/database: Processing" in said
     assert f"Deployment {then.namespace}/postgres: 0 of 1 replicas available" in said
     (root,) = roots(told.stdout)
