@@ -3,7 +3,7 @@
 from tests.toy_operator.api import DEFINITIONS
 
 from stellwerk.delivery.grants import grant
-from stellwerk.delivery.operator_spec import Installation
+from stellwerk.delivery.installation import Installation
 
 GRANTS = (
     grant("toy.example.com", "sites", "get list watch", "no Site is seen"),

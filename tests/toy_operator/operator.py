@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from stellwerk.delivery.insight import KindInsight
-from stellwerk.delivery.operator_spec import Installation, KindHelp, Launch, OperatorSpec, OwnKind
+from stellwerk.delivery.installation import Installation
+from stellwerk.delivery.operator_spec import KindHelp, Launch, OperatorSpec, OwnKind
 from stellwerk.kube.types.identifiers import Resource
 from stellwerk.runtime.settings.process_settings import ProcessSettings
 from stellwerk.runtime.settings.table import Setting, SettingsTable

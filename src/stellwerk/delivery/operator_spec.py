@@ -10,7 +10,7 @@ import comes from its functions, each of which imports one part of the operator.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -18,12 +18,8 @@ from stellwerk.kube.types.identifiers import Resource
 from stellwerk.runtime.insight.reason_catalog import Catalogue
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
-    from stellwerk.delivery.grants import Grant
     from stellwerk.delivery.insight import KindInsight
-    from stellwerk.kube.schema.crd import Definition
-    from stellwerk.kube.types.model import JsonObject
+    from stellwerk.delivery.installation import Installation
     from stellwerk.runtime.insight.help_topics import Topic
     from stellwerk.runtime.process.process import OperatorIdentity, Parts
     from stellwerk.runtime.settings.process_settings import ProcessSettings
@@ -52,58 +48,6 @@ class Launch:
 
     identity: OperatorIdentity
     install: Callable[[Parts], object]
-
-
-def _no_flags(_: Path) -> Sequence[str]:
-    return ()
-
-
-def _no_files() -> Mapping[str, str]:
-    return {}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Installation:
-    """What a cluster needs before the operator starts, and how the local system starts it."""
-
-    namespace: str
-    account: str
-    """The ServiceAccount in `namespace` that the operator acts as."""
-    lease: str
-    """The Lease by which replicas of the operator, and the original, agree on the leader."""
-    definitions: tuple[Definition, ...]
-    grants: tuple[Grant, ...] = ()
-    """The rights of the account in the whole cluster; the role and its binding are named like the account."""
-    manifests: Callable[[], Sequence[JsonObject]] | None = None
-    """Accounts, roles and their bindings, where `grants` are not all of them."""
-    local_flags: Callable[[Path], Sequence[str]] = _no_flags
-    """The flags in the local system, whose folder is the argument; may write files there."""
-    local_environment: Mapping[str, str] = field(default_factory=dict)
-    files: Callable[[], Mapping[str, str]] = _no_files
-    """Further generated files of the repository: path and text."""
-
-    def objects(self) -> list[JsonObject]:
-        """All of it as manifests: namespace, kinds, accounts and roles."""
-        namespace: JsonObject = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": self.namespace}}
-        return [namespace, *(definition.body() for definition in self.definitions), *self._accounts()]
-
-    def identity(self) -> OperatorIdentity:
-        """The identity of a process with these grants: account, Lease, and the rights that it asks about."""
-        from stellwerk.delivery import grants
-        from stellwerk.runtime.access.permission_check import Rights
-        from stellwerk.runtime.process.process import OperatorIdentity
-
-        rights = Rights(grants.needs(self.grants), "stellwerk install")
-        return OperatorIdentity(component=self.account, lease=self.lease, namespace=self.namespace, rights=rights)
-
-    def _accounts(self) -> Sequence[JsonObject]:
-        if self.manifests is not None:
-            return self.manifests()
-        from stellwerk.delivery import grants  # imports msgspec, which completion does not need
-
-        account = grants.OperatorAccount(self.account, self.namespace)
-        role = grants.cluster_role(self.account, [grant.rule for grant in self.grants])
-        return [account.body(), role, account.is_given_everywhere(self.account, binding=self.account)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,6 +1,6 @@
 """The local system, and the installation of operators; `verbs/local` declares the verbs.
 
-up, down, install     one verb each
+up, down, install, run    one verb each
 system                the steps of a start, and the state of the local system
 operators             the operators of the local system; operator_processes starts their processes
 """

@@ -5,18 +5,26 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+import stellwerk
 from stellwerk import assembly
+from stellwerk.apply.objects.desired import defined_by
+from stellwerk.apply.objects.manifests import Document, read_text
+from stellwerk.cli import kinds
 from stellwerk.cli.local import operator_processes
 from stellwerk.cli.local.operator_processes import Companion
 from stellwerk.cli.local.system import StartStep, StepResult
-
-if TYPE_CHECKING:
-    from stellwerk.delivery.operator_spec import OperatorSpec
-    from stellwerk.kube.client.client import Client
-    from stellwerk.kube.types.model import JsonObject
-    from stellwerk.local.cluster import LocalCluster
+from stellwerk.cli.objects import health, wait_for
+from stellwerk.cli.objects.cluster import ClusterSession
+from stellwerk.cli.shell import settings
+from stellwerk.cli.shell.errors import Failure
+from stellwerk.delivery.operator_spec import OperatorSpec
+from stellwerk.kube.client.client import Client
+from stellwerk.kube.login.config import ClusterConfig
+from stellwerk.kube.types.identifiers import GroupVersionKind
+from stellwerk.kube.types.model import JsonObject, Unstructured, unstructured
+from stellwerk.local import renderer
+from stellwerk.local.cluster import LocalCluster, default_kubeconfig, named
 
 SERVED_SECONDS = 30.0
 """How long the API server may take to list kinds that it has accepted."""
@@ -30,8 +38,8 @@ def definitions(name: str) -> StartStep:
     """The step that installs the kinds of our operators, and the rights that these run with."""
 
     def run(say: Callable[[str], None]) -> StepResult:
-        kinds = _on(_cluster(name), lambda client: installed(client, assembly.installation()))
-        return StepResult(f"CRDs installed ({len(kinds)})")
+        served = _on(_cluster(name), lambda client: installed(client, assembly.installation()))
+        return StepResult(f"CRDs installed ({len(served)})")
 
     return StartStep("CRDs", run)
 
@@ -40,7 +48,6 @@ def operators(name: str) -> StartStep:
     """The step that starts the operators, each with the rights of its own service account, or finds them running."""
 
     def run(say: Callable[[str], None]) -> StepResult:
-        from stellwerk.local import renderer
 
         program = renderer.ensure(say)  # the Component operator starts it; a checkout may not have built it yet
         cluster = _cluster(name)
@@ -65,9 +72,6 @@ def samples(name: str) -> StartStep:
 
 def local_folder(server: str) -> Path | None:
     """The folder of the local system, where `server` is its API server."""
-    from stellwerk.kube.login.config import ClusterConfig
-    from stellwerk.local.cluster import default_kubeconfig
-
     kubeconfig = default_kubeconfig()
     if kubeconfig is None or ClusterConfig.load(kubeconfig).server != server:
         return None
@@ -75,8 +79,6 @@ def local_folder(server: str) -> Path | None:
 
 
 def _cluster(name: str) -> LocalCluster:
-    from stellwerk.local.cluster import named
-
     return named(name)
 
 
@@ -94,8 +96,6 @@ def _companion(cluster: LocalCluster, operator: OperatorSpec) -> Companion:
 
 def _on(cluster: LocalCluster, work: Callable[[Client], Awaitable[list[str]]]) -> list[str]:
     """Do something as the cluster's administrator."""
-    from stellwerk.kube.client.client import Client
-    from stellwerk.kube.login.config import ClusterConfig
 
     async def connected() -> list[str]:
         async with Client.connect(ClusterConfig.load(cluster.kubeconfig), field_manager="stellwerk-up") as client:
@@ -116,10 +116,6 @@ async def served(client: Client, objects: Sequence[JsonObject], within: float = 
     It does so some time after it has accepted them; a request that comes sooner fails as if there were no such kind.
     Raises Failure when that takes longer than `within` seconds.
     """
-    from stellwerk.apply.objects.desired import defined_by
-    from stellwerk.apply.objects.manifests import Document
-    from stellwerk.cli.shell.errors import Failure
-
     wanted = {*defined_by(Document(body) for body in objects).values()}
     try:
         async with asyncio.timeout(within):
@@ -137,9 +133,6 @@ async def served(client: Client, objects: Sequence[JsonObject], within: float = 
 
 
 async def _apply_all(client: Client, objects: Sequence[JsonObject]) -> None:
-    from stellwerk.kube.types.identifiers import GroupVersionKind
-    from stellwerk.kube.types.model import unstructured
-
     for body in objects:
         gvk = GroupVersionKind.parse(str(body["apiVersion"]), str(body["kind"]))
         await client.apply(unstructured(await client.mapper.resource(gvk)), body)
@@ -147,11 +140,6 @@ async def _apply_all(client: Client, objects: Sequence[JsonObject]) -> None:
 
 async def _apply_samples(client: Client) -> list[str]:
     """Apply every sample, and return the names of the objects of ours among them once they are Ready."""
-    from stellwerk.apply.objects.manifests import read_text
-    from stellwerk.cli import kinds
-    from stellwerk.kube.types.identifiers import GroupVersionKind
-    from stellwerk.kube.types.model import Unstructured
-
     files = sorted(samples_folder().glob("*/*.yaml"))
     bodies = [document.body for file in files for document in read_text(file.read_bytes(), file=file.name)]
     await _apply_all(client, bodies)
@@ -162,11 +150,6 @@ async def _apply_samples(client: Client) -> list[str]:
 
 async def _until_ready(client: Client, body: JsonObject) -> str:
     """Follow one object until it is Ready. Raises Failure with what it shows instead."""
-    from stellwerk.cli.objects import health, wait_for
-    from stellwerk.cli.objects.cluster import ClusterSession
-    from stellwerk.cli.shell import settings
-    from stellwerk.kube.types.model import Unstructured
-
     wanted = Unstructured.of(body)
     resource = await client.mapper.resource(wanted.gvk)
     await wait_for.until(
@@ -182,8 +165,6 @@ async def _until_ready(client: Client, body: JsonObject) -> str:
 
 def samples_folder() -> Path:
     """The samples: beside the package in a checkout, inside it when installed."""
-    import stellwerk
-
     package = Path(stellwerk.__file__).parent
     inside = package / "samples"
     return inside if inside.is_dir() else package.parent.parent / "samples"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from stellwerk.delivery.operator_spec import Installation
+from stellwerk.delivery.installation import Installation
 from stellwerk.kube.schema.crd import to_yaml
 from stellwerk.operators.btp import api, rights
 from stellwerk.operators.btp.module import operand, rehearsal

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from stellwerk.delivery.operator_spec import Installation
+from stellwerk.delivery.installation import Installation
 from stellwerk.kube.schema.crd import to_yaml
 from stellwerk.kube.types.model import JsonObject
 from stellwerk.operators.component import api, rights

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from stellwerk.delivery.operator_spec import Installation, KindHelp, Launch, OperatorSpec, OwnKind
+from stellwerk.delivery.operator_spec import KindHelp, Launch, OperatorSpec, OwnKind
 from stellwerk.kube.types.identifiers import Resource
 
 if TYPE_CHECKING:
     from stellwerk.delivery.insight import KindInsight
+    from stellwerk.delivery.installation import Installation
     from stellwerk.operators.component.settings import Settings as ComponentSettings
     from stellwerk.runtime.settings.process_settings import ProcessSettings
     from stellwerk.runtime.settings.table import SettingsTable
