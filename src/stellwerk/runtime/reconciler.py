@@ -87,11 +87,11 @@ class Next(Generic[S]):
         """Look again at once: there is a further step that no watch will announce."""
         return cls(status, 0.0)
 
-    def quietly(self) -> Next[S]:
+    def without_event(self) -> Next[S]:
         """The same answer without an Event about the status."""
         return replace(self, quiet=True)
 
-    def noting(self, *notices: Notice) -> Next[S]:
+    def with_events(self, *notices: Notice) -> Next[S]:
         """The same answer with further Events."""
         return replace(self, notices=(*self.notices, *notices))
 

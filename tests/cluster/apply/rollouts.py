@@ -125,7 +125,7 @@ class Place:
         """Return when it does, which is a moment after they are served: kubectl knows no other way to them."""
 
         async def is_told() -> bool:
-            self.others.mapper.doubt()
+            self.others.mapper.invalidate()
             return self.things in await self.others.mapper.all()
 
         await eventually(is_told)

@@ -33,7 +33,7 @@ async def established(client: Client, name: str) -> bool:
 async def is_listed(client: Client, resource: Resource) -> bool:
     """Whether discovery lists a kind, which it does a moment after it is served: operators and the program find kinds
     there."""
-    client.mapper.doubt()
+    client.mapper.invalidate()
     return resource in await client.mapper.all()
 
 

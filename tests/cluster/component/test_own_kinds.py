@@ -247,7 +247,7 @@ async def test_a_chart_that_asks_about_a_silent_api_service_waits_and_its_object
 
 
 async def is_served(given: Given, group: str) -> bool:
-    given.client.mapper.doubt()
+    given.client.mapper.invalidate()
     return any(one.group == group for one in await given.client.mapper.all()) and not given.client.mapper.undiscovered()
 
 

@@ -91,7 +91,7 @@ async def test_the_example_greets_mends_and_explains(
         return await reason() == "NameMissing"
 
     async def is_discovered() -> bool:
-        client.mapper.doubt()
+        client.mapper.invalidate()
         return GREETINGS.resource in await client.mapper.all()
 
     await eventually(is_discovered)

@@ -176,7 +176,7 @@ async def test_a_conflict_is_nobodys_fault_and_looked_at_again(client: Client, n
 async def test_a_pass_can_ask_for_another_one_and_for_events(client: Client, namespace: str, start: Start) -> None:
     async def twice(obj: Lamp) -> Next[LampStatus]:
         if len(works.electrician.seen) == 1:
-            return Next[LampStatus].now().noting(Notice("WarmingUp", "it takes a moment"))
+            return Next[LampStatus].now().with_events(Notice("WarmingUp", "it takes a moment"))
         return await switch(obj)
 
     works = await start(Electrician(twice))

@@ -198,8 +198,8 @@ async def test_who_has_all_rights_asks_once_until_something_is_refused(cluster: 
         await work.clock.advance(100 * RECHECK_SECONDS)
         assert len(asked) == len(WORK), "it rests"
 
-        work.check.doubt("pods")
-        work.check.doubt("deployments")
+        work.check.invalidate("pods")
+        work.check.invalidate("deployments")
         await work.asked()
         assert len(asked) == len(WORK) + 1, "only what was refused is asked about"
 

@@ -45,7 +45,7 @@ def informer() -> Informer[BtpOperator]:
 def followed(cache: Informer[BtpOperator], *, fixed: bool = False) -> Leading:
     leading = Leading(cache.store, lambda: fixed, cache.unreadable)
     cache.on_change(leading.take)
-    cache.on_unreadable(lambda key, _: leading.doubt())
+    cache.on_unreadable(lambda key, _: leading.invalidate())
     return leading
 
 

@@ -26,7 +26,7 @@ def bound_for(found: str, *, former: str = "", objects: bool = True, confirmed: 
     status: dict[str, Any] = {"targetCluster": former, "inventory": [ITEM] if objects else []}
     annotations: JsonObject = {CONFIRMED_CLUSTER_ANNOTATION: confirmed} if confirmed else {}
     one = component(status=status, annotations=annotations)
-    return status_plan.bound_for(one, one.status, found, HOME).target_cluster
+    return status_plan.set_target_cluster(one, one.status, found, HOME).target_cluster
 
 
 @pytest.mark.req("R-509")
@@ -36,14 +36,14 @@ def test_what_was_applied_at_home_is_not_left_there_for_another_cluster(applied_
     with pytest.raises(
         ClusterChanged, match=f"in the cluster {HOME}, and the component now leads to the cluster {FAR}"
     ):
-        status_plan.bound_for(component(status=applied), component(status=applied).status, FAR, HOME)
+        status_plan.set_target_cluster(component(status=applied), component(status=applied).status, FAR, HOME)
     with pytest.raises(ClusterUnidentified):
-        status_plan.bound_for(component(status=applied), component(status=applied).status, "", HOME)
+        status_plan.set_target_cluster(component(status=applied), component(status=applied).status, "", HOME)
     for identity in (applied_as, "kubeconfig"):
         one = component(status={**applied, "appliedAs": identity})
-        assert status_plan.bound_for(one, one.status, HOME, HOME) == one.status
+        assert status_plan.set_target_cluster(one, one.status, HOME, HOME) == one.status
     confirmed = component(status=applied, annotations={CONFIRMED_CLUSTER_ANNOTATION: FAR})
-    assert status_plan.bound_for(confirmed, confirmed.status, FAR, HOME).target_cluster == FAR
+    assert status_plan.set_target_cluster(confirmed, confirmed.status, FAR, HOME).target_cluster == FAR
 
 
 @pytest.mark.parametrize(
@@ -129,10 +129,10 @@ WORKING: dict[str, Any] = {"processingDigest": "old", "processingSince": "2026-0
 
 def test_a_new_content_begins_the_time_anew_and_the_same_one_does_not() -> None:
     one = component(status=WORKING)
-    new = status_plan.begun(one, SOURCE, "new")
+    new = status_plan.start_content(one, SOURCE, "new")
     assert (new.is_new, new.status.processing_digest, new.status.processing_since) == (True, "new", None)
     assert new.status.source_ref == SOURCE
-    same = status_plan.begun(one, SOURCE, "old")
+    same = status_plan.start_content(one, SOURCE, "old")
     assert (same.is_new, same.status.processing_since) == (False, one.status.processing_since)
 
 
@@ -150,22 +150,22 @@ def test_what_the_original_has_applied_is_begun_anew_only_where_something_change
         "lastAppliedDigest": ARTIFACT.digest,
         "lastAppliedRevision": revision,
     }
-    begun = status_plan.begun(component(status=status, generation=generation), SOURCE, "a" * 64)
+    begun = status_plan.start_content(component(status=status, generation=generation), SOURCE, "a" * 64)
     assert begun.is_new is is_new
-    assert status_plan.attempted(begun.status, ARTIFACT).revision == (1 if is_new else 0)
+    assert status_plan.record_attempt(begun.status, ARTIFACT).revision == (1 if is_new else 0)
 
 
 def test_each_content_that_is_rendered_raises_the_revision_once() -> None:
-    begun = status_plan.begun(component(status=WORKING), SOURCE, "new").status
-    attempted = status_plan.attempted(begun, ARTIFACT)
+    begun = status_plan.start_content(component(status=WORKING), SOURCE, "new").status
+    attempted = status_plan.record_attempt(begun, ARTIFACT)
     assert (attempted.revision, attempted.last_processing_digest) == (5, "new")
     assert (attempted.last_attempted_digest, attempted.last_attempted_revision) == (ARTIFACT.digest, ARTIFACT.revision)
-    assert status_plan.attempted(attempted, ARTIFACT).revision == 5
+    assert status_plan.record_attempt(attempted, ARTIFACT).revision == 5
 
 
 def test_a_component_that_was_applied_before_revisions_were_counted_has_had_one() -> None:
     status = {"processingDigest": "d", "lastProcessingDigest": "d", "lastAppliedAt": "2026-01-01T00:00:00Z"}
-    assert status_plan.attempted(component(status=status).status, ARTIFACT).revision == 1
+    assert status_plan.record_attempt(component(status=status).status, ARTIFACT).revision == 1
 
 
 def test_waiting_counts_from_its_first_moment() -> None:
@@ -179,25 +179,25 @@ def test_waiting_counts_from_its_first_moment() -> None:
 
 def test_what_is_finished_says_what_was_applied_and_waits_no_more() -> None:
     one = component(generation=3)
-    done = status_plan.finished(one, status_plan.waiting(status_plan.attempted(one.status, ARTIFACT), NOW), NOW)
+    done = status_plan.finished(one, status_plan.waiting(status_plan.record_attempt(one.status, ARTIFACT), NOW), NOW)
     assert (done.last_applied_digest, done.last_applied_revision) == (ARTIFACT.digest, ARTIFACT.revision)
     assert (done.applied_generation, done.last_applied_at, done.processing_since) == (3, WHOLE, None)
 
 
 def test_a_deletion_works_on_nothing() -> None:
-    left = status_plan.leaving(component(status=WORKING).status)
+    left = status_plan.start_deletion(component(status=WORKING).status)
     assert (left.processing_digest, left.processing_since, left.revision) == ("", None, 4)
 
 
 def test_times_alone_are_no_reason_to_write_a_status() -> None:
-    ready = status_plan.told(component(), component().status, Saying(reason=Reason.Ready), NOW)
+    ready = status_plan.with_report(component(), component().status, Saying(reason=Reason.Ready), NOW)
     assert (ready.state, ready.observed_generation, ready.last_observed_at) == (State.Ready, 1, WHOLE)
     later = NOW + timedelta(hours=1)
     one = msgspec.structs.replace(component(), status=ready)
-    assert status_plan.told(one, status_plan.finished(one, ready, later), Saying(reason=Reason.Ready), later) != ready
+    assert status_plan.with_report(one, status_plan.finished(one, ready, later), Saying(reason=Reason.Ready), later) != ready
     one = msgspec.structs.replace(component(), status=status_plan.finished(one, ready, NOW))
     again = status_plan.finished(one, one.status, later)
-    assert status_plan.told(one, again, Saying(reason=Reason.Ready), later) is one.status
+    assert status_plan.with_report(one, again, Saying(reason=Reason.Ready), later) is one.status
 
 
 def test_objects_that_cannot_be_watched_are_looked_at_as_often_as_the_original_looks() -> None:

@@ -237,10 +237,10 @@ async def test_what_was_known_of_an_api_service_is_kept_while_it_does_not_answer
     async with client_of(api) as client:
         assert LAMP in await client.mapper.all()
         api.groups = discovery(group(freshness="Stale"))
-        client.mapper.forget() if forgets else client.mapper.doubt()
+        client.mapper.forget() if forgets else client.mapper.invalidate()
         assert LAMP in await client.mapper.all()
         api.groups = discovery(group(freshness="Current"))
-        client.mapper.forget() if forgets else client.mapper.doubt()
+        client.mapper.forget() if forgets else client.mapper.invalidate()
         assert LAMP not in await client.mapper.all()
         with pytest.raises(NotServed):
             await client.mapper.resource(LAMP.gvk)

@@ -120,7 +120,7 @@ async def served(client: Client, objects: Sequence[JsonObject], within: float = 
     try:
         async with asyncio.timeout(within):
             while not wanted <= {*await client.mapper.all()}:
-                client.mapper.doubt()
+                client.mapper.invalidate()
                 await asyncio.sleep(_LOOK_SECONDS)
     except TimeoutError:
         raise Failure(

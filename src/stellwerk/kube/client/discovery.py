@@ -149,9 +149,9 @@ class ResourceMapper:
         """A CustomResourceDefinition came or went: ask again at the next unknown kind, and believe no removed one."""
         self._known = dict(_BUILT_IN)
         self._all = {}
-        self.doubt()
+        self.invalidate()
 
-    def doubt(self) -> None:
+    def invalidate(self) -> None:
         """Something may be served that was not a moment ago: ask again when everything is asked for."""
         self._asked_at = float("-inf")
 

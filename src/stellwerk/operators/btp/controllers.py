@@ -175,7 +175,7 @@ def _observed(
         seen.operators.unreadable,
     )
     seen.operators.on_change(leading.take)
-    seen.operators.on_unreadable(lambda key, _: leading.doubt())
+    seen.operators.on_unreadable(lambda key, _: leading.invalidate())
     observer = Observer(seen, secrets, lambda: tunables.settings, manager.clock, leading)
     return seen, observer
 

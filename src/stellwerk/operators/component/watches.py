@@ -142,7 +142,7 @@ class Watches:
 
     def _reopen(self, kind: SourceKind) -> None:
         """The kind may be served now, perhaps in another version than the one that was looked for."""
-        self.manager.client.mapper.doubt()
+        self.manager.client.mapper.invalidate()
         self._sources[kind].wake()
         self.wake([component.key for component in self.components.store.all() if _names(component, kind)])
 

@@ -102,7 +102,7 @@ class RightsCheck:
         """What was found missing and has not come back."""
         return self._sorted(self._missing)
 
-    def doubt(self, resource: str) -> None:
+    def invalidate(self, resource: str) -> None:
         """The API server has refused something about this resource: were rights taken away?"""
         about = {need for need in self._rights.needs if need.resource.partition("/")[0] == resource}
         if doubted := about - self._missing:

@@ -73,7 +73,7 @@ _log = logging.getLogger(__name__)
 _VISIBLE_WITHIN_SECONDS = 120.0
 _LEVELS = {Severity.NORMAL: logging.INFO, Severity.WARNING: logging.WARNING}
 """The log level of what an Event tells."""
-_HURRIES = 50
+_MAX_IMMEDIATE_REQUEUES = 50
 _RECHECK_SECONDS = 600.0
 """How often a failure that only somebody's action can mend is looked at without a change: watches can miss things."""
 _FORBIDDEN_SECONDS = 60.0
@@ -149,7 +149,7 @@ class Controller(Generic[K, S]):
         self._ignored: list[Callable[[K, K], bool]] = []
         self._wired: list[Callable[[], None]] = []
         self._uids: dict[ObjectKey, str] = {}
-        self._hurries: dict[ObjectKey, int] = {}
+        self._immediate_requeues: dict[ObjectKey, int] = {}
         self._failing: set[ObjectKey] = set()
         self._landing: Background | None = None
         self._is_wired = False
@@ -352,7 +352,7 @@ class Controller(Generic[K, S]):
         if self._memos is not None:
             self._memos.forget(key)
         self._write_status.forget(self._uids.pop(key))
-        self._hurries.pop(key, None)
+        self._immediate_requeues.pop(key, None)
         self._failing.discard(key)
         self.queue.forget(key)
         return True
@@ -495,14 +495,14 @@ class Controller(Generic[K, S]):
             case None:
                 self.queue.forget(key)
         if not isinstance(verdict.again, After) or verdict.again.seconds > 0:
-            self._hurries.pop(key, None)
+            self._immediate_requeues.pop(key, None)
 
     def _may_hurry(self, key: ObjectKey) -> bool:
         """Whether a key that asks for another pass at once gets it: a chain of steps does, an endless one does not."""
-        self._hurries[key] = self._hurries.get(key, 0) + 1
-        if self._hurries[key] == _HURRIES + 1:
+        self._immediate_requeues[key] = self._immediate_requeues.get(key, 0) + 1
+        if self._immediate_requeues[key] == _MAX_IMMEDIATE_REQUEUES + 1:
             _log.warning("%s: %s asks again and again for another pass at once", self.name, key)
-        return self._hurries[key] <= _HURRIES
+        return self._immediate_requeues[key] <= _MAX_IMMEDIATE_REQUEUES
 
     def _done_when_visible(self, key: ObjectKey, writes: Sequence[OwnWrite]) -> None:
         """Give the key back to the queue once the caches show what was written."""

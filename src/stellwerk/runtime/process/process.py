@@ -126,7 +126,7 @@ async def run(process: ProcessSettings, identity: OperatorIdentity, install: Cal
         recorder = _recorder(own, identity, metrics, fence)
         renewing = await stack.enter_async_context(lines.unfenced())
         elector = _elector(renewing, identity, metrics, recorder, fence) if fence else None
-        client = await stack.enter_async_context(lines.fenced(lines.home, lambda resource: rights.doubt(resource)))
+        client = await stack.enter_async_context(lines.fenced(lines.home, lambda resource: rights.invalidate(resource)))
         manager = Manager(client, leadership=elector, metrics=metrics, recorder=recorder)
         manager.add_server("events", recorder)
         rights = RightsCheck(

@@ -51,7 +51,7 @@ class Leading:
         self.finished.add(operator.metadata.uid)
         self._known_by = None
 
-    def doubt(self) -> None:
+    def invalidate(self) -> None:
         """A CR cannot be decoded, or no longer so: compare all of them again."""
         self._known_by = None
 

@@ -192,13 +192,13 @@ class BtpReconciler:
         if seen.comparison is None or seen.state is not State.Processing:
             return await self._bring_up(seen, wanted)
         deleted = await self._prepare_move(seen.comparison)
-        return (await self._bring_up(seen, wanted)).noting(*events.of_pods(deleted))
+        return (await self._bring_up(seen, wanted)).with_events(*events.of_pods(deleted))
 
     async def _bring_up(self, seen: Snapshot, wanted: BtpCredentials) -> Next[BtpOperatorStatus]:
         progress = await self.provisioner.bring_up(seen.operator, wanted)
         if progress.written:
             self._waiting_since.pop(seen.operator.key, None)
-            return Next[BtpOperatorStatus].now().noting(*events.of_progress(progress))
+            return Next[BtpOperatorStatus].now().with_events(*events.of_progress(progress))
         if progress.unready is not None:
             return await self._wait_for_module(seen, progress)
         self._waiting_since.pop(seen.operator.key, None)
@@ -212,7 +212,7 @@ class BtpReconciler:
         interval = self._no_later_than_held(progress, self.settings().ready_state_requeue_interval.total_seconds())
         status = self._still_ready(seen) if seen.state is State.Ready else self._success(seen, finish.replaces)
         notices = (*events.of_progress(progress), *events.of_outdated(finish.outdated))
-        return Next.after(interval, status).noting(*notices)
+        return Next.after(interval, status).with_events(*notices)
 
     def _no_later_than_held(self, progress: ModuleProgress, seconds: float) -> float:
         """When to look again where others keep changing something: nothing wakes us when its pause is over."""
@@ -238,7 +238,7 @@ class BtpReconciler:
         waiting = await self._waiting(seen, progress)
         assert waiting.delay_seconds is not None
         again = self._no_later_than_held(progress, waiting.delay_seconds)
-        return replace(waiting, delay_seconds=again).noting(*events.of_progress(progress))
+        return replace(waiting, delay_seconds=again).with_events(*events.of_progress(progress))
 
     async def _waiting(self, seen: Snapshot, progress: ModuleProgress) -> Next[BtpOperatorStatus]:
         assert progress.unready is not None
@@ -319,10 +319,10 @@ class BtpReconciler:
             progress = await self.provisioner.bring_up(seen.operator, seen.required_secret)
         except StepFailed as failure:
             # What blocks the deletion is what users must read; that the module does not work is second to it.
-            return Next.after(self._retry_seconds(seen.operator.key), status).noting(events.not_kept_up(failure))
+            return Next.after(self._retry_seconds(seen.operator.key), status).with_events(events.not_kept_up(failure))
         self._failures.pop(seen.operator.key, None)
         kept_up = Next.after(self._no_later_than_held(progress, interval), status)
-        return kept_up.noting(*events.of_progress(progress))
+        return kept_up.with_events(*events.of_progress(progress))
 
     async def _hard_delete(self, seen: Snapshot, remaining: timedelta) -> Next[BtpOperatorStatus]:
         if not await _told(deprovisioning.is_forced_still(self.client, seen.operator), RemovalFailed):
@@ -332,10 +332,10 @@ class BtpReconciler:
         try:
             await self.removal.sweep()
         except ApiError:
-            return (await self._give_up_hard_delete(seen)).noting(*notices)
+            return (await self._give_up_hard_delete(seen)).with_events(*notices)
         left = plan.soft_deletion_message(seen.blockers, seen.now + remaining)
         waiting = self._saying_what_is_left(seen, _of_users(seen.blockers), left, within=remaining.total_seconds())
-        return waiting.noting(*notices)
+        return waiting.with_events(*notices)
 
     def _saying_what_is_left(
         self, seen: Snapshot, what: str, why: str, *, within: float = inf
@@ -350,7 +350,7 @@ class BtpReconciler:
 
     async def _give_up_hard_delete(self, seen: Snapshot) -> Next[BtpOperatorStatus]:
         resisting = await self.removal.resisting()
-        return Next.now(self._status(seen, Reason.SoftDeleting)).noting(*events.given_up(resisting))
+        return Next.now(self._status(seen, Reason.SoftDeleting)).with_events(*events.given_up(resisting))
 
     async def _soft_delete(self, seen: Snapshot) -> Next[BtpOperatorStatus]:
         """Cut what is left loose. What resists more than once may do so for long: the module is brought back meanwhile.
@@ -366,7 +366,7 @@ class BtpReconciler:
             if self._failures.get(seen.operator.key):
                 await self._restore(seen)
             raise
-        return Next[BtpOperatorStatus].after(RESIST_SECONDS).noting(*events.kept(kept))
+        return Next[BtpOperatorStatus].after(RESIST_SECONDS).with_events(*events.kept(kept))
 
     async def _remove_module(self, seen: Snapshot) -> Next[BtpOperatorStatus]:
         try:
@@ -385,7 +385,7 @@ class BtpReconciler:
             return self._waiting_for_sight(seen)
         self.provisioner.forget()
         await self._hand_over(seen)
-        return Next[BtpOperatorStatus].done().noting(events.removed())
+        return Next[BtpOperatorStatus].done().with_events(events.removed())
 
     def _waiting_for_sight(self, seen: Snapshot) -> Next[BtpOperatorStatus]:
         """Users have objects that the caches do not show: mostly these are behind, and will tell."""

@@ -186,7 +186,7 @@ class ComponentReconciler:
         saying = failure.saying(
             deleting=component.metadata.is_terminating, timed_out=self._is_late(component, draft, now)
         )
-        told = status_plan.told(component, draft, saying, now)
+        told = status_plan.with_report(component, draft, saying, now)
         self.reports.failed(failure)
         self.reports.passed(component, told)
         return told
@@ -210,7 +210,7 @@ class ComponentReconciler:
             first = self._say(component, Saying(reason=Reason.FirstSeen))
             seen = await self.checkpoints.save(component, first)
             if seen is None:
-                return Next.now(first).quietly()
+                return Next.now(first).without_event()
             component = seen
             self._draft(component, component.status)
         if component.spec.suspend:
@@ -234,7 +234,7 @@ class ComponentReconciler:
         component = await self._held(component)
         signet = await self._signet(component, target.identity)
         self._draft(component, status_plan.applying(self._drafted(component), signet))
-        self._draft(component, status_plan.attempted(self._drafted(component), artifact))
+        self._draft(component, status_plan.record_attempt(self._drafted(component), artifact))
         await ready_expressions.check(self._asked(component, artifact), self.holds)
         files = await self._files(component, source, artifact, resolved)
         reason = Reason.Restarting if content.is_restart else Reason.Processing
@@ -252,7 +252,7 @@ class ComponentReconciler:
     async def _delete(self, component: Component) -> Answer:
         if not finalizer.present(component, FINALIZER):
             return Next.done()
-        self._draft(component, status_plan.leaving(component.status))
+        self._draft(component, status_plan.start_deletion(component.status))
         await self._note_secrets(component)
         status_plan.check_inventory(component)
         try:
@@ -275,7 +275,7 @@ class ComponentReconciler:
         self.reports.unreadable(component, await self.deployer.unreadable(component, progress.inventory, target))
         if progress.done:
             await finalizer.remove(self.client, component, FINALIZER)
-            return self.reports.noting(component, Next.done(), progress)
+            return self.reports.with_events(component, Next.done(), progress)
         return self._leaving(component, progress)
 
     async def _farewell(self, component: Component, target: Target, trust: Trust) -> Farewell | None:
@@ -317,7 +317,7 @@ class ComponentReconciler:
         await finalizer.remove(self.client, component, FINALIZER)
         left = ", ".join(abandon_remote.left_behind(component))
         _log.warning("%s: left behind in the other cluster: %s", component.ref, left or "nothing")
-        return Next[ComponentStatus].done().noting(abandon_remote.notice(component, str(failure)))
+        return Next[ComponentStatus].done().with_events(abandon_remote.notice(component, str(failure)))
 
     async def _without_account(self, component: Component, failure: ServiceAccountRequired) -> Answer:
         """Refuse to delete objects as the operator. Without objects, nothing acts, and the Component goes."""
@@ -382,7 +382,7 @@ class ComponentReconciler:
         assert offer.artifact is not None  # an offer has one
         parts = {**resolved.digests, "/sourceRef": offer.digest}
         digest = await self.deployer.inputs.digest(component, parts)
-        begun = status_plan.begun(component, offer, digest)
+        begun = status_plan.start_content(component, offer, digest)
         self._draft(component, begun.status)
         is_restart = begun.is_new and bool(component.status.processing_digest)
         return DeploymentContent(offer.artifact, resolved, begun.status.processing_digest, is_restart=is_restart)
@@ -416,7 +416,7 @@ class ComponentReconciler:
             await self._enter(component, target.lane, ClusterUnreachable)
         home = await self.deployer.cluster_uid()
         found = await _uid_of(target, component) if target.is_remote else home
-        self._draft(component, status_plan.bound_for(component, self._drafted(component), found, home))
+        self._draft(component, status_plan.set_target_cluster(component, self._drafted(component), found, home))
         return target
 
     def _saving(self, component: Component, reason: Reason) -> Save:
@@ -460,14 +460,14 @@ class ComponentReconciler:
             raise writes_failed(progress.failures)
         if progress.done:
             self.workload_causes.forget(component.key)
-            return self.reports.noting(component, self._ready(component), progress)
+            return self.reports.with_events(component, self._ready(component), progress)
         if progress.must_be_saved:
-            return self.reports.noting(component, self._saved_first(component, reason), progress)
-        return self.reports.noting(component, await self._waiting(component, progress, target), progress)
+            return self.reports.with_events(component, self._saved_first(component, reason), progress)
+        return self.reports.with_events(component, await self._waiting(component, progress, target), progress)
 
     def _saved_first(self, component: Component, reason: Reason) -> Answer:
         """Objects are about to be written. Of that no Event tells: the next one says what is waited for, or Ready."""
-        return Next.now(self._say(component, Saying(reason=reason))).quietly()
+        return Next.now(self._say(component, Saying(reason=reason))).without_event()
 
     def _ready(self, component: Component) -> Answer:
         now = self.clock.now()
@@ -498,7 +498,7 @@ class ComponentReconciler:
         )
         seconds = min(self._until(component, draft, progress, now), pause_seconds or math.inf)
         answer = Next.after(max(seconds, 0.05), self._say(component, saying))
-        return answer.noting(*observers.first_wait(component, saying))
+        return answer.with_events(*observers.first_wait(component, saying))
 
     def _until(self, component: Component, draft: ComponentStatus, progress: SetProgress, now: datetime) -> float:
         """When to look again though nothing changes: when an object is due, when the time is over, or now and then."""
@@ -518,8 +518,8 @@ class ComponentReconciler:
         message = observers.departing(progress.waits)
         status = self._say(component, Saying(reason=Reason.DeletionProcessing, message=message))
         if progress.must_be_saved:
-            return self.reports.noting(component, Next.now(status), progress)
-        return self.reports.noting(component, Next.after(self._patience(component), status), progress)
+            return self.reports.with_events(component, Next.now(status), progress)
+        return self.reports.with_events(component, Next.after(self._patience(component), status), progress)
 
     def _blocked(self, component: Component, why: str, cause: Cause) -> Answer:
         saying = Saying(reason=Reason.DeletionBlocked, message=why, cause=cause)
@@ -556,7 +556,7 @@ class ComponentReconciler:
             message=why,
             cause=cause,
         )
-        return Next.after(ROOM_SECONDS, status_plan.told(component, status, saying, self.clock.now()))
+        return Next.after(ROOM_SECONDS, status_plan.with_report(component, status, saying, self.clock.now()))
 
     # ---- small things
 
@@ -571,7 +571,7 @@ class ComponentReconciler:
         return self.memos.of(component.key).draft or component.status
 
     def _say(self, component: Component, saying: Saying) -> ComponentStatus:
-        return status_plan.told(component, self._drafted(component), saying, self.clock.now())
+        return status_plan.with_report(component, self._drafted(component), saying, self.clock.now())
 
     def _timed(self, component: Component, failure: ComponentFailed) -> ComponentFailed:
         """The failure with its delay: what may still come is looked for after the retry interval."""

@@ -118,7 +118,7 @@ class Begun:
     """Whether the content is another one than before."""
 
 
-def begun(component: Component, source: SourceStatus, digest: str) -> Begun:
+def start_content(component: Component, source: SourceStatus, digest: str) -> Begun:
     """The status as work on a content begins. `digest` is its fingerprint (`digests.of_component`).
 
     What the original was done with is not begun again: its fingerprints say the same in other words.
@@ -146,7 +146,7 @@ def is_applied(component: Component, artifact: Artifact | None) -> bool:
     )
 
 
-def bound_for(component: Component, status: ComponentStatus, found: str, home: str) -> ComponentStatus:
+def set_target_cluster(component: Component, status: ComponentStatus, found: str, home: str) -> ComponentStatus:
     """The status with the cluster that the objects go to. `found` identifies it, empty where nothing does; `home` is
     the uid of the operator's own. Raises ClusterChanged, ClusterUnidentified.
 
@@ -205,7 +205,7 @@ def sealed(status: ComponentStatus, seals: Sequence[str]) -> ComponentStatus:
     return msgspec.structs.replace(status, delete_hook_seals=tuple(seals))
 
 
-def attempted(status: ComponentStatus, artifact: Artifact) -> ComponentStatus:
+def record_attempt(status: ComponentStatus, artifact: Artifact) -> ComponentStatus:
     """The status as templates see it. A content that was never rendered raises the revision."""
     revision = max(status.revision, 1) if status.last_applied_at is not None else status.revision
     if status.last_processing_digest != status.processing_digest:
@@ -244,7 +244,7 @@ def finished(component: Component, status: ComponentStatus, now: datetime) -> Co
     )
 
 
-def leaving(status: ComponentStatus) -> ComponentStatus:
+def start_deletion(status: ComponentStatus) -> ComponentStatus:
     """The status while the Component is deleted: nothing is worked on any more."""
     return msgspec.structs.replace(status, processing_digest="", processing_since=None)
 
@@ -254,7 +254,7 @@ def timed_out(status: ComponentStatus, timeout: timedelta, now: datetime) -> boo
     return status.processing_since is not None and now - status.processing_since >= timeout
 
 
-def told(component: Component, status: ComponentStatus, saying: Saying, now: datetime) -> ComponentStatus:
+def with_report(component: Component, status: ComponentStatus, saying: Saying, now: datetime) -> ComponentStatus:
     """The status with what the pass has to say, written at `now`; the one that is there where nothing else differs."""
     said = sayings.status_saying(status, saying, generation=component.metadata.generation, now=now)
     before = component.status

@@ -164,12 +164,12 @@ class Reports:
             if self.dependent_events is not DependentEvents.NONE:
                 self._send(component, failure.ref, None, _failed(failure))
 
-    def noting(
+    def with_events(
         self, component: Component, answer: Next[ComponentStatus], progress: SetProgress
     ) -> Next[ComponentStatus]:
         """The answer, with everything told that the pass did."""
         self.carried(component, progress)
-        return answer.noting(*self._drifted(component, progress))
+        return answer.with_events(*self._drifted(component, progress))
 
     def _notice(self, component: Component, one: ActionResult) -> Notice | None:
         if self.dependent_events is DependentEvents.NONE or isinstance(one.action, RemoveFinalizer):

@@ -273,7 +273,7 @@ class BlueprintReconciler:
         if self._told.get(key) == why:
             return answer
         self._told[key] = why
-        return answer.noting(Notice(DELETION_BLOCKED, why, action="Delete"))
+        return answer.with_events(Notice(DELETION_BLOCKED, why, action="Delete"))
 
     def _usage(self, key: ObjectKey, digest: str) -> versions.BlueprintUsage:
         store = self.components.store

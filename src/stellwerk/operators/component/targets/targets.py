@@ -141,7 +141,7 @@ class Target:
         """
         kinds, now = self.kinds, self.clock.monotonic()
         if now < kinds.doubted_until:
-            self.client.mapper.doubt()
+            self.client.mapper.invalidate()
         elif kinds.facts is not None and kinds.doubted_until <= kinds.facts_at:
             life = _UNKNOWN_SECONDS if kinds.facts.unknown else _FACTS_SECONDS
             if now - kinds.facts_at < life:
