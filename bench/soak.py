@@ -43,7 +43,7 @@ from stellwerk.operators.btp.api import BtpOperator
 from stellwerk.operators.component.api import OWNER_ID, Component
 from stellwerk.testing.artifacts import ArtifactServer
 from stellwerk.testing.eventually import eventually
-from stellwerk.testing.masks import Masks
+from stellwerk.testing.normalize import Masks
 from stellwerk.testing.recorder import Run, difference
 
 STORM_SECONDS, CONVERGED_SECONDS = 20.0, 120.0

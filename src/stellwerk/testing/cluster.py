@@ -1,8 +1,8 @@
 """Clusters for a test session: started once, shared by its processes, gone when the session is.
 
 All clusters of a session lie in one folder, whose name the session's first process hands to the others by an
-environment variable. A reaper (`stellwerk.testing.reaper`) watches that first process and takes everything down
-when it ends, also when it was killed; a session that ends in order does not wait for it.
+environment variable. The process `stellwerk.testing.cluster_cleanup` watches that first process and takes everything
+down when it ends, also when it was killed; a session that ends in order does not wait for it.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ def session_folder() -> Path:
 
 def _watch_over(folder: Path) -> None:
     _reaper(folder).start(
-        [sys.executable, "-m", "stellwerk.testing.reaper", os.environ[_OWNER], str(folder)],
+        [sys.executable, "-m", "stellwerk.testing.cluster_cleanup", os.environ[_OWNER], str(folder)],
         working_folder=Path("/"),
         environment=dict(os.environ),
     )

@@ -22,7 +22,7 @@ import aiohttp
 
 import stellwerk
 from stellwerk.testing.eventually import StillUntrue, eventually
-from stellwerk.testing.nursery import ForkedProcess, Nursery
+from stellwerk.testing.fork_server import ForkedProcess, ForkServer
 
 _FAULTS_IN_LOGS = (
     "Traceback (most recent call last)",
@@ -62,7 +62,7 @@ class OperatorProcess:
         health_url: str = "",
         grace_seconds: float = 30.0,
         children_seconds: float = 15.0,
-        nursery: Nursery | None = None,
+        nursery: ForkServer | None = None,
     ) -> None:
         self.arguments = arguments
         self._nursery = nursery

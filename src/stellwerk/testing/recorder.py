@@ -18,7 +18,7 @@ from stellwerk.kube.types.model import JsonObject, JsonValue
 from stellwerk.testing.faults.proxy import FaultProxy
 from stellwerk.testing.faults.rules import WRITES, When, requests
 from stellwerk.testing.faults.traffic import Exchange, RecordedRequest
-from stellwerk.testing.masks import Masks, lines_of
+from stellwerk.testing.normalize import Masks, lines_of
 
 LASTING_WRITES: When[RecordedRequest] = (
     WRITES

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 
 import pytest
-from tests.cluster.apply.ground import Ground
-from tests.cluster.apply.rollouts import Place, R
+from tests.cluster.apply.base_objects import Ground
+from tests.cluster.apply.object_sets import Place, R
 
 from stellwerk.kube.client.client import Client
 from stellwerk.kube.login.config import ClusterConfig

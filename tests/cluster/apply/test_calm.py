@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tests.cluster.apply.ground import Ground
+from tests.cluster.apply.base_objects import Ground
 from tests.cluster.apply.sets import DEFINITION, INSTANCE, MODULE
 
 from stellwerk.apply.labelled.plan import Apply, Unchanged

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from tests.cluster.apply.ground import RULES, Ground
+from tests.cluster.apply.base_objects import RULES, Ground
 from tests.cluster.apply.sets import CONFIG, DEFINITION, DEPLOYMENT, INSTANCE, MODULE
 
 from stellwerk.apply.errors import Obstacle

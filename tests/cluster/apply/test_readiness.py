@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from tests.cluster.apply.ground import Ground
+from tests.cluster.apply.base_objects import Ground
 from tests.cluster.apply.sets import DEFINITION, DEPLOYMENT, MODULE
 
 from stellwerk.apply.objects.desired import Desired

@@ -6,7 +6,7 @@ It wrote with POST and, on every later pass, with PUT, under the field manager `
 from __future__ import annotations
 
 import pytest
-from tests.cluster.apply.ground import Ground
+from tests.cluster.apply.base_objects import Ground
 from tests.cluster.apply.sets import MODULE
 
 from stellwerk.apply.labelled.plan import Reclaim

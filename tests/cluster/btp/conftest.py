@@ -20,7 +20,7 @@ from stellwerk.local.cluster import LocalCluster
 from stellwerk.operators.btp.module import rehearsal
 from stellwerk.testing import cluster as clusters
 from stellwerk.testing.faults import FaultProxy
-from stellwerk.testing.nursery import Nursery
+from stellwerk.testing.fork_server import ForkServer
 
 
 @pytest.fixture(scope="session")
@@ -32,9 +32,9 @@ def btp_cluster() -> LocalCluster:
 
 
 @pytest.fixture(scope="session")
-def nursery() -> Iterator[Nursery]:
+def nursery() -> Iterator[ForkServer]:
     """Where the operators of a sweep, which are killed hundreds of times, start in a moment."""
-    with Nursery(["stellwerk.assembly", "stellwerk.operators.btp.controllers", "uvloop"]) as nursery:
+    with ForkServer(["stellwerk.assembly", "stellwerk.operators.btp.controllers", "uvloop"]) as nursery:
         yield nursery
 
 

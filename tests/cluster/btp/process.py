@@ -27,8 +27,8 @@ from stellwerk.operators.btp.controllers import IMAGE_VARIABLE
 from stellwerk.operators.btp.module import rehearsal
 from stellwerk.testing.faults import FaultProxy
 from stellwerk.testing.faults.upstream import Upstream
-from stellwerk.testing.masks import Masks
-from stellwerk.testing.nursery import Nursery
+from stellwerk.testing.fork_server import ForkServer
+from stellwerk.testing.normalize import Masks
 from stellwerk.testing.operator_process import OperatorProcess
 from stellwerk.testing.recorder import Run, Selection, difference
 
@@ -72,7 +72,7 @@ async def operator(
     folder: Path,
     *flags: str,
     environment: Mapping[str, str] | None = None,
-    nursery: Nursery | None = None,
+    nursery: ForkServer | None = None,
 ) -> AsyncIterator[Operator]:
     """A BTP Manager with its own account's rights, not started yet; `folder` takes its module and its log."""
     health, metrics = free_port(), free_port()

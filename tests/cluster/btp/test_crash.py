@@ -12,8 +12,7 @@ from tests.cluster.btp.then import Then
 
 from stellwerk.local.cluster import LocalCluster
 from stellwerk.operators.btp.api import BtpOperator
-from stellwerk.testing.nursery import Nursery
-from stellwerk.testing.sweep import (
+from stellwerk.testing.crash_sweep import (
     MakeFault,
     Sweep,
     SweepStep,
@@ -25,6 +24,7 @@ from stellwerk.testing.sweep import (
     reply_cut,
     timed_out,
 )
+from stellwerk.testing.fork_server import ForkServer
 
 SHARES = 4
 """Into how many tests the points of a sweep are dealt, so that they can run side by side."""
@@ -51,7 +51,7 @@ def life(given: Given, then: Then) -> tuple[SweepStep, ...]:
 
 @pytest.fixture
 async def sweep(
-    btp_cluster: LocalCluster, given: Given, then: Then, tmp_path: Path, nursery: Nursery
+    btp_cluster: LocalCluster, given: Given, then: Then, tmp_path: Path, nursery: ForkServer
 ) -> AsyncIterator[Sweep]:
     await inputs(given)
     async with operator(btp_cluster, tmp_path, nursery=nursery) as running:

@@ -24,11 +24,11 @@ from stellwerk.kube.client.patch import MergePatch
 from stellwerk.kube.types.model import metadata_of
 from stellwerk.local.cluster import LocalCluster
 from stellwerk.operators.btp.api import BtpOperator
+from stellwerk.testing.crash_sweep import Sweep, SweepStep, each_once, killed_after, reply_cut
 from stellwerk.testing.eventually import eventually
-from stellwerk.testing.masks import Masks
-from stellwerk.testing.nursery import Nursery
+from stellwerk.testing.fork_server import ForkServer
+from stellwerk.testing.normalize import Masks
 from stellwerk.testing.recorder import Selection
-from stellwerk.testing.sweep import Sweep, SweepStep, each_once, killed_after, reply_cut
 
 SHARES = 4
 """Of the points, every second one is for each of two faults. What the shipped manifests go through without a chart is
@@ -92,7 +92,7 @@ class Life:
 
 @pytest.fixture
 async def sweep(
-    btp_cluster: LocalCluster, given: Given, then: Then, tmp_path: Path, nursery: Nursery
+    btp_cluster: LocalCluster, given: Given, then: Then, tmp_path: Path, nursery: ForkServer
 ) -> AsyncIterator[Sweep]:
     await inputs(given)
     await may_keep_budgets(given.client)

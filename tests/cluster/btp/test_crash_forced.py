@@ -18,8 +18,8 @@ from stellwerk.api.core import Secret
 from stellwerk.kube.types.model import metadata_of
 from stellwerk.local.cluster import LocalCluster
 from stellwerk.operators.btp.api import BtpOperator
-from stellwerk.testing.nursery import Nursery
-from stellwerk.testing.sweep import MakeFault, Sweep, SweepStep, each_once, killed_after, killed_before, odd
+from stellwerk.testing.crash_sweep import MakeFault, Sweep, SweepStep, each_once, killed_after, killed_before, odd
+from stellwerk.testing.fork_server import ForkServer
 
 SHARES = 2
 OPERANDS_FINALIZER = "services.cloud.sap.com/sap-btp-finalizer"
@@ -74,7 +74,7 @@ def before_the_module(writes: Sequence[str]) -> Sequence[str]:
 
 @pytest.fixture
 async def sweep(
-    btp_cluster: LocalCluster, given: Given, then: Then, tmp_path: Path, nursery: Nursery
+    btp_cluster: LocalCluster, given: Given, then: Then, tmp_path: Path, nursery: ForkServer
 ) -> AsyncIterator[Sweep]:
     """The operator waits a second only before the soft way."""
     await given.required_secret()

@@ -31,7 +31,7 @@ from stellwerk.testing.faults import (
     requests,
 )
 from stellwerk.testing.faults.upstream import Upstream
-from stellwerk.testing.masks import Masks
+from stellwerk.testing.normalize import Masks
 from stellwerk.testing.recorder import LASTING_WRITES, Run
 
 CONVERGED_SECONDS = 60.0

@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 
-from tests.cluster import diary
-from tests.cluster.diary import Shown
+from tests.cluster import status_history
+from tests.cluster.status_history import Shown
 
 from stellwerk.api.apps import Deployment
 from stellwerk.api.btp import ServiceBinding, ServiceInstance
@@ -29,7 +29,7 @@ PATIENCE_SECONDS = 60.0
 
 
 @dataclass
-class Diary(diary.Diary[BtpOperator]):
+class Diary(status_history.Diary[BtpOperator]):
     """What BtpOperators have shown, wherever they are."""
 
     kind: type[BtpOperator] = BtpOperator
@@ -59,7 +59,7 @@ class Diary(diary.Diary[BtpOperator]):
             return
         condition = obj.status.conditions[0] if obj.status.conditions else None
         reason, message = (condition.reason, condition.message) if condition else ("", "")
-        diary.turn(self.pages.setdefault(obj.key, []), Shown(obj.status.state, reason, message))
+        status_history.turn(self.pages.setdefault(obj.key, []), Shown(obj.status.state, reason, message))
 
     def end(self, obj: BtpOperator) -> None:
         self.present.discard(obj.key)

@@ -26,7 +26,7 @@ from stellwerk.testing.artifacts import ArtifactServer
 from stellwerk.testing.cluster import AuditLog
 from stellwerk.testing.eventually import eventually
 from stellwerk.testing.faults import FaultProxy
-from stellwerk.testing.nursery import Nursery
+from stellwerk.testing.fork_server import ForkServer
 
 OPERATOR = "component-operator"
 """The user that the operator is."""
@@ -153,7 +153,7 @@ async def relics(admin: Client) -> AsyncIterator[None]:
 
 
 @pytest.fixture(scope="session")
-def nursery() -> Iterator[Nursery]:
+def nursery() -> Iterator[ForkServer]:
     """Where the operators of a sweep start in a moment."""
-    with Nursery(["stellwerk.assembly", "stellwerk.operators.component.controllers", "uvloop"]) as nursery:
+    with ForkServer(["stellwerk.assembly", "stellwerk.operators.component.controllers", "uvloop"]) as nursery:
         yield nursery

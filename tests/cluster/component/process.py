@@ -21,8 +21,8 @@ from stellwerk.local.ports import free_port
 from stellwerk.operators.component.api import OWNER_ID, Component
 from stellwerk.testing.faults import FaultProxy
 from stellwerk.testing.faults.upstream import Upstream
-from stellwerk.testing.masks import Masks
-from stellwerk.testing.nursery import Nursery
+from stellwerk.testing.fork_server import ForkServer
+from stellwerk.testing.normalize import Masks
 from stellwerk.testing.operator_process import OperatorProcess
 from stellwerk.testing.recorder import Run
 
@@ -40,7 +40,7 @@ async def operator(
     cluster: LocalCluster,
     folder: Path,
     *flags: str,
-    nursery: Nursery | None = None,
+    nursery: ForkServer | None = None,
     environment: Mapping[str, str] | None = None,
     login: Path | None = None,
 ) -> AsyncIterator[Operator]:

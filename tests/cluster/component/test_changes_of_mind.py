@@ -14,7 +14,7 @@ from stellwerk.api.core import ConfigMap
 from stellwerk.kube.client.client import Client
 from stellwerk.kube.types.model import JsonObject, unstructured
 from stellwerk.operators.component.api import DIGEST_ANNOTATION, OWNER_ID, Component
-from stellwerk.testing.masks import Masks
+from stellwerk.testing.normalize import Masks
 
 NAMED = """{{- range .names }}
 ---

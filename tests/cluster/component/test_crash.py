@@ -16,8 +16,8 @@ from tests.cluster.component.then import Then
 
 from stellwerk.kube.types.identifiers import Resource
 from stellwerk.local.cluster import LocalCluster
-from stellwerk.testing.nursery import Nursery
-from stellwerk.testing.sweep import MakeFault, Sweep, SweepStep, killed_after, killed_before, odd, reply_cut
+from stellwerk.testing.crash_sweep import MakeFault, Sweep, SweepStep, killed_after, killed_before, odd, reply_cut
+from stellwerk.testing.fork_server import ForkServer
 
 SHARES = 4
 """Into how many tests the points of a sweep are dealt, so that they can run side by side."""
@@ -104,7 +104,7 @@ def life(given: Given, then: Then) -> tuple[SweepStep, ...]:
 
 @pytest.fixture
 async def sweep(
-    component_cluster: LocalCluster, given: Given, then: Then, tmp_path: Path, nursery: Nursery
+    component_cluster: LocalCluster, given: Given, then: Then, tmp_path: Path, nursery: ForkServer
 ) -> AsyncIterator[Sweep]:
     things = Resource(f"{given.namespace}.example.org", "v1", "Thing", "things", namespaced=True)
     async with operator(component_cluster, tmp_path, nursery=nursery) as running:

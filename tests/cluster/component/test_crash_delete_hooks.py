@@ -14,8 +14,8 @@ from tests.cluster.component.then import Then, Writes
 
 from stellwerk.local.cluster import LocalCluster
 from stellwerk.testing.cluster import AuditLog
-from stellwerk.testing.nursery import Nursery
-from stellwerk.testing.sweep import MakeFault, Sweep, SweepStep, killed_after, killed_before, odd, reply_cut
+from stellwerk.testing.crash_sweep import MakeFault, Sweep, SweepStep, killed_after, killed_before, odd, reply_cut
+from stellwerk.testing.fork_server import ForkServer
 
 SHARES = 4
 CONVERGED_SECONDS = 30.0
@@ -58,7 +58,7 @@ class Farewell:
 
 @pytest.fixture
 async def sweep(
-    component_cluster: LocalCluster, given: Given, then: Then, tmp_path: Path, nursery: Nursery
+    component_cluster: LocalCluster, given: Given, then: Then, tmp_path: Path, nursery: ForkServer
 ) -> AsyncIterator[Sweep]:
     farewell = Farewell(given, then, AuditLog(component_cluster))
     async with operator(component_cluster, tmp_path, nursery=nursery) as running:

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from http import HTTPStatus
 
-from tests.cluster import diary
-from tests.cluster.diary import Shown
+from tests.cluster import status_history
+from tests.cluster.status_history import Shown
 
 from stellwerk.api.core import ConfigMap
 from stellwerk.api.events import Event
@@ -23,7 +23,7 @@ PATIENCE_SECONDS = 40.0
 
 
 @dataclass
-class Diary(diary.Diary[Component]):
+class Diary(status_history.Diary[Component]):
     """What the Components of a namespace have shown, by name."""
 
     kind: type[Component] = Component
@@ -36,7 +36,7 @@ class Diary(diary.Diary[Component]):
         ready = conditions.find(obj.status.conditions, "Ready")
         if obj.status.state is not None and ready is not None:
             shown = Shown(obj.status.state, ready.reason, ready.message)
-            diary.turn(self.pages.setdefault(name, []), shown)
+            status_history.turn(self.pages.setdefault(name, []), shown)
 
     def end(self, obj: Component) -> None:
         self.latest.pop(obj.metadata.name, None)

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
 
 import pytest
-from tests.cluster.runtime.lamps import Electrician, Lamp, LampStatus, install
+from tests.cluster.runtime.example_kind import Electrician, Lamp, LampStatus, install
 
 from stellwerk.kube.client.client import Client
 from stellwerk.kube.login.config import ClusterConfig

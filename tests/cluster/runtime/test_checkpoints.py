@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from tests.cluster.runtime.conftest import Start, Works
-from tests.cluster.runtime.lamps import Electrician, Lamp, LampStatus, lamp, shining
+from tests.cluster.runtime.example_kind import Electrician, Lamp, LampStatus, lamp, shining
 
 from stellwerk.kube.client.client import Client
 from stellwerk.kube.client.patch import MergePatch

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 
 import pytest
-from tests.cluster.runtime.lamps import Lamp, install, lamp
+from tests.cluster.runtime.example_kind import Lamp, install, lamp
 
 from stellwerk.api.core import ConfigMap
 from stellwerk.kube.client.client import Client

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 from tests.cluster.runtime.conftest import Start, Works
-from tests.cluster.runtime.lamps import Electrician, Lamp, LampStatus, lamp, shining, switch
+from tests.cluster.runtime.example_kind import Electrician, Lamp, LampStatus, lamp, shining, switch
 
 from stellwerk.kube.client.client import Client
 from stellwerk.kube.client.patch import MergePatch

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 
 import pytest
 from tests.cluster.runtime.conftest import Start
-from tests.cluster.runtime.lamps import Electrician, Lamp, LampStatus, lamp, switch
+from tests.cluster.runtime.example_kind import Electrician, Lamp, LampStatus, lamp, switch
 
 from stellwerk.api.core import ConfigMap
 from stellwerk.kube.client.client import Client

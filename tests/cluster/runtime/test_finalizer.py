@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from tests.cluster.runtime.lamps import Lamp, lamp
+from tests.cluster.runtime.example_kind import Lamp, lamp
 
 from stellwerk.kube.client.client import Client
 from stellwerk.kube.client.patch import MergePatch

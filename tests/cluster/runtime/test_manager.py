@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 import pytest
 from tests.cluster.runtime.conftest import Start
-from tests.cluster.runtime.lamps import CRD, GROUP, Electrician, Lamp, LampStatus, definition, lamp, switch
+from tests.cluster.runtime.example_kind import CRD, GROUP, Electrician, Lamp, LampStatus, definition, lamp, switch
 
 from stellwerk.kube.client.client import Client
 from stellwerk.kube.types.errors import NotServed, Unexplained
@@ -361,7 +361,7 @@ PROCESS = """
     from stellwerk.runtime.control.controller import Controller
     from stellwerk.runtime.process.manager import Manager
     from stellwerk.runtime.control.status_writer import StatusWriter
-    from tests.cluster.runtime.lamps import Electrician, Lamp
+    from tests.cluster.runtime.example_kind import Electrician, Lamp
 
     async def main(kubeconfig, namespace):
         async with Client.connect(ClusterConfig.load(Path(kubeconfig))) as client:

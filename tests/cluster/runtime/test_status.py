@@ -6,7 +6,7 @@ import asyncio
 from datetime import UTC, datetime
 
 import pytest
-from tests.cluster.runtime.lamps import Lamp, LampStatus, lamp
+from tests.cluster.runtime.example_kind import Lamp, LampStatus, lamp
 
 from stellwerk.kube.client.client import Client
 from stellwerk.kube.client.patch import MergePatch

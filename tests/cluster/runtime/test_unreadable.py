@@ -10,7 +10,7 @@ from typing import ClassVar
 
 import pytest
 from tests.cluster.runtime.conftest import Bell, Start
-from tests.cluster.runtime.lamps import CRD, GROUP, Electrician, Lamp, definition, lamp
+from tests.cluster.runtime.example_kind import CRD, GROUP, Electrician, Lamp, definition, lamp
 
 from stellwerk.kube.client.client import Client
 from stellwerk.kube.client.patch import MergePatch

@@ -9,7 +9,7 @@ from tests.cluster.testing.conftest import Api
 
 from stellwerk.kube.types.identifiers import Resource
 from stellwerk.testing.faults import CutConnection, FaultProxy, Kill, nth
-from stellwerk.testing.masks import Masks
+from stellwerk.testing.normalize import Masks
 from stellwerk.testing.operator_process import OperatorProcess
 from stellwerk.testing.recorder import LASTING_WRITES, Run, RunsDiffer, Selection, TrafficRecorder, assert_same
 

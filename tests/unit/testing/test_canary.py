@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stellwerk.testing.canary import Canary, SecretLeaked
+from stellwerk.testing.secret_leak_scan import Canary, SecretLeaked
 
 DRESSES: dict[str, Callable[[str], str]] = {
     "plain": lambda value: f"level=info password={value}!",

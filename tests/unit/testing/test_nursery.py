@@ -12,13 +12,13 @@ import pytest
 import yaml
 
 from stellwerk.testing.eventually import eventually
-from stellwerk.testing.nursery import Nursery
+from stellwerk.testing.fork_server import ForkServer
 from stellwerk.testing.operator_process import OperatorProcess
 
 
 @pytest.fixture(scope="module")
-def nursery() -> Iterator[Nursery]:
-    with Nursery(["stellwerk.assembly"]) as nursery:
+def nursery() -> Iterator[ForkServer]:
+    with ForkServer(["stellwerk.assembly"]) as nursery:
         yield nursery
 
 
@@ -33,7 +33,7 @@ def nowhere(tmp_path: Path) -> Path:
     return tmp_path / "kubeconfig"
 
 
-def operator(nursery: Nursery, kubeconfig: Path, environment: dict[str, str] | None = None) -> OperatorProcess:
+def operator(nursery: ForkServer, kubeconfig: Path, environment: dict[str, str] | None = None) -> OperatorProcess:
     return OperatorProcess(
         ["run", "btp", "--metrics-bind-address=0", "--health-probe-bind-address=0"],
         log=kubeconfig.parent / "log",
@@ -43,7 +43,7 @@ def operator(nursery: Nursery, kubeconfig: Path, environment: dict[str, str] | N
     )
 
 
-async def test_it_runs_the_program_with_its_own_environment_and_log(nursery: Nursery, nowhere: Path) -> None:
+async def test_it_runs_the_program_with_its_own_environment_and_log(nursery: ForkServer, nowhere: Path) -> None:
     async with operator(nursery, nowhere, {}) as process:
         await process.start()
         assert await process.wait() == 1
@@ -51,7 +51,7 @@ async def test_it_runs_the_program_with_its_own_environment_and_log(nursery: Nur
         assert "SAP_BTP_SERVICE_OPERATOR is not set" in process.log_text()
 
 
-async def test_it_is_killed_and_starts_again_as_another_process(nursery: Nursery, nowhere: Path) -> None:
+async def test_it_is_killed_and_starts_again_as_another_process(nursery: ForkServer, nowhere: Path) -> None:
     async with operator(nursery, nowhere) as process:
         await process.start()
         await process.logged("btp-manager starts")
@@ -64,7 +64,7 @@ async def test_it_is_killed_and_starts_again_as_another_process(nursery: Nursery
         await process.terminate()
 
 
-async def test_two_at_a_time_end_each_for_itself(nursery: Nursery, nowhere: Path) -> None:
+async def test_two_at_a_time_end_each_for_itself(nursery: ForkServer, nowhere: Path) -> None:
     async with operator(nursery, nowhere) as one, operator(nursery, nowhere) as other:
         await one.start()
         await other.start()
@@ -80,8 +80,8 @@ def orphan(nowhere: Path) -> int:
     environment = {"KUBECONFIG": str(nowhere), "SAP_BTP_SERVICE_OPERATOR": "image"}
     program = f"""
 import pathlib, sys
-from stellwerk.testing.nursery import Nursery
-nursery = Nursery([]).__enter__()
+from stellwerk.testing.fork_server import ForkServer
+nursery = ForkServer([]).__enter__()
 print(nursery.start({arguments}, {environment}, pathlib.Path({str(nowhere.parent / "log")!r})).pid, flush=True)
 sys.stdin.read()
 """

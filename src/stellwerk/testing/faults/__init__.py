@@ -11,7 +11,6 @@ A rule is a condition (`requests`, `events`, WRITES, joined by & | ~), a fault, 
 versions and refusals, with a bad line before it.
 """
 
-from stellwerk.testing.faults.older_view import OlderView
 from stellwerk.testing.faults.on_events import (
     ANY_FRAME,
     CutFrame,
@@ -51,6 +50,7 @@ from stellwerk.testing.faults.rules import (
     numbered,
     requests,
 )
+from stellwerk.testing.faults.stale_reads import OlderView
 from stellwerk.testing.faults.traffic import Exchange, RecordedRequest, TrafficHistory
 
 __all__ = [

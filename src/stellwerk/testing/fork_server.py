@@ -5,7 +5,7 @@ reading modules. Here a process of its own (the nursery) does that once and then
 program with the same arguments, in a process of its own, which dies of SIGKILL like any other. It forks before any
 thread, loop or socket exists, and each child gets its own environment, session and log.
 
-    with Nursery(["stellwerk.operators.btp.controllers"]) as nursery:
+    with ForkServer(["stellwerk.operators.btp.controllers"]) as nursery:
         process = OperatorProcess(["stellwerk", "run", "btp"], log=log, nursery=nursery)
 
 The orders are a line of JSON each on the nursery's standard input; on its standard output it tells who was born and how
@@ -31,7 +31,7 @@ from types import TracebackType
 _DIE_WITH_PARENT = 1  # prctl(2), PR_SET_PDEATHSIG
 
 
-class Nursery:
+class ForkServer:
     """The test's side: asks for children and hears of their ends. Blocking; every answer takes milliseconds."""
 
     def __init__(self, modules: Sequence[str]) -> None:
@@ -40,9 +40,9 @@ class Nursery:
         self._process: subprocess.Popen[str] | None = None
         self._ended: dict[int, int] = {}
 
-    def __enter__(self) -> Nursery:
+    def __enter__(self) -> ForkServer:
         self._process = subprocess.Popen(  # noqa: S603 - our own module
-            [sys.executable, "-m", "stellwerk.testing.nursery", str(os.getpid()), *self._modules],
+            [sys.executable, "-m", "stellwerk.testing.fork_server", str(os.getpid()), *self._modules],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
@@ -90,7 +90,7 @@ class Nursery:
 class ForkedProcess:
     """One run, as much like a `subprocess.Popen` as an `OperatorProcess` needs."""
 
-    def __init__(self, nursery: Nursery, pid: int) -> None:
+    def __init__(self, nursery: ForkServer, pid: int) -> None:
         self.pid = pid
         self._nursery = nursery
 

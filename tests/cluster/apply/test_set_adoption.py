@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from tests.cluster.apply.rollouts import KeptSet, Place, R, annotated, joined
+from tests.cluster.apply.object_sets import KeptSet, Place, R, annotated, joined
 from tests.cluster.apply.sets import CONFIG
 
 from stellwerk.apply.errors import InvalidSet, Obstacle

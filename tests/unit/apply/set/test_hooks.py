@@ -6,7 +6,7 @@ import base64
 import gzip
 
 import pytest
-from tests.unit.apply.rollout.given import R, config_map, document
+from tests.unit.apply.set.given import R, config_map, document
 
 from stellwerk.apply.errors import InvalidSet
 from stellwerk.apply.objects.desired import Document, read_text

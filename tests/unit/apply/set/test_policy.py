@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given as for_all
 from hypothesis import settings
 from hypothesis import strategies as st
-from tests.unit.apply.rollout.given import R
+from tests.unit.apply.set.given import R
 
 from stellwerk.apply.readiness.readiness import Hints
 from stellwerk.apply.set.model.policy import (

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from tests.cluster.apply.rollouts import CONFIG_MAPS, Place, R, annotated
+from tests.cluster.apply.object_sets import CONFIG_MAPS, Place, R, annotated
 from tests.cluster.apply.sets import CONFIG, SECRET
 
 from stellwerk.apply.set.plan.plan_input import ApplyOptions

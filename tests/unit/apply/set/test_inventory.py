@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from tests.unit.apply.rollout.given import api_service, config_map, definition, entry_of, one, registered, wanted
+from tests.unit.apply.set.given import api_service, config_map, definition, entry_of, one, registered, wanted
 
 from stellwerk.apply.set.model.inventory import (
     EntryStatus,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from tests.unit.apply.rollout.given import NOW, R, config_map, ending, live, one, registered
+from tests.unit.apply.set.given import NOW, R, config_map, ending, live, one, registered
 
 from stellwerk.apply.labelled.plan import Live, confirm
 from stellwerk.apply.set.executor import ActionResult

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from tests.unit.apply.rollout.given import R
+from tests.unit.apply.set.given import R
 
 from stellwerk.apply.set.model.owner import Owner, Standing, hash_of, mark, stripped
 from stellwerk.kube.types.model import JsonObject

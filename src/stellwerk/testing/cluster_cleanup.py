@@ -1,6 +1,6 @@
 """Takes a test session's clusters down when the session's owner is gone, however it went.
 
-python -m stellwerk.testing.reaper PID FOLDER
+python -m stellwerk.testing.cluster_cleanup PID FOLDER
 """
 
 from __future__ import annotations

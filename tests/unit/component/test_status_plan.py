@@ -194,7 +194,10 @@ def test_times_alone_are_no_reason_to_write_a_status() -> None:
     assert (ready.state, ready.observed_generation, ready.last_observed_at) == (State.Ready, 1, WHOLE)
     later = NOW + timedelta(hours=1)
     one = msgspec.structs.replace(component(), status=ready)
-    assert status_plan.with_report(one, status_plan.finished(one, ready, later), Saying(reason=Reason.Ready), later) != ready
+    assert (
+        status_plan.with_report(one, status_plan.finished(one, ready, later), Saying(reason=Reason.Ready), later)
+        != ready
+    )
     one = msgspec.structs.replace(component(), status=status_plan.finished(one, ready, NOW))
     again = status_plan.finished(one, one.status, later)
     assert status_plan.with_report(one, again, Saying(reason=Reason.Ready), later) is one.status

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from tests.unit.apply.rollout.given import (
+from tests.unit.apply.set.given import (
     AVAILABLE,
     NO_STATUS,
     SSA,

@@ -6,7 +6,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 
 import pytest
-from tests.unit.apply.rollout.given import (
+from tests.unit.apply.set.given import (
     COMPLETE,
     RESOURCES,
     SSA,

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given as for_all
 from hypothesis import settings
 from hypothesis import strategies as st
-from tests.unit.apply.rollout.given import (
+from tests.unit.apply.set.given import (
     RESOURCES,
     SSA,
     THEM,

@@ -7,7 +7,7 @@ from datetime import timedelta
 
 import msgspec
 import pytest
-from tests.unit.apply.rollout.given import (
+from tests.unit.apply.set.given import (
     KUBECTL,
     NOW,
     READY_DEFINITION,

@@ -6,7 +6,7 @@ from collections import Counter
 
 import pytest
 from tests.cluster import permissions
-from tests.cluster.apply.rollouts import Place, R, annotated
+from tests.cluster.apply.object_sets import Place, R, annotated
 from tests.cluster.apply.sets import CONFIG, DEFINITION, DEPLOYMENT, INSTANCE, SECRET
 
 from stellwerk.apply.errors import InvalidSet, Obstacle

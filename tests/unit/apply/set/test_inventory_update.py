@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 import pytest
-from tests.unit.apply.rollout.given import (
+from tests.unit.apply.set.given import (
     NOW,
     THEM,
     US,

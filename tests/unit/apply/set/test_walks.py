@@ -10,7 +10,7 @@ import pytest
 from hypothesis import assume, settings
 from hypothesis import given as for_all
 from hypothesis import strategies as st
-from tests.unit.apply.rollout.given import (
+from tests.unit.apply.set.given import (
     AVAILABLE,
     COMPLETE,
     NO_STATUS,

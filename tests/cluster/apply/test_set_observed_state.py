@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 from contextlib import suppress
 
 import pytest
-from tests.cluster.apply.rollouts import CONFIG_MAPS, Place, R, annotated, joined
+from tests.cluster.apply.object_sets import CONFIG_MAPS, Place, R, annotated, joined
 from tests.cluster.apply.sets import CONFIG, DEFINITION, INSTANCE, SECRET
 
 from stellwerk.apply.errors import Obstacle
