@@ -20,7 +20,7 @@ async def together(
 ) -> list[R]:
     """The results of a wave, in its order; at most `concurrency` at a time.
 
-    Raises the first error as it is; what was under way beside it is cancelled.
+    Raises the first error as it is; the other calls under way are cancelled.
     """
     if len(wave) == 1:
         return [await carry_out(wave[0])]

@@ -62,7 +62,7 @@ class InvalidSet(ApplyError):
 
 
 class UnreadableStatus(ApplyError):
-    """A live object's status breaks the API conventions, so that nothing can be said about its readiness."""
+    """A live object's status breaks the API conventions, so that its readiness is unknown."""
 
 
 class Obstacle(Enum):
@@ -77,9 +77,9 @@ class Obstacle(Enum):
     KIND_NOT_SERVED = "KindNotServed"
     INVALID = "Invalid"
     CHANGED = "Changed"
-    """Somebody was faster, or the object is no longer the one we saw. The next pass sees the new one."""
+    """Another client was faster, or the object is no longer the one we saw. The next pass sees the new one."""
     OWNED = "Owned"
-    """It belongs to somebody else, and we may not take it."""
+    """It belongs to another owner, and may not be taken over."""
     OUTAGE = "Outage"
     """No answer, or the server's own fault; a later pass may succeed unchanged."""
     REFUSED = "Refused"

@@ -1,6 +1,6 @@
-"""The API server's refusals, sorted by what stands in the way and who can remove it.
+"""The API server's refusals, sorted by the obstacle and who can remove it.
 
-The server tells them apart only in words and in `details.causes`; the texts looked for here are those of Kubernetes'
+The server distinguishes them only in words and in `details.causes`; the texts looked for here are those of Kubernetes'
 own admission plugins and have been the same for years. What matches none of them is `REFUSED`, with the server's words.
 
 Messages of the server may quote values out of the object ("Invalid value: ..."). Of Secrets, and wherever a value can
@@ -31,7 +31,7 @@ _IMMUTABLE = re.compile(
 )
 _RESTORE = "restore the former value, or have the object recreated by update-policy: recreate"
 _ATTEMPTED = re.compile(r"^cannot \w+ [^:]+: ")
-"""What was asked of the server, as its failures begin. Ours say it themselves."""
+"""The request, as the server's failures begin. Our own messages contain it."""
 _MAX_WORDS = 300
 
 _VERBS = {"apply": "patch", "reclaim": "patch", "delete": "delete"}

@@ -8,7 +8,7 @@
     watch       list and watch without an end, for a cache                           calls the server
     yaml        YAML text as JSON values, with the meaning that kubectl gives it     pure
     masking     removes secret words from text                                       pure
-    threads     runs computations on large text beside the event loop
+    threads     runs computations on large text outside the event loop
     nested      groups of tasks inside a pass
 
 A later folder in `watch > client > http > login > types` never imports an earlier one.

@@ -1,6 +1,6 @@
 """Tasks inside of a pass, that one exception must not take the event loop down with.
 
-asyncio hands SystemExit and KeyboardInterrupt of any task to whoever runs the loop, past every `except` around the
+asyncio raises SystemExit and KeyboardInterrupt of any task in the caller of the loop, past every `except` around the
 await. A pass that several tasks carry out would so end the process for what belongs to one object (R-512).
 """
 
@@ -13,11 +13,11 @@ R = TypeVar("R")
 
 
 class Foreign(Exception):
-    """Stands for a caught exception that is no `Exception`; that one is its cause."""
+    """Replaces a caught exception that is no `Exception`; that one is its cause."""
 
 
 def foreign(raised: BaseException) -> Foreign:
-    """The exception that stands for one that is no `Exception`."""
+    """The exception that replaces one that is no `Exception`."""
     error = Foreign(f"{type(raised).__name__}: {raised}".rstrip(": "))
     error.__cause__ = raised
     return error

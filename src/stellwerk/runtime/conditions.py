@@ -10,7 +10,7 @@ import msgspec
 from stellwerk.kube.types.object_meta import Condition, kubernetes_time
 
 MESSAGE_LIMIT = 1024
-"""Characters we let a message have: what an Event can carry, so that both say the same. The schema allows 32,768."""
+"""Characters we let a message have: what an Event can carry, so that both are the same. The schema allows 32,768."""
 
 _ELLIPSIS = "..."
 
@@ -29,7 +29,7 @@ def is_true(conditions: Iterable[Condition], condition_type: str) -> bool:
 def set_condition(conditions: tuple[Condition, ...], new: Condition, now: datetime) -> tuple[Condition, ...]:
     """The conditions with `new` in the place of the one of its type, or at the end.
 
-    `lastTransitionTime` is `now` when the status flips and stays otherwise, whatever `new` says. Setting an equal
+    `lastTransitionTime` is `now` when the status flips and stays otherwise, whatever `new` contains. Setting an equal
     condition returns an equal tuple, so an unchanged object is never written again.
     """
     old = find(conditions, new.type)

@@ -4,7 +4,7 @@ A reconciler is given one object as the cache holds it, brings the world one ste
 and answers with `Next`: which status to show and when to look again. It never writes its own status, never raises an
 Event, never sleeps: the engine does these once, on the way out of the pass. What must be written down before the world
 is touched is saved on the way, at a checkpoint (`runtime.control.status_checkpoint`). A failure that means something to
-the user is raised as a `ReconcileError`; the reconciler says in `explain` which status that makes. Any other exception
+the user is raised as a `ReconcileError`; `explain` returns the status for it. Any other exception
 is a bug of ours: it is counted, logged with its stack, and tried again with back-off.
 
 Model: controller-runtime's Reconciler and Result. The difference is the status, which travels in the answer.
@@ -31,7 +31,7 @@ class Retry(Enum):
     """Soon, then later and later: the system may mend itself."""
 
     WHEN_CHANGED = "when changed"
-    """When a watched object changes: only somebody's action can mend it. Still looked at now and then."""
+    """When a watched object changes: only a user can fix it. Still retried now and then."""
 
 
 class Severity(Enum):
@@ -59,7 +59,7 @@ class Notice:
 class Next(Generic[S]):
     """What a pass answers.
 
-    `status`: what `.status` shall be after this pass; None leaves it alone. An equal status is not written again.
+    `status`: the new `.status` after this pass; None leaves it alone. An equal status is not written again.
     `delay_seconds`: when to look again without a change; None waits for a change.
     `notices`: Events beyond the one that the engine sends by itself when the status changes.
     `quiet`: the change of the status is not worth an Event.
@@ -117,7 +117,7 @@ class Reconciler(Protocol[T_contra, S]):
         ...
 
     def explain(self, obj: T_contra, failure: ReconcileError) -> S | None:
-        """The status that tells the user about this failure; None leaves the status alone."""
+        """The status that reports this failure to the user; None leaves the status alone."""
         ...
 
     async def forget(self, key: ObjectKey) -> None:

@@ -5,9 +5,9 @@ walks what is wanted and looks it up in what is live. It knows that null is abse
 be left out, that 1 is 1.0 and that `1000m` of CPU is `1`. What it does not know (another's mutating webhook, a value
 that the server rewrites) shows as a difference right after our own write, and the plan remembers it as settled.
 
-`extras` are live fields that nobody asked for. Alone they prove nothing: defaults look the same as leftovers of an
-older manifest. Finalizers and owner references are none of them: they say how long an object stays, and are others' to
-put there and to take away (see `ownership`).
+`extras` are live fields that the manifest lacks. Alone they prove nothing: defaults look the same as leftovers of an
+older manifest. Finalizers and owner references are none of them: they decide how long an object exists, and are others'
+to put there and to take away (see `ownership`).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from stellwerk.kube.types.model import JsonObject, JsonValue
 
 _NOT_OURS = frozenset({*SERVER_OWNED, *HOLDS})
 _MAX_EXTRAS = 20
-"""More extras than this say nothing new."""
+"""More extras than this add nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,7 @@ class Difference:
 
 @dataclass(frozen=True, slots=True)
 class FieldComparison:
-    """What lies between wanted and live."""
+    """The difference between wanted and live."""
 
     differences: tuple[Difference, ...]
     extras: tuple[str, ...]
@@ -55,7 +55,7 @@ class FieldComparison:
 
 
 def compare(wanted: JsonObject, live: JsonObject) -> FieldComparison:
-    """What lies between an object as wanted and as live. Status and the server's own metadata are left out."""
+    """The difference between an object as wanted and as live. Status and the server's own metadata are left out."""
     walk = _FieldWalk()
     walk.mapping({key: value for key, value in wanted.items() if key != "status"}, _content(live, wanted), "")
     return FieldComparison(tuple(walk.differences), tuple(walk.extras))
@@ -181,7 +181,7 @@ def _same_quantity(one: JsonValue, other: JsonValue) -> bool:
 
 
 def quantity(value: JsonValue) -> Decimal | None:
-    """The amount a quantity stands for (`1500m` is 1.5); None where the value is no quantity."""
+    """The amount of a quantity (`1500m` is 1.5); None where the value is no quantity."""
     if isinstance(value, bool) or not isinstance(value, int | float | str):
         return None
     match = _QUANTITY.fullmatch(str(value))

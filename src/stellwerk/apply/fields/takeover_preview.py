@@ -53,7 +53,7 @@ def _is_apply_of(entry: JsonObject, ours: str) -> bool:
 
 
 def _leaves(fields: JsonValue, path: _Path = ()) -> Iterator[_Path]:
-    """What nothing lies below. A dot stands for the thing itself: that of a list item counts, for a mapping stays."""
+    """The paths without a child. A dot is the thing itself: that of a list item counts, a mapping stays."""
     for key, inner in fields.items() if isinstance(fields, dict) else ():
         if key == ".":
             if path and path[-1].startswith("k:"):
@@ -76,7 +76,7 @@ def _remove(body: JsonObject, path: _Path) -> None:
 
 
 def _at(body: JsonObject, path: _Path) -> JsonValue:
-    """What stands at a path; None where nothing does."""
+    """The value at a path; None without one."""
     here: JsonValue = body
     for element in path:
         here = _inner(here, element)

@@ -4,7 +4,7 @@ Wave by wave, the members of a wave at the same time. A failure does not stop it
 of a wave's failures at once; it does stop the waves behind, which were ordered behind for a reason.
 
 Nothing is read first and nothing is waited for. What the server answers is remembered in the ledger and handed back, so
-that a cache can tell when it has caught up.
+that a cache can show when it has caught up.
 """
 
 from __future__ import annotations
@@ -148,7 +148,7 @@ class _Writer:
         desired = action.desired
         answer = await self._send(desired)
         if managed_fields.is_unrecorded(answer.metadata.managers):
-            # Nobody was recorded as owner of anything, so the server could not tell what is to go. Now it can.
+            # No owner of any field was recorded, so the server could not know which fields to remove. Now it can.
             await self._take_over(desired)
             answer = await self._send(desired)
         before = self.ledger.get(desired.address)
@@ -178,7 +178,7 @@ class _Writer:
         return await self._apply(action, ObjectResult.RECLAIMED)
 
     async def _take_over(self, desired: Desired) -> None:
-        """Write managedFields anew; tried a few times, because a controller's write of the status is a Conflict."""
+        """Replace managedFields; tried a few times, because a controller's write of the status is a Conflict."""
         for _ in range(_TAKEOVER_TRIES - 1):
             with suppress(Conflict):
                 return await self._rewrite_managers(desired)
@@ -187,7 +187,7 @@ class _Writer:
     async def _rewrite_managers(self, desired: Desired) -> None:
         """One try. Caches do not keep field lists, so they are read here, and nothing else with them.
 
-        The server compares the resourceVersion, so an entry that somebody makes in between cannot get lost.
+        The server compares the resourceVersion, so an entry that another client adds in between cannot get lost.
         """
         resource, key = desired.resource, desired.key
         path = resource.path(key.namespace, key.name)

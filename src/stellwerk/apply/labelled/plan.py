@@ -2,15 +2,16 @@
 
 For each wanted object there is one action. Whether a live object is as wanted is decided by the first that applies:
 
-1. somebody else wrote to it (`ownership`): Reclaim;
+1. another client wrote to it (`managed_fields`): Reclaim;
 2. we applied exactly this content to exactly this object (`Confirmation`), and nothing but what the server made of it
    then differs now: Unchanged;
 3. it is equal without remainder, and ours: Unchanged;
 4. otherwise: Apply.
 
 A restart forgets the confirmations. It costs one apply for each object that the server has given defaults, because a
-default cannot be told from a leftover of an older manifest; the server answers such an apply without writing. We
-refused an annotation with a digest in each object: it would show in every diff of the users, and others could copy it.
+default cannot be distinguished from a leftover of an older manifest; the server answers such an apply without writing.
+We refused an annotation with a digest in each object: it would show in every diff of the users, and others could copy
+it.
 
 Objects that others change again and again are restored, but one of them at most every `FIGHT_SECONDS`.
 
@@ -39,7 +40,7 @@ from stellwerk.kube.types.model import (
 )
 
 FIGHT_SECONDS = 10.0
-"""How long an object that was just restored is left to whoever changed it again (R-110)."""
+"""How long an object that was just restored is left to the client that changed it again (R-110)."""
 
 _SHOWN = 3
 
@@ -66,7 +67,7 @@ class Confirmation:
     resource_version: str
     owned: bool = True
     """Whether managedFields names us. It does not for an object in which we name no field but its name; then the server
-    records no later writers either, and only the content tells."""
+    records no later writers either, and only the content shows it."""
     settled: frozenset[Difference] = frozenset()
     """What the server answered otherwise than asked: normalised values, another's mutating webhook."""
     extras: frozenset[str] = frozenset()
@@ -74,7 +75,7 @@ class Confirmation:
     restored_at: float | None = None
     """When we last took back what others had changed, on the caller's clock in seconds."""
     written_at: float | None = None
-    """When we wrote it, on the same clock; None where nobody asks."""
+    """When we wrote it, on the same clock; None where it is not needed."""
 
 
 class LastApplied(dict[Address, Confirmation]):
@@ -95,7 +96,7 @@ class Create:
 
     desired: Desired
     restores: bool = False
-    """Whether we had written it before, so that somebody has deleted it."""
+    """Whether we had written it before, so that another client deleted it."""
 
     def __str__(self) -> str:
         return f"create {self.desired.ref}" + (": it was deleted" if self.restores else "")
@@ -109,7 +110,7 @@ class Apply:
     why: str
     differences: tuple[Difference, ...] = ()
     restores: bool = False
-    """Whether somebody has changed what we had written."""
+    """Whether another client has changed what we had written."""
 
     def __str__(self) -> str:
         return f"apply {self.desired.ref}: {self.why}"
@@ -288,7 +289,7 @@ def _action(desired: Desired, live: Live | None, last: Confirmation | None, rule
         return _throttled(write, (), last, now)
     if live.metadata.is_terminating:
         return Deferred(desired.address, _end_of(live))
-    # What we know of an object of the same name that is gone says nothing about this one.
+    # What we know of an object of the same name that is gone proves nothing about this one.
     known = last if last is not None and last.uid == live.metadata.uid else None
     managers = tuple(managed_fields.strangers(live.metadata.managers, rules.field_manager, rules.tolerated))
     return _throttled(_kept(desired, live, known, managers, rules), managers, last, now)
@@ -298,7 +299,7 @@ def _kept(desired: Desired, live: Live, known: Confirmation | None, managers: tu
     """What a live object needs, fights left aside."""
     ours = known is not None and known.digest == desired.digest
     if known is not None and ours and not managers and live.metadata.resource_version == known.resource_version:
-        return Unchanged(desired.address)  # nobody wrote since our apply, not even a status
+        return Unchanged(desired.address)  # no client wrote since our apply, not even a status
     comparison = compare(desired.body, live.body) if isinstance(live, Unstructured) else None
     if managers:
         return Reclaim(desired, managers, comparison.differences if comparison else (), restores=ours)

@@ -1,7 +1,7 @@
 """What an older version of a set left behind.
 
 BTP Manager keeps a record of the kinds that were ever part of its set, as text in a ConfigMap, and labels on the
-objects that say whose they are and from which version. A kind in the record is only where to look. What is deleted is
+objects whose labels name owner and version. A kind in the record is only where to look. What is deleted is
 decided object by object, from its labels. (Sets with an inventory of their objects are the business of `rollout`.)
 """
 
@@ -61,9 +61,9 @@ class Marks:
     """The labels by which objects of a set are known."""
 
     ours: Mapping[str, str]
-    """All of these say that the object is ours. Must not be empty."""
+    """All of these mark the object as ours. Must not be empty."""
     version_labels: Sequence[str]
-    """Any of these tells the version; an object that has none of them is never stale."""
+    """Any of these names the version; an object that has none of them is never stale."""
     version: str
     """The version that is wanted now."""
 
@@ -72,7 +72,7 @@ class Marks:
             raise ValueError("without a label of ours every object would be ours")
 
     def is_stale(self, labels: Mapping[str, str]) -> bool:
-        """Whether labels say: ours, and from another version."""
+        """Whether the labels mean: ours, and from another version."""
         ours = all(labels.get(name) == value for name, value in self.ours.items())
         versions = [labels[name] for name in self.version_labels if name in labels]
         return ours and bool(versions) and self.version not in versions
@@ -83,7 +83,7 @@ def stale(
 ) -> dict[Address, Live]:
     """The objects that an older version of the set left behind: what to give to `plan_delete`.
 
-    `spared` stays whatever its labels say: a CustomResourceDefinition that users still have instances of. Pure.
+    `spared` stays whatever its labels are: a CustomResourceDefinition that users still have instances of. Pure.
     """
     kept = {(address.resource.group, address.resource.kind, address.key) for address in wanted}
     return {

@@ -1,7 +1,7 @@
 """Documents into the objects we want in the cluster.
 
 Everything that can be known before the first write is checked here, all of it at once: a set is sent whole or not at
-all, and whoever wrote it wants to see every mistake in one go.
+all, and its author wants to see every mistake in one go.
 
 What the server keeps for itself (status, uid, managedFields, ...) is taken out, so that manifests saved from a cluster
 can be applied, and so that the digest changes only with what we ask for.
@@ -49,7 +49,7 @@ SERVER_OWNED = (
 """The keys of metadata that only the API server writes (API conventions, metadata)."""
 
 HOLDS = ("finalizers", "ownerReferences")
-"""The keys of metadata that say how long an object stays; everybody may add to them."""
+"""The keys of metadata that decide how long an object exists; every client may add to them."""
 
 MAX_OBJECTS = 5_000
 
@@ -207,8 +207,8 @@ def _normalised(body: JsonObject) -> JsonObject:
 def _folded(secret: JsonObject) -> JsonObject:
     """A Secret with `stringData` moved into `data`, as the server would do on a write.
 
-    Applied as it is, a key taken out of `stringData` later would stay in `data`: the server copies it there in nobody's
-    name.
+    Applied as it is, a key taken out of `stringData` later would stay in `data`: the server copies it there in no
+    manager's name.
     """
     texts = secret.get("stringData")
     if not isinstance(texts, dict):

@@ -1,6 +1,6 @@
 """Small changes to a JSON object that leave the given one alone.
 
-Bodies are shared (a cache, a manifest read once and used in every pass), so a change copies what lies on its way and
+Bodies are shared (a cache, a manifest read once and used in every pass), so a change copies the objects on its path and
 shares the rest.
 """
 
@@ -21,7 +21,7 @@ def with_value(body: JsonObject, value: JsonValue, *path: str) -> JsonObject:
 
 
 def without(body: JsonObject, *path: str) -> JsonObject:
-    """The object without what lies under a path of keys; itself where nothing lies there."""
+    """The object without the value at a path of keys; itself where there is none."""
     first, *rest = path
     inner = body.get(first)
     if rest and isinstance(inner, dict):

@@ -1,8 +1,8 @@
 """Why a Deployment is not ready: the first cause, in one sentence.
 
-Kubernetes knows, but says it in four places: no pod can be made (condition ReplicaFailure), no node takes it (condition
-PodScheduled), a container does not start or ends (container statuses), a probe or a volume fails (only an Event). The
-first of these that applies explains the ones behind it, so it is the one to tell.
+Kubernetes knows, but shows it in four places: no pod can be made (condition ReplicaFailure), no node takes it
+(condition PodScheduled), a container does not start or ends (container statuses), a probe or a volume fails (only an
+Event). The first of these that applies explains the ones behind it, so it is the one to report.
 
 Names of pods and numbers of tries are left out: the sentence ends up in conditions, which must not flap.
 """
@@ -41,7 +41,7 @@ class Surroundings:
 
 
 def explain(deployment: Unstructured, around: Surroundings) -> DeploymentCause | None:
-    """Why a Deployment, or a workload that owns its pods itself, is not ready; None where nothing says so. Pure."""
+    """Why a Deployment, or a workload that owns its pods itself, is not ready; None where nothing shows it. Pure."""
     newest = _newest(_owned(around.replica_sets, {deployment.metadata.uid}))
     pods = _owned(around.pods, {newest.metadata.uid if newest is not None else deployment.metadata.uid})
     for cause in _causes(deployment, newest, pods, around.events):
@@ -50,7 +50,7 @@ def explain(deployment: Unstructured, around: Surroundings) -> DeploymentCause |
 
 
 def unready_pod(deployment: Unstructured, around: Surroundings) -> Unstructured | None:
-    """The first pod of the newest revision that is not ready and does not say why itself. Pure."""
+    """The first pod of the newest revision that is not ready and does not show why itself. Pure."""
     newest = _newest(_owned(around.replica_sets, {deployment.metadata.uid}))
     pods = _owned(around.pods, {newest.metadata.uid if newest is not None else deployment.metadata.uid})
     unready = [pod for pod in pods if _condition(pod, "Ready", "False")]
@@ -111,7 +111,7 @@ def _unscheduled(pod: Unstructured) -> DeploymentCause | None:
     message = _condition(pod, "PodScheduled", "False")
     if not message:
         return None
-    # The tail about preemption repeats what was said and hides the reason.
+    # The tail about preemption repeats the text and hides the reason.
     return DeploymentCause(f"no node takes its pod: {_PREEMPTION.sub('', _tidy(message))}")
 
 
@@ -176,7 +176,7 @@ def _statuses(pod: Unstructured) -> list[JsonObject]:
     return listed
 
 
-# ---- what only Events tell
+# ---- what only Events show
 
 _PROBE = re.compile(r"^(Readiness|Liveness|Startup) probe (?:failed|errored)", re.IGNORECASE)
 

@@ -1,4 +1,4 @@
-"""The rules by which an object's own status tells whether it is ready.
+"""The rules by which an object's own status shows whether it is ready.
 
 They are those of kstatus (sigs.k8s.io/cli-utils), the library with which flux, helm and kpt wait: first what all kinds
 have in common (deletion, observedGeneration, Reconciling, Stalled), then what is special about the kinds of Kubernetes
@@ -43,7 +43,7 @@ class Readiness:
 
     @property
     def is_ready(self) -> bool:
-        """Whether the object is as its spec says."""
+        """Whether the object is as its spec requires."""
         return self.verdict is StatusVerdict.CURRENT
 
     def __str__(self) -> str:
@@ -84,7 +84,7 @@ class StatusCondition:
 
     @property
     def words(self) -> str:
-        """What the condition says, its own message first."""
+        """The text of the condition, its own message first."""
         return self.message or self.reason or f"condition {self.type} is {self.status}"
 
 
@@ -118,7 +118,7 @@ class ObjectStatus:
         return condition is not None and condition.status == status
 
     def said(self, type_: str) -> str:
-        """What a condition says; empty where it is not there."""
+        """The text of a condition; empty where it is absent."""
         condition = self.conditions.get(type_)
         return condition.words if condition is not None else ""
 
@@ -133,7 +133,7 @@ class ObjectStatus:
 
     @property
     def replicas(self) -> int:
-        """How many are wanted; one where the spec does not say."""
+        """How many are wanted; one where the spec has no number."""
         wanted = _number(self.live.at("spec", "replicas"))
         return 1 if wanted is None else wanted
 
@@ -289,7 +289,7 @@ def _stateful_set(status: ObjectStatus) -> Readiness:
     )
     if shortfall:
         return waiting(shortfall)
-    if partition is not None:  # the API server sets 0 where the author says nothing, and that is a partition, too
+    if partition is not None:  # the API server sets 0 by default, and that is a partition, too
         shortfall = _short_of("updated", status.count("updatedReplicas"), wanted - partition)
         return waiting(shortfall) if shortfall else CURRENT
     if shortfall := _short_of("current", status.count("currentReplicas"), wanted):
@@ -326,7 +326,7 @@ def _job(status: ObjectStatus) -> Readiness:
         return CURRENT
     if status.holds("Failed"):
         return failed(status.said("Failed"))
-    # kstatus calls a started job current; whoever waits for a job waits for its end.
+    # kstatus calls a started job current; a set that waits for a job waits for its end.
     return waiting("the job runs" if status.fields.get("startTime") else "the job has not started")
 
 

@@ -1,7 +1,7 @@
 """Whether an object is ready, judged by its own status.
 
 The verdict is that of kstatus (`kstatus`), on top of which come conditions without which a kind is of no use, and hints
-that an author may give for a kind that tells less than it should.
+that an author may give for a kind that shows less than it should.
 
 A verdict carries a sentence for people, without times and counters that change by themselves.
 """
@@ -39,7 +39,7 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class Hints:
-    """What an author tells about a kind that says too little by itself."""
+    """An author's hints about a kind whose status shows too little."""
 
     has_observed_generation: bool = False
     """The kind keeps status.observedGeneration; until it appears the object is not ready."""
@@ -51,7 +51,7 @@ class Hints:
 
 NO_HINTS = Hints()
 HINT_SUFFIX = "status-hint"
-"""Of the annotation that carries them; before it stands the program that they are meant for."""
+"""Of the annotation that carries them; its prefix names the program that they are meant for."""
 
 AVAILABLE_DEPLOYMENT = Hints(conditions=("Available", "Progressing"))
 """BTP Manager's rule: a Deployment must also be Available and Progressing, and so not past its deadline."""

@@ -1,12 +1,13 @@
-"""Does what a stage says, one object at a time.
+"""Carries out a stage, one object at a time.
 
 Nothing is read first: a stage was decided from caches, and every write carries what it was decided from. A new object
 is created only where there is none; a change and a deletion are meant for that very object (its uid) in the very state
-that was seen (its resourceVersion), because whose it is may have changed since. Where the server says that the object
-is not what we saw, it is read, and the next stage decides anew.
+that was seen (its resourceVersion), because its owner may have changed since. Where the server shows that the object
+is not what we saw, it is read, and the next stage decides again.
 
 We refused applies without a resourceVersion. They would meet fewer conflicts where a controller writes a status at the
-same time, but they would take an object back from whom it was handed to a moment ago; behind a stale cache, long ago.
+same time, but they would take an object back from an owner that received it a moment ago; behind a stale cache, long
+ago.
 """
 
 from __future__ import annotations
@@ -58,7 +59,7 @@ class ActionResult:
     """Otherwise nothing was done: the object is not as it was seen. `live` is how it is, as far as that is known."""
     confirmation: Confirmation | None = None
     stays: bool = False
-    """Whether an object that we asked the server to delete is held for a while. It did not say what it looks like."""
+    """Whether an object that we asked the server to delete exists for a while. The answer did not contain it."""
     remarks: tuple[str, ...] = ()
     """What the server remarked about the object that it took."""
 
@@ -144,7 +145,7 @@ class Executor:
         version = await self._take_over(action) if action.takes_over else action.resource_version
         answer = await self._force(action, version)
         if action.update is UpdatePolicy.SSA_OVERRIDE and managed_fields.is_unrecorded(answer.metadata.managers):
-            # Nobody was recorded as owner of anything, so the server could not tell what is to go. Now it can.
+            # No owner of any field was recorded, so the server could not know which fields to remove. Now it can.
             found = answer.metadata.resource_version
             answer = await self._force(action, await self._take_over(replaced(action, resource_version=found)))
         return answer
@@ -172,7 +173,7 @@ class Executor:
         return await self.client.apply(view, body, force=force, field_manager=self.field_manager)
 
     async def _replace(self, action: Update) -> Live:
-        """The whole object, in the place of the very state that was seen. Finalizers belong to whoever set them."""
+        """The whole object, in the place of the very state that was seen. Finalizers belong to the clients that set them."""
         wanted = dig(action.desired.body, "metadata", "finalizers")
         finalizers = [*dict.fromkeys([*(wanted if isinstance(wanted, list) else []), *action.finalizers])]
         body = json_edit.with_value(action.desired.body, action.resource_version, "metadata", "resourceVersion")

@@ -5,7 +5,7 @@ ready at once is through in one pass, and nothing is read to find that out. What
 cache, and the caller passes again.
 
 Before an object is touched for the first time, and before one that has done its work is deleted, the inventory has to
-be saved. The caller may save it on the way; where he does not, or cannot, the pass ends there.
+be saved. The caller may save it on the way; where it does not, or cannot, the pass ends there.
 """
 
 from __future__ import annotations
@@ -113,10 +113,10 @@ class Rollout:
     ) -> SetProgress:
         """Bring the set towards what is wanted, as far as it goes now.
 
-        `seen` are the set's objects as caches show them; `resources` tells where the kinds of the inventory are served.
+        `seen` are the set's objects as caches show them; `resources` are the served kinds of the inventory.
         With `announces` the inventory is saved before the first write, if one is needed, though it is no other one.
         Raises `InvalidSet` before anything is written, and ApiError where the cluster cannot be asked. An object that
-        turns out to be somebody else's later is a failure.
+        turns out to belong to another owner later is a failure.
         """
         newcomers = inventory_update.newcomers(wanted, inventory)
         found = await existing(self.client, newcomers, self.namespace_exists, self.owned) if newcomers else {}
@@ -146,7 +146,7 @@ class Rollout:
         resources: Mapping[ObjectIdentity, Resource],
         farewell: Farewell | None = None,
     ) -> SetProgress:
-        """Take the whole set away, as far as it goes now. Whether it may go at all is `CrdUsage.obstacle`'s to say."""
+        """Take the whole set away, as far as it goes now. `CrdUsage.obstacle` decides whether it may be deleted at all."""
         pass_ = _Pass(self, self._sight(seen, resources), resources, Namespaces(self.client, self.owner.prefix, ()))
         if farewell is None:
             return await pass_.run(inventory, plan_prune.of_set)
@@ -229,7 +229,7 @@ class _Pass:
 
     async def _asks_for_usage(self, inventory: Inventory, actions: Collection[Action]) -> bool:
         """Find out, once in a pass, whether definitions that are about to go are in use. Whether anything was asked:
-        then the stage has to be decided anew."""
+        then the stage has to be decided again."""
         going = {
             ObjectIdentity.of(action.address.ref) for action in actions if isinstance(action, Remove | RemoveFinalizer)
         }
@@ -286,7 +286,7 @@ def changing(ref: ObjectRef) -> WriteFailure:
 
 
 def foreign(refused: Unready) -> WriteFailure:
-    """An object that has become somebody else's."""
+    """An object that belongs to another owner now."""
     fix = "remove it from one of the two, or set its adoption policy to Always"
     return WriteFailure(
         refused.ref, "apply", Obstacle.OWNED, refused.why, fix, Conflict(Status(message=refused.why, code=409))

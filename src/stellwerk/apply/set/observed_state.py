@@ -27,7 +27,7 @@ BELIEVED_SECONDS = 60.0
 
 @dataclass(frozen=True, slots=True)
 class DeletedObject:
-    """An object that we deleted. `gone`: the server said so at once; otherwise it was to take a while."""
+    """An object that we deleted. `gone`: the server confirmed it at once; otherwise it was to take a while."""
 
     uid: str
     gone: bool
@@ -96,7 +96,7 @@ class ObservedSet:
 
     def _correct(self, identity: ObjectIdentity, removed: DeletedObject) -> None:
         """What we have deleted ourselves is known better than by a cache that lags behind; for a while, because what
-        lies in etcd may come back from a backup."""
+        is in etcd may come back from a backup."""
         seen, is_recent = self.seen.get(identity), self._clock - removed.at < BELIEVED_SECONDS
         if seen is None:
             self.absent.add(identity)

@@ -3,7 +3,7 @@
     calls    what every request and answer have in common, and any request at all (`raw`)
     reads    get, find, list, pages, watch
     writes   create, apply, update, patch, delete
-    client   how one is made, and as whom it acts
+    client   how a client is made, and the identity that it acts as
 
 Callers need this file alone.
 """

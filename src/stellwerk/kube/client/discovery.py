@@ -1,12 +1,13 @@
 """From kinds to URLs: what an API server serves.
 
-Two requests tell everything (aggregated discovery, KEP-3352), and for the kinds of Kubernetes itself none is needed:
+Two requests return everything (aggregated discovery, KEP-3352), and for the kinds of Kubernetes itself none is needed:
 their plurals and scopes do not change within an API version. A kind that is not known is looked for once more, because
 its CustomResourceDefinition may be new; not more often than every second, because a manifest may name a kind that will
 never exist.
 
-What a server does not say is not absent. An API service that does not answer is listed as stale, without its kinds or
-with former ones: then what was known of them is kept, and of what was not known nothing is concluded (`Undiscovered`).
+A kind that is not listed is not proved absent. An API service that does not answer is listed as stale, without its
+kinds or with former ones: then what was known of them is kept, and of what was not known nothing is concluded
+(`Undiscovered`).
 """
 
 from __future__ import annotations
@@ -70,7 +71,7 @@ class _Served(msgspec.Struct):
 
 @dataclass(frozen=True, slots=True)
 class Details:
-    """What a server says of a resource beyond where it is."""
+    """The properties of a resource in discovery, besides its path."""
 
     singular: str = ""
     verbs: tuple[str, ...] = ()
@@ -114,7 +115,7 @@ class ResourceMapper:
         raise NotServed(f"the API server serves no {kind} of group {group or 'core'}")
 
     async def serves(self, resource: Resource) -> bool:
-        """Whether the server has this resource now. Raises Undiscovered and ApiError where it does not say."""
+        """Whether the server has this resource now. Raises Undiscovered and ApiError where that is unknown."""
         await self._refresh()
         wanted = (resource.group, resource.version, resource.plural)
         if any((each.group, each.version, each.plural) == wanted for each in self._all):
@@ -141,7 +142,7 @@ class ResourceMapper:
         return list(await self.described())
 
     async def described(self) -> dict[Resource, Details]:
-        """Everything that is served with what the server says of it, in the order of `all`."""
+        """Everything that is served with its properties, in the order of `all`."""
         await self._refresh()
         return dict(self._all)
 

@@ -1,6 +1,6 @@
 """Patches: changes to an object that do not send the object.
 
-A merge patch (RFC 7396) says what fields shall become; a JSON patch (RFC 6902) says step by step what to do, and may
+A merge patch (RFC 7396) contains the new fields; a JSON patch (RFC 6902) contains operations, and may
 test before it does. Strategic merge patches are left out: they exist only for built-in kinds, and apply does better.
 
     patch = JsonPatch([test("/metadata/uid", uid), remove(("metadata", "annotations", "example.com/paused"))])
@@ -15,12 +15,12 @@ from typing import ClassVar, TypeAlias
 from stellwerk.kube.types.model import JsonObject, JsonValue
 
 Path: TypeAlias = str | Sequence[str | int]
-"""Where in an object: a JSON pointer as it stands (`/metadata/uid`), or steps that are escaped for you."""
+"""Where in an object: a JSON pointer (`/metadata/uid`), or steps, which this module escapes."""
 
 
 @dataclass(frozen=True, slots=True)
 class MergePatch:
-    """Fields as they shall become; None removes one, an array is replaced whole."""
+    """The new fields; None removes one, an array is replaced whole."""
 
     content_type: ClassVar[str] = "application/merge-patch+json"
 
@@ -81,7 +81,7 @@ test.__test__ = False  # type: ignore[attr-defined]  # pytest would take the wor
 
 
 def pointer(path: Path) -> str:
-    """A JSON pointer (RFC 6901). Steps are escaped, a string is taken as it stands."""
+    """A JSON pointer (RFC 6901). Steps are escaped, a string is used unchanged."""
     if isinstance(path, str):
         return path
     return "".join("/" + str(step).replace("~", "~0").replace("/", "~1") for step in path)

@@ -44,7 +44,7 @@ _ACCEPT_LIST: Headers = (("Accept", "application/json;as=PartialObjectMetadataLi
 
 @dataclass(frozen=True, slots=True)
 class WatchEvent:
-    """What a watch says, before it is put to use: ADDED, MODIFIED, DELETED, BOOKMARK or ERROR."""
+    """An event of a watch, not decoded yet: ADDED, MODIFIED, DELETED, BOOKMARK or ERROR."""
 
     type: str
     object: HasMetadata | errors.Status
@@ -92,7 +92,7 @@ class Reads(Calls):
             return None
 
     async def list(self, target: Target[T], namespace: str = "", **chosen: Unpack[ListSelection]) -> Listing[T]:
-        """All objects, all pages joined, as of one moment; begun anew once when that moment became too old.
+        """All objects, all pages joined, as of one moment; listed again once when that moment became too old.
 
         Without a resourceVersion the list is the most recent one; "0" takes whatever the server has at hand.
         """

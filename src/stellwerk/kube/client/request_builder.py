@@ -115,7 +115,7 @@ class Calls:
         raise found from None if found is error else error  # no error is its own cause
 
     async def _absence(self, view: View[T], error: NotFound | Unexplained, name: str = "") -> ApiError:
-        """What a 404 is about: an object, a kind, or nothing at all. Only discovery says whether a kind is served."""
+        """What a 404 is about: an object, a kind, or nothing at all. Only discovery shows whether a kind is served."""
         if isinstance(error, NotFound) and _names(error, name):
             return error
         says_absent = isinstance(error, NotFound) and bool(name) and _names_nothing(error)
@@ -209,15 +209,15 @@ async def _unreadable_object(view: View[T], data: bytes, request: Request, error
 
 
 def _names(error: NotFound, name: str) -> bool:
-    """Whether the server says which object it does not have, and it is the one that was asked for. Some API services
-    say `namespace/name`."""
+    """Whether the answer names the absent object, and it is the requested one. Some API services
+    name it `namespace/name`."""
     absent = error.status.details.name
     return bool(absent) and (not name or absent == name or absent.endswith(f"/{name}"))
 
 
 def _names_nothing(error: NotFound) -> bool:
     """Whether the server leaves open which object it does not have, as some API services do. The code of a webhook's
-    refusal is the webhook's choice, and says nothing about the object."""
+    refusal is the webhook's choice, and proves nothing about the object."""
     return not error.status.details.name and not error.status.message.startswith("admission webhook")
 
 

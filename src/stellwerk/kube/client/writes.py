@@ -1,7 +1,7 @@
 """The writing half of a client: create, apply, update, patch, delete.
 
-Each write passes `before_write` first, unless it is a dry run: there a leader without a lease is stopped. A write tells
-the transport whether it may be sent again after a lost answer.
+Each write passes `before_write` first, unless it is a dry run: there a leader without a lease is stopped. Each write
+states for the transport whether it may be sent again after a lost answer.
 """
 
 from __future__ import annotations
@@ -133,7 +133,7 @@ class Writes(Calls):
         field_validation: FieldValidation | None = None,
         field_manager: str | None = None,
     ) -> T:
-        """Put the object in the place of what is there. With `metadata.resourceVersion` a Conflict tells of others."""
+        """Replace the object. With `metadata.resourceVersion`, a change by another client is a Conflict."""
         key = _key(body)
         return await self._write(
             view_of(target),
@@ -144,7 +144,7 @@ class Writes(Calls):
             body,
             self._write_query(dry_run, field_validation, field_manager),
             subresource,
-            # Without a version it could undo what somebody else did between the two times.
+            # Without a version it could undo what another client did between the two times.
             repeatable=bool(dig(body, "metadata", "resourceVersion")),
         )
 
@@ -163,7 +163,7 @@ class Writes(Calls):
     ) -> T:
         """Change a part of the object.
 
-        `repeatable`: whether the same patch may be sent again after a lost answer; by default the patch itself tells.
+        `repeatable`: whether the same patch may be sent again after a lost answer; by default the patch decides.
         """
         return await self._write(
             view_of(target),

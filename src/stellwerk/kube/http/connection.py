@@ -109,7 +109,7 @@ class Connection(asyncio.Protocol):
                     return
 
     def abort(self) -> None:
-        """Break the connection. In order it would be a TLS farewell, for which the other side may leave us waiting."""
+        """Break the connection. An orderly end waits for the server's TLS close message."""
         self._lines.discard(self)
         self._ends_with_line = False
         transport, self._transport = self._transport, None
@@ -117,7 +117,7 @@ class Connection(asyncio.Protocol):
             with contextlib.suppress(RuntimeError):  # its event loop is closed
                 transport.abort()
 
-    # ---- what the transport tells
+    # ---- calls of the transport
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """The handshakes are done."""
@@ -127,7 +127,7 @@ class Connection(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         """A part of an answer."""
         if self._waiting is None or self._transport is None:
-            self.abort()  # nobody has asked, or nobody wants to know any more
+            self.abort()  # no request is open, or its caller has ended
             return
         self.has_heard = True
         self._fruitless_bytes += len(data)
@@ -161,7 +161,7 @@ class Connection(asyncio.Protocol):
             return ClientCertificateRejected(error.reason)
         return ConnectionBroken("the connection was cut")
 
-    # ---- what the parser tells
+    # ---- calls of the parser
 
     def on_message_begin(self) -> None:
         """An answer begins. Raises ConnectionBroken where there was one already."""
@@ -180,7 +180,7 @@ class Connection(asyncio.Protocol):
             self._headers.append((name.lower(), value))
 
     def on_headers_complete(self) -> None:
-        """The head is whole. Raises BodyTooLarge, and ConnectionBroken for an encoding that nobody asked for."""
+        """The head is whole. Raises BodyTooLarge, and ConnectionBroken for an encoding that was not requested."""
         self._in_head = False
         known = dict(self._headers)
         code = self._parser.get_status_code()
@@ -214,7 +214,7 @@ class Connection(asyncio.Protocol):
         if not keeps:
             self.abort()
 
-    # ---- what the one who waits is told
+    # ---- the result for the caller
 
     def _deliver(self) -> None:
         self._ends_with_line = False
@@ -232,7 +232,7 @@ class Connection(asyncio.Protocol):
         self._writable.set()
 
     def _fail(self, error: Exception) -> None:
-        """The one who waits is told, if nothing was told before. Either way, this connection is in doubt."""
+        """Report to the caller, unless it already has a result. Either way, the connection is not reused."""
         self.abort()
         if self._waiting is not None and not self._waiting.done():
             self._waiting.set_exception(error)

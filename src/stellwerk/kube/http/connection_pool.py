@@ -7,7 +7,7 @@ server: redirects, cookies, bodies of unknown length. Watches and the way throug
 
 A kept connection may be dead without anybody knowing. A request that may be sent twice is then sent again at once, over
 a new one; any other is reported as cut. What is not sent for want of a connection, whatever the reason, is reported as
-`NotConnected`: the caller may send it again without a thought. What a connection has to be for another request is told
+`NotConnected`: the caller may send it again safely. What a connection has to be for another request is stated
 in `connection`.
 """
 
@@ -36,16 +36,16 @@ SocketFactory = Callable[[aiohappyeyeballs.AddrInfoType], OwnSocket]
 KEPT_SECONDS = 75.0
 """How long a connection without work is kept; an API server gives it up after 90."""
 HANDSHAKE_SECONDS = 10.0
-"""What TLS may take, as in Go's clients. A server that is stuck accepts connections and then says nothing."""
+"""What TLS may take, as in Go's clients. A server that is stuck accepts connections and then sends nothing."""
 _TIRED_OF_WAITING = 408
-"""What a server or balancer may say when it gives up a kept connection, at the very moment in which we send."""
+"""What a server or balancer may send when it ends a kept connection, at the moment of our request."""
 _NAMELESS = "no certificate can have its name"
 _EYEBALLS_SECONDS = 0.25
-"""How long one address of a server may take before the next one is tried beside it (RFC 8305)."""
+"""How long one address of a server may take before the next one is tried in parallel (RFC 8305)."""
 
 
 class Connections:
-    """At most `limit` connections to one server. `sockets` makes theirs."""
+    """At most `limit` connections to one server. `sockets` makes their sockets."""
 
     def __init__(self, host: str, port: int, *, limit: int, connect_seconds: float, sockets: SocketFactory) -> None:
         self._host, self._port = host, port
@@ -69,7 +69,7 @@ class Connections:
         repeatable: bool,
         before: Callable[[], None] | None = None,
     ) -> Answer:
-        """Send a request and read the answer, at most `largest` bytes. `name`: whom a certificate must prove.
+        """Send a request and read the answer, at most `largest` bytes. `name`: what the certificate must prove.
 
         `before` is called right before the bytes leave, each time they do, and may raise to prevent it.
 
@@ -108,7 +108,7 @@ class Connections:
             line.abort()
 
     def _move_to(self, loop: asyncio.AbstractEventLoop) -> None:
-        """An event loop that ended has left connections that nobody reads any more."""
+        """Connections of an event loop that ended; nothing reads them any more."""
         self.close()
         self._loop, self._gate = loop, asyncio.Semaphore(self._limit)
 

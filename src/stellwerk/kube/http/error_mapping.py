@@ -65,7 +65,7 @@ def refused(answer: Answer, about: str, *, hides_values: bool) -> StatusError:
 
 
 def _unsigned(code: int) -> str:
-    """What is said of an answer without a Status of Kubernetes. Its body is not repeated."""
+    """The message for an answer without a Status of Kubernetes. It does not quote the body."""
     phrase = f" ({HTTPStatus(code).phrase})" if code in set(HTTPStatus) else ""
     return f"a {code}{phrase} that is not an API server's"
 
@@ -76,7 +76,7 @@ def _seconds(retry_after: str) -> float | None:
 
 
 def _without_values(status: Status) -> Status:
-    """A refusal that says which fields are wrong, and not what is in them."""
+    """A refusal that names the wrong fields without their values."""
     fields = ", ".join(dict.fromkeys(cause.field for cause in status.details.causes if cause.field))
     unknown = ", ".join(dict.fromkeys(_UNKNOWN_FIELD.findall(status.message)))
     mistyped = ", ".join(dict.fromkeys(f".{path}: {why}" for path, why in _MISTYPED_FIELD.findall(status.message)))

@@ -21,7 +21,7 @@ _GZIP = 16 + zlib.MAX_WBITS
 
 
 class NoAnswer(Exception):
-    """No answer came; the message says why in a few steady words."""
+    """No answer came; the message is the cause, and the same for the same cause."""
 
 
 class ConnectionBroken(NoAnswer):
@@ -37,7 +37,7 @@ class ServerCertificateInvalid(NotConnected):
 
 
 class ClientCertificateRejected(NotConnected):
-    """The server does not accept our certificate. Since TLS 1.3 it says so only when we have begun to send."""
+    """The server does not accept our certificate. Since TLS 1.3 it reports that only after the request has started."""
 
 
 class BodyTooLarge(Exception):

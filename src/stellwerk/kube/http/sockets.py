@@ -1,6 +1,6 @@
 """What connections are made of: sockets that are remembered until they are closed, and the TLS that fits the login.
 
-Both roads to an API server, `connection_pool` and aiohttp, take theirs from here, so that a renewed certificate and
+Both roads to an API server, `connection_pool` and aiohttp, use this module, so that a renewed certificate and
 the end of a client hold for both.
 """
 
@@ -26,7 +26,7 @@ _TURNS_TO_CLOSE = 200
 
 _ASK_AFTER_SECONDS = 15
 _DEAD_AFTER_SECONDS = 30
-"""A machine that vanished says nothing. A call would wait for it to its end, and so would the next one on each
+"""A machine that vanished sends nothing. A call would wait for it to its end, and so would the next one on each
 connection that is kept; the kernel knows better, and long before."""
 _OF_TCP = [
     (getattr(socket, name), value)
@@ -41,10 +41,10 @@ _OF_TCP = [
 
 
 class OwnSocket(socket.socket):
-    """A socket that closes what it was made for, and never what has its number by now.
+    """A socket that closes its own file descriptor, and never another one that has the same number later.
 
     uvloop takes hold of a connection that was reset under its hands when it has closed it already, and the socket does
-    not hear of that. To close it afterwards, or to let the garbage collector do so, would close another connection.
+    not notice that. To close it afterwards, or to let the garbage collector do so, would close another connection.
     """
 
     def __init__(self, family: int, kind: int, protocol: int) -> None:
@@ -60,7 +60,7 @@ class OwnSocket(socket.socket):
             return False
 
     def close(self) -> None:
-        """Close it, unless somebody has done so."""
+        """Close it, unless it is closed already."""
         if self.is_open:
             super().close()
         else:
@@ -78,7 +78,7 @@ REFUSED = "none of its addresses may be called: loopback, link-local and private
 class Sockets:
     """Every socket of a transport, so that none outlives it.
 
-    A call that is cancelled leaves its connection in the middle of a TLS farewell; asyncio waits half a minute for it.
+    A call that is cancelled leaves its connection in the middle of the TLS close; asyncio waits half a minute for it.
     """
 
     def __init__(self, may_connect: Callable[[str], bool] | None = None) -> None:

@@ -3,13 +3,13 @@
 What may be sent again is decided here and nowhere else. A refusal with 429 was not carried out, whatever it was. A
 connection that never came about carried nothing. Everything else is sent again only when a second time does no harm:
 reads, applies, deletes with a precondition, updates with a resourceVersion. A create whose answer was lost is reported
-as `Unreachable`: only a fresh look tells whether it took place. aiohttp repeats PUT and DELETE on its own when a kept
+as `Unreachable`: only a new read shows whether it took place. aiohttp repeats PUT and DELETE on its own when a kept
 connection turns out dead; it is kept from that where a repetition may do harm.
 
 Calls go over `connection_pool`. Watches, which last, and calls through a proxy go over aiohttp.
 
 Certificates may be renewed on disk at any time. Each call takes the context that fits the files as they are, and
-connections are pooled by context: new calls shake hands anew, calls under way end in peace.
+connections are pooled by context: new calls start a new handshake, calls under way end normally.
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ class Request:
     about: str = ""
     repeatable: bool = True
     hides_values: bool = False
-    """Whether a refusal may quote values that nobody should read."""
+    """Whether a refusal may quote secret values."""
     verb: str = ""
     resource: str = ""
 
@@ -277,7 +277,7 @@ class Transport:
             return await _answer_of(response, self.largest_answer_bytes)
 
     async def _with_login(self, send: Callable[[], Awaitable[Sent]]) -> Sent:
-        """What `send` brings. Credentials that are refused are made anew once."""
+        """The answer of `send`. Refused credentials are renewed once."""
         sent = await send()
         if not isinstance(sent, Answer) or sent.code != 401:
             return sent
@@ -434,9 +434,9 @@ def _too_large(request: Request, largest: int) -> AnswerTooLarge:
 
 
 def _cut(response: aiohttp.ClientResponse) -> None:
-    """End a stream that nobody reads any more.
+    """End a stream that has no reader any more.
 
-    Closing it in order would be a TLS farewell, for which a server that is streaming leaves us waiting.
+    An orderly close needs a TLS close message, for which a streaming server lets the client wait.
     """
     connection = response.connection
     if connection is not None and connection.transport is not None:

@@ -1,6 +1,6 @@
-"""What an API server remarks beside its answer, in `Warning` headers: a deprecated version, a field that it drops.
+"""Warnings of an API server in the `Warning` headers of its answers: a deprecated version, a field that it drops.
 
-Who wants to know listens around a call, and hears what is said to calls of his own task and to no others:
+A caller listens around a call, and receives the warnings of calls of its own task only:
 
     with remarks.Listening() as heard:
         await client.apply(...)
@@ -16,7 +16,7 @@ from contextvars import ContextVar
 
 HEADER = "Warning"
 MOST = 20
-"""How many are heard in one go; a webhook may say any number."""
+"""How many warnings of one answer are read; a webhook may send any number."""
 
 _SAID = re.compile(r'299 \S+ "((?:[^"\\]|\\.)*)"')
 """RFC 7234, section 5.5. Kubernetes uses the one code, and several remarks may share a line."""
@@ -28,7 +28,7 @@ _heard: ContextVar[list[str] | None] = ContextVar("remarks", default=None)
 class Listening:
     """Gathers what is remarked meanwhile, each remark once, in order.
 
-    A class and no generator, because it stands around every write.
+    A class and no generator, because every write uses it.
     """
 
     __slots__ = ("_before", "_heard")
@@ -48,7 +48,7 @@ def anybody_listens() -> bool:
 
 
 def note(lines: Iterable[str]) -> None:
-    """Tell who listens what stands in these lines of the header."""
+    """Report these lines of the header to the listener."""
     heard = _heard.get()
     if heard is None:
         return

@@ -1,8 +1,8 @@
-"""As whom we call: credentials that change while we run.
+"""The identity of our calls: credentials that change while the process runs.
 
-Tokens are projected anew into a file, certificates are renewed on disk, a login program hands out what lasts minutes.
+The kubelet renews tokens in a file, certificates are renewed on disk, a login program returns short-lived credentials.
 So nothing here is read once: a token file is looked at again when it changed, what a program printed is kept until
-shortly before it ends, and `refresh` forgets everything when the server said 401.
+shortly before it ends, and `refresh` drops everything when the server returned 401.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _EXEC_VERSIONS = ("client.authentication.k8s.io/v1", "client.authentication.k8s.
 
 @dataclass(frozen=True, slots=True)
 class Material:
-    """A certificate, key or token: given inline, or the file that holds it and may be written anew at any time."""
+    """A certificate, key or token: given inline, or in a file, which may be replaced at any time."""
 
     data: bytes = field(default=b"", repr=False)
     file: Path | None = None
@@ -77,7 +77,7 @@ class Credentials(Protocol):
 
 
 class Anonymous:
-    """No header: a client certificate speaks for us, or nobody does."""
+    """No header: a client certificate identifies us, or the call is anonymous."""
 
     async def authorization(self) -> str:
         """Nothing."""
@@ -154,11 +154,11 @@ class CredentialProgram:
     api_version: str = _EXEC_VERSIONS[0]
     install_hint: str = ""
     cluster: Mapping[str, object] | None = None
-    """What the program is told of the cluster; None where it did not ask (provideClusterInfo)."""
+    """The cluster as the program receives it; None where it does not request it (provideClusterInfo)."""
 
 
 class LoginProgram:
-    """Runs a program when what it printed is about to end. It never talks to a person: nobody sits at an operator."""
+    """Runs a program when what it printed is about to end. It never asks a user: an operator has no terminal."""
 
     def __init__(self, program: CredentialProgram) -> None:
         if program.api_version not in _EXEC_VERSIONS:
@@ -197,7 +197,7 @@ class LoginProgram:
                 env={**os.environ, **self._program.environment, "KUBERNETES_EXEC_INFO": self._info()},
                 stdin=asyncio.subprocess.DEVNULL,
                 stdout=asyncio.subprocess.PIPE,
-                stderr=asyncio.subprocess.DEVNULL,  # it may print what it should not, so it is nobody's to read
+                stderr=asyncio.subprocess.DEVNULL,  # it may print secrets, so nothing reads it
             )
         except OSError as error:
             hint = f"; {self._program.install_hint}" if self._program.install_hint else ""

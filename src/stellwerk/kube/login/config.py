@@ -1,12 +1,12 @@
-"""Which API server, and as whom: kubeconfig files and the service account of a pod.
+"""The API server and the identity: kubeconfig files and the service account of a pod.
 
 Reading is done once; what may change under our feet (a projected token, a renewed certificate) is kept as the path of a
 file and read again by `auth` when it is used. The rules for finding and merging files are kubectl's: an explicit file,
 else the list in $KUBECONFIG of which the first to name something wins, else ~/.kube/config.
 
 A kubeconfig from a foreign hand (`from_kubeconfig_text`) can make its reader run programs and read files, so it is held
-to inline data unless the caller says otherwise. A proxy of the environment is the choice of whoever runs us, and serves
-both (see `proxy_settings`).
+to inline data unless the caller permits more. A proxy of the environment is the choice of the process's user, and
+serves both (see `proxy_settings`).
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class ClusterConfig:
     impersonate: tuple[str, tuple[str, ...]] | None = None
     """The user and the groups to act as."""
     namespace: str = ""
-    """Where to look when nothing else is said; empty where the kubeconfig names none."""
+    """The default namespace; empty where the kubeconfig names none."""
     tls_server_name: str = ""
     insecure_skip_tls_verify: bool = False
     proxy: str = field(default="", repr=False)
@@ -69,7 +69,7 @@ class ClusterConfig:
     """Whether an address that the server's name was resolved to may be connected to; None: any."""
 
     def ssl_context(self) -> ssl.SSLContext | None:
-        """How to know the server and be known, read anew at each call; None for http. Raises LoginFailed."""
+        """The TLS settings of server and client, read again at each call; None for http. Raises LoginFailed."""
         if self.server.startswith("http://"):
             return None
         return tls_context(
@@ -110,7 +110,7 @@ class ClusterConfig:
     def from_kubeconfig_text(cls, text: str, *, allow_exec: bool = False, context: str | None = None) -> ClusterConfig:
         """Read a kubeconfig that came as data, from a Secret for example. Raises LoginFailed.
 
-        Only inline data is taken: whoever wrote the text must not choose programs that we run, files that we read, a
+        Only inline data is used: the author of the text must not choose programs that we run, files that we read, a
         proxy, or a server that is not verified. `allow_exec` admits the program alone. Certificates and keys are
         checked here: one that is unusable, or would take the event loop long to use, is refused.
         """
@@ -404,7 +404,7 @@ class _Part:
         )
 
     def _told(self) -> Mapping[str, object]:
-        """The cluster as a login program is told of it."""
+        """The cluster as a login program receives it."""
         authority = base64.b64encode(self.material("certificate-authority").read()).decode()
         told = {"server": self.server(), "certificate-authority-data": authority}
         return {**told, "tls-server-name": self.text("tls-server-name")}

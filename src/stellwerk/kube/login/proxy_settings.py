@@ -66,7 +66,7 @@ class _Target:
 
 
 def _host_and_port(text: str) -> tuple[str, int | None]:
-    """What stands before a path; no host where it cannot be read."""
+    """The part before a path; no host where it cannot be read."""
     try:
         read = urlsplit(f"//{text}")
         return read.hostname or "", read.port

@@ -5,7 +5,7 @@ The struct is the one source of truth: fields, types and required keys come from
 written as schema only: the API server refuses bad objects at the door, and one old object that breaks a newer rule must
 not blind the cache to all the others.
 
-Here is what a kind and its fields say; how types become a structural schema is in `schema.py`.
+This module has the definitions of a kind and its fields; how types become a structural schema is in `schema.py`.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ IMMUTABLE = ValidationRule(rule="self == oldSelf", message="the field is immutab
 
 
 class Words(TypedDict, total=False):
-    """What the schema of a field may say beyond its type, under the names of OpenAPI and Kubernetes.
+    """What the schema of a field may contain besides its type, under the names of OpenAPI and Kubernetes.
 
     `values` is OpenAPI's enum; `free_form` keeps keys that the schema does not name.
     """
@@ -96,10 +96,10 @@ def documented(
     schema: Mapping[str, JsonValue] | None = None,
     **words: Unpack[Words],
 ) -> msgspec.Meta:
-    """What a field's CRD schema says beyond its type; use it in `Annotated`.
+    """What a field's CRD schema contains besides its type; use it in `Annotated`.
 
-    `default` is set by the API server; `otherwise` only tells people what an absent value means. `required` overrides
-    what the struct says, for fields that decode leniently. `schema` is merged in last, for words that have no parameter
+    The API server sets `default`; `otherwise` only documents what an absent value means. `required` overrides
+    what the struct declares, for fields that decode leniently. `schema` is merged in last, for keys without a parameter
     here; a word that is None there is left out.
     """
     said = {_SPELLED.get(word, word): _written(value) for word, value in words.items()}

@@ -1,7 +1,7 @@
 """The structural schema of a struct, by its fields, annotations and docstrings.
 
 Structural (Kubernetes: "Specifying a structural schema") means that every node has a type, nothing recurses, and an
-optional field is left out rather than null unless it says `nullable`. What a field says beyond its type comes from
+optional field is left out rather than null unless it is `nullable`. What a field contains besides its type comes from
 `crd.documented`.
 """
 

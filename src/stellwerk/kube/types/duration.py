@@ -21,13 +21,13 @@ _MICROSECONDS: dict[str, float] = {
 }
 _PART = re.compile(r"([0-9]+\.?[0-9]*|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h)")
 _LONGEST = 100
-"""Characters. A longer text says less than 292 years only with leading zeros, and would be searched for very long."""
+"""Characters. A longer text is less than 292 years only with leading zeros, and would take long to search."""
 _LIMIT = timedelta(microseconds=2**63 // 1000 + 1)
 """Go counts nanoseconds in 64 bits: about 292 years."""
 
 
 class NotADuration(ValueError):
-    """The text is no duration; the message says what one looks like."""
+    """The text is no duration; the message shows the format."""
 
 
 def parse(text: str) -> timedelta:

@@ -8,8 +8,8 @@
     │   └── AnswerTooLarge        an answer, or a list of many, that is larger than we read
     ├── InvalidName               a name that cannot be part of a URL; nothing was sent
     ├── NotServed                 the server knows no such kind (CRD absent)
-    ├── Undiscovered              the server cannot say at present whether it knows the kind
-    └── StatusError               the server said no; keeps its Status object
+    ├── Undiscovered              the server does not know at present whether it serves the kind
+    └── StatusError               the server refused; keeps its Status object
         ├── BadRequest 400   Unauthorized 401   Forbidden 403   NotFound 404   MethodNotAllowed 405
         ├── Conflict 409     (AlreadyExists 409)  Gone 410        TooLarge 413    Invalid 422
         └── TooManyRequests 429   ServerFault 5xx (ServerTimeout 504, and a 404 that proves nothing: Unexplained)
@@ -47,7 +47,7 @@ class StatusDetails(Record, frozen=True, kw_only=True):
 
 
 class Status(Record, frozen=True, kw_only=True):
-    """metav1.Status: how an API server says no."""
+    """metav1.Status: the refusal of an API server."""
 
     status: str = "Failure"
     message: str = ""
@@ -97,7 +97,7 @@ class NotServed(ApiError):
 
 
 class Undiscovered(ApiError):
-    """The API server cannot say whether it serves the kind: an API service behind it does not answer.
+    """The API server does not know whether it serves the kind: an API service behind it does not answer.
 
     Nothing follows about objects of the kind. It is never raised for kinds of definitions (CRDs) and of Kubernetes.
     """
@@ -113,7 +113,7 @@ def causes(error: BaseException | None) -> Iterator[BaseException]:
 
 
 class StatusError(ApiError):
-    """The server refused. `status` is its own word; `attempted` says what was asked, for people."""
+    """The server refused. `status` is its answer; `attempted` names the request, for messages."""
 
     def __init__(self, status: Status, attempted: str = "", retry_after: float | None = None) -> None:
         self.status = status
@@ -146,7 +146,7 @@ class MethodNotAllowed(StatusError): ...
 
 
 class Conflict(StatusError):
-    """Somebody else changed the object, or a precondition did not hold."""
+    """Another client changed the object, or a precondition did not hold."""
 
 
 class AlreadyExists(Conflict): ...

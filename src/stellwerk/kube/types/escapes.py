@@ -22,5 +22,5 @@ _ESCAPES = re.compile(
 
 
 def marked(text: bytes) -> bytes:
-    """The text with `MARK` in the place of each escape that stands for no character."""
+    """The text with `MARK` in the place of each escape that is no character."""
     return _ESCAPES.sub(lambda found: MARK if found[1] is not None else found[0], text)

@@ -1,6 +1,6 @@
 """The names Kubernetes gives to things: kinds, resources, and the objects themselves.
 
-A *kind* is what a manifest says (`apps/v1, Deployment`); a *resource* is what a URL says (`/apis/apps/v1/deployments`).
+A *kind* is the name in a manifest (`apps/v1, Deployment`); a *resource* is a URL path (`/apis/apps/v1/deployments`).
 Only discovery knows how one becomes the other, so both live here and the step between them in `discovery.py`.
 """
 
@@ -38,7 +38,7 @@ class GroupVersionKind(NamedTuple):
 
 
 class ObjectKey(NamedTuple):
-    """Where an object of a known kind lies; `namespace` is empty for cluster-scoped kinds."""
+    """The namespace and name of an object of a known kind; `namespace` is empty for cluster-scoped kinds."""
 
     namespace: str
     name: str

@@ -7,7 +7,7 @@ Three shapes, one for each need:
 - `Unstructured`: an object of a kind we do not know, as JSON. Rendered manifests are these.
 - `PartialObjectMetadata`: only the metadata, which the API server can send without the rest.
 
-A `View` says of which resource and in which shape; every reading call of the client takes one. We refused a registry
+A `View` names the resource and the shape; every reading call of the client takes one. We refused a registry
 from kind to class: two callers may want different shapes of the same kind.
 
 One object that does not have its shape is `Unreadable`, and only that object: a watch must not stop because of what one
@@ -81,7 +81,7 @@ class Unstructured:
 
     @property
     def gvk(self) -> GroupVersionKind:
-        """What the object says it is; empty words where it does not say."""
+        """The kind that the object names; empty where it names none."""
         return GroupVersionKind.parse(str(self.body.get("apiVersion") or ""), str(self.body.get("kind") or ""))
 
     @property
@@ -292,7 +292,7 @@ _Word = Annotated[str, msgspec.Meta(max_length=LONGEST_NAME)]
 
 
 class _Identifying(Record, frozen=True, kw_only=True):
-    """What of an object's metadata tells it from all others, and its versions apart."""
+    """The metadata that identifies an object and its version."""
 
     name: Annotated[str, msgspec.Meta(min_length=1, max_length=LONGEST_NAME)]
     namespace: _Word = ""
@@ -323,7 +323,7 @@ def decode_json(data: bytes) -> JsonObject:
 
 
 def reading_failure(error: Exception) -> str:
-    """What `UNREADABLE` says about an object, as `<field>: <cause>`."""
+    """The field and the cause for which an object is `UNREADABLE`, as `<field>: <cause>`."""
     if isinstance(error, RecursionError):
         return TOO_DEEP
     cause, _, path = str(error).rpartition(" - at `$")

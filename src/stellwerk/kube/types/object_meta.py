@@ -45,15 +45,15 @@ class _Below(msgspec.Struct, frozen=True):
 
     @property
     def is_only_holds(self) -> bool:
-        """Whether nothing of it says what the object is."""
+        """Whether it does not identify the object."""
         return self.labels is None and self.annotations is None and self.generate_name is None
 
 
 class FieldManager(Record, frozen=True, kw_only=True):
     """One entry of managedFields without the field list: who has written to the object, and how (KEP-555).
 
-    `only_holds`: it owns nothing but finalizers and owner references, which say how long the object stays and not what
-    it is. That is all that is kept of `fields`, which only decoding fills.
+    `only_holds`: it owns nothing but finalizers and owner references, which decide how long the object exists and not
+    what it is. That is all that is kept of `fields`, which only decoding fills.
     """
 
     manager: str = ""
@@ -94,7 +94,7 @@ class ObjectMeta(Record, frozen=True, kw_only=True):
 
     @property
     def is_terminating(self) -> bool:
-        """Whether somebody has asked for deletion; finalizers may still hold the object."""
+        """Whether a deletion was requested; finalizers may still keep the object."""
         return self.deletion_timestamp is not None
 
 

@@ -10,7 +10,7 @@ Decisions:
   until it has caught up with a future that never happened. One small request finds that out, and it is made only after
   a disorderly end.
 - Bookmarks come about once a minute, so 70 seconds of silence mean a dead connection, whatever TCP believes.
-- Pauses double up to four seconds: a hundred watchers must not storm a server that comes back, and nobody shall wait
+- Pauses double up to four seconds: a hundred watchers must not storm a server that returns, and none should wait
   long for the first event after it. A parked kind is looked for every fifteen seconds at most, and at once on `wake`.
 - Lists ask for the most recent state. A list from the server's cache (resourceVersion=0) is cheaper and may be older
   than what was seen before a restart, which would make us act on the past.
@@ -71,7 +71,7 @@ class _AsyncioClock:
 
 
 class Watcher(Generic[T]):
-    """Lists and watches one resource, and tells what changes. One consumer each."""
+    """Lists and watches one resource, and returns the changes. One consumer each."""
 
     def __init__(
         self,
@@ -87,7 +87,7 @@ class Watcher(Generic[T]):
         watch_seconds: int = WATCH_SECONDS,
         on_restart: Callable[[str], None] | None = None,
     ) -> None:
-        """`on_restart` is told in one word why a watch did not end in order: cut, gone, or the error's name."""
+        """`on_restart` receives in one word why a watch did not end normally: cut, gone, or the error's name."""
         self.restarts = 0
         self._client = client
         self._view = view_of(target)
@@ -100,10 +100,10 @@ class Watcher(Generic[T]):
         self._on_restart = on_restart
         self._woken = asyncio.Event()
         self.last_contact = self._clock.monotonic()
-        """When the server last said something, on the clock's monotonic scale."""
+        """When the server last sent something, in seconds of the monotonic clock."""
 
     def wake(self) -> None:
-        """End the present pause: somebody has reason to think that trying again helps now."""
+        """End the present pause, because trying again may help now."""
         self._woken.set()
 
     async def changes(self) -> AsyncGenerator[Change[T], None]:

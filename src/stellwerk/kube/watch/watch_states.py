@@ -1,4 +1,4 @@
-"""What a watch tells, the states it goes through, and what each thing that happens to it means (pure).
+"""The results of a watch, its states, and its transitions (pure).
 
 Unlisted ──Listed──> Watching ──Ended──> Watching
 Watching ──Failed──> Checking ──Checked──> Watching, or Unlisted where history was rewritten
@@ -34,12 +34,12 @@ LONGEST_PAUSE_SECONDS = 4.0
 LONGEST_PARKED_SECONDS = 15.0
 
 
-# What a watcher tells
+# What a watcher returns
 
 
 @dataclass(frozen=True, slots=True)
 class Synced(Generic[T]):
-    """All there is now. It takes the place of everything told before."""
+    """All objects now. It replaces everything before."""
 
     objects: tuple[T, ...]
     resource_version: str
@@ -70,7 +70,7 @@ class Odd:
 
 @dataclass(frozen=True, slots=True)
 class Bookmark:
-    """Everything up to this version has been told."""
+    """Everything up to this version was returned."""
 
     resource_version: str
 
@@ -96,7 +96,7 @@ Change: TypeAlias = Synced[T] | Changed[T] | Removed[T] | Odd | Bookmark | Watch
 class Unlisted:
     """Nothing is known, or what is known is worthless. Next: Watching, or itself after a pause.
 
-    `parked` is why the kind cannot be watched, as far as it was told.
+    `parked` is why the kind cannot be watched, as far as it was reported.
     """
 
     failures: int = 0
@@ -122,7 +122,7 @@ class Checking:
 State: TypeAlias = Unlisted | Watching | Checking
 
 
-# What happens to them, beside a WatchEvent
+# What happens to them, besides a WatchEvent
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +141,7 @@ class Checked:
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """The server closed the watch in order. `useful`: it had told something, or had lasted."""
+    """The server closed the watch normally. `useful`: it had returned something, or had lasted."""
 
     useful: bool
 
@@ -158,7 +158,7 @@ Input: TypeAlias = Listed[T] | WatchEvent | Checked | Ended | Failed
 
 @dataclass(frozen=True, slots=True)
 class WatchStep(Generic[T]):
-    """What an input means. `goes_on`: the request under way has more to say."""
+    """What an input means. `goes_on`: the request under way returns more."""
 
     state: State
     change: Change[T] | None = None
@@ -167,7 +167,7 @@ class WatchStep(Generic[T]):
 
 
 def step(state: State, seen: Input[T], view: View[T], namespace: str = "") -> WatchStep[T]:
-    """The next state, what to tell, and how long to rest before (pure; the pause is without jitter)."""
+    """The next state, what to return, and how long to pause before (pure; the pause is without jitter)."""
     match seen:
         case WatchEvent():
             return _event(state, seen, view, namespace)

@@ -1,16 +1,16 @@
-"""What this process should be allowed to do and is not: asked of the API server at start, and told.
+"""Checks the rights of the process: asks the API server at start, and reports what is missing.
 
 A right that is missing shows only when it is used, and some are used once in the life of a cluster: a removal that
 stops half way is the worst moment to find out. So each right that the operator declares is asked about by a
-SelfSubjectAccessReview, which every account may create. One line of the log for each that is missing says what will not
+SelfSubjectAccessReview, which every account may create. One line of the log for each missing right names what will not
 work and how to grant it, and `stellwerk_missing_rights` has a series for it.
 
 It is a hint and no gate: readiness does not wait for it, and a question that gets no answer is asked again later. A
 process that has all its rights asks nothing more, until the API server refuses it something: then the rights on that
-resource are asked about again. What is missing is asked about every minute. No watch tells that a right was granted, so
+resource are asked about again. What is missing is asked about every minute. No watch shows that a right was granted, so
 this is also what wakes the objects that had failed in the meantime (`regained`).
 
-We refused SelfSubjectRulesReview, which answers with all rules in one request: it does not tell rights in the whole
+We refused SelfSubjectRulesReview, which answers with all rules in one request: it does not separate rights in the whole
 cluster from those in one namespace, and authorizers other than RBAC may leave it incomplete.
 """
 
@@ -70,7 +70,7 @@ class Rights:
 
 
 class RightsCheck:
-    """Asks about an operator's rights and tells what is missing. A `manager.Runnable`.
+    """Asks about an operator's rights and reports what is missing. A `manager.Runnable`.
 
     `client` must not be fenced: a review is no change, and who waits for the lead wants to know, too.
     """

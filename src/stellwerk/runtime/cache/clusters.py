@@ -124,7 +124,7 @@ class Cluster:
 
 def _problem(informer: Informer[HasMetadata], *, required: bool) -> str:
     if informer.parked is not None:
-        # Other absent kinds and missing rights concern only the objects that need them, and their conditions say so.
+        # Other absent kinds and missing rights concern only the objects that need them, and their conditions report it.
         return f"{informer.name} cannot be watched: {informer.parked.why}" if required else ""
     if not informer.has_synced:
         return f"the cache of {informer.name} is not filled yet"

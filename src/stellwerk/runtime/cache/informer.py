@@ -1,13 +1,13 @@
-"""Keeps a store true to the cluster, and tells who wants to know what changed.
+"""Keeps a store equal to the cluster, and reports changes to handlers.
 
 The watch itself (resume, re-list, back-off, silent connections) is `kube.watch.watch.Watcher`; here its changes become
 an indexed store and a stream of deltas. Four decisions:
 
 - A delta carries both sides. An object that was deleted and made again under its name is two deltas, so nothing that
   is remembered about the old one is taken for the new one.
-- After a re-list only what differs is told, marked as a replay: handlers may treat it as less urgent.
-- Now and then the cache is compared with the server; `cache_audit` says how. What was missed is listed again.
-- Own writes are waited for; `read_your_writes` says how.
+- After a re-list only differences are reported, marked as a replay: handlers may treat it as less urgent.
+- Now and then the cache is compared with the server; see `cache_audit`. What was missed is listed again.
+- Own writes are waited for; see `read_your_writes`.
 - Where the definition of a kind is watched, its deletion ends the watch of the kind (`suspend`). To find out by asking
   the API server takes requests for as long as its discovery still lists the kind, which may be seconds.
 - An object that cannot be decoded stays in the store as it was when it last could be, and is listed as `unreadable`.
@@ -62,8 +62,8 @@ VERIFY_SECONDS = 600.0
 class Delta(Generic[T]):
     """One object's change. `old` is None when it is new to the cache, `new` is None when it is gone.
 
-    `is_replay`: found by a list, at start or after a gap, rather than told by a watch. `is_first`: the cache or the
-    handler is new, so that each object is told.
+    `is_replay`: found by a list, at start or after a gap, rather than by a watch. `is_first`: the cache or the
+    handler is new, so that each object is reported.
     """
 
     old: T | None
@@ -105,12 +105,12 @@ class Informer(Generic[T]):
         name: str = "",
         on_repair: Callable[[], None] = lambda: None,
     ) -> None:
-        """`on_repair` is called when the store is full again after `broke`: no delta says so."""
+        """`on_repair` is called when the store is full again after `broke`, which no delta shows."""
         self.view = view_of(target)
         self.name = name or _name(self.view.resource.group_resource, namespace, labels, fields)
         self.store: Store[T] = Store()
         self.handler_failures = 0
-        """How many exceptions handlers have raised: bugs of theirs, logged with their stack."""
+        """How many exceptions handlers have raised: bugs of the handlers, logged with the stack."""
         self._clock = clock or SystemClock()
         self._metrics = metrics = metrics or Metrics()
         metrics.cache(self.name, self.stale_seconds, lambda: len(self._unreadable))
@@ -146,7 +146,8 @@ class Informer(Generic[T]):
     def on_change(self, handler: Handler[T]) -> None:
         """Call the handler for each change from now on, and at once for each object that is here.
 
-        It is called on the event loop and must not block. What it raises is counted and logged, and stops nobody.
+        It is called on the event loop and must not block. What it raises is counted and logged, and has no other
+        effect.
         """
         self._handlers.append(handler)
         for obj in self.store.all():
@@ -205,7 +206,7 @@ class Informer(Generic[T]):
                     await asyncio.sleep(0)
                     began = time.perf_counter()
         finally:
-            deque(steps, maxlen=0)  # a handler that was not told now is told never
+            deque(steps, maxlen=0)  # a handler that is not called now is never called
 
     async def _until_something_was_missed(self) -> None:
         while True:
@@ -227,7 +228,7 @@ class Informer(Generic[T]):
         yield from self._unreadable.values()
 
     def take(self, change: Change[T]) -> None:
-        """Bring the store up to one change and tell the handlers: the synchronous heart of `run`."""
+        """Apply one change to the store and call the handlers: the synchronous heart of `run`."""
         deque(self._steps(change), maxlen=0)
 
     def _steps(self, change: Change[T]) -> Iterator[None]:
@@ -286,7 +287,7 @@ class Informer(Generic[T]):
         self._watcher.wake()
 
     def stale_seconds(self) -> float:
-        """For how long nothing was heard from the server."""
+        """The seconds since the last message of the server."""
         return max(0.0, self._clock.monotonic() - self._watcher.last_contact)
 
     def expect(self, key: ObjectKey, resource_version: str) -> None:
@@ -459,7 +460,7 @@ def noting_own_writes(primary: Informer[T]) -> Iterator[list[OwnWrite]]:
 
 
 def wrote_own_object(obj: HasMetadata) -> None:
-    """The pass under way has changed the object that it is about; outside of a pass this says nothing."""
+    """The pass under way has changed the object that it is about; outside of a pass this has no effect."""
     notes = _notes.get()
     if notes is not None and notes.primary.view.shape is type(obj):
         notes.primary.expect(obj.key, obj.metadata.resource_version)
@@ -496,7 +497,7 @@ def _is_same(obj: HasMetadata, known: HasMetadata) -> bool:
 
 
 def _is_newer(obj: HasMetadata, known: HasMetadata) -> bool:
-    """Whether a watch event says something new: repeated and late ones do not."""
+    """Whether a watch event is new: repeated and late ones are not."""
     version = version_number(obj.metadata.resource_version)
     return version == 0 or version > version_number(known.metadata.resource_version)
 

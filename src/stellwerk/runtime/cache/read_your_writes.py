@@ -40,7 +40,7 @@ class CacheProgress:
                 _finish(heapq.heappop(self._waiting)[2])
 
     def restart(self, version: int) -> None:
-        """The cache was filled anew at this version. At an older one, what was waited for may never come."""
+        """The cache was filled again at this version. At an older one, the awaited version may never come."""
         if version >= self._reached:
             self.advance(version)
             return
@@ -78,7 +78,7 @@ class CacheProgress:
 
 @dataclass(frozen=True, slots=True)
 class OwnWrite:
-    """A write that the cache shall show before its key is looked at again."""
+    """A write that the cache must show before the next pass on its key."""
 
     progress: CacheProgress
     version: int

@@ -47,7 +47,7 @@ class Store(Generic[T]):
     def add_index(self, name: str, values_of: Callable[[T], Iterable[str]]) -> None:
         """Make objects findable by `values_of(object)`; those already here are included.
 
-        Adding the same function again changes nothing. Raises ValueError when the name stands for another function.
+        Adding the same function again changes nothing. Raises ValueError when the name belongs to another function.
         """
         known = self._indices.get(name)
         if known is not None:

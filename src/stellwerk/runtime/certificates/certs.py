@@ -5,7 +5,7 @@ itself (common name, subject key identifier) and a leaf names its authority (aut
 original operators' certificates do not; serials have 128 random bits. What is read may come from them all the same:
 RSA or elliptic, PKCS#1 or PKCS#8, with an empty subject.
 
-Bytes that are no certificate are a fact (`Facts.is_readable`) and not an exception: a Secret holds whatever somebody
+Bytes that are no certificate are a fact (`Facts.is_readable`) and not an exception: a Secret holds whatever a user
 put there, and the answer is to make a new one. Making a key of 4,096 bits takes a good part of a second: have a
 `keys.KeyStock` make it, or call `new_authority` and `issue` in a thread, where they hold no interpreter lock.
 """
@@ -59,7 +59,7 @@ class KeyPair:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wish:
-    """What a new certificate shall be. It is valid from a little before `now` until `now + lifetime`."""
+    """The properties of a new certificate. It is valid from a little before `now` until `now + lifetime`."""
 
     common_name: str
     names: Sequence[str]

@@ -1,7 +1,7 @@
 """Private keys made ahead of need.
 
-An RSA key of 4,096 bits takes between 0.05 and 2 seconds, and nobody knows which beforehand. So it is made before
-somebody waits for it: in threads, which hold no interpreter lock meanwhile, and side by side, so that two keys take as
+An RSA key of 4,096 bits takes between 0.05 and 2 seconds, which is not known beforehand. So it is made before
+a pass waits for it: in threads, which hold no interpreter lock meanwhile, and side by side, so that two keys take as
 long as the unluckier one. What is taken is replaced by its successor at once.
 """
 
@@ -26,7 +26,7 @@ class KeyStock:
         self._bits = 0
 
     def fill(self, bits: int) -> None:
-        """Begin to make what is missing. Keys of another size are let go."""
+        """Start to make missing keys. Keys of another size are dropped."""
         if bits != self._bits:
             self._drop()
             self._bits = bits
@@ -34,7 +34,7 @@ class KeyStock:
             self._made.append(self._threads.submit(certs.new_key, bits))
 
     async def take(self, bits: int) -> PrivateKey:
-        """A key that nobody else gets: one that is ready, else the one that was begun first."""
+        """A key that no other caller gets: one that is ready, else the one that was started first."""
         self.fill(bits)
         chosen = next((made for made in self._made if made.done()), self._made[0])
         self._made.remove(chosen)

@@ -1,16 +1,16 @@
 """The certificate of our own webhooks: kept in a Secret, shared by replicas, and replaced without a refused call.
 
-Replicas need no leader for it: whoever is first creates the Secret, the others read what is there, and every change
-names the version it changes. The API server trusts what stands as caBundle in our webhook configurations. So the order
+Replicas need no leader for it: the first one creates the Secret, the others read it, and every change
+names the version it changes. The API server trusts the caBundle of our webhook configurations. So the order
 of a replacement matters, and each step waits for the one before to be visible everywhere:
 
     a new authority joins the Secret  ->  both authorities stand in every caBundle  ->  (settled)  ->  a new leaf
 
-The old authority stays in the bundle beside the new one until a later replacement; a replica that still presents the
+The old authority stays in the bundle with the new one until a later replacement; a replica that still presents the
 old leaf is trusted all the time. Where the process is, is not remembered but read off the Secret: `next_step` is pure.
 
 Everything is replaced after 60% of its life, well before the two thirds at which others begin to warn. A Secret that
-somebody has deleted is written again from memory, for a new authority would be trusted by nobody for a moment.
+a user has deleted is written again from memory, because API servers would not trust a new authority at once.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class Holding:
 
     @property
     def bundle(self) -> bytes:
-        """What callers shall trust."""
+        """What callers must trust."""
         return b"".join(self.authorities)
 
     def __repr__(self) -> str:
@@ -126,7 +126,7 @@ def made(step: CertificateStep, holding: Holding | None, profile: Profile, now: 
 
 @dataclass(frozen=True, slots=True)
 class Registration:
-    """An object of the cluster that names our webhooks, and where in it their caBundle stands."""
+    """An object of the cluster that names our webhooks, and the path of its caBundle."""
 
     view: View[Unstructured]
     name: str
@@ -219,7 +219,7 @@ class ServingCertificates:
         raise Unsettled(f"the serving certificate {self._secret} is changed by others all the time") from failure
 
     async def _look(self) -> None:
-        """Raises Conflict or Invalid where somebody was faster; then everything has to be read again."""
+        """Raises Conflict or Invalid where another replica was faster; then everything has to be read again."""
         # Read before the Secret: a process that freezes in between must not put an older bundle in a newer one's place.
         registered = [(one, await self._client.find(one.view, one.name)) for one in self._registrations]
         secret = await self._client.find(Secret, self._secret.name, self._secret.namespace)

@@ -1,7 +1,7 @@
-"""Objects that belong to ours: kept as wanted, put back when somebody changes them, gone with their owner.
+"""Objects that belong to ours: kept as wanted, restored when another client changes them, deleted with their owner.
 
-For operators that make a few objects for each of theirs. (Sets of manifests with orders, policies and inventories are
-the business of `stellwerk.apply`.) A child has an owner reference, so the garbage collector takes it away with its
+For operators that make a few objects for each custom resource. (Sets of manifests with orders, policies and inventories
+are the business of `stellwerk.apply`.) A child has an owner reference, so the garbage collector takes it away with its
 owner and its changes wake the owner; and a label, so that only children are cached.
 
 Whether a child is as wanted is not read off its fields: the API server adds defaults and rewrites values. Remembered is
@@ -30,7 +30,7 @@ from stellwerk.runtime.reconciler import ReconcileError
 
 KEEPER_LABEL = "app.kubernetes.io/managed-by"
 RESTORATIONS = 3
-"""So many in a row look like an accident; more look like somebody who will do it again."""
+"""So many in a row look like an accident; more look like a client that repeats it."""
 FIGHT_SECONDS = 10.0
 
 _OF_OWNER = "owner"
@@ -38,7 +38,7 @@ _encoder = msgspec.json.Encoder(order="deterministic")
 
 
 class NameTaken(ReconcileError):
-    """An object of the child's name is there and belongs to somebody else."""
+    """An object with the child's name exists and belongs to another owner."""
 
     reason = "NameTaken"
 
@@ -50,7 +50,7 @@ class NameTaken(ReconcileError):
 
 
 class ChangedByOthers(ReconcileError):
-    """Somebody undoes each restoration of a child."""
+    """Another client undoes each restoration of a child."""
 
     reason = "ChangedByOthers"
     retry_after_seconds = FIGHT_SECONDS
@@ -100,7 +100,7 @@ def child(owner: Kind, resource: Resource, content: JsonObject, *, keeper: str, 
 
 
 def controller_of(obj: HasMetadata) -> OwnerReference | None:
-    """Who the object belongs to; None where nobody says so."""
+    """The controller among the owner references; None without one."""
     return next((owner for owner in obj.metadata.owner_references if owner.controller), None)
 
 
@@ -146,7 +146,7 @@ class Children:
     async def keep(self, owner: Kind, content: JsonObject, *, name: str = "") -> Unstructured:
         """Have a child with this content: `data`, `spec`, or `metadata` with labels and annotations.
 
-        It is named like its owner unless `name` says otherwise. Returns it as it is now. Raises NameTaken,
+        It is named like its owner without a `name`. Returns it as it is now. Raises NameTaken,
         ChangedByOthers, and ApiError; ValueError where the child cannot belong to that owner at all.
         """
         wanted = child(owner, self._resource, content, keeper=self._keeper, name=name)
@@ -175,7 +175,7 @@ class Children:
         return self.informer.view.resource
 
     async def _look_for(self, wanted: Unstructured, owner: Kind) -> None:
-        """The cache has only what carries our label. Raises NameTaken where somebody else has the name."""
+        """The cache has only what carries our label. Raises NameTaken where another owner has the name."""
         found = await self._client.find(metadata_of(self._resource), wanted.key.name, wanted.key.namespace)
         if found is not None and not _belongs(found, owner):
             raise NameTaken(wanted.ref, owner.ref, _holder(found))
@@ -235,7 +235,7 @@ def _owner_key(obj: Unstructured, kind: Resource) -> ObjectKey | None:
 
 
 def _digest(obj: Unstructured) -> bytes:
-    """What the object says, without its status and without what changes at each write."""
+    """The content of the object, without its status and without what changes at each write."""
     content = {key: value for key, value in obj.body.items() if key != "status"}
     metadata = content.get("metadata")
     if isinstance(metadata, dict):

@@ -72,10 +72,10 @@ _log = logging.getLogger(__name__)
 
 _VISIBLE_WITHIN_SECONDS = 120.0
 _LEVELS = {Severity.NORMAL: logging.INFO, Severity.WARNING: logging.WARNING}
-"""The log level of what an Event tells."""
+"""The log level of an Event's message."""
 _MAX_IMMEDIATE_REQUEUES = 50
 _RECHECK_SECONDS = 600.0
-"""How often a failure that only somebody's action can mend is looked at without a change: watches can miss things."""
+"""How often a failure that only a user can fix is retried without a change: watches can miss things."""
 _FORBIDDEN_SECONDS = 60.0
 """The longest back-off of a failure for want of a right."""
 _SEAT_SECONDS = 0.25
@@ -171,7 +171,7 @@ class Controller(Generic[K, S]):
         self._wired.append(lambda: informer.on_change(on_change))
 
     def ignore_updates(self, predicate: Callable[[K, K], bool]) -> None:
-        """Updates of our own objects (old, new) for which this holds wake nobody. Several predicates add up."""
+        """Updates of our own objects (old, new) for which this holds wake no object. Several predicates add up."""
         self._ignored.append(predicate)
 
     async def run(self) -> None:
@@ -286,7 +286,7 @@ class Controller(Generic[K, S]):
                 self._metrics.stuck_passes(self.name, -1)
 
     async def _serve(self, key: ObjectKey) -> None:
-        """One turn of a worker: a pass on the key's object, or its farewell, or neither yet."""
+        """One turn of a worker: a pass on the key's object, or the end of its memory, or neither yet."""
         unseen = self.primary.expected(key)
         if unseen is not None:
             self.queue.add(key)
@@ -305,14 +305,14 @@ class Controller(Generic[K, S]):
         self._done_when_visible(key, writes)
 
     def _surprise(self, raised: BaseException) -> Exception:
-        """As `tasks.surprise`. Nobody but us cancels a worker: before the end it was code inside of the pass."""
+        """As `tasks.surprise`. Only the controller cancels a worker: before its end, code of the pass did."""
         worker = asyncio.current_task()
         while not self._ending and worker is not None and worker.uncancel():
             continue
         return surprise(raised)
 
     def _tell_stuck(self, worker: asyncio.Task[None], key: ObjectKey) -> None:
-        """Say that a pass goes on although it was cancelled, and where."""
+        """Report that a pass continues although it was cancelled, and where."""
         self._metrics.surprised(self.name)
         self._metrics.task_failed("stuck pass")
         stack = "".join(traceback.format_list(_frames(worker)))
@@ -384,14 +384,14 @@ class Controller(Generic[K, S]):
                     await secrecy.mask_failure(outcome.failure)
                 verdict = self._verdict(obj, outcome)
                 await self._tell(obj, verdict)
-            except BaseException as raised:  # what cannot be told has not succeeded, whatever was done
+            except BaseException as raised:  # what cannot be reported has not succeeded, whatever was done
                 verdict = await self._unreported(obj, self._surprise(raised))
             span.tell(result=verdict.result)
         self._schedule(obj.key, verdict)
         self._metrics.reconciled(self.name, verdict.result, self._clock.monotonic() - started)
 
     async def _unreported(self, obj: K, error: Exception) -> Verdict[S]:
-        """What follows from a report that failed. A bug in it is told in place of what could not be."""
+        """What follows from a report that failed. A bug in it is reported instead."""
         outcome = unreported(error)
         verdict = self._verdict(obj, outcome)
         if isinstance(outcome, Bug):
@@ -434,7 +434,7 @@ class Controller(Generic[K, S]):
                 return Verdict("error", BackedOff(), self._explained(obj, Unexpected(error)), Severity.WARNING)
 
     def _explained(self, obj: K, failure: Unexpected) -> S | None:
-        """The status that tells of an unexpected exception; None where that raises another one."""
+        """The status that reports an unexpected exception; None where that raises another one."""
         try:
             return self._reconciler.explain(obj, failure)
         except BaseException as raised:
@@ -548,14 +548,14 @@ def _frames(task: asyncio.Task[None]) -> traceback.StackSummary:
 
 
 def _longest_seconds(error: BaseException | None) -> float:
-    """For how long a failure may wait: where a right was missing no watch tells that it was granted."""
+    """For how long a failure may wait: where a right was missing no watch shows that it was granted."""
     if any(isinstance(each, Forbidden) for each in causes(error)):
         return _FORBIDDEN_SECONDS * (1.0 - 0.1 * random.random())
     return math.inf
 
 
 def only_status_changed(old: Kind, new: Kind) -> bool:
-    """For `ignore_updates`: nothing was asked for anew. Our own status write is such an update."""
+    """For `ignore_updates`: the spec is the same. Our own status write is such an update."""
     return _asked(old) == _asked(new)
 
 

@@ -234,7 +234,7 @@ class EventRecorder:
         series.count += 1
         series.last, series.seen = self._clock.now(), now
         self._series.move_to_end(same)
-        # One write tells of all that happened until then; where none is allowed, a later one does.
+        # One write reports everything that happened until then; where none is allowed, a later one does.
         if write and not series.queued and len(self._pending) < QUEUE_LIMIT:
             self._enqueue(same, series)
 
@@ -267,7 +267,7 @@ class EventRecorder:
                 self._before_write()
             async with asyncio.timeout(_WRITE_SECONDS):
                 await (self._continue(pending) if series.written else self._create(pending))
-        except BaseException as raised:  # whatever it is: nobody's work depends on an Event
+        except BaseException as raised:  # whatever it is: no work depends on an Event
             self._note_failure(pending.same, raised if isinstance(raised, Exception) else surprise(raised))
             self._series.pop(pending.same, None)
             self._dropped("failed")
@@ -296,7 +296,7 @@ class EventRecorder:
         key = pending.series.key
         try:
             await self._client.patch(_view, key.name, key.namespace, MergePatch(_series_fields(pending.series)))
-        except NotFound:  # Events expire, and may be deleted: tell it anew
+        except NotFound:  # Events expire, and may be deleted: send it again
             await self._create(pending)
 
     def _body(self, same: _Same, series: _Series) -> JsonObject:

@@ -71,7 +71,7 @@ async def remove(client: Client, obj: K, name: str) -> K | None:
 
 
 async def is_of_the_present(client: Client, obj: Kind) -> bool:
-    """Whether this very object is still there. Raises ApiError where the server does not say.
+    """Whether this very object is still there. Raises ApiError where the server does not answer.
 
     A server may show an older view, in which an object lives or is leaving that is long gone; what it has left behind
     under its name belongs to a successor. So it is asked by way of a write, which is always about the present: a change
@@ -83,7 +83,7 @@ async def is_of_the_present(client: Client, obj: Kind) -> bool:
     except (Conflict, NotFound):
         return False
     except Invalid as refused:
-        # Identities cannot be changed: to the server it is an invalid change where another object has the name by now.
+        # Identities cannot be changed: to the server it is an invalid change where another object has the name.
         if any(cause.field == "metadata.uid" for cause in refused.status.details.causes):
             return False
         raise

@@ -17,7 +17,7 @@ S = TypeVar("S", bound=Record)
 
 
 class LeadershipLost(ProcessEnds):
-    """Another process may be leading by now: nothing may be written any more, and this process must end."""
+    """Another process may lead: nothing may be written any more, and this process must end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,28 +29,28 @@ class Answered(Generic[S]):
 
 @dataclass(frozen=True, slots=True)
 class UserError:
-    """The reconciler says what is wrong, to the user."""
+    """The reconciler reports a failure to the user."""
 
     failure: ReconcileError
 
 
 @dataclass(frozen=True, slots=True)
 class Conflicted:
-    """The cluster had changed already: Conflict or NotFound. Nobody's fault; look again at once."""
+    """The cluster had changed already: Conflict or NotFound. No failure; look again at once."""
 
     error: ApiError
 
 
 @dataclass(frozen=True, slots=True)
 class ApiFailure:
-    """An API server did not do its part, and the reconciler had nothing to say about it."""
+    """An API server did not do its part, and the reconciler did not handle it."""
 
     error: ApiError
 
 
 @dataclass(frozen=True, slots=True)
 class Bug:
-    """A bug of ours: an exception that nobody foresaw, or a pass that took longer than it may."""
+    """A bug of ours: an unexpected exception, or a pass that took longer than it may."""
 
     error: Exception
 

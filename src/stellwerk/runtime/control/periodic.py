@@ -1,6 +1,6 @@
 """Work that is done now and then while we lead: polls, sweeps.
 
-What no watch can tell has to be looked at by the clock. A round that fails because a cluster or a server did not answer
+What no watch can show is polled. A round that fails because a cluster or a server did not answer
 is logged, and the next one tries again. So does the next one after any other exception, which the border reports.
 """
 
@@ -18,7 +18,7 @@ from stellwerk.runtime.supervision.tasks import Border
 _log = logging.getLogger(__name__)
 
 JITTER = 0.05
-"""The part of a pause that is left to chance: replicas and operators shall not ask in step."""
+"""The part of a pause that is left to chance: replicas and operators should not ask in step."""
 
 
 class Periodic:

@@ -5,23 +5,23 @@ timer holds it). A key that is added while it runs is remembered as *dirty* and 
 so no change is lost and none is worked on twice at the same time. A key that fails waits alone; its neighbours do not.
 We refused one queue per object (memory at 50,000 tenants) and a global lock (one slow delete would stall the rest).
 
-Taking a key drops its timer: the pass looks at everything anew and says itself when to look again. client-go lets the
-old timer fire; all that brings is a pass that nobody asked for.
+Taking a key drops its timer: the pass looks at everything again and returns when to look again. client-go lets the
+old timer fire; which only causes an unnecessary pass.
 
 Who comes next: what was begun and goes on, then changes, then resyncs (one in eight turns goes to a resync that waits,
 or a busy cluster would starve them), within these one tenant after the other, within a tenant in order of arrival. A
 tenant that floods the queue thus delays others by one key each, not by its backlog. The last free worker is not given
-to a tenant whose keys hold others for long: whoever has many slow keys delays the others by one of them at most, not by
-one in each of their passes.
+to a tenant whose keys hold others for long: a tenant with many slow keys delays the others by one of them at most, not
+by one in each of their passes.
 
 A key may run without a worker: the controller gives the seat of a slow pass to another worker (`leave`), and a pass
 whose writes are not visible yet needs none (`land`). So slow keys hold no worker, and need a bound of their own: a
 tenant has at most `_RUNNING_SHARE` keys per worker under way, and while all tenants together have more than
 `_RUNNING_IN_ALL` per worker, a tenant gets another key only when it has none.
 
-What was begun is finished before anything else is begun, because of a thousand new objects the first shall be done
+What was begun is finished before anything else is begun, because of a thousand new objects the first should be done
 after a second and not all of them half done after a minute; and because what a step has found out is still at hand for
-the next one. It starves nobody: a chain of steps ends, and the controller cuts one that does not.
+the next one. It starves no key: a chain of steps ends, and the controller cuts one that does not.
 
 Model: client-go's workqueue (dirty and processing sets, keyed back-off) and controller-runtime's priority queue.
 """
@@ -57,7 +57,7 @@ class Priority(IntEnum):
     CONTINUATION = 0
     """A pass has ended with a step that another one follows."""
     CHANGE = 1
-    """Something happened, and somebody may be waiting for the answer."""
+    """Something changed, and a user may wait for the result."""
     RESYNC = 2
     """Nothing is known to have happened: the objects found at start, and the look now and then."""
 
@@ -196,7 +196,7 @@ class WorkQueue:
         return self._closed
 
     def close(self) -> None:
-        """Give out no more keys; whoever waits for one is told."""
+        """Return no more keys; a waiting caller gets QueueClosed."""
         self._closed = True
         for taker in self._takers:
             if not taker.done():

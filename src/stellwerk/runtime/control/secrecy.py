@@ -1,4 +1,4 @@
-"""What a pass must not say: the secret words that it has read.
+"""The secret words that a pass has read, and must not write.
 
 Code that reads a Secret on behalf of an object notes its words. On the way out of the pass the engine masks them in
 every text for people: in the status (`StatusWriter`), in Events (`Recorder`), and in the failure before it is

@@ -1,6 +1,6 @@
 """Saving a status in the middle of a pass, for what must not be done before it is written down.
 
-A pass may end instead, with `Next.now` and the status; the next one begins anew and comes to the same point. A
+A pass may end instead, with `Next.now` and the status; the next one starts again and reaches the same point. A
 checkpoint spares that second way, which for a Component is a third of all work on it. Nothing is lost by it: the status
 is written only in the place of the very object that the pass has seen, so whatever has changed meanwhile ends the pass.
 """
@@ -25,7 +25,7 @@ S = TypeVar("S", bound=Record)
 
 @dataclass(frozen=True, slots=True)
 class Checkpoints(Generic[K, S]):
-    """The checkpoints of one controller. Its reconciler saves; the controller asks what is shown by now."""
+    """The checkpoints of one controller. Its reconciler saves; the controller asks what is shown now."""
 
     primary: Informer[K]
     write_status: StatusWriter

@@ -3,14 +3,14 @@
 The status is put in the place of the one that was seen: with uid and resourceVersion, and without a spec, which the
 status subresource does not look at. That costs the API server a fifth less than a patch.
 
-Somebody may have touched the object during the pass, which says nothing against the status. Then it is written by a
-JSON patch that tests nothing but the uid. Only the first write of a process must meet the object as it was seen: a
+Another client may have changed the object during the pass, which does not invalidate the status. Then it is written by
+a JSON patch that tests nothing but the uid. Only the first write of a process must meet the object as it was seen: a
 process that has just started may look at an older view of the cluster, and would put an old inventory in the place of a
 newer one. Later its view is never older than its own writes. We refused the merge patch with `metadata.uid`: on the
 status subresource of a custom resource the API server resets the metadata before it compares, so a new object of the
 same name would get the old one's status (seen on 1.36).
 
-The API server is told not to look for fields that the schema does not have: it would only warn, the statuses are of our
+The request disables the API server's validation of unknown fields: it would only warn, the statuses are of our
 own making, and the looking is a fifth of what a write of a long inventory costs it. The answer is asked for without the
 object, of which only the resourceVersion is new.
 
@@ -68,7 +68,7 @@ class StatusWriter:
     async def write(self, obj: Kind, status: Record, version: str = "") -> str | None:
         """Make this the status of this very object.
 
-        `version` is the object's resourceVersion where that is known to be another one by now, because the pass itself
+        `version` is the object's resourceVersion where that is known to be another one, because the pass itself
         has written to the object. Returns the resourceVersion of the write; None when nothing was written, because the
         status is equal, or the object is gone or was replaced. Raises ApiError: Invalid when the status breaks the
         schema, Outdated when what was seen of the object may be out of date, or what the API server answered until
@@ -86,7 +86,7 @@ class StatusWriter:
     async def write_in_place(self, obj: Kind, status: Record) -> str | None:
         """Make this another status of this object as it was seen, and of nothing else.
 
-        Whoever asks has compared, for here None says only that the object is gone or was replaced. Raises ApiError as
+        The caller has compared, because None means only that the object is gone or was replaced. Raises ApiError as
         `write` does: Outdated whenever the object has changed.
         """
         masked = await secrecy.masked_status(status, status_of(obj))
@@ -267,7 +267,7 @@ def _has_news(former: Record, status: Record, *, is_error: bool) -> bool:
 
 
 def is_failure(status: Record) -> bool:
-    """Whether the status that reports a failed pass says that the object failed, not that it waits (pure)."""
+    """Whether the status of a failed pass reports a failure, not that the object waits (pure)."""
     headline = _headline(status)
     return headline is not None and headline.status == "False"
 
@@ -279,7 +279,7 @@ def _headline(status: Record) -> Condition | None:
 
 
 def _cause(status: Record) -> str:
-    """The reason of the kstatus condition that is true beside Ready; empty where none is."""
+    """The reason of the kstatus condition that is true besides Ready; empty where none is."""
     return next((each.reason for each in _conditions(status) if each.type in _CAUSES and each.status == "True"), "")
 
 

@@ -1,4 +1,4 @@
-"""What an operator tells about its objects, for commands and reference pages.
+"""What an operator reports about its objects, for commands and reference pages.
 
 diagnosis         why an object is not ready
 related_objects   which objects belong to a custom resource

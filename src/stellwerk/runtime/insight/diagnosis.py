@@ -1,4 +1,4 @@
-"""Why an object is not ready: the words in which an operator tells it.
+"""Why an object is not ready: the form in which an operator reports it.
 
 An operator that reads a cluster to answer "why" does it in two steps: gather what the answer may need into a frozen
 graph, then explain the graph in a pure function. What comes out is a tree of findings, from the object down to the root
@@ -45,13 +45,13 @@ class AwaitedObject:
 
 @dataclass(frozen=True, slots=True)
 class Diagnosis:
-    """The answer. No findings: nothing is wrong that a look at the cluster could tell."""
+    """The answer. No findings: nothing in the cluster shows a cause."""
 
     findings: tuple[Finding, ...] = ()
     next_step: str = ""
-    """What a person can do now; empty when it is nobody's turn."""
+    """What the user can do now; empty when no action is needed."""
     turn: str = ""
-    """Who has to act next and, where it is the operator, when it looks again; empty when nobody knows."""
+    """Who has to act next and, where it is the operator, when it looks again; empty when that is unknown."""
     unready: tuple[AwaitedObject, ...] = ()
     hidden: tuple[str, ...] = ()
     """What the user may not read, so that the answer rests on less: `secrets in kyma-system`."""
@@ -60,7 +60,7 @@ class Diagnosis:
 
 
 class Diagnostician(Protocol):
-    """Tells why objects of one kind are not ready."""
+    """Explains why objects of one kind are not ready."""
 
     async def diagnose(self, client: Client, subject: Unstructured) -> Diagnosis:
         """Read what is needed, and explain. What the user may not read is named, not raised. Raises ApiError."""

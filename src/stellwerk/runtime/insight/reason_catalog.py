@@ -1,4 +1,4 @@
-"""What a reason in a condition means, and to whom: one catalogue per kind.
+"""The meaning of the reasons in conditions: one catalogue per kind.
 
 An operator fills it with its own words. `stellwerk explain`, `stellwerk why` and the reference page read it, so that a
 reason is explained in the same way wherever it is met.
@@ -32,10 +32,10 @@ _PLACEHOLDER = re.compile(r"\b[A-Z]{2,}(_[A-Z]+)*\b")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Meaning(Generic[S]):
-    """What a reason stands for.
+    """The meaning of a reason.
 
-    `message` is what the condition says when the caller knows nothing more precise; empty where there is always
-    something precise to say. `causes`, `check` and `fix` are for people, one sentence or command each. A command in
+    `message` is the condition's message when the caller has nothing more precise; empty where there always is
+    something more precise. `causes`, `check` and `fix` are for people, one sentence or command each. A command in
     `fix` ends its sentence, after a colon.
     """
 
@@ -46,7 +46,7 @@ class Meaning(Generic[S]):
     check: tuple[str, ...] = ()
     fix: tuple[str, ...] = ()
     only_you_can_mend_it: bool = False
-    """Waiting does not help; somebody has to change something."""
+    """Waiting does not help; a user has to change something."""
 
     @property
     def asks_user(self) -> bool:
@@ -55,7 +55,7 @@ class Meaning(Generic[S]):
 
     @property
     def advice(self) -> Iterator[tuple[str, tuple[str, ...]]]:
-        """What people are told, under its title; nothing under no title."""
+        """The advice for users, under its title; nothing under no title."""
         for title, told in (("Causes", self.causes), (_COMMANDS, self.check), ("How to fix", self.fix)):
             if told:
                 yield title, told
@@ -88,7 +88,7 @@ def _with_code(sentence: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Catalogue(Generic[W, S]):
-    """All reasons of one kind. `turns` says for each state who has to act next, in one sentence."""
+    """All reasons of one kind. `turns` states for each state who has to act next, in one sentence."""
 
     meanings: Mapping[W, Meaning[S]]
     turns: Mapping[S, str]

@@ -1,6 +1,6 @@
 """Which objects belong to a custom resource, and to which custom resource an object belongs: in an operator's words.
 
-Kubernetes' owner references tell only a part of that: an operator that works across namespaces and clusters marks its
+Kubernetes' owner references show only a part of that: an operator that works across namespaces and clusters marks its
 objects in its own way, and only it can read its marks. The command line draws trees from this, and follows an object
 back to where it came from.
 """
@@ -21,11 +21,11 @@ class Member:
 
     ref: ObjectRef
     phase: str = ""
-    """How far the operator says that it is."""
+    """The phase that the operator reports."""
     is_awaited: bool = False
     """Whether the operator still waits for it, which it may do for reasons that the object itself does not show."""
     is_elsewhere: bool = False
-    """Whether it lies in another cluster, where nobody looks from here."""
+    """Whether it is in another cluster, which is not read from here."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,7 @@ class ManagingObject:
 
 
 Fact = tuple[str, str]
-"""A label and what stands behind it: `("Source", "GitRepository flux/shop")`."""
+"""A label and its value: `("Source", "GitRepository flux/shop")`."""
 
 
 class Kinship(Protocol):
@@ -48,9 +48,9 @@ class Kinship(Protocol):
         ...
 
     async def manager(self, reader: ClusterReader, obj: Unstructured) -> ManagingObject | None:
-        """The custom resource that an object says it belongs to; None where it bears no mark of this operator."""
+        """The custom resource that an object belongs to; None where it has no label of this operator."""
         ...
 
     def origin(self, subject: Unstructured, obj: Unstructured) -> list[Fact]:
-        """Where the object's content comes from, told by the custom resource: source, revision, last apply."""
+        """The origin of the object's content, from the custom resource: source, revision, last apply."""
         ...

@@ -1,11 +1,11 @@
 """One writer at a time: a Lease, and a fence before every write.
 
 The Lease is client-go's (coordination.k8s.io, the same fields, the same numbers), so ours and an original operator
-that shares its name exclude each other. Whoever renews it leads; whoever sees no renewal for the whole lease duration
-may take it. Three decisions make "at a time" true:
+that shares its name exclude each other. The process that renews it leads; a process that sees no renewal for the whole
+lease duration may take it. Three decisions make "at a time" true:
 
-- Nobody reads the time in the Lease. A candidate counts with its own steady clock from the moment at which it saw the
-  Lease change; a clock set wrong by an hour, here or there, changes nothing.
+- No process reads the time in the Lease. A candidate counts with its own steady clock from the moment at which it saw
+  the Lease change; a clock set wrong by an hour, here or there, changes nothing.
 - A leader stops itself, and earlier than a candidate may start. `Fence.check` runs before every write and compares the
   steady clock, which goes on while a process or a machine is frozen, with the last renewal. A process that thaws after
   an hour thus refuses its own first write, before any task of ours has had a chance to notice.
@@ -102,12 +102,12 @@ class Fence:
         self._open_until, self._was_given_back = moment, False
 
     def close(self, *, given_back: bool) -> None:
-        """Let nothing pass. `given_back`: nobody can have taken the lease while we believed to hold it."""
+        """Permit no write. `given_back`: no other process can have acquired the lease meanwhile."""
         self._open_until, self._was_given_back = -math.inf, given_back
 
 
 class Observation:
-    """What was seen of a Lease, and since when it has not changed (pure, on the steady clock of whoever looks)."""
+    """What was seen of a Lease, and since when it has not changed (pure, on the steady clock of the observer)."""
 
     def __init__(self) -> None:
         self.spec: LeaseSpec | None = None
@@ -130,7 +130,7 @@ class Observation:
 
     @property
     def holder(self) -> str:
-        """Who holds the Lease; empty when nobody does."""
+        """The holder of the Lease; empty without one."""
         return (self.spec.holder_identity if self.spec else None) or ""
 
 
@@ -186,7 +186,7 @@ class LeaderElector:
 
     @property
     def holder(self) -> str:
-        """Who held the lease when we last looked; empty when nobody did."""
+        """The holder of the lease at the last look; empty without one."""
         return self._seen.holder
 
     async def run(self, on_started: Callable[[], Awaitable[None]]) -> None:
@@ -203,9 +203,9 @@ class LeaderElector:
             ended = renewal.cancelled() or work.cancelled()
         finally:
             await self._end(renewal, work)
-        if ended:  # nobody but us may cancel them, and without one of them there is no leader
+        if ended:  # only this object may cancel them, and without one of them there is no leader
             raise LeadershipLost(f"lost lease {self.key}: its task was cancelled")
-        for task in (renewal, work):  # a lost lease explains whatever the work says about it
+        for task in (renewal, work):  # a lost lease explains whatever the work reports about it
             if not task.cancelled():
                 task.result()
 
@@ -242,7 +242,7 @@ class LeaderElector:
         if lost or running:
             self._step_down(
                 given_back=False
-            )  # the lease is not ours, or somebody might still write under it: let it run out
+            )  # the lease is not ours, or a write may still be under way under it: let it run out
         else:
             await self.release()
 
@@ -310,7 +310,7 @@ class LeaderElector:
         now = self._clock.monotonic()
         if lease is not None:
             self._seen.see(lease.spec, now)
-        # Also for a Lease that is gone: whoever was seen to hold it still believes so, until its fence closes.
+        # Also for a Lease that is gone: its last known holder still believes to have it, until its fence closes.
         if not self._seen.is_free(now, for_identity=self.identity, patience_seconds=self.terms.lease_duration_seconds):
             return False
         if lease is None:

@@ -140,7 +140,7 @@ class Manager:
         self.checks[name] = check
 
     def try_again(self) -> None:
-        """Something that no watch tells has changed for the better: look at what is parked, and at what has failed."""
+        """Something that no watch shows has changed for the better: look at what is parked, and at what has failed."""
         for informer in self.home.informers:
             if informer.parked is not None:
                 informer.wake()

@@ -38,7 +38,7 @@ ON_A_DESK = ProcessSettings(
 
 
 class ReadyStatus(Record, frozen=True, kw_only=True):
-    """A status whose condition Ready tells how the object is. A subclass adds what else is worth showing."""
+    """A status with the condition Ready. A subclass adds further fields."""
 
     observed_generation: int = 0
     """The generation of the spec that this status is about; an older one means: not looked at yet."""
@@ -64,7 +64,7 @@ class Operator(ABC, Generic[K]):
         """Bring one object one step closer to its spec. Raises ReconcileError for failures the user should read."""
 
     def explain(self, obj: K, failure: ReconcileError) -> ReadyStatus | None:
-        """The status that tells of a failure: not ready, for its reason."""
+        """The status that reports a failure: not ready, for its reason."""
         return self._status(obj, "False", failure.reason, str(failure), _shown(obj))
 
     async def forget(self, key: ObjectKey) -> None:
@@ -86,7 +86,7 @@ class Operator(ABC, Generic[K]):
     def waiting(
         self, obj: K, reason: str, message: str, *, seconds: float | None = None, showing: ReadyStatus | None = None
     ) -> Next[ReadyStatus]:
-        """It is on its way: looked at again at a change, or after so many seconds where nothing would tell."""
+        """It is on its way: looked at again at a change, or after so many seconds where no watch shows it."""
         return Next(self._status(obj, "False", reason, message, showing or _shown(obj)), seconds)
 
     def install(self, manager: Manager, *, recorder: EventSink | None = None, workers: int = 1) -> None:
@@ -129,8 +129,8 @@ def run(
     """Run an operator until SIGTERM or SIGINT, on the cluster of the kubeconfig or of the pod.
 
     `settings` open its metrics and probes and have it wait for a lease, named like the operator. `rights` are asked
-    about at the start, and those that are missing are told. Raises LoginFailed; LeadershipLost when another process may
-    lead by now.
+    about at the start, and missing ones are logged. Raises LoginFailed; LeadershipLost when another process may
+    lead.
     """
     name = operator.__name__.lower()
 

@@ -58,7 +58,7 @@ _log = logging.getLogger(__name__)
 class OperatorIdentity:
     """Who an operator is to the cluster: its name in Events and user agents, its Lease, and what it must be allowed.
 
-    Without a namespace the Lease lies where the login says: the pod's own, or the kubeconfig's.
+    Without a namespace the Lease is in the namespace of the login: the pod's own, or the kubeconfig's.
     """
 
     component: str
@@ -114,7 +114,7 @@ class Parts:
 async def run(process: ProcessSettings, identity: OperatorIdentity, install: Callable[[Parts], object]) -> None:
     """Run what `install` gives to a manager, until SIGTERM or SIGINT.
 
-    Raises LoginFailed and CannotListen before anything is done; LeadershipLost when another process may lead by now.
+    Raises LoginFailed and CannotListen before anything is done; LeadershipLost when another process may lead.
     """
     metrics = Metrics()
     asyncio.get_running_loop().set_exception_handler(partial(_report_callback, metrics))
@@ -157,7 +157,7 @@ class _Lines:
         return Client.connect(self.home, user_agent=self.component, on_request=self._counted)
 
     def fenced(self, to: ClusterConfig, on_forbidden: Callable[[str], None] = lambda resource: None) -> Client:
-        """One whose writes pass the leader's fence. `on_forbidden` is told the resource of a request that was."""
+        """One whose writes pass the leader's fence. `on_forbidden` receives the resource of a forbidden request."""
 
         def counted(facts: RequestFacts) -> None:
             self._counted(facts)
@@ -180,7 +180,7 @@ class _Lines:
 
 
 def _report_callback(metrics: Metrics, _: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-    """What a callback of the event loop raised, or a task whose outcome nobody reads. The loop goes on."""
+    """What a callback of the event loop raised, or a task whose result nothing reads. The loop continues."""
     metrics.task_failed("callback")
     _log.error("event loop: %s", context.get("message"), exc_info=context.get("exception"), extra=logs.STACK)
 

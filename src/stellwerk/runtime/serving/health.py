@@ -5,7 +5,7 @@ whether it can do its work now: caches are full and fresh. Each check has a name
 `?verbose` lists all, `?exclude=<name>` leaves one out, as at the API server's own endpoints. A leader election's
 loser is ready: it answers webhooks.
 
-A check answers None, or one sentence that says what is wrong; it looks at memory only, so a probe never waits.
+A check returns None, or one sentence with the problem; it looks at memory only, so a probe never waits.
 """
 
 from __future__ import annotations

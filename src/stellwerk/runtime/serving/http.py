@@ -2,7 +2,7 @@
 
 All of them are aiohttp servers behind the same limits, because all of them may be reached by strangers: a body of 1
 MiB, 10 s for a request to arrive whole, bounded numbers of connections, of large bodies and of requests at a time.
-Whoever breaks one gets a status with a JSON body (400, 408, 413, 429) and never a silently closed connection.
+A client that exceeds one gets a status with a JSON body (400, 408, 413, 429) and never a silently closed connection.
 
 aiohttp has no time limit on headers: a client that sends a byte a second would keep its connection for ever. So the
 connection is ours (`http_connections`): it is given a deadline when it begins and with each further request, and
@@ -13,7 +13,7 @@ Nor does a client that holds connections open keep others out: at the limit, the
 with the most gives way (`crowd`). A TLS handshake counts as a connection; aiohttp would not see it before its end.
 
 Addresses are spelled as Go operators' flags spell them: `:8080` for every interface, `0` for "no server". Port 0 lets
-the system choose; `Server.port` tells what it chose.
+the system choose; `Server.port` is the chosen one.
 """
 
 from __future__ import annotations
@@ -325,7 +325,7 @@ class _Gate:
             self._large -= large
 
     async def _run(self, request: web.Request, handler: Handler) -> web.StreamResponse:
-        """Only whole requests get here, so a slow client takes nobody's place."""
+        """Only whole requests get here, so a slow client blocks no other one."""
         if self._running >= self._limits.requests:
             return too_many()
         connection = request.protocol
@@ -393,6 +393,6 @@ def _may_be_large(request: web.Request) -> bool:
 
 
 def _at_most(connections: int) -> int:
-    """So many connections that files and connections to API servers can still be opened beside them."""
+    """So many connections that files and connections to API servers can still be opened besides them."""
     files = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
     return connections if files == resource.RLIM_INFINITY else max(1, min(connections, files // _SERVER_PART))

@@ -11,7 +11,7 @@ JSON = "application/json"
 
 
 def refusal(status: int, message: str) -> web.Response:
-    """An answer that says no: JSON with `error` and `code`."""
+    """A refusal: JSON with `error` and `code`."""
     return web.Response(status=status, body=refusal_body(status, message), content_type=JSON)
 
 

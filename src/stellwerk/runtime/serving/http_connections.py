@@ -1,7 +1,7 @@
 """One connection of an HTTP server: what it may cost, and how it ends.
 
 aiohttp has no time limit on a request's head, on reading an answer, or on the end of a connection: TLS waits half a
-minute for the peer's farewell, and bytes that the peer does not read are kept for ever. Here each of these has a
+minute for the peer's close message, and bytes that the peer does not read are kept for ever. Here each of these has a
 deadline, after which the connection is cut. A connection that gives way to another is closed within a tenth of a
 second, so that the number of open files stays near the limit whatever clients do.
 """
@@ -22,7 +22,7 @@ from stellwerk.runtime.serving.http_answers import JSON, closing, refusal, refus
 
 _GIVE_WAY_SECONDS = 0.1
 """How long a connection that gives way may take to send its refusal and to close."""
-_NO_ACCESS_LOG = logging.Logger("none")  # aiohttp takes a logger and no None; this one says nothing
+_NO_ACCESS_LOG = logging.Logger("none")  # aiohttp takes a logger and no None; this one is silent
 _NO_ACCESS_LOG.disabled = True
 
 _log = logging.getLogger(__name__)
@@ -109,7 +109,7 @@ class HttpConnection(RequestHandler):
         return self._wire is not None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """A client is there; it has to say what it wants."""
+        """A client has connected, and has to send a request."""
         self._wire = cast(asyncio.Transport, transport)
         if self._is_cut:
             self._wire.abort()

@@ -1,13 +1,13 @@
 """Who may read a guarded endpoint: the API server decides.
 
-A caller shows a bearer token. The API server says whose it is (TokenReview) and whether that user may `get` the path
+A caller shows a bearer token. The API server returns its user (TokenReview) and whether that user may `get` the path
 (SubjectAccessReview with a non-resource URL), so access is granted by a ClusterRole as for the API server's own
 /metrics. The rule is controller-runtime's filter for authenticated metrics; our process needs the right to create
 both kinds of review.
 
 Verdicts are remembered for a minute, by a digest of the token: a scrape every few seconds must not be two requests
 each. A token that was withdrawn works until then. Refusals are remembered apart from permissions, so that a stranger
-with many tokens makes nobody ask again.
+with many tokens causes no further questions.
 
 What strangers cost the API server, and the clients of this process, is bounded: a few reviews at a time, of which one
 peer gets a part, and for each peer a few at once and then one a second. More are answered 429 without a question. The
@@ -71,7 +71,7 @@ class Allowance:
 
 
 class Verdicts:
-    """What the API server said, by a digest of the question. Refusals push no permission out."""
+    """The answers of the API server, by a digest of the question. Refusals displace no permission."""
 
     def __init__(self) -> None:
         self._permitted: OrderedDict[bytes, tuple[int, float]] = OrderedDict()
@@ -95,7 +95,7 @@ class Verdicts:
 
 
 class Guard:
-    """Lets callers pass whom the API server knows and permits.
+    """Permits callers that the API server knows and authorizes.
 
     `client` has connections of its own, and is not fenced: reviews are no changes.
     """

@@ -1,4 +1,4 @@
-"""Certificates that a server presents and nobody else shares: from a folder, or of its own.
+"""Certificates that one server alone presents: from a folder, or self-signed.
 
 The certificates of webhooks are in `certificates.store`: the API server has to trust them, and replicas share them.
 """
@@ -25,7 +25,7 @@ _log = logging.getLogger(__name__)
 
 
 class MountedCertificates:
-    """A certificate that somebody else keeps in a folder, as `tls.crt` and `tls.key`: cert-manager, for example."""
+    """A certificate that another program, such as cert-manager, maintains in a folder: `tls.crt` and `tls.key`."""
 
     def __init__(self, folder: Path, *, check_seconds: float = 10.0, clock: Clock | None = None) -> None:
         self.context: ssl.SSLContext = certs.server_context()
@@ -97,7 +97,7 @@ class SelfSigned:
 
 
 class ServerCertificates(Protocol):
-    """Whoever keeps the certificate of a server."""
+    """Maintains the certificate of a server."""
 
     async def ensure(self) -> None: ...
     async def run(self) -> None: ...

@@ -5,9 +5,9 @@ envelope, so it is tested by table, and the same function can judge an object be
 go wrong on the way has its place:
 
 - A user's mistake is a denial, which the user reads. That includes an object that is not of its kind's shape.
-- A question that is none (not JSON, no AdmissionReview, a kind that nobody here judges) is a 400: somebody has
+- A question that is none (not JSON, no AdmissionReview, a kind that no handler judges) is a 400: a user has
   registered us wrongly, or is not an API server.
-- A bug of ours is a 500, and the webhook's failurePolicy says what becomes of the write. Answering "denied" would block
+- A bug of ours is a 500, and the webhook's failurePolicy decides about the write. Answering "denied" would block
   writes that the policy meant to let pass.
 
 A review may carry an object twice, so a body may be larger here than elsewhere: 7 MiB, as in controller-runtime. An
@@ -51,7 +51,7 @@ _reviews = msgspec.json.Decoder(AdmissionReview)
 
 @dataclass(frozen=True, slots=True)
 class Allowed:
-    """The write may go on as it is. `warnings` are shown to whoever wrote, one line each."""
+    """The write may go on as it is. `warnings` are shown to the client, one line each."""
 
     warnings: tuple[str, ...] = ()
 
@@ -188,7 +188,7 @@ class AdmissionServer:
 
 
 def routes(webhooks: Sequence[Judge], metrics: Metrics | None = None) -> list[Route]:
-    """One POST route for each path, which asks whoever judges the kind. Raises ValueError where two judge one."""
+    """One POST route for each path, which calls the handler of the kind. Raises ValueError where a kind has two."""
     places: dict[str, dict[tuple[str, str], Judge]] = {}
     for judge in webhooks:
         kinds = places.setdefault(judge.path, {})

@@ -47,4 +47,4 @@ def _switch(name: str, equals: str, value: str) -> str:
         return f"--{name}"
     if value in _FALSE:
         return f"--{negation(name)}"
-    return f"--{name}={value}"  # click says what is wrong with it
+    return f"--{name}={value}"  # click reports the problem

@@ -1,7 +1,7 @@
 """Settings as text: how a flag or a key of a ConfigMap is read.
 
-Each reader raises `ValueError` saying what is expected; whoever calls it knows the name of the flag or key. Only rules
-that operators share are here: what one of them alone accepts stands beside its table of settings.
+Each reader raises `ValueError` with what it expects; its caller adds the name of the flag or key. Only rules that
+operators share are here: the rules of one operator are next to its table of settings.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ def name(text: str) -> str:
 
 
 def words(text: str) -> tuple[str, ...]:
-    """What stands between commas, each once."""
+    """The words between commas, each once."""
     return tuple(dict.fromkeys(part.strip() for part in text.split(",") if part.strip()))
 
 

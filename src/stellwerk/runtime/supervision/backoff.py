@@ -9,7 +9,7 @@ from dataclasses import dataclass
 class Backoff:
     """How long a failing key waits: from `first_seconds`, doubling, to `limit_seconds`.
 
-    `jitter` is the part of a delay that is left to chance: keys that failed together shall not come back together.
+    `jitter` is the part of a delay that is left to chance: keys that failed together should not come back together.
     """
 
     first_seconds: float = 0.005

@@ -1,7 +1,8 @@
-"""How near the process is to the memory that its container may have: said before the kernel ends it without a word.
+"""How near the process is to the memory that its container may have: reported before the kernel ends it without a
+message.
 
 What counts is what the kubelet counts and shows as the working set: all that is charged to the control group but files
-that the kernel may forget. Near the limit the process is unready, and says so once in its log; it is not called dead,
+that the kernel may forget. Near the limit the process is unready, and logs that once; it is not called dead,
 because a restart fills the same caches again and ends at the same place. Only a larger limit helps, or less to watch.
 """
 

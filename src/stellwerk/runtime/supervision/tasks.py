@@ -5,7 +5,7 @@ the task is started again after a back-off; its neighbours and the process go on
 border, and `StartFailed` where the task has never run.
 
 A border also stops what is no `Exception`: a panic of a native library, and a CancelledError that another task's
-cancellation left in a shared future. A task that nobody cancelled and that ends by CancelledError would end in silence.
+cancellation left in a shared future. A task that was not cancelled and ends by CancelledError would end silently.
 """
 
 from __future__ import annotations
@@ -160,7 +160,7 @@ class Background:
         self._running: set[asyncio.Task[Any]] = set()
 
     def start(self, work: Coroutine[object, object, R], name: str) -> asyncio.Task[R]:
-        """Run something beside the block. What it raises ends the block: give it a border where it may fail."""
+        """Run something next to the block. What it raises ends the block: give it a border where it may fail."""
         task = self._group.create_task(_noticed(work), name=name)
         self._running.add(task)
         task.add_done_callback(self._running.discard)

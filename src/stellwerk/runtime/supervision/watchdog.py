@@ -1,6 +1,6 @@
-"""Notices when the event loop stands still, and says in whose code.
+"""Reports when the event loop is blocked, and in which code.
 
-A reconcile that computes for a second holds up every other one, and nothing in asyncio tells who it was. A thread of
+A reconcile that computes for a second holds up every other one, and nothing in asyncio shows which. A thread of
 its own looks every tenth of a second at when the loop last ticked; after half a second of silence it writes down the
 stack of the loop's thread as it is at that moment, once for each stall. asyncio's debug mode was refused: it slows
 every callback and reports only when the stall is over, without the stack.

@@ -1,6 +1,6 @@
 """Log lines: one JSON object each for machines, one short line each for people.
 
-Code logs with the standard library (`logging.getLogger(__name__)`) and says details as `extra=fields(version="1.2")`.
+Code logs with the standard library (`logging.getLogger(__name__)`) and passes details as `extra=fields(version="1.2")`.
 Which object is being worked on is not passed around: the engine enters `reconciling(...)` and every line inside
 carries it, other tasks' lines do not (a context variable, copied by each task).
 
@@ -177,7 +177,7 @@ class Redactor:
     TENANT_BYTES = 512 * 2**10
     TOTAL_BYTES = 16 * 2**20
     WORD_BYTES = 400
-    """What a word takes in memory beside its letters, measured."""
+    """What a word takes in memory besides its letters, measured."""
 
     # The last one is a guess by the name of a field; the others are secrets wherever they appear.
     _SHAPES: Sequence[re.Pattern[str]] = (
@@ -206,7 +206,7 @@ class Redactor:
         self.hide(*values)
 
     def hide(self, *values: str, tenant: str = "", source: str = "") -> None:
-        """Mask these values from now on, also in base64, and each line of theirs that a stack may show alone.
+        """Mask these values from now on, also in base64, and each line of them that a stack may show alone.
 
         `source` names the object that holds them: its former values are forgotten. Without it each value is kept by
         itself.
@@ -346,7 +346,7 @@ class _Form(logging.Formatter, ABC):
         """The line of a record."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """The line, or one that says which line could not be written: a log call never fails for what it is about."""
+        """The line, or one that names the line that could not be written: a log call never fails."""
         try:
             return _speakable(self.line(record))
         except Exception as error:
@@ -484,7 +484,7 @@ _E = TypeVar("_E", Encoding, TimeEncoding)
 
 
 def _level(text: str, flag: str) -> int:
-    """A word, or a number: the higher, the more is said. All that is more than debug is debug."""
+    """A word, or a number: the higher, the more is logged. Everything above debug is debug."""
     if (level := _LEVELS.get(text.lower())) is not None:
         return level
     if text.isdigit() and int(text) > 0:

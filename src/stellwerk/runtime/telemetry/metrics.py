@@ -84,11 +84,11 @@ class Metrics:
             self._pass_errors.labels(controller).inc()
 
     def failed_for_good(self, controller: str) -> None:
-        """A pass failed in a way that only a change can mend; it is counted beside `reconciled(..., "error")`."""
+        """A pass failed in a way that only a change can fix; `reconciled(..., "error")` counts it, too."""
         self._pass_final_errors.labels(controller).inc()
 
     def surprised(self, controller: str) -> None:
-        """A pass ended with an exception that nobody foresaw: what controller-runtime calls a panic."""
+        """A pass ended with an unexpected exception: what controller-runtime calls a panic."""
         self._pass_panics.labels(controller).inc()
 
     def busy_workers(self, controller: str, change: Literal[1, -1]) -> None:
@@ -104,7 +104,7 @@ class Metrics:
         self._stuck_passes.labels(controller).inc(change)
 
     def queue(self, name: str, controller: str = "", *, running: Callable[[], Iterable[float]]) -> QueueMetrics:
-        """The observer of one work queue. `running` tells for how many seconds each running key has been running."""
+        """The observer of one work queue. `running` returns for how many seconds each running key has been running."""
         labels = (name, controller or name)
         self._readings.queues[labels] = running
         return QueueMetrics(
@@ -116,11 +116,11 @@ class Metrics:
         )
 
     def watch_restarted(self, kind: str) -> None:
-        """A watch had to begin anew: a cut, a silence, or a resourceVersion that was too old."""
+        """A watch had to start again: a cut, a silence, or a resourceVersion that was too old."""
         self._watch_restarts.labels(kind).inc()
 
     def cache(self, kind: str, age_seconds: Seconds, unreadable: Callable[[], int] = lambda: 0) -> None:
-        """A cache exists; `age_seconds` tells how long ago its watch last heard from the API server.
+        """A cache exists; `age_seconds` returns the seconds since its watch last received something.
 
         `unreadable` returns how many of its objects cannot be decoded.
         """
@@ -192,7 +192,7 @@ class Metrics:
         self._admission_seconds.labels(webhook).observe(seconds)
 
     def certificate(self, name: str, seconds_left: Seconds) -> None:
-        """A certificate is in use; `seconds_left` tells for how long it is still valid."""
+        """A certificate is in use; `seconds_left` returns for how long it is still valid."""
         self._readings.certificates[name] = seconds_left
 
     # Making them
@@ -395,7 +395,7 @@ def _listed(readings: Callable[[], Iterable[float]]) -> tuple[float, ...]:
 
 
 def _read(read: Callable[[], R], otherwise: R) -> R:
-    """A reading, or what stands for one that fails: a scrape gets all other series."""
+    """A value, or the replacement of one that fails: a scrape gets all other series."""
     try:
         return read()
     except Exception as error:

@@ -12,7 +12,8 @@ the extra `stellwerk[otel]` and is imported only when it is on. Off, a pass cost
 
 Names and numbers only: no value, no message, no URL. A failure shows its class. Requests outside of a pass (watches,
 leases) are not traced: they would be thousands of spans that belong to nothing. A span of a request is made when its
-answer has come, from how long it took: so the wire knows nothing of traces, and tells what it tells the metrics.
+answer has come, from how long it took: so the transport knows nothing of traces, and reports what it reports to the
+metrics.
 """
 
 from __future__ import annotations
@@ -57,7 +58,7 @@ class Span(Protocol):
 
 
 class _Nothing:
-    """Stands for every span while nobody wants any."""
+    """Replaces every span while traces are off."""
 
     def __enter__(self) -> Self:
         return self
@@ -66,7 +67,7 @@ class _Nothing:
         """Nothing was begun."""
 
     def tell(self, **facts: Fact) -> None:
-        """Nobody listens."""
+        """No exporter."""
 
 
 class _Recorded:
@@ -152,7 +153,7 @@ def within(name: str, **facts: Fact) -> Span:
 
 
 def reconciling(kind: str, key: ObjectKey, reconcile_id: str) -> Span:
-    """The span of a pass. `tell(result=...)` says how it ended."""
+    """The span of a pass. `tell(result=...)` records the result."""
     if _spans is None:
         return _NOTHING
     facts = {"kind": kind, "namespace": key.namespace, "name": key.name, "reconcile_id": reconcile_id}
@@ -195,7 +196,7 @@ def wanted(environment: Mapping[str, str]) -> bool:
 
 @asynccontextmanager
 async def exported(service: str, environment: Mapping[str, str]) -> AsyncIterator[None]:
-    """Spans are made and sent while inside, if the environment asks for them. `service`: who we are, unless it says."""
+    """Make and send spans while inside, if the environment enables them. `service`: the default name of the service."""
     if not wanted(environment):
         yield
         return
@@ -231,7 +232,7 @@ async def _part(spans: Spans) -> None:
 
     def work() -> None:
         spans.shut_down()
-        with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits any more
+        with contextlib.suppress(RuntimeError):  # the loop is closed: nothing waits any more
             loop.call_soon_threadsafe(sent.set)
 
     threading.Thread(target=work, name="last spans", daemon=True).start()

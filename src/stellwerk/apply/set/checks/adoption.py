@@ -1,8 +1,8 @@
-"""What exists of the objects that a set has not had so far, whoever owns it.
+"""The existing objects, of any owner, that are new to a set.
 
-Whoever watches what carries an owner's label knows of every object that belongs to another set. Then only those have to
-be asked for that must not be taken even from nobody; all others are met, if they exist, when they are created. Without
-such a watch all are asked for: one list for each place with more than a few of them, else one by one.
+A watch on the owner's label shows every object that belongs to another set. Then only those have to
+be asked for that must not be taken over even without an owner; all others are met, if they exist, when they are
+created. Without such a watch all are asked for: one list for each place with more than a few of them, else one by one.
 """
 
 from __future__ import annotations

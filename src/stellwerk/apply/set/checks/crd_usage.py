@@ -1,6 +1,6 @@
 """Is anything that the set brought with it still used by others?
 
-Deleting a definition deletes all its instances, whoever made them; deleting a controller leaves the instances that need
+Deleting a definition deletes all its instances, of all owners; deleting a controller leaves the instances that need
 it stuck. So before a set goes, and before a definition goes, the API server is asked for one object of such a kind that
 does not carry our label. One request each, and only for sets that bring kinds with them.
 
@@ -28,7 +28,7 @@ from stellwerk.kube.types.model import metadata_of
 
 _OUTAGE = timedelta(minutes=10)
 _NO_SERVER = frozenset({"ServiceNotFound", "ServicePortError", "EndpointsNotFound", "MissingEndpoints"})
-"""Reasons of an APIService's condition `Available` (kube-aggregator) that say that no server is behind it."""
+"""Reasons of an APIService's condition `Available` (kube-aggregator) that mean that no server is behind it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Namespaces that objects need and that are not objects of the set themselves. They belong to nobody, and stay."""
+"""Namespaces that objects need and that are not objects of the set themselves. They have no owner, and stay."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Namespaces:
         self._needed = {one.address.key.namespace for one in wanted} - own - {""}
 
     async def make_missing(self, exists: Callable[[str], bool | None]) -> None:
-        """Make those that a cache says are missing. Where there is no cache, the first object's refusal tells."""
+        """Create those that a cache shows as missing. Where there is no cache, the first object's refusal shows it."""
         await together([name for name in sorted(self._needed) if exists(name) is False], self._make)
 
     async def mend(self, failures: Sequence[WriteFailure]) -> list[WriteFailure]:

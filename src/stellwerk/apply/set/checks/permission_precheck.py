@@ -1,7 +1,7 @@
 """May cluster-wide objects be made at all? Asked before the first write of a set.
 
-A tenant's rights end, as a rule, with his namespaces. Without this question the first stage would write what lies in
-them and be refused the rest: half of a set, which nobody wanted. Namespaced objects are not asked about, because there
+A tenant's rights end, as a rule, with its namespaces. Without this question the first stage would write the objects in
+them and be refused the rest: half of a set, which no user wants. Namespaced objects are not asked about, because there
 the same rights hold for nearly everything, and a question for each would double the requests.
 """
 
@@ -19,7 +19,7 @@ from stellwerk.kube.types.model import JsonObject, to_json_object
 
 
 async def check(client: Client, newcomers: Sequence[DesiredObject], who: str) -> None:
-    """Raises `InvalidSet` with every cluster-wide object that `who`, as whom the client acts, may not make.
+    """Raises `InvalidSet` with every cluster-wide object that `who`, the identity of the client, may not create.
 
     Where the question is not answered, the write itself will be.
     """

@@ -1,11 +1,11 @@
 """What an author wants done when the set goes: objects made for that moment, and how they are kept until then. Pure.
 
 When a set is deleted, its source may be gone, and its values with it. So what is to be done then is rendered with the
-rest and kept beside it: packed in a Secret that is an object of the set like any other. It is written with the rights
-of whom the set is written for, lies in the cluster that the set is in, and follows every change of the manifest.
+rest and kept separately: packed in a Secret that is an object of the set like any other. It is written with the rights
+of the set's identity, is in the cluster of the set, and follows every change of the manifest.
 
 We refused to keep them in the status (they may hold what came from a Secret, and many may read a status) and to render
-anew at the end (a source that is gone must not hold a deletion back, and one that has moved on is not what is there).
+again at the end (a source that is gone must not hold a deletion back, and one that has moved on is not what is there).
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class Hook:
         return _title(self.document)
 
     def at(self, moment: Moment, prefix: str) -> Document:
-        """The object as it is to be made: in the order of its weight, anew for the moment, and gone when it is over."""
+        """The object as it is to be made: in the order of its weight, created for this deletion, and deleted after it."""
         asked = {
             "apply-order": str(self.weight),
             "purge-order": str(HIGHEST_ORDER),

@@ -27,7 +27,7 @@ _NEVER_PURGED = (NAMESPACE, *DEFINITIONS)
 
 @dataclass(frozen=True, slots=True)
 class DesiredObject:
-    """One object of the set as it shall be."""
+    """One object of the set as it should be."""
 
     desired: Desired
     """Carries the owner's marks, and our finalizer where the kind needs it."""
@@ -47,7 +47,7 @@ class DesiredObject:
     @property
     def is_served(self) -> bool:
         """Whether the server knows its kind already. A kind that an APIService of the set will bring has no path yet:
-        the set has to be prepared anew when it is served."""
+        the set has to be prepared again when it is served."""
         return bool(self.address.resource.plural)
 
 
@@ -67,7 +67,7 @@ def prepared(
 ) -> tuple[DesiredObject, ...]:
     """The objects that documents ask for. Pure.
 
-    `namespace` is where namespaced objects without one go; `set_digest` stands for everything that the set is made of.
+    `namespace` is where namespaced objects without one go; `set_digest` identifies everything that the set is made of.
     Kinds that an APIService of the set brings need not be served yet. Raises `InvalidSet` with every problem.
     """
     bare = [Document(owners.stripped(one.body, owner.prefix), one.origin) for one in documents]
@@ -166,7 +166,7 @@ def _digest(desired: Desired, asked: Directive, set_digest: str) -> str:
 
 
 def _held(body: JsonObject, finalizer: str) -> JsonObject:
-    """With our finalizer, which keeps a definition until nobody's instances are left."""
+    """With our finalizer, which keeps a definition until no instances are left."""
     found = dig(body, "metadata", "finalizers")
     present = found if isinstance(found, list) else []
     if finalizer in present:

@@ -1,6 +1,6 @@
 """What a set consists of, and how far each of its objects is.
 
-The inventory is the set's memory: it lies in the status of the custom resource and is saved before an object is touched
+The inventory is the set's memory: it is in the status of the custom resource and is saved before an object is touched
 for the first time, so that whatever a crash leaves behind is known to the next process. Everything else that matters is
 seen in the cluster again.
 """

@@ -31,7 +31,7 @@ class Type(Record, frozen=True, kw_only=True):
 
 
 _ORDER: JsonObject = {"format": None}
-"""The original's schema does not say how wide these integers are."""
+"""The original's schema does not limit the width of these integers."""
 
 
 class Item(Record, frozen=True, kw_only=True):

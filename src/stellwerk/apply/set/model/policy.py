@@ -52,7 +52,7 @@ class UpdatePolicy(Enum):
 
     def claims(self, ours: str, prefixes: tuple[str, ...]) -> Claims:
         """Whose fields become ours: with the applies, what we wrote by other verbs; with SsaOverride, also what some
-        tools wrote, and what is recorded in nobody's name."""
+        tools wrote, and what is recorded without a manager."""
         match self:
             case UpdatePolicy.SSA_OVERRIDE:
                 return Claims(lambda manager: manager in (ours, BEFORE_FIRST_APPLY) or manager.startswith(prefixes))
@@ -114,7 +114,7 @@ def _group_matches(pattern: str, group: str) -> bool:
 
 @dataclass(frozen=True)
 class Policies:
-    """What holds for the objects of a set that say nothing else."""
+    """The defaults for the objects of a set."""
 
     adoption: AdoptionPolicy = AdoptionPolicy.IF_UNOWNED
     update: UpdatePolicy = UpdatePolicy.REPLACE
@@ -126,7 +126,7 @@ class Policies:
 
     @cached_property
     def directive(self) -> Directive:
-        """What holds for an object that says nothing."""
+        """The defaults for an object without annotations."""
         return Directive(
             adoption=self.adoption, update=self.update, delete=self.delete, reapply_seconds=self.reapply_seconds
         )

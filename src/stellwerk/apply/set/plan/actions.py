@@ -17,7 +17,7 @@ class Create:
     desired: Desired
     update: UpdatePolicy
     restores: bool = False
-    """Whether we had written it before, so that somebody has deleted it."""
+    """Whether we had written it before, so that another client deleted it."""
 
     @property
     def address(self) -> Address:
@@ -42,7 +42,7 @@ class Update:
     why: str
     differences: tuple[Difference, ...] = ()
     restores: bool = False
-    """Whether somebody has changed what we had written."""
+    """Whether another client has changed what we had written."""
     marks_only: bool = False
     """Whether only the owner's marks are written, and the content is left as it is."""
 
@@ -64,7 +64,7 @@ class Remove:
     resource_version: str
     why: str
     restores: bool = False
-    """Whether it is made anew because somebody has changed what we had written."""
+    """Whether it is replaced because another client has changed what we had written."""
 
     def __str__(self) -> str:
         return f"delete {self.address}: {self.why}"

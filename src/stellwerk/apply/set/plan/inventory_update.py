@@ -45,7 +45,7 @@ def newcomers(wanted: Iterable[DesiredObject], inventory: Inventory) -> tuple[De
 
 def taken_over(wanted: Iterable[DesiredObject], inventory: Inventory) -> Inventory:
     """The inventory of an original that was done with just what is wanted: what has done its work is not set to work
-    again. Nothing of it is there to be compared with, and its digest says the same in other words."""
+    again. Nothing of it is there to be compared with, and its digest means the same."""
     digests = {one.identity: one.digest for one in wanted}
     return inventory.changed(
         {
@@ -63,8 +63,8 @@ def register(
 ) -> Registered:
     """The inventory with what is wanted.
 
-    `existing` are the live objects of the newcomers, whoever owns them. Raises `InvalidSet` where an object belongs to
-    somebody else, or where the asked order contradicts itself.
+    `existing` are the live objects of the newcomers, of any owner. Raises `InvalidSet` where an object belongs to
+    another owner, or where the requested order contradicts itself.
     """
     known = inventory.by_identity()
     problems = [

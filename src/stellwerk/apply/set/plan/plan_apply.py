@@ -4,11 +4,11 @@ Objects go in waves by their apply order; a wave waits until everything in the o
 are three steps: what is plain; then APIServices, which need what they point to; then instances of kinds that the set
 itself brings, which need their controllers. Within a step, kinds go in a fixed order, without waiting for readiness.
 
-What a single object needs is for `decide` to say. At the end of a wave what was only needed for it is purged. After the
+`plan_object` decides what a single object needs. At the end of a wave what was only needed for it is purged. After the
 last wave, and only when everything new is ready, what is no longer wanted goes.
 
-A stage says what can be written now. The caller writes it, adds the answers to what it knows, and asks again: there is
-no state here but the inventory, and nothing is assumed about what was done before.
+A stage contains what can be written now. The caller writes it, adds the answers to what it knows, and asks again: there
+is no state here but the inventory, and nothing is assumed about what was done before.
 """
 
 from __future__ import annotations

@@ -7,8 +7,8 @@
 
 How far it has come is in the inventory, and nowhere else. A hook that has run is an entry with the digest of its moment
 that is Completed, and stays one until the keeper is gone: so none runs twice, wherever the process dies. A hook that
-fails holds the rest back, as with Helm; a user that does not want to wait for it says so in the spec. That the keeper
-goes is saved before it does, so that one that another client deleted is told from one that is needed no longer.
+fails holds the rest back, as with Helm; a user who does not want to wait for it sets that in the spec. That the keeper
+goes is saved before it does, so that a deletion by another client differs from one that is due.
 """
 
 from __future__ import annotations

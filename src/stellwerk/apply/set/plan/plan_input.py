@@ -14,7 +14,7 @@ from stellwerk.apply.set.model.policy import Policies
 from stellwerk.kube.types.identifiers import Resource
 
 IN_USE_SECONDS = 10.0
-"""How soon to ask again whether others still have instances of a definition. Nobody tells: theirs are not watched."""
+"""How soon to ask again whether others still have instances of a definition, which are not watched."""
 
 RECLAIMED_PREFIXES = ("kubectl", "helm")
 """Managers, by the start of their names, whose fields SsaOverride takes away."""

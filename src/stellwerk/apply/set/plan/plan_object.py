@@ -4,19 +4,19 @@ Whether a live object is as wanted is decided by the first that applies:
 
 1. it does not exist: it is made, unless it is a Job that was complete and that Kubernetes removes by itself. A cache
    that does not show it yet does no harm: it is only made where there is none;
-2. it has become somebody else's, and may not be taken back: nothing is done, and that is a failure;
+2. it belongs to another owner now, and may not be taken back: nothing is done, and that is a failure;
 3. it is being deleted: its end is waited for;
 4. it does not carry our marks, or not the digest of what is wanted: it is written;
 5. its time has come, and it is proved not to be as we left it: it is written.
 
-What others change is taken back only when an object's reapply interval has passed, unless the operator says otherwise
+What others change is taken back only when an object's reapply interval has passed, unless the operator's policy differs
 (`Habits.repairs_drift`); what they delete, and marks that they take off, are restored at once, because without the
 marks an object is lost to us. None of it more often than every `FIGHT_SECONDS` (R-110).
 
-With `Recreate`, an object is deleted and made anew for a changed manifest, for a reconcile policy that changes from or
-to `once` (specification 5: an upgrade hook runs at the first upgrade), and for a field that is proved to differ. It
-is not for a digest in another operator's spelling: an object that is taken over loses nothing. Nor is what
-somebody has put in the place of ours, under another uid and without our label.
+With `Recreate`, an object is deleted and created again for a changed manifest, for a reconcile policy that changes from
+or to `once` (specification 5: an upgrade hook runs at the first upgrade), and for a field that is proved to differ. It
+is not for a digest in another operator's spelling: an object that is taken over loses nothing. Nor is what another
+client has put in the place of ours, under another uid and without our label.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class ObjectDecision:
     again_at: float | None = None
     """When to look again though nothing changes, on the clock's seconds."""
     is_refused: bool = False
-    """Whether the object must not be touched. `waits` says why."""
+    """Whether the object must not be touched. `waits` is the cause."""
 
 
 def decide(one: DesiredObject, entry: InventoryEntry, scene: PlanInput) -> ObjectDecision:
@@ -115,7 +115,7 @@ def goes_by_itself(body: JsonObject) -> bool:
 
 
 def _ending(one: DesiredObject, entry: InventoryEntry, live: Live, scene: PlanInput) -> ObjectDecision:
-    """It is being deleted. Of a definition, it is we who must let it go: else it could never be made anew."""
+    """It is being deleted. Of a definition, we must remove our finalizer: else it could never be created again."""
     metadata = live.metadata
     further = entry.now(entry.phase, EntryStatus.TERMINATING)
     others = ", ".join(name for name in metadata.finalizers if name != scene.owner.prefix)
@@ -156,7 +156,7 @@ def _held_until(last: Confirmation | None, scene: PlanInput) -> float | None:
 
 
 def _is_remembered(one: DesiredObject, last: Confirmation | None) -> bool:
-    """Whether we wrote exactly this before: if it is not so any more, somebody has changed it."""
+    """Whether we wrote exactly this before: if it differs now, another client has changed it."""
     return last is not None and last.digest == one.desired.digest
 
 
@@ -195,7 +195,7 @@ def _is_due(one: DesiredObject, entry: InventoryEntry, scene: PlanInput) -> bool
 
 
 def _is_of_another_hand(one: DesiredObject, live: Live, scene: PlanInput) -> bool:
-    """Marked as ours and yet not applied by us: from a backup, say. Our next apply could not take fields away."""
+    """Labelled as ours and yet not applied by us, for example from a backup. Our next apply could not take fields away."""
     return one.directive.update.is_apply and not managed_fields.applied_by(live.metadata.managers, scene.owner.prefix)
 
 
@@ -209,8 +209,8 @@ def _changed(
 
 
 def _taken(one: DesiredObject, live: Live, last: Confirmation | None, scene: PlanInput) -> Update:
-    """Somebody has put an object of his own in the place of ours, and it may become ours. It is written over as it is:
-    what others have made is not deleted to make it anew."""
+    """Another client has put its object in the place of ours, and it may become ours. It is overwritten:
+    an object of others is not deleted to create it again."""
     policy = one.directive.update
     if policy is UpdatePolicy.RECREATE:
         policy = UpdatePolicy.SSA_MERGE
@@ -252,7 +252,7 @@ def drift(one: DesiredObject, live: Live, last: Confirmation | None, scene: Plan
     """What others have changed since our last write; None where nothing is proved to be amiss."""
     known = last if last is not None and last.uid == live.metadata.uid and _is_remembered(one, last) else None
     if known is not None and known.resource_version == live.metadata.resource_version:
-        return None  # nobody wrote since, not even a status
+        return None  # no client wrote since, not even a status
     strangers = _reclaimable(one, live, scene)
     if not isinstance(live, Unstructured):
         return _suspected(one, live, scene, strangers, restores=known is not None)
@@ -260,7 +260,7 @@ def drift(one: DesiredObject, live: Live, last: Confirmation | None, scene: Plan
     if known is not None:
         differences = tuple(each for each in differences if each not in known.settled)
     elif one.directive.update is UpdatePolicy.RECREATE:
-        return None  # a default cannot be told from a change, and that is too little to delete an object for
+        return None  # a default looks like a change, and that is too little to delete an object for
     if not differences and not strangers:
         return None
     why = f"changed by {', '.join(strangers)}" if strangers else ", ".join(map(str, differences[:_SHOWN]))
@@ -268,7 +268,7 @@ def drift(one: DesiredObject, live: Live, last: Confirmation | None, scene: Plan
 
 
 def _suspected(one: DesiredObject, live: Live, scene: PlanInput, strangers: Sequence[str], *, restores: bool) -> Update:
-    """Of a Secret only the metadata is held: that somebody wrote to it is all there is to go by."""
+    """Of a Secret only the metadata is held: that another client wrote to it is the only evidence."""
     policy = one.directive.update
     if policy is UpdatePolicy.RECREATE:
         policy = UpdatePolicy.SSA_MERGE  # a suspicion is too little to delete an object for
@@ -324,7 +324,7 @@ def _assessed(
 
 
 def drifted(wanted: Sequence[DesiredObject], scene: PlanInput) -> dict[Address, Update]:
-    """What others have changed and we have not taken back: to be told about. Only what is proved."""
+    """What others have changed and we have not taken back, for the report. Only what is proved."""
     found: dict[Address, Update] = {}
     for one in wanted:
         seen, last = scene.seen.get(one.identity), scene.confirmations.get(one.address)

@@ -6,7 +6,7 @@ nothing of the set is in it any more. The next wave waits until the one before i
 An object is deleted only while it is ours: what carries another owner's label, or none, or has another uid than the one
 that was written last, was taken over or replaced by another client, and is orphaned. What a cache does not show is
 looked up before it is forgotten, because a cache may be older than the object. A definition stays as long as others
-have instances: with it, theirs would go.
+have instances: with it, those would be deleted.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Whether an object is ready, when it may have been written a moment ago. Pure.
 
-An object of a kind that nobody knows and that carries no status counts as ready: many kinds have none. Right after a
-write that says nothing, because the controller that would give it a status has not seen it yet. Such an object is given
-a moment. Kinds that are as they are written (a ConfigMap, a Role) are not: nobody will ever give them a status.
+An object of an unknown kind that carries no status counts as ready: many kinds have none. Right after a
+write that proves nothing, because the controller that would give it a status has not seen it yet. Such an object is
+given a moment. Kinds that are as they are written (a ConfigMap, a Role) are not: they never get a status.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from stellwerk.apply.set.plan.plan_input import PlanInput
 from stellwerk.kube.types.model import Unstructured
 
 SETTLING_SECONDS = 1.0
-"""For how long an object that says nothing about itself counts as not ready after it was written."""
+"""For how long an object without a status counts as not ready after it was written."""
 
 SETTLING = waiting("was just written")
 
@@ -35,7 +35,7 @@ _IS_AS_WRITTEN = frozenset(
         ("storage.k8s.io", "StorageClass"),
     }
 )
-"""Kinds of Kubernetes itself that have no readiness (kstatus): what they say can be left unread."""
+"""Kinds of Kubernetes itself that have no readiness (kstatus): their status can be left unread."""
 
 _NEEDS_NO_MOMENT = _IS_AS_WRITTEN | {
     ("", "Namespace"),

@@ -24,7 +24,7 @@ class Unready:
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """One step of a rollout. A value; `carry` does what it says.
+    """One step of a rollout. A value; the executor carries it out.
 
     `groups` are carried out one after the other, the members of a group at the same time.
     """
@@ -33,7 +33,7 @@ class Stage:
     groups: tuple[tuple[Action, ...], ...] = ()
     waits: tuple[Unready, ...] = ()
     refused: tuple[Unready, ...] = ()
-    """Objects that must not be touched, because they have become somebody else's."""
+    """Objects that must not be touched, because they belong to another owner now."""
     done: bool = False
     must_be_saved: bool = False
     """The inventory has to be saved before anything further is done."""
