@@ -173,7 +173,7 @@ class Executor:
         return await self.client.apply(view, body, force=force, field_manager=self.field_manager)
 
     async def _replace(self, action: Update) -> Live:
-        """The whole object, in the place of the very state that was seen. Finalizers belong to the clients that set them."""
+        """The whole object, in the place of the state that was seen. Finalizers belong to the clients that set them."""
         wanted = dig(action.desired.body, "metadata", "finalizers")
         finalizers = [*dict.fromkeys([*(wanted if isinstance(wanted, list) else []), *action.finalizers])]
         body = json_edit.with_value(action.desired.body, action.resource_version, "metadata", "resourceVersion")

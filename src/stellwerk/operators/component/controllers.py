@@ -186,7 +186,7 @@ def _wake_owner(label: str, deployer: Deployer, seen: Watches) -> None:
 
 
 def _artifacts(settings: Settings, seen: Watches, store: BlueprintStore, downloads: Downloads) -> Artifacts:
-    """What sources offer. What lies in the cluster may be called by other rules than what a tenant names."""
+    """The artifacts of sources. Rules for servers in the cluster differ from those for servers that a tenant names."""
     return Artifacts(
         watches=seen.sources,
         blueprints=store,
@@ -204,7 +204,7 @@ def _poller(
     contents: ReferenceReader,
     controller: ComponentController,
 ) -> Poller:
-    """Looks at web servers, which tell nobody of a new content."""
+    """Polls web servers, which report no new content."""
     return Poller(
         components=seen.components.store.all,
         head=downloads.head,
@@ -216,7 +216,7 @@ def _poller(
     )
 
 
-# ---- the controller, and what is told of its passes
+# ---- the controller, and the reports of its passes
 
 
 def _controller(
@@ -253,13 +253,13 @@ def _reports(
     events: AnnotatedSink,
     watchers: tuple[PassObserver, ...],
 ) -> Reports:
-    """What is told of passes, and to whom."""
+    """The reports of passes, and their receivers."""
     told: tuple[PassObserver, ...] = (metrics, events, *_receivers(manager, settings), *watchers)
     return Reports(recorder=events, dependent_events=settings.dependent_events, watchers=told)
 
 
 def _receivers(manager: Manager, settings: Settings) -> tuple[PassObserver, ...]:
-    """Who is told outside of the cluster."""
+    """The receivers outside of the cluster."""
     if not settings.events_address:
         return ()
     receiver = Receiver(settings.events_address, instance=gethostname(), clock=manager.clock, metrics=manager.metrics)

@@ -1,4 +1,4 @@
-"""What can go wrong while a Component is brought to what it asks for, and which words say so.
+"""The failures of a pass on a Component, with their messages.
 
     ComponentFailed                 a ReconcileError that knows its cause
     ├── NotYet                      something is missing that may still come: Pending, tried again by the clock
@@ -65,7 +65,7 @@ from stellwerk.render.errors import (
 from stellwerk.runtime.reconciler import ReconcileError, Retry
 
 RETRY_SECONDS = 10.0
-"""How soon a missing Secret or source is looked for again, if no watch tells of it before."""
+"""How soon a missing Secret or source is looked for again, unless a watch shows it earlier."""
 
 COSTLY_SECONDS = 60.0
 """How soon an archive or template is tried again that has exhausted what there is for one. The back-off's first steps
@@ -85,7 +85,7 @@ class ComponentFailed(ReconcileError):
     its retryInterval where that is None."""
 
     def advising(self, advice: str) -> Self:
-        """The same failure, with what somebody may do about it."""
+        """The same failure, with advice for the user."""
         self.args = (f"{self}; {advice}",)
         return self
 
@@ -245,7 +245,7 @@ class CrossNamespaceReference(Misconfigured):
 
 
 class ServiceAccountRequired(Misconfigured):
-    """Nobody is named to act as, and that is required."""
+    """No account is named, and one is required."""
 
     cause = Cause.ServiceAccountRequired
 
@@ -432,7 +432,7 @@ class ClusterTooLarge(PassFailed):
 
 
 NO_ANSWER = (Unreachable, LoginFailed, Undecodable)
-"""A cluster that says nothing, or nothing that an API server would say."""
+"""A cluster that sends nothing, or nothing that an API server would send."""
 _SHOWN = 3
 _COSTLY = (BadArchive, LimitExceeded, RendererTimeout, RendererGone)
 """Failures that may have taken all the time and memory that there is for one try."""
@@ -482,7 +482,7 @@ _SOURCE_FIXES = {
     "host": "correct the host of the URL in spec.sourceRef.httpRepository, or the DNS of the cluster",
     "archive": "have the URL lead to a tar or zip archive, or to a file named *.yaml or *.json",
 }
-"""By what is wrong. No fix has parentheses, because it stands in some."""
+"""By what is wrong. No fix has parentheses, because it is printed in some."""
 
 
 def writes_failed(failures: Sequence[WriteFailure]) -> ComponentFailed:

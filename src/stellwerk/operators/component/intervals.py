@@ -45,7 +45,7 @@ class Intervals:
 def spread(delay: timedelta, uid: str) -> float:
     """A delay in seconds, longer by 1 to 5 %: always by the same part for a Component, by another for its neighbours.
 
-    Not left to chance, because chance would have to be brought along by whoever asks, and nothing is won by it.
+    Not random, because the caller would have to provide the randomness, without a benefit.
     """
     share = zlib.crc32(uid.encode()) / 2**32
     return delay.total_seconds() * (1.0 + _SHORTEST_SPREAD + share * (_LONGEST_SPREAD - _SHORTEST_SPREAD))

@@ -1,7 +1,7 @@
-"""Every reason that a Component can show, and what it means to whom.
+"""Every reason that a Component can show, and its meaning.
 
 There are two vocabularies. The condition `Ready` speaks the original's eleven words, because alerts and scripts compare
-them; they tell how far a pass came, not what was wrong. What was wrong is the *cause*: a word of ours, carried by the
+them; they name how far a pass came, not what was wrong. What was wrong is the *cause*: a word of ours, carried by the
 conditions `Reconciling` and `Stalled`, which the original does not have. `stellwerk explain` knows both.
 """
 

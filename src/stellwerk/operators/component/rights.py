@@ -1,16 +1,17 @@
 """What the Component operator may do in a cluster, as RBAC.
 
-Components deploy anything, so the original runs as cluster-admin, and whoever may create a Component is one, too. That
-is offered here as a binding of its own (`deploy/rbac/component-operator-cluster-admin.yaml`). Without it the operator
-has a role that is enough for itself: it reads what Components refer to, watches what they consist of, and impersonates
-the ServiceAccounts that they name; `--tenancy=strict` then asks each Component for one. There is no wildcard.
+Components deploy anything, so the original runs as cluster-admin, and a user who may create a Component is one, too.
+That is offered here as a binding of its own (`deploy/rbac/component-operator-cluster-admin.yaml`). Without it the
+operator has a role that is enough for itself: it reads what Components refer to, watches what they consist of, and
+impersonates the ServiceAccounts that they name; `--tenancy=strict` then asks each Component for one. There is no
+wildcard.
 
-Which kinds Components consist of nobody can know beforehand. The operator's right to watch them is therefore an
+The kinds of the parts of Components are not known beforehand. The operator's right to watch them is therefore an
 aggregated role: the built-in kinds are in it, and a ClusterRole with the label `AGGREGATE` adds others. A kind that is
 missing there is watched in the namespaces where it is needed, if that is allowed, and else named by the Component.
 
 There is no role that gives editors of a namespace a right on Components: with the operator as cluster-admin it would
-make them cluster-admins. A right that an ordinary life does not use says on which occasion it is needed.
+make them cluster-admins. A right that is seldom used states the occasion.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from stellwerk.runtime.access.permission_check import Rights
 NAME = "component-operator"
 ACCOUNT = "component-operator"
 NAMESPACE = "component-operator"
-"""Where the operator runs, unless its installer says otherwise."""
+"""The default namespace of the operator."""
 
 AGGREGATE = f"{api.RECONCILER}/aggregate-to-dependents"
 """On a ClusterRole: its kinds may be watched as parts of Components."""

@@ -52,15 +52,15 @@ class DependentEvents(StrEnum):
     """Every write and every failure, as the original does."""
     CHANGES = "changes"
     """What becomes of objects after their first rollout: updates, removals, objects made again, and failures. Not the
-    creation of all objects of a new Component, nor their end with it: one Event on the Component says that."""
+    creation of all objects of a new Component, nor their end with it: one Event on the Component reports that."""
     NONE = "none"
 
 
 class DriftPolicy(StrEnum):
-    """What is done about an object that somebody has changed, before its reapply interval is over."""
+    """What is done about an object that another client has changed, before its reapply interval is over."""
 
     REPORT = "Report"
-    """Tell it; it is put back at the next reapply, as with the original."""
+    """Report it; the next reapply restores it, as with the original."""
     REPAIR = "Repair"
     """Put it back at once."""
 
@@ -110,7 +110,7 @@ class Settings:
 
     @property
     def rules(self) -> Tenancy:
-        """Whom Components act as, and what they may name."""
+        """The identities of Components, and what they may name."""
         refused = self.refused_target_namespaces
         if refused == AUTO:
             refused = SYSTEM_NAMESPACES if self.tenancy is Mode.STRICT else ()
@@ -123,7 +123,7 @@ class Settings:
 
     @property
     def egress(self) -> EgressRules:
-        """What may be called for a URL that stands in a Component."""
+        """What may be called for a URL of a Component."""
         from stellwerk.render.sources.egress import EgressRules
 
         return EgressRules(
@@ -136,7 +136,7 @@ class Settings:
 
     @property
     def flux_egress(self) -> EgressRules:
-        """What may be called for an artifact of flux: its controller lies in the cluster and speaks plain http."""
+        """What may be called for an artifact of flux: its controller is in the cluster and serves plain HTTP."""
         from stellwerk.render.sources.egress import IN_CLUSTER
 
         return replace(IN_CLUSTER, networks=self.egress_allow_networks)

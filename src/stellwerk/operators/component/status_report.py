@@ -1,9 +1,9 @@
-"""What a pass has to say, as the status shows it.
+"""The report of a pass, as the status shows it.
 
-The state follows from the reason, and the conditions from both: `Ready` for everybody, and one of kstatus' two beside
-it while the Component is not ready. `Stalled` is said only where waiting will not help: kstatus takes it for a failure,
-and a flux health check or a `helm --wait` above us should go on waiting through an outage, but not through a typing
-error.
+The state follows from the reason, and the conditions from both: `Ready` for every client, and one of kstatus' two next
+to it while the Component is not ready. `Stalled` is set only where waiting does not help: kstatus takes it for a
+failure, and a flux health check or a `helm --wait` above us should go on waiting through an outage, but not through a
+typing error.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from stellwerk.runtime.reconciler import Severity
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Saying:
-    """What a pass has to say about a Component. `message` may be empty where the reason has a text of its own."""
+    """The report of a pass about a Component. `message` may be empty where the reason has a text of its own."""
 
     reason: Reason
     message: str = ""
@@ -56,7 +56,7 @@ class Saying:
 
     @property
     def is_stalled(self) -> bool:
-        """Whether only somebody's action can help. Who has waited for longer than he may is told so, whatever for."""
+        """Whether only a user's action can help. Reports `Timeout` once the wait exceeds `spec.timeout`."""
         helpless = self.reason is Reason.Timeout or MEANINGS[self.cause or self.reason].only_you_can_mend_it
         return self.effective_state is State.Error and helpless
 

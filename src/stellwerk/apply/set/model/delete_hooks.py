@@ -56,7 +56,7 @@ class Hook:
         return _title(self.document)
 
     def at(self, moment: Moment, prefix: str) -> Document:
-        """The object as it is to be made: in the order of its weight, created for this deletion, and deleted after it."""
+        """The object to create: in the order of its weight, for this deletion only, and deleted after it."""
         asked = {
             "apply-order": str(self.weight),
             "purge-order": str(HIGHEST_ORDER),

@@ -195,7 +195,7 @@ def _is_due(one: DesiredObject, entry: InventoryEntry, scene: PlanInput) -> bool
 
 
 def _is_of_another_hand(one: DesiredObject, live: Live, scene: PlanInput) -> bool:
-    """Labelled as ours and yet not applied by us, for example from a backup. Our next apply could not take fields away."""
+    """Labelled as ours and not applied by us, for example from a backup. Our next apply could not remove fields."""
     return one.directive.update.is_apply and not managed_fields.applied_by(live.metadata.managers, scene.owner.prefix)
 
 

@@ -1,10 +1,10 @@
 """Hooks of a chart for the end of its release: refused, left out, or run when the Component is deleted.
 
-The original refuses them, because it would forget them, and so do we unless `spec.deleteHooks` says otherwise. Those
+The original refuses them, because it would forget them, and so do we unless `spec.deleteHooks` permits them. Those
 that are to run are kept with the objects (`apply.set.model.delete_hooks`): a deletion renders nothing and needs no
 source.
 
-With `deletePolicy: Orphan` nothing goes, so nothing is said goodbye to, and nothing is kept for it: a hook that drops a
+With `deletePolicy: Orphan` nothing goes, so no hooks run, and none are kept: a hook that drops a
 database whose application stays would be the opposite of what that policy is for. As with the objects, what counts is
 the policy with which they were applied last.
 """
@@ -166,7 +166,7 @@ async def kept(
 
 
 def _still_open(found: Sequence[Hook], moment: Moment, known: Inventory) -> list[Hook]:
-    """The hooks of a moment that has not passed: kinds of those that have run may be gone by now."""
+    """The hooks of a moment that has not passed: kinds of those that have run may be gone."""
     of_moment = _of_moment(found, moment)
     return [] if plan_delete_hooks.is_over(known, moment, len(of_moment)) else of_moment
 

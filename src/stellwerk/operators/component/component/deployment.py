@@ -120,7 +120,7 @@ class Deployer:
     find: Callable[[ObjectKey], Component | None]
     """A Component of the operator's own cluster, by its key."""
     owners: dict[str, ObjectKey] = field(default_factory=dict)
-    """Whose objects carry an owner's label: whom a change of such an object concerns."""
+    """The Component of an owner's label: a change of an object with the label wakes it."""
     unwatched: dict[ObjectKey, tuple[str, ...]] = field(default_factory=dict)
     """The Components of which objects are read one by one, and why they cannot be watched."""
     warnings: dict[ObjectKey, tuple[str, ...]] = field(default_factory=dict)
@@ -152,9 +152,9 @@ class Deployer:
     ) -> SetProgress:
         """Bring the objects towards what is asked for. Raises RenderError, ApplyError, ApiError, Unwatchable.
 
-        A content that replaces another one is announced before the first object is touched: whoever waits for Ready
-        must not take the one of the content before for it. One that asks for nothing new in the cluster is not: it is
-        as Ready as the one before.
+        A content that replaces another one is announced before the first object is touched: a client that waits for
+        Ready must not take the one of the content before for it. One that asks for nothing new in the cluster is not:
+        it is as Ready as the one before.
 
         `seal` gets the content of the delete hooks before anything is saved or written. `weigh` gets the bytes that the
         pass holds, and ends it by what it raises.
@@ -336,7 +336,7 @@ class Deployer:
         return _Sight(target.owned, resources, found, is_watched=not unwatched)
 
     def _paced(self, progress: SetProgress, status: ComponentStatus, sight: _Sight) -> SetProgress:
-        """The progress with the moment to look again where no watch tells of a change."""
+        """The progress with the moment to look again where no watch shows a change."""
         if progress.done or sight.is_watched:
             return progress
         since = status.processing_since
@@ -354,7 +354,7 @@ class Deployer:
         return memory
 
     async def _owner(self, component: Component) -> Owner:
-        """As whom the objects of a Component are marked; the same for every Component of its name."""
+        """The owner of a Component's objects; the same for every Component of its name."""
         owner = self._owners.get(component.key)
         if owner is None:
             owner = Owner(RECONCILER, digests.owner_id(await self.cluster_uid(), component.key))

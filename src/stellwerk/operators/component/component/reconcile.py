@@ -1,7 +1,7 @@
 """One pass over one Component.
 
     apply    references -> source -> content -> dependencies -> manifests -> objects -> Ready
-    delete   references -> nobody needs it -> nobody uses it -> objects -> finalizer
+    delete   references -> no dependants -> no users -> objects -> finalizer
 
 Each step either comes to something for the next one, or fails with what is missing; nothing is remembered between
 passes but the status and what saves requests. A pass goes as far as it can. Where the status has to be saved before the
@@ -90,16 +90,16 @@ ROOM_SECONDS = 60.0
 """When to look again for room at a busy server, if no Component that has left it wakes us."""
 
 SILENT_SECONDS = 5.0
-"""For how long a Component waits for room before its status says so."""
+"""For how long a Component waits for a turn before its status reports it."""
 
 _TELLING = {
     False: (State.Pending, State.Processing, State.Error, State.Ready),
     True: (State.Deleting, State.DeletionPending, State.Error),
 }
-"""The states that say something about a Component, by whether it is being deleted."""
+"""The states that report something about a Component, by whether it is being deleted."""
 
 OUTDATED_SECONDS = 10.0
-"""When to look again at a Component of the past, if no watch tells before that it is gone."""
+"""When to look again at a Component that only an outdated view shows, unless a watch shows earlier that it is gone."""
 
 Answer = Next[ComponentStatus]
 
@@ -179,7 +179,7 @@ class ComponentReconciler:
         return answer
 
     def explain(self, component: Component, failure: ReconcileError) -> ComponentStatus | None:
-        """The status that tells about a failure."""
+        """The status that reports a failure."""
         if not isinstance(failure, ComponentFailed):
             failure = EndedUnexpectedly(str(failure))
         now, draft = self.clock.now(), self._drafted(component)
@@ -306,7 +306,7 @@ class ComponentReconciler:
         return True
 
     async def _out_of_reach(self, component: Component, failure: ComponentFailed) -> Answer:
-        """Wait for a way into the other cluster, or give up what is in it where somebody has asked for that."""
+        """Wait for a way into the other cluster, or abandon its objects where the user requested that."""
         if component.spec.kube_config is None:
             raise failure
         if not abandon_remote.is_asked_for(component) or await self._has_reappeared(component, failure):
@@ -466,7 +466,7 @@ class ComponentReconciler:
         return self.reports.with_events(component, await self._waiting(component, progress, target), progress)
 
     def _saved_first(self, component: Component, reason: Reason) -> Answer:
-        """Objects are about to be written. Of that no Event tells: the next one says what is waited for, or Ready."""
+        """Objects are about to be written. No Event reports that: the next one names what is waited for, or Ready."""
         return Next.now(self._say(component, Saying(reason=reason))).without_event()
 
     def _ready(self, component: Component) -> Answer:
@@ -475,7 +475,7 @@ class ComponentReconciler:
         self._draft(component, status_plan.finished(component, self._drafted(component), now))
         status = self._say(component, Saying(reason=Reason.Ready))
         if component.spec.sticky and was_waiting:
-            return Next.now(status)  # what was new meanwhile was not looked at, and nothing else will tell of it
+            return Next.now(status)  # changes during the wait were ignored, and no watch shows them again
         return Next.after(spread(Intervals.of(component.spec).requeue, component.metadata.uid), status)
 
     async def _waiting(self, component: Component, progress: SetProgress, target: Target) -> Answer:
@@ -526,7 +526,7 @@ class ComponentReconciler:
         return Next.after(self._patience(component), self._say(component, saying))
 
     def _held_by_others(self, component: Component) -> Answer | None:
-        """The answer where somebody else has put a finalizer on the Component."""
+        """The answer where another client has put a finalizer on the Component."""
         others = [name for name in component.metadata.finalizers if name != FINALIZER]
         if not others:
             return None
@@ -541,7 +541,7 @@ class ComponentReconciler:
         return min(max(SHORTEST_LOOK_SECONDS, (now - memo.deleting_since) / 2), LONGEST_LOOK_SECONDS)
 
     def _without_room(self, component: Component, why: str, cause: Cause) -> Answer:
-        """Wait until other Components have left a server, or are applied. A status that says something stays."""
+        """Wait until other Components have left a server, or are applied. A status that reports something stays."""
         now, memo = self.clock.monotonic(), self.memos.of(component.key)
         memo.busy_since = now if memo.busy_since is None else memo.busy_since
         if now - memo.busy_since < SILENT_SECONDS:

@@ -1,7 +1,7 @@
 """Components that bring Components: a Component may not bring itself, nor one that brought it (pure).
 
-Such a Component would wait for its own readiness, and would change at each pass, because its message tells about the
-one it waits for. On whom a Component hangs is written on it, as on every dependent object.
+Such a Component would wait for its own readiness, and would change at each pass, because its message names the
+one it waits for. The labels of a Component name its owner, as those of every dependent object.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """What a Component's status becomes, step by step (pure).
 
-    begun       the content that is worked on; a new one starts the clock anew
+    start_content   the content that is worked on; a new one restarts the clock
     attempted   what is about to be rendered
     waiting     applied, and something is not ready
     finished    everything is applied and ready
-    told        the status with what the pass has to say
+    with_report     the status with the report of the pass
 
 Times that change by themselves are written only together with something else: a Component that is ready and is looked
 at again is not written to.
@@ -87,7 +87,7 @@ def policies(spec: ComponentSpec) -> Policies:
 def policies_of_deletion(spec: ComponentSpec) -> Policies:
     """What of that still counts when a Component goes; what stays is in its inventory.
 
-    It raises nothing, because a spec that says nonsense must not keep anybody from taking it away.
+    It raises nothing, because an invalid spec must not prevent a deletion.
     """
     return Policies(managed_types=_managed_types(spec))
 
@@ -121,7 +121,7 @@ class Begun:
 def start_content(component: Component, source: SourceStatus, digest: str) -> Begun:
     """The status as work on a content begins. `digest` is its fingerprint (`digests.of_component`).
 
-    What the original was done with is not begun again: its fingerprints say the same in other words.
+    Content that the original finished is not started again: its fingerprints mean the same.
     """
     status, digest = component.status, digest[:_DIGEST_LENGTH]
     asked = reconcile_request.asked(component.metadata)
@@ -194,7 +194,7 @@ def proved_identity(status: ComponentStatus, recorded: Signet) -> str:
 
 
 def sealing(status: ComponentStatus, seal: str) -> ComponentStatus:
-    """The status before delete hooks are written: with their seal beside that of the ones that are there."""
+    """The status before delete hooks are written: with their seal and that of the present ones."""
     if seal in status.delete_hook_seals:
         return status
     return msgspec.structs.replace(status, delete_hook_seals=(*status.delete_hook_seals[-1:], seal))
@@ -255,7 +255,7 @@ def timed_out(status: ComponentStatus, timeout: timedelta, now: datetime) -> boo
 
 
 def with_report(component: Component, status: ComponentStatus, saying: Saying, now: datetime) -> ComponentStatus:
-    """The status with what the pass has to say, written at `now`; the one that is there where nothing else differs."""
+    """The status with the report of the pass, written at `now`; the present one where nothing else differs."""
     said = sayings.status_saying(status, saying, generation=component.metadata.generation, now=now)
     before = component.status
     unchanged = msgspec.structs.replace(

@@ -1,7 +1,7 @@
-"""Whether a Component still fits into etcd when its inventory lies in its status (pure).
+"""Whether a Component still fits into etcd when its inventory is in its status (pure).
 
 etcd takes 1.5 MiB for one object. A set whose inventory does not fit is refused before its first object is touched: it
-could neither be saved nor told about, because a status that is too large is not written at all. A store of its own for
+could neither be saved nor reported, because a status that is too large is not written at all. A store of its own for
 large inventories was refused: the originals could not go on from it.
 """
 

@@ -17,7 +17,7 @@ from stellwerk.render.files.files import Files
 from stellwerk.render.request.request import Rendered
 
 _ASKING = rb"(?:APIVersions|apiResources)[^\n]{0,200}"
-"""How templates ask, as far as the group stands in the same line."""
+"""How templates ask, as far as the group is on the same line."""
 
 
 def check(rendered: Rendered, files: Files, unknown: Sequence[str]) -> None:

@@ -1,4 +1,4 @@
-"""Why a workload that a Component waits for is not ready: what its pods say, for the message of the condition.
+"""Why a workload that a Component waits for is not ready: what its pods show, for the message of the condition.
 
 Pods are not watched: a cluster has very many, and few Components wait for one that fails. They are read for the
 workloads that the message names, once a Component has waited for half a minute or its time is over, and then again
@@ -44,7 +44,7 @@ class _Look:
 
 @dataclass(frozen=True, slots=True)
 class WorkloadCauses:
-    """What the pods of each Component said when they were read last."""
+    """What the pods of each Component showed when they were read last."""
 
     clock: Clock
     _looks: dict[ObjectKey, _Look] = field(default_factory=dict)

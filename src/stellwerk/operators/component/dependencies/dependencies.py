@@ -1,9 +1,9 @@
 """Which Components must be ready before this one, and which keep it from being deleted (pure).
 
 Dependencies hold in both directions: a Component is applied after those that it lists, and deleted before them. That
-makes circles deadly: nobody in them can be first, nor last. A circle is therefore named, on each of its members, before
-anything else is said about dependencies. And it must not outlive its Components: those on a circle that are to be
-deleted do not wait for each other, nor does a Component wait for itself.
+makes cycles fatal: no Component in them can be first, nor last. A cycle is therefore named, on each of its members,
+before anything else is reported about dependencies. And it must not outlive its Components: those in a cycle that are
+to be deleted do not wait for each other, nor does a Component wait for itself.
 """
 
 from __future__ import annotations
@@ -37,7 +37,8 @@ def index_by_dependency(component: Component) -> Iterable[str]:
 def check(
     component: Component, find: Find, graph: DependencyGraph, artifact: Artifact | None
 ) -> tuple[ReadyRequirement, ...]:
-    """May the Component be applied? `artifact`: what its source offers now. Comes to what expressions have yet to say.
+    """May the Component be applied? `artifact`: what its source offers now. Returns the expressions that are still to
+    be evaluated.
 
     Raises `InvalidSpec` where it lists too many; `DependencyCycle`; `DependencyNotReady` for the first that is absent,
     has not taken over the artifact of the common source yet, or is not ready.
@@ -102,7 +103,7 @@ def _failure(dependency: Component) -> str | None:
 
 
 def named_state(dependency: Component) -> tuple[str | None, bool]:
-    """What the status of a dependant says about a dependency, as far as it is corrected at each change."""
+    """What the status of a dependant shows about a dependency, as far as it is corrected at each change."""
     return _failure(dependency), dependency.spec.suspend
 
 
@@ -120,7 +121,7 @@ def blocking(component: Component, graph: DependencyGraph, *, cross_namespace: b
 
     Without `cross_namespace`, Components of other namespaces may not list it, and do not count.
 
-    Components on a circle of which all are to be deleted count as one: they wait together for those outside.
+    Components in a cycle of which all are to be deleted count as one: they wait together for those outside.
     """
     together = graph.deleted_together(component.key)
     listing = {
@@ -194,7 +195,7 @@ def woken_by_any_change(component: Component, dependants: Dependants) -> Iterabl
 
 
 def judged(component: Component) -> frozenset[ObjectKey]:
-    """The Components of which an expression alone says whether they are ready: their state tells nothing."""
+    """The Components whose readiness only an expression decides: their state does not count."""
     listed = [(one.key(component.metadata.namespace), one.ready_expr) for one in component.spec.dependencies]
     return frozenset(key for key, _ in listed) - {key for key, expression in listed if not expression}
 

@@ -1,15 +1,15 @@
 """When a dependency counts as ready, in its dependant's own words: `readyExpr`.
 
 The expression takes the place of our own conditions, as with Flux: who writes one may want less than Ready (some
-condition of the status) or more (a revision at least). Only that the dependency exists, and that there is no circle, is
+condition of the status) or more (a revision at least). Only that the dependency exists, and that there is no cycle, is
 asked all the same.
 
-It sees both Components as they are. Of one in another namespace it sees names, labels and status only: whoever may
+It sees both Components as they are. Of one in another namespace it sees names, labels and status only: a user who may
 create Components here need not be allowed to read what another team has put into its spec, and an expression can spell
 out all that it sees.
 
-An expression that nobody could answer is a mistake of the spec. One that has no answer now is not: most often a key is
-missing that the status will have later.
+An expression that can never be evaluated is a mistake of the spec. One that has no answer now is not: most often a key
+is missing that the status will have later.
 """
 
 from __future__ import annotations

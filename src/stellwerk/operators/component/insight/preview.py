@@ -60,10 +60,10 @@ from stellwerk.render.sources.egress import EgressRules
 from stellwerk.render.worker.renderer import Renderer
 
 ANYWHERE = EgressRules(http=True, private=True, networks=(ip_network("0.0.0.0/0"), ip_network("::/0")))
-"""A person may call what his machine may call."""
+"""A user may call what the machine may call."""
 
 LOCAL = Artifact(url="file://", digest="local", revision="local")
-"""Stands for a folder that a person names."""
+"""Replaces the source where the user names a folder."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,9 +72,9 @@ class ComponentPreviewInput:
 
     client: Client | None
     documents: tuple[Document, ...] = ()
-    """Secrets and ConfigMaps that he brings along; they stand before those of the cluster."""
+    """Secrets and ConfigMaps of the user; they precede those of the cluster."""
     folder: Files | None = None
-    """The files, where he names a folder of his own."""
+    """The files, where the user names a folder."""
 
     async def resolved(self, component: Component) -> Resolved:
         """What the objects are made of. Raises ComponentFailed with all that is missing."""

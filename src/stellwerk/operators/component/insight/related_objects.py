@@ -1,7 +1,7 @@
 """What belongs to a Component, and which Component an object belongs to, for a person who follows the lines.
 
 Down: the inventory. Up: the owner's id that every object carries in clear. It begins with the uid of the cluster in
-which the Component lies, so that an object in a target cluster is not taken for one of a Component next to it.
+which the Component is, so that an object in a target cluster is not taken for one of a Component next to it.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Why a Component is not ready: from its own words down to the object, source or Component that it waits for.
 
-What a Component says about itself is the first line, whole. A step that failed (rendering, a reference, a write, a
+The Component's own message is the first line, whole. A step that failed (rendering, a reference, a write, a
 right) is its own root cause: objects that are not ready then are a consequence, or have nothing to do with it. Only
-where the Component waits does the cluster tell more: its source, the Components that it depends on with their own
+where the Component waits does the cluster show more: its source, the Components that it depends on with their own
 reasons, and, while it waits for objects to become ready or to go, those objects; of workloads the pods as well.
 `observe` reads, `explain` decides.
 """
@@ -98,7 +98,7 @@ class ComponentSurroundings:
 
     @property
     def text(self) -> str:
-        """What the Component says about itself, whole."""
+        """The Component's own message, whole."""
         ready = self.ready
         return (ready.message or ready.reason) if ready is not None else "no operator has looked at it yet"
 
@@ -113,7 +113,7 @@ def _looks_at_objects(component: Component) -> bool:
 
 
 class ComponentDiagnostician:
-    """Tells why a Component is not ready."""
+    """Explains why a Component is not ready."""
 
     async def diagnose(self, client: Client, subject: Unstructured) -> Diagnosis:
         """Read what is needed, and explain."""
@@ -150,7 +150,7 @@ async def observe(
 
 
 async def _events(reader: ClusterReader, component: Component, *, is_subject: bool) -> list[Unstructured]:
-    """The Events about the Component; of those that it depends on only where they can tell something."""
+    """The Events about the Component; of those that it depends on only where they can show something."""
     if not is_subject and component.spec.kube_config is None:
         return []
     name, namespace = component.key.name, component.key.namespace
@@ -345,7 +345,7 @@ def _of_dependency(seen: ComponentSurroundings, one: ComponentSurroundings | Obj
 
 
 def _of_source(source: Unstructured) -> list[_Remedy]:
-    """What the source says, unless it is ready: then the Component's own words say more."""
+    """The message of the source, unless it is ready: then the Component's own message is more precise."""
     ref, namespace = source.ref, source.key.namespace
     if source.at("spec", "suspend") is True:
         step = f"resume it: kubectl patch {_for_kubectl(ref)} -n {namespace} --type=merge -p '{_RESUMED}'"

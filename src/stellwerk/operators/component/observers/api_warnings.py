@@ -1,8 +1,8 @@
 """What API servers remark about objects of Components (deprecated versions, dropped fields), and what of it is new.
 
-A remark comes with each write of its object and never without one. It is told when it comes up: an object that is
+A remark comes with each write of its object and never without one. It is reported when it appears: an object that is
 written again with the same remark is no news, one that no longer causes it is forgotten, and a calm Component costs
-nothing. Where the operator starts anew nothing is known, and nothing is asked for that reason alone.
+nothing. After a restart nothing is known, and nothing is requested for that reason alone.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from stellwerk.runtime.reconciler import Notice, Severity
 REMARKED = "ApiServerWarning"
 """Reason of the Event."""
 MOST_OBJECTS = 100
-"""Of one Component; what is remarked about further ones is told each time."""
+"""Of one Component; warnings about further objects are reported each time."""
 
 
 @dataclass(slots=True)

@@ -1,8 +1,8 @@
-"""What Events about a Component carry beside their words.
+"""What Events about a Component carry besides their text.
 
-Readers such as flux's notification-controller want to know which revision an Event is about, and tell one processing
-cycle from another by a token. Both come from the status that a pass ended with, which is told here before the engine
-sends the Event about it.
+Readers such as flux's notification-controller want to know which revision an Event is about, and distinguish one
+processing cycle from another by a token. Both come from the status that a pass ended with, which this module receives
+before the engine sends the Event about it.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class AnnotatedSink:
         self._latest[component.key] = status
 
     def failed(self, error: Exception) -> None:
-        """A pass has failed: the status tells why."""
+        """A pass has failed: the status shows why."""
 
     def carried(self, component: Component, created: int, updated: int, deleted: int) -> None:
         """Objects were written: others count them."""

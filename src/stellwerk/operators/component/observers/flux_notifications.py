@@ -1,11 +1,11 @@
-"""Tells flux's notification-controller, or whoever speaks its language, what becomes of Components.
+"""Reports changes of Components to Flux's notification-controller, or a compatible receiver.
 
 Sending never holds up a pass: a notification is put into a bounded queue, and a task of its own posts one after the
 other. A receiver that does not answer within five seconds, or fails, is tried again a few times; `429` means that it
 has the notification already. What does not fit into the queue is dropped and counted: the first ones name the cause.
 
 The same word about the same Component is repeated after five minutes at the earliest, and only while it is an error:
-nobody wants to read every ten minutes that all is well. While objects are waited for, the message names other objects
+no user wants to read every ten minutes that all is well. While objects are waited for, the message names other objects
 from pass to pass; that alone is no news either.
 """
 
@@ -43,12 +43,12 @@ SILENCE_SECONDS = 300.0
 _DRAIN_SECONDS = 2.0
 _ON_THE_WAY = frozenset({Reason.Processing, Reason.DeletionProcessing})
 _TOO_MANY = 429
-"""How the receiver says that it has had the same notification just now."""
+"""How the receiver reports that it has the same notification already."""
 
 
 @dataclass(frozen=True, slots=True)
 class _LastNotice:
-    """What was last said about a Component."""
+    """The last notification about a Component."""
 
     reason: str
     state: str
@@ -91,10 +91,10 @@ class Receiver:
         self._arrived.set()
 
     def failed(self, error: Exception) -> None:
-        """A pass has failed: the status tells why."""
+        """A pass has failed: the status shows why."""
 
     def carried(self, component: Component, created: int, updated: int, deleted: int) -> None:
-        """Objects were written: flux is told about Components only."""
+        """Objects were written: Flux receives notifications about Components only."""
 
     def forget(self, key: ObjectKey) -> None:
         """The Component is gone."""
@@ -158,7 +158,7 @@ class Receiver:
         _log.warning("a notification was not delivered to --events-address: %s", why)
 
     async def _post(self, session: aiohttp.ClientSession, body: bytes) -> tuple[int, str]:
-        """The HTTP status, 0 for no answer, and what to say about it."""
+        """The HTTP status, 0 for no answer, and the message about it."""
         headers = {"Content-Type": "application/json", "User-Agent": RECONCILER}
         try:
             async with session.post(self._address, data=body, headers=headers, allow_redirects=False) as answer:

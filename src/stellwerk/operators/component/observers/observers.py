@@ -1,4 +1,4 @@
-"""What a pass tells besides its status: Events on objects, metrics, and which objects are waited for."""
+"""What a pass reports besides its status: Events on objects, metrics, and which objects are waited for."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ BY_DEPENDENCY = "dependency"
 SHOWN = 3
 """How many objects a message names."""
 _LONGEST = 300
-"""How much is said about one object. A Component that waits for another one tells what that one waits for, and so on:
-without an end a message would grow with every pass through a circle."""
+"""The longest text about one object. A Component that waits for another one names what that one waits for, and so on:
+without a limit a message would grow with every pass through a cycle."""
 
 
 class PassObserver(Protocol):
@@ -44,7 +44,7 @@ class PassObserver(Protocol):
         ...
 
     def failed(self, error: Exception) -> None:
-        """A pass has failed; `told` tells with which status."""
+        """A pass has failed; `told` receives its status."""
         ...
 
     def carried(self, component: Component, created: int, updated: int, deleted: int) -> None:
@@ -58,13 +58,13 @@ class PassObserver(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reports:
-    """Tells what passes came to."""
+    """Reports the results of passes."""
 
     recorder: EventSink
     dependent_events: DependentEvents
     watchers: tuple[PassObserver, ...] = ()
     _drift: dict[ObjectKey, frozenset[str]] = field(default_factory=dict)
-    """The drift that was told about already."""
+    """The drift that was reported already."""
     _remarks: Remarks = field(default_factory=Remarks)
     _without_hooks: set[ObjectKey] = field(default_factory=set)
     """Components whose skipped delete hooks were reported."""
@@ -147,7 +147,7 @@ class Reports:
             self.recorder.send(component, notice)
 
     def carried(self, component: Component, progress: SetProgress) -> None:
-        """Tell about each object that was written, or could not be."""
+        """Report each object that was written, or could not be."""
         counts = {
             kind: sum(isinstance(one.action, kind) for one in progress.carried) for kind in (Create, Update, Remove)
         }
@@ -167,7 +167,7 @@ class Reports:
     def with_events(
         self, component: Component, answer: Next[ComponentStatus], progress: SetProgress
     ) -> Next[ComponentStatus]:
-        """The answer, with everything told that the pass did."""
+        """The answer, with reports of everything that the pass did."""
         self.carried(component, progress)
         return answer.with_events(*self._drifted(component, progress))
 
@@ -188,7 +188,7 @@ class Reports:
         self.recorder.send(_Dependent.of(ref, live), notice, component.ref)
 
     def _drifted(self, component: Component, progress: SetProgress) -> Iterator[Notice]:
-        """Drift that is left until it is due is told once."""
+        """Drift that is left until it is due is reported once."""
         found = frozenset(f"{address}: {update.why}" for address, update in progress.drifted.items())
         known = self._drift.get(component.key, frozenset())
         if found:
@@ -218,7 +218,7 @@ class _Dependent:
 
 
 def _is_expected(component: Component, one: ActionResult) -> bool:
-    """What one Event on the Component says already."""
+    """What one Event on the Component reports already."""
     if isinstance(one.action, Create):
         return not one.action.restores and component.status.applied_generation == 0
     return isinstance(one.action, Remove) and component.metadata.is_terminating
@@ -231,20 +231,20 @@ def _failed(failure: WriteFailure) -> Notice:
 
 
 def unready(waits: Sequence[Unready], *, late: bool) -> str:
-    """What is waited for, as the condition says it."""
+    """What is waited for, as in the condition."""
     head = "Timed out waiting for dependent resources" if late else "Waiting for dependent resources"
     return f"{head}: {listed(waits)}" if waits else f"{head} to become ready"
 
 
 def first_wait(component: Component, saying: Saying) -> Iterator[Notice]:
-    """What is waited for, told once: that the Component is being worked on was shown before, and no Event told it."""
+    """What is waited for, reported once: the state Processing was shown before, and no Event reported it."""
     ready = conditions.find(component.status.conditions, READY)
     if component.status.processing_since is None and ready is not None and ready.reason == saying.reason.value:
         yield Notice(saying.reason.value, saying.text, saying.severity)
 
 
 def departing(waits: Sequence[Unready]) -> str:
-    """What is being deleted, as the condition says it."""
+    """What is being deleted, as in the condition."""
     return f"Deleting dependent resources: {listed(waits)}" if waits else ""
 
 

@@ -1,11 +1,11 @@
 """Fingerprints: of a Component, of what it refers to, of its source (pure).
 
-A component digest says that everything a pass depends on is as it was; when it changes, the work begins anew. It covers
+A component digest covers everything that a pass depends on; when it changes, the work starts again. It covers
 the annotations, which makes annotating a Component the official way to poke it.
 
 All digests are the SHA-256 of compact JSON with sorted keys, spelled as Go spells it, with `<`, `>`, `&` and the two
 line separators escaped. For most that is a matter of taste. For Blueprints it is a contract: the digest is part of the
-name of a BlueprintVersion and lies in the status of Components, so that ours must be the original's.
+name of a BlueprintVersion and is in the status of Components, so that ours must be the original's.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ def of_source(metadata: ObjectMeta, artifact: Artifact) -> str:
 
 
 def of_download(artifact: Artifact) -> str:
-    """The fingerprint of an artifact that no object stands for."""
+    """The fingerprint of an artifact without an object."""
     return of_values(artifact.url, artifact.digest, artifact.revision)
 
 

@@ -3,7 +3,7 @@
     find      spec -> references          which object, which key, at which place of the spec
     settle    references + contents -> Resolved, or one failure that names all that is missing
 
-Reading the contents lies between the two (`contents.py`). All references are to the Component's own namespace.
+Reading the contents comes between the two (`referenced_data.py`). All references are to the Component's own namespace.
 
 A deletion needs the way into the cluster and nothing else: objects are deleted by the inventory, nothing is rendered.
 So of a Component that is being deleted only the kubeconfig is looked at, and no other missing Secret can hold it back.
@@ -244,7 +244,7 @@ def check_size(size: int) -> None:
 
 
 def last_of_each(texts: Sequence[NamedText]) -> list[NamedText]:
-    """Each text once, where it stands last: merged again, it has the last word on everything that it says."""
+    """Each text once, at its last place: merged there, it overrides everything before."""
     last = {(text.origin, text.digest): number for number, text in enumerate(texts)}
     return [text for number, text in enumerate(texts) if last[text.origin, text.digest] == number]
 
@@ -258,7 +258,7 @@ def _key_of(reference: Reference, content: ReferencedContent) -> str:
 
 
 def settle(component: Component, references: Sequence[Reference], found: Found) -> Resolved:
-    """What the references come to. `found` answers for every target of theirs.
+    """The contents of the references. `found` has every target of them.
 
     Raises `ReferencesUnresolved` with everything that is missing, `ReferencesUnreadable` where nothing of it may come
     by itself, `InvalidSpec` for another way of encryption than sops.

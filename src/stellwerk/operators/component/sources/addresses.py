@@ -2,7 +2,7 @@
 
     https://API.example.com./x   https://api.example.com:443   https://10.1   https://[::ffff:10.0.0.1]
 
-A name is resolved in a thread of its own. A name that cannot be resolved in time stands for itself, in lower case and
+A name is resolved in a thread of its own. A name that cannot be resolved in time is used itself, in lower case and
 without a trailing dot: calling it will fail, and that is all that is needed to know.
 """
 
@@ -31,7 +31,7 @@ LookUp = Callable[[str, int], list[str]]
 
 
 def resolved(host: str, port: int) -> list[str]:
-    """What the system's resolver says."""
+    """The answer of the system's resolver."""
     return [str(address[0]) for *_, address in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)]
 
 

@@ -1,7 +1,7 @@
 """What a source offers, and the files behind it: the reading side of `sources`.
 
 Flux objects and Blueprints are watched, so what they offer is looked up in memory. A kind of flux that the cluster does
-not serve is no failure of ours: its watch is parked until it is served, and Components that need it say so.
+not serve is no failure of ours: its watch is parked until it is served, and Components that need it report that.
 """
 
 from __future__ import annotations

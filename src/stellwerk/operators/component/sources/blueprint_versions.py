@@ -1,8 +1,8 @@
 """The contents that a Blueprint has had, and who uses them (pure).
 
-A Blueprint may change while a Component is still busy with what it said before. So each content that is taken gets an
+A Blueprint may change while a Component still works on its former content. So each content that is taken gets an
 object of its own, the BlueprintVersion, named after Blueprint and content; it stays for as long as a Component's status
-says that it was taken.
+shows that it was taken.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class VersionSummary(Kind, frozen=True, kw_only=True):
 
     @property
     def blueprint(self) -> ObjectKey:
-        """Where its Blueprint lies."""
+        """The place of its Blueprint."""
         return ObjectKey(self.metadata.namespace, self.spec.blueprint)
 
 
@@ -66,7 +66,7 @@ def version_name(blueprint: str, digest: str) -> str:
 
 
 def url(blueprint: ObjectKey, digest: str) -> str:
-    """Where an artifact of a Blueprint lies, as the status of a Component says it."""
+    """The place of an artifact of a Blueprint, as in the status of a Component."""
     return f"{SCHEME}{blueprint.namespace}/{blueprint.name}/{digest}"
 
 
@@ -138,7 +138,7 @@ Followers: TypeAlias = Callable[[str], Collection[Component]]
 
 @dataclass(frozen=True, slots=True)
 class BlueprintUsage:
-    """The versions of one Blueprint, parted by whether somebody needs them."""
+    """The versions of one Blueprint, parted by whether a Component needs them."""
 
     used: Mapping[ObjectKey, tuple[ObjectKey, ...]]
     """With the Components that need each."""
@@ -157,7 +157,7 @@ def usage(
 ) -> BlueprintUsage:
     """Who needs which version. `current`: the digest of the present content; empty where there is no Blueprint.
 
-    The present content is needed by everybody whose spec names the Blueprint: he may be taking it this very moment.
+    The present content is needed by every Component whose spec names the Blueprint: it may be taking it now.
     """
     following = [one for one in followers(index_value(SourceKind.Blueprint, blueprint)) if not _is_leaving(one)]
     used: dict[ObjectKey, tuple[ObjectKey, ...]] = {}

@@ -1,13 +1,13 @@
 """Blueprints: what they offer to Components, and the versions that are kept of them.
 
 `BlueprintStore` is what a pass on a Component asks: it offers the present content from the cache, and keeps a version
-of a content when it is taken. `BlueprintReconciler` is the other half: it takes away versions that nobody uses any
-more, and keeps a Blueprint from vanishing while somebody does.
+of a content when it is taken. `BlueprintReconciler` is the other half: it deletes unused
+versions, and keeps a Blueprint while it is used.
 
 The cache holds no contents: a tenant may store any number of Blueprints of more than a MiB. A content is read when a
 Component needs it, once for each generation, and kept up to a number of bytes in all and for each namespace.
 
-That a version is used stands in the status of a Component, which is saved at the end of a pass and seen a moment later.
+The status of a Component shows that a version is used, which is saved at the end of a pass and seen a moment later.
 So while Components name the Blueprint, a version must be unused for a while before it is deleted.
 """
 
@@ -143,13 +143,13 @@ class BlueprintStore:
         size = _size(found.spec.files)
         artifact = await threads.run_if_large(size, lambda: versions.artifact(found))
         self._artifacts[key] = ((found.metadata.uid, found.metadata.generation), artifact)
-        with contextlib.suppress(SourceError):  # whoever takes the files hears of it
+        with contextlib.suppress(SourceError):  # the reader of the files gets the error
             files = await _files(found.spec.files)
             self._files.put(key, (artifact.digest, files), files.size, key.namespace)
         return _Content(artifact, found.spec.files)
 
     def _turn(self, key: ObjectKey) -> asyncio.Lock:
-        """Held by whoever reads a Blueprint: many Components of one Blueprint read each generation once."""
+        """Held by the reader of a Blueprint: many Components of one Blueprint read each generation once."""
         return self._turns.setdefault(key, asyncio.Lock())
 
     async def _keep(self, blueprint: BlueprintSummary, artifact: Artifact, files: Files) -> None:
@@ -195,7 +195,7 @@ class NoStatus(Record, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BlueprintReconciler:
-    """Takes away versions that nobody uses, and keeps Blueprints that somebody does."""
+    """Deletes unused versions, and keeps Blueprints that are used."""
 
     client: Client
     store: BlueprintStore
@@ -203,7 +203,7 @@ class BlueprintReconciler:
     clock: Clock
     grace_seconds: float = GRACE_SECONDS
     _told: dict[ObjectKey, str] = field(default_factory=dict)
-    """What was said last about each deletion that waits."""
+    """The last report about each deletion that waits."""
     _unused: dict[ObjectKey, dict[str, float]] = field(default_factory=dict)
     """Since when each version of a Blueprint has been unused, by its uid."""
 
@@ -212,7 +212,7 @@ class BlueprintReconciler:
         if not blueprint.metadata.is_terminating:
             await finalizer.add(self.client, blueprint, FINALIZER)
         digest = ""
-        if self._of(blueprint.key):  # without versions, nobody has to know the content
+        if self._of(blueprint.key):  # without versions, the content is not needed
             artifact = await self.store.artifact(blueprint)
             if artifact is None:
                 return Next.after(AFTER_DELETION_SECONDS)  # gone, as the cache is about to show
@@ -233,7 +233,7 @@ class BlueprintReconciler:
         return None
 
     async def forget(self, key: ObjectKey) -> None:
-        """The Blueprint is gone, maybe against our will: what nobody uses goes, too."""
+        """The Blueprint is gone, maybe by force: unused versions are deleted, too."""
         self.store.forget(key)
         self._told.pop(key, None)
         self._unused.pop(key, None)
@@ -250,7 +250,7 @@ class BlueprintReconciler:
         return due, min((moment + grace - now for moment in since.values()), default=0.0)
 
     async def sweep(self) -> None:
-        """Delete unused versions whose Blueprint is gone: somebody cut its finalizer while they were in use.
+        """Delete unused versions whose Blueprint is gone: another client removed its finalizer while they were in use.
 
         Raises ApiError.
         """
@@ -304,7 +304,7 @@ class BlueprintReconciler:
                     resource_version=metadata.resource_version,
                 )  # fmt: skip
             except Conflict:
-                continue  # made anew or taken meanwhile: the next look decides
+                continue  # created again or taken meanwhile: the next look decides
 
 
 def _blocked(usage: versions.BlueprintUsage) -> str:

@@ -1,12 +1,12 @@
-"""What a Secret says of a web server, in the keys that flux's sources use (pure).
+"""The credentials of a web server in a Secret, under the keys of Flux's sources (pure).
 
     username, password      for HTTP basic authentication
     bearerToken             instead of these
-    ca.crt                  whom to trust in the place of the system's authorities
+    ca.crt                  the authorities to trust instead of the system's
     tls.crt, tls.key        a client certificate
 
 Half of a pair is refused, as is a Secret without any of the keys: a typing error in a key must not have us call the
-server as nobody, and be told that the artifact does not exist.
+server anonymously, and get the answer that the artifact does not exist.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Looks at the web servers that Components take their manifests from, because nobody tells when they change.
+"""Polls the web servers of Components' manifests, because no watch shows their changes.
 
 Every half minute each address is asked once for its headers, however many Components name it and show it the same
 Secret. An answer that differs from what a Component has taken last wakes it; what is then done, and what a failure

@@ -60,7 +60,7 @@ class Source:
 
     kind: SourceKind
     key: ObjectKey | None = None
-    """Where the object lies; None for a web server."""
+    """The place of the object; None for a web server."""
     repository: HttpRepository | None = None
 
     @property

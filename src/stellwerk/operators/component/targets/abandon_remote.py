@@ -1,9 +1,9 @@
 """Giving up what is in another cluster, because there is no way into it any more (pure).
 
-A Component keeps its finalizer until its objects are gone. Where their cluster was torn down, or nobody has its
+A Component keeps its finalizer until its objects are gone. Where their cluster was torn down, or no user has its
 kubeconfig any more, that is for ever, and people take the finalizer off by hand: silently, and also from Components
 whose cluster was only restarted. So there is an annotation for it. Its value is the uid of the Component, not `true`:
-what stands in a manifest in Git must not give up the next Component of that name in the first outage. And it is looked
+a line of a manifest in Git must not abandon the next Component of that name in the first outage. And it is looked
 at in a deletion only, at the moment at which the cluster cannot be reached; while it answers, its objects are deleted.
 """
 
