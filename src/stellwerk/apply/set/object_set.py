@@ -146,7 +146,7 @@ class Rollout:
         resources: Mapping[ObjectIdentity, Resource],
         farewell: Farewell | None = None,
     ) -> SetProgress:
-        """Delete the whole set, as far as possible now. `CrdUsage.obstacle` decides whether it may be deleted at all."""
+        """Delete the whole set, as far as possible now. `CrdUsage.obstacle` decides whether it may be deleted."""
         pass_ = _Pass(self, self._sight(seen, resources), resources, Namespaces(self.client, self.owner.prefix, ()))
         if farewell is None:
             return await pass_.run(inventory, plan_prune.of_set)

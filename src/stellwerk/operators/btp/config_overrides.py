@@ -20,9 +20,10 @@ _log = logging.getLogger(__name__)
 
 
 class Tunables:
-    """Holds the settings in force. `report` is told whether the ConfigMap exists, and how much of it has no effect.
+    """Holds the settings in force. `report` receives whether the ConfigMap exists, and how much of it has no effect.
 
-    What has no effect is also told by an Event on the ConfigMap, whose author may see neither our log nor our metrics.
+    What has no effect is also reported by an Event on the ConfigMap, whose author may see neither our log nor our
+    metrics.
     """
 
     def __init__(self, base: Settings, report: Callable[[bool, int], None], recorder: EventSink | None = None) -> None:

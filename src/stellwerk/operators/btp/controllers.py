@@ -90,8 +90,8 @@ def install(
 ) -> BtpManager:
     """Give the BTP Manager to a manager. `environment` is read again at each pass, as the original does.
 
-    `renderer` is asked only while the module comes from a chart, and stays the caller's to close. `token_server` says
-    whether credentials are good; it is asked only where `CredentialCheckInterval` says so.
+    `renderer` is asked only while the module comes from a chart, and stays the caller's to close. `token_server` checks
+    credentials; it is asked only where `CredentialCheckInterval` is above zero.
 
     Raises CannotStart where SAP_BTP_SERVICE_OPERATOR is not set at all.
     """
@@ -160,7 +160,7 @@ def _below(root: Path, settings: Settings) -> Settings:
 def _observed(
     manager: Manager, settings: Settings, tunables: Tunables, woken: Sequence[BtpOperatorController]
 ) -> tuple[Caches, Observer]:
-    """The caches and who reads them. What is found out beside a change of a cache wakes the leader's controllers."""
+    """The caches and their reader. A finding without a change of a cache wakes the leader's controllers."""
 
     def wake() -> None:
         for controller in woken:
@@ -274,7 +274,7 @@ def _credential_check(
 
 
 def _wire(controller: BtpOperatorController, seen: Caches, tunables: Tunables, observer: Observer) -> None:
-    """Which change wakes whom. What concerns the module wakes the leader; where another CR leads, all are woken."""
+    """Which change wakes which CR. What concerns the module wakes the leader; where another CR leads, all are woken."""
 
     def leading(delta: object) -> Iterable[ObjectKey]:
         return (*_leading(observer), *observer.leading.woken_by(delta))
@@ -297,6 +297,6 @@ def _leading(observer: Observer) -> Iterable[ObjectKey]:
 
 
 def _is_own_verdict(old: BtpOperator, new: BtpOperator) -> bool:
-    """A status that tells of a failure does not start the next try: a change or the clock does."""
+    """A status that reports a failure does not start the next try: a change or the clock does."""
     state = new.status.state if new.status else None
     return state in (State.Error, State.Warning) and only_status_changed(old, new)

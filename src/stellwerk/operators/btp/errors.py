@@ -1,4 +1,4 @@
-"""What can go wrong while a BtpOperator is brought to what it asks for, and which reason says so.
+"""The failures of a pass on a BtpOperator, with their reasons.
 
     StepFailed                  a ReconcileError whose reason may depend on what the CR was doing
     ├── ModuleFailed            module not up to date: ProvisioningFailed, from Ready ReconcileFailed
@@ -235,7 +235,7 @@ class OrphansNotDeleted(FromChart):
 
 
 def of_chart(failure: StepFailed, chart: str, state: State | None) -> StepFailed:
-    """A failure as a module from a chart tells it; what has nothing to do with the chart stays as it is."""
+    """A failure as a module from a chart reports it; what has nothing to do with the chart stays as it is."""
     match failure:
         case ModuleUnreadable() | ModuleIncomplete():
             return ChartUnusable(chart, str(failure))

@@ -1,4 +1,4 @@
-"""What the BTP Manager counts beside the engine: three numbers under the original's names, and further ones of ours."""
+"""The BTP Manager's own metrics: three under the original's names, and further ones of ours."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class BtpMetrics:
         self._metrics.register(_AtScrapes(lambda: _certificates(ends())))
 
     def regenerated(self) -> None:
-        """Certificates were made anew."""
+        """Certificates were renewed."""
         self._regenerations.inc()
 
     def custom_config(self, exists: bool, rejected: int) -> None:
@@ -80,7 +80,7 @@ class BtpMetrics:
         self._probe.set(int(alerts))
 
     def credential_check(self, verdict: CredentialsVerdict | None) -> None:
-        """What a question to the token server came to; None: none is asked. Silence says nothing new."""
+        """The result of a question to the token server; None: none is asked. No answer changes nothing."""
         if verdict is not None:
             self._checks.labels(verdict.value).inc()
         if verdict is not CredentialsVerdict.UNANSWERED:

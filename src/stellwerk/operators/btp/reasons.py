@@ -1,4 +1,4 @@
-"""Every reason that a BtpOperator's condition can carry, and what it means to whom.
+"""Every reason that a BtpOperator's condition can carry, and its meaning.
 
 One table: the operator takes state and status from it, `stellwerk explain` and the reference page take the rest. The
 words are those of the original operator, because alerts and scripts compare them; a word that is not in the table

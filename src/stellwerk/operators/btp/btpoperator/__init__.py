@@ -4,7 +4,7 @@ reconcile         one pass; the only writer of the status
 observe           what the caches show, as a snapshot
 plan              the next step for a snapshot                     pure
 resources         the objects to apply                             pure
-provisioning      applies the module; diagnose says why the operand is not ready
+provisioning      applies the module; diagnose finds why the operand is not ready
 deprovisioning    deletes the users' objects and the module
 probe             does the certificate of the token endpoint verify against the CA bundle
 certificates      the certificates of the operand's webhooks; webhooks: their configurations

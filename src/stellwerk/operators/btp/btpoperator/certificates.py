@@ -1,9 +1,9 @@
-"""When the certificates of the operand's webhooks are made anew (pure).
+"""When the certificates of the operand's webhooks are renewed (pure).
 
 The API server trusts the webhooks by the CA that their configurations name, and the operand serves the certificate in
 a Secret. These must agree, and each can be lost, damaged, replaced or old. The table is read from top to bottom; the
-first line that applies decides. Whatever it says, both configurations are given the CA of the Secret, so a bundle that
-somebody edited never costs a new CA.
+first line that applies decides. In every case both configurations get the CA of the Secret, so a bundle that
+a user edited never costs a new CA.
 
 The original operator looks at private keys only for presence. A key that does not belong to its certificate would then
 block the next renewal for good, so here it counts as a damaged pair.
@@ -35,7 +35,7 @@ class SecretKeyPair:
 
 
 class Renewal(Enum):
-    """What is to be made anew."""
+    """What to renew."""
 
     NOTHING = "nothing"
     WEBHOOK = "webhook"
@@ -44,7 +44,7 @@ class Renewal(Enum):
 
 @dataclass(frozen=True, slots=True)
 class RenewalDecision:
-    """What is to be made anew, and why, as a clause for an Event."""
+    """What to renew, and why, as a clause for an Event."""
 
     renewal: Renewal
     why: str = ""
@@ -58,9 +58,9 @@ def decide(
     now: datetime,
     boundary: timedelta,
 ) -> RenewalDecision:
-    """Whether certificates are to be made anew.
+    """Whether to renew certificates.
 
-    None stands for an absent Secret. `chain_holds`: the webhook's certificate verifies against the CA, the CA is one,
+    None is an absent Secret. `chain_holds`: the webhook's certificate verifies against the CA, the CA is one,
     and the certificate is none. `boundary` is negative: how long before its end a certificate counts as expired.
     """
     if why := _flaw(authority, now, boundary):

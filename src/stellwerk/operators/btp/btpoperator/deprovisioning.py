@@ -38,7 +38,7 @@ from stellwerk.runtime.clock import Clock
 
 User = TypeVar("User", ServiceBinding, ServiceInstance)
 SOFT_DELETED_FIRST = ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration", "Deployment", "NetworkPolicy")
-"""What stands in the way of cutting finalizers: the operand would put them back, its webhooks would refuse the cut."""
+"""The obstacles of removing finalizers: the operand would put them back, its webhooks would refuse the cut."""
 NAMED_RESISTING = 3
 """How many bindings, and how many instances, are quoted when the hard way is given up."""
 NAMED_CHARACTERS = 60
@@ -115,7 +115,7 @@ class Removal:
             return  # slow, not failed: what was not asked for yet is asked for in the next pass
 
     async def resisting(self) -> Sequence[str]:
-        """What did not go the hard way, some of each kind, with what it says of itself: "Kind place/name: why"."""
+        """What the hard delete did not delete, some of each kind, with its own message: "Kind place/name: why"."""
         return [*await self._quoted(ServiceBinding), *await self._quoted(ServiceInstance)]
 
     async def _quoted(self, kind: type[User]) -> list[str]:
@@ -123,11 +123,11 @@ class Removal:
             async for page in self.client.pages(kind, limit=NAMED_RESISTING):
                 return [_in_its_own_words(one) for one in page.items]
         except ApiError:
-            pass  # gone with its kind, or not to be read: then nobody can say why
+            pass  # gone with its kind, or not readable: then the cause is unknown
         return []
 
     async def cut_loose(self) -> Sequence[str]:
-        """The soft way: the operand goes, then bindings lose their finalizers and Secrets, then instances theirs.
+        """The soft delete: delete the operand, then finalizers and Secrets of bindings, then finalizers of instances.
 
         One object that resists does not protect the others: each has its turn. Returns which Secrets stay, and why.
         Raises RemovalFailed naming the first objects that resist, and ApiError never.
@@ -189,7 +189,7 @@ class Removal:
     async def users_have_nothing(self) -> bool:
         """Whether the API server itself knows no service instance and no binding.
 
-        Raises ApiError, and RemovalFailed, where it does not say.
+        Raises ApiError, and RemovalFailed, where that is unknown.
         """
         for kind in (ServiceBinding, ServiceInstance):
             if await self._has_any(kind):
@@ -243,7 +243,7 @@ class Removal:
         return definition is not None
 
     async def _delete_cluster_id_secrets(self) -> None:
-        """The operand's own Secret carries no label of ours. It lies beside the credentials, so it goes before them."""
+        """The operand's own Secret has no label of ours. It is next to the credentials, so it goes before them."""
         chart_namespace = self.settings().chart_namespace
         beside = {address.key.namespace for address in self.observer.removable() if _is_credentials(address.key.name)}
         for secret in self.observer.caches.secrets.cluster_ids():

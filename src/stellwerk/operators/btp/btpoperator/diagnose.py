@@ -1,6 +1,6 @@
-"""Why an object of the module is not ready, as its ReplicaSets, pods and their Events tell it.
+"""Why an object of the module is not ready, as its ReplicaSets, pods and their Events show.
 
-Read only when somebody waits longer than a normal start takes, or when the Deployment itself says that no pod can be
+Read only when the start takes longer than a normal one, or when the Deployment itself reports that no pod can be
 made: the original shows `Initialized` for ever in both cases.
 """
 
@@ -26,12 +26,12 @@ class OperandDiagnosis:
     observer: Observer
 
     def is_obvious(self, unready: UnreadyObject) -> bool:
-        """Whether waiting will not help: the Deployment itself says that no pod can be made."""
+        """Whether waiting does not help: the Deployment itself reports that no pod can be created."""
         deployment = self._deployment(unready)
         return deployment is not None and _cause(deployment, Surroundings()) != ""
 
     async def why(self, unready: UnreadyObject) -> str:
-        """The first cause, in one sentence; what the object itself says where nothing more is known."""
+        """The first cause, in one sentence; the object's own message where nothing more is known."""
         deployment = self._deployment(unready)
         if deployment is None:
             return unready.why
@@ -45,7 +45,7 @@ class OperandDiagnosis:
         return self.observer.caches.resources[Deployment.resource].store.get(unready.address.key)
 
     async def _surroundings(self, namespace: str) -> Surroundings:
-        """What lies around; nothing where it may not be read, because a diagnosis is not worth a failure."""
+        """The surrounding objects; nothing where they may not be read, because a diagnosis is not worth a failure."""
         try:
             replica_sets = await self.client.list(unstructured(ReplicaSet.resource), namespace)
             pods = await self.client.list(unstructured(Pod.resource), namespace)

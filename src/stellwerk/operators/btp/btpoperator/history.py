@@ -1,7 +1,7 @@
 """The record of what was applied, in the cluster: read once, written when it changes, and what it is good for.
 
-`versions.py` says what belongs into the record; here it is read and written. The ConfigMap is ours, so it is watched
-with everything else: when somebody deletes it, it is written again.
+`version_record` decides what belongs into the record; here it is read and written. The ConfigMap is ours, so it is
+watched with everything else: when a user deletes it, it is written again.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ class VersionHistory:
         return former is not None and former.current_version != release.version
 
     async def leftovers(self, release: ModuleRelease, wanted: Collection[Address]) -> Mapping[Address, Live]:
-        """What other versions left. Kinds that nobody watches are listed, once for each record. Raises StepFailed."""
+        """What other versions left. Kinds without a watch are listed, once for each record. Raises StepFailed."""
         record = version_record.after_apply(await self.record(), release.version, release.kinds)
         unwatched = await self._unwatched(record) if _kinds(record) != self._searched else {}
         return prune_by_label.stale(
@@ -108,7 +108,7 @@ class VersionHistory:
         self._record = record
 
     async def _served(self, kinds: Iterable[GroupVersionKind]) -> Mapping[GroupVersionKind, Resource]:
-        """The recorded kinds that exist. Raises OrphansUnknown where the API server does not say which do."""
+        """The recorded kinds that exist. Raises OrphansUnknown where the API server does not answer which do."""
         try:
             return await served(self.client, kinds)
         except ApiError as error:
@@ -139,7 +139,7 @@ async def served(client: Client, kinds: Iterable[GroupVersionKind]) -> Mapping[G
 
 
 def _kinds(record: VersionRecord) -> VersionRecord:
-    """The record as far as it says what to look for."""
+    """The record as far as it names what to look for."""
     return replace(record, credentials=None)
 
 

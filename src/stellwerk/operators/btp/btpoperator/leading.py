@@ -19,7 +19,7 @@ from stellwerk.runtime.cache.store import Store
 
 
 class Leading:
-    """Follows the CRs in a store. `is_fixed` tells whether only the standard place may lead."""
+    """Follows the CRs in a store. `is_fixed` returns whether only the standard place may lead."""
 
     def __init__(
         self, store: Store[BtpOperator], is_fixed: Callable[[], bool], unreadable: Container[ObjectKey] = ()

@@ -1,6 +1,6 @@
 """What there is to see: the caches, read into frozen values. Nothing here writes.
 
-Three things are read from the API server, and only when a cache says that they are new: the values of the required
+Three things are read from the API server, and only when a cache shows that they are new: the values of the required
 Secret, of the operand's own Secret, and of the two certificate Secrets. The caches hold Secrets without their values.
 """
 
@@ -54,7 +54,7 @@ class SecretReader:
         self._known: dict[ObjectKey, Secret] = {}
 
     async def read(self, seen: PartialObjectMetadata | None) -> Secret | None:
-        """The Secret that a cache has seen; None where it has seen none, or it is gone by now. Raises ApiError."""
+        """The Secret that a cache has seen; None where it has seen none, or it is gone. Raises ApiError."""
         if seen is None:
             return None
         known = self._known.get(seen.key)
@@ -128,7 +128,7 @@ class Observer:
         return not at_home or resources.network_policies_wanted(operator.metadata.annotations)
 
     def users_may_have_objects(self) -> bool:
-        """Whether the caches show any service instance or binding, or do not say that there is none."""
+        """Whether the caches show any service instance or binding, or do not prove that there is none."""
         return any(self.caches.may_have(kind) for kind in (ServiceInstance, ServiceBinding))
 
     def blockers(self) -> Blockers:
@@ -136,7 +136,7 @@ class Observer:
         return Blockers(self._keys(ServiceInstance), self._keys(ServiceBinding))
 
     async def required_secret(self) -> BtpCredentials | SecretProblem:
-        """What the required Secret says, or what is wrong with it."""
+        """The content of the required Secret, or what is wrong with it."""
         settings = self.settings()
         key = ObjectKey(settings.chart_namespace, settings.secret_name)
         try:
@@ -148,7 +148,7 @@ class Observer:
         return credentials.read(secret.data, secret.metadata.annotations, default_namespace=settings.chart_namespace)
 
     async def comparison(self, wanted: BtpCredentials) -> CredentialsComparison:
-        """What the required Secret asks for beside what the operand has. Raises StateUnread."""
+        """What the required Secret asks for, compared with what the operand has. Raises StateUnread."""
         namespace = credentials.operand_namespace(self._operand_secret_namespaces(), wanted)
         key = ObjectKey(namespace, api.CLUSTER_ID_SECRET_NAME)
         try:

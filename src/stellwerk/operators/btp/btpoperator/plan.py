@@ -5,9 +5,9 @@ The states and who comes next:
     (none) ──► Processing ──► Ready ◄──────────────┐
                   ▲  │          │ drift, failure   │
                   │  ▼          ▼                  │
-                  └─ Error, Warning ──► Processing ┘        somebody or the clock mends the cause
+                  └─ Error, Warning ──► Processing ┘        a user or the clock removes the cause
     Ready, Error ──► Processing/UpdateCheck ──► Ready       a module from a chart, once after each start
-    Ready ──► Error/InconsistentChart ──► Processing        a module from a chart that somebody has changed
+    Ready ──► Error/InconsistentChart ──► Processing        a module from a chart that a client has changed
     any ──► Deleting/HardDeleting ──► (gone)
                 │      ▲     └──► Deleting/SoftDeleting ──► (gone)
                 ▼      │ the last instance and binding went, or the force label came
@@ -34,9 +34,9 @@ from stellwerk.operators.btp.reasons import Reason
 from stellwerk.runtime.control import finalizer
 
 CHART_UPDATED = "Resource has been updated"
-"""What `Updated` says where the module comes from a chart; alerts compare it."""
+"""The message of `Updated` where the module comes from a chart; alerts compare it."""
 WAITING = ". Waiting for "
-"""Between what a condition said by itself and what is waited for."""
+"""Separates the condition's own message and what is waited for."""
 CLOCK_SKEW = timedelta(minutes=5)
 """How far the clocks of API server and operator may be apart."""
 NAMED_BLOCKERS = 5
@@ -63,7 +63,7 @@ class Blockers:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Snapshot:
-    """One BtpOperator and all that decides about it. `required_secret` is what it says, or what is wrong with it."""
+    """One BtpOperator and all that decides about it. `required_secret` is its content, or what is wrong with it."""
 
     operator: BtpOperator
     leader: BtpOperator | None
@@ -72,7 +72,7 @@ class Snapshot:
     """Whether only the CR in the standard place may lead."""
     required_secret: BtpCredentials | SecretProblem
     comparison: CredentialsComparison | None
-    """What the required Secret asks for beside what the operand has; None while the Secret is of no use."""
+    """What the required Secret asks for, compared with what the operand has; None while the Secret is of no use."""
     blockers: Blockers
     now: datetime
     hard_delete_timeout: timedelta
@@ -113,7 +113,7 @@ class Snapshot:
 
     @property
     def is_at_home(self) -> bool:
-        """Whether the CR lies in the module's own namespace."""
+        """Whether the CR is in the module's own namespace."""
         return is_at_home(self.operator, self.chart_namespace)
 
     @property
@@ -129,7 +129,7 @@ class Rest:
 
 @dataclass(frozen=True, slots=True)
 class NotLeader:
-    """Not the leader: say so, and hold nothing back. Next: Turn, once this CR leads."""
+    """Not the leader: report that, and keep no finalizer. Next: Turn, once this CR leads."""
 
     reason: Reason
     message: str
@@ -212,7 +212,7 @@ Step: TypeAlias = (
 
 
 def is_at_home(operator: BtpOperator, chart_namespace: str) -> bool:
-    """Whether a CR lies in the module's own namespace.
+    """Whether a CR is in the module's own namespace.
 
     In any other namespace its tenants may edit it. There it may ask for the module, but not for what concerns all.
     """
@@ -274,7 +274,7 @@ def _aside(seen: Snapshot) -> Step:
 
 
 def older_cr_message(leading: BtpOperator, redundant: BtpOperator) -> str:
-    """What a redundant CR says: which one leads, how to delete this one, and how to change the leader."""
+    """The message of a redundant CR: which one leads, how to delete this one, and how to change the leader."""
     name, namespace = leading.metadata.name, leading.metadata.namespace
     delete = f"kubectl delete {BtpOperator.resource.plural} {redundant.metadata.name} -n {redundant.metadata.namespace}"
     return (
@@ -291,7 +291,7 @@ def _with_secret(seen: Snapshot) -> Step:
 
 
 def _recovery(seen: Snapshot) -> Step:
-    """Start over, unless the very same thing is still wrong with what the required Secret says."""
+    """Start over, unless the required Secret has the same problem still."""
     problem = seen.required_secret
     if isinstance(problem, SecretProblem) and not problem.may_pass and _is_shown(problem, seen):
         return Rest()
@@ -329,7 +329,7 @@ def _deletion(seen: Snapshot) -> Step:
 def blocked_message(blockers: Blockers, home: str = "") -> str:
     """Why the deletion waits: how many, the first by name, and what to do.
 
-    `home` is the module's namespace where the CR lies in another one. Its readers may be tenants, who learn how many
+    `home` is the module's namespace where the CR is in another one. Its readers may be tenants, who learn how many
     objects of others there are, and not their names.
     """
     label = f'{api.FORCE_DELETE_LABEL}="true"'
@@ -357,7 +357,7 @@ def soft_deletion_message(blockers: Blockers, at: datetime) -> str:
 
 
 def waiting_message(shown: str, what: str, why: str) -> str:
-    """What the condition says, with what is waited for; what was waited for until now is left out."""
+    """The condition's message with what is waited for; what was waited for until now is left out."""
     return f"{shown.partition(WAITING)[0]}{WAITING}{what}: {why}"
 
 

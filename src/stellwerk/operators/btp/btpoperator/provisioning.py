@@ -1,9 +1,9 @@
 """Brings the module into the cluster and keeps it there: what a plan of `resources` needs is written, nothing else.
 
-A call waits for nothing but keys that are being made. It writes what is not as wanted and says how far the module is;
-the watches of what was written wake the next pass. On a module that is as wanted it sends no request at all.
+A call waits for nothing but keys that are being made. It writes what is not as wanted and returns how far the module
+is; the watches of what was written wake the next pass. On a module that is as wanted it sends no request at all.
 
-Where the objects come from (`source`) makes no difference, but for one question: a module from a chart that somebody
+Where the objects come from (`source`) makes no difference, but for one question: a module from a chart that a client
 has changed is shown before it is mended, because that is what the published reasons promise (`inspect`).
 """
 
@@ -72,7 +72,7 @@ class UnreadyObject:
 
 @dataclass(frozen=True, slots=True)
 class ModuleProgress:
-    """How far the module is. `written`: something was sent, so the caches do not tell the last word yet."""
+    """How far the module is. `written`: something was sent, so the caches do not show the last state yet."""
 
     release: ModuleRelease
     written: bool
@@ -82,7 +82,7 @@ class ModuleProgress:
     fights: tuple[str, ...] = ()
     """What others keep changing, and who; a sentence each."""
     renewed: str = ""
-    """Why certificates were made anew, as a clause; empty where none were."""
+    """Why certificates were renewed, as a clause; empty where none were."""
     restarted: str = ""
     """Why the operand's pods are replaced, as a sentence; empty where it runs with the same credentials."""
     restored: tuple[str, ...] = ()
@@ -115,7 +115,7 @@ class Provisioner:
     _absent: dict[tuple[GroupVersionKind, ObjectKey], float] = field(default_factory=dict)
     """Outdated objects that were looked for and are not there, and when, in seconds of the monotonic clock."""
     _restarted: str = ""
-    """What `ModuleProgress.restarted` says next. It outlives a pass that failed after the Deployment was written."""
+    """The next `ModuleProgress.restarted`. It outlives a pass that failed after the Deployment was written."""
     _absent_for: str = ""
     """The version of the module for which they were looked for."""
 
@@ -183,7 +183,7 @@ class Provisioner:
         return Finish(await self.history.applied(release, written), tuple(address.ref for address in stale))
 
     def forget(self) -> None:
-        """The module is gone: what was confirmed says nothing about the next one."""
+        """The module is gone: what was confirmed does not hold for the next one."""
         self.ledger.clear()
         self._absent.clear()
         self.history.forget()
@@ -213,7 +213,7 @@ class Provisioner:
             raise ApplyFailed(str(error)) from error
 
     async def _running(self, namespace: str) -> Running | None:
-        """What the operand runs with. Its Secret is read only while no checksum tells what is in it."""
+        """What the operand runs with. Its Secret is read only while no checksum identifies its content."""
         chart_namespace = self.settings().chart_namespace
         caches = self.observer.caches.resources
         deployment = caches[Deployment.resource].store.get(ObjectKey(chart_namespace, self.settings().deployment_name))
@@ -381,7 +381,7 @@ def _texts(config: Unstructured | None) -> dict[str, str]:
 
 
 def _restores(action: plan.Action) -> TypeGuard[Create | Apply | Reclaim]:
-    """Whether an action puts right what somebody did to what we had written."""
+    """Whether an action restores what another client changed."""
     return isinstance(action, Create | Apply | Reclaim) and action.restores
 
 

@@ -54,10 +54,10 @@ _log = logging.getLogger(__name__)
 
 FIRST_RETRY_SECONDS = 30.0
 EXPLAIN_AFTER_SECONDS = 5.0
-"""For how long an operand may start before the condition says what it waits for: a normal start needs no write."""
+"""For how long an operand may start before the condition names what it waits for: a normal start needs no write."""
 RESIST_SECONDS = 5.0
 CHART_SUCCEEDED = "Reconcile succeeded"
-"""What `ReconcileSucceeded` says where the module comes from a chart; alerts compare it."""
+"""The message of `ReconcileSucceeded` where the module comes from a chart; alerts compare it."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -82,7 +82,7 @@ class BtpReconciler:
     async def reconcile(self, operator: BtpOperator) -> Next[BtpOperatorStatus]:
         """Observe, decide, act. Raises StepFailed for failures that the user should read about."""
         if operator.metadata.uid in self.observer.leading.finished:
-            return Next.done()  # let go already; the cache is behind
+            return Next.done()  # the finalizer is removed already; the cache is behind
         done = await self._attempt(operator)
         severity = _severity(done.status) if done.status is not None else done.severity
         return replace(done, status=answered(operator, done.status), severity=severity)
@@ -221,7 +221,7 @@ class BtpReconciler:
         return min(seconds, max(0.0, progress.held_until - self.clock.monotonic()))
 
     def _still_ready(self, seen: Snapshot) -> BtpOperatorStatus:
-        """What it shows, said of the spec as it is now; nothing is written where that is what it says already."""
+        """Its status for the present spec; nothing is written where it is the same already."""
         return self._status(seen, Reason(seen.reason), seen.message)
 
     def _success(self, seen: Snapshot, is_new: bool) -> BtpOperatorStatus:
@@ -234,7 +234,7 @@ class BtpReconciler:
         return self._status(seen, Reason.ReconcileSucceeded, CHART_SUCCEEDED)
 
     async def _wait_for_module(self, seen: Snapshot, progress: ModuleProgress) -> Next[BtpOperatorStatus]:
-        """The module is applied and not ready yet: say what it waits for, and give up for now after ReadyTimeout."""
+        """The module is applied and not ready yet: report what it waits for, and give up for now after ReadyTimeout."""
         waiting = await self._waiting(seen, progress)
         assert waiting.delay_seconds is not None
         again = self._no_later_than_held(progress, waiting.delay_seconds)
@@ -267,7 +267,7 @@ class BtpReconciler:
         if preparation.annotations:
             await _told(self._annotate_required_secret({**preparation.annotations}), AnnotatingFailed)
         if preparation.stale_cluster_id_secret is not None:
-            # The pods first: once the Secret is gone, nothing tells that they are to go.
+            # The pods first: once the Secret is gone, nothing shows that they must be deleted.
             failing_only = not preparation.restart_operand
             deleted = await _told(self._delete_pods(failing_only=failing_only), StaleClusterIdNotDeleted)
             await _told(self._delete_secret(preparation.stale_cluster_id_secret), StaleClusterIdNotDeleted)
@@ -305,7 +305,7 @@ class BtpReconciler:
     # Taking the module away
 
     async def _wait_for_users(self, seen: Snapshot, message: str) -> Next[BtpOperatorStatus]:
-        """Say what blocks the deletion, and keep the module working so that users can delete what they have."""
+        """Report what blocks the deletion, and keep the module working so that users can delete what they have."""
         await self.removal.forget_start(seen.operator)
         self._waiting_since.pop(seen.operator.key, None)
         status = self._status(seen, Reason.ServiceInstancesAndBindingsNotCleaned, message)
@@ -326,7 +326,7 @@ class BtpReconciler:
 
     async def _hard_delete(self, seen: Snapshot, remaining: timedelta) -> Next[BtpOperatorStatus]:
         if not await _told(deprovisioning.is_forced_still(self.client, seen.operator), RemovalFailed):
-            return Next.after(RESIST_SECONDS)  # the cache is behind; it will tell
+            return Next.after(RESIST_SECONDS)  # the cache is behind; its change wakes the CR
         begins = await self.removal.note_start(seen.operator)
         notices = (events.forced(seen.blockers, seen.hard_delete_timeout),) if begins else ()
         try:
@@ -340,7 +340,7 @@ class BtpReconciler:
     def _saying_what_is_left(
         self, seen: Snapshot, what: str, why: str, *, within: float = inf
     ) -> Next[BtpOperatorStatus]:
-        """What goes wakes us. What takes longer than usual is named, and named anew as it goes."""
+        """A deletion wakes the CR. What takes longer than usual is named, and named again with each deletion."""
         now = self.clock.monotonic()
         waited = now - self._waiting_since.setdefault(seen.operator.key, now)
         if waited < EXPLAIN_AFTER_SECONDS:
@@ -388,7 +388,7 @@ class BtpReconciler:
         return Next[BtpOperatorStatus].done().with_events(events.removed())
 
     def _waiting_for_sight(self, seen: Snapshot) -> Next[BtpOperatorStatus]:
-        """Users have objects that the caches do not show: mostly these are behind, and will tell."""
+        """Users have objects that the caches do not show: mostly these are behind, and their change wakes the CR."""
         if why := self.observer.caches.users_unseen():
             raise RemovalFailed(f"users have service instances or bindings, and which ones is not seen: {why}")
         what = "service instances and bindings to go"
@@ -398,12 +398,12 @@ class BtpReconciler:
         return await _told(self.removal.users_have_nothing(), RemovalFailed)
 
     async def _restore(self, seen: Snapshot) -> None:
-        """A half-removed module helps nobody: bring it back while the removal waits for its next try."""
+        """A half-removed module is of no use: restore it while the removal waits for its next try."""
         if isinstance(seen.required_secret, BtpCredentials):
             try:
                 await self.provisioner.bring_up(seen.operator, seen.required_secret)
             except StepFailed:
-                return  # the removal's own failure is the one to tell
+                return  # the removal's own failure is the one to report
 
     async def _hand_over(self, seen: Snapshot) -> None:
         """Let the CR go, and the next one begin; where only one place may lead, there is no next one."""
@@ -462,7 +462,7 @@ async def _told(step: Awaitable[T], failure: Callable[[str], StepFailed]) -> T:
 
 
 def answered(operator: BtpOperator, status: BtpOperatorStatus | None) -> BtpOperatorStatus | None:
-    """What a pass answers, with the request that it was. None stays None where there is nothing to say."""
+    """The result of a pass, with its request. None stays None where there is nothing to report."""
     asked = reconcile_request.asked(operator.metadata)
     shown = status or operator.status
     if shown is None or shown.last_handled_reconcile_at == asked:

@@ -1,4 +1,4 @@
-"""From the module's manifests to the objects that shall be in the cluster (pure).
+"""From the module's manifests to the wanted objects (pure).
 
 The manifests are a release's and know nothing of this cluster. What they lack is set here: labels and version, the
 namespace, the operand's image, its credentials and configuration, the CA that its webhooks are trusted by. All of it is
@@ -6,7 +6,7 @@ set on every pass, so an edit in the cluster never lives longer than until the n
 
 The operand reads its configuration when it starts. So the pod template carries a checksum of it, and pods roll when it
 changes. An operand that the original operator started has no such checksum, and adding one would restart it for
-nothing: until something changes, its Deployment only remembers beside the template what its pods were started with.
+nothing: until something changes, its Deployment only records outside of the template what its pods were started with.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ NEED_CERTIFICATES = ("Deployment", *_WEBHOOKS)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Running:
-    """What the operand's Deployment and its configuration say now, before we change anything."""
+    """The operand's Deployment and its configuration now, before we change anything."""
 
     template_checksum: str = ""
     """In the pod template; empty where the original operator made it."""
@@ -69,7 +69,7 @@ class Values:
     settings: Settings
     credentials: BtpCredentials
     image: str
-    """Of the operand. Empty is passed on: the API server refuses it and says so."""
+    """Of the operand. Empty is passed on: the API server refuses it with a message."""
     network_policies: bool = True
     ca_bundle: bytes = b""
     """PEM of the CA that signed the webhooks' certificate; empty leaves the webhooks as they are."""
@@ -78,9 +78,9 @@ class Values:
 
 
 def prepared(release: ModuleRelease, values: Values) -> tuple[Document, ...]:
-    """The module's objects as they shall be, in the order of the manifests, network policies last.
+    """The wanted objects of the module, in the order of the manifests, network policies last.
 
-    Every object carries the chart namespace; whoever places them drops it from cluster-scoped kinds.
+    Every object carries the chart namespace; the caller drops it from cluster-scoped kinds.
 
     Raises `ModuleIncomplete`, and `ModuleUnreadable` where the Deployment has no container for the operand.
     """
@@ -256,7 +256,7 @@ def _operand(body: JsonObject, values: Values, checksum: str) -> JsonObject:
 
 
 def _runs_unmarked(running: Running | None, checksum: str) -> bool:
-    """Whether the pods of an operand that somebody else started run with just this configuration."""
+    """Whether the pods of an operand that another client started run with just this configuration."""
     if running is None or running.template_checksum:
         return False
     return checksum == (running.known_checksum or checksum_of(dict(running.config), dict(running.secret)))

@@ -1,6 +1,6 @@
-"""The certificates of the operand's webhooks: looked at on every pass, made anew when `certificates.decide` says so.
+"""The certificates of the operand's webhooks: checked on every pass, renewed when `certificates.decide` requires it.
 
-The values of the two Secrets are in memory as long as their versions stand, so a calm pass asks nobody. New
+The values of the two Secrets are in memory as long as their versions stand, so a calm pass sends no request. New
 certificates are handed to the apply of the module, which writes them before the webhook configurations that trust them.
 
 Their keys are what a new module would wait for longest. So they are begun when the operator starts leading and finds no
@@ -38,12 +38,12 @@ from stellwerk.runtime.clock import Clock
 
 @dataclass(frozen=True, slots=True)
 class OperandCertificates:
-    """The CA that webhooks are trusted by, as PEM, and the two Secrets as they shall be."""
+    """The CA that webhooks are trusted by, as PEM, and the two wanted Secrets."""
 
     authority: bytes
     documents: tuple[Document, ...]
     renewed: str = ""
-    """Why some that were there were made anew, as a clause; empty where none were."""
+    """Why present ones were renewed, as a clause; empty where none were."""
 
 
 NO_CERTIFICATES = OperandCertificates(b"", ())
@@ -84,7 +84,7 @@ class Webhooks:
         return decision.renewal is not Renewal.NOTHING
 
     async def settled(self) -> OperandCertificates:
-        """The certificates as they shall be; new ones where the present ones are of no use. Raises ApiError."""
+        """The wanted certificates; new ones where the present ones are of no use. Raises ApiError."""
         namespace = self.settings().chart_namespace
         decision, authority, webhook = await self._seen()
         renewed = decision.why if authority or webhook else ""
@@ -97,7 +97,7 @@ class Webhooks:
         return OperandCertificates(authority.certificate, documents_of(authority, webhook, namespace), renewed)
 
     async def _seen(self) -> tuple[RenewalDecision, certs.KeyPair | None, certs.KeyPair | None]:
-        """What is there, and what has to be made anew of it."""
+        """The present certificates, and which of them to renew."""
         authority = authority_in(await self._read(api.CA_SECRET_NAME))
         webhook = webhook_in(await self._read(api.WEBHOOK_SECRET_NAME))
         decision = judged(authority, webhook, now=self.clock.now(), boundary=self.settings().expiration_boundary)
@@ -133,7 +133,7 @@ class Webhooks:
 
 
 class Foresight:
-    """Begins keys as soon as we lead, for a manager: its caches are full by then. Whoever made the stock closes it."""
+    """Starts to make keys as soon as we lead, when the caches are full. The stock's owner closes it."""
 
     name = "webhook-keys"
 
@@ -165,7 +165,7 @@ def _pair_in(secret: Secret | None, certificate: str, key: str) -> certs.KeyPair
 def judged(
     authority: certs.KeyPair | None, webhook: certs.KeyPair | None, *, now: datetime, boundary: timedelta
 ) -> RenewalDecision:
-    """What has to be made anew of what is there. `boundary` is negative: how long before its end one is expired."""
+    """Which of the present certificates to renew. `boundary` is negative: how long before its end one is expired."""
     holds = bool(authority and webhook) and certs.chain_holds(
         webhook.certificate if webhook else b"", authority.certificate if authority else b""
     )
@@ -173,7 +173,7 @@ def judged(
 
 
 def documents_of(authority: certs.KeyPair, webhook: certs.KeyPair, namespace: str) -> tuple[Document, ...]:
-    """The two Secrets as they shall be."""
+    """The two wanted Secrets."""
     return (
         _secret(api.CA_SECRET_NAME, namespace, CA_CERTIFICATE_KEY, CA_PRIVATE_KEY_KEY, authority),
         _secret(api.WEBHOOK_SECRET_NAME, namespace, WEBHOOK_CERTIFICATE_KEY, WEBHOOK_PRIVATE_KEY_KEY, webhook),

@@ -1,15 +1,15 @@
 """Do the credentials still open SAP Service Manager? Asked of its token server now and then; off by default.
 
-A binding of SAP Service Manager that somebody deletes in the cockpit leaves credentials behind that look as good as
+A binding of SAP Service Manager that a user deletes in the cockpit leaves credentials behind that look as good as
 ever: the module is Ready, and every service instance fails. With `CredentialCheckInterval` a token is asked for at that
-interval, at once when the credentials change, and after a minute where no answer came. What is found is told by Events
+interval, at once when the credentials change, and after a minute where no answer came. The result is reported by Events
 on the BtpOperator, one when it changes and not one for each question, and by two metrics. The condition stays as it is:
 the module works, and Lifecycle Manager acts on its state.
 
-It runs beside the reconcile workers, so a slow server delays nobody; only the leader asks. The address is the Secret's,
-so the rules for addresses that others wrote hold: https alone, no redirects, and never our own loopback or a cloud's
-metadata. No text names the address or holds anything else of the Secret. Trusted are the authorities of the system;
-`SSL_CERT_FILE` names others, as for every program on OpenSSL.
+It runs outside of the reconcile workers, so a slow server delays no pass; only the leader asks. The address is the
+Secret's, so the rules for addresses that others wrote hold: https alone, no redirects, and never our own loopback or a
+cloud's metadata. No text names the address or holds anything else of the Secret. Trusted are the authorities of the
+system; `SSL_CERT_FILE` names others, as for every program on OpenSSL.
 """
 
 from __future__ import annotations
@@ -89,14 +89,14 @@ class TokenServer:
 
 
 class TokenService(Protocol):
-    """Who tells whether credentials are good; `TokenServer` is one."""
+    """Checks whether credentials are good; `TokenServer` is one."""
 
     async def ask(self, request: TokenRequest) -> TokenAnswer: ...
     async def close(self) -> None: ...
 
 
 class CredentialCheck:
-    """Asks at the interval that is in force, and tells what has changed. A `manager.Worker`."""
+    """Asks at the interval in force, and reports changes. A `manager.Worker`."""
 
     name = "credential-check"
 
@@ -112,7 +112,7 @@ class CredentialCheck:
         recorder: EventSink | None,
         border: Border,
     ) -> None:
-        """`secret` names the required Secret. `report` is told what each question came to; None: none is asked."""
+        """`secret` names the required Secret. `report` receives the result of each question; None: none is asked."""
         self._server = server
         self._interval = interval
         self._leader = leader

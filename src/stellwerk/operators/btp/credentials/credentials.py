@@ -1,10 +1,10 @@
-"""The required Secret, and what the operand still runs with when the Secret says something else (pure).
+"""The required Secret, and what the operand still runs with when the Secret has changed (pure).
 
 Two values of the Secret cannot simply be written through to the operand. The operand keeps the cluster id that it first
-saw in a Secret of its own and refuses to start with another; and its credentials Secret lies in a namespace of the
+saw in a Secret of its own and refuses to start with another; and its credentials Secret is in a namespace of the
 user's choice, where the former one would stay behind. So both are compared, remembered on the required Secret, and
 cleaned up after the new values are in place. Every step is decided from what is there, so a restart at any point goes
-on where the former process stopped: while both credentials Secrets exist, the annotation tells which is the old one.
+on where the former process stopped: while both credentials Secrets exist, the annotation shows which is the old one.
 
 Values of Secrets are in the fields that need them and in no text form.
 """
@@ -37,7 +37,7 @@ NAMESPACE_KEYS = ("RELEASE_NAMESPACE", "MANAGEMENT_NAMESPACE")
 PLAIN_KEYS = frozenset(
     {CLUSTER_ID_KEY, CREDENTIALS_NAMESPACE_KEY, INITIAL_CLUSTER_ID_KEY, "RELEASE_NAMESPACE", "ca.crt", "tls.crt"}
 )
-"""What lies in our Secrets and is none: ids and namespaces that messages name, and certificates."""
+"""What is in our Secrets and no secret: ids and namespaces that messages name, and certificates."""
 
 ACCEPTED_MANAGERS = (api.OPERATOR_NAME, api.BROKER_NAME)
 """Values of the managed-by label that make a Secret visible to us."""
@@ -45,7 +45,7 @@ ACCEPTED_MANAGERS = (api.OPERATOR_NAME, api.BROKER_NAME)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BtpCredentials:
-    """What a complete required Secret says. `operand_data` is the data of the operand's Secret: base64 text by key."""
+    """The content of a complete required Secret. `operand_data` is that of the operand's Secret: base64 text by key."""
 
     namespace: str
     """Where the operand's credentials Secret belongs."""
@@ -63,7 +63,7 @@ class SecretProblem:
     reason: Reason
     message: str
     may_pass: bool = False
-    """The Secret may be good: it was not the Secret that failed, so nobody's change of it will tell that it works."""
+    """The Secret may be good: the Secret did not fail, so no change of it shows that it works."""
 
 
 def missing(key: ObjectKey) -> SecretProblem:
@@ -84,7 +84,7 @@ def is_for_us(labels: Mapping[str, str]) -> bool:
 def read(
     data: Mapping[str, str], annotations: Mapping[str, str], *, default_namespace: str
 ) -> BtpCredentials | SecretProblem:
-    """What a required Secret says, or what it lacks. `data` is base64 text by key, as the API carries it."""
+    """The content of a required Secret, or what it lacks. `data` is base64 text by key, as the API carries it."""
     if complaints := _complaints(data, default_namespace):
         return SecretProblem(Reason.InvalidSecret, ", ".join(complaints))
     not_for_the_operand = (CLUSTER_ID_KEY, CREDENTIALS_NAMESPACE_KEY)
@@ -116,7 +116,7 @@ def _complaints(data: Mapping[str, str], default_namespace: str) -> list[str]:
 
 
 def _of_namespace(namespace: str) -> Iterator[str]:
-    """Why the credentials may not lie there. We write where the Secret says, with rights that its author may lack."""
+    """Why the credentials may not be there. The Secret names where we write, with rights that its author may lack."""
     if namespace in SYSTEM_NAMESPACES:
         yield "names a namespace of the cluster's own"
     elif not name_validation.is_namespace(namespace):
@@ -205,14 +205,14 @@ class Cleanup:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CredentialsComparison:
-    """What the required Secret asks for beside what the operand has.
+    """What the required Secret asks for, compared with what the operand has.
 
     It may be taken again at any point of a move; what is done already is then no longer asked for.
     """
 
     wanted: BtpCredentials
     namespace: str
-    """Where the operand's credentials Secret lies now; where it belongs when there is none."""
+    """The namespace of the operand's credentials Secret; where it belongs when there is none."""
     config_cluster_id: str | None
     """In the operand's ConfigMap; None when there is no ConfigMap."""
     initial_cluster_id: str | None
@@ -220,7 +220,7 @@ class CredentialsComparison:
 
     @property
     def namespace_changed(self) -> bool:
-        """Whether the credentials Secret lies in another namespace."""
+        """Whether the credentials Secret is in another namespace."""
         return self.namespace != self.wanted.namespace
 
     @property
@@ -294,7 +294,7 @@ class CredentialsComparison:
 def possible_namespaces(
     wanted: BtpCredentials | SecretProblem, config: Mapping[str, str], recorded: str = ""
 ) -> tuple[str, ...]:
-    """Where the operand's credentials Secret may be: nobody but an administrator of the chart namespace decides this.
+    """Where the operand's credentials Secret may be: only an administrator of the chart namespace decides this.
 
     `config` is the data of the operand's ConfigMap, `recorded` the namespace in the record of the last installation.
     """
@@ -305,7 +305,7 @@ def possible_namespaces(
 
 
 def operand_namespace(found: Iterable[str], wanted: BtpCredentials) -> str:
-    """Where the operand's credentials Secret lies, from the namespaces in which one was found.
+    """Where the operand's credentials Secret is, from the namespaces in which one was found.
 
     While a move is unfinished there are two, and the annotation names the old one.
     """

@@ -3,7 +3,7 @@
 It is asked as the operand asks it: the grant `client_credentials`, with the client's id and secret as fields of the
 form, or with a client certificate where the Secret has one. The token itself is thrown away.
 
-What an answer says of the credentials is told by its status and by the error code of RFC 6749, and only a code from its
+The result for the credentials follows from the status and by the error code of RFC 6749, and only a code from its
 list is ever repeated: servers quote what they were sent.
 """
 
@@ -19,7 +19,7 @@ from stellwerk.kube.types.model import UNREADABLE
 from stellwerk.operators.btp.credentials import credentials
 
 SUFFIX = "/oauth/token"
-"""What the operand adds to the token URL where the Secret does not say otherwise."""
+"""What the operand adds to the token URL by default."""
 _REFUSALS = ("invalid_client", "unauthorized_client", "unauthorized", "access_denied", "invalid_grant")
 
 
@@ -29,7 +29,7 @@ class CredentialsVerdict(StrEnum):
     ACCEPTED = "accepted"
     """The server gave a token for them."""
     REFUSED = "refused"
-    """The server knows them not, or not any more: nobody gets a token with them."""
+    """The server does not know them, or no longer: it issues no token for them."""
     UNANSWERED = "unanswered"
     """Nothing new: the server was not reached, or spoke of something else."""
 
@@ -81,7 +81,7 @@ def _joined(base: str, suffix: str) -> str:
 
 
 def judged(status: int, body: bytes) -> TokenAnswer:
-    """What an answer of the token server says of the credentials."""
+    """The result of a token server's answer for the credentials."""
     said = _decoded(body)
     if status == 200:
         return (

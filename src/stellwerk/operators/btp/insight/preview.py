@@ -2,7 +2,7 @@
 
 The pure steps are the operator's own; only the reading differs, because a person asks once and has no caches. Two
 things are known to the operator's process alone. Its flags: the defaults stand for them, under the tunables ConfigMap.
-The operand's image: the one that runs stands for it, or else the manifest's, unless the person names another.
+The operand's image: the running one replaces it, or else the manifest's, unless the person names another.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ _NOT_MADE_YET = certs.KeyPair(b"", b"")
 
 
 class NothingToDo(Exception):
-    """The BTP Manager changes nothing for this BtpOperator; says why."""
+    """The BTP Manager changes nothing for this BtpOperator; the message is the cause."""
 
 
 class ImageUnknown(Exception):
@@ -125,7 +125,7 @@ class BtpPreviewInput:
             return base
         data = {key: value for key, value in found.data.items() if key not in _PLACES}
         settings = TABLE.overridden(base, base, data).settings
-        # A folder that somebody names is what it is, whatever the operator's own is.
+        # A folder that the user names is used as it is, whatever the operator's own is.
         return settings if self.folder is None else replace(settings, module_source=base.module_source)
 
     def _base(self) -> Settings:

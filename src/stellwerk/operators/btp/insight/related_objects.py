@@ -19,14 +19,14 @@ from stellwerk.runtime.insight.diagnosis import ClusterReader
 from stellwerk.runtime.insight.related_objects import Fact, ManagingObject, Member
 
 ASIDE = (Reason.OlderCRExists, Reason.WrongNamespaceOrName)
-"""What a BtpOperator says that does not work."""
+"""The reasons of a BtpOperator that does not work."""
 
 
 class BtpKinship:
     """Reads the managed-by label."""
 
     async def members(self, reader: ClusterReader, subject: Unstructured) -> list[Member]:
-        """All labelled objects of the cluster; none for a CR that another one stands in front of."""
+        """All labelled objects of the cluster; none for a CR that is not the leader."""
         working = await self._working(reader)
         if working is None or working.ref != subject.ref:
             return []
@@ -54,7 +54,7 @@ kinship = BtpKinship()
 
 
 def working(operators: Iterable[Unstructured]) -> Unstructured | None:
-    """The one that does not say of itself that it stands aside; of several that say nothing yet, the oldest."""
+    """The one that does not report another leader; of several without a report, the oldest."""
     return min((one for one in operators if not _stands_aside(one)), key=_age, default=None)
 
 

@@ -1,10 +1,10 @@
-"""Why a BtpOperator is not ready: what is read around it, and what that says.
+"""Why a BtpOperator is not ready: what is read around it, and what that means.
 
 `observe` reads and decides nothing, `explain` decides and reads nothing. A person may not be allowed to read all of it
 (Secrets, most of all): what was left out is named in the answer, because "the Secret was not found" and "you may not
 look" lead to different people. Of a Secret only the names of its keys leave `observe`, never a value.
 
-The operator's own condition is the first line of the tree and not the last word: it tells what was wrong when the
+The operator's own condition is the first line of the tree and not the last word: it shows what was wrong when the
 operator looked, and the cluster may have moved on since.
 """
 
@@ -44,7 +44,7 @@ NAMED = 10
 
 @dataclass(frozen=True, slots=True)
 class RequiredSecret:
-    """The Secret with the credentials, as far as it may be told: where it is, and the names of its keys."""
+    """The Secret with the credentials, as far as it may be shown: where it is, and the names of its keys."""
 
     key: ObjectKey
     exists: bool = False
@@ -88,7 +88,7 @@ class BtpSurroundings:
 
     @property
     def state(self) -> str:
-        """What `status.state` says."""
+        """The value of `status.state`."""
         return str(self.subject.at("status", "state") or "")
 
 
@@ -96,7 +96,7 @@ class BtpSurroundings:
 
 
 class BtpDiagnostician:
-    """Tells why a BtpOperator is not ready."""
+    """Explains why a BtpOperator is not ready."""
 
     async def diagnose(self, client: Client, subject: Unstructured) -> Diagnosis:
         """Read what is needed, and explain."""
@@ -171,11 +171,11 @@ async def _secret(reader: ClusterReader, key: ObjectKey) -> RequiredSecret | Non
 # Explaining
 
 _Answer = tuple[tuple[Finding, ...], str]
-"""What lies below the condition, and the next step."""
+"""The findings below the condition, and the next step."""
 
 
 _BTP_OPERATOR = api.BtpOperator.resource.kind.lower()
-"""How kubectl is told the kind."""
+"""How kubectl names the kind."""
 _LOOK_AT_OPERATOR = "check that the operator runs: stellwerk status"
 
 
@@ -282,7 +282,7 @@ def _failed(seen: BtpSurroundings) -> _Answer:
 
 
 def waited_for_operand(seen: BtpSurroundings) -> bool:
-    """Whether the condition is about an operand that is not ready. Only its text tells that from other failures."""
+    """Whether the condition is about an operand that is not ready. Only its text shows that."""
     message = seen.condition.get("message", "")
     if seen.state == State.Processing or seen.reason in _WAITING:
         return True
@@ -346,7 +346,7 @@ def _count(objects: Sequence[Unstructured], kind: type[Kind]) -> str:
 
 
 def _remaining(obj: Unstructured) -> str:
-    """A service instance or binding that holds the deletion up, and what it says about itself."""
+    """A service instance or binding that holds the deletion up, and its own message."""
     said = _own_words(obj)
     if not obj.metadata.is_terminating:
         return f"{obj.ref}"

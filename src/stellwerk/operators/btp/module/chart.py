@@ -1,12 +1,12 @@
-"""The module as a Helm chart: a folder and values become a release like one that lies in a folder of manifests.
+"""The module as a Helm chart: a folder and values become a release like one of a folder of manifests.
 
-The chart is rendered when its files, `overrides.yaml` beside it, or the values change, and then kept: a pass over a
+The chart is rendered when its files, `overrides.yaml` next to it, or the values change, and then kept: a pass over a
 calm module renders nothing. What templates see of the cluster is what it served at that moment; `lookup` finds nothing,
 as with `helm template`.
 
-Helm installs nothing here, so what a chart tells Helm has no effect. Hooks for the end of a release are left out: we
-remove the module ourselves. Other hooks are objects like all others. Two Secrets of the chart are left out, too: the
-certificates in them are made by us, and a template would make others each time.
+Helm installs nothing here, so instructions of a chart to Helm have no effect. Hooks for the end of a release are left
+out: we remove the module ourselves. Other hooks are objects like all others. Two Secrets of the chart are left out,
+too: the certificates in them are made by us, and a template would make others each time.
 """
 
 from __future__ import annotations
@@ -152,7 +152,7 @@ def _plain(body: JsonObject) -> JsonObject:
 
 
 def stamp(places: Places) -> Stamp:
-    """What tells whether a file of the chart, or of our network policies, has changed."""
+    """What shows whether a file of the chart, or of our network policies, has changed."""
     return release.stamp_of([*_chart_files(places.chart), _overrides(places.chart), *places.network_policy_files()])
 
 
@@ -169,7 +169,7 @@ def _overrides(chart: Path) -> Path:
 
 def read(chart: Path) -> tuple[Files, JsonObject]:
     """The chart's files and the overrides. Raises OSError, SourceError and InvalidValues; blocks."""
-    (chart / CHART_FILE).stat()  # says better than Helm what is missing
+    (chart / CHART_FILE).stat()  # reports better than Helm what is missing
     contents: dict[str, bytes] = {}
     size = 0
     for path in _chart_files(chart):

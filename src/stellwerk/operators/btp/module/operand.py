@@ -1,6 +1,6 @@
 """The operand's own kinds, as CustomResourceDefinitions: services that users order, and access to them.
 
-These structs describe; nobody decodes with them (reading takes the few fields in `stellwerk.api.btp`). The stored
+These structs describe; nothing decodes with them (reading takes the few fields in `stellwerk.api.btp`). The stored
 version is v1; v1alpha1 is the same storage with fewer fields.
 """
 

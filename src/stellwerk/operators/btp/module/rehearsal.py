@@ -1,6 +1,6 @@
 """The module for a cluster in which pods are played: nothing runs behind the webhooks' Service there.
 
-A webhook that nobody answers refuses every service instance, so these match nothing. All else is as in a release.
+A webhook without an answer refuses every service instance, so these match nothing. All else is as in a release.
 """
 
 from __future__ import annotations

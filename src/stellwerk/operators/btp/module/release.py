@@ -1,10 +1,10 @@
 """The module's files: what to apply, what to delete, and under which version.
 
 The folders belong to a release and are mounted or baked into an image, so they hardly ever change while we run. They
-are read again when a file's name, size or time says so, which costs a few `stat` calls a pass.
+are read again when a file's name, size or time changes, which costs a few `stat` calls a pass.
 
-A release comes from folders of manifests, as here, or from a chart (`chart.py`). Nobody behind asks which, but for the
-words in which failures and updates are told.
+A release comes from folders of manifests, as here, or from a chart (`chart.py`). Only the texts of failures and
+updates depend on which.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ class Places:
 
 
 def comes_from_chart(settings: Settings) -> bool:
-    """Whether the module's objects are rendered from a chart, by the settings and what lies in ResourcesPath."""
+    """Whether the module's objects are rendered from a chart, by the settings and the content of ResourcesPath."""
     match settings.module_source:
         case ModuleSource.CHART:
             return True
@@ -123,7 +123,7 @@ class Loader:
 
 
 def stamp_of(files: Iterable[Path]) -> Stamp:
-    """What tells whether one of the files has changed, came or went. One that is not there is left out."""
+    """What shows whether one of the files has changed, came or went. One that is not there is left out."""
     return tuple(one for path in files if (one := _stamped(path)) is not None)
 
 
@@ -131,7 +131,7 @@ def _stamped(path: Path) -> tuple[str, int, int] | None:
     try:
         found = path.stat()
     except OSError:
-        return None  # reading it says what is wrong
+        return None  # reading it reports what is wrong
     return str(path), found.st_mtime_ns, found.st_size
 
 

@@ -1,4 +1,4 @@
-"""Where the module comes from, asked in every pass: folders of manifests or a chart, as the settings say now.
+"""Where the module comes from, asked in every pass: folders of manifests or a chart, by the settings now.
 
 The source may change while we run. Objects that both have stay as they are: they carry the same names and labels.
 """

@@ -1,7 +1,7 @@
 """Which version and kinds of the module were applied, and what an older version left behind (pure).
 
-A release lists what its predecessor had and it has not; whoever skips a release skips its list. So the kinds of the
-last two versions are recorded in the ConfigMap `btp-manager-versions`, in the form that releases of 2023 wrote, and
+A release lists what its predecessor had and it has not; an update that skips a release skips its list. So the kinds of
+the last two versions are recorded in the ConfigMap `btp-manager-versions`, in the form that releases of 2023 wrote, and
 objects of these kinds that carry our label and another version are deleted after a new version is ready.
 
 Two kinds of object are never deleted this way while users have instances: the CustomResourceDefinitions of service
@@ -58,7 +58,7 @@ class CredentialsSecret:
 
     @classmethod
     def parse(cls, text: str) -> CredentialsSecret | None:
-        """From the record; None where it does not say both."""
+        """From the record; None where it does not contain both."""
         namespace, _, uid = text.partition("/")
         return cls(namespace, uid) if namespace and uid else None
 
@@ -146,7 +146,7 @@ def after_apply(record: VersionRecord | None, version: str, kinds: Iterable[Grou
 def before_apply(record: VersionRecord | None, version: str, kinds: Iterable[GroupVersionKind]) -> VersionRecord:
     """The record before a version is applied that brings these kinds.
 
-    Kinds that nobody would look at otherwise are noted before the first object of them exists: an upgrade that fails
+    Kinds that nothing else would read are recorded before the first object of them exists: an upgrade that fails
     half-way, and is overtaken by the next, would lose them.
     """
     if record is None:
@@ -169,7 +169,7 @@ def config_map(record: VersionRecord, namespace: str) -> JsonObject:
 
 
 def marks(version: str) -> Marks:
-    """How objects of another version are told from those of this one, for `leftovers.stale`."""
+    """How objects of another version are distinguished from those of this one, for `prune_by_label.stale`."""
     return Marks(
         ours={api.MANAGED_BY_LABEL: api.OPERATOR_NAME},
         version_labels=(api.VERSION_LABEL, api.RECOMMENDED_VERSION_LABEL),
