@@ -2,7 +2,7 @@
 
 No package registry ships an API server, but its source is a Go module like any other, so a small program of ours
 (`native/localkube`) depends on it and is built here (see `toolchain` for how).
-The pod runner's own stage files come out of its module at build time, with their licence beside them.
+The pod runner's own stage files come out of its module at build time, with their licence next to them.
 """
 
 from __future__ import annotations

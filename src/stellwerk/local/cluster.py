@@ -1,6 +1,6 @@
 """One local cluster: a folder, six processes, one port.
 
-The folder is the whole truth: what runs is told by the locks in it, and everything else lies beside them (see
+The folder is the whole truth: the locks in it show what runs, and everything else is next to them (see
 `folder`). So a second `up` finds the first, an `up` after a crash adopts what still runs and starts what does not, and
 `down` leaves nothing behind.
 """
@@ -26,7 +26,7 @@ from stellwerk.local.startup import Startup
 from stellwerk.local.wire import Wire
 
 DEFAULT = "local"
-"""The name of the cluster that is meant where none is said."""
+"""The default name of the cluster."""
 _TRIES_FOR_A_PORT = 3
 _GRACE_SECONDS = 10.0
 
@@ -161,7 +161,7 @@ class LocalCluster:
         Startup(self._inside, self.options, build.ensure(), self.port).begin(name)
 
     def wait_until_ready(self, timeout_seconds: float = startup.READY_SECONDS) -> None:
-        """Wait until the API server says it is ready. Raises ProcessStartFailed."""
+        """Wait until the API server reports that it is ready. Raises ProcessStartFailed."""
         Startup(self._inside, self.options, build.ensure(), self.port).wait_until_ready(timeout_seconds)
 
     def restart(self, name: str) -> None:
@@ -214,7 +214,7 @@ class LocalCluster:
         _stop_in_order([process for process in running if _is_outdated(process, binaries)])
 
     def _end_misled(self, port: int) -> None:
-        """Whoever looks for the API server at another port would not find it again: it is started anew, or ended."""
+        """A client of another port would not find the API server again: it is restarted, or ended."""
         if self.port not in (0, port):
             _stop_in_order([process for process in self._inside.processes() if process.name != ETCD])
 
@@ -223,7 +223,7 @@ class LocalCluster:
             try:
                 self._start(binaries)
             except PortTaken:
-                # Somebody was faster to take the port that we found free. Where it is ours to choose, we choose again.
+                # Another process took the port that was free. Where no port was requested, another one is chosen.
                 if self.options.port:
                     raise
             else:
@@ -283,6 +283,6 @@ def _is_outdated(process: Process, binaries: Binaries) -> bool:
 
 
 def _stop_in_order(running: Sequence[Process]) -> None:
-    """Whoever uses etcd first, so that nobody waits for answers that cannot come; then etcd."""
+    """The clients of etcd first, so that none waits for answers that cannot come; then etcd."""
     processes.stop_all([process for process in running if process.name != ETCD], grace_seconds=_GRACE_SECONDS)
     processes.stop_all([process for process in running if process.name == ETCD], grace_seconds=_GRACE_SECONDS)

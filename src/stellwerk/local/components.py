@@ -1,6 +1,6 @@
 """How each component is started: names and flags, decided here and nowhere else (pure).
 
-etcd listens on Unix sockets in the cluster's private folder: no port, no certificate, and nobody else on the machine
+etcd listens on Unix sockets in the cluster's private folder: no port, no certificate, and no other user of the machine
 can read Secrets through it. Controller manager and scheduler serve nothing. So a cluster owns one port, the API
 server's, on loopback.
 """

@@ -1,4 +1,4 @@
-"""What can go wrong on the way to a local control plane. Each says what, why and how to mend it.
+"""The failures of starting a local control plane. Each names what, why and how to fix it.
 
 LocalError
 ├── BuildFailed            a binary could not be built
@@ -6,7 +6,7 @@ LocalError
 ├── BadName                what a cluster cannot be called
 ├── NoSpace                the disk is full, or nearly
 ├── PortTaken              the port asked for belongs to someone else
-├── WrongBinary            what lies in the cache is not what was built
+├── WrongBinary            the cache does not hold what was built
 ├── BrokenData             files of an earlier start cannot be read
 ├── WrongVersion           the data was written by a newer Kubernetes
 └── ProcessStartFailed            a component ended, or did not become ready in time

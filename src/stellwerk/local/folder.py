@@ -1,8 +1,8 @@
-"""What lies in a cluster's folder, and how it gets there.
+"""The content of a cluster's folder, and how it gets there.
 
 cluster.json      version and port                  kubeconfig       the administrator's
 pki/              authority, server, token key      credentials/     one kubeconfig per identity
-data/             etcd                              log/ audit.log   what was said and asked
+data/             etcd                              log/ audit.log   logs and requests
 run/              process ids, held by locks
 """
 
@@ -82,7 +82,7 @@ class ClusterFolder:
             raise BrokenData("the cluster's record cannot be read", cause=f"{file}: {error}") from error
 
     def prepare(self, port: int) -> None:
-        """Lay out the folder for a start on this port. Raises NoSpace, WrongVersion or BrokenData, or OSError."""
+        """Prepare the folder for a start on this port. Raises NoSpace, WrongVersion or BrokenData, or OSError."""
         if record := self.record():
             _check_upgrade(record.version, self.path)
         self._check_space()
@@ -95,7 +95,7 @@ class ClusterFolder:
         self._settle_credentials(port)
 
     def no_space(self) -> NoSpace:
-        """What to say when the disk is full."""
+        """The message when the disk is full."""
         return NoSpace(self.path, needs_bytes=_FREE_BYTES, variables="STELLWERK_STATE")
 
     def _check_space(self) -> None:

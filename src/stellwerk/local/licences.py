@@ -1,9 +1,9 @@
 """The licences of what the renderer is linked from, as one text that travels with it.
 
 Most of them ask that their words go where the program goes. The compiler is asked which packages the program consists
-of, for a list kept by hand would be wrong with the next update. A package may have words of its own beside those of its
-module (a fork that it carries, for example), so every folder from the package up to its module's root is looked into.
-A module without any is an error and not a gap: whether it may be shipped is for a person to find out.
+of, for a list kept by hand would be wrong with the next update. A package may have a text of its own besides that of
+its module (a fork that it carries, for example), so every folder from the package up to its module's root is looked
+into. A module without any is an error and not a gap: whether it may be shipped is for a person to find out.
 
 Many modules share one text to the letter. It is written once, below the names of all that it belongs to.
 """
@@ -42,7 +42,7 @@ def of_program(go: str, source: Path) -> str:
 
 
 def packages(listed: str, go_root: Path) -> list[Package]:
-    """What `go list` printed, with the standard library as a module that lies in `go_root`."""
+    """What `go list` printed, with the standard library as a module in `go_root`."""
     found = []
     for line in filter(None, listed.splitlines()):
         module, version, root, folder = line.split("\t")

@@ -11,7 +11,7 @@ from pathlib import Path
 
 @contextlib.contextmanager
 def alone(file: Path) -> Iterator[None]:
-    """Wait until nobody else is inside, and keep others out. The file does not outlive its last user."""
+    """Wait until no other process has the lock, and acquire it. The file does not outlive its last user."""
     descriptor = _locked(file)
     try:
         yield
@@ -21,7 +21,7 @@ def alone(file: Path) -> Iterator[None]:
 
 
 def _locked(file: Path) -> int:
-    """A lock on the file that lies there now: whoever held it before has removed the file that we opened."""
+    """A lock on the present file: its former holder has removed the file that we opened."""
     while True:
         descriptor = os.open(file, os.O_RDWR | os.O_CREAT, 0o600)
         try:

@@ -1,10 +1,10 @@
-"""Child processes that outlive whoever started them, and are found again.
+"""Child processes that outlive their parent, and are found again.
 
-A component runs in a session of its own, so Ctrl-C at the terminal does not reach it. Who it is lies in `NAME.pid`;
-that it is alive is told by a lock on that file, which the component itself holds through an inherited descriptor.
+A component runs in a session of its own, so Ctrl-C at the terminal does not reach it. Its identity is in `NAME.pid`;
+a lock on that file shows that it is alive, which the component itself holds through an inherited descriptor.
 The kernel gives a lock back when its holder dies, however it dies, so a stale file is never mistaken for a live
 process and a reused process id is never signalled. We refused the usual pair of process id and start time: it has a
-gap between fork and write, in which a killed parent leaves a child that nobody knows.
+gap between fork and write, in which a killed parent leaves an unknown child.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The native renderer, built into the cache folder for a checkout; a wheel is given the same program.
 
-`stellwerk.render.binary` says where it lies and under which digest; the compiler is here, because an operator in
+`stellwerk.render.binary` has its path and digest; the compiler is here, because an operator in
 production has none and needs none.
 """
 

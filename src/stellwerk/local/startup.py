@@ -62,7 +62,7 @@ class Startup:
         process.start(arguments, working_folder=self.folder.path, environment=environment)
 
     def wait_until_ready(self, timeout_seconds: float = READY_SECONDS) -> None:
-        """Wait until the API server says it is ready. Raises ProcessStartFailed."""
+        """Wait until the API server reports that it is ready. Raises ProcessStartFailed."""
         deadline = time.monotonic() + timeout_seconds
         while not is_ready(self.folder, self.port):
             self._pause([self.folder.process(ETCD), self.folder.process(API_SERVER)], deadline)
@@ -77,7 +77,7 @@ class Startup:
             self._pause([self.folder.process(ETCD)], deadline)
 
     def _wait_for_work(self) -> None:
-        """Wait until what runs beside the API server does its work: service accounts are made, the node is ready."""
+        """Wait until the other components work: service accounts are made, the node is ready."""
         deadline = time.monotonic() + READY_SECONDS
         wire = wire_of(self.folder, self.port)
         if self.options.pods:
@@ -139,7 +139,7 @@ def wire_of(folder: ClusterFolder, port: int) -> Wire:
 
 
 def is_ready(folder: ClusterFolder, port: int) -> bool:
-    """Whether the API server says that it is ready."""
+    """Whether the API server reports that it is ready."""
     answer = _ask(folder, port, "/readyz")
     return answer is not None and answer.status == 200
 

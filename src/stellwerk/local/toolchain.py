@@ -1,6 +1,6 @@
 """Go programs of ours, built once: the compiler is found or installed, one builder at a time, what is built is kept.
 
-The cache folder of a program is named by a digest of everything that goes in; it is filled beside its place and
+The cache folder of a program is named by a digest of everything that goes in; it is filled next to its place and
 renamed, so it is complete or absent, and parallel callers wait for one build. Only the standard library is needed,
 because a wheel is built with it too, before anything else of ours is installed.
 """
@@ -88,7 +88,7 @@ def go_environment() -> dict[str, str]:
 
 @contextlib.contextmanager
 def only_builder(say: Say, is_built: Callable[[], bool], needs_bytes: int = 4 * _GIB) -> Iterator[None]:
-    """Wait until nobody else builds; then there must be room, unless somebody else has built it."""
+    """Wait until no other process builds; then there must be room, unless another one has built it."""
     cache = cache_folder()
     with needs_space(cache):
         cache.mkdir(parents=True, exist_ok=True)
@@ -105,7 +105,7 @@ def only_builder(say: Say, is_built: Callable[[], bool], needs_bytes: int = 4 * 
 
 @contextlib.contextmanager
 def needs_space(folder: Path) -> Iterator[None]:
-    """Tell a folder that cannot be written to from a build that fails."""
+    """Distinguish a folder that cannot be written to from a build that fails."""
     try:
         yield
     except OSError as error:

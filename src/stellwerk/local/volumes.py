@@ -99,7 +99,7 @@ def provide(wire: Wire, claim: Object) -> bool:
         return True
     found = wire.ask("GET", f"{_CLASSES}/{_mapping(claim, 'spec').get('storageClassName')}")
     if found is None or found.status != 200:
-        return found is not None and found.status == 404  # deleted since: the controller manager decides anew
+        return found is not None and found.status == 404  # deleted since: the controller manager decides again
     answer = wire.ask("POST", _VOLUMES, volume_for(claim, found.json()))
     if answer is not None and answer.status == 422:
         sys.stderr.write(f"{answer.body.decode(errors='replace')}\n")

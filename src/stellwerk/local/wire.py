@@ -17,7 +17,7 @@ from pathlib import Path
 
 @dataclass(frozen=True, slots=True)
 class WireAnswer:
-    """What the API server said: `status` is the HTTP status, `body` the raw answer."""
+    """The answer of the API server: `status` is the HTTP status, `body` the raw answer."""
 
     status: int
     body: bytes
@@ -42,7 +42,7 @@ class Wire:
     def ask(
         self, method: str, path: str, body: Mapping[str, object] | None = None, *, timeout_seconds: float = 10.0
     ) -> WireAnswer | None:
-        """One request and its answer, or None when nobody answers. The body of a PATCH is a merge patch."""
+        """One request and its answer, or None without an answer. The body of a PATCH is a merge patch."""
         try:
             with closing(self._connect(timeout_seconds)) as connection:
                 response = _send(connection, method, path, body)

@@ -1,6 +1,6 @@
-"""Where the native renderer lies: in the package, or in the cache folder that a checkout builds into.
+"""The path of the native renderer: in the package, or in the cache folder that a checkout builds into.
 
-A wheel carries the program for its platform. A checkout has its source instead; what is built from it lies in the cache
+A wheel carries the program for its platform. A checkout has its source instead; what is built from it is in the cache
 under a digest of everything that went in, so that a program is never older than its source. Building it is not for this
 room: it needs a compiler, and the operator must not want one (`stellwerk.local.renderer` builds).
 """
@@ -38,12 +38,12 @@ def renderer_path() -> Path:
 
 
 def source_folder() -> Path | None:
-    """Where the renderer's source lies, in a checkout of the project."""
+    """The path of the renderer's source, in a checkout of the project."""
     return _SOURCE if (_SOURCE / "go.sum").is_file() else None
 
 
 def built_from(source: Path) -> Path:
-    """Where the program lies, or will, that is built from this source for this platform."""
+    """The path of the program that is built from this source for this platform, also before it is built."""
     return cache_folder() / f"renderer-{_digest(source)}" / PROGRAM
 
 

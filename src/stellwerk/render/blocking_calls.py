@@ -1,8 +1,8 @@
-"""Blocking calls beside the event loop, in threads that hold nobody up.
+"""Blocking calls outside of the event loop, in threads that block nothing else.
 
 The loop's own pool has a handful of threads for everyone. Six names whose servers never answer would fill it, and with
 it stop every other look-up of the process. A thread each, a daemon, costs a tenth of a millisecond; how many there are
-is bounded by whoever calls. A thread cannot be cancelled: who gives up leaves it to its end.
+is bounded by the caller. A thread cannot be cancelled: a caller that gives up leaves it to its end.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ async def beside(work: Callable[[], T], *, name: str) -> T:
             value = work()
         except Exception as raised:
             error = raised
-        with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits any more
+        with contextlib.suppress(RuntimeError):  # the loop is closed: nothing waits any more
             loop.call_soon_threadsafe(finish, value, error)
 
     threading.Thread(target=run, name=name, daemon=True).start()

@@ -1,7 +1,7 @@
 """Values kept in memory while they are used, up to a weight.
 
-What was used longest ago goes first, and what was not used for a while goes too: content that nobody asks for any more
-may have been decrypted for somebody, and memory is for those who come. A tenant may have a part of the weight only, or
+What was used longest ago goes first, and what was not used for a while goes too: content that is not used any more
+may have been decrypted for a tenant, and memory is for new content. A tenant may have a part of the weight only, or
 one value: what it keeps beyond that costs its own older values, not those of others.
 """
 

@@ -15,19 +15,19 @@
     ├── Unrenderable                the renderer refused the files; knows file, line and column as far as they are known
     │   ├── InvalidChart  InvalidConfig  RefusedValues  TemplateFailed  InvalidManifest  KustomizeFailed
     │   ├── SubstituteFailed  PatchFailed  DecryptFailed  UnsupportedHook  LimitExceeded
-    │   └── LookupFailed            a template asked the cluster and got no answer; `__cause__` says why
+    │   └── LookupFailed            a template asked the cluster and got no answer; `__cause__` is the cause
     ├── ExpressionError             an expression has no answer
-    │   ├── InvalidExpression       nobody could answer it; knows line and column
+    │   ├── InvalidExpression       it can never be evaluated; knows line and column
     │   └── ExpressionFailed        it has none for these objects
     └── WorkerError                 the renderer itself
         ├── RendererMissing         it was not built or not packaged
         ├── RendererTimeout         it took longer than the budget and was killed
         ├── RendererGone            it died while it rendered
-        ├── RendererClosed          it was told to end
+        ├── RendererClosed          it was closed
         └── RendererBroken          it does not keep to the protocol: a bug of ours
 
-`transient` says whether the same request may succeed later though nobody changes anything. What a failure means for a
-custom resource (reason, retry) is for the operator to say. No text carries a value of a Secret or the login in a URL.
+`transient`: whether the same request may succeed later without a change. What a failure means for a
+custom resource (reason, retry) is the operator's decision. No text carries a value of a Secret or the login in a URL.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class EgressRefused(SourceError):
 class Unavailable(SourceError):
     """The server did not answer, or with something other than what was asked for. `status` 0: no answer at all.
 
-    `why` is what went wrong without saying where, for those whose address is nobody's business. `unknown_host`: the
+    `why` is what went wrong without the address, for addresses that must stay hidden. `unknown_host`: the
     name of the server could not be resolved.
     """
 
@@ -136,7 +136,7 @@ class InvalidValues(RenderError):
         super().__init__(f"values of {_place(source, line, 0)}: {why}")
 
 
-# ---- what the renderer says
+# ---- errors of the renderer
 
 
 class Unrenderable(RenderError):
@@ -200,7 +200,7 @@ class LookupFailed(Unrenderable):
     _transient = True
 
 
-# ---- what it says of expressions
+# ---- errors of expressions
 
 
 class ExpressionError(RenderError):
@@ -249,7 +249,7 @@ class RendererGone(WorkerError):
 
 
 class RendererClosed(WorkerError):
-    """The renderer was told to end."""
+    """The renderer was closed."""
 
     _transient = True
 

@@ -3,8 +3,8 @@
     unpack(data: bytes, *, name="", content_type="", limits=LIMITS) -> Files        raises BadArchive
 
 tar, alone or packed with gzip or bzip2, zip, and a single YAML or JSON file. The content decides which it is; the name
-and the content type are asked only where it says nothing, for plain text. Every byte passes a `Meter` on its way out of
-a decompressor, so neither size nor ratio depend on what an archive says of itself.
+and the content type are used only where it shows nothing, for plain text. Every byte passes a `Meter` on its way out of
+a decompressor, so neither size nor ratio depend on what an archive claims.
 """
 
 from __future__ import annotations

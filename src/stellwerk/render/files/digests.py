@@ -34,7 +34,7 @@ class Verifier:
 
     @property
     def verifies(self) -> bool:
-        """Whether the promise says anything about the content."""
+        """Whether the digest covers the content."""
         return self._found is not None
 
     def update(self, chunk: bytes) -> None:

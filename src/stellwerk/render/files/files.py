@@ -3,13 +3,13 @@
     Files.of({"path": b"content"}) -> Files          a mapping of paths with slashes to bytes
     files.digest -> str                              sha256 in hex over names and content
     files.size -> int                                bytes of content
-    files.under("deploy/app") -> Files               what lies below, by its path from there
+    files.under("deploy/app") -> Files               the files below, by their path from there
     files.below("deploy/app") -> Files               the same files under their full paths
 
 `under` and `below` raise `PathNotFound` ("no such file or directory: ...") or `NotADirectory` ("not a directory: ...").
 A path cannot leave the tree: there is nothing outside, and a leading slash means the root of it.
 
-Folders exist as far as files lie in them. Empty ones say nothing to any generator, so they are not kept; a path that
+Folders exist as far as files are in them. Empty ones mean nothing to any generator, so they are not kept; a path that
 names one is reported as missing. An archive with no file at all has a root all the same.
 """
 
@@ -91,7 +91,7 @@ class Files(Mapping[str, bytes]):
         return 0 if "digest" in self.__dict__ else self.size
 
     def under(self, path: str) -> Files:
-        """What lies below a folder, by its path from there."""
+        """The files below a folder, by their path from there."""
         below, folder = self.below(path), clean_path(path.lstrip("/"))
         if not folder:
             return self
@@ -99,7 +99,7 @@ class Files(Mapping[str, bytes]):
         return Files({name[start:]: content for name, content in below.items()})
 
     def below(self, path: str) -> Files:
-        """What lies below a folder, under full paths."""
+        """The files below a folder, under full paths."""
         folder = clean_path(path.lstrip("/"))
         if folder == "":
             return self
@@ -144,7 +144,7 @@ def clean_path(path: str) -> str | None:
 
 
 def check_folders(contents: Mapping[str, bytes]) -> None:
-    """Raises `BadArchive` where a file lies in something that is itself a file."""
+    """Raises `BadArchive` where a file is in something that is itself a file."""
     for path in contents:
         end = path.find("/")
         while end >= 0:

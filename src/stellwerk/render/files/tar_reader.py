@@ -46,7 +46,7 @@ class TarEntry:
 _KINDS = {
     b"0": EntryKind.FILE,
     b"\0": EntryKind.FILE,
-    b"7": EntryKind.FILE,  # "contiguous": a hint that nobody follows
+    b"7": EntryKind.FILE,  # "contiguous": a hint that no reader follows
     b"1": EntryKind.HARD_LINK,
     b"2": EntryKind.SYMLINK,
     b"5": EntryKind.FOLDER,

@@ -1,11 +1,11 @@
 """Entries of an archive become a tree of files, and the links among them become content.
 
 Links are followed here, once: a link to a file becomes that file's content, a link to a folder the files below it.
-Whoever renders then sees files only, and no link can lead out of the tree. What links repeat counts against the same
+The renderer then sees files only, and no link can lead out of the tree. What links repeat counts against the same
 limits as what the archive holds: a folder linked into a folder a thousand times is a bomb like any other.
 
 A link that would leave the tree is refused. One that leads nowhere inside it is left out: repositories are full of
-them, and whoever needs the file is told that it is missing.
+them, and the reader of the file gets the error that it is missing.
 """
 
 from __future__ import annotations
@@ -112,7 +112,7 @@ class FileTree:
     # ---- links
 
     def _reached(self, link: str, shown: str, children: dict[str, list[str]]) -> Iterator[tuple[str, str]]:
-        """The files that a link stands for: the path where each shows, and where it really lies."""
+        """The files behind a link: the path where each shows, and its real path."""
         pending = [(link, shown, 0)]
         while pending:
             path, where, depth = pending.pop()
@@ -163,7 +163,7 @@ def _is_folder(entry: TarEntry) -> bool:
 
 
 def _children(paths: list[str]) -> dict[str, list[str]]:
-    """What lies directly in each folder; "" is the root."""
+    """The direct content of each folder; "" is the root."""
     found: dict[str, set[str]] = {}
     for path in paths:
         folder, _, name = path.rpartition("/")

@@ -2,7 +2,7 @@
 
 The standard library's `zipfile` reads its table of contents whole before anything can be counted, so its size is looked
 at first. Afterwards it is asked for one entry at a time, in pieces that a `Meter` counts; sizes that the table claims
-are never believed. Nothing may stand before or after what the archive says it is.
+are never believed. Nothing may precede or follow the archive that its directory describes.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _ENCRYPTED = 0x1
 _MADE_ON_UNIX = 3
 _METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 
-# What zipfile raises for bytes that are no zip archive, beside its own error; found by fuzzing.
+# What zipfile raises for bytes that are no zip archive, besides its own error; found by fuzzing.
 _DAMAGE = (
     zipfile.BadZipFile,
     zlib.error,

@@ -1,4 +1,4 @@
-"""A cluster that nobody asks: what charts and kustomizations see of one that a person describes (pure).
+"""The capabilities of a cluster that the user describes, for rendering without a cluster (pure).
 
 It serves what every Kubernetes of the last years does, and what the person adds. Alpha and beta versions are not
 assumed: a chart that prefers one where it is there would render to what the cluster may refuse.

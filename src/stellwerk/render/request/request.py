@@ -118,7 +118,7 @@ class RenderRequest:
     """What becomes of a chart's hooks for the end of a release."""
     limits: OutputLimits = OutputLimits()
     tenant: str = ""
-    """On whose behalf: for a fair share, and for whom something decrypted may be kept."""
+    """The tenant: for a fair share, and for what may be kept decrypted."""
     secrets: Callable[[], Collection[str]] = frozenset
     """Words that must not appear in an error (see `values.secret_words`). Asked for only where something failed."""
     weight: int = 0
@@ -130,7 +130,7 @@ class RenderRequest:
 
 @dataclass(frozen=True, slots=True)
 class Chart:
-    """What a chart says of itself."""
+    """The metadata of a chart."""
 
     name: str
     version: str
@@ -167,7 +167,7 @@ class Rendered:
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False, eq=False)
 class Claim:
-    """An expression in CEL that says yes or no about objects."""
+    """A boolean expression in CEL about objects."""
 
     text: str
     objects: Mapping[str, JsonObject]
@@ -209,7 +209,7 @@ class TemplateQuery:
 
 
 Lookup: TypeAlias = Callable[[TemplateQuery], Awaitable[JsonValue | Missing]]
-"""Answers with the rights of whom is rendered for. What it raises ends the rendering with `LookupFailed`."""
+"""Answers with the rights of the rendering's identity. What it raises ends the rendering with `LookupFailed`."""
 
 
 def decryption_digest(keys: Mapping[str, bytes]) -> bytes:

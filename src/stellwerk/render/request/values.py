@@ -37,7 +37,7 @@ class Layer:
     """For people: `Secret default/app key values.yaml`, or `spec.values`."""
     values: JsonObject
     secret: bool = False
-    """Whether nobody may see them."""
+    """Whether they are secret."""
 
     def __repr__(self) -> str:
         return f"Layer({self.source!r})"
@@ -45,7 +45,7 @@ class Layer:
 
 @dataclass(frozen=True, slots=True)
 class Leaf:
-    """One value that nothing lies below, as people may see it."""
+    """One leaf value, as users may see it."""
 
     path: Path
     source: str
@@ -162,7 +162,7 @@ def _what(value: object) -> str:
 
 
 def _leaves(values: JsonObject) -> Iterator[tuple[Path, JsonValue]]:
-    """What nothing lies below: scalars, lists, null and empty mappings."""
+    """The leaves: scalars, lists, null and empty mappings."""
     pending: list[tuple[Path, JsonValue]] = [((), values)]
     while pending:
         path, value = pending.pop()

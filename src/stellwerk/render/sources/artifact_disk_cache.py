@@ -4,11 +4,11 @@
     await shelf.take(url, digest, tenant) -> Received | None
     await shelf.put(url, digest, received, tenant)
 
-It is a convenience and never a reason to fail: a disk that is full, read-only, slow or broken is counted, told once,
-and left alone for a minute, while artifacts come by the network as before. What lies there is trusted no more than what
+It is a convenience and never a reason to fail: a disk that is full, read-only, slow or broken is counted, logged once,
+and left alone for a minute, while artifacts come by the network as before. Its content is trusted no more than what
 a server sends: it is compared with the promised digest each time it is read, and what does not fit is thrown away. So
 only artifacts with a digest that can be verified are kept, found again by URL and digest together, because who knows a
-digest has not shown that he may read the content. What was fetched with credentials does not go to disk.
+digest has not shown that it may read the content. What was fetched with credentials does not go to disk.
 
 Files are written under another name, synced and renamed: a crash leaves the old file, the new one, or none. Only the
 process's user can look into the folder. Where room is needed, what was read longest ago goes. A tenant fills three
@@ -51,7 +51,7 @@ REST_SECONDS = 60.0
 _log = logging.getLogger(__name__)
 
 _FINISHED = re.compile(r"([0-9a-f]{64})(?:\.([0-9a-f]{16}))?")
-"""What it is, and whose; files of former versions are nobody's."""
+"""Format and owner; files of former versions have no owner."""
 _UNFINISHED = re.compile(r"\.[0-9a-f]{64}(?:\.[0-9a-f]{16}){1,2}")
 _STALE_SECONDS = 3_600.0
 _LONGEST_HEAD = 8 * 1024
@@ -87,7 +87,7 @@ class Shelf:
         tell: Callable[[Outcome], None] = lambda outcome: None,
         now: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`folder` may be anybody's; the shelf is a folder of its own in it. `tell` is called from any thread."""
+        """Any owner may have `folder`; the cache is a folder of its own in it. `tell` may be called from any thread."""
         self._folder = folder / "artifacts"
         self._most = most_bytes
         self._most_of_tenant = most_bytes * 3 // 4
@@ -177,7 +177,7 @@ class Shelf:
         return True
 
     def _prepare(self) -> None:
-        """Make the folder ours alone. Raises OSError where it belongs to somebody else."""
+        """Make the folder private. Raises OSError where it belongs to another user."""
         self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         seen = self._folder.lstat()
         if not stat.S_ISDIR(seen.st_mode) or seen.st_uid != os.geteuid():
@@ -205,7 +205,7 @@ class Shelf:
         return gone
 
     def _files(self) -> Iterator[_File]:
-        """The artifacts; what a crash has left of a write goes. Whatever else lies there is none of our business."""
+        """The artifacts; what a crash has left of a write goes. Other files stay."""
         with os.scandir(self._folder) as entries:
             for entry in entries:
                 with contextlib.suppress(FileNotFoundError):  # another process was faster

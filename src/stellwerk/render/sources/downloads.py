@@ -1,15 +1,15 @@
-"""URLs into files, and what a plain HTTP server says of an artifact.
+"""URLs into files, and the headers of a plain HTTP server about an artifact.
 
     async with Downloads() as downloads:
         await downloads.fetch(url, digest, *, rules, tenant="", credentials=None, digest_header="") -> Files
         await downloads.head(url, *, rules, digest_header="etag", revision_header="", credentials=None) -> HttpArtifact
 
 A URL is fetched once, however many ask for it, and kept unpacked for an hour after it was last asked for, as far as
-memory allows. Errors are not kept. Who knows a digest has not shown that he may read the content: what was fetched is
-found again under URL, digest and credentials together. Equal content of several URLs is held once. With a `Shelf`,
-artifacts survive a restart of the process.
+memory allows. Errors are not kept. A tenant that knows a digest has not shown that it may read the content: what was
+fetched is found again under URL, digest and credentials together. Equal content of several URLs is held once. With a
+`Shelf`, artifacts survive a restart of the process.
 
-A server that hangs delays nobody who does not ask for the same: there is no lock around a call, one tenant has only
+A server that hangs delays only requests for the same: there is no lock around a call, one tenant has only
 so many of the slots, each tenant has one that no other can take, and where calls under way hold too much memory it is
 the largest that is ended, not the next. Unpacking is done in a thread, one archive at a time: two large ones at once
 would only take twice the memory.
@@ -68,7 +68,7 @@ class Budget:
 
 @dataclass(frozen=True, slots=True)
 class HttpArtifact:
-    """What a server says of an artifact. `digest` and `revision` are the headers' values as they are."""
+    """The headers of a server about an artifact. `digest` and `revision` are the headers' values as they are."""
 
     url: str
     digest: str
@@ -96,7 +96,7 @@ class Downloads:
         user_agent: str = "stellwerk",
         now: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`tls`: whom to trust, by default the system's authorities. `shelf`: where artifacts lie on disk, if anywhere.
+        """`tls`: the trusted authorities, by default the system's. `shelf`: the disk cache of artifacts, if any.
         `now`: seconds for the life of what is kept."""
         self._budget = budget = budget or Budget()
         self._limits = limits
@@ -217,7 +217,7 @@ class Downloads:
         return files
 
     async def _from(self, shelf: Shelf, name: _CacheKey, slots: _Slots, tenant: str) -> Files | None:
-        """What lies on disk. One archive at a time is in memory, as with all that is unpacked."""
+        """The artifact on disk. One archive at a time is in memory, as with all that is unpacked."""
         async with slots.unpacking, self._unpacking:
             got = await shelf.take(name.url, name.digest, tenant)
             return None if got is None else await beside(lambda: _unpacked(got, self._limits), name="unpack")
@@ -265,7 +265,7 @@ class Downloads:
             raise Unavailable(f"{where}: took longer than {self._budget.total_seconds:g} s") from error
 
     async def _unpack(self, got: Received, slots: _Slots) -> Files:
-        """In turn, and each tenant with one archive at a time: nobody waits for more than one of another's."""
+        """In turn, and each tenant with one archive at a time: no tenant waits for more than one of another's."""
         async with slots.unpacking, self._unpacking:
             return await beside(lambda: _unpacked(got, self._limits), name="unpack")
 
@@ -394,7 +394,7 @@ def _header(response: aiohttp.ClientResponse, name: str) -> str:
 
 
 def _check_discretion(call: HttpCall, artifact: HttpArtifact, asked_for: str) -> None:
-    """Raises `RepeatedLogin` where what a server says of an artifact shows what it was sent."""
+    """Raises `RepeatedLogin` where a server's headers repeat what it was sent."""
     answers = {
         "digest": artifact.digest,
         "revision": artifact.revision,

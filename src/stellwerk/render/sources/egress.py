@@ -1,10 +1,10 @@
-"""Which addresses may be called for a URL that somebody else wrote (R-601).
+"""Which addresses may be called for a URL of a tenant (R-601).
 
     EgressRules(http=False, private=False, hosts=(), ports=(), networks=())
     IN_CLUSTER  http and private addresses: artifacts of a source-controller, and what tenants may call by default
     PUBLIC      https to public addresses only: URLs of tenants on a shared cluster
 
-A name says nothing about where it leads, and may lead elsewhere the second time it is asked for. So the rules are kept
+A name does not show where it leads, and may lead elsewhere the second time it is asked for. So the rules are kept
 where a socket is about to be connected, for every address and every hop of a redirect; only scheme, host and port are
 looked at before. Our own loopback, link-local addresses and the clouds' metadata services are never called unless
 `networks` names them, however they are written: as IPv6, behind a translator, or as a name.
@@ -36,7 +36,7 @@ class EgressRules:
     """What may be called. Empty `hosts` and `ports` mean any."""
 
     http: bool = False
-    """Whether plain http is allowed beside https."""
+    """Whether plain http is allowed besides https."""
     private: bool = False
     """Whether addresses that only this network knows are allowed, the cluster's among them."""
     hosts: tuple[str, ...] = ()
@@ -131,7 +131,7 @@ def _within(address: Address, networks: Sequence[Network]) -> bool:
 
 
 def _meanings(address: Address) -> list[Address]:
-    """The address, and the IPv4 address that it stands for where it leads through a translator."""
+    """The address, and its IPv4 address where it leads through a translator."""
     if isinstance(address, IPv4Address):
         return [address]
     embedded = address.ipv4_mapped or address.sixtofour or (address.teredo[1] if address.teredo else None)

@@ -40,7 +40,7 @@ _CONTEXTS = 64
 
 @dataclass(frozen=True, slots=True)
 class TlsMaterial:
-    """Whom to trust instead of the system's authorities, and how to be known, as PEM. Empty: as usual."""
+    """The trusted authorities instead of the system's, and the client certificate, as PEM. Empty: the defaults."""
 
     authority: bytes = field(default=b"", repr=False)
     certificate: bytes = field(default=b"", repr=False)
@@ -116,7 +116,7 @@ class HttpCall:
         rules: EgressRules,
         credentials: OriginCredentials | None = None,
     ) -> HttpCall:
-        """A call for a URL as somebody wrote it; a login in it becomes credentials. Raises `EgressRefused`."""
+        """A call for a URL as its author wrote it; a login in it becomes credentials. Raises `EgressRefused`."""
         found = parsed(url)
         if found.user is not None:
             credentials = _with_login(
@@ -126,7 +126,7 @@ class HttpCall:
 
 
 def _with_login(given: OriginCredentials | None, written: OriginCredentials) -> OriginCredentials:
-    """What was given for the call comes before what somebody wrote into the URL."""
+    """What was given for the call comes before the login in the URL."""
     if given is None:
         return written
     return given if given.header or given.origin != written.origin else replace(given, header=written.header)
@@ -138,7 +138,7 @@ def origin_of(url: URL) -> str:
 
 
 def _origin_in(url: str) -> str:
-    """The origin of a URL as somebody wrote it. A malformed one has none, fits no server, and is refused later."""
+    """The origin of a URL as its author wrote it. A malformed one has none, fits no server, and is refused later."""
     try:
         return origin_of(parsed(url))
     except EgressRefused:

@@ -1,6 +1,6 @@
 """Work that several wait for is done once.
 
-The first who asks starts it, others who ask meanwhile get the same answer or the same error. It belongs to nobody in
+The first caller starts it, and others meanwhile get the same answer or the same error. It belongs to no caller in
 particular: who asked first may be cancelled without harm to the rest, and when the last one gives up it is cancelled.
 """
 

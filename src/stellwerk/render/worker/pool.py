@@ -7,7 +7,7 @@ began, and that is slow, gives way while another tenant waits for a worker: its 
 when a slow tenant may have one. So however many tenants are slow, each of them delays the others by a second at most.
 
 Workers are started when they are first needed, ended when they were idle for a while, and replaced when they grew. A
-further one is started only where somebody has waited for a moment: most renderings take milliseconds, and a worker has
+further one is started only where a caller has waited for a moment: most renderings take milliseconds, and a worker has
 tens of megabytes.
 """
 
@@ -34,16 +34,16 @@ class Shares:
 
     workers: int = 2
     slow_seconds: float = 1.0
-    """A rendering that takes longer makes its tenant a slow one until he has a faster one."""
+    """A rendering that takes longer makes its tenant a slow one until it has a faster one."""
     patience_seconds: float = 0.25
-    """How long somebody waits for a busy worker before another one is started."""
+    """How long a caller waits for a busy worker before another one is started."""
     idle_seconds: float = 300.0
     """After which a worker without work ends."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Wait:
-    """Somebody who waits for his turn."""
+    """A caller that waits for its turn."""
 
     turn: asyncio.Future[bool]
     """Whether it goes to a slow tenant."""

@@ -34,12 +34,12 @@ MOST_CONTAINERS = 500_000
 _LARGEST_OBJECT = 3 << 20
 """What an API server takes of one object."""
 _MARGIN = 1 << 20
-"""What a result may weigh beside its objects."""
+"""What a result may weigh besides its objects."""
 
 _json = msgspec.json.Encoder(order="sorted")
 
 
-# ---- what is said
+# ---- requests
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -146,7 +146,7 @@ def _base64_size(content: bytes) -> int:
     return 4 * -(-len(content) // 3)
 
 
-# ---- what is heard
+# ---- responses
 
 
 class TemplateCall(msgspec.Struct, frozen=True):
@@ -216,7 +216,7 @@ _UNANSWERED: Mapping[str, type[errors.ExpressionError]] = {
 
 
 class RendererMessage(msgspec.Struct, frozen=True):
-    """What the renderer says: exactly one of the last four."""
+    """A message of the renderer: exactly one of the last four."""
 
     id: int = 0
     call: TemplateCall | None = None

@@ -1,6 +1,6 @@
-"""Results that may be given again, and for whom.
+"""Results that may be returned again, and to which tenants.
 
-A rendering is a function of what goes into it, and it says which parts of the request it looked at. The key of a result
+A rendering is a function of what goes into it, and it reports which parts of the request it read. The key of a result
 is therefore in two halves: what always counts (files, values, keys for decryption, patches), and of the rest (name,
 namespace, the Component, the cluster) only what was used. Two Components with the same kustomization share one result,
 and a Component whose status has changed keeps its own. The second half is known after the first rendering; a later one
@@ -8,7 +8,7 @@ that looks elsewhere did so because something it had looked at before was differ
 
 What asked the cluster is never kept. What was decrypted is kept for its tenant and its keys alone, in memory.
 
-Kept is the packed JSON: as Python objects it would be ten times as large. While somebody holds the objects they are
+Kept is the packed JSON: as Python objects it would be ten times as large. While a caller holds the objects they are
 found again as they are.
 """
 
@@ -138,7 +138,7 @@ class Results:
         return None
 
     def gate(self, key: Key, context: Context) -> bytes | None:
-        """What tells renderings apart that cannot share a result, as far as known; None where none can."""
+        """What distinguishes renderings that cannot share a result, as far as known; None where none can."""
         variants = self._uses.get(key)
         return context.digest(variants[0]) if variants else b""
 

@@ -8,8 +8,8 @@ One input is not rendered twice (see `render_cache`), and not twice at the same 
 gives up ends its worker: a running Go template cannot be stopped.
 
 A worker gets the files below the path alone, where they are all that can be read: an artifact of a hundred folders
-would otherwise travel a hundred times, and each change of one folder would make all of them anew. A kustomization that
-includes something from outside says so in its configuration; then it gets everything.
+would otherwise travel a hundred times, and each change of one folder would render all of them again. A kustomization
+that includes something from outside names it in its configuration; then it gets everything.
 """
 
 from __future__ import annotations
@@ -155,7 +155,7 @@ class Renderer:
     # ---- once
 
     async def _rendered(self, task: _Task, lookup: Lookup | None) -> tuple[Rendered, Literal["rendered", "kept"]]:
-        for _ in range(2):  # the first may have to wait for what tells it apart, then for its equal
+        for _ in range(2):  # the first may have to wait for what distinguishes it, then for its equal
             if (found := await self._results.find(task.key, task.context)) is not None:
                 return found, "kept"
             if not await self._waited(task):

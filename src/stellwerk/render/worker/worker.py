@@ -1,6 +1,6 @@
 """One native process that renders: started without environment, bounded, and killed when in doubt.
 
-Both directions go over one pair of sockets. When a worker ends, the kernel tells by it whether the request was read to
+Both directions go over one pair of sockets. When a worker ends, the kernel shows by it whether the request was read to
 its end: if not, our next read is a reset and no end of file. Only then is it safe to hand the request to another; one
 that was read and killed its reader would kill the next one too.
 
@@ -56,11 +56,11 @@ class Bounds:
     """What one worker may take."""
 
     seconds: float = 10.0
-    """For one request, questions included. The worker ends itself then, and says why."""
+    """For one request, questions included. The worker ends itself then, and reports why."""
     grace_seconds: float = 1.0
     """After which it is killed."""
     bytes_per_second: int = 16 << 20
-    """How fast a request must be taken, beside its time."""
+    """How fast a request must be read, besides its time."""
     lookup_seconds: float = 8.0
     """For one question to the cluster."""
     memory_bytes: int = 1 << 30
@@ -74,7 +74,7 @@ class RequestUnread(RendererGone):
 
 
 class Worker:
-    """A process. One request at a time; after an exception, `is_usable` tells whether it can be given another."""
+    """A process. One request at a time; after an exception, `is_usable` shows whether it can serve another."""
 
     def __init__(
         self,
@@ -119,7 +119,7 @@ class Worker:
         return not self._dead and self._process.returncode is None and not self._reader.at_eof()
 
     def resident_bytes(self) -> int:
-        """Memory that the process holds; 0 where the system does not tell."""
+        """Memory that the process holds; 0 where the system does not show it."""
         try:
             return int(Path(f"/proc/{self.pid}/statm").read_text().split()[1]) * _PAGE
         except (OSError, ValueError, IndexError):
@@ -164,7 +164,7 @@ class Worker:
                 self._kill()
 
     def _kill(self) -> None:
-        """By the handle where there is one: asyncio's way takes a dead child's status from whoever waits for it."""
+        """By the handle where there is one: asyncio's way takes a dead child's status from its waiter."""
         if self._handle is None:
             self._process.kill()
         else:
@@ -230,7 +230,7 @@ class Worker:
             raise await self._gone() from error
 
     async def _flush(self) -> None:
-        with contextlib.suppress(OSError):  # told by the next read
+        with contextlib.suppress(OSError):  # reported by the next read
             await self._writer.drain()
 
     async def _unread(self) -> RequestUnread:
