@@ -2,7 +2,7 @@
 
     async with ArtifactServer() as server:
         artifact = server.publish("app.tar.gz", {"a.yaml": "kind: ..."})        or a folder, or bytes
-        artifact.url  artifact.digest  artifact.revision                        what a source-controller would say
+        artifact.url  artifact.digest  artifact.revision                        as of a source-controller
 
 Publishing a path again replaces its content, and with it digest, revision and ETag; `behave` changes how it is served.
 """
@@ -49,7 +49,7 @@ class Slow:
 
 @dataclass(frozen=True, slots=True)
 class HangingDownload:
-    """Takes the request and says no more; with `after`, so many bytes of the content come first."""
+    """Reads the request and sends no answer; with `after`, so many bytes of the content come first."""
 
     after: int | None = None
 
@@ -77,7 +77,7 @@ class Refuse:
 
 @dataclass(frozen=True, slots=True)
 class Redirect:
-    """Leads elsewhere. With `carries_headers` it says digest and revision itself."""
+    """Leads elsewhere. With `carries_headers` it sends digest and revision itself."""
 
     to: str
     status: int = 302
@@ -105,7 +105,7 @@ Behaviour: TypeAlias = (
 
 @dataclass(frozen=True, slots=True)
 class Published:
-    """What lies under a path."""
+    """The content under a path."""
 
     url: str
     content: bytes = field(repr=False)
@@ -122,7 +122,7 @@ class Published:
 
     @property
     def etag(self) -> str:
-        """With its quotes, as it stands in the header."""
+        """With its quotes, as in the header."""
         return f'"{self.digest[7:23]}"'
 
 
@@ -167,7 +167,7 @@ class ArtifactServer:
 
     @property
     def authority(self) -> str:
-        """Whom to trust; empty without TLS."""
+        """The trusted authority; empty without TLS."""
         return self._tls.authority if self._tls else ""
 
     async def __aenter__(self) -> ArtifactServer:

@@ -1,6 +1,6 @@
 """Time under a test's control: a twenty-minute timeout in milliseconds.
 
-Two means, for two kinds of code. Code that takes a `stellwerk.runtime.clock.Clock` gets a `FakeClock`, which stands
+Two means, for two kinds of code. Code that takes a `stellwerk.runtime.clock.Clock` gets a `FakeClock`, which stops
 still until the test advances it. Code that waits with asyncio's own timers (`asyncio.timeout`, `asyncio.sleep`) and
 touches no network runs on a `SimulatedLoop`, on which an idle moment is skipped instead of waited for.
 """
@@ -27,7 +27,7 @@ _TURNS = 100
 
 
 class FakeClock:
-    """A Clock that moves only when told to."""
+    """A Clock that moves only on request."""
 
     def __init__(self, start: datetime = _START) -> None:
         self._wall = start
@@ -61,7 +61,7 @@ class FakeClock:
 
     @property
     def next_wake_seconds(self) -> float | None:
-        """Seconds until the first sleeper wakes, or None when nobody sleeps."""
+        """Seconds until the first sleeper wakes, or None when nothing sleeps."""
         return min((due - self._steady for due, _, waiter in self._sleepers if not waiter.done()), default=None)
 
     async def until_sleeping(self, count: int = 1, *, within: float = 30.0) -> None:
@@ -76,7 +76,7 @@ class FakeClock:
     async def advance(self, seconds: float) -> None:
         """Let time pass. Sleepers wake in the order of their due times, each at its own time, and run until they rest.
 
-        A sleeper that lies down again inside the span is woken again. Work that waits for I/O is not waited for.
+        A sleeper that sleeps again inside the span is woken again. Work that waits for I/O is not waited for.
         """
         target = self._steady + seconds
         await _let_others_run()
@@ -90,7 +90,7 @@ class FakeClock:
         await _let_others_run()
 
     def jump(self, seconds: float) -> None:
-        """Set the wall clock forward or back, as an administrator or NTP does; nobody wakes."""
+        """Set the wall clock forward or back, as an administrator or NTP does; no sleeper wakes."""
         self._wall += timedelta(seconds=seconds)
 
     def _move_to(self, moment: float) -> None:

@@ -97,7 +97,7 @@ def restore_data(cluster: LocalCluster, name: str) -> None:
         shutil.rmtree(data)
         shutil.copytree(cluster.folder / "saved" / name, data)
 
-    # The API server's cache would go on serving the newer view, so it is started anew as well.
+    # The API server's cache would go on serving the newer view, so it is restarted as well.
     _while_stopped(cluster, [API_SERVER, ETCD], swap)
 
 
@@ -200,7 +200,7 @@ class AuditLog:
             return log.read()
 
     def _read(self) -> Iterator[AuditEntry]:
-        # Others ask all the time: neither the line in which the mark lies nor the last one needs to be whole.
+        # Others ask all the time: neither the line with the mark nor the last one needs to be whole.
         for line in self._bytes_since(self._position).split(b"\n")[1:-1]:
             event = json.loads(line)
             if event["requestURI"].startswith("/version") or _is_end_of_watch(event):

@@ -57,7 +57,7 @@ def even(shares: int) -> range:
 
 @dataclass(frozen=True, slots=True)
 class SweepStep:
-    """One thing that somebody asks for. `done` waits until it has come to pass, and raises AssertionError in time."""
+    """One request of a user. `done` waits until it has come to pass, and raises AssertionError in time."""
 
     name: str
     ask: Callable[[], Awaitable[object]]
@@ -176,12 +176,12 @@ def killed_before(process: OperatorProcess) -> RequestFault:
 
 
 def killed_after(process: OperatorProcess) -> RequestFault:
-    """The server does the work, and the operator dies before it hears of it."""
+    """The server does the work, and the operator dies before it gets the answer."""
     return Kill(process, after_forwarding=True)
 
 
 def reply_cut(_: OperatorProcess) -> RequestFault:
-    """The server does the work, and the connection breaks before the operator hears of it."""
+    """The server does the work, and the connection breaks before the operator gets the answer."""
     return CutConnection(after_forwarding=True)
 
 

@@ -1,8 +1,8 @@
 """Waiting for something to become true, without sleeping for a guessed time.
 
-Inside one process nothing needs to be polled: whoever changes a thing rings a `Signal`, and the waiter looks again.
-Only a foreign process (an operator's log, an API server's state) has no bell; it is looked at every 20 ms. We refused
-retries with growing pauses: a test should end as soon as it can.
+Inside one process nothing needs to be polled: the code that changes something rings a `Signal`, and the waiter looks
+again. Only a foreign process (an operator's log, an API server's state) has no bell; it is looked at every 20 ms. We
+refused retries with growing pauses: a test should end as soon as it can.
 """
 
 from __future__ import annotations

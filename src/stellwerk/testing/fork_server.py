@@ -8,8 +8,8 @@ thread, loop or socket exists, and each child gets its own environment, session 
     with ForkServer(["stellwerk.operators.btp.controllers"]) as nursery:
         process = OperatorProcess(["stellwerk", "run", "btp"], log=log, nursery=nursery)
 
-The orders are a line of JSON each on the nursery's standard input; on its standard output it tells who was born and how
-each one ended. It ends with the test process, and its children with it.
+The orders are a line of JSON each on the server's standard input; on its standard output it reports which child started
+and how each one ended. It ends with the test process, and its children with it.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _DIE_WITH_PARENT = 1  # prctl(2), PR_SET_PDEATHSIG
 
 
 class ForkServer:
-    """The test's side: asks for children and hears of their ends. Blocking; every answer takes milliseconds."""
+    """The test's side: starts children and waits for their ends. Blocking; every answer takes milliseconds."""
 
     def __init__(self, modules: Sequence[str]) -> None:
         """`modules` are imported before the first child, besides the command line."""
@@ -131,7 +131,7 @@ def main(arguments: Sequence[str]) -> None:
     for module in ("stellwerk.cli.verbs.run", *arguments[1:]):
         import_module(module)
     gc.collect()
-    gc.freeze()  # children share these pages as long as nobody counts on them
+    gc.freeze()  # children share these pages as long as no reference count changes
     _tell("ready")
     order = _serve()
     if order is not None:

@@ -2,7 +2,7 @@
 
 A timer fires every two milliseconds. Between two of its calls the loop can be late for two reasons: our code computes,
 or the machine runs something else. Only the first one is a stall of ours. So what the loop's thread waited for a
-processor is taken off a gap, where the system tells it, and a gap counts for no more than this process computed
+processor is taken off a gap, where the system shows it, and a gap counts for no more than this process computed
 meanwhile: a test on a busy machine measures what a quiet machine measures.
 A machine that shares its processors computes at half its speed for minutes. So a fixed piece of work is timed before
 and after the block, and stalls are given as a machine would have them that does this work in `_REFERENCE_SECONDS`.
@@ -77,7 +77,7 @@ def _slowness() -> float:
 
 
 def _waited_seconds() -> float:
-    """For how long this thread was ready to run and had no processor; 0 where the system does not tell."""
+    """For how long this thread was ready to run and had no processor; 0 where the system does not show it."""
     try:
         return int(_SCHEDULING.read_text().split()[1]) / 1e9
     except (OSError, ValueError, IndexError):

@@ -1,7 +1,7 @@
-"""Objects of two runs made comparable: what the server or chance chose is replaced by what it stands for.
+"""Objects of two runs made comparable: what the server or chance chose is replaced by its meaning.
 
 A uid becomes whose uid it is, so an owner reference to the wrong or a vanished object still shows; an
-observedGeneration becomes whether it is the present one; a Secret's value becomes its text. Only what says nothing is
+observedGeneration becomes whether it is the present one; a Secret's value becomes its text. Only what means nothing is
 left out.
 """
 
@@ -30,9 +30,9 @@ _PEM_IN_BASE64 = re.compile(r"LS0tLS1CRUdJTi[A-Za-z0-9+/]+=*")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Masks:
-    """What may differ between two runs, beside what the server always chooses.
+    """What may differ between two runs, besides what the server always chooses.
 
-    `words` are replaced wherever they stand, in keys too (a random namespace: `{"test-4f2a": "NAMESPACE"}`). What lies
+    `words` are replaced everywhere, in keys too (a random namespace: `{"test-4f2a": "NAMESPACE"}`). What is
     at one of `paths` becomes `<masked>`; a step is a key, and `*` is any key or item:
     `("metadata", "annotations", "example.com/checksum")`.
     """
@@ -132,7 +132,7 @@ def _opened(value: JsonValue) -> JsonValue:
 
 
 def _generation_told(item: JsonObject) -> JsonObject:
-    """An object whose observedGeneration fields say `present` or `past`."""
+    """An object whose observedGeneration fields are `present` or `past`."""
     generation = _section(item, "metadata").get("generation")
 
     def told(value: JsonValue) -> JsonValue:

@@ -121,7 +121,7 @@ class OperatorProcess:
 
     @property
     def health_url(self) -> str:
-        """Where it says whether it is ready; empty where it does not."""
+        """The address of its readiness; empty without one."""
         return self._health_url
 
     async def start(self, *, ready_within: float = 60.0, awaits_readiness: bool = True) -> None:
@@ -193,7 +193,7 @@ class OperatorProcess:
         await self.start(ready_within=ready_within)
 
     async def freeze(self) -> None:
-        """SIGSTOP: it stands still and keeps its connections, as on a machine that is suspended or starved."""
+        """SIGSTOP: it stops and keeps its connections, as on a machine that is suspended or starved."""
         self._signal(signal.SIGSTOP)
         await eventually(lambda: _facts(self.pid)[0] == "T", describe="the operator stands still")
 

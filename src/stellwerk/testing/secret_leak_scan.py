@@ -1,4 +1,4 @@
-"""Did a secret get out? Plant values nobody would write by chance, run, and search everything that came out.
+"""Did a secret get out? Plant values that do not occur by chance, run, and search everything that came out.
 
 A leak seldom looks like the secret: it is base64 inside a larger base64, escaped inside JSON inside a log line, or cut
 off in the middle. So every planted value carries a core of letters and digits, which no escaping changes, and the core
@@ -23,7 +23,7 @@ _CONTEXT = 40
 
 @dataclass(frozen=True, slots=True)
 class Leak:
-    """A secret in the open. `form` says how it was spelled; `excerpt` is what stands around it, itself left out."""
+    """A leaked secret. `form` is its encoding; `excerpt` is the text around it, without the secret."""
 
     label: str
     form: str
@@ -57,7 +57,7 @@ class Canary:
     def mark(self, label: str, value: str | bytes) -> None:
         """Search also for a value that exists already; of one with several lines each line counts (PEM).
 
-        Raises ValueError when nothing in it is long enough to be told from chance.
+        Raises ValueError when nothing in it is long enough to be distinguished from chance.
         """
         text = value if isinstance(value, str) else value.decode(errors="replace")
         lines = [line for line in text.splitlines() if len(line) >= _SHORTEST and not line.startswith("-----")]
@@ -66,7 +66,7 @@ class Canary:
         self._needles.setdefault(label, []).extend(lines)
 
     def scan(self, texts: Mapping[str, str | bytes]) -> list[Leak]:
-        """Every secret in these texts; the keys say where a text is from."""
+        """Every secret in these texts; the keys name the source of each text."""
         found: list[Leak] = []
         for source, content in texts.items():
             haystack = content if isinstance(content, str) else content.decode(errors="replace")
@@ -137,7 +137,7 @@ def _base64_spellings(content: bytes) -> Iterator[str]:
     """The characters that all base64 texts have in common whose source holds the content, for each of three offsets."""
     for offset in range(3):
         whole = base64.b64encode(b"\0" * offset + content).decode().rstrip("=")
-        # The first characters mix in what stands before, the last one what comes behind.
+        # The first characters mix in what precedes, the last one what follows.
         start = (0, 2, 3)[offset]
         end = (offset + len(content)) * 8 // 6
         yield whole[start:end]

@@ -169,8 +169,8 @@ class ScriptedAdmissionServer:
     async def registered(self, kubeconfig: Path, configuration: JsonObject, namespace: str) -> AsyncIterator[None]:
         """Register it at the API server of a kubeconfig and wait until that asks; unregistered at the end.
 
-        The API server reads configurations from a watch of its own, so it asks a moment later than it was told to. A
-        dry run, about which only a second webhook of ours is asked, shows when that moment has come.
+        The API server reads configurations from a watch of its own, so it asks a moment later than it was configured
+        to. A dry run, about which only a second webhook of ours is asked, shows when that moment has come.
         """
         plural = f"{configuration['kind']}s".lower()
         collection = _CONFIGURATIONS.format(plural=plural)

@@ -40,7 +40,7 @@ SURPRISES: Mapping[str, Callable[[], BaseException]] = {
     "StopAsyncIteration": lambda: StopAsyncIteration(),
     "SystemExit": lambda: SystemExit(3),
 }
-"""By name, for parametrised tests. CancelledError stands for a shared future that another task cancelled."""
+"""By name, for parametrised tests. CancelledError represents a shared future that another task cancelled."""
 
 
 @dataclass
@@ -56,7 +56,7 @@ class Saboteur:
     """What is still to be raised there, one after the other."""
     fired: int = 0
     seen: set[str] = field(default_factory=set)
-    """All places that were passed, for whoever writes a test."""
+    """All places that were passed, for the author of a test."""
     everywhere: Callable[[], BaseException] | None = None
     """What each place raises when it is passed for the first time."""
     raised: list[str] = field(default_factory=list)

@@ -30,7 +30,7 @@ Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 class _Listener(socket.socket):
     """A listening socket that keeps the connections it accepted.
 
-    An event loop shows a connection to nobody before its TLS handshake is complete.
+    An event loop shows no connection before its TLS handshake is complete.
     """
 
     def __init__(self, port: int) -> None:

@@ -47,7 +47,7 @@ class WatchFrame:
 
     @property
     def is_of_object(self) -> bool:
-        """Whether it tells of an object, and is no bookmark or error."""
+        """Whether it is about an object, and is no bookmark or error."""
         return self.type in ("ADDED", "MODIFIED", "DELETED")
 
     def __str__(self) -> str:
@@ -90,7 +90,7 @@ class Arrivals:
         taken: list[WatchFrame] = []
         while not self._arrived.empty():
             event = self._arrived.get_nowait()
-            if event is None:  # The end of the stream stays for whoever reads on.
+            if event is None:  # The end of the stream stays for the next reader.
                 self._arrived.put_nowait(None)
                 break
             taken.append(event)
@@ -200,7 +200,7 @@ class Hold:
         )
 
     def release(self) -> None:
-        """Let go, and hold nothing more."""
+        """Release all events, and hold no more."""
         self._released.set()
 
     async def meet(self, event: WatchFrame, arrivals: Arrivals) -> Sequence[WatchFrame]:
@@ -258,7 +258,7 @@ async def treated(
 ) -> AsyncGenerator[bytes, None]:
     """A watch's frames as the rules leave them. Reads ahead, so that held events do not hold up the server.
 
-    `notice` is told of each event as it comes from the server.
+    `notice` receives each event as it comes from the server.
     """
     arrived: asyncio.Queue[WatchFrame | None] = asyncio.Queue()
     reader = asyncio.create_task(_read_ahead(request, chunks, arrived, notice), name=f"read ahead {request}")

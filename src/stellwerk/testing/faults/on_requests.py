@@ -1,4 +1,4 @@
-"""What can go wrong with a request: each fault stands around the forwarding like a layer of middleware.
+"""What can go wrong with a request: each fault wraps the forwarding like a layer of middleware.
 
 `proceed` carries the request on, to the next fault and at last to the API server. A fault that does not call it keeps
 the request from the server; one that calls it and then does something else loses the reply.
@@ -51,7 +51,7 @@ class Delay:
 
 @dataclass(frozen=True, slots=True)
 class Drop:
-    """Nobody ever answers, and the connection stays open. With `after_forwarding` the server has done the work."""
+    """No answer ever comes, and the connection stays open. With `after_forwarding` the server has done the work."""
 
     after_forwarding: bool = False
 
@@ -89,7 +89,7 @@ class CutBody:
     async def meet(self, request: RecordedRequest, proceed: Proceed) -> Reply:
         reply = await proceed(request)
         if isinstance(reply.body, bytes):
-            # The length is promised in full, so that the operator can tell that it did not get all.
+            # The length is promised in full, so that the operator can notice that it did not get all.
             reply.headers["Content-Length"] = str(len(reply.body))
             reply.body = _first_bytes(_once(reply.body), self.after_bytes)
         else:
@@ -102,7 +102,8 @@ class CutBody:
 
 @dataclass(frozen=True, slots=True)
 class AnswerInstead:
-    """The proxy answers instead of the server; with `after_forwarding` the server has done the work and is not heard.
+    """The proxy answers instead of the server; with `after_forwarding` the server has done the work, and its answer is
+    lost.
 
     `reason` defaults to the one that Kubernetes gives with the status. `raw` replaces the Status object as the body.
     """
@@ -174,7 +175,7 @@ class HasPid(Protocol):
 @dataclass(frozen=True, slots=True)
 class Kill:
     """The operator dies by SIGKILL before its request reaches the server, or with `after_forwarding` after the server
-    has done the work and before the operator hears of it. The request goes no further until the process is dead.
+    has done the work and before the operator gets the answer. The request goes no further until the process is dead.
     """
 
     victim: HasPid | int

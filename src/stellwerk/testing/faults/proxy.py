@@ -40,7 +40,7 @@ class ProxyBroken(AssertionError):
 
 
 class FaultProxy:
-    """Stands between one operator and its API server. Opened by `async with`, on a free port of loopback.
+    """A proxy between one operator and its API server. Opened by `async with`, on a free port of loopback.
 
     `kubeconfig` is the upstream's and decides who the operator is: with a client certificate in it the proxy presents
     that; a token is passed through. Give the operator `proxy.kubeconfig`, whose bearer alone gets that identity; other
@@ -253,7 +253,7 @@ def _end_to_end(incoming: web.Request) -> CIMultiDict[str]:
 
 
 def _hung_up(incoming: web.Request) -> web.StreamResponse:
-    """End the connection; bytes already written still arrive. What is returned reaches nobody."""
+    """End the connection; bytes already written still arrive. What is returned reaches no client."""
     if incoming.transport is not None:
         incoming.transport.close()
     return web.Response()

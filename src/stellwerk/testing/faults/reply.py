@@ -34,7 +34,7 @@ class ConnectionCut(Exception):
 class Reply:
     """An answer on its way to the operator. `body` is a stream for a watch and whole otherwise.
 
-    `of_server` tells whether the API server gave it.
+    `of_server`: whether the API server sent it.
     """
 
     status: int

@@ -2,7 +2,7 @@
 
 It is what a stale API server (kubernetes/kubernetes#59848) or a lagging etcd member does. Nothing is recorded for it:
 the server itself keeps old versions until etcd is compacted (five minutes by default) and lists them exactly when asked
-(`resourceVersionMatch=Exact`). Where a server would say that it does not know a newer version yet, so does this.
+(`resourceVersionMatch=Exact`). Where a server would answer that it does not know a newer version yet, so does this.
 """
 
 from __future__ import annotations
@@ -109,6 +109,6 @@ def _accepting_a_list(request: RecordedRequest) -> dict[str, str]:
 
 
 def _as_single(item: JsonObject, listing: JsonObject) -> JsonObject:
-    """The item of a list as a get answers it: lists of built-in kinds leave out what the list says."""
+    """The item of a list as a get answers it: lists of built-in kinds leave out what the list itself has."""
     kind = str(listing.get("kind", "")).removesuffix("List")
     return {"kind": kind, "apiVersion": listing.get("apiVersion"), **item}

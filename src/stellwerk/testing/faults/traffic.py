@@ -78,7 +78,7 @@ class RecordedRequest:
 class Exchange:
     """A request and what became of it.
 
-    `status` is what the operator was told, None when nothing (yet). `server_status` is what the API server said, None
+    `status` is what the operator received, None when nothing (yet). `server_status` is what the API server sent, None
     when it was not asked or has not answered. `faults` names what the proxy did to it. `arrived` are a watch's events
     as they came from the server, whatever became of them.
     """

@@ -23,14 +23,14 @@ from stellwerk.kube.types.model import JsonObject
 from stellwerk.testing.faults.reply import ConnectionCut, Reply
 
 HOP_BY_HOP = ("Connection", "Keep-Alive", "Transfer-Encoding", "Content-Length", "Upgrade", "Host", "TE", "Trailer")
-"""Headers that belong to one connection and not to the message (RFC 9110, 7.6.1), and those each side sets anew."""
+"""Headers that belong to one connection and not to the message (RFC 9110, 7.6.1), and those that each side sets itself."""
 _READ_BYTES = 64 * 1024
 _PAGE = 500
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UpstreamLogin:
-    """What a kubeconfig's current context says. PEM bytes; `token` and `identity` may be missing."""
+    """The login of a kubeconfig's current context. PEM bytes; `token` and `identity` may be missing."""
 
     server: str
     authority: str
@@ -40,7 +40,7 @@ class UpstreamLogin:
 
 
 def read_kubeconfig(file: Path) -> UpstreamLogin:
-    """Read a kubeconfig's current context: a token or a client certificate, inline or in files beside it.
+    """Read a kubeconfig's current context: a token or a client certificate, inline or in files next to it.
 
     Raises ValueError when the file is none or needs a login that this kit does not do (exec plugins).
     """
@@ -77,7 +77,7 @@ def _text_of(name: str | None, file: Path) -> str:
 class Upstream:
     """Plain calls to an API server as the bearer of a kubeconfig; opened by `async with`.
 
-    Its `call` answers with whatever the server says; ConnectionCut tells that it says nothing.
+    Its `call` returns the server's answer; ConnectionCut means that there is none.
     """
 
     def __init__(self, kubeconfig: Path) -> None:
@@ -85,7 +85,7 @@ class Upstream:
         self._session: aiohttp.ClientSession | None = None
         self._anonymous: aiohttp.ClientSession | None = None
         self._streams: set[aiohttp.ClientResponse] = set()
-        """Answers that are being handed on. A fault may leave one that nobody ever reads: it is ended with us."""
+        """Answers that are being handed on. A fault may leave one without a reader: it ends with the proxy."""
         self._sockets = Sockets()
 
     async def __aenter__(self) -> Upstream:
