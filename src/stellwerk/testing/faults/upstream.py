@@ -23,7 +23,7 @@ from stellwerk.kube.types.model import JsonObject
 from stellwerk.testing.faults.reply import ConnectionCut, Reply
 
 HOP_BY_HOP = ("Connection", "Keep-Alive", "Transfer-Encoding", "Content-Length", "Upgrade", "Host", "TE", "Trailer")
-"""Headers that belong to one connection and not to the message (RFC 9110, 7.6.1), and those that each side sets itself."""
+"""Headers that belong to one connection and not to the message (RFC 9110, 7.6.1), and those of each side."""
 _READ_BYTES = 64 * 1024
 _PAGE = 500
 
