@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from tests.cluster.component.given import Given, config_map
 from tests.cluster.component.manifests import manifest
 from tests.cluster.component.process import end_state
+from tests.cluster.component.running import Running
 from tests.cluster.component.then import Then
 
 from stellwerk.api.core import Secret, Service
@@ -38,6 +39,7 @@ class Lives:
     """Asks for the three, for their next revision and for their end, and waits for each."""
 
     cluster: LocalCluster
+    running: Running
     given: Given
     then: Then
     patience_seconds: float = 30.0
@@ -48,8 +50,10 @@ class Lives:
         return (self.create, self.update, self.delete)
 
     async def create(self) -> None:
+        """Create the Components when the operator shows their sources: an older revision would count as one more."""
         for name in NAMES:
             await self.given.source(files(name, "r1"), name, revision="r1")
+        await self.running.has_seen_all(self.given.client)
         needs: JsonObject = {"dependencies": [{"name": "first"}]}
         for name in NAMES:
             await self.given.component(name, name, **(needs if name == "third" else {}))

@@ -50,8 +50,8 @@ KINDS = ("configmaps", "secrets", "services", "namespaces", SOURCES)
 
 
 @pytest.fixture
-def lives(component_cluster: LocalCluster, given: Given, then: Then) -> Lives:
-    return Lives(component_cluster, given, then)
+def lives(component_cluster: LocalCluster, behind: Running, given: Given, then: Then) -> Lives:
+    return Lives(component_cluster, behind, given, then)
 
 
 @pytest.fixture
