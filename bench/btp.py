@@ -22,7 +22,7 @@ from bench.measuring import resident_bytes, seconds, until
 from stellwerk import assembly
 from stellwerk.api.apps import Deployment
 from stellwerk.api.core import Secret
-from stellwerk.apply.labelled import order
+from stellwerk.apply.set.model import need_order
 from stellwerk.kube.client.client import Client
 from stellwerk.kube.login.config import ClusterConfig
 from stellwerk.kube.types.identifiers import GroupVersionKind, Resource
@@ -170,7 +170,7 @@ async def recorded(client: Client) -> list[JsonObject]:
         if body["kind"] == "Deployment":
             with_image(body)
     views = {id(body): (await view_of(client, body)).resource for body in bodies}
-    return sorted(bodies, key=lambda body: order.apply_wave(views[id(body)]))
+    return sorted(bodies, key=lambda body: need_order.apply_wave(views[id(body)]))
 
 
 def with_image(deployment: JsonObject) -> None:
@@ -181,7 +181,7 @@ def with_image(deployment: JsonObject) -> None:
 
 async def applied(client: Client, module: Sequence[JsonObject]) -> None:
     targets = [(body, await view_of(client, body)) for body in module]
-    for _, wave in groupby(targets, key=lambda pair: order.apply_wave(pair[1].resource)):
+    for _, wave in groupby(targets, key=lambda pair: need_order.apply_wave(pair[1].resource)):
         await asyncio.gather(*(client.apply(view, in_place(body, view.resource)) for body, view in wave))
     await until(client, Deployment, available)
 
@@ -207,7 +207,7 @@ async def deleted(client: Client, module: Sequence[JsonObject]) -> None:
         view = await view_of(client, body)
         key = Unstructured.of(in_place(body, view.resource)).key
         await client.delete(metadata_of(view.resource), key.name, key.namespace)
-        if order.is_definition(view.resource):
+        if need_order.is_definition(view.resource):
             definitions.append(key.name)
     for name in definitions:
         await until(client, metadata_of(view_of_definitions()), lambda seen: not seen, f"metadata.name={name}")

@@ -13,9 +13,9 @@ from datetime import UTC, datetime
 
 import msgspec
 
-from stellwerk.apply.labelled.plan import confirm
 from stellwerk.apply.objects import json_edit
 from stellwerk.apply.objects.manifests import Document, Origin
+from stellwerk.apply.set.model.confirmation import confirm
 from stellwerk.apply.set.model.desired_set import DesiredObject, prepared
 from stellwerk.apply.set.model.inventory import Inventory
 from stellwerk.apply.set.model.owner import Owner

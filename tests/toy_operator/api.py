@@ -3,11 +3,11 @@
 from enum import StrEnum
 from typing import Annotated, ClassVar
 
+from stellwerk.delivery.simple_operator import ReadyStatus
 from stellwerk.kube.schema.crd import Definition, Version, documented
 from stellwerk.kube.types.identifiers import Resource
 from stellwerk.kube.types.model import Kind
 from stellwerk.kube.types.object_meta import Record
-from stellwerk.runtime.process.operator import ReadyStatus
 
 
 class SiteSpec(Record, frozen=True, kw_only=True):

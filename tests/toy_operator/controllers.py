@@ -8,12 +8,12 @@ from tests.toy_operator.api import Page, Reason, Site, SiteStatus
 from tests.toy_operator.installation import INSTALLATION
 
 from stellwerk.api.core import ConfigMap, Secret
+from stellwerk.delivery.children import KEEPER_LABEL, Children
 from stellwerk.delivery.operator_spec import Launch
+from stellwerk.delivery.simple_operator import Operator, ReadyStatus
 from stellwerk.kube.types.identifiers import ObjectKey
 from stellwerk.kube.types.model import JsonObject, unstructured
 from stellwerk.runtime.cache.clusters import Cluster
-from stellwerk.runtime.control.children import KEEPER_LABEL, Children
-from stellwerk.runtime.process.operator import Operator, ReadyStatus
 from stellwerk.runtime.process.process import Parts
 from stellwerk.runtime.reconciler import Next, ReconcileError
 

@@ -5,9 +5,9 @@ from tests.toy_operator.controllers import index
 
 from stellwerk.api.core import ConfigMap
 from stellwerk.apply.objects.desired import Document, desired_set
+from stellwerk.delivery.children import child
 from stellwerk.delivery.insight import KindInsight, Preview, PreviewRequest
 from stellwerk.delivery.operator_spec import KindHelp
-from stellwerk.runtime.control.children import child
 from stellwerk.runtime.insight.diagnosis import ConditionDiagnosis
 from stellwerk.runtime.insight.reason_catalog import Catalogue, Meaning
 

@@ -3,8 +3,7 @@
 objects        manifests as wanted objects: names, kinds, edits                      pure, except discover
 fields         wanted against live: which fields differ, and who manages them        pure
 readiness      is an object ready (kstatus), and why a Deployment is not             pure
-labelled       a set that its label identifies: plan, execute, prune
-set            a set with an inventory: waves, policies, deletion in order
+set            the engine for sets of objects: waves, policies, deletion in order
 failures       what prevented a write                                                pure
 concurrency    calls for the members of a wave at the same time
 errors         what can be wrong with a set

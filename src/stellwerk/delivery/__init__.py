@@ -6,6 +6,8 @@ insight              what an operator knows about objects of its kinds: diagnosi
 rendering            the renderer of an operator process
 watched_objects      the objects of all sets in one cluster, by owner, as watches show them
 finished_jobs        Jobs that Kubernetes removed after their success
+children             objects that a custom resource controls
+simple_operator      the short way to an operator of one kind: a class with one method, and `run`
 template_lookup      objects that a template reads from a cluster
 reconcile_request    the annotation by which a user requests a reconcile, and its answer in the status
 grants               the rights of an operator, each with its purpose

@@ -13,10 +13,10 @@ from dataclasses import dataclass, field
 import msgspec
 
 from stellwerk.api.batch import Job
-from stellwerk.apply.labelled.plan import Live
 from stellwerk.apply.objects import json_edit
 from stellwerk.apply.objects.desired import Address
 from stellwerk.apply.readiness.kstatus import conditions_of
+from stellwerk.apply.set.model.confirmation import Live
 from stellwerk.apply.set.model.inventory import ObjectIdentity
 from stellwerk.apply.set.plan.plan_input import LiveObject
 from stellwerk.apply.set.plan.plan_object import goes_by_itself

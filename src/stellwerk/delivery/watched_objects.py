@@ -20,9 +20,9 @@ import msgspec
 
 from stellwerk.api.core import Namespace
 from stellwerk.apply.concurrency import together
-from stellwerk.apply.labelled.plan import Live, live_view
 from stellwerk.apply.objects.desired import Address
 from stellwerk.apply.set.executor import ActionResult
+from stellwerk.apply.set.model.confirmation import Live, live_view
 from stellwerk.apply.set.model.desired_set import DEFINITIONS
 from stellwerk.apply.set.model.inventory import ObjectIdentity
 from stellwerk.apply.set.model.owner import mark

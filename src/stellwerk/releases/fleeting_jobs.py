@@ -15,9 +15,9 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 
 from stellwerk.api.batch import Job
-from stellwerk.apply.labelled.plan import Live, live_view
 from stellwerk.apply.objects.desired import Address
 from stellwerk.apply.set.executor import ActionResult
+from stellwerk.apply.set.model.confirmation import Live, live_view
 from stellwerk.apply.set.model.desired_set import DesiredObject
 from stellwerk.apply.set.model.inventory import ObjectIdentity
 from stellwerk.apply.set.model.owner import Owner

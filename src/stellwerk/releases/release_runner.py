@@ -13,11 +13,11 @@ from dataclasses import dataclass, field, replace
 from stellwerk.api.core import Namespace
 from stellwerk.apply.concurrency import together
 from stellwerk.apply.errors import ApplyError
-from stellwerk.apply.labelled.plan import live_view
 from stellwerk.apply.objects import discover
 from stellwerk.apply.objects.desired import Address
 from stellwerk.apply.objects.manifests import Document
 from stellwerk.apply.set.checks.crd_usage import CrdUsage
+from stellwerk.apply.set.model.confirmation import live_view
 from stellwerk.apply.set.model.desired_set import DesiredObject, prepared
 from stellwerk.apply.set.model.inventory import ObjectIdentity
 from stellwerk.apply.set.model.policy import MissingNamespacesPolicy, Policies, UpdatePolicy

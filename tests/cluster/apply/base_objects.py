@@ -6,18 +6,25 @@ from dataclasses import dataclass, field
 
 from tests.kubectl import kubectl
 
-from stellwerk.apply.labelled.execute import ApplyReport, execute
-from stellwerk.apply.labelled.plan import LastApplied, Live, Plan, Rules, plan, plan_delete
 from stellwerk.apply.objects.desired import Address, Desired, desired_set, read_text
 from stellwerk.apply.objects.discover import served
+from stellwerk.apply.objects.json_edit import with_labels
+from stellwerk.apply.set.model.confirmation import Live
+from stellwerk.apply.set.model.owner import LabelOwner
+from stellwerk.apply.set.object_set import SetProgress
+from stellwerk.apply.set.observed_state import ObservedState
+from stellwerk.apply.set.plan.stage import Stage
+from stellwerk.apply.set.untracked_set import UntrackedSet
 from stellwerk.kube.client.client import Client
 from stellwerk.kube.types.errors import NotServed
 from stellwerk.kube.types.model import Unstructured, metadata_of, unstructured
 from stellwerk.local.cluster import LocalCluster
+from stellwerk.runtime.clock import SystemClock
 from stellwerk.testing.cluster import AuditEntry, AuditLog
 from stellwerk.testing.eventually import eventually
 
-RULES = Rules("btp-manager")
+LABELS = {"set": "of-the-test"}
+OWNER = LabelOwner("btp-manager", LABELS)
 
 
 @dataclass
@@ -29,7 +36,7 @@ class Ground:
     namespace: str
     user: str
     audit: AuditLog
-    ledger: LastApplied = field(default_factory=LastApplied)
+    memory: ObservedState = field(default_factory=ObservedState)
     now: float = 0.0
     made: dict[Address, Live] = field(default_factory=dict)
 
@@ -38,7 +45,8 @@ class Ground:
     async def wanted(self, text: str) -> tuple[Desired, ...]:
         """The objects of a YAML text; NAMESPACE in it stands for the test's own."""
         documents = read_text(text.replace("NAMESPACE", self.namespace))
-        return desired_set(documents, await served(documents, self.client.mapper), namespace=self.namespace)
+        found = desired_set(documents, await served(documents, self.client.mapper), namespace=self.namespace)
+        return tuple(Desired(one.address, with_labels(one.body, LABELS), one.origin) for one in found)
 
     async def live(self, desired: tuple[Desired, ...]) -> dict[Address, Live]:
         """What the caches of an operator would hold."""
@@ -58,35 +66,47 @@ class Ground:
         except NotServed:
             return None
 
-    async def plan(self, desired: tuple[Desired, ...]) -> Plan:
+    def set_of(self, live: dict[Address, Live], client: Client | None = None) -> UntrackedSet:
+        """The set at this moment."""
+        clock = SystemClock()
+        return UntrackedSet(
+            client=client or self.client, owner=OWNER, memory=self.memory, live=live, now=clock.now(), clock=self.now
+        )
+
+    async def plan(self, desired: tuple[Desired, ...]) -> Stage:
         """What has to be done now."""
-        return plan(desired, await self.live(desired), self.ledger, RULES, now=self.now)
+        return self.set_of(await self.live(desired)).plan(desired)
 
-    async def keep(self, desired: tuple[Desired, ...]) -> ApplyReport:
+    async def is_calm(self, desired: tuple[Desired, ...]) -> bool:
+        """Whether all objects are there, and nothing has to be written."""
+        live = await self.live(desired)
+        stage = self.set_of(live).plan(desired)
+        return len(live) == len(desired) and not (stage.actions or stage.throttled)
+
+    async def keep(self, desired: tuple[Desired, ...]) -> SetProgress:
         """One pass."""
-        report = await execute(await self.plan(desired), self.client, self.ledger, RULES, now=self.now)
-        self.made.update({outcome.address: outcome.live for outcome in report.written if outcome.live is not None})
-        return report
+        progress = await self.set_of(await self.live(desired)).apply(desired)
+        self.made.update({result.address: result.live for result in progress.carried if result.live is not None})
+        return progress
 
-    async def kept(self, desired: tuple[Desired, ...]) -> ApplyReport:
+    async def kept(self, desired: tuple[Desired, ...]) -> SetProgress:
         """One pass that must succeed."""
-        report = await self.keep(desired)
-        report.raise_for_failures()
-        return report
+        progress = await self.keep(desired)
+        assert not progress.failures, [str(each) for each in progress.failures]
+        return progress
 
     async def calm(self, desired: tuple[Desired, ...]) -> None:
         """Wait until a pass has nothing to do any more."""
 
         async def is_calm() -> bool:
-            report = await self.keep(desired)  # a kind may be established a moment before it is served
-            assert not report.failures, [str(each) for each in report.failures]
-            return (await self.plan(desired)).is_calm
+            await self.kept(desired)  # a kind may be established a moment before it is served
+            return await self.is_calm(desired)
 
         await eventually(is_calm, describe="a pass with nothing to do")
 
     def forget(self) -> None:
         """Become a new process."""
-        self.ledger = LastApplied()
+        self.memory = ObservedState()
 
     def writes(self) -> list[AuditEntry]:
         """What the operator wrote since the last look."""
@@ -113,6 +133,6 @@ class Ground:
                 target = metadata_of(address.resource)
                 await self.client.delete(target, address.key.name, uid=live.metadata.uid)
 
-    async def delete(self, live: dict[Address, Live]) -> ApplyReport:
+    async def delete(self, live: dict[Address, Live]) -> SetProgress:
         """One pass of deleting."""
-        return await execute(plan_delete(live), self.client, self.ledger, RULES, now=self.now)
+        return await self.set_of(live).delete(live)

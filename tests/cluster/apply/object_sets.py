@@ -14,10 +14,10 @@ from time import monotonic
 
 from tests.kubectl import kubectl
 
-from stellwerk.apply.labelled.plan import Live
 from stellwerk.apply.objects.desired import Address, read_text
 from stellwerk.apply.objects.discover import served
 from stellwerk.apply.set.checks.crd_usage import CrdUsage
+from stellwerk.apply.set.model.confirmation import Live
 from stellwerk.apply.set.model.desired_set import DesiredObject, prepared
 from stellwerk.apply.set.model.inventory import Inventory, ObjectIdentity
 from stellwerk.apply.set.model.owner import Owner

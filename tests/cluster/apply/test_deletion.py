@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import pytest
-from tests.cluster.apply.base_objects import RULES, Ground
+from tests.cluster.apply.base_objects import Ground
 from tests.cluster.apply.sets import CONFIG, DEFINITION, DEPLOYMENT, INSTANCE, MODULE
 
-from stellwerk.apply.errors import Obstacle
-from stellwerk.apply.labelled.execute import execute
-from stellwerk.apply.labelled.plan import Live, plan_delete
 from stellwerk.apply.objects.desired import Address
+from stellwerk.apply.set.model.confirmation import Live
 from stellwerk.testing.eventually import eventually
 
 
@@ -21,18 +19,27 @@ async def test_an_object_that_was_made_anew_under_the_same_name_is_not_deleted(g
     ground.kubectl("delete", "configmap", "config")
     ground.kubectl("create", "configmap", "config", "--from-literal=mine=1")
     report = await ground.delete(seen)
-    assert [failed.obstacle for failed in report.failures] == [Obstacle.CHANGED]
+    assert (report.carried, report.failures) == ((), ())
     assert (await ground.body(desired[0])).at("data") == {"mine": "1"}
 
 
 @pytest.mark.req("R-104")
-async def test_an_object_that_changed_is_not_deleted_where_its_state_matters(ground: Ground) -> None:
+async def test_an_object_that_lost_its_label_since_is_not_deleted(ground: Ground) -> None:
+    desired = await ground.wanted(CONFIG)
+    await ground.kept(desired)
+    seen = await ground.live(desired)
+    ground.kubectl("label", "configmap", "config", "set-")
+    report = await ground.delete(seen)
+    assert (report.carried, report.failures) == ((), ())
+    assert (await ground.body(desired[0])).metadata.uid == seen[desired[0].address].metadata.uid
+
+
+@pytest.mark.req("R-104")
+async def test_an_object_that_changed_since_is_deleted_as_it_is_now(ground: Ground) -> None:
     desired = await ground.wanted(CONFIG)
     await ground.kept(desired)
     seen = await ground.live(desired)
     ground.kubectl("label", "configmap", "config", "still=used")
-    report = await execute(plan_delete(seen, exact=True), ground.client, ground.ledger, RULES, now=0)
-    assert [failed.obstacle for failed in report.failures] == [Obstacle.CHANGED]
     report = await ground.delete(seen)
     assert report.failures == ()
     assert await ground.live(desired) == {}
@@ -54,9 +61,10 @@ async def test_a_blocked_deletion_names_the_finalizer(ground: Ground) -> None:
         "patch", "configmap", "config", "--type=merge", "-p", '{"metadata":{"finalizers":["example.org/x"]}}'
     )
     await ground.delete(await ground.live(desired))
-    found = plan_delete(await ground.live(desired))
-    assert found.writes == ()
-    assert "waits for the end of its deletion (finalizers: example.org/x)" in str(found)
+    live = await ground.live(desired)
+    found = ground.set_of(live).plan_delete(live)
+    assert found.actions == ()
+    assert "is being deleted and waits for finalizers example.org/x" in str(found)
     ground.kubectl("patch", "configmap", "config", "--type=merge", "-p", '{"metadata":{"finalizers":null}}')
     assert await ground.live(desired) == {}
 
@@ -69,7 +77,7 @@ async def test_a_whole_set_goes_wave_by_wave(ground: Ground) -> None:
     async def is_gone() -> bool:
         live: dict[Address, Live] = await ground.live(desired)
         left.append({address.resource.kind for address in live})
-        (await ground.delete(live)).raise_for_failures()
+        assert not (await ground.delete(live)).failures
         return not live
 
     await eventually(is_gone, describe="the set to be gone")
@@ -84,6 +92,4 @@ async def test_a_deleted_set_can_be_applied_again(ground: Ground) -> None:
     desired = await ground.wanted(DEPLOYMENT)
     await ground.kept(desired)
     await ground.delete(await ground.live(desired))
-    report = await ground.kept(desired)
-    assert [outcome.done.value for outcome in report.outcomes] in (["created"], ["deferred"])
     await ground.calm(desired)

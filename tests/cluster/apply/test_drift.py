@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import pytest
-from tests.cluster.apply.base_objects import Ground
+from tests.cluster.apply.base_objects import LABELS, Ground
 from tests.cluster.apply.sets import CONFIG, DEPLOYMENT, MODULE, SECRET
 
-from stellwerk.apply.labelled.plan import FIGHT_SECONDS, Apply, Reclaim, Throttled, Unchanged
+from stellwerk.apply.set.model.confirmation import FIGHT_SECONDS
+from stellwerk.apply.set.plan.actions import Update
 from stellwerk.kube.types.model import JsonValue
 
 
@@ -36,7 +37,7 @@ async def test_a_change_of_a_deployment_is_taken_back(ground: Ground, meddling: 
     await ground.kept(desired)
     before = await ground.body(desired[0])
     ground.kubectl(*meddling)
-    assert not (await ground.plan(desired)).is_calm
+    assert not await ground.is_calm(desired)
     await ground.kept(desired)
     after = await ground.body(desired[0])
     assert after.at("spec") == before.at("spec")
@@ -44,7 +45,7 @@ async def test_a_change_of_a_deployment_is_taken_back(ground: Ground, meddling: 
     assert after.metadata.annotations.keys() - before.metadata.annotations.keys() <= {
         "deployment.kubernetes.io/revision"
     }
-    assert (await ground.plan(desired)).is_calm
+    assert await ground.is_calm(desired)
 
 
 async def test_what_others_hold_an_object_for_stays(ground: Ground) -> None:
@@ -53,8 +54,8 @@ async def test_what_others_hold_an_object_for_stays(ground: Ground) -> None:
     held = '{"metadata":{"finalizers":["example.org/hold"]}}'
     for one in desired:
         ground.kubectl("patch", one.resource.group_resource, one.key.name, "--type=merge", "-p", held)
-    found = [str(action) for action in await ground.plan(desired) if not isinstance(action, Unchanged)]
-    assert found == [f"apply Secret {ground.namespace}/secret: it was changed"], "of a Secret nothing else is known"
+    found = [str(action) for action in (await ground.plan(desired)).actions]
+    assert found == [f"update Secret {ground.namespace}/secret: it was changed"], "of a Secret nothing else is known"
     ground.kubectl("label", "deployment", "manager", "managed-by=others")
     await ground.kept(desired)
     for one in desired:
@@ -71,15 +72,12 @@ async def test_foreign_labels_are_removed_from_every_object_of_a_set(ground: Gro
     for one in desired:
         ground.kubectl("label", one.resource.group_resource, one.key.name, "managed-by=others")
     found = await ground.plan(desired)
-    assert {action.managers for action in found if isinstance(action, Reclaim)} == {("kubectl-label",)}
-    assert [str(action).partition(": ")[2] for action in found if isinstance(action, Apply)] == [
-        "metadata.labels was added"  # to the ServiceAccount, in which nobody owns a field
-    ]
-    assert len(found.writes) == len(desired)
+    assert {action.claimed for action in found.actions if isinstance(action, Update)} == {("kubectl-label",)}
+    assert len(found.actions) == len(desired)
     await ground.kept(desired)
     for one in desired:
         assert "managed-by" not in (await ground.body(one)).metadata.labels
-    assert (await ground.plan(desired)).is_calm
+    assert await ground.is_calm(desired)
 
 
 @pytest.mark.req("R-110")
@@ -93,7 +91,7 @@ async def test_a_secret_is_restored_though_its_content_is_never_read(ground: Gro
     await ground.kept(desired)
     expected: JsonValue = {"password": "aHVudGVyMg=="}
     assert (await ground.body(desired[0])).at("data") == expected
-    assert (await ground.plan(desired)).is_calm
+    assert await ground.is_calm(desired)
 
 
 @pytest.mark.req("R-110")
@@ -114,13 +112,13 @@ async def test_a_fight_is_held_and_named(ground: Ground) -> None:
         ground.kubectl("label", "--overwrite", "configmap", "config", "app=theirs")
         await ground.kept(desired)
         ground.now += 1
-    (action,) = await ground.plan(desired)
-    assert isinstance(action, Throttled)
-    assert action.managers == ("kubectl-label",)
+    stage = await ground.plan(desired)
+    assert [throttled.managers for throttled in stage.throttled] == [("kubectl-label",)]
+    assert stage.actions == ()
     assert [entry.verb for entry in ground.writes()] == ["patch", "patch"]  # one takeover: managers, then fields
     ground.now = FIGHT_SECONDS
     await ground.kept(desired)
-    assert (await ground.body(desired[0])).metadata.labels == {"app": "x"}
+    assert (await ground.body(desired[0])).metadata.labels == {"app": "x", **LABELS}
 
 
 async def test_a_field_that_leaves_the_manifest_leaves_the_object(ground: Ground) -> None:
@@ -145,4 +143,4 @@ async def test_managed_fields_that_were_wiped_do_not_hide_what_others_add(ground
     ground.kubectl("patch", "configmap", "config", "--type=merge", "-p", '{"metadata":{"managedFields":[{}]}}')
     await ground.kept(desired)
     assert (await ground.body(desired[0])).at("data") == {"A": "1", "B": "2"}
-    assert (await ground.plan(desired)).is_calm
+    assert await ground.is_calm(desired)

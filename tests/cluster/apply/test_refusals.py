@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from tests.cluster.apply.base_objects import RULES, Ground
+from tests.cluster.apply.base_objects import Ground
 from tests.cluster.apply.sets import CONFIG, DEPLOYMENT, SECRET
 
 from stellwerk.apply.errors import InvalidSet, Obstacle, WriteFailure
-from stellwerk.apply.labelled.execute import ObjectResult, execute
-from stellwerk.apply.labelled.plan import Create, LastApplied, Plan, plan
 from stellwerk.apply.objects.desired import Desired
 from stellwerk.kube.client.client import Client
 from stellwerk.kube.login.config import ClusterConfig
@@ -110,7 +108,7 @@ async def test_a_missing_right_is_named_with_verb_resource_and_namespace(ground:
     user = f"nobody of {ground.namespace}"
     async with Client.connect(ClusterConfig.load(ground.cluster.kubeconfig_for(user))) as nobody:
         desired = await ground.wanted(CONFIG)
-        report = await execute(plan(desired, {}, {}, RULES, now=0), nobody, LastApplied(), RULES, now=0)
+        report = await ground.set_of({}, nobody).apply(desired)
     (found,) = report.failures
     assert found.obstacle is Obstacle.FORBIDDEN
     assert f"may not patch configmaps in namespace {ground.namespace}" in str(found)
@@ -177,9 +175,7 @@ async def test_neighbours_of_a_failure_are_written_and_later_waves_are_not(groun
     desired = await ground.wanted("---".join([broken, CONFIG, DEPLOYMENT]))
     report = await ground.keep(desired)
     assert [failed.ref.key.name for failed in report.failures] == ["broken"]
-    assert [(outcome.address.key.name, outcome.done) for outcome in report.outcomes] == [
-        ("config", ObjectResult.CREATED)
-    ]
+    assert [result.address.key.name for result in report.carried] == ["config"]
 
 
 async def test_all_failures_of_a_wave_are_told(ground: Ground) -> None:
@@ -201,5 +197,5 @@ async def test_what_is_no_refusal_is_raised(ground: Ground) -> None:
     (one,) = await ground.wanted(CONFIG)
     async with Client.connect(config, before_write=fence) as client:
         with pytest.raises(LostLeadership):
-            await execute(Plan(((Create(one),),)), client, LastApplied(), RULES, now=0)
+            await ground.set_of({}, client).apply([one])
     assert await ground.find(one.address) is None

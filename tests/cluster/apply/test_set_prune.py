@@ -247,7 +247,7 @@ async def test_an_object_that_its_own_set_has_made_anew_behind_our_cache_is_not_
     await kept.rolled_out(CONFIG)
     made = (await place.body("ConfigMap", "config")).metadata.uid
     progress = await (await kept.rollout()).delete(kept.inventory, stale, resources)
-    assert [failure.cause for failure in progress.failures] == ["it was made anew in the meantime"]
+    assert [failure.cause for failure in progress.failures] == ["it was created again in the meantime"]
     assert (await place.body("ConfigMap", "config")).metadata.uid == made
     await kept.deleted()
     assert await place.find("ConfigMap", "config") is None

@@ -6,12 +6,12 @@ It wrote with POST and, on every later pass, with PUT, under the field manager `
 from __future__ import annotations
 
 import pytest
-from tests.cluster.apply.base_objects import Ground
+from tests.cluster.apply.base_objects import LABELS, Ground
 from tests.cluster.apply.sets import MODULE
 
-from stellwerk.apply.labelled.plan import Reclaim
 from stellwerk.apply.objects import json_edit
 from stellwerk.apply.readiness.readiness import assess
+from stellwerk.apply.set.plan.actions import Update
 from stellwerk.kube.types.errors import Conflict
 from stellwerk.kube.types.identifiers import Resource
 from stellwerk.kube.types.model import JsonObject, dig, encode_json, unstructured
@@ -55,8 +55,9 @@ async def test_what_the_original_wrote_is_taken_over_without_a_restart(ground: G
     ground.kubectl("label", "deployment", "manager", "old=label")
 
     found = await ground.plan(desired)
-    (takeover,) = (action for action in found if isinstance(action, Reclaim) and action.desired == deployment)
-    assert takeover.managers == ("btp-manager (Update)", "kubectl-label")
+    (takeover,) = (action for action in found.actions if action.address == deployment.address)
+    assert isinstance(takeover, Update)
+    assert takeover.claimed == ("btp-manager (Update)", "kubectl-label")
     await ground.kept(desired)
 
     after = await ground.body(deployment)
@@ -64,7 +65,7 @@ async def test_what_the_original_wrote_is_taken_over_without_a_restart(ground: G
     assert after.metadata.generation == before.metadata.generation
     assert "old" not in after.metadata.labels
     assert [pod.metadata.uid for pod in (await ground.client.list(PODS, ground.namespace)).items] == pods
-    assert (await ground.plan(desired)).is_calm
+    assert await ground.is_calm(desired)
 
 
 @pytest.mark.parametrize("manager", ["btp-manager", "helm"])
@@ -98,7 +99,7 @@ async def test_somebody_who_writes_during_a_takeover_is_not_lost_but_met_again(g
     ground.kubectl("label", "configmap", "c", "one=1")
     stale = await ground.plan(desired)
     ground.kubectl("annotate", "configmap", "c", "two=2")
-    assert [str(action) for action in stale] != [str(action) for action in await ground.plan(desired)]
+    assert str(stale) != str(await ground.plan(desired))
     await ground.kept(desired)
     after = await ground.body(desired[0])
-    assert (after.metadata.labels, after.metadata.annotations) == ({}, {})
+    assert (after.metadata.labels, after.metadata.annotations) == (LABELS, {})

@@ -18,7 +18,7 @@ from tests.cluster.btp.world import ACCOUNT
 
 from stellwerk.api.apps import Deployment
 from stellwerk.api.core import Service
-from stellwerk.apply.labelled.plan import FIGHT_SECONDS
+from stellwerk.apply.set.model.confirmation import FIGHT_SECONDS
 from stellwerk.kube.client.client import Client
 from stellwerk.kube.types.errors import NotFound
 from stellwerk.kube.types.model import JsonObject, Unstructured, unstructured

@@ -5,14 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from stellwerk.apply.fields.managed_fields import applied_by
-from stellwerk.apply.labelled.plan import Confirmation, LastApplied, Live, Rules, confirm
 from stellwerk.apply.objects.desired import Address, Desired, desired_set, digest_of, read_text
+from stellwerk.apply.objects.json_edit import with_labels
+from stellwerk.apply.set.model.confirmation import Confirmation, Live, confirm
+from stellwerk.apply.set.model.owner import LabelOwner
+from stellwerk.apply.set.observed_state import ObservedState
 from stellwerk.kube.types.identifiers import GroupVersionKind, ObjectKey, Resource
 from stellwerk.kube.types.model import JsonObject, JsonValue, PartialObjectMetadata, Unstructured, dig
 from stellwerk.kube.types.object_meta import FieldManager, ObjectMeta
 
 US = "btp-manager"
-RULES = Rules(US)
+LABELS = {"app": "x"}
+OWNER = LabelOwner(US, LABELS)
 
 CLUSTER_SCOPED = {
     "ClusterRole": "clusterroles",
@@ -47,6 +51,11 @@ def wanted(text: str, namespace: str = "there") -> tuple[Desired, ...]:
     return desired_set(read_text(text), resource_of, namespace=namespace)
 
 
+def labelled(text: str) -> tuple[Desired, ...]:
+    """The same, with the labels of the set."""
+    return tuple(Desired(one.address, with_labels(one.body, LABELS), one.origin) for one in wanted(text))
+
+
 def config_map(name: str = "one", **data: str) -> Desired:
     """A ConfigMap with a label."""
     body: JsonObject = {
@@ -63,7 +72,7 @@ def secret(name: str = "one") -> Desired:
     body: JsonObject = {
         "apiVersion": "v1",
         "kind": "Secret",
-        "metadata": {"name": name, "namespace": "there"},
+        "metadata": {"name": name, "namespace": "there", "labels": {"app": "x"}},
         "data": {"password": "aHVudGVyMg=="},
     }
     return Desired(Address(Resource("", "v1", "Secret", "secrets", True), ObjectKey("there", name)), body)
@@ -112,21 +121,22 @@ def overlaid(base: JsonObject, more: JsonObject) -> JsonObject:
     return result
 
 
-def ledger_of(live: Mapping[Address, Live], *desired: Desired, restored_at: float | None = None) -> LastApplied:
+def memory_of(live: Mapping[Address, Live], *desired: Desired, restored_at: float | None = None) -> ObservedState:
     """What we would remember had we applied all of `desired` and been answered `live`."""
-    return LastApplied({one.address: confirm(one, live[one.address], US, restored_at=restored_at) for one in desired})
+    return ObservedState({one.address: confirm(one, live[one.address], US, restored_at=restored_at) for one in desired})
 
 
 __all__ = [
     "OURS",
-    "RULES",
+    "OWNER",
     "US",
     "Confirmation",
     "applied",
     "applied_by",
     "applied_metadata",
     "config_map",
-    "ledger_of",
+    "labelled",
+    "memory_of",
     "overlaid",
     "resource_of",
     "secret",

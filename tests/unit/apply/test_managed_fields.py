@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from stellwerk.apply.fields.managed_fields import applied_by, claimed, reclaimed, strangers
+from stellwerk.apply.fields.managed_fields import applied_by, beginning_with, claimed, reclaimed, strangers
 from stellwerk.apply.set.model.policy import UpdatePolicy
 from stellwerk.kube.types.model import JsonObject
 from stellwerk.kube.types.object_meta import FieldManager
@@ -106,7 +106,7 @@ def test_an_entry_of_which_only_the_finalizers_stay_does_not_make_metadata_ours(
 
 def test_who_is_claimed_by_name_leaves_nothing_behind() -> None:
     held = owning("helm", "f:finalizers")
-    claims = UpdatePolicy.SSA_OVERRIDE.claims("us", ("helm",))
+    claims = UpdatePolicy.SSA_OVERRIDE.claims("us", beginning_with("helm"))
     assert claimed(read([held]), "us", claims) == ["helm"]
     assert reclaimed([held], "us", claims) == [owning("us", "f:finalizers", operation="Apply")]
 

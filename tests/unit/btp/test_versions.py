@@ -6,14 +6,13 @@ from dataclasses import replace
 
 import pytest
 
-from stellwerk.apply.labelled.plan import Live
-from stellwerk.apply.labelled.prune_by_label import stale
 from stellwerk.apply.objects.desired import Address
+from stellwerk.apply.set.model.confirmation import Live
 from stellwerk.kube.types.identifiers import GroupVersionKind, ObjectKey, Resource
 from stellwerk.kube.types.model import PartialObjectMetadata
 from stellwerk.kube.types.object_meta import ObjectMeta
 from stellwerk.operators.btp.module import version_record
-from stellwerk.operators.btp.module.version_record import CredentialsSecret, DamagedRecord, VersionRecord
+from stellwerk.operators.btp.module.version_record import CredentialsSecret, DamagedRecord, VersionRecord, stale
 
 CONFIG_MAP = GroupVersionKind("", "v1", "ConfigMap")
 DEPLOYMENT = GroupVersionKind("apps", "v1", "Deployment")
@@ -113,7 +112,7 @@ def test_what_an_older_version_left_is_stale() -> None:
         ]
     )
 
-    assert {a.key.name for a in stale(present, [], version_record.marks("v2"))} == {"old", "old-too"}
+    assert {a.key.name for a in stale(present, [], "v2")} == {"old", "old-too"}
 
 
 def test_the_definitions_of_users_objects_stay_while_users_have_objects() -> None:
@@ -121,7 +120,7 @@ def test_the_definitions_of_users_objects_stay_while_users_have_objects() -> Non
 
     def pruned(*, has_users_objects: bool) -> set[str]:
         spared = version_record.spared(has_users_objects=has_users_objects)
-        return {a.key.name for a in stale(present, [], version_record.marks("v2"), spared=spared)}
+        return {a.key.name for a in stale(present, [], "v2", spared=spared)}
 
     assert pruned(has_users_objects=True) == set()
     assert pruned(has_users_objects=False) == {INSTANCES}

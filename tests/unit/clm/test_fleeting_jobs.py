@@ -10,9 +10,9 @@ import pytest
 
 from stellwerk.api.batch import Job
 from stellwerk.api.core import ConfigMap
-from stellwerk.apply.labelled.plan import Confirmation, Live, live_view
 from stellwerk.apply.objects.desired import Address
 from stellwerk.apply.set.executor import ActionResult
+from stellwerk.apply.set.model.confirmation import Confirmation, Live, live_view
 from stellwerk.apply.set.plan.actions import LookUp
 from stellwerk.kube.client.client import Client
 from stellwerk.kube.login.config import ClusterConfig

@@ -46,7 +46,7 @@ def test_an_object_that_is_made_anew_is_no_news() -> None:
     remarks = Remarks()
     remarks.news(SHOP, [written("old")])
 
-    assert remarks.news(SHOP, [ActionResult(Remove(address(), "u", "1", "to make it anew"), None)]) == []
+    assert remarks.news(SHOP, [ActionResult(Remove(address(), "u", "1", "to create it again"), None)]) == []
     assert remarks.news(SHOP, [written("old")]) == []
 
 

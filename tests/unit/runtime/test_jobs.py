@@ -11,9 +11,8 @@ import pytest
 
 from stellwerk.api.batch import Job, JobStatus
 from stellwerk.api.core import ConfigMap
-from stellwerk.kube.types.model import JsonObject
+from stellwerk.kube.types.model import JsonObject, owner_reference
 from stellwerk.kube.types.object_meta import Condition, ObjectMeta, OwnerReference
-from stellwerk.runtime.control.children import owner_reference
 from stellwerk.runtime.control.jobs import (
     Advance,
     AwaitJob,

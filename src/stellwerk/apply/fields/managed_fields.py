@@ -2,7 +2,7 @@
 
 Forced server-side apply wins every field that we name, and leaves alone what others added. A whole-object PUT would
 remove the additions, too, but is a write in every pass, and it fights those who legitimately own a field. So we look at
-managedFields (Kubernetes docs, "Server-Side Apply": transferring ownership): an entry of somebody else means that he
+managedFields (Kubernetes docs, "Server-Side Apply": transferring ownership): an entry of another manager means that it
 wrote to the object. Such entries are folded into ours, under our name; the apply that follows then removes every field
 that we own and do not name.
 
@@ -48,6 +48,11 @@ class Claims:
 def all_but(tolerated: Collection[str]) -> Claims:
     """Claims on the fields of everybody who is not tolerated, holds excepted."""
     return Claims(lambda manager: manager not in tolerated, holds=False)
+
+
+def beginning_with(*prefixes: str) -> Claims:
+    """Claims on the fields of managers whose names begin with one of these words."""
+    return Claims(lambda manager: manager.startswith(prefixes))
 
 
 def strangers(managers: Iterable[FieldManager], ours: str, tolerated: Collection[str] = CONTROL_PLANE) -> list[str]:

@@ -232,7 +232,7 @@ def _complaints(body: JsonObject) -> Iterable[str]:
         yield "has no metadata"
         return
     if metadata.get("generateName"):
-        yield "uses metadata.generateName: an object without a fixed name would be made anew in every pass"
+        yield "uses metadata.generateName: an object without a fixed name would be created again in every pass"
     elif not isinstance(metadata.get("name"), str) or not metadata["name"]:
         yield "has no metadata.name"
     if not isinstance(metadata.get("namespace"), str | None):

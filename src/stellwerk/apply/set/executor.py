@@ -20,12 +20,13 @@ from http import HTTPStatus
 from stellwerk.apply.errors import Obstacle, WriteFailure
 from stellwerk.apply.failures import failure_of
 from stellwerk.apply.fields import managed_fields
-from stellwerk.apply.labelled.plan import Confirmation, Live, confirm, live_view
+from stellwerk.apply.fields.managed_fields import Claims
 from stellwerk.apply.objects import json_edit
 from stellwerk.apply.objects.desired import Address, Desired
 from stellwerk.apply.set import server_warnings
+from stellwerk.apply.set.model.confirmation import Confirmation, Live, confirm, live_view
 from stellwerk.apply.set.model.desired_set import is_definition
-from stellwerk.apply.set.model.owner import mark
+from stellwerk.apply.set.model.owner import Ownership
 from stellwerk.apply.set.model.policy import UpdatePolicy
 from stellwerk.apply.set.plan.actions import Action, Create, LookUp, Remove, RemoveFinalizer, Update
 from stellwerk.kube.client.client import Client, Deletion
@@ -74,9 +75,14 @@ class Executor:
     """Carries out single actions with one client."""
 
     client: Client
-    field_manager: str
-    reclaims: tuple[str, ...]
+    owner: Ownership
+    reclaims: Claims
     clock: float
+
+    @property
+    def field_manager(self) -> str:
+        """The name under which the API server records the fields."""
+        return self.owner.prefix
 
     async def carry_out(self, action: Action) -> ActionResult | WriteFailure:
         """Do it. Refusals of the API server are answered; anything else (a lost leadership) is raised."""
@@ -118,13 +124,17 @@ class Executor:
 
     def _is_successor(self, found: Live, uid: str) -> bool:
         """Whether it is another object, and yet one of a set of ours."""
-        return found.metadata.uid != uid and mark(self.field_manager) in found.metadata.labels
+        return found.metadata.uid != uid and self.owner.is_ours_or_siblings(found.metadata)
 
     # Writing
 
     async def _create(self, action: Create) -> ActionResult:
         body = action.desired.body
-        if action.update.is_apply:
+        if action.takes_all:
+            answer = await self._apply(action.desired, body, force=True)
+            if managed_fields.is_unrecorded(answer.metadata.managers):
+                answer = await self._recorded(_update_of(action, answer))
+        elif action.update.is_apply:
             stamped = json_edit.with_value(body, _IMPOSSIBLE_VERSION, "metadata", "resourceVersion")
             answer = await self._apply(action.desired, stamped, force=False)
         else:
@@ -142,13 +152,15 @@ class Executor:
         return self._written(action, answer)
 
     async def _override(self, action: Update) -> Live:
-        version = await self._take_over(action) if action.takes_over else action.resource_version
+        version = await self._take_over(action) if action.claimed else action.resource_version
         answer = await self._force(action, version)
         if action.update is UpdatePolicy.SSA_OVERRIDE and managed_fields.is_unrecorded(answer.metadata.managers):
-            # No owner of any field was recorded, so the server could not know which fields to remove. Now it can.
-            found = answer.metadata.resource_version
-            answer = await self._force(action, await self._take_over(replaced(action, resource_version=found)))
+            answer = await self._recorded(replaced(action, resource_version=answer.metadata.resource_version))
         return answer
+
+    async def _recorded(self, action: Update) -> Live:
+        """No owner of any field was recorded, so the server could not know which fields to remove. Now it can."""
+        return await self._force(action, await self._take_over(action))
 
     async def _force(self, action: Update, version: str) -> Live:
         seen: JsonObject = {"uid": action.uid, "resourceVersion": version}
@@ -263,10 +275,24 @@ class Executor:
         return ActionResult(action, answer, confirmation=replaced(memory, written_at=self.clock))
 
 
+def _update_of(action: Create, answer: Live) -> Update:
+    """The change of an object that was there although the caches did not show it."""
+    metadata = answer.metadata
+    return Update(
+        action.desired,
+        action.update,
+        uid=metadata.uid,
+        resource_version=metadata.resource_version,
+        finalizers=metadata.finalizers,
+        claimed=(managed_fields.BEFORE_FIRST_APPLY,),
+        why="it existed",
+    )
+
+
 def _made_anew(action: Remove) -> WriteFailure:
     """What was to go is gone, and a set of ours has made another. Whether that is to go is decided when caches show it,
     and with it who wants it: behind a stale cache it belongs to a later revision, or to a successor of the owner."""
-    cause = "it was made anew in the meantime"
+    cause = "it was created again in the meantime"
     error = Conflict(Status(message=cause, code=HTTPStatus.CONFLICT))
     return WriteFailure(action.address.ref, "delete", Obstacle.CHANGED, cause, "", error)
 

@@ -26,7 +26,7 @@ from stellwerk.apply.set.checks.namespaces import Namespaces
 from stellwerk.apply.set.executor import ActionResult, Executor
 from stellwerk.apply.set.model.desired_set import DesiredObject, is_definition
 from stellwerk.apply.set.model.inventory import Inventory, InventoryEntry, ObjectIdentity
-from stellwerk.apply.set.model.owner import Owner
+from stellwerk.apply.set.model.owner import Owner, Ownership
 from stellwerk.apply.set.model.policy import MissingNamespacesPolicy, Policies
 from stellwerk.apply.set.observed_state import ObservedSet
 from stellwerk.apply.set.observed_state import ObservedState as ObservedState
@@ -36,7 +36,7 @@ from stellwerk.apply.set.plan.actions import Action, LookUp, Remove, RemoveFinal
 from stellwerk.apply.set.plan.plan_delete_hooks import Farewell
 from stellwerk.apply.set.plan.plan_input import ApplyOptions, LiveObject, PlanInput
 from stellwerk.apply.set.plan.plan_object import drifted
-from stellwerk.apply.set.plan.stage import Stage, Unready
+from stellwerk.apply.set.plan.stage import Stage, Throttled, Unready
 from stellwerk.kube import threads
 from stellwerk.kube.client.client import Client
 from stellwerk.kube.types.errors import Conflict, Status
@@ -70,6 +70,8 @@ class SetProgress:
     must_be_saved: bool = False
     """The inventory has to be saved before the next pass."""
     waits: tuple[Unready, ...] = ()
+    throttled: tuple[Throttled, ...] = ()
+    """Objects that others change again and again, which wait for their turn."""
     failures: tuple[WriteFailure, ...] = ()
     carried: tuple[ActionResult, ...] = ()
     """What was written, in order."""
@@ -84,7 +86,7 @@ class Rollout:
     """Passes over one set, with one client."""
 
     client: Client
-    owner: Owner
+    owner: Ownership
     policies: Policies = field(default_factory=Policies)
     habits: ApplyOptions = field(default_factory=ApplyOptions)
     memory: ObservedState
@@ -118,7 +120,7 @@ class Rollout:
         Raises `InvalidSet` before anything is written, and ApiError where the cluster cannot be asked. An object that
         turns out to belong to another owner later is a failure.
         """
-        newcomers = inventory_update.newcomers(wanted, inventory)
+        newcomers = () if self.owner.takes_all else inventory_update.newcomers(wanted, inventory)
         found = await existing(self.client, newcomers, self.namespace_exists, self.owned) if newcomers else {}
         registered = await self.plan(lambda: inventory_update.register(wanted, inventory, found, self.owner))
         if registered.must_be_saved:
@@ -139,17 +141,33 @@ class Rollout:
         scene = pass_.scene()
         return replace(progress, drifted=await self.plan(lambda: drifted(wanted, scene)))
 
+    def next_stage(
+        self,
+        decide: Callable[[Inventory, PlanInput], Stage],
+        inventory: Inventory,
+        seen: Mapping[ObjectIdentity, LiveObject],
+        resources: Mapping[ObjectIdentity, Resource],
+    ) -> Stage:
+        """What a pass would do first. Nothing is written."""
+        pass_ = _Pass(self, self._sight(seen, resources), resources, Namespaces(self.client, self.owner.prefix, ()))
+        return decide(inventory, pass_.scene())
+
     async def delete(
         self,
         inventory: Inventory,
         seen: Mapping[ObjectIdentity, LiveObject],
         resources: Mapping[ObjectIdentity, Resource],
         farewell: Farewell | None = None,
+        *,
+        once: bool = False,
     ) -> SetProgress:
-        """Delete the whole set, as far as possible now. `CrdUsage.obstacle` decides whether it may be deleted."""
+        """Delete the whole set, as far as possible now. `CrdUsage.obstacle` decides whether it may be deleted.
+
+        With `once` the pass ends after the first stage that deletes something.
+        """
         pass_ = _Pass(self, self._sight(seen, resources), resources, Namespaces(self.client, self.owner.prefix, ()))
         if farewell is None:
-            return await pass_.run(inventory, plan_prune.of_set)
+            return await pass_.run(inventory, plan_prune.of_set, once=once)
         return await pass_.run(inventory, lambda inventory, scene: farewells.next_stage(farewell, inventory, scene))
 
     def _sight(
@@ -174,7 +192,7 @@ class _Pass:
         self._surprises: dict[Address, int] = {}
         self._carrier = Executor(
             client=rollout.client,
-            field_manager=rollout.owner.prefix,
+            owner=rollout.owner,
             reclaims=rollout.habits.reclaims,
             clock=rollout.clock,
         )
@@ -196,7 +214,12 @@ class _Pass:
         )
 
     async def run(
-        self, inventory: Inventory, decide: Callable[[Inventory, PlanInput], Stage], *, announce: Save | None = None
+        self,
+        inventory: Inventory,
+        decide: Callable[[Inventory, PlanInput], Stage],
+        *,
+        announce: Save | None = None,
+        once: bool = False,
     ) -> SetProgress:
         """Stage after stage. Raises ApiError where the cluster cannot be asked."""
         for _ in range(_STAGES_PER_OBJECT * (len(inventory) + 1)):
@@ -212,7 +235,7 @@ class _Pass:
             if stage.refused or stage.must_be_saved or stage.done or not (stage.groups or stage.again):
                 return self._progress(inventory, stage, [foreign(each) for each in stage.refused])
             inventory, failures = await self._carry_out(inventory, stage)
-            if failures:
+            if failures or (once and self._carried):
                 return self._progress(inventory, stage, failures)
         raise AssertionError("a rollout that never comes to rest")
 
@@ -222,6 +245,7 @@ class _Pass:
             done=stage.done,
             must_be_saved=stage.must_be_saved,
             waits=stage.waits,
+            throttled=stage.throttled,
             failures=tuple(failures),
             carried=tuple(self._carried),
             again_at=stage.again_at,
@@ -233,6 +257,9 @@ class _Pass:
         going = {
             ObjectIdentity.of(action.address.ref) for action in actions if isinstance(action, Remove | RemoveFinalizer)
         }
+        owner = self._rollout.owner
+        if not isinstance(owner, Owner):
+            return False  # a set without an inventory: its operator decides about definitions
         unasked = [
             entry
             for entry in (inventory if going else ())
@@ -240,7 +267,7 @@ class _Pass:
         ]
         if not unasked:
             return False
-        usage = CrdUsage(self._rollout.client, self._rollout.owner, self._rollout.now)
+        usage = CrdUsage(self._rollout.client, owner, self._rollout.now)
         self._in_use |= await usage.in_use(unasked)
         self._asked |= {entry.identity for entry in unasked}
         return True

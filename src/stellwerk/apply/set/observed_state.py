@@ -6,15 +6,15 @@ is known better; so a pass works on the caches' view, corrected (`ObservedSet`).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 import msgspec
 
-from stellwerk.apply.labelled.plan import Confirmation, Live
 from stellwerk.apply.objects.desired import Address
 from stellwerk.apply.set.executor import ActionResult
+from stellwerk.apply.set.model.confirmation import Confirmation, Live
 from stellwerk.apply.set.model.inventory import Inventory, ObjectIdentity
 from stellwerk.apply.set.plan.actions import Remove
 from stellwerk.apply.set.plan.plan_input import LiveObject
@@ -43,6 +43,16 @@ class ObservedState:
     removed: dict[ObjectIdentity, DeletedObject] = field(default_factory=dict)
     """Objects that we asked the server to delete: caches may show them for a while as they were, and when a cache that
     has shown one shows it no more, it is gone."""
+
+    def keep_only(self, addresses: Collection[Address]) -> None:
+        """Drop the confirmations of objects that no longer belong to the set."""
+        for address in self.confirmations.keys() - set(addresses):
+            del self.confirmations[address]
+
+    def clear(self) -> None:
+        """Drop everything: the set is gone."""
+        self.confirmations.clear()
+        self.removed.clear()
 
 
 class ObservedSet:
@@ -117,7 +127,9 @@ class ObservedSet:
     def _confirm(self, address: Address, confirmation: Confirmation) -> None:
         """Remember it. When we last restored the object is not forgotten with what we then made of it."""
         before = self._memory.confirmations.get(address)
-        restored_at = confirmation.restored_at or (before.restored_at if before is not None else None)
+        restored_at = confirmation.restored_at
+        if restored_at is None and before is not None:
+            restored_at = before.restored_at
         self._memory.confirmations[address] = replace(confirmation, restored_at=restored_at)
 
     def _terminating(self, live: Live) -> Live:

@@ -21,7 +21,7 @@ from stellwerk.apply.set.model.desired_set import DesiredObject
 from stellwerk.apply.set.model.inventory import APPLIED_ONCE, Inventory, InventoryEntry, Phase
 from stellwerk.apply.set.model.owner import mark
 from stellwerk.apply.set.model.policy import UpdatePolicy
-from stellwerk.apply.set.plan.plan_input import RECLAIMED_PREFIXES
+from stellwerk.apply.set.plan.plan_input import RECLAIMS
 from stellwerk.apply.set.plan.plan_object import goes_by_itself, is_alike
 from stellwerk.cli.shell import field_diff, settings
 from stellwerk.cli.shell.errors import Exit
@@ -92,7 +92,7 @@ async def of_set(
     """
     moment, entries = now or datetime.now(UTC), known.by_identity()
     due = _to_be_made(wanted, known)
-    claims = {one.address: one.directive.update.claims(prefix, RECLAIMED_PREFIXES) for one in due}
+    claims = {one.address: one.directive.update.claims(prefix, RECLAIMS) for one in due}
     members = {one.address: _member(one, entries.get(one.identity), moment) for one in due}
     found = await compared(client, [one.desired for one in due], prefix, claims, members)
     return replace(found, lines=[*found.lines, *_leaving(known, wanted)])

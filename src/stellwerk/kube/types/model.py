@@ -29,7 +29,7 @@ from stellwerk.kube.types.depth import CUT, LEVELS, TOO_DEEP, is_deeper, may_be_
 from stellwerk.kube.types.errors import Status
 from stellwerk.kube.types.escapes import MARK, NO_TEXT, marked
 from stellwerk.kube.types.identifiers import GroupVersionKind, ObjectKey, ObjectRef, Resource
-from stellwerk.kube.types.object_meta import LAST_APPLIED, LONGEST_NAME, ListMeta, ObjectMeta, Record
+from stellwerk.kube.types.object_meta import LAST_APPLIED, LONGEST_NAME, ListMeta, ObjectMeta, OwnerReference, Record
 
 JsonValue: TypeAlias = Union[bool, int, float, str, "list[JsonValue]", "dict[str, JsonValue]", None]
 JsonObject: TypeAlias = "dict[str, JsonValue]"
@@ -51,6 +51,18 @@ class Kind(Record, frozen=True, kw_only=True):
     def ref(self) -> ObjectRef:
         """Kind, namespace and name, for messages."""
         return ObjectRef(self.resource.gvk, self.key)
+
+
+def owner_reference(owner: Kind) -> OwnerReference:
+    """The reference of a controller: the garbage collector deletes what has it with `owner`."""
+    return OwnerReference(
+        api_version=owner.resource.api_version,
+        kind=owner.resource.kind,
+        name=owner.metadata.name,
+        uid=owner.metadata.uid,
+        controller=True,
+        block_owner_deletion=True,
+    )
 
 
 class PartialObjectMetadata(Record, frozen=True, kw_only=True):

@@ -97,6 +97,11 @@ class ObjectMeta(Record, frozen=True, kw_only=True):
         """Whether a deletion was requested; finalizers may still keep the object."""
         return self.deletion_timestamp is not None
 
+    @property
+    def controller(self) -> OwnerReference | None:
+        """The controller among the owner references; None without one."""
+        return next((owner for owner in self.owner_references if owner.controller), None)
+
 
 class ListMeta(Record, frozen=True, kw_only=True):
     """The metadata of a list: where a watch may go on, and the token of the next page."""

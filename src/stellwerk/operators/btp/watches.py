@@ -20,7 +20,7 @@ from stellwerk.api.btp import ServiceBinding, ServiceInstance
 from stellwerk.api.core import ConfigMap, Pod, Secret, Service, ServiceAccount
 from stellwerk.api.networking import NetworkPolicy
 from stellwerk.api.rbac import ClusterRole, ClusterRoleBinding, Role, RoleBinding
-from stellwerk.apply.labelled.execute import ApplyReport
+from stellwerk.apply.set.object_set import SetProgress
 from stellwerk.kube.types.identifiers import ObjectKey, Resource
 from stellwerk.kube.types.model import (
     HasMetadata,
@@ -239,30 +239,30 @@ class Caches:
         yield from self.secrets.labelled()
         yield from self.resources.values()
 
-    def expect(self, report: ApplyReport) -> None:
+    def expect(self, progress: SetProgress) -> None:
         """What was written must be seen before the next pass, where it can be."""
-        for informer, key, version in self._shown_by(report):
+        for informer, key, version in self._shown_by(progress):
             informer.expect(key, version)
 
-    async def show(self, report: ApplyReport) -> None:
+    async def show(self, progress: SetProgress) -> None:
         """Return when what was written is seen, where it can be: until then it would be taken for deleted by others.
 
         A cache that is long behind holds up nothing for ever.
         """
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(VISIBLE_WITHIN_SECONDS):
-                for informer, key, _ in self._shown_by(report):
+                for informer, key, _ in self._shown_by(progress):
                     if (write := informer.expected(key)) is not None:
                         await write.visible()
 
-    def _shown_by(self, report: ApplyReport) -> Iterator[tuple[Cache, ObjectKey, str]]:
+    def _shown_by(self, progress: SetProgress) -> Iterator[tuple[Cache, ObjectKey, str]]:
         """Which cache will show each object that was written, and at which version."""
-        for outcome in report.written:
-            if outcome.live is not None:
-                resource, key = outcome.address.resource, outcome.address.key
+        for result in progress.carried:
+            if result.live is not None:
+                resource, key = result.address.resource, result.address.key
                 informer = self.secrets.of(key) if resource == Secret.resource else self.resources[resource]
                 if informer is not None and not is_forbidden(informer):
-                    yield informer, key, outcome.live.metadata.resource_version
+                    yield informer, key, result.live.metadata.resource_version
 
 
 class CacheView(Protocol):

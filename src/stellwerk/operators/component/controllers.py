@@ -8,6 +8,7 @@ from pathlib import Path
 from socket import gethostname
 
 from stellwerk.api.core import Namespace
+from stellwerk.apply.fields.managed_fields import beginning_with
 from stellwerk.apply.set.plan.plan_input import ApplyOptions
 from stellwerk.delivery.operator_spec import Launch
 from stellwerk.delivery.rendering import add_renderer
@@ -169,7 +170,9 @@ def _deployment(
         renderer=renderer,
         targets=targets,
         cluster_uid=ClusterIdentity(manager),
-        habits=ApplyOptions(settings.reclaim_managers, settings.drift_policy is DriftPolicy.REPAIR),
+        habits=ApplyOptions(
+            beginning_with(*settings.reclaim_managers), repairs_drift=settings.drift_policy is DriftPolicy.REPAIR
+        ),
         inputs=Inputs(manager.clock),
         clock=manager.clock,
         find=seen.components.store.get,

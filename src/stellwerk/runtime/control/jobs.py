@@ -30,8 +30,7 @@ import msgspec
 from stellwerk.api.batch import Job
 from stellwerk.kube.client.client import Client
 from stellwerk.kube.types.errors import AlreadyExists
-from stellwerk.kube.types.model import JsonObject, Kind
-from stellwerk.runtime.control.children import controller_of, owner_reference
+from stellwerk.kube.types.model import JsonObject, Kind, owner_reference
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,7 +169,7 @@ def failure_message(job: Job) -> str:
 
 
 def _belongs(job: Job, step: JobStep, owner: Kind) -> bool:
-    controller = controller_of(job)
+    controller = job.metadata.controller
     if controller is None or controller.uid != owner.metadata.uid:
         return False
     if not step.labels:
@@ -199,7 +198,7 @@ def _ambiguous(step: JobStep, jobs: Sequence[Job]) -> str:
 
 
 def _name_taken(step: JobStep, job: Job, owner: Kind) -> str:
-    controller = controller_of(job)
+    controller = job.metadata.controller
     if controller is None:
         holder = "has no controlling owner"
     elif controller.uid == owner.metadata.uid:

@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 from tests.unit.apply.set.given import NOW, R, config_map, ending, live, one, registered
 
-from stellwerk.apply.labelled.plan import Live, confirm
 from stellwerk.apply.set.executor import ActionResult
+from stellwerk.apply.set.model.confirmation import Live, confirm
 from stellwerk.apply.set.model.inventory import Inventory
 from stellwerk.apply.set.model.policy import UpdatePolicy
 from stellwerk.apply.set.observed_state import BELIEVED_SECONDS, DeletedObject, ObservedSet, ObservedState

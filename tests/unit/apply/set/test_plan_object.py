@@ -25,7 +25,7 @@ from tests.unit.apply.set.given import (
     registered,
 )
 
-from stellwerk.apply.labelled.plan import Live, confirm
+from stellwerk.apply.set.model.confirmation import Live, confirm
 from stellwerk.apply.set.model.desired_set import DesiredObject
 from stellwerk.apply.set.model.inventory import EntryStatus, InventoryEntry, Phase
 from stellwerk.apply.set.model.owner import Owner
@@ -248,14 +248,14 @@ def test_a_takeover_comes_first_where_others_wrote_what_becomes_ours() -> None:
     for policy, takes_over in (("ssa-override", True), ("ssa-merge", False), ("replace", False)):
         obj = one(config_map(value="2", update_policy=policy))
         world.put(obj, live(replace(obj.desired, body=US.stamped(obj.desired.body, "0" * 32)), KUBECTL))
-        assert update_of(decided(obj, world)).takes_over is takes_over
+        assert bool(update_of(decided(obj, world)).claimed) is takes_over
 
 
 def test_what_we_wrote_by_other_verbs_is_folded_in_also_by_a_merge() -> None:
     obj, world = one(config_map(value="2", update_policy="ssa-merge")), World()
     mine = FieldManager(manager=R, operation="Update")
     world.put(obj, live(replace(obj.desired, body=US.stamped(obj.desired.body, "0" * 32)), mine))
-    assert update_of(decided(obj, world)).takes_over
+    assert update_of(decided(obj, world)).claimed
 
 
 def test_what_is_made_once_is_never_changed_by_its_manifest() -> None:
@@ -299,7 +299,10 @@ def test_what_somebody_has_put_in_the_place_of_ours_is_written_over_and_not_dele
     theirs = unmarked(obj, data={"A": "theirs"}) if owner is None else with_digest(obj, "0" * 32, owner)
     world.put(obj, theirs)
     other, same = (decide(obj, replace(entry(obj), uid=uid), world.scene(registered([obj]))) for uid in ("u0", "u1"))
-    assert (update_of(other).update, update_of(other).why) == (UpdatePolicy.SSA_MERGE, "somebody else has made it anew")
+    assert (update_of(other).update, update_of(other).why) == (
+        UpdatePolicy.SSA_MERGE,
+        "another client has created it again",
+    )
     assert isinstance(same.action, Remove), "an object of the same uid is ours, and its content was changed"
 
 
@@ -391,7 +394,7 @@ def test_a_definition_is_not_made_anew_while_others_use_it() -> None:
     world.in_use[obj.identity] = "crd things.example.org is still in use (instances exist)"
     found = decided(obj, world)
     assert found.action is None
-    assert found.waits == "cannot be made anew: crd things.example.org is still in use (instances exist)"
+    assert found.waits == "cannot be created again: crd things.example.org is still in use (instances exist)"
     assert found.again_at == world.clock + 10.0, "nobody tells that their instances are gone"
 
 
@@ -446,7 +449,7 @@ def test_what_others_change_stays_until_the_reapply_interval_is_over() -> None:
     assert decided(obj, world).action is None
     world.passes(1)
     update = update_of(decided(obj, world))
-    assert (update.why, update.restores, update.takes_over) == ("changed by kubectl-edit", True, True)
+    assert (update.why, update.restores, update.claimed) == ("changed by kubectl-edit", True, ("kubectl-edit",))
 
 
 @pytest.mark.req("R-110")

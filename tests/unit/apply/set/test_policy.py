@@ -24,6 +24,7 @@ from stellwerk.apply.set.model.policy import (
     directive,
     kebab,
 )
+from stellwerk.apply.set.plan.plan_input import RECLAIMS
 
 POLICIES = Policies(
     adoption=AdoptionPolicy.NEVER,
@@ -220,6 +221,6 @@ def test_a_pattern_is_shown_as_it_was_written(pattern: TypePattern, text: str) -
     ],
 )
 def test_only_what_a_policy_says_is_taken_from_others(policy: UpdatePolicy, claimed: list[str]) -> None:
-    claims = policy.claims(R, ("kubectl", "helm"))
+    claims = policy.claims(R, RECLAIMS)
     everybody = [R, "kubectl", "kubectl-edit", "helm", "before-first-apply", "other", "my-kubectl", ""]
     assert [name for name in everybody if claims.managers(name)] == claimed

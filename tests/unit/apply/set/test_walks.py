@@ -25,8 +25,8 @@ from tests.unit.apply.set.given import (
 )
 
 from stellwerk.apply.errors import InvalidSet
-from stellwerk.apply.labelled.plan import Live
 from stellwerk.apply.readiness.readiness import assess
+from stellwerk.apply.set.model.confirmation import Live
 from stellwerk.apply.set.model.desired_set import NAMESPACE, DesiredObject
 from stellwerk.apply.set.model.inventory import Inventory, ObjectIdentity, Phase
 from stellwerk.apply.set.plan import plan_prune

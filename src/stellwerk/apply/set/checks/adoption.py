@@ -12,8 +12,8 @@ from contextlib import aclosing
 from typing import TypeAlias
 
 from stellwerk.apply.concurrency import together
-from stellwerk.apply.labelled.plan import Live
 from stellwerk.apply.objects.desired import Address
+from stellwerk.apply.set.model.confirmation import Live
 from stellwerk.apply.set.model.desired_set import DesiredObject
 from stellwerk.apply.set.model.inventory import ObjectIdentity
 from stellwerk.apply.set.model.policy import AdoptionPolicy

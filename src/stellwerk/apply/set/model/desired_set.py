@@ -5,7 +5,7 @@ All problems are found at once, and nothing is written when there is one: a set 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from stellwerk.apply.errors import InvalidSet, Problem
@@ -13,7 +13,7 @@ from stellwerk.apply.objects import json_edit
 from stellwerk.apply.objects.desired import Address, Desired, Document, desired_set
 from stellwerk.apply.set.model import owner as owners
 from stellwerk.apply.set.model.inventory import APPLIED_ONCE, ManagedType, ObjectIdentity
-from stellwerk.apply.set.model.owner import Owner
+from stellwerk.apply.set.model.owner import Owner, Ownership
 from stellwerk.apply.set.model.policy import Directive, InvalidDirective, Policies, ReconcilePolicy, directive
 from stellwerk.kube.types.identifiers import GroupVersionKind, Resource
 from stellwerk.kube.types.model import JsonObject, JsonValue, dig
@@ -82,6 +82,21 @@ def prepared(
     if twins := [*_twins(wanted)]:
         raise InvalidSet(twins)
     return wanted
+
+
+def uniform(
+    desired: Iterable[Desired], owner: Ownership, asked: Directive, digest_of: Callable[[Desired], str] | None = None
+) -> tuple[DesiredObject, ...]:
+    """Objects that all follow one directive; annotations on them mean nothing. `digest_of` replaces our own digest."""
+    return tuple(
+        _uniform(one, owner, asked, digest_of(one) if digest_of is not None else one.digest) for one in desired
+    )
+
+
+def _uniform(one: Desired, owner: Ownership, asked: Directive, digest: str) -> DesiredObject:
+    body = owner.stamped(one.body, digest)
+    kind = (one.resource.group, one.resource.kind)
+    return DesiredObject(Desired(one.address, body, one.origin), asked, digest, _brings(kind, body))
 
 
 def _twins(wanted: Sequence[DesiredObject]) -> Iterator[Problem]:

@@ -45,8 +45,8 @@ class Item(Record, frozen=True, kw_only=True):
     uid: Annotated[
         str,
         documented(
-            "Of the object as it was written last. One of another uid and without the owner's label was made by "
-            "somebody else; it is never deleted."
+            "Of the object as it was written last. One of another uid and without the owner's label was created "
+            "by another client; it is never deleted."
         ),
     ] = ""
     adoption_policy: Annotated[str, documented("Adoption policy in force.", example="IfUnowned")]

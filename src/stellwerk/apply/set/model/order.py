@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from stellwerk.kube.types.identifiers import GroupVersionKind
+from stellwerk.kube.types.identifiers import GroupVersionKind, Resource
 
 _ADMISSION = (
     ("admissionregistration.k8s.io", "MutatingWebhookConfiguration"),
@@ -42,9 +42,9 @@ _DELETE: Mapping[tuple[str, str], int] = {
 }
 
 
-def apply_priority(gvk: GroupVersionKind) -> int:
+def apply_priority(kind: GroupVersionKind | Resource) -> int:
     """Lower is written earlier."""
-    return _APPLY.get((gvk.group, gvk.kind), 0)
+    return _APPLY.get((kind.group, kind.kind), 0)
 
 
 def delete_priority(gvk: GroupVersionKind) -> int:

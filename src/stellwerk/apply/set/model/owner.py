@@ -1,22 +1,29 @@
-"""Whose an object is, and how that is written on it.
+"""Whose an object is, how that is written on it, and what proves that it is as it was written.
 
-An object of a set carries the owner's hash as a label (so that it can be selected), the owner's id in clear as an
-annotation (so that people can read it), and the digest of what was asked for. The spelling is the originals', to the
-letter: objects that they made are ours without a write.
+| strategy | an object belongs to the set by | unchanged is proved by |
+| --- | --- | --- |
+| `Owner` | a label with the hash of the owner's id | an annotation with the applied digest; drift by the fields |
+| `LabelOwner` | fixed labels, `app.kubernetes.io/managed-by` for example | the API server's last answer |
+| `ControllerOwner` | its controller, an ownerReference | the last answer, or an annotation with a hash of the content |
+
+The spelling of `Owner` is the originals', to the letter: objects that they created belong to it without a write.
 """
 
 from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Collection
+from abc import ABC, abstractmethod
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from functools import lru_cache
 
+import msgspec
+
 from stellwerk.apply.objects import json_edit
 from stellwerk.kube.types.model import JsonObject, dig
-from stellwerk.kube.types.object_meta import ObjectMeta
+from stellwerk.kube.types.object_meta import ObjectMeta, OwnerReference
 
 
 class Standing(Enum):
@@ -27,13 +34,68 @@ class Standing(Enum):
     FOREIGN = "foreign"
 
 
+class Evidence(Enum):
+    """What proves that a live object is as it was written."""
+
+    DIGEST = "digest"
+    """The digest that it carries. Changes by others are found by its fields, when the object is due."""
+    HASH = "hash"
+    """The hash that it carries, alone: changes by others stay until the content changes."""
+    LAST_ANSWER = "last answer"
+    """The API server's answer to the last write, or that its content is equal without remainder."""
+
+
+class Ownership(ABC):
+    """How the objects of a set are recognized. Strategies for `plan_object` and the executor."""
+
+    __slots__ = ()
+
+    prefix: str
+    """The field manager, and the finalizer where one is needed."""
+    takes_all: bool = False
+    """Whether an object that the caches do not show is taken over, so that its creation may change one that exists."""
+
+    @property
+    @abstractmethod
+    def evidence(self) -> Evidence:
+        """What proves that an object is as it was written."""
+
+    @abstractmethod
+    def standing(self, metadata: ObjectMeta) -> Standing:
+        """Whose the object with this metadata is."""
+
+    @abstractmethod
+    def stamped(self, body: JsonObject, digest: str) -> JsonObject:
+        """The object with everything by which it is recognized."""
+
+    def is_ours_or_siblings(self, metadata: ObjectMeta) -> bool:
+        """Whether the object belongs to this set, or to another set of the same operator."""
+        return self.standing(metadata) is Standing.OURS
+
+    def owner_named_on(self, metadata: ObjectMeta) -> str:
+        """The owner that the object names, for messages."""
+        return ""
+
+    def digest_on(self, metadata: ObjectMeta) -> str:
+        """The digest that the object carries; empty where it carries none."""
+        return ""
+
+
 @dataclass(frozen=True, slots=True)
-class Owner:
-    """The owner of a set. `prefix` is also our field manager and finalizer (`component-operator.cs.sap.com`)."""
+class Owner(Ownership):
+    """An owner with an id, for sets that keep an inventory.
+
+    `prefix` is also our field manager and finalizer (`component-operator.cs.sap.com`).
+    """
 
     prefix: str
     id: str
     """`<uid of the cluster>/<namespace>/<name>`."""
+
+    @property
+    def evidence(self) -> Evidence:
+        """The digest, as an annotation."""
+        return Evidence.DIGEST
 
     @property
     def label_value(self) -> str:
@@ -57,6 +119,10 @@ class Owner:
             return Standing.UNOWNED
         return Standing.OURS if found == self.label_value else Standing.FOREIGN
 
+    def is_ours_or_siblings(self, metadata: ObjectMeta) -> bool:
+        """Whether the object names any owner of this operator."""
+        return self.mark in metadata.labels
+
     def owner_named_on(self, metadata: ObjectMeta) -> str:
         """The owner that the object names, as people read it."""
         return metadata.annotations.get(self.mark) or metadata.labels.get(self.mark, "")
@@ -69,6 +135,75 @@ class Owner:
         """The object with the owner's marks."""
         labelled = json_edit.with_labels(body, {self.mark: self.label_value})
         return json_edit.with_annotations(labelled, {self.mark: self.id, self.digest_key: digest})
+
+
+@dataclass(frozen=True, slots=True)
+class LabelOwner(Ownership):
+    """All objects with these labels belong to one set, whichever release created them."""
+
+    prefix: str
+    labels: Mapping[str, str]
+    """Must not be empty: without a label every object would belong to the set."""
+    takes_all: bool = True
+
+    def __post_init__(self) -> None:
+        if not self.labels:
+            raise ValueError("without a label every object would belong to the set")
+
+    @property
+    def evidence(self) -> Evidence:
+        """Nothing on the object: a digest would show in the diffs of users, and others could copy it."""
+        return Evidence.LAST_ANSWER
+
+    def standing(self, metadata: ObjectMeta) -> Standing:
+        """Ours with all labels; otherwise of no owner."""
+        is_ours = all(metadata.labels.get(name) == value for name, value in self.labels.items())
+        return Standing.OURS if is_ours else Standing.UNOWNED
+
+    def stamped(self, body: JsonObject, digest: str) -> JsonObject:
+        """The object with the labels."""
+        return json_edit.with_labels(body, self.labels)
+
+
+@dataclass(frozen=True, slots=True)
+class ControllerOwner(Ownership):
+    """The objects that a custom resource controls: the garbage collector deletes them with it."""
+
+    prefix: str
+    owner: OwnerReference
+    labels: Mapping[str, str]
+    """What a cache of all such objects selects them by."""
+    hash_key: str = ""
+    """The annotation with the hash of an object's content; empty where the last answer is the evidence."""
+
+    @property
+    def evidence(self) -> Evidence:
+        """The hash, where the objects carry one."""
+        return Evidence.HASH if self.hash_key else Evidence.LAST_ANSWER
+
+    def standing(self, metadata: ObjectMeta) -> Standing:
+        """Whose the object is, by its controller."""
+        controller = metadata.controller
+        if controller is None:
+            return Standing.UNOWNED
+        return Standing.OURS if controller.uid == self.owner.uid else Standing.FOREIGN
+
+    def owner_named_on(self, metadata: ObjectMeta) -> str:
+        """Kind and name of the controller."""
+        controller = metadata.controller
+        return f"{controller.kind} {controller.name}" if controller is not None else ""
+
+    def digest_on(self, metadata: ObjectMeta) -> str:
+        """The hash that the object carries."""
+        return metadata.annotations.get(self.hash_key, "") if self.hash_key else ""
+
+    def stamped(self, body: JsonObject, digest: str) -> JsonObject:
+        """The object with its controller, the labels and the hash. An owner that is not stored yet has no reference."""
+        stamped = json_edit.with_labels(body, self.labels)
+        if self.owner.uid:
+            reference = msgspec.to_builtins(self.owner)
+            stamped = json_edit.with_value(stamped, [reference], "metadata", "ownerReferences")
+        return json_edit.with_annotations(stamped, {self.hash_key: digest}) if self.hash_key else stamped
 
 
 def mark(prefix: str) -> str:

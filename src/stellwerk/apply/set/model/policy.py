@@ -50,12 +50,14 @@ class UpdatePolicy(Enum):
         """Whether the object is written by server-side apply."""
         return self in (UpdatePolicy.SSA_MERGE, UpdatePolicy.SSA_OVERRIDE)
 
-    def claims(self, ours: str, prefixes: tuple[str, ...]) -> Claims:
-        """Whose fields become ours: with the applies, what we wrote by other verbs; with SsaOverride, also what some
-        tools wrote, and what is recorded without a manager."""
+    def claims(self, ours: str, reclaims: Claims) -> Claims:
+        """Whose fields become ours: with the applies, what we wrote by other verbs; with SsaOverride, also what the
+        managers of `reclaims` wrote, and what is recorded without a manager."""
         match self:
             case UpdatePolicy.SSA_OVERRIDE:
-                return Claims(lambda manager: manager in (ours, BEFORE_FIRST_APPLY) or manager.startswith(prefixes))
+                return Claims(
+                    lambda manager: manager in (ours, BEFORE_FIRST_APPLY) or reclaims.managers(manager), reclaims.holds
+                )
             case UpdatePolicy.SSA_MERGE:
                 return Claims(lambda manager: manager == ours)
             case _:

@@ -1,4 +1,4 @@
-"""What can be done to an object of a set. Values: a stage lists them, `carry` does them, people read them."""
+"""What can be done to an object of a set. Values: a stage lists them, the executor carries them out."""
 
 from __future__ import annotations
 
@@ -18,6 +18,8 @@ class Create:
     update: UpdatePolicy
     restores: bool = False
     """Whether we had written it before, so that another client deleted it."""
+    takes_all: bool = False
+    """Whether an object that exists all the same is changed; otherwise its creation fails."""
 
     @property
     def address(self) -> Address:
@@ -37,8 +39,8 @@ class Update:
     uid: str
     resource_version: str
     finalizers: tuple[str, ...]
-    takes_over: bool
-    """Whether fields that others, or we by other verbs, have written become ours first."""
+    claimed: tuple[str, ...]
+    """The managers whose fields become ours first: others, or we by other verbs."""
     why: str
     differences: tuple[Difference, ...] = ()
     restores: bool = False

@@ -6,12 +6,12 @@ ask for in what order is checked here, too: an instance that should go after its
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from stellwerk.apply.errors import InvalidSet, Problem
-from stellwerk.apply.labelled.plan import Live
 from stellwerk.apply.set.model import order
+from stellwerk.apply.set.model.confirmation import Live
 from stellwerk.apply.set.model.desired_set import NAMESPACE, DesiredObject
 from stellwerk.apply.set.model.inventory import (
     THEIR_SPELLING,
@@ -22,10 +22,10 @@ from stellwerk.apply.set.model.inventory import (
     Phase,
     is_managed,
 )
-from stellwerk.apply.set.model.owner import Owner, Standing
+from stellwerk.apply.set.model.owner import Ownership, Standing
 from stellwerk.apply.set.model.policy import AdoptionPolicy
 from stellwerk.apply.set.plan.plan_input import LiveObject
-from stellwerk.kube.types.identifiers import GroupVersionKind
+from stellwerk.kube.types.identifiers import GroupVersionKind, Resource
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +59,10 @@ def taken_over(wanted: Iterable[DesiredObject], inventory: Inventory) -> Invento
 
 
 def register(
-    wanted: Sequence[DesiredObject], inventory: Inventory, existing: Mapping[ObjectIdentity, LiveObject], owner: Owner
+    wanted: Sequence[DesiredObject],
+    inventory: Inventory,
+    existing: Mapping[ObjectIdentity, LiveObject],
+    owner: Ownership,
 ) -> Registered:
     """The inventory with what is wanted.
 
@@ -93,7 +96,29 @@ def joined(wanted: Sequence[DesiredObject], inventory: Inventory) -> Inventory:
     return Inventory(tuple(sorted(entries, key=lambda entry: order.delete_priority(entry.gvk))))
 
 
-def refusal(one: DesiredObject, live: Live | None, owner: Owner) -> str:
+def of_wanted(wanted: Sequence[DesiredObject]) -> Inventory:
+    """The inventory of a set that keeps none, while it is applied: what is wanted."""
+    return joined(wanted, Inventory())
+
+
+def of_live(objects: Iterable[LiveObject], delete_order: Callable[[Resource], int]) -> Inventory:
+    """The inventory of a set that keeps none, while it is deleted: what is there."""
+    return Inventory(
+        tuple(
+            InventoryEntry(
+                gvk=each.address.resource.gvk,
+                key=each.address.key,
+                uid=each.live.metadata.uid,
+                delete_order=delete_order(each.address.resource),
+                phase=Phase.SCHEDULED_FOR_DELETION,
+                status=EntryStatus.TERMINATING,
+            )
+            for each in objects
+        )
+    )
+
+
+def refusal(one: DesiredObject, live: Live | None, owner: Ownership) -> str:
     """Why an object that exists must not become ours; empty where it may."""
     if live is None:
         return ""

@@ -18,7 +18,6 @@ from dataclasses import replace
 from itertools import groupby
 
 from stellwerk.apply.objects.desired import Address
-from stellwerk.apply.set.model import order
 from stellwerk.apply.set.model.desired_set import API_SERVICE, DesiredObject
 from stellwerk.apply.set.model.inventory import (
     EntryStatus,
@@ -32,7 +31,7 @@ from stellwerk.apply.set.plan import plan_prune
 from stellwerk.apply.set.plan.actions import Action, LookUp, Remove
 from stellwerk.apply.set.plan.plan_input import PlanInput
 from stellwerk.apply.set.plan.plan_object import decide
-from stellwerk.apply.set.plan.stage import Stage, Unready, grouped
+from stellwerk.apply.set.plan.stage import Stage, Throttled, Unready, grouped
 from stellwerk.kube.types.identifiers import GroupVersionKind
 
 
@@ -160,6 +159,7 @@ class _Steps:
         actions: list[Action] = []
         waits: list[Unready] = []
         refused: list[Unready] = []
+        throttled: list[Throttled] = []
         again_at: list[float] = []
         for one in objects:
             entry = self._entries[one.identity]
@@ -176,12 +176,15 @@ class _Steps:
                 actions.append(decision.action)
             if decision.again_at is not None:
                 again_at.append(decision.again_at)
+            if decision.throttled is not None:
+                throttled.append(decision.throttled)
         if refused:
             return Stage(self.inventory(), waits=(*refused, *waits), refused=tuple(refused))
         if not waits:
             return None
-        groups = grouped(actions, key=lambda action: order.apply_priority(action.address.resource.gvk))
-        return Stage(self.inventory(), groups=groups, waits=tuple(waits), again_at=min(again_at, default=None))
+        groups = grouped(actions, key=lambda action: self._scene.habits.apply_order(action.address.resource))
+        again = min(again_at, default=None)
+        return Stage(self.inventory(), groups, tuple(waits), tuple(throttled), again_at=again)
 
     def _purge(self, reached: int) -> Stage | None:
         """At the end of a wave, schedule what was needed until here."""

@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from stellwerk.apply.labelled.plan import Confirmation, Live
+from stellwerk.apply.fields import managed_fields
+from stellwerk.apply.fields.managed_fields import Claims
 from stellwerk.apply.objects.desired import Address
+from stellwerk.apply.set.model import order
+from stellwerk.apply.set.model.confirmation import Confirmation, Live
 from stellwerk.apply.set.model.inventory import InventoryEntry, ObjectIdentity
-from stellwerk.apply.set.model.owner import Owner, Standing
+from stellwerk.apply.set.model.owner import Ownership, Standing
 from stellwerk.apply.set.model.policy import Policies
 from stellwerk.kube.types.identifiers import Resource
 
 IN_USE_SECONDS = 10.0
 """How soon to ask again whether others still have instances of a definition, which are not watched."""
 
-RECLAIMED_PREFIXES = ("kubectl", "helm")
-"""Managers, by the start of their names, whose fields SsaOverride takes away."""
+RECLAIMS = managed_fields.beginning_with("kubectl", "helm")
+"""The tools whose fields SsaOverride takes over."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +35,10 @@ class LiveObject:
 class ApplyOptions:
     """How an operator treats all its sets."""
 
-    reclaims: tuple[str, ...] = RECLAIMED_PREFIXES
+    reclaims: Claims = RECLAIMS
+    """The managers whose fields SsaOverride takes over."""
+    apply_order: Callable[[Resource], int] = order.apply_priority
+    """Among objects that may be written now, lower ones are written first."""
     repairs_drift: bool = False
     """Whether what others change is taken back at once; otherwise it waits for the reapply interval."""
 
@@ -41,7 +47,7 @@ class ApplyOptions:
 class PlanInput:
     """A set, as it looks now."""
 
-    owner: Owner
+    owner: Ownership
     policies: Policies = field(default_factory=Policies)
     habits: ApplyOptions = field(default_factory=ApplyOptions)
     seen: Mapping[ObjectIdentity, LiveObject]

@@ -27,18 +27,20 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 
 from stellwerk.apply.fields import managed_fields
-from stellwerk.apply.fields.compare import Difference, compare
-from stellwerk.apply.labelled.plan import FIGHT_SECONDS, Confirmation, Live
+from stellwerk.apply.fields.compare import Difference, FieldComparison, compare
+from stellwerk.apply.fields.managed_fields import strangers
 from stellwerk.apply.objects.desired import Address
 from stellwerk.apply.readiness.kstatus import StatusVerdict
+from stellwerk.apply.set.model.confirmation import FIGHT_SECONDS, Confirmation, Live
 from stellwerk.apply.set.model.desired_set import DesiredObject, is_definition
 from stellwerk.apply.set.model.inventory import APPLIED_ONCE, THEIR_SPELLING, EntryStatus, InventoryEntry, Phase
-from stellwerk.apply.set.model.owner import Standing, unmarked
+from stellwerk.apply.set.model.owner import Evidence, Standing, unmarked
 from stellwerk.apply.set.model.policy import UpdatePolicy
 from stellwerk.apply.set.plan import readiness_grace
 from stellwerk.apply.set.plan.actions import Action, Create, Remove, RemoveFinalizer, Update
 from stellwerk.apply.set.plan.inventory_update import refusal
 from stellwerk.apply.set.plan.plan_input import IN_USE_SECONDS, PlanInput
+from stellwerk.apply.set.plan.stage import Throttled
 from stellwerk.kube.types.model import JsonObject, Unstructured, dig
 
 UNSERVED_SECONDS = 1.0
@@ -61,6 +63,8 @@ class ObjectDecision:
     """When to look again though nothing changes, on the clock's seconds."""
     is_refused: bool = False
     """Whether the object must not be touched. `waits` is the cause."""
+    throttled: Throttled | None = None
+    """Set where the object waits because others change it again and again."""
 
 
 def decide(one: DesiredObject, entry: InventoryEntry, scene: PlanInput) -> ObjectDecision:
@@ -103,8 +107,8 @@ def _create(one: DesiredObject, entry: InventoryEntry, last: Confirmation | None
     restores = entry.phase is Phase.READY or _is_remembered(one, last)
     if restores and (held := _held_until(last, scene)) is not None:
         why = f"it is deleted again and again; restored every {FIGHT_SECONDS:.0f} s only"
-        return ObjectDecision(entry, waits=why, again_at=held)
-    action = Create(one.desired, one.directive.update, restores=restores)
+        return ObjectDecision(entry, waits=why, again_at=held, throttled=Throttled(one.desired.ref, held))
+    action = Create(one.desired, one.directive.update, restores=restores, takes_all=scene.owner.takes_all)
     return ObjectDecision(entry.now(Phase.CREATING, EntryStatus.IN_PROGRESS), action, "is being created")
 
 
@@ -136,17 +140,20 @@ def _updated(
     one: DesiredObject, entry: InventoryEntry, live: Live, action: Update, last: Confirmation | None, scene: PlanInput
 ) -> ObjectDecision:
     if action.restores and (held := _held_until(last, scene)) is not None:
-        who = ", ".join(managed_fields.strangers(live.metadata.managers, scene.owner.prefix)) or "somebody"
+        throttled = Throttled(one.desired.ref, held, tuple(strangers(live.metadata.managers, scene.owner.prefix)))
+        who = ", ".join(throttled.managers) or "another client"
         why = f"{who} changes it again and again; restored every {FIGHT_SECONDS:.0f} s only"
-        return ObjectDecision(entry, waits=why, again_at=held)
+        return ObjectDecision(entry, waits=why, again_at=held, throttled=throttled)
     further = entry.now(Phase.UPDATING, EntryStatus.IN_PROGRESS)
     if action.update is not UpdatePolicy.RECREATE or action.marks_only:
         return ObjectDecision(further, action, "is being updated")
     if (in_use := scene.in_use.get(one.identity)) is not None:
-        return ObjectDecision(further, waits=f"cannot be made anew: {in_use}", again_at=scene.clock + IN_USE_SECONDS)
-    why = f"to make it anew: {action.why}"
+        return ObjectDecision(
+            further, waits=f"cannot be created again: {in_use}", again_at=scene.clock + IN_USE_SECONDS
+        )
+    why = f"to create it again: {action.why}"
     remove = Remove(one.address, action.uid, action.resource_version, why, restores=action.restores)
-    return ObjectDecision(further, remove, "is being made anew")
+    return ObjectDecision(further, remove, "is being created again")
 
 
 def _held_until(last: Confirmation | None, scene: PlanInput) -> float | None:
@@ -169,6 +176,8 @@ def _update(
     standing: Standing,
 ) -> Update | None:
     """The write that a live object needs; None where it needs none."""
+    if scene.owner.evidence is Evidence.LAST_ANSWER:
+        return drift(one, live, last, scene)
     found = scene.owner.digest_on(live.metadata)
     if found == one.digest == APPLIED_ONCE:
         return None if standing is Standing.OURS else _marked(one, live, last, _unmarked(found))
@@ -177,7 +186,7 @@ def _update(
     if standing is not Standing.OURS or found != one.digest:
         why = "its manifest has changed" if standing is Standing.OURS else _unmarked(found)
         return _changed(one, live, last, scene, found, why)
-    if not _is_due(one, entry, scene):
+    if scene.owner.evidence is Evidence.HASH or not _is_due(one, entry, scene):
         return None
     if entry.last_applied_at is None and _is_of_another_hand(one, live, scene):
         return _changed(one, live, last, scene, found, "it was written by another hand")
@@ -215,7 +224,7 @@ def _taken(one: DesiredObject, live: Live, last: Confirmation | None, scene: Pla
     if policy is UpdatePolicy.RECREATE:
         policy = UpdatePolicy.SSA_MERGE
     differences, restores = _differences(one, live), _is_remembered(one, last)
-    return _update_of(one, live, scene, policy, "somebody else has made it anew", differences, restores=restores)
+    return _update_of(one, live, scene, policy, "another client has created it again", differences, restores=restores)
 
 
 def is_alike(one: DesiredObject, live: Live, found: str, prefix: str) -> bool:
@@ -241,7 +250,7 @@ def _marked(one: DesiredObject, live: Live, last: Confirmation | None, why: str)
         uid=live.metadata.uid,
         resource_version=live.metadata.resource_version,
         finalizers=live.metadata.finalizers,
-        takes_over=False,
+        claimed=(),
         why=why,
         restores=_is_remembered(one, last),
         marks_only=True,
@@ -249,31 +258,63 @@ def _marked(one: DesiredObject, live: Live, last: Confirmation | None, why: str)
 
 
 def drift(one: DesiredObject, live: Live, last: Confirmation | None, scene: PlanInput) -> Update | None:
-    """What others have changed since our last write; None where nothing is proved to be amiss."""
+    """The write that takes back what others have changed since our last write; None where nothing needs one.
+
+    An object that carries a digest was applied by us with that content, so that only proved changes count. One that
+    carries none is written unless the last answer, or equality without remainder, proves that it is as wanted: what it
+    has more than asked may be a default, or left from an older manifest.
+    """
     known = last if last is not None and last.uid == live.metadata.uid and _is_remembered(one, last) else None
-    if known is not None and known.resource_version == live.metadata.resource_version:
+    is_proof_needed = scene.owner.evidence is Evidence.LAST_ANSWER
+    is_untouched = known is not None and known.resource_version == live.metadata.resource_version
+    if is_untouched and not is_proof_needed:
         return None  # no client wrote since, not even a status
-    strangers = _reclaimable(one, live, scene)
-    if not isinstance(live, Unstructured):
-        return _suspected(one, live, scene, strangers, restores=known is not None)
-    differences = _differences(one, live)
+    claimed = _reclaimable(one, live, scene)
+    if is_untouched and not claimed:
+        return None
+    comparison = compare(one.desired.body, live.body) if isinstance(live, Unstructured) else None
+    differences = comparison.differences if comparison is not None else ()
     if known is not None:
         differences = tuple(each for each in differences if each not in known.settled)
-    elif one.directive.update is UpdatePolicy.RECREATE:
-        return None  # a default looks like a change, and that is too little to delete an object for
-    if not differences and not strangers:
-        return None
-    why = f"changed by {', '.join(strangers)}" if strangers else ", ".join(map(str, differences[:_SHOWN]))
-    return _update_of(one, live, scene, one.directive.update, why, differences, restores=known is not None)
-
-
-def _suspected(one: DesiredObject, live: Live, scene: PlanInput, strangers: Sequence[str], *, restores: bool) -> Update:
-    """Of a Secret only the metadata is held: that another client wrote to it is the only evidence."""
     policy = one.directive.update
-    if policy is UpdatePolicy.RECREATE:
-        policy = UpdatePolicy.SSA_MERGE  # a suspicion is too little to delete an object for
-    why = f"changed by {', '.join(strangers)}" if strangers else "it may have been changed"
-    return _update_of(one, live, scene, policy, why, (), restores=restores)
+    if policy is UpdatePolicy.RECREATE and known is None and comparison is not None:
+        return None  # a default looks like a change, and that is too little to delete an object for
+    if policy is UpdatePolicy.RECREATE and comparison is None:
+        policy = UpdatePolicy.SSA_MERGE  # so is the suspicion about a Secret, of which only the metadata is held
+    if claimed:
+        why = f"changed by {', '.join(claimed)}"
+    elif differences:
+        why = _first(differences)
+    elif is_proof_needed:
+        why = _doubt(
+            last is not None and last.uid == live.metadata.uid,
+            known,
+            comparison,
+            managed_fields.applied_by(live.metadata.managers, scene.owner.prefix),
+        )
+    else:
+        why = "it may have been changed" if comparison is None else ""
+    return _update_of(one, live, scene, policy, why, differences, restores=known is not None) if why else None
+
+
+def _doubt(is_written: bool, known: Confirmation | None, comparison: FieldComparison | None, owned: bool) -> str:
+    """Why an object without proved changes has to be written all the same; empty where it is proved to be as wanted."""
+    if known is None:
+        if comparison is not None and comparison.is_equal and owned:
+            return ""
+        return "its manifest has changed" if is_written else "not written by this process yet"
+    if comparison is None:
+        return "it was changed"
+    if known.owned and not owned:
+        return "its managedFields no longer name us"
+    added = [] if owned else [path for path in comparison.extras if path not in known.extras]
+    return f"{', '.join(added[:_SHOWN])} was added" if added else ""
+
+
+def _first(differences: Sequence[Difference]) -> str:
+    shown = ", ".join(map(str, differences[:_SHOWN]))
+    rest = len(differences) - _SHOWN
+    return f"{shown} and {rest} more" if rest > 0 else shown
 
 
 def _differences(one: DesiredObject, live: Live) -> tuple[Difference, ...]:
@@ -296,14 +337,14 @@ def _update_of(
     restores: bool,
 ) -> Update:
     claims = policy.claims(scene.owner.prefix, scene.habits.reclaims)
-    claimed = managed_fields.claimed(live.metadata.managers, scene.owner.prefix, claims)
+    claimed = managed_fields.claimed(live.metadata.managers, scene.owner.prefix, claims) if policy.is_apply else ()
     return Update(
         one.desired,
         policy,
         uid=live.metadata.uid,
         resource_version=live.metadata.resource_version,
         finalizers=live.metadata.finalizers,
-        takes_over=policy.is_apply and bool(claimed),
+        claimed=tuple(claimed),
         why=why,
         differences=differences,
         restores=restores,

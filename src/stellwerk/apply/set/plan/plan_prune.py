@@ -13,9 +13,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from stellwerk.apply.labelled.plan import Live
 from stellwerk.apply.objects.desired import Address
 from stellwerk.apply.set.model import order
+from stellwerk.apply.set.model.confirmation import Live
 from stellwerk.apply.set.model.desired_set import NAMESPACE, is_definition
 from stellwerk.apply.set.model.inventory import (
     EntryStatus,

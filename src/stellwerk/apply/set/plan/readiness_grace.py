@@ -10,9 +10,9 @@ from __future__ import annotations
 from datetime import datetime
 
 from stellwerk.apply.errors import UnreadableStatus
-from stellwerk.apply.labelled.plan import Confirmation, Live
 from stellwerk.apply.readiness.kstatus import CURRENT, Readiness, waiting
 from stellwerk.apply.readiness.readiness import NO_HINTS, assess
+from stellwerk.apply.set.model.confirmation import Confirmation, Live
 from stellwerk.apply.set.model.desired_set import DesiredObject
 from stellwerk.apply.set.model.inventory import InventoryEntry
 from stellwerk.apply.set.plan.plan_input import PlanInput

@@ -12,6 +12,17 @@ from stellwerk.kube.types.identifiers import ObjectRef
 
 
 @dataclass(frozen=True, slots=True)
+class Throttled:
+    """An object that others change again and again. It was restored a moment ago and waits for its turn."""
+
+    ref: ObjectRef
+    until: float
+    """When it may be restored again, on the clock's seconds."""
+    managers: tuple[str, ...] = ()
+    """The clients that change it, as far as the object records them."""
+
+
+@dataclass(frozen=True, slots=True)
 class Unready:
     """An object that is waited for, and why."""
 
@@ -32,6 +43,8 @@ class Stage:
     inventory: Inventory
     groups: tuple[tuple[Action, ...], ...] = ()
     waits: tuple[Unready, ...] = ()
+    throttled: tuple[Throttled, ...] = ()
+    """Of those, the objects that others change again and again."""
     refused: tuple[Unready, ...] = ()
     """Objects that must not be touched, because they belong to another owner now."""
     done: bool = False

@@ -16,11 +16,13 @@ from typing import ClassVar, TypeVar
 from stellwerk.api.apiextensions import CustomResourceDefinition
 from stellwerk.api.btp import ServiceBinding, ServiceBindingSpec, ServiceInstance
 from stellwerk.api.core import Secret
-from stellwerk.apply.labelled import order, plan
-from stellwerk.apply.labelled.execute import execute
-from stellwerk.apply.labelled.plan import Delete, LastApplied, Live, Plan
 from stellwerk.apply.objects import name_validation
 from stellwerk.apply.objects.desired import Address
+from stellwerk.apply.set.model import need_order
+from stellwerk.apply.set.model.confirmation import Live
+from stellwerk.apply.set.model.inventory import ObjectIdentity
+from stellwerk.apply.set.observed_state import ObservedState
+from stellwerk.apply.set.untracked_set import UntrackedSet
 from stellwerk.kube.client.client import Client
 from stellwerk.kube.client.patch import MergePatch
 from stellwerk.kube.types.errors import ApiError, NotFound, NotServed, StatusError, Undecodable, Unexplained
@@ -31,7 +33,7 @@ from stellwerk.operators.btp import api
 from stellwerk.operators.btp.api import BtpOperator
 from stellwerk.operators.btp.btpoperator.observe import Observer
 from stellwerk.operators.btp.btpoperator.plan import hard_delete_start
-from stellwerk.operators.btp.btpoperator.provisioning import RULES
+from stellwerk.operators.btp.btpoperator.provisioning import OWNER
 from stellwerk.operators.btp.errors import RemovalFailed
 from stellwerk.operators.btp.settings import Settings
 from stellwerk.runtime.clock import Clock
@@ -73,8 +75,8 @@ class Removal:
     """Secrets that bindings name and that stay, not reported yet."""
     _resisted: set[str] = field(default_factory=set)
     """Objects of users, by uid, that the last pass could not cut."""
-    _asked: set[tuple[Address, str]] = field(default_factory=set)
-    """Objects, by uid, of which the API server has taken the deletion: a cache that is behind must not ask again."""
+    _memory: ObservedState = field(default_factory=ObservedState)
+    """Objects of which the API server has taken the deletion: a cache that is behind must not ask again."""
 
     async def note_start(self, operator: BtpOperator) -> bool:
         """Remember on the CR when the sweep began, so that a restart does not restart the clock.
@@ -179,12 +181,12 @@ class Removal:
         It is decided once their definitions go. That none of them is seen decides nothing, unless we have deleted them.
         """
         module = self.observer.module().items()
-        definitions = [(address, live) for address, live in module if order.is_definition(address.resource)]
+        definitions = [(address, live) for address, live in module if need_order.is_definition(address.resource)]
         if any(not self._goes(address, live) for address, live in definitions):
             self._definitions_asked = False
         elif definitions or self._definitions_asked:
             return False
-        return bool(self._due())
+        return bool(self._set().plan_delete(self.observer.removable()).actions)
 
     async def users_have_nothing(self) -> bool:
         """Whether the API server itself knows no service instance and no binding.
@@ -201,27 +203,32 @@ class Removal:
         if why := self.observer.unseen():
             raise RemovalFailed(why)
         await self._delete_cluster_id_secrets()
-        if not self.observer.removable():
+        removable = self.observer.removable()
+        if not removable:
             return True
-        fresh = self._due()
-        report = await execute(Plan((fresh,)), self.client, LastApplied(), RULES, now=self.clock.monotonic())
-        if report.failures:
-            raise RemovalFailed("; ".join(str(failure) for failure in report.failures))
-        self._asked.update((delete.address, delete.uid) for delete in fresh)
-        self._definitions_asked |= any(order.is_definition(delete.address.resource) for delete in fresh)
+        progress = await self._set().delete(removable)
+        if progress.failures:
+            raise RemovalFailed("; ".join(str(failure) for failure in progress.failures))
+        self._definitions_asked |= any(need_order.is_definition(result.address.resource) for result in progress.carried)
         return False
 
     # Inside
 
     def _goes(self, address: Address, live: Live) -> bool:
         """Whether an object is being deleted, or its deletion was asked for and the cache does not show it yet."""
-        return live.metadata.is_terminating or (address, live.metadata.uid) in self._asked
+        removed = self._memory.removed.get(ObjectIdentity.of(address.ref))
+        return live.metadata.is_terminating or (removed is not None and removed.uid == live.metadata.uid)
 
-    def _due(self) -> tuple[Delete, ...]:
-        """What is to be deleted now and was not asked for yet."""
-        writes = plan.plan_delete(self.observer.removable()).writes
-        deletes = [delete for delete in writes if isinstance(delete, Delete)]
-        return tuple(delete for delete in deletes if (delete.address, delete.uid) not in self._asked)
+    def _set(self) -> UntrackedSet:
+        """The module as the caches show it."""
+        return UntrackedSet(
+            client=self.client,
+            owner=OWNER,
+            memory=self._memory,
+            live=self.observer.module(),
+            now=self.clock.now(),
+            clock=self.clock.monotonic(),
+        )
 
     async def _has_any(self, kind: type[Kind]) -> bool:
         if not self.observer.caches.is_defined(kind) and not await self._is_defined(kind):

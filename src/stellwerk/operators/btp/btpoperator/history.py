@@ -10,9 +10,8 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from stellwerk.api.core import ConfigMap, Secret
-from stellwerk.apply.labelled import prune_by_label
-from stellwerk.apply.labelled.plan import Live
 from stellwerk.apply.objects.desired import Address
+from stellwerk.apply.set.model.confirmation import Live
 from stellwerk.kube.client.client import Client
 from stellwerk.kube.types.errors import ApiError, NotServed
 from stellwerk.kube.types.identifiers import GroupVersionKind, ObjectKey, Resource
@@ -79,10 +78,10 @@ class VersionHistory:
         """What other versions left. Kinds without a watch are listed, once for each record. Raises StepFailed."""
         record = version_record.after_apply(await self.record(), release.version, release.kinds)
         unwatched = await self._unwatched(record) if _kinds(record) != self._searched else {}
-        return prune_by_label.stale(
+        return version_record.stale(
             {**self.observer.removable(), **unwatched},
             wanted=wanted,
-            marks=version_record.marks(release.version),
+            version=release.version,
             spared=version_record.spared(has_users_objects=self.observer.users_may_have_objects()),
         )
 

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 from stellwerk.api.btp import ServiceBinding, ServiceInstance
 from stellwerk.api.core import ConfigMap, Secret
-from stellwerk.apply.labelled.plan import Live
 from stellwerk.apply.objects.desired import Address
+from stellwerk.apply.set.model.confirmation import Live
 from stellwerk.kube.client.client import Client
 from stellwerk.kube.types.errors import ApiError
 from stellwerk.kube.types.identifiers import ObjectKey

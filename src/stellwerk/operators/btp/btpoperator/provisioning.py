@@ -16,21 +16,15 @@ from typing import TypeGuard
 from stellwerk.api.apps import Deployment
 from stellwerk.api.core import ConfigMap, Secret
 from stellwerk.apply.errors import ApplyError, WriteFailure
-from stellwerk.apply.labelled import plan
-from stellwerk.apply.labelled.execute import ApplyReport, execute
-from stellwerk.apply.labelled.plan import (
-    FIGHT_SECONDS,
-    Apply,
-    Create,
-    Delete,
-    LastApplied,
-    Live,
-    Reclaim,
-    Rules,
-    Throttled,
-)
 from stellwerk.apply.objects.desired import Address, Desired, Document, desired_set, kinds_of
 from stellwerk.apply.readiness.readiness import Readiness, assess, by_conditions
+from stellwerk.apply.set.model.confirmation import FIGHT_SECONDS, Live
+from stellwerk.apply.set.model.owner import LabelOwner
+from stellwerk.apply.set.object_set import SetProgress
+from stellwerk.apply.set.observed_state import ObservedState
+from stellwerk.apply.set.plan.actions import Action, Create, Update
+from stellwerk.apply.set.plan.stage import Throttled
+from stellwerk.apply.set.untracked_set import UntrackedSet
 from stellwerk.kube.client.client import Client
 from stellwerk.kube.types.errors import ApiError
 from stellwerk.kube.types.identifiers import GroupVersionKind, ObjectKey, ObjectRef, Resource
@@ -55,7 +49,7 @@ from stellwerk.operators.btp.reasons import Reason
 from stellwerk.operators.btp.settings import Settings
 from stellwerk.runtime.clock import Clock
 
-RULES = Rules(field_manager=api.OPERATOR_NAME)
+OWNER = LabelOwner(api.OPERATOR_NAME, {api.MANAGED_BY_LABEL: api.OPERATOR_NAME})
 OPERAND_CONDITIONS = ("Available", "Progressing")
 """Both must be True: the original's rule for a Deployment, stricter than kstatus about a missing Progressing."""
 NAMED_CHANGES = 5
@@ -111,7 +105,7 @@ class Provisioner:
     clock: Clock
     source: ReleaseSupplier
     history: VersionHistory
-    ledger: LastApplied = field(default_factory=LastApplied)
+    memory: ObservedState = field(default_factory=ObservedState)
     _absent: dict[tuple[GroupVersionKind, ObjectKey], float] = field(default_factory=dict)
     """Outdated objects that were looked for and are not there, and when, in seconds of the monotonic clock."""
     _restarted: str = ""
@@ -132,7 +126,7 @@ class Provisioner:
             return SetStatus(Reason.UpdateCheck)
         certificates = NO_CERTIFICATES if await self.webhooks.are_due() else await self.webhooks.settled()
         wanted = await self._wanted(release, operator, credentials, certificates)
-        changed = [action.desired for action in self._plan(wanted) if _restores(action)]
+        changed = [action.desired for action in self._set().plan(wanted).actions if _restores(action)]
         return SetStatus(Reason.InconsistentChart, _inconsistent(changed)) if changed else None
 
     async def bring_up(self, operator: BtpOperator, credentials: BtpCredentials) -> ModuleProgress:
@@ -146,28 +140,26 @@ class Provisioner:
         release = await self.source.current(operator, credentials)
         await self.history.foresee(release)
         outdated = await self._delete_outdated(release)
-        early = (
-            await self._apply_early(release, operator, credentials) if await self.webhooks.are_due() else ApplyReport()
-        )
+        early = await self._apply_early(release, operator, credentials) if await self.webhooks.are_due() else None
         certificates = await self.webhooks.settled()
-        await self.observer.caches.show(early)
+        if early is not None:
+            await self.observer.caches.show(early)
         wanted = await self._wanted(release, operator, credentials, certificates)
-        report, restored = await self._apply(wanted)
+        progress = await self._apply(wanted)
         if why := self.observer.unseen():
             raise ApplyFailed(why)
-        self.ledger.forget_all_but({one.address for one in wanted})
+        self.memory.keep_only({one.address for one in wanted})
         policies = await self._drop_network_policies(operator)
-        rest = self._plan(wanted)
         restarted, self._restarted = self._restarted, ""
         return ModuleProgress(
             release,
-            bool(report.written or outdated or early.written) or policies,
+            bool(progress.carried or outdated or (early is not None and early.carried)) or policies,
             self._first_unready(wanted),
-            held_until=rest.again_at,
-            fights=tuple(_fight(action) for action in rest if isinstance(action, Throttled)),
+            held_until=min((each.until for each in progress.throttled), default=None),
+            fights=tuple(map(_fight, progress.throttled)),
             renewed=certificates.renewed,
             restarted=restarted,
-            restored=restored,
+            restored=tuple(_restored(each.action) for each in progress.carried if _restores(each.action)),
             outdated=outdated,
         )
 
@@ -176,7 +168,7 @@ class Provisioner:
 
         In this order, so that a crash in between is followed by another look. Raises StepFailed.
         """
-        stale = await self.history.leftovers(release, wanted=self.ledger.keys())
+        stale = await self.history.leftovers(release, wanted=self.memory.confirmations.keys())
         if stale:
             await self._delete(stale)
         written = self.observer.present_credentials(credentials.namespace)
@@ -184,7 +176,7 @@ class Provisioner:
 
     def forget(self) -> None:
         """The module is gone: what was confirmed does not hold for the next one."""
-        self.ledger.clear()
+        self.memory.clear()
         self._absent.clear()
         self.history.forget()
 
@@ -233,41 +225,37 @@ class Provisioner:
 
     # Writing
 
-    def _plan(self, wanted: Sequence[Desired]) -> plan.Plan:
-        return plan.plan(wanted, self.observer.module(), self.ledger, RULES, now=self.clock.monotonic())
+    def _set(self) -> UntrackedSet:
+        """The module as the caches show it."""
+        return UntrackedSet(
+            client=self.client,
+            owner=OWNER,
+            memory=self.memory,
+            live=self.observer.module(),
+            now=self.clock.now(),
+            clock=self.clock.monotonic(),
+        )
 
     async def _apply_early(
         self, release: ModuleRelease, operator: BtpOperator, credentials: BtpCredentials
-    ) -> ApplyReport:
+    ) -> SetProgress:
         """Apply what has nothing to do with certificates, while their keys are made."""
         wanted = await self._wanted(release, operator, credentials, NO_CERTIFICATES)
-        report, _ = await self._apply([one for one in wanted if one.resource.kind not in resources.NEED_CERTIFICATES])
-        return report
+        return await self._apply([one for one in wanted if one.resource.kind not in resources.NEED_CERTIFICATES])
 
-    async def _apply(self, wanted: Sequence[Desired]) -> tuple[ApplyReport, tuple[str, ...]]:
-        """Write what is not as wanted. Returns also what of it others had changed."""
+    async def _apply(self, wanted: Sequence[Desired]) -> SetProgress:
+        """Write what is not as wanted."""
         await self.observer.caches.cover(one.resource for one in wanted)
-        planned = self._plan(wanted)
-        restored = tuple(_restored(action) for action in planned if _restores(action))
-        rolls = self._restarts_operand(planned)
-        report = await execute(planned, self.client, self.ledger, RULES, now=self.clock.monotonic())
-        self.observer.caches.expect(report)
-        if rolls is not None and any(outcome.address == rolls for outcome in report.written):
-            self._restarted = self._why_restarted(rolls)
-        self._keep_certificates(wanted, report)
-        if report.failures:
-            raise ApplyFailed(_chain(report.failures), report.failures[0].ref)
-        return report, restored
-
-    def _restarts_operand(self, planned: plan.Plan) -> Address | None:
-        """The operand's Deployment, where its pods run with other credentials or configuration than are wanted now."""
-        live = self.observer.module()
-        for action in planned:
-            if isinstance(action, Apply | Reclaim) and not action.restores:
-                running = live.get(action.desired.address)
-                if isinstance(running, Unstructured) and resources.restarts(running.body, action.desired.body):
-                    return action.desired.address
-        return None
+        module = self._set()
+        progress = await module.apply(wanted)
+        self.observer.caches.expect(progress)
+        for result in progress.carried:
+            if _restarts_operand(result.action, module.live):
+                self._restarted = self._why_restarted(result.address)
+        self._keep_certificates(wanted, progress)
+        if progress.failures:
+            raise ApplyFailed(_chain(progress.failures), progress.failures[0].ref)
+        return progress
 
     def _why_restarted(self, deployment: Address) -> str:
         settings = self.settings()
@@ -277,18 +265,18 @@ class Provisioner:
             "the operand, have changed"
         )
 
-    def _keep_certificates(self, wanted: Sequence[Desired], report: ApplyReport) -> None:
+    def _keep_certificates(self, wanted: Sequence[Desired], progress: SetProgress) -> None:
         """What was just written to the certificates' Secrets need not be read back."""
         certificates = {
             one.address: one.body.get("data")
             for one in wanted
             if one.address.is_secret and one.key.name in (api.CA_SECRET_NAME, api.WEBHOOK_SECRET_NAME)
         }
-        for outcome in report.written:
-            data = certificates.get(outcome.address)
-            if isinstance(data, dict) and outcome.live is not None:
+        for result in progress.carried:
+            data = certificates.get(result.address)
+            if isinstance(data, dict) and result.live is not None:
                 texts = {key: str(value) for key, value in data.items()}
-                self.observer.secrets.keep(outcome.address.key, Secret(metadata=outcome.live.metadata, data=texts))
+                self.observer.secrets.keep(result.address.key, Secret(metadata=result.live.metadata, data=texts))
 
     async def _delete_outdated(self, release: ModuleRelease) -> tuple[ObjectRef, ...]:
         """Delete by name what former releases had; returns what there was.
@@ -348,14 +336,13 @@ class Provisioner:
             for address, live in self.observer.module().items()
             if address.resource.kind == "NetworkPolicy" and address.key.namespace == namespace
         }
-        return bool((await self._delete(unwanted)).written)
+        return bool((await self._delete(unwanted)).carried)
 
-    async def _delete(self, unwanted: Mapping[Address, Live]) -> ApplyReport:
-        leaving = plan.Plan((tuple(Delete(address, live.metadata.uid) for address, live in unwanted.items()),))
-        report = await execute(leaving, self.client, self.ledger, RULES, now=self.clock.monotonic())
-        if report.failures:
-            raise OutdatedNotDeleted([(failure.ref, failure.cause) for failure in report.failures])
-        return report
+    async def _delete(self, unwanted: Mapping[Address, Live]) -> SetProgress:
+        progress = await self._set().delete(unwanted, at_once=True)
+        if progress.failures:
+            raise OutdatedNotDeleted([(failure.ref, failure.cause) for failure in progress.failures])
+        return progress
 
     # Readiness
 
@@ -380,15 +367,23 @@ def _texts(config: Unstructured | None) -> dict[str, str]:
     return {key: str(value) for key, value in data.items()} if isinstance(data, dict) else {}
 
 
-def _restores(action: plan.Action) -> TypeGuard[Create | Apply | Reclaim]:
+def _restores(action: Action) -> TypeGuard[Create | Update]:
     """Whether an action restores what another client changed."""
-    return isinstance(action, Create | Apply | Reclaim) and action.restores
+    return isinstance(action, Create | Update) and action.restores
 
 
-def _restored(action: Create | Apply | Reclaim) -> str:
-    if not isinstance(action, Reclaim):
-        return str(action.desired.ref)
-    return f"{action.desired.ref} (changed by {', '.join(action.managers)})"
+def _restored(action: Create | Update) -> str:
+    if isinstance(action, Update) and action.claimed:
+        return f"{action.desired.ref} (changed by {', '.join(action.claimed)})"
+    return str(action.desired.ref)
+
+
+def _restarts_operand(action: Action, before: Mapping[Address, Live]) -> bool:
+    """Whether the operand's pods ran with other credentials or configuration than are wanted now."""
+    if not isinstance(action, Update) or action.restores:
+        return False
+    running = before.get(action.address)
+    return isinstance(running, Unstructured) and resources.restarts(running.body, action.desired.body)
 
 
 def _inconsistent(changed: Sequence[Desired]) -> str:
@@ -402,9 +397,9 @@ def _fight(held: Throttled) -> str:
     pause = f"again and again, so it is restored every {FIGHT_SECONDS:.0f} s only"
     if not held.managers:
         unknown = "the object does not record by which client; the audit log of the API server may"
-        return f"{held.desired.ref} is changed or deleted {pause}; {unknown}"
+        return f"{held.ref} is changed or deleted {pause}; {unknown}"
     who = ", ".join(held.managers)
-    return f"{held.desired.ref} is changed by {who} {pause}. Have {who} leave it alone"
+    return f"{held.ref} is changed by {who} {pause}. Have {who} leave it alone"
 
 
 def _chain(failures: Sequence[WriteFailure]) -> str:

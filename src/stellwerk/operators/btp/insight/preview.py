@@ -18,10 +18,9 @@ from stellwerk.api.btp import ServiceBinding, ServiceInstance
 from stellwerk.api.core import ConfigMap, Secret
 from stellwerk.apply.concurrency import together
 from stellwerk.apply.errors import ApplyError
-from stellwerk.apply.labelled import prune_by_label
-from stellwerk.apply.labelled.plan import Live
 from stellwerk.apply.objects import discover
 from stellwerk.apply.objects.desired import Address, Desired, Document, desired_set, kinds_of
+from stellwerk.apply.set.model.confirmation import Live
 from stellwerk.delivery.insight import Preview, PreviewFailed, PreviewRequest
 from stellwerk.kube.client.client import Client
 from stellwerk.kube.types.identifiers import ObjectKey, ObjectRef, Resource
@@ -209,10 +208,10 @@ class BtpPreviewInput:
     async def _stale(
         self, module: Mapping[Address, Live], desired: Iterable[Desired], version: str
     ) -> dict[ObjectRef, str]:
-        stale = prune_by_label.stale(
+        stale = version_record.stale(
             module,
             [one.address for one in desired],
-            version_record.marks(version),
+            version,
             spared=version_record.spared(has_users_objects=await self._has_users_objects()),
         )
         return {one.ref: f"version {version} does not have it" for one in stale}

@@ -10,13 +10,18 @@ instances and bindings, because their end is the end of every service in the clu
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 
+import msgspec
+import yaml
+
 from stellwerk.apply.errors import UnreadableManifest
-from stellwerk.apply.labelled.prune_by_label import Marks, format_gvks, parse_gvks
+from stellwerk.apply.objects.desired import Address
+from stellwerk.apply.objects.manifests import read_value
+from stellwerk.apply.set.model.confirmation import Live
 from stellwerk.kube.types.identifiers import GroupVersionKind, ObjectKey, ObjectRef
-from stellwerk.kube.types.model import HasMetadata, JsonObject
+from stellwerk.kube.types.model import HasMetadata, JsonObject, JsonValue
 from stellwerk.operators.btp import api
 from stellwerk.operators.btp.errors import StepFailed
 from stellwerk.operators.btp.reasons import Reason
@@ -126,6 +131,42 @@ def _kinds(data: Mapping[str, str], key: str) -> tuple[GroupVersionKind, ...]:
         raise DamagedRecord(f"{key}: {error.why}") from error
 
 
+# ---- the list of kinds
+
+
+def format_gvks(gvks: Iterable[GroupVersionKind]) -> str:
+    """Kinds as the YAML list that BTP Manager's record of versions holds: group, version, kind; each kind once."""
+    rows = [gvk._asdict() for gvk in dict.fromkeys(gvks)]
+    return str(yaml.safe_dump(rows, sort_keys=False)) if rows else "[]\n"
+
+
+def parse_gvks(text: str) -> tuple[GroupVersionKind, ...]:
+    """Kinds from such a list, each once, in order. Raises `UnreadableManifest` where the text is none."""
+    listed = read_value(text)
+    if listed is not None and not isinstance(listed, list):
+        raise UnreadableManifest("expected a list of group, version and kind")
+    return tuple(dict.fromkeys(_gvk(row, number) for number, row in enumerate(listed or [], start=1)))
+
+
+def _gvk(row: JsonValue, number: int) -> GroupVersionKind:
+    try:
+        found = msgspec.convert(row, _Row)
+    except msgspec.ValidationError as error:
+        raise UnreadableManifest(f"entry {number} does not have group, version and kind as text") from error
+    if not found.version or not found.kind:
+        raise UnreadableManifest(f"entry {number} lacks its version or kind")
+    return GroupVersionKind(found.group, found.version, found.kind)
+
+
+class _Row(msgspec.Struct):
+    version: str
+    kind: str
+    group: str = ""
+
+
+# ---- versions
+
+
 def after_apply(record: VersionRecord | None, version: str, kinds: Iterable[GroupVersionKind]) -> VersionRecord:
     """The record once a version is applied. Under an unchanged version no kind is forgotten."""
     applied = tuple(kinds)
@@ -168,13 +209,28 @@ def config_map(record: VersionRecord, namespace: str) -> JsonObject:
     }
 
 
-def marks(version: str) -> Marks:
-    """How objects of another version are distinguished from those of this one, for `prune_by_label.stale`."""
-    return Marks(
-        ours={api.MANAGED_BY_LABEL: api.OPERATOR_NAME},
-        version_labels=(api.VERSION_LABEL, api.RECOMMENDED_VERSION_LABEL),
-        version=version,
-    )
+def is_stale(labels: Mapping[str, str], version: str) -> bool:
+    """Whether an object with these labels is ours, and of another version; one without a version never is."""
+    versions = [labels[name] for name in (api.VERSION_LABEL, api.RECOMMENDED_VERSION_LABEL) if name in labels]
+    return labels.get(api.MANAGED_BY_LABEL) == api.OPERATOR_NAME and bool(versions) and version not in versions
+
+
+def stale(
+    live: Mapping[Address, Live], wanted: Iterable[Address], version: str, *, spared: Collection[ObjectRef] = ()
+) -> dict[Address, Live]:
+    """The objects that another version left behind.
+
+    A kind in the record is only a place to look; the labels of each object decide. `spared` stays whatever its labels
+    are: a CustomResourceDefinition that users still have instances of.
+    """
+    kept = {(address.resource.group, address.resource.kind, address.key) for address in wanted}
+    return {
+        address: found
+        for address, found in live.items()
+        if is_stale(found.metadata.labels, version)
+        and (address.resource.group, address.resource.kind, address.key) not in kept
+        and address.ref not in spared
+    }
 
 
 def spared(*, has_users_objects: bool) -> tuple[ObjectRef, ...]:

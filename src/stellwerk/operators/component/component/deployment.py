@@ -14,12 +14,12 @@ from typing import NamedTuple, Protocol
 import msgspec
 
 from stellwerk.api.core import Secret
-from stellwerk.apply.labelled.plan import Live
 from stellwerk.apply.objects import discover
 from stellwerk.apply.objects.desired import Address
 from stellwerk.apply.set.checks import permission_precheck
 from stellwerk.apply.set.checks.crd_usage import CrdUsage
 from stellwerk.apply.set.model import inventory_codec
+from stellwerk.apply.set.model.confirmation import Live
 from stellwerk.apply.set.model.desired_set import DesiredObject, prepared
 from stellwerk.apply.set.model.inventory import Inventory, ObjectIdentity
 from stellwerk.apply.set.model.owner import Owner, Standing

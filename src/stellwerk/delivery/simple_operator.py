@@ -14,13 +14,14 @@ from typing import Generic, TypeVar
 
 import msgspec
 
+from stellwerk.apply.set.model.confirmation import Live
+from stellwerk.delivery.children import KEEPER_LABEL, Children, owners
 from stellwerk.kube.types.identifiers import ObjectKey, Resource
-from stellwerk.kube.types.model import JsonObject, Kind, Unstructured, unstructured
+from stellwerk.kube.types.model import JsonObject, Kind, unstructured
 from stellwerk.kube.types.object_meta import Condition, Record
 from stellwerk.runtime import conditions
 from stellwerk.runtime.access.permission_check import Rights
 from stellwerk.runtime.control import status_writer as statuses
-from stellwerk.runtime.control.children import KEEPER_LABEL, Children, owners
 from stellwerk.runtime.control.controller import Controller, EventSink
 from stellwerk.runtime.control.status_writer import StatusWriter
 from stellwerk.runtime.process import process
@@ -75,7 +76,7 @@ class Operator(ABC, Generic[K]):
         if self._controller is not None:
             self._controller.queue.add(key)
 
-    async def keep(self, kind: type[Kind], owner: K, content: JsonObject, *, name: str = "") -> Unstructured:
+    async def keep(self, kind: type[Kind], owner: K, content: JsonObject, *, name: str = "") -> Live:
         """Have a child of `owner`: written where it is not as wanted, left alone where it is. See `Children.keep`."""
         return await self.children[kind.resource].keep(owner, content, name=name)
 

@@ -1,4 +1,4 @@
-"""What goes first into a cluster, and what goes first out of it.
+"""What goes first into a cluster, and what goes first out of it, where no author orders them.
 
 Few waves, because the members of a wave are written at the same time and a wave waits for the one before it:
 

@@ -5,15 +5,14 @@ from __future__ import annotations
 import pytest
 
 from stellwerk.apply.errors import UnreadableManifest
-from stellwerk.apply.labelled.plan import Live
-from stellwerk.apply.labelled.prune_by_label import Marks, format_gvks, parse_gvks, stale
 from stellwerk.apply.objects.desired import Address
+from stellwerk.apply.set.model.confirmation import Live
 from stellwerk.kube.types.identifiers import GroupVersionKind, ObjectKey, Resource
 from stellwerk.kube.types.model import PartialObjectMetadata
 from stellwerk.kube.types.object_meta import ObjectMeta
+from stellwerk.operators.btp.module.version_record import format_gvks, parse_gvks, stale
 
 KINDS = (GroupVersionKind("", "v1", "ConfigMap"), GroupVersionKind("apps", "v1", "Deployment"))
-MARKS = Marks({"managed-by": "us"}, ("chart-version", "app/chart-version"), "2")
 
 
 def test_kinds_are_written_as_the_original_writes_them_and_read_back() -> None:
@@ -60,34 +59,36 @@ def live_with(labels: dict[str, str], name: str = "x") -> dict[Address, Live]:
 @pytest.mark.parametrize(
     ("labels", "is_stale"),
     [
-        ({"managed-by": "us", "chart-version": "1"}, True),
-        ({"managed-by": "us", "app/chart-version": "1"}, True),
-        ({"managed-by": "us", "chart-version": "2"}, False),
-        ({"managed-by": "us", "chart-version": "1", "app/chart-version": "2"}, False),
-        ({"managed-by": "us"}, False),
-        ({"managed-by": "them", "chart-version": "1"}, False),
+        ({"app.kubernetes.io/managed-by": "btp-manager", "chart-version": "1"}, True),
+        ({"app.kubernetes.io/managed-by": "btp-manager", "app.kubernetes.io/chart-version": "1"}, True),
+        ({"app.kubernetes.io/managed-by": "btp-manager", "chart-version": "2"}, False),
+        (
+            {
+                "app.kubernetes.io/managed-by": "btp-manager",
+                "chart-version": "1",
+                "app.kubernetes.io/chart-version": "2",
+            },
+            False,
+        ),
+        ({"app.kubernetes.io/managed-by": "btp-manager"}, False),
+        ({"app.kubernetes.io/managed-by": "them", "chart-version": "1"}, False),
         ({"chart-version": "1"}, False),
         ({}, False),
     ],
 )
 def test_only_what_is_ours_and_of_another_version_is_stale(labels: dict[str, str], is_stale: bool) -> None:
-    assert bool(stale(live_with(labels), (), MARKS)) is is_stale
+    assert bool(stale(live_with(labels), (), "2")) is is_stale
 
 
-OLD = {"managed-by": "us", "chart-version": "1"}
+OLD = {"app.kubernetes.io/managed-by": "btp-manager", "chart-version": "1"}
 
 
 def test_what_is_wanted_stays_even_under_another_version_of_its_kind() -> None:
     wanted = Address(Resource("", "v2", "ConfigMap", "configmaps", True), ObjectKey("n", "x"))
-    assert stale(live_with(OLD), [wanted], MARKS) == {}
+    assert stale(live_with(OLD), [wanted], "2") == {}
 
 
 def test_what_is_spared_stays() -> None:
     live = live_with(OLD)
     (address,) = live
-    assert stale(live, (), MARKS, spared={address.ref}) == {}
-
-
-def test_without_a_label_of_ours_nothing_may_be_searched() -> None:
-    with pytest.raises(ValueError, match="every object"):
-        Marks({}, ("chart-version",), "2")
+    assert stale(live, (), "2", spared={address.ref}) == {}

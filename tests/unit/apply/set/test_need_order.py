@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from stellwerk.apply.labelled.order import apply_wave, delete_wave
+from stellwerk.apply.set.model.need_order import apply_wave, delete_wave
 from stellwerk.kube.types.identifiers import Resource
 
 

@@ -8,13 +8,13 @@ import pytest
 from tests.cluster.runtime.example_kind import Lamp, install, lamp
 
 from stellwerk.api.core import ConfigMap
+from stellwerk.apply.set.model.confirmation import FIGHT_SECONDS
+from stellwerk.delivery.children import KEEPER_LABEL, ChangedByOthers, Children, NameTaken
 from stellwerk.kube.client.client import Client
 from stellwerk.kube.login.config import ClusterConfig
 from stellwerk.kube.types.model import JsonObject, unstructured
 from stellwerk.local.cluster import LocalCluster
 from stellwerk.runtime.cache.clusters import Cluster
-from stellwerk.runtime.control import children as family
-from stellwerk.runtime.control.children import ChangedByOthers, Children, NameTaken
 from stellwerk.runtime.supervision.tasks import background
 from stellwerk.testing.clock import FakeClock
 from stellwerk.testing.eventually import eventually
@@ -29,7 +29,7 @@ class Home:
         self.client, self.namespace = client, namespace
         self.clock = FakeClock()
         informer = cluster.informer(
-            unstructured(ConfigMap.resource), namespace=namespace, labels=f"{family.KEEPER_LABEL}=keeper"
+            unstructured(ConfigMap.resource), namespace=namespace, labels=f"{KEEPER_LABEL}=keeper"
         )
         self.children = Children(client, informer, keeper="keeper", clock=self.clock)
 
@@ -87,14 +87,13 @@ async def test_what_is_no_longer_wanted_leaves_the_child(home: Home) -> None:
 async def test_a_changed_child_is_restored_and_a_fight_is_slowed_down_and_named(home: Home) -> None:
     hall = await home.lamp()
     await home.keep(hall)
-    for _ in range(family.RESTORATIONS):
-        await home.edit("mine", "rival")
-        await home.keep(hall)
-        assert await home.text() == "hello"
+    await home.edit("mine", "rival")
+    await home.keep(hall)
+    assert await home.text() == "hello"
     await home.edit("mine", "rival")
     with pytest.raises(ChangedByOthers, match=r"ConfigMap \S+/hall is changed by rival again and again"):
         await home.keep(hall)
-    await home.clock.advance(family.FIGHT_SECONDS)
+    await home.clock.advance(FIGHT_SECONDS)
     await home.keep(hall)
     assert await home.text() == "hello"
 
@@ -104,7 +103,7 @@ async def test_of_two_owners_the_first_keeps_the_child_and_the_second_is_told(ho
     hall, attic = await home.lamp(), await home.lamp("attic")
     await home.keep(hall)
     with pytest.raises(
-        NameTaken, match=r"ConfigMap \S+/hall cannot be made for Lamp \S+/attic: .* belongs to Lamp hall"
+        NameTaken, match=r"ConfigMap \S+/hall cannot be created for Lamp \S+/attic: .* owned by Lamp hall"
     ):
         await home.keep(attic, name="hall")
 
@@ -112,7 +111,7 @@ async def test_of_two_owners_the_first_keeps_the_child_and_the_second_is_told(ho
 async def test_an_object_of_somebody_else_is_not_taken_over(home: Home) -> None:
     hall = await home.lamp()
     await home.client.create(ConfigMap, {"metadata": {"name": "hall", "namespace": home.namespace}, **WISH})
-    with pytest.raises(NameTaken, match="belongs to nobody that it names"):
+    with pytest.raises(NameTaken, match="found existing object without owner"):
         await home.keep(hall)
 
 
