@@ -17,7 +17,7 @@ from stellwerk.operators.btp.btpoperator import plan
 from stellwerk.operators.btp.btpoperator.plan import Blockers, Snapshot
 from stellwerk.operators.btp.credentials import credentials
 from stellwerk.operators.btp.credentials.credentials import BtpCredentials, CredentialsComparison, SecretProblem
-from stellwerk.operators.btp.reasons import MEANINGS, Reason
+from stellwerk.operators.btp.reasons import FACTS, Reason
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
 FINALIZER = "operator.kyma-project.io/btp-manager"
@@ -42,7 +42,7 @@ def operator(
 ) -> BtpOperator:
     status: BtpOperatorStatus | None = None
     if reason is not None:
-        status = reasons.status_for(None, reason, message or MEANINGS[reason].message or "because", 1, NOW)
+        status = reasons.status_for(None, reason, message or FACTS[reason].message or "because", 1, NOW)
     metadata = ObjectMeta(
         name=name,
         namespace=namespace,
@@ -78,7 +78,7 @@ def test_a_new_cr_is_given_a_finalizer_first_and_a_state_then() -> None:
     assert plan.next_step(seen(operator())) == plan.SetStatus(Reason.Initialized)
 
 
-@pytest.mark.parametrize("reason", [reason for reason, m in MEANINGS.items() if m.state is State.Processing])
+@pytest.mark.parametrize("reason", [reason for reason, m in FACTS.items() if m.state is State.Processing])
 def test_a_processing_cr_is_provisioned(reason: Reason) -> None:
     assert plan.next_step(seen(operator(reason))) == plan.Provision(GOOD)
 
@@ -110,7 +110,7 @@ def test_drift_of_a_ready_module_is_shown_before_it_is_mended() -> None:
     "reason",
     [
         reason
-        for reason, m in MEANINGS.items()
+        for reason, m in FACTS.items()
         if m.state in (State.Error, State.Warning) and reason not in (Reason.OlderCRExists, Reason.InconsistentChart)
     ],
 )
@@ -274,7 +274,7 @@ def test_a_redundant_cr_that_comes_to_lead_says_so_first() -> None:
 
 NOT_YET_DELETING = [
     reason
-    for reason, meaning in MEANINGS.items()
+    for reason, meaning in FACTS.items()
     if meaning.state is not State.Deleting and reason is not Reason.ServiceInstancesAndBindingsNotCleaned
 ]
 

@@ -12,7 +12,8 @@ from stellwerk.kube.types.model import JsonObject, Unreadable, Unstructured, dec
 from stellwerk.kube.types.object_meta import ObjectMeta
 from stellwerk.operators.btp import reasons
 from stellwerk.operators.btp.api import BtpOperator, BtpOperatorStatus, State
-from stellwerk.operators.btp.reasons import MEANINGS, Reason
+from stellwerk.operators.btp.insight.help_topics import CATALOGUE, HELP
+from stellwerk.operators.btp.reasons import FACTS, Reason
 from stellwerk.runtime.reconciler import Severity
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, 678, tzinfo=UTC)
@@ -56,14 +57,14 @@ def status(reason: Reason, message: str = "", previous: BtpOperatorStatus | None
 
 
 def test_the_thirty_one_published_reasons_have_their_published_states() -> None:
-    found = {state: {r.value for r, meaning in MEANINGS.items() if meaning.state is state} for state in State}
+    found = {state: {r.value for r, meaning in FACTS.items() if meaning.state is state} for state in State}
 
     assert found == STATES
     assert sum(map(len, STATES.values())) == 31
 
 
 def test_every_reason_is_in_the_table_under_its_own_name() -> None:
-    assert set(MEANINGS) == set(Reason)
+    assert set(FACTS) == set(Reason)
     assert all(reason.name == reason.value for reason in Reason)
 
 
@@ -180,16 +181,14 @@ def test_a_reason_without_a_text_must_be_given_one() -> None:
 
 
 def test_the_page_has_a_section_for_every_reason() -> None:
-    page = reasons.page()
+    page = HELP["BtpOperator"].reasons_page("BtpOperator")
 
     assert all(f"\n## {reason}\n" in page for reason in Reason)
 
 
-@pytest.mark.parametrize(
-    "reason", [reason for reason, m in MEANINGS.items() if m.state in (State.Warning, State.Error)]
-)
+@pytest.mark.parametrize("reason", [reason for reason, m in FACTS.items() if m.state in (State.Warning, State.Error)])
 def test_whoever_has_to_act_is_told_the_cause(reason: Reason) -> None:
-    meaning = MEANINGS[reason]
+    meaning = CATALOGUE.meanings[reason]
 
     assert meaning.causes
     assert meaning.fix or meaning.check
@@ -211,3 +210,8 @@ def test_a_btp_operator_that_cannot_be_read_says_so_in_a_status_that_the_schema_
     )
     without = Unreadable(BtpOperator.resource, ObjectMeta(name="b"), "spec: odd")
     assert msgspec.convert(reasons.unreadable(without), BtpOperatorStatus).conditions[0].last_transition_time
+
+
+@pytest.mark.parametrize("reason", Reason)
+def test_the_operator_and_the_help_agree_about_who_has_to_act(reason: Reason) -> None:
+    assert FACTS[reason].asks_user == CATALOGUE.meanings[reason].asks_user

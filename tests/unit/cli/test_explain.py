@@ -15,16 +15,18 @@ from stellwerk.cli.main import run
 from stellwerk.cli.shell.text import Style
 from stellwerk.operators.btp import api
 from stellwerk.operators.btp.credentials.credentials import REQUIRED_KEYS
-from stellwerk.operators.btp.insight.help_topics import TOPICS
-from stellwerk.operators.btp.reasons import MEANINGS
+from stellwerk.operators.btp.insight.help_topics import CATALOGUE, TOPICS
 from stellwerk.operators.btp.settings import TABLE
-from stellwerk.operators.component import reasons as component
+from stellwerk.operators.component.insight import help_topics as component
 from stellwerk.runtime.insight.reason_catalog import Meaning, command_in
 
 
 def test_every_reason_has_a_page_with_its_meaning() -> None:
     pages = {(entry.kind, entry.reason): explain.page(entry, Style()) for entry in explain.catalogue()}
-    catalogues: dict[str, Mapping[Any, Meaning[Any]]] = {"BtpOperator": MEANINGS, "Component": component.MEANINGS}
+    catalogues: dict[str, Mapping[Any, Meaning[Any]]] = {
+        "BtpOperator": CATALOGUE.meanings,
+        "Component": component.CATALOGUE.meanings,
+    }
     assert set(pages) == {(kind, str(reason)) for kind, meanings in catalogues.items() for reason in meanings}
     for kind, meanings in catalogues.items():
         for reason, meaning in meanings.items():

@@ -47,13 +47,13 @@ def test_every_link_leads_somewhere(page: Path) -> None:
 
 
 def test_every_source_and_annotation_has_its_line() -> None:
-    assert {row[0] for row in help_topics.SOURCES.rows} == set(SourceKind)
+    assert {row[0] for row in help_topics.TOPICS["sources"].rows} == set(SourceKind)
     suffixes = {
         value.removeprefix(f"{api.RECONCILER}/")
         for name, value in vars(api).items()
         if name.endswith("_ANNOTATION") and isinstance(value, str) and value.startswith(api.RECONCILER)
     }
-    assert {row[0] for row in help_topics.ANNOTATIONS.rows} == suffixes - {"digest", "disable-events"}
+    assert {row[0] for row in help_topics.TOPICS["annotations"].rows} == suffixes - {"digest", "disable-events"}
 
 
 def test_every_reason_of_an_event_has_its_line() -> None:
@@ -70,7 +70,7 @@ def test_every_reason_of_an_event_has_its_line() -> None:
     kept |= {UNREADABLE, OBJECTS_NOT_WATCHED, CHART_WARNING}
 
     assert said >= {"Created", "DriftDetected"}
-    assert {row[0] for row in help_topics.EVENTS.rows} == said | kept
+    assert {row[0] for row in help_topics.TOPICS["events"].rows} == said | kept
 
 
 def test_no_topic_is_named_like_a_reason() -> None:

@@ -9,7 +9,8 @@ import pytest
 
 from stellwerk.kube.types.object_meta import Condition
 from stellwerk.operators.component.api_status import NEW, ComponentStatus, State
-from stellwerk.operators.component.reasons import MEANINGS, Cause, Reason
+from stellwerk.operators.component.insight.help_topics import CATALOGUE
+from stellwerk.operators.component.reasons import FACTS, Cause, Reason
 from stellwerk.operators.component.status_report import Saying, severity_of, status_saying
 from stellwerk.runtime.conditions import find
 from stellwerk.runtime.insight.reason_catalog import NOTHING_TO_FIX
@@ -41,7 +42,7 @@ def condition(status: ComponentStatus, type_: str) -> Condition:
     ],
 )
 def test_ready_is_true_false_or_unknown_by_the_state(state: State, ready: str) -> None:
-    for reason in (reason for reason in Reason if MEANINGS[reason].state is state):
+    for reason in (reason for reason in Reason if FACTS[reason].state is state):
         status = said(Saying(reason=reason, message="because"))
 
         assert status.state is state
@@ -124,10 +125,10 @@ _OF_CAUSES = {
 def saying_of(word: Reason | Cause) -> Saying:
     if isinstance(word, Reason):
         return Saying(reason=word, message="m")
-    return Saying(reason=_OF_CAUSES[MEANINGS[word].state], cause=word, message="m")
+    return Saying(reason=_OF_CAUSES[FACTS[word].state], cause=word, message="m")
 
 
-@pytest.mark.parametrize("word", MEANINGS, ids=str)
+@pytest.mark.parametrize("word", FACTS, ids=str)
 def test_the_event_is_a_warning_where_the_operator_failed_or_the_user_has_to_act(word: Reason | Cause) -> None:
     saying = saying_of(word)
     expected = Severity.NORMAL if word in NORMAL else Severity.WARNING
@@ -136,11 +137,11 @@ def test_the_event_is_a_warning_where_the_operator_failed_or_the_user_has_to_act
     assert severity_of(said(saying)) is expected, "read from the status"
 
 
-@pytest.mark.parametrize("word", MEANINGS, ids=str)
+@pytest.mark.parametrize("word", FACTS, ids=str)
 def test_a_reason_that_warns_names_what_the_user_can_do(word: Reason | Cause) -> None:
     if saying_of(word).severity is Severity.WARNING:
-        assert MEANINGS[word].fix
-        assert not MEANINGS[word].fix[0].startswith(NOTHING_TO_FIX)
+        assert CATALOGUE.meanings[word].fix
+        assert not CATALOGUE.meanings[word].fix[0].startswith(NOTHING_TO_FIX)
 
 
 def test_a_wait_that_took_too_long_is_a_warning_whatever_it_is_for() -> None:

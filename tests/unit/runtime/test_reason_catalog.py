@@ -26,7 +26,7 @@ CATALOGUE = Catalogue(
             causes=("Nobody made it.",),
             check=("kubectl get it",),
             fix=("Make it.",),
-            only_you_can_mend_it=True,
+            only_user_can_fix=True,
         ),
     },
     {State.Working: ITSELF, State.Error: "The operator tries again."},

@@ -6,7 +6,7 @@ installation      what a cluster needs before it starts: kinds, rights
 watches           the caches, and which keys a change wakes
 api               the kinds Component and Blueprint, with api_spec and api_status
 settings          what an administrator sets
-reasons           the conditions' reasons with their help
+reasons           the conditions' reasons; help: their texts, and topics, as Markdown
 errors            failures as reason and message
 status_report     what a pass reports, as the status shows it
 rights            what the operator may do

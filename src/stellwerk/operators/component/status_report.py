@@ -16,7 +16,7 @@ import msgspec
 from stellwerk.kube.types.model import JsonObject, Unreadable, to_json_object
 from stellwerk.kube.types.object_meta import Condition
 from stellwerk.operators.component.api_status import NEW, READY, RECONCILING, STALLED, ComponentStatus, State
-from stellwerk.operators.component.reasons import MEANINGS, Cause, Reason
+from stellwerk.operators.component.reasons import FACTS, Cause, Reason
 from stellwerk.runtime import conditions
 from stellwerk.runtime.reconciler import Severity
 
@@ -34,12 +34,12 @@ class Saying:
     @property
     def effective_state(self) -> State:
         """The state that is shown."""
-        return self.state or MEANINGS[self.reason].state
+        return self.state or FACTS[self.reason].state
 
     @property
     def text(self) -> str:
         """The message that is shown. Raises `ValueError` where a reason without a text of its own was given none."""
-        text = self.message or MEANINGS[self.reason].message
+        text = self.message or FACTS[self.reason].message
         if not text:
             raise ValueError(f"{self.reason} needs a message")
         return text[0].upper() + text[1:]
@@ -57,7 +57,7 @@ class Saying:
     @property
     def is_stalled(self) -> bool:
         """Whether only a user's action can help. Reports `Timeout` once the wait exceeds `spec.timeout`."""
-        helpless = self.reason is Reason.Timeout or MEANINGS[self.cause or self.reason].only_you_can_mend_it
+        helpless = self.reason is Reason.Timeout or FACTS[self.cause or self.reason].only_user_can_fix
         return self.effective_state is State.Error and helpless
 
 
@@ -115,7 +115,7 @@ def severity_of(status: ComponentStatus) -> Severity:
 def _severity(state: State | None, reason: Reason | None, precise: Reason | Cause | None) -> Severity:
     if reason is Reason.Suspended:
         return Severity.NORMAL
-    needs_user = any(MEANINGS[word].only_you_can_mend_it for word in (reason, precise) if word is not None)
+    needs_user = any(FACTS[word].only_user_can_fix for word in (reason, precise) if word is not None)
     return Severity.WARNING if state is State.Error or needs_user else Severity.NORMAL
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from enum import StrEnum
 from typing import Generic, TypeVar
 
@@ -30,6 +30,24 @@ _COMMAND = re.compile(r": ((?:kubectl|stellwerk|flux) .+)")
 _PLACEHOLDER = re.compile(r"\b[A-Z]{2,}(_[A-Z]+)*\b")
 
 
+ADVICE = {"Causes": "causes", _COMMANDS: "check", "How to fix": "fix"}
+"""The titles of the advice for users, and the fields of `Meaning` that have it."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReasonFacts(Generic[S]):
+    """What a controller needs to know of a reason. The text for users is in a help file (`help_files`)."""
+
+    state: S
+    message: str = ""
+    """The condition's message when the caller has nothing more precise; empty where there always is."""
+    _: KW_ONLY
+    only_user_can_fix: bool = False
+    """Waiting does not help; a user has to change something."""
+    asks_user: bool = False
+    """Whether the user has to do something, be it while the operator retries."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Meaning(Generic[S]):
     """The meaning of a reason.
@@ -45,7 +63,7 @@ class Meaning(Generic[S]):
     causes: tuple[str, ...] = ()
     check: tuple[str, ...] = ()
     fix: tuple[str, ...] = ()
-    only_you_can_mend_it: bool = False
+    only_user_can_fix: bool = False
     """Waiting does not help; a user has to change something."""
 
     @property
@@ -56,9 +74,9 @@ class Meaning(Generic[S]):
     @property
     def advice(self) -> Iterator[tuple[str, tuple[str, ...]]]:
         """The advice for users, under its title; nothing under no title."""
-        for title, told in (("Causes", self.causes), (_COMMANDS, self.check), ("How to fix", self.fix)):
-            if told:
-                yield title, told
+        for title, field in ADVICE.items():
+            if texts := getattr(self, field):
+                yield title, texts
 
     def next_step(self, key: ObjectKey) -> str:
         """The first way to fix it, for this very object, as the end of a sentence; empty where nothing has to be fixed.
@@ -99,7 +117,7 @@ class Catalogue(Generic[W, S]):
 
     def turn_of(self, meaning: Meaning[S]) -> str:
         """The same for a meaning of this catalogue."""
-        return YOURS if meaning.only_you_can_mend_it else self.turns[meaning.state]
+        return YOURS if meaning.only_user_can_fix else self.turns[meaning.state]
 
     def table(self, words: Iterable[W]) -> list[str]:
         """Rows of Markdown for reasons, each with a link to its section."""

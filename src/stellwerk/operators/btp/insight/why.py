@@ -28,7 +28,8 @@ from stellwerk.operators.btp import api
 from stellwerk.operators.btp.api import State
 from stellwerk.operators.btp.credentials.credentials import REQUIRED_KEYS, is_for_us
 from stellwerk.operators.btp.errors import NOT_READY_IN_TIME, WAITED_FOR
-from stellwerk.operators.btp.reasons import CATALOGUE, MEANINGS, Reason
+from stellwerk.operators.btp.insight.help_topics import CATALOGUE
+from stellwerk.operators.btp.reasons import Reason
 from stellwerk.operators.btp.settings import TABLE, Settings
 from stellwerk.runtime.insight.diagnosis import AwaitedObject, ClusterReader, Diagnosis, Finding, root_causes
 
@@ -304,7 +305,7 @@ def _own_step(seen: BtpSurroundings) -> str:
     page = f"stellwerk explain {seen.reason}"
     advised = advice_in(seen.condition.get("message", ""))
     if not advised and seen.reason in Reason.__members__:
-        advised = MEANINGS[Reason(seen.reason)].next_step(seen.subject.key)
+        advised = CATALOGUE.meanings[Reason(seen.reason)].next_step(seen.subject.key)
     return f"{advised[:1].lower()}{advised[1:]} ({page})" if advised else page
 
 

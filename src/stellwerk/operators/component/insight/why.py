@@ -34,7 +34,8 @@ from stellwerk.operators.component.api import EVENT_REVISION_ANNOTATION, Compone
 from stellwerk.operators.component.api_status import NEW, READY, State
 from stellwerk.operators.component.dependencies import dependencies as depending
 from stellwerk.operators.component.errors import ComponentFailed, source_fix_in
-from stellwerk.operators.component.reasons import CATALOGUE, CHART_WARNING, MEANINGS, OBJECTS_NOT_WATCHED, Cause, Reason
+from stellwerk.operators.component.insight.help_topics import CATALOGUE
+from stellwerk.operators.component.reasons import CHART_WARNING, OBJECTS_NOT_WATCHED, Cause, Reason
 from stellwerk.operators.component.sources import sources
 from stellwerk.operators.component.sources.sources import FLUX_KINDS
 from stellwerk.operators.component.status_report import Saying, reason_of, status_saying
@@ -420,7 +421,7 @@ def _own_step(seen: ComponentSurroundings) -> str:
     page = f"stellwerk explain {word}"
     if advised := advice_in(seen.text) or source_fix_in(seen.text):
         return f"{advised} ({page})"
-    step = MEANINGS[word].next_step(key)
+    step = CATALOGUE.meanings[word].next_step(key)
     return f"{step} ({page})" if step else page
 
 
