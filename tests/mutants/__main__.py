@@ -19,7 +19,7 @@ from pathlib import Path
 
 from tests.mutants.mutations import ROOT, Mutation, mutations, table
 
-_COPIED = ("src", "tests", "native", "deploy", "samples", "docs", "pyproject.toml", "Makefile", "README.md")
+_COPIED = ("src", "tests", "bench", "native", "deploy", "samples", "docs", "pyproject.toml", "Makefile", "README.md")
 _SECONDS = 600
 
 
