@@ -1,4 +1,5 @@
-"""BTP Manager: from a new BtpOperator to Ready, and from its deletion to gone, beside what the API server allows.
+"""BTP Manager: from a new BtpOperator to Ready, and from its deletion to gone, compared with what the API server
+allows.
 
 The operator is a process of its own with its own rights and 4096-bit keys, as in a cluster. The limit is the same set
 of objects, applied by a bare client in the same waves on the same server in the same run, and the wait until the

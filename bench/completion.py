@@ -1,7 +1,7 @@
 """What a shell waits for when TAB is pressed: the whole program, from its start to its last line.
 
 A cluster with 1,000 ConfigMaps in one namespace is asked for names. Printed are median, minimum and processor time in
-milliseconds for each kind of completion, beside its limit and beside the start of a bare interpreter. The processor
+milliseconds for each kind of completion, next to its limit and the start of a bare interpreter. The processor
 time is what other work on the machine changes least.
 
     python -m bench.completion [--rounds 20] [--keep]

@@ -1,14 +1,14 @@
-"""Component operator: many Components of ten ConfigMaps each, beside what the API server allows.
+"""Component operator: many Components of ten ConfigMaps each, compared with what the API server allows.
 
 Three stories, each timed from the first request of the user until the last Component shows its end: all Components are
 created and become Ready; their common source gets a new revision with the same content; all are deleted. The limit
 is a bare aiohttp loop that creates as many ConfigMaps with the same data, by server-side apply, on the same server in
 the same run: once before the stories and once after them, because the speed of a machine changes within minutes. How
-long it takes to delete them again is told, too. The operator is a process of its own, the renderer a child of it; both
-are in the figure for memory.
+long it takes to delete them again is printed, too. The operator is a process of its own, the renderer a child of it;
+both are in the figure for memory.
 
 Seconds depend on the machine, the multiples of the limit hardly. The targets in seconds were set where the limit for
-500 Components is 2.6 s; the multiples beside them are theirs.
+500 Components is 2.6 s; the multiples next to them apply to that limit.
 
     python -m bench.component [--sizes 100,500,2000]
 """

@@ -1,4 +1,4 @@
-"""What the engine costs, beside kopf doing the same work in the same run.
+"""What the engine costs, compared with kopf doing the same work in the same run.
 
 The work: 10,000 small ConfigMaps are listed, each is looked at once and found in order (no writes). Then 500 of them a
 second are changed by another process, and each change is looked at. Each side runs in a process of its own on the same
@@ -57,7 +57,7 @@ SHAPES: Mapping[str, View[HasMetadata]] = {
 Say = Callable[..., None]
 
 
-# The side under measurement: a process that is told what to do next on stdin and answers in JSON lines.
+# The side under measurement: a process that reads what to do next from stdin and answers in JSON lines.
 
 
 @dataclass
@@ -80,7 +80,7 @@ class Tally:
         await self._there.wait()
 
     def arrive(self, delta: Delta[ConfigMap]) -> None:
-        """The cache has heard of an object."""
+        """The cache has received an object."""
         self.arrived[delta.key.name] = time.perf_counter()
 
     def note(self, name: str, sent_ns: str | None) -> None:
@@ -260,7 +260,7 @@ class Side:
         return await self.says()
 
     async def end(self) -> None:
-        """It has said all; whatever it still does is not measured."""
+        """It has printed all; the rest of its work is not measured."""
         if self.process.returncode is None:
             self.process.kill()
         await self.process.wait()

@@ -57,7 +57,7 @@ async def fill(cluster: LocalCluster, secrets: int, definitions: int) -> None:
 
 
 def foreign_definition(number: int) -> JsonObject:
-    """A kind of somebody else, with a schema of a common size."""
+    """A kind of another product, with a schema of a common size."""
     texts: JsonObject = {f"field{field}": {"type": "string", "description": "x" * 200} for field in range(20)}
     spec: JsonObject = {"type": "object", "properties": texts}
     schema: JsonObject = {"openAPIV3Schema": {"type": "object", "properties": {"spec": spec}}}

@@ -65,7 +65,7 @@ def resident_bytes(process: int) -> int:
 
 def resident_bytes_together(processes: Iterable[int]) -> int:
     """Resident memory of several processes. A page of a file that more than one of them has mapped (the program of two
-    workers) lies in memory once, and is counted once."""
+    workers) is in memory once, and is counted once."""
     files: Counter[str] = Counter()
     own = 0
     for process in processes:

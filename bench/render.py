@@ -1,7 +1,7 @@
 """What rendering costs: the worker's start, its rate for each core, its memory, and what an answer already known costs.
 
 Nothing is measured against a cluster. Each request has values of its own, so that every one is rendered; rates are by
-CPU seconds of the worker, because other work on the machine would make wall time mean nothing, and by wall time beside
+CPU seconds of the worker, because other work on the machine would make wall time mean nothing, and by wall time next to
 them. Last comes an operator's worst case in memory: 500 Components with ten objects each, all results held.
 
     python -m bench.render [--renderings 300]
@@ -138,7 +138,7 @@ async def rate(files: Files, count: int) -> Rate:
 
 
 async def known_milliseconds(count: int) -> float:
-    """CPU of an answer that is known already, while nobody holds its objects."""
+    """CPU of an answer that is known already, while no caller holds its objects."""
     async with renderer(shares=Shares(workers=1)) as it:
         await it.render(request(kustomization(10), 0))
         files = kustomization(10)
@@ -165,7 +165,7 @@ def line(what: str, found: str, target: str = "") -> None:
 
 
 async def main(count: int) -> None:
-    """Print all figures beside their targets."""
+    """Print all figures next to their targets."""
     started, of_cpu = await start_milliseconds()
     line("start to first answer", f"{started:.0f} ms, {of_cpu:.0f} of CPU", "target 100 ms")
     for what, files, target in (

@@ -7,7 +7,7 @@ figures are taken at rest. In the end the following is asserted:
 - tasks and file descriptors are no more than they were: nothing leaks;
 - memory has not grown over the last half, by the line of least squares through its figures;
 - a calm minute costs no write;
-- after everything was deleted nothing is left, and asked for anew by operators that were started anew, everything is as
+- after everything was deleted nothing is left, and created again by operators that were started again, everything is as
   it was before: the way there left no trace.
 
 It is run by hand before a release, for four hours, and is no part of `make bench`.
@@ -86,7 +86,7 @@ class Soak:
             operator.forget()
 
     async def rest(self) -> None:
-        """Return when all is as wanted, and nobody has written for a while."""
+        """Return when all is as wanted, and no client has written for a while."""
         await eventually(self._is_met, within=CONVERGED_SECONDS, describe="what users want")
         await eventually(self._is_quiet, within=CONVERGED_SECONDS, describe="no more writes")
 
@@ -131,7 +131,7 @@ class Soak:
         assert not differs, f"not as a fresh deploy (-):\n{differs}"
 
     async def end_state(self) -> Run:
-        """What the operators are there for, without what tells of the way."""
+        """What the operators are there for, without what records the way."""
         found: list[JsonObject] = []
         for kind in OWNED:
             view = unstructured(kind.resource)

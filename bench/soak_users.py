@@ -1,6 +1,6 @@
-"""Whoever uses the two operators of a soak, and the weather that they do it in.
+"""The users of the two operators in a soak, and the failures around them.
 
-Everything is drawn from one seed. What users want at a moment is kept beside the cluster, so that it can be asked for
+Everything is drawn from one seed. What users want at a moment is kept outside the cluster, so that it can be asked for
 once more at the end, in an empty cluster.
 """
 
@@ -107,7 +107,7 @@ class Weather:
 
 @dataclass(slots=True)
 class Wish:
-    """What somebody wants of a Component."""
+    """What a user wants of a Component."""
 
     revision: int
     files: dict[str, str]
@@ -231,7 +231,7 @@ class Users:
         await self.client.apply(BtpOperator, {"metadata": {"name": name, "namespace": namespace}})
 
     async def _let_go(self, kind: type[Kind], name: str, namespace: str) -> None:
-        """What is on its way out has to be gone before it can be asked for anew."""
+        """What is on its way out has to be gone before it can be created again."""
         while (found := await self.client.find(metadata_of(kind), name, namespace)) is not None:
             if not found.metadata.is_terminating:
                 return

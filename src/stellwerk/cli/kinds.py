@@ -73,7 +73,7 @@ _SHORT = {
     "sts": "statefulsets.apps",
     "svc": "services",
 }
-"""What kubectl's users type for kinds of Kubernetes. Discovery would tell it too, for a request more."""
+"""What kubectl's users type for kinds of Kubernetes. Discovery would return it too, for one more request."""
 
 
 _OUTSIDE_NAMESPACES = frozenset({"crd", "no", "ns", "pc", "pv"})

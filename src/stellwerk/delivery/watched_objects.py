@@ -279,7 +279,7 @@ async def _settled(informer: Informer[T]) -> None:
         async with asyncio.timeout(PATIENCE_SECONDS):
             await informer.wait_settled()
     except TimeoutError:
-        raise NotListed(informer.view.resource, "the API server does not say what there is") from None
+        raise NotListed(informer.view.resource, "the API server does not list what there is") from None
 
 
 def _is_forbidden(informer: Informer[Live]) -> bool:

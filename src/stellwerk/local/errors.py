@@ -79,7 +79,7 @@ class WrongBinary(LocalError):
     """A cached binary does not run here, or is of another version."""
 
     def __init__(self, summary: str, *, cause: str, folder: Path) -> None:
-        super().__init__(summary, cause=cause, fix=f"remove {folder} and start again; it is then built anew")
+        super().__init__(summary, cause=cause, fix=f"remove {folder} and start again; it is then built again")
 
 
 class BrokenData(LocalError):

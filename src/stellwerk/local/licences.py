@@ -35,7 +35,7 @@ class Package:
 
 def of_program(go: str, source: Path) -> str:
     """All licences of the program that `source` builds to. Raises BuildFailed where a module has none."""
-    failure = "cannot tell which modules the renderer is built from"
+    failure = "cannot find out which modules the renderer is built from"
     listed = toolchain.run([go, "list", "-deps", "-f", _FORMAT, "."], source, failure)
     go_root = Path(toolchain.run([go, "env", "GOROOT"], source, failure).strip())
     return written(gathered(packages(listed, go_root)))

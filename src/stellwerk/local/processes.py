@@ -28,7 +28,7 @@ class Process:
     """One named child of a folder: running or not, ours or adopted.
 
     `folder` holds NAME.pid; `log` receives standard output and standard error of this run, and the one before is kept
-    beside it.
+    next to it.
     """
 
     name: str

@@ -78,6 +78,6 @@ def _source() -> Path:
         return source
     raise BuildFailed(
         "cannot build the renderer",
-        cause="its source is not beside this package; an installed package carries the program instead",
+        cause="its source is not next to this package; an installed package carries the program instead",
         fix="run from a checkout of the project",
     )

@@ -61,7 +61,7 @@ class WorkedOn(ReleaseError):
     fix = "wait until the other one is done, and run it again"
 
     def __init__(self, key: ObjectKey) -> None:
-        super().__init__(f"release {key} is being worked on by somebody else")
+        super().__init__(f"release {key} is being worked on by another client")
 
 
 class InUse(ReleaseError):

@@ -43,7 +43,7 @@ Pass = Callable[[Release], Awaitable[SetProgress]]
 
 @dataclass(slots=True, kw_only=True)
 class Engine:
-    """Applies and deletes releases with one client. `tell` receives messages about retries and waits."""
+    """Applies and deletes releases with one client. The callback receives messages about retries and waits."""
 
     client: Client
     clock: Clock

@@ -85,7 +85,7 @@ class _TextMask:
         text = _PEM_IN_BASE64.sub("<PEM in base64>", text)
         text = _MOMENT.sub("<time>", text)
         text = _SEAL.sub("<seal>", text)
-        text = _UID.sub(lambda found: f"<uid of {self._owners.get(found[0], 'nobody here')}>", text)
+        text = _UID.sub(lambda found: f"<uid of {self._owners.get(found[0], 'no known owner')}>", text)
         for word, instead in self._words:
             text = text.replace(word, instead)
         return text

@@ -174,7 +174,7 @@ class OperatorProcess:
             except OperatorFailedEarly:
                 raise self._failure(f"the operator ended with {self.exit_code} before it was ready") from None
             except StillUntrue:
-                raise self._failure(f"not ready after {within:g} s: {self._health_url} says {last}") from None
+                raise self._failure(f"not ready after {within:g} s: {self._health_url} answers {last}") from None
 
     async def kill(self) -> None:
         """SIGKILL: it gets no chance to do anything. Its children are not killed. Returns when it has ended."""
@@ -195,7 +195,7 @@ class OperatorProcess:
     async def freeze(self) -> None:
         """SIGSTOP: it stops and keeps its connections, as on a machine that is suspended or starved."""
         self._signal(signal.SIGSTOP)
-        await eventually(lambda: _facts(self.pid)[0] == "T", describe="the operator stands still")
+        await eventually(lambda: _facts(self.pid)[0] == "T", describe="the operator is stopped")
 
     def thaw(self) -> None:
         """SIGCONT: it goes on, unaware of the time that passed."""

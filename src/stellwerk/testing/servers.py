@@ -47,7 +47,7 @@ class Accept:
 class Reject:
     """Refuses every request."""
 
-    message: str = "the webhook says no"
+    message: str = "the webhook refuses it"
     code: int = 403
 
     async def answer(self, review: JsonObject) -> web.StreamResponse:
@@ -61,7 +61,7 @@ class HangingReview:
 
     async def answer(self, review: JsonObject) -> web.StreamResponse:
         await asyncio.get_running_loop().create_future()
-        raise AssertionError("nobody resolves this future")
+        raise AssertionError("no caller resolves this future")
 
 
 @dataclass(frozen=True, slots=True)

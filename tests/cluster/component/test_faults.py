@@ -126,7 +126,7 @@ async def test_a_line_that_has_gone_silent_is_given_up_and_readiness_tells_of_a_
     dead = proxy.on_requests(ANYTHING, CutConnection())
     await eventually(lambda: dead.fired > 3, on=proxy.history.changed)
     await behind.clock.skip(seconds=181)
-    assert "stale: nothing heard for" in (behind.manager.unready() or "")
+    assert "stale: no event for" in (behind.manager.unready() or "")
     dead.end()
     await eventually(lambda: behind.manager.unready() is None, within=30, describe="the operator is ready again")
 

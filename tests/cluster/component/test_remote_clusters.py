@@ -147,7 +147,7 @@ async def test_a_cluster_that_breaks_is_named_and_delays_nobody_else(
             "the connection was cut": CutConnection(),
             "the answer is not": AnswerInstead(200, raw=b"<html>maintenance</html>"),
             "the answer is larger than 16 MiB": AnswerInstead(200, raw=flood),
-            "the fault proxy says so": AnswerInstead(503),
+            "the fault proxy refuses it": AnswerInstead(503),
         }
         for words, fault in faults.items():
             rule = proxy.on_requests(ANYTHING, fault)

@@ -278,7 +278,7 @@ async def test_readiness_waits_for_full_caches_and_ends_with_stale_ones(client: 
     running = asyncio.create_task(manager.run())
     await eventually(lambda: manager.unready() is None)
     clock.ahead = 181.0
-    assert "stale: nothing heard for 18" in (manager.unready() or "")
+    assert "stale: no event for 18" in (manager.unready() or "")
     manager.stop()
     await asyncio.wait_for(running, PATIENCE_SECONDS)
 

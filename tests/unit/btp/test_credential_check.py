@@ -167,7 +167,7 @@ async def test_credentials_that_are_refused_are_told_once_and_so_is_the_end_of_i
     assert refused.severity is Severity.WARNING
     assert refused.message == (
         "SAP Service Manager refuses the credentials in the Secret kyma-system/sap-btp-manager (invalid_client): "
-        "services can neither be made nor removed. Have them issued anew: is their service binding in the SAP BTP "
+        "services can neither be made nor removed. Have them issued again: is their service binding in the SAP BTP "
         "cockpit still there?"
     )
 

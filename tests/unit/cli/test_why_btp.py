@@ -285,7 +285,7 @@ def test_a_ready_operator_that_was_asked_to_go_is_not_called_ready() -> None:
     assert told(a_graph(operator)) == look(
         """
         ◌ BtpOperator kyma-system/btpoperator is being deleted (for 10m)
-        └─ somebody asked for its deletion, and the operator has not begun yet   <- root cause
+        └─ its deletion was requested, and the operator has not begun yet   <- root cause
         Next: check that the operator runs: stellwerk status
         """
     )

@@ -171,7 +171,7 @@ def test_an_escape_of_no_character_makes_only_its_object_unreadable(what: Any, e
     found = what.decode_each(text)
     assert [obj.metadata.name for obj in found.items] == ["good"]
     assert [str(obj) for obj in found.unreadable] == [
-        "Lamp hall/odd cannot be read: holds an escape that stands for no character"
+        "Lamp hall/odd cannot be read: has an escape that encodes no character"
     ]
     event = json.dumps({"type": "ADDED", "object": odd}).replace("HERE", escape).encode()
     happened, told = what.decode_odd_event(event)

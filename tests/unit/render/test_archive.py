@@ -119,7 +119,7 @@ HARMFUL = {
     "a hard link to nothing": ([Member("a", type=HARD, target="x")], "before it"),
     "links in a circle": (
         [Member("a", type=SYMLINK, target="b"), Member("b", type=SYMLINK, target="a")],
-        "circle",
+        "cycle",
     ),
     "a link into its own folder": (
         [Member("a/x", b"1"), Member("a/self", type=SYMLINK, target=".")],

@@ -483,7 +483,7 @@ async def test_a_pass_that_blocks_the_loop_is_reported_with_its_stack_and_others
         await eventually(lambda: stones.number("stellwerk_event_loop_stalls_total") >= 1, within=20)
         watching.cancel()
         await asyncio.wait([watching])
-    stalled = [record for record in caplog.records if "event loop stands still" in record.getMessage()]
+    stalled = [record for record in caplog.records if "event loop is blocked" in record.getMessage()]
     assert any("time.sleep(1.5)" in str(getattr(record, "fields", {}).get("stack")) for record in stalled)
 
 

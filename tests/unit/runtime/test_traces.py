@@ -43,7 +43,7 @@ async def test_without_being_wanted_nothing_is_made() -> None:
         assert not traces.are_on()
         with traces.reconciling("Component", KEY, "id") as span, traces.within("render") as inner:
             traces.requested(PATCH)
-            span.tell(result="success")
+            span.record(result="success")
         assert inner is span
 
 
@@ -87,10 +87,10 @@ async def made(sdk: Any) -> AsyncIterator[Any]:
 async def test_a_pass_has_its_requests_and_renderings_as_children(made: Any) -> None:
     with traces.reconciling("Component", KEY, "id-1") as span:
         with traces.within("render") as render:
-            render.tell(objects=3)
+            render.record(objects=3)
         async with asyncio.TaskGroup() as writes:
             writes.create_task(_request())
-        span.tell(result="requeue_after")
+        span.record(result="requeue_after")
     render, patch, whole = made.get_finished_spans()
 
     assert (render.name, patch.name, whole.name) == ("render", "patch configmaps", "reconcile Component")

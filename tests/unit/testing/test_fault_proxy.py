@@ -121,7 +121,7 @@ async def test_a_lost_reply_is_an_answer_after_the_work_was_done(
     told, text = await operator.ask("POST", MAPS, "{}")
     assert (told, behind.lines) == (status, [CREATE])
     assert f'"reason": "{reason}"' in text
-    assert f"-> {status}, the server said 200" in str(proxy.history)
+    assert f"-> {status}, the server answered 200" in str(proxy.history)
 
 
 @pytest.mark.parametrize(("after", "reached"), [(False, []), (True, [CREATE])])

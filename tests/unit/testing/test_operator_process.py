@@ -125,7 +125,7 @@ async def test_one_that_is_never_ready_says_what_its_health_said(operator: Start
     port = free_port()
     running = operator(SLEEPS, health_url=f"http://127.0.0.1:{port}/")
     running.log.write_text("what it said last\n")
-    with pytest.raises(OperatorFailed, match=r"(?s)not ready after 1 s: .* says ClientConnectorError.*said last"):
+    with pytest.raises(OperatorFailed, match=r"(?s)not ready after 1 s: .* answers ClientConnectorError.*said last"):
         await running.start(ready_within=1)
 
 

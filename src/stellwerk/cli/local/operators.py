@@ -164,7 +164,7 @@ async def _until_ready(client: Client, body: JsonObject) -> str:
 
 
 def samples_folder() -> Path:
-    """The samples: beside the package in a checkout, inside it when installed."""
+    """The samples: next to the package in a checkout, inside it when installed."""
     package = Path(stellwerk.__file__).parent
     inside = package / "samples"
     return inside if inside.is_dir() else package.parent.parent / "samples"

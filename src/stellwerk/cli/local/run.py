@@ -39,7 +39,7 @@ def _failure(operator: str, error: BaseException) -> Failure | None:
         case CannotListen() | AddressInvalid():
             return Failure(f"cannot start {operator}", cause=str(error), fix="choose another address, or 0 for none")
         case LeadershipLost():
-            cause = "its lease was not renewed in time, so another process may lead by now"
+            cause = "its lease was not renewed in time, so another process may lead already"
             return Failure(f"{operator} has stopped", cause=cause, fix="start it again: it then waits for the lease")
         case _:
             return None

@@ -106,7 +106,7 @@ async def of_preview(client: Client, preview: Preview) -> tuple[Compared, int]:
         found = await compared(client, preview.objects, preview.field_manager)
     shown = {line.ref for line in found.lines}
     renewed = [
-        DiffLine("~", str(ref), f"will be made anew: {why}")
+        DiffLine("~", str(ref), f"will be created again: {why}")
         for ref, why in preview.renewed.items()
         if str(ref) not in shown
     ]

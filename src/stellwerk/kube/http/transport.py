@@ -424,7 +424,7 @@ async def _answer_of(response: aiohttp.ClientResponse, largest: int) -> Answer:
 
 def _unfit(request: Request) -> LoginFailed:
     return LoginFailed(
-        f"cannot {request.about}: the token, or whom to act as, has a character that no header may have: "
+        f"cannot {request.about}: the token, or the account to act as, has a character that no header may have: "
         "look for a line break in it"
     )
 

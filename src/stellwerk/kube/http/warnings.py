@@ -2,7 +2,7 @@
 
 A caller listens around a call, and receives the warnings of calls of its own task only:
 
-    with remarks.Listening() as heard:
+    with warnings.Listening() as received:
         await client.apply(...)
 
 A callback through every verb of the client was refused: few callers listen, and all would have to hand it on.

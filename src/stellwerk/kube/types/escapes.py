@@ -12,7 +12,7 @@ import re
 MARK = b"\\uFdD0"
 """A noncharacter, which Unicode reserves for use inside a program, in a spelling that no encoder uses."""
 
-NO_TEXT = "holds an escape that stands for no character"
+NO_TEXT = "has an escape that encodes no character"
 
 _ESCAPES = re.compile(
     rb'\\(?:["\\/bfnrt]|u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|u(?![dD][89a-fA-F])[0-9a-fA-F]{4})'

@@ -3,7 +3,7 @@
 Unlisted ──Listed──> Watching ──Ended──> Watching
 Watching ──Failed──> Checking ──Checked──> Watching, or Unlisted where history was rewritten
 Watching, Checking ──Failed: 410──> Unlisted
-any ──Failed: kind not served, not permitted, not readable──> Unlisted, and told as Parked
+any ──Failed: kind not served, not permitted, not readable──> Unlisted, and reported as Parked
 """
 
 from __future__ import annotations

@@ -23,7 +23,7 @@ OPERATOR_NAME = "btp-manager"
 """Our field manager, and the value of the managed-by label on everything we made."""
 
 BROKER_NAME = "kcp-kyma-environment-broker"
-"""Who delivers the required Secret, as its managed-by label says."""
+"""Who delivers the required Secret, by its managed-by label."""
 
 MODULE_NAME = "btp-operator"
 OPERAND_NAME = "sap-btp-operator"
@@ -32,7 +32,7 @@ OPERAND_NAME = "sap-btp-operator"
 STANDARD_NAMESPACE = "kyma-system"
 STANDARD_NAME = "btpoperator"
 STANDARD_KEY = ObjectKey(STANDARD_NAMESPACE, STANDARD_NAME)
-"""Where the one CR lies in a managed Kyma runtime."""
+"""Where the one CR is in a managed Kyma runtime."""
 
 LEASE_NAME = "ec023d38.kyma-project.io"
 """The leader-election Lease, shared with the original so that both never act at once."""
@@ -128,7 +128,7 @@ class BtpOperatorStatus(Record, frozen=True, kw_only=True):
     state: Annotated[
         State,
         documented(
-            "Ready: the module works. Processing and Deleting: nobody's turn. Warning: it is the user's turn. "
+            "Ready: the module works. Processing and Deleting: no user has to act. Warning: the user has to act. "
             "Error: the operator could not and tries again.",
             example="Ready",
         ),
@@ -136,7 +136,7 @@ class BtpOperatorStatus(Record, frozen=True, kw_only=True):
     conditions: Annotated[
         tuple[Condition, ...],
         documented(
-            "Ready comes first; its reason and message say why the state is what it is. Stalled is there only while "
+            "Ready comes first; its reason and message explain the state. Stalled is there only while "
             "the user has to act, for tools that wait as kstatus does."
         ),
     ] = ()

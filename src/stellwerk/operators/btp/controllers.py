@@ -49,7 +49,7 @@ def require_image(environment: Mapping[str, str]) -> None:
     if IMAGE_VARIABLE not in environment:
         raise CannotStart(
             f"the environment variable {IMAGE_VARIABLE} is not set: it names the image of the SAP BTP service operator",
-            fix="set it to the image that the operand's Deployment shall run",
+            fix="set it to the image that the operand's Deployment runs",
         )
 
 

@@ -27,7 +27,7 @@ class BtpMetrics:
         self._metrics = metrics
         self._regenerations = Counter(
             "btpmanager_certs_regenerations",
-            "How often certificates of the operand's webhooks were made anew",
+            "How often certificates of the operand's webhooks were renewed",
             registry=None,
         )
         self._custom_config = Gauge(

@@ -127,7 +127,7 @@ def status_for(
     """The status that shows a reason. `message` may be empty where the reason has a text of its own.
 
     The original has the condition `Ready` alone. It stays the first one, and the only one unless `is_stalled`: then a
-    condition `Stalled` says the same, because kstatus takes `Ready` `False` for progress.
+    condition `Stalled` repeats it, because kstatus takes `Ready` `False` for progress.
 
     `lastTransitionTime` moves only when the condition turns true or false. Raises `ValueError` for a reason that has
     no text of its own and was given none: the API server would refuse such a condition.

@@ -1,9 +1,9 @@
 """What the BTP Manager may do in a cluster, as RBAC.
 
-It grants the operand's roles, and nobody may grant what they do not hold; so the rules of those roles are here too,
-even where we ourselves never use them. There is no wildcard, and no right on anything that the module does not have.
-A right that an ordinary life of the module does not use says on which occasion it is needed; the audit log of such a
-life is compared with this file by a test.
+It grants the operand's roles, and no client may grant permissions that it does not hold; so the rules of those roles
+are here too, even where we ourselves never use them. There is no wildcard, and no right on anything that the module
+does not have. A right that an ordinary life of the module does not use names the occasion on which it is needed; the
+audit log of such a life is compared with this file by a test.
 
 `deploy/rbac/btp-manager.yaml` is made from these.
 """
@@ -24,10 +24,10 @@ NAME = "btp-manager"
 ACCOUNT = "btp-manager-controller-manager"
 
 KEEP = "get list watch create update patch delete"
-"""What keeping objects as they shall be takes, and what the operand's roles grant on most of them."""
+"""The verbs for keeping objects as desired, and what the operand's roles grant on most of them."""
 
-_OPERAND = "the operand's roles cannot be applied, because nobody may grant what they do not hold"
-_SECURE = "metrics are secure, and somebody asks for them"
+_OPERAND = "the operand's roles cannot be applied, because no client may grant permissions that it does not hold"
+_SECURE = "metrics are secure, and a client asks for them"
 
 GRANTS = (
     grant(
@@ -41,7 +41,7 @@ GRANTS = (
         "btpoperators/status",
         "update patch",
         "no BtpOperator shows how its module is",
-        patch="somebody changed the object during a pass",
+        patch="another client changed the object during a pass",
     ),
     grant(
         api.SERVICES_GROUP,
@@ -59,7 +59,7 @@ GRANTS = (
         "get list watch create patch delete",
         "the operand has no account and its webhooks no address, or these stay behind when the module goes",
     ),
-    grant("", "pods", "list watch delete", "an operand that cannot start is neither explained nor started anew"),
+    grant("", "pods", "list watch delete", "an operand that cannot start is neither explained nor started again"),
     grant(
         "apps",
         "deployments",
@@ -71,7 +71,7 @@ GRANTS = (
         "replicasets",
         "list",
         "the condition does not name the cause",
-        list="the operand does not come up, and the condition shall say why",
+        list="the operand does not come up, and the condition explains why",
     ),
     grant("batch", "jobs", "get watch create delete", "the probe of CA bundles cannot run its Job"),
     grant(
@@ -104,7 +104,7 @@ GRANTS = (
         "get list create update patch",
         f"replicas cannot agree on who acts, so that none does, and {_OPERAND}",
     ),
-    grant("events.k8s.io", "events", "create patch", "nobody is told by Events"),
+    grant("events.k8s.io", "events", "create patch", "no user is informed by Events"),
     grant(
         "authentication.k8s.io",
         "tokenreviews",
@@ -183,7 +183,7 @@ def _probe() -> list[JsonObject]:
 
 
 def _aggregated() -> list[JsonObject]:
-    """For people: whoever may edit or view a namespace may do so with our kinds."""
+    """For users: an account that may edit or view a namespace may do so with our kinds."""
     edit = (
         rule(api.GROUP, "btpoperators", KEEP),
         rule(api.SERVICES_GROUP, "serviceinstances servicebindings", KEEP),

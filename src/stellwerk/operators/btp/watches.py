@@ -1,4 +1,4 @@
-"""What the BTP Manager watches, and which change wakes whom.
+"""What the BTP Manager watches, and which objects a change wakes.
 
 Everything a pass reads is watched: a module resource that is edited, a Secret that appears, a ServiceInstance that goes
 all arrive as events, so nothing is polled and a calm module costs nothing. Only labelled objects are cached, Secrets
@@ -41,7 +41,7 @@ Metadata: TypeAlias = Informer[PartialObjectMetadata]
 Cache: TypeAlias = Metadata | Informer[Unstructured]
 VISIBLE_WITHIN_SECONDS = 30.0
 SETTLED_WITHIN_SECONDS = 5.0
-"""How long a pass waits for the list of users' objects; before anything of theirs goes, the API server is asked."""
+"""How long a pass waits for the list of users' objects; before any of them is deleted, the API server is asked."""
 OURS_OR_BROKERS = f"{api.MANAGED_BY_LABEL} in ({api.OPERATOR_NAME},{api.BROKER_NAME})"
 
 MODULE_KINDS = (
@@ -203,7 +203,7 @@ class Caches:
         return (*informer.store.all(), *hidden)
 
     def may_have(self, kind: type[Kind]) -> bool:
-        """Whether users have objects of a kind of theirs, as far as the caches do not exclude it."""
+        """Whether users have objects of one of their kinds, as far as the caches do not exclude it."""
         informer = self.users.get(kind.resource)
         if informer is None:
             return self.is_defined(kind)
@@ -224,7 +224,7 @@ class Caches:
                     await informer.wait_settled()
 
     def users_unseen(self) -> str:
-        """Why users may have instances and bindings that the caches do not hold; empty where they do not say."""
+        """Why users may have instances and bindings that the caches do not hold; empty where they hold all."""
         return next((informer.parked.why for informer in self.users.values() if informer.parked is not None), "")
 
     async def cover(self, needed: Iterable[Resource]) -> None:
@@ -266,7 +266,7 @@ class Caches:
 
 
 class CacheView(Protocol):
-    """An informer, as far as it tells whether it sees anything."""
+    """An informer, as far as it shows whether it sees anything."""
 
     @property
     def parked(self) -> WatchSuspended | None: ...

@@ -68,7 +68,7 @@ APPROVED_HOOKS_ANNOTATION = f"{GROUP}/approved-delete-hooks"
 """The SHA-256 of the content of the Secret with the delete hooks: they run in a deletion though no seal fits them."""
 
 SUSPEND_REASON_ANNOTATION = f"{GROUP}/suspend-reason"
-"""Why somebody has suspended it; shown wherever its state is."""
+"""Why a user has suspended it; shown wherever its state is."""
 
 MOST_DEPENDENCIES = 1_000
 """How many Components one may list; more are refused."""
@@ -149,7 +149,7 @@ class BlueprintVersion(Kind, frozen=True, kw_only=True):
 # ---- their definitions
 
 _CAUSE = ".status.conditions[-1:].reason"
-"""Ready comes first; what stands behind it, Reconciling or Stalled, names the precise cause. The column Reason stays
+"""Ready comes first; the one after it, Reconciling or Stalled, names the precise cause. The column Reason stays
 as the original has it."""
 
 COMPONENTS = Definition(

@@ -2,7 +2,7 @@
 
 A spec is read leniently and refused at the door: what the schema forbids, the API server does not let in; what an older
 or newer schema let in must still be readable, because one odd Component must not hide all the others from the cache. So
-words with a fixed choice are text here, and whoever acts on one refuses what he does not know.
+words with a fixed choice are text here, and the code that uses one refuses an unknown word.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ class SourceName(Record, frozen=True, kw_only=True):
     name: Annotated[str, documented("Name of the source.", example="podinfo")]
 
     def key(self, default_namespace: str) -> ObjectKey:
-        """Where the object lies."""
+        """Where the object is."""
         return ObjectKey(self.namespace or default_namespace, self.name)
 
 
@@ -115,7 +115,7 @@ class HttpRepository(Record, frozen=True, kw_only=True):
     ] = ""
     digest_header: Annotated[
         str,
-        documented("Response header that tells one content from another.", otherwise="etag", example="x-checksum"),
+        documented("Response header that identifies the content.", otherwise="etag", example="x-checksum"),
     ] = ""
     revision_header: Annotated[
         str,
@@ -158,7 +158,7 @@ class SourceRef(Record, frozen=True, kw_only=True):
     flux_bucket: Annotated[SourceName | None, documented("A Bucket of flux.")] = None
     flux_helm_chart: Annotated[SourceName | None, documented("A HelmChart of flux.")] = None
     flux_external_artifact: Annotated[
-        SourceName | None, documented("An ExternalArtifact of flux, whoever makes it.")
+        SourceName | None, documented("An ExternalArtifact of Flux, of any controller.")
     ] = None
 
 
@@ -230,7 +230,7 @@ class Dependency(Record, frozen=True, kw_only=True, gc=False):
     ] = ""
 
     def key(self, default_namespace: str) -> ObjectKey:
-        """Where the Component lies."""
+        """Where the Component is."""
         return ObjectKey(self.namespace or default_namespace, self.name)
 
 
@@ -271,7 +271,7 @@ class ComponentSpec(Record, frozen=True, kw_only=True):
         str,
         documented(
             "Act as this ServiceAccount of the Component's namespace; not with kubeConfig.",
-            otherwise="what --default-service-account says, else the operator's own account",
+            otherwise="the account of --default-service-account, else the operator's own account",
             example="deployer",
         ),
     ] = ""
@@ -381,7 +381,7 @@ class ComponentSpec(Record, frozen=True, kw_only=True):
         str, documented("Folder of the chart or kustomization in the artifact.", otherwise="its root", example="deploy")
     ] = ""
     values: Annotated[
-        Any,  # any JSON: whoever renders refuses what is not an object
+        Any,  # any JSON: rendering refuses what is not an object
         documented("Parameters of the manifests, an object. Merged over those of valuesFrom.", free_form=True),
     ] = None
     values_from: Annotated[

@@ -1,7 +1,7 @@
 """How a Component is: `status`, field by field.
 
 What the original wrote is read and written under its names, inventory included, so that either can go on where the
-other has stopped. What is ours (the conditions beside Ready, the handled request, the summary, the uids) is optional.
+other has stopped. What is ours (the conditions besides Ready, the handled request, the summary, the uids) is optional.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from stellwerk.kube.types.model import JsonObject
 from stellwerk.kube.types.object_meta import Condition, Record, is_usable
 
 NEVER_OBSERVED = -1
-"""What the API server writes as observedGeneration of a Component that nobody has looked at."""
+"""What the API server writes as observedGeneration of a Component before the first pass."""
 
 READY = "Ready"
 """The type of the one condition that the original has."""
@@ -124,14 +124,14 @@ class ComponentStatus(Record, frozen=True, kw_only=True):
     conditions: Annotated[
         tuple[Condition, ...],
         documented(
-            "Ready says why the state is what it is; Reconciling and Stalled are there only while they are true.",
+            "Ready explains the state; Reconciling and Stalled are there only while they are true.",
             schema={"items": _CONDITION},
         ),
     ] = ()
     state: Annotated[
         State | None,
         documented(
-            "Ready: applied and ready. Pending: something that it needs is missing. Processing and Deleting: nobody's "
+            "Ready: applied and ready. Pending: something that it needs is missing. Processing and Deleting: no user's "
             "turn. DeletionPending: others still need it. Error: the operator could not, or it takes too long.",
             example="Ready",
         ),
@@ -146,4 +146,4 @@ class ComponentStatus(Record, frozen=True, kw_only=True):
 
 
 NEW = ComponentStatus(observed_generation=NEVER_OBSERVED)
-"""The status of a Component that nobody has looked at, as the API server sets it."""
+"""The status of a Component before the first pass, as the API server sets it."""

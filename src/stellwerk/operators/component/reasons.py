@@ -79,7 +79,7 @@ TURNS = {
     State.Processing: ITSELF,
     State.Deleting: ITSELF,
     State.Pending: "The operator goes on as soon as what is missing appears, and looks at least every retryInterval.",
-    State.DeletionPending: "The operator goes on as soon as nobody needs the Component any more.",
+    State.DeletionPending: "The operator goes on as soon as the Component is not needed any more.",
     State.Error: "The operator tries again: on every change, and later and later without one.",
 }
 """Who has to act next, in one sentence."""

@@ -33,8 +33,8 @@ NAMESPACE = "component-operator"
 AGGREGATE = f"{api.RECONCILER}/aggregate-to-dependents"
 """On a ClusterRole: its kinds may be watched as parts of Components."""
 
-_SECURE = "metrics are secure, and somebody asks for them"
-_CONFLICT = "somebody changed the finalizers at the same time, or the object was replaced during a pass"
+_SECURE = "metrics are secure, and a client asks for them"
+_CONFLICT = "another client changed the finalizers at the same time, or the object was replaced during a pass"
 
 GRANTS = (
     grant(api.GROUP, "components", "get list watch patch", "no Component is seen, or none can be held", get=_CONFLICT),
@@ -43,7 +43,7 @@ GRANTS = (
         "components/status",
         "update patch",
         "no Component shows how it is, nor what it consists of",
-        patch="somebody changed the object during a pass",
+        patch="another client changed the object during a pass",
     ),
     grant(api.GROUP, "blueprints", "get list watch patch", "Components with a Blueprint have no content"),
     grant(
@@ -72,7 +72,7 @@ GRANTS = (
         "events.k8s.io",
         "events",
         "create patch",
-        "nobody is told by Events",
+        "no user is informed by Events",
         patch="the same thing happens to an object again and again",
     ),
     grant("authentication.k8s.io", "tokenreviews", "create", "no scraper reads the metrics", create=_SECURE),

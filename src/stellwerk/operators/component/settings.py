@@ -241,7 +241,7 @@ TABLE = SettingsTable(
         Setting(
             field="drift_policy",
             read=parsers.one_of(DriftPolicy),
-            help="What is done about objects that somebody changed: Report, or Repair at once.",
+            help="What is done about objects that another client changed: Report, or Repair at once.",
         ),
         Setting(
             field="http_repository_interval",

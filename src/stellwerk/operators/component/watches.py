@@ -1,8 +1,8 @@
-"""What the Component operator watches, and which change wakes whom.
+"""What the Component operator watches, and which objects a change wakes.
 
 Everything that a pass reads is watched: a source with a new artifact, an edited Secret, a dependency that became ready,
-an object that somebody deleted all arrive as events. Watches over kinds that only some clusters have (flux), or that
-only some Components refer to (Secrets, ConfigMaps), open when the first Component needs them.
+an object that another client deleted all arrive as events. Watches over kinds that only some clusters have (flux), or
+that only some Components refer to (Secrets, ConfigMaps), open when the first Component needs them.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class Watches:
     async def sources(self, kind: SourceKind) -> Informer[flux.FluxSource]:
         """The objects of a kind of flux, in the version that the cluster serves; parked where it serves none.
 
-        Whoever asks while it is parked has the versions looked at again: discovery tells of one some time after its
+        A question while it is parked has the versions read again: discovery shows one some time after its
         definition is there, and nothing announces that.
         """
         cache = self._sources.get(kind)

@@ -147,7 +147,7 @@ class FileTree:
             if target.startswith("/"):
                 raise BadArchive("the link leaves the archive: its target is absolute", entry=path)
             if steps > _MOST_STEPS:
-                raise BadArchive("links lead to one another in a circle", entry=path)
+                raise BadArchive("links refer to each other in a cycle", entry=path)
             real.pop()
             pending.extend(reversed(target.split("/")))
         return "/".join(real)

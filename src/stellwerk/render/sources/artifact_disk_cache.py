@@ -87,7 +87,7 @@ class Shelf:
         tell: Callable[[Outcome], None] = lambda outcome: None,
         now: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Any owner may have `folder`; the cache is a folder of its own in it. `tell` may be called from any thread."""
+        """Any owner may have `folder`; the cache is a folder of its own in it. Any thread may call the callback."""
         self._folder = folder / "artifacts"
         self._most = most_bytes
         self._most_of_tenant = most_bytes * 3 // 4
@@ -123,7 +123,7 @@ class Shelf:
             self._rests_until[verb] = self._now() + REST_SECONDS
             self._tell("read failed" if verb == "read" else "write failed")
             why = error.strerror or f"it takes longer than {PATIENCE_SECONDS:g} s"
-            _log.warning("artifacts are downloaded anew: cannot %s the cache %s: %s", verb, self._folder, why)
+            _log.warning("artifacts are downloaded again: cannot %s the cache %s: %s", verb, self._folder, why)
             return None
 
     # ---- reading, in a thread

@@ -135,7 +135,7 @@ class RightsCheck:
             _log.warning("%d rights could not be checked, they are asked about again: %s", unanswered, why)
         finally:
             self._open.update(need for need in asked if not answers.get(need))
-        self._tell(answers)
+        self._report(answers)
 
     async def _ask(self, needs: Iterable[Need], answers: dict[Need, bool]) -> None:
         """Fill `answers`, which keeps what was answered before a failure."""
@@ -167,7 +167,7 @@ class RightsCheck:
         answer = await self._client.create(SelfSubjectAccessReview, body)
         return answer.status.allowed
 
-    def _tell(self, answers: dict[Need, bool]) -> None:
+    def _report(self, answers: dict[Need, bool]) -> None:
         lost = {need for need, allowed in answers.items() if not allowed} - self._missing
         back = {need for need, allowed in answers.items() if allowed} & self._missing
         for need in self._sorted(lost):

@@ -130,5 +130,5 @@ def _problem(informer: Informer[HasMetadata], *, required: bool) -> str:
         return f"the cache of {informer.name} is not filled yet"
     stale = informer.stale_seconds()
     if stale > STALE_SECONDS:
-        return f"the cache of {informer.name} is stale: nothing heard for {stale:.0f} s"
+        return f"the cache of {informer.name} is stale: no event for {stale:.0f} s"
     return ""

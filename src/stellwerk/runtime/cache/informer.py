@@ -325,7 +325,7 @@ class Informer(Generic[T]):
             del self._unreadable[key]
         self._progress.restart(version_number(version))
         for delta in _differences(before, objects, is_first=is_first):
-            self._tell(delta)
+            self._notify(delta)
             yield
         for key in readable:
             self._tell_readable(key)
@@ -349,12 +349,12 @@ class Informer(Generic[T]):
         if known is None or known.metadata.uid != obj.metadata.uid:
             if known is not None:
                 self.store.remove(known.key)
-                self._tell(Delta(known, None))
+                self._notify(Delta(known, None))
             self.store.put(obj)
-            self._tell(Delta(None, obj))
+            self._notify(Delta(None, obj))
         elif _is_newer(obj, known):
             self.store.put(obj)
-            self._tell(Delta(known, obj))
+            self._notify(Delta(known, obj))
         if odd is not None:
             self._tell_readable(obj.key)
 
@@ -362,7 +362,7 @@ class Informer(Generic[T]):
         before, known = self._unreadable.get(obj.key), self.store.get(obj.key)
         if known is not None and not _is_same(obj, known):
             self.store.remove(obj.key)
-            self._tell(Delta(known, None))
+            self._notify(Delta(known, None))
         self._unreadable[obj.key] = obj
         if before is not None and before.metadata.resource_version == obj.metadata.resource_version:
             return
@@ -386,7 +386,7 @@ class Informer(Generic[T]):
         # A late goodbye to an object whose successor is here already is not the successor's.
         if known is not None and known.metadata.uid == obj.metadata.uid:
             self.store.remove(obj.key)
-            self._tell(Delta(known, None))
+            self._notify(Delta(known, None))
         if was_unreadable:
             self._tell_readable(obj.key)
 
@@ -397,7 +397,7 @@ class Informer(Generic[T]):
         self._parked = parked
         self._settled.set()
 
-    def _tell(self, delta: Delta[T]) -> None:
+    def _notify(self, delta: Delta[T]) -> None:
         for handler in self._handlers:
             self._call(handler, delta)
 

@@ -52,7 +52,7 @@ class Store(Generic[T]):
         known = self._indices.get(name)
         if known is not None:
             if known.values_of is not values_of:
-                raise ValueError(f"index {name!r} already stands for another function")
+                raise ValueError(f"index {name!r} already names another function")
             return
         index = self._indices[name] = _Index(name, values_of)
         for obj in self._objects.values():

@@ -74,7 +74,7 @@ class CertificateStep(Enum):
 
     NOTHING = "nothing"
     LEAF = "a new leaf, by the newest authority"
-    AUTHORITY = "a new authority beside the old; the leaf stays"
+    AUTHORITY = "a new authority next to the old; the leaf stays"
     EVERYTHING = "a new authority and a new leaf: there is nothing that could be kept"
 
 

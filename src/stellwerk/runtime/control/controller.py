@@ -383,10 +383,10 @@ class Controller(Generic[K, S]):
                 if isinstance(outcome, UserError):
                     await secrecy.mask_failure(outcome.failure)
                 verdict = self._verdict(obj, outcome)
-                await self._tell(obj, verdict)
+                await self._publish(obj, verdict)
             except BaseException as raised:  # what cannot be reported has not succeeded, whatever was done
                 verdict = await self._unreported(obj, self._surprise(raised))
-            span.tell(result=verdict.result)
+            span.record(result=verdict.result)
         self._schedule(obj.key, verdict)
         self._metrics.reconciled(self.name, verdict.result, self._clock.monotonic() - started)
 
@@ -396,9 +396,9 @@ class Controller(Generic[K, S]):
         verdict = self._verdict(obj, outcome)
         if isinstance(outcome, Bug):
             try:
-                await self._tell(obj, verdict)
+                await self._publish(obj, verdict)
             except BaseException as raised:
-                self._border.report("pass", f"{self.name} cannot tell about {obj.ref}", self._surprise(raised))
+                self._border.report("pass", f"{self.name} cannot report about {obj.ref}", self._surprise(raised))
         return verdict
 
     async def _attempt(self, obj: K) -> Outcome[S]:
@@ -449,7 +449,7 @@ class Controller(Generic[K, S]):
         self._metrics.failed_for_good(self.name)
         return After(_RECHECK_SECONDS * (1.0 + 0.1 * random.random()))
 
-    async def _tell(self, obj: K, verdict: Verdict[S]) -> None:
+    async def _publish(self, obj: K, verdict: Verdict[S]) -> None:
         """Write the status where it differs, and send the Events."""
         obj, status = self.checkpoints.shown(obj), verdict.status
         if status is not None:

@@ -19,8 +19,8 @@ S = TypeVar("S", bound=StrEnum)
 W = TypeVar("W", bound=StrEnum)
 """Its reasons."""
 
-NOBODY = "Nobody has to act."
-ITSELF = "Nobody has to act; the operator goes on by itself."
+NOBODY = "No user has to act."
+ITSELF = "No user has to act; the operator goes on by itself."
 YOURS = "It is your turn; the operator goes on as soon as the cause is gone."
 
 NOTHING_TO_FIX = "Nothing has to be fixed."

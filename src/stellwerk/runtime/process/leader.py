@@ -216,14 +216,14 @@ class LeaderElector:
             await self._pause()
         self._leads = True
         self._report(True)
-        self._tell("became leader")
+        self._send_event("became leader")
 
     async def release(self) -> None:
         """Give the lease back, so that the next one need not wait. A failure is logged: the lease ends by itself."""
         if not self.is_leader or self._lease is None:
             return
         self._step_down(given_back=True)
-        self._tell("stopped leading")
+        self._send_event("stopped leading")
         freed = self._spec(holder="", duration_seconds=1, acquired=None, transitions=_transitions(self._lease))
         try:
             async with asyncio.timeout(_RELEASE_SECONDS):
@@ -369,7 +369,7 @@ class LeaderElector:
         if self._metrics is not None:
             self._metrics.leading(self.key.name, is_leader)
 
-    def _tell(self, what: str) -> None:
+    def _send_event(self, what: str) -> None:
         message = f"{self.identity} {what}"
         _log.info("lease %s: %s", self.key, message)
         if self._recorder is not None and self._lease is not None:

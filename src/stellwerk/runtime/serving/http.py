@@ -83,7 +83,7 @@ class ListenAddress:
         if not colon or not port.isascii() or not port.isdigit() or int(port) > 65535:
             raise AddressInvalid(f"bind address {text!r}: expected host:port or :port, or 0 for no server")
         if ":" in host and not (host.startswith("[") and host.endswith("]")):
-            raise AddressInvalid(f"bind address {text!r}: an IPv6 host stands in brackets, as in [::1]:{port}")
+            raise AddressInvalid(f"bind address {text!r}: an IPv6 host is in brackets, as in [::1]:{port}")
         return cls(host.strip("[]"), int(port))
 
 

@@ -61,7 +61,7 @@ class MountedCertificates:
 
 class SelfSigned:
     """A certificate that only this process vouches for, replaced in time: for callers who do not verify, as scrapers of
-    controller-runtime's secure metrics are told to."""
+    controller-runtime's secure metrics do."""
 
     def __init__(
         self,

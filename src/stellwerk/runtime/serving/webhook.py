@@ -220,7 +220,7 @@ async def review(judges: dict[tuple[str, str], Judge], body: bytes) -> bytes:
     request = question(body)
     judge = judges.get((request.kind.group, request.kind.kind))
     if judge is None:
-        raise Malformed(f"nobody here judges kind {request.kind.kind!r} of group {request.kind.group!r}")
+        raise Malformed(f"no webhook here validates kind {request.kind.kind!r} of group {request.kind.group!r}")
     return encode_json(AdmissionReview(response=await judge.answer(request)))
 
 

@@ -53,7 +53,7 @@ PROCESS = SettingsTable(
         _text("metrics_bind_address", "Where /metrics is served; 0 switches it off."),
         _switch(
             "metrics_secure",
-            "Serve /metrics by HTTPS, to those only whom the cluster lets get it. Off, as in the originals.",
+            "Serve /metrics by HTTPS, only to clients that the cluster lets read it. Off, as in the originals.",
         ),
         _text(
             "metrics_cert_path",

@@ -71,7 +71,7 @@ class Watchdog:
         frame = sys._current_frames().get(self._loop_thread)
         stack = "".join(traceback.format_stack(frame)) if frame else "the thread has ended"
         _log.warning(
-            "the event loop stands still for more than %g s",
+            "the event loop is blocked for more than %g s",
             self._stall_seconds,
             extra=logs.fields(stack=stack),
         )

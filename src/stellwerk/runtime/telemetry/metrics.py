@@ -270,7 +270,9 @@ class Metrics:
             "1 for each right that the operator needs and does not have",
             *("group", "resource", "verb"),
         )
-        self._watch_restarts = self._counter("stellwerk_watch_restarts_total", "Watches that had to begin anew", "kind")
+        self._watch_restarts = self._counter(
+            "stellwerk_watch_restarts_total", "Watches that had to start again", "kind"
+        )
         self._unreadable = self._counter(
             "stellwerk_unreadable_versions_total", "Versions of objects that could not be decoded", "kind"
         )
@@ -361,7 +363,9 @@ class _Readings(Collector):
             longest.add_metric(labels, max(seconds, default=0.0))
         yield unfinished
         yield longest
-        yield _family("stellwerk_cache_age_seconds", "Seconds since a cache's watch last heard", "kind", self.caches)
+        yield _family(
+            "stellwerk_cache_age_seconds", "Seconds since the last event of a cache's watch", "kind", self.caches
+        )
         yield _family(
             "stellwerk_unreadable_objects",
             "Objects that cannot be decoded at the moment, of which the last readable version is used",

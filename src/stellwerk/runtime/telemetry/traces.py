@@ -52,7 +52,7 @@ class Span(Protocol):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None: ...
 
-    def tell(self, **facts: Fact) -> None:
+    def record(self, **facts: Fact) -> None:
         """What came of it."""
         ...
 
@@ -66,7 +66,7 @@ class _Nothing:
     def __exit__(self, *_: object) -> None:
         """Nothing was begun."""
 
-    def tell(self, **facts: Fact) -> None:
+    def record(self, **facts: Fact) -> None:
         """No exporter."""
 
 
@@ -86,11 +86,11 @@ class _Recorded:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if kind is not None:
-            self.tell(error_type=kind.__name__)
+            self.record(error_type=kind.__name__)
         with _without_failure():
             self._opened.__exit__(None, None, None)
 
-    def tell(self, **facts: Fact) -> None:
+    def record(self, **facts: Fact) -> None:
         with _without_failure():
             self._span.set_attributes(_named(facts))
 
@@ -153,7 +153,7 @@ def within(name: str, **facts: Fact) -> Span:
 
 
 def reconciling(kind: str, key: ObjectKey, reconcile_id: str) -> Span:
-    """The span of a pass. `tell(result=...)` records the result."""
+    """The span of a pass. `record(result=...)` records the result."""
     if _spans is None:
         return _NOTHING
     facts = {"kind": kind, "namespace": key.namespace, "name": key.name, "reconcile_id": reconcile_id}

@@ -165,7 +165,7 @@ class ErrorFrame:
 
     code: int = 410
     reason: str = ""
-    message: str = "the fault proxy says so"
+    message: str = "the fault proxy refuses it"
 
     async def meet(self, event: WatchFrame, arrivals: Arrivals) -> Sequence[WatchFrame]:
         content = {"type": "ERROR", "object": status_object(self.code, self.reason, self.message)}

@@ -59,7 +59,7 @@ class Drop:
         if self.after_forwarding:
             await proceed(request)
         await asyncio.get_running_loop().create_future()
-        raise AssertionError("nobody resolves this future")
+        raise AssertionError("no caller resolves this future")
 
     def __str__(self) -> str:
         return "reply dropped" if self.after_forwarding else "request dropped"
@@ -111,7 +111,7 @@ class AnswerInstead:
     status: int
     after_forwarding: bool = False
     reason: str = ""
-    message: str = "the fault proxy says so"
+    message: str = "the fault proxy refuses it"
     retry_after_seconds: int | None = None
     raw: bytes | None = None
 

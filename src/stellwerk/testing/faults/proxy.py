@@ -181,7 +181,7 @@ class FaultProxy:
 
     async def _forward(self, exchange: Exchange, authorization: str, request: RecordedRequest) -> Reply:
         if not authorization:
-            return refusal(401, message="the fault proxy lets nobody in without its kubeconfig")
+            return refusal(401, message="the fault proxy refuses clients without its kubeconfig")
         exchange.reached_server = True
         reply = await self.upstream.call(
             request.method,

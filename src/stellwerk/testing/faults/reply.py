@@ -56,7 +56,7 @@ def refusal(
     status: int,
     *,
     reason: str = "",
-    message: str = "the fault proxy says so",
+    message: str = "the fault proxy refuses it",
     retry_after_seconds: int | None = None,
     cause: str = "",
 ) -> Reply:

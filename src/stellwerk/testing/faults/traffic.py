@@ -94,7 +94,7 @@ class Exchange:
     def __str__(self) -> str:
         told = "no answer" if self.status is None else str(self.status)
         if self.server_status not in (None, self.status):
-            told = f"{told}, the server said {self.server_status}"
+            told = f"{told}, the server answered {self.server_status}"
         if not self.is_over:
             told = f"{told}, under way"
         done = f" [{', '.join(self.faults)}]" if self.faults else ""

@@ -332,7 +332,7 @@ async def is_forced_still(client: Client, operator: BtpOperator) -> bool:
 
 def _in_its_own_words(user: ServiceBinding | ServiceInstance) -> str:
     said = next((one.message for one in user.status.conditions if not one.is_true and one.message), "")
-    return f"{user.ref}: {said or 'it says nothing'}"
+    return f"{user.ref}: {said or 'it has no message'}"
 
 
 def _first_of(failures: Sequence[str]) -> str:

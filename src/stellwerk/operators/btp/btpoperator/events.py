@@ -41,7 +41,7 @@ def of_progress(progress: ModuleProgress) -> Iterator[Notice]:
     if progress.restarted:
         yield Notice(OPERAND_RESTARTED, progress.restarted)
     if progress.renewed:
-        yield Notice(RENEWED, f"Certificates of the webhooks were made anew: {progress.renewed}")
+        yield Notice(RENEWED, f"Certificates of the webhooks were renewed: {progress.renewed}")
     if progress.restored:
         yield Notice(RESTORED, f"changed or deleted by others, and put back: {_named(progress.restored)}")
     yield from of_outdated(progress.outdated)

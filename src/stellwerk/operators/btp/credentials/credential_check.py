@@ -195,7 +195,7 @@ class CredentialCheck:
             case CredentialsVerdict.REFUSED:
                 text = (
                     f"SAP Service Manager refuses the {what} ({answer.why}): services can neither be made nor removed. "
-                    "Have them issued anew: is their service binding in the SAP BTP cockpit still there?"
+                    "Have them issued again: is their service binding in the SAP BTP cockpit still there?"
                 )
                 return Notice(REFUSED, text, Severity.WARNING, action="Check")
             case CredentialsVerdict.UNANSWERED:

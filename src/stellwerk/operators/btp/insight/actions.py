@@ -31,7 +31,7 @@ RECONCILE = Reconcilable(request=reconcile_request.request, was_handled=reconcil
 UNSTICK = Unstickable(
     force=_forced,
     consequence=(
-        "all service instances and bindings of the cluster are deleted, with the data that lies in the services; where "
+        "all service instances and bindings of the cluster are deleted, with the data in the services; where "
         "that takes too long they are only forgotten here"
     ),
     obstacle=_obstacle,

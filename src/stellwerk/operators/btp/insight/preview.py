@@ -58,7 +58,7 @@ class ImageUnknown(Exception):
     """No operand runs whose image could be taken."""
 
     def __init__(self) -> None:
-        super().__init__("the operand does not run yet, and only the operator's environment says which image it gets")
+        super().__init__("the operand does not run yet, and only the operator's environment defines its image")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

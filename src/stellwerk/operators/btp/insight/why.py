@@ -195,7 +195,7 @@ def explain(seen: BtpSurroundings) -> Diagnosis:
 
 
 def _asked_to_go(seen: BtpSurroundings) -> Diagnosis:
-    text = "somebody asked for its deletion, and the operator has not begun yet"
+    text = "its deletion was requested, and the operator has not begun yet"
     return Diagnosis((_root(text),), _LOOK_AT_OPERATOR, unready=_unready(seen), hidden=seen.hidden)
 
 
@@ -206,7 +206,7 @@ def _turn(reason: str) -> str:
 def _missing_secret(seen: BtpSurroundings) -> _Answer:
     secret = seen.secret
     if secret is None:
-        return (), "look at the Secret with somebody who may read it, then: stellwerk explain MissingSecret"
+        return (), "look at the Secret with a user who may read it, then: stellwerk explain MissingSecret"
     if not secret.exists:
         create = (
             f"create it with the keys {', '.join(REQUIRED_KEYS)} and the label {api.MANAGED_BY_LABEL}={api.BROKER_NAME}"
@@ -224,7 +224,7 @@ def _invalid_secret(seen: BtpSurroundings) -> _Answer:
     if secret is None or not secret.exists:
         return _missing_secret(seen)
     if secret.is_good:
-        text = f"Secret {secret.key} is complete by now, and the operator has not looked at it again"
+        text = f"Secret {secret.key} is complete, and the operator has not looked at it again"
         return (_root(text),), _LOOK_AT_OPERATOR
     faults = [
         _root(f"Secret {secret.key} {fault}: {', '.join(keys)}")
@@ -271,7 +271,7 @@ def _deleting(seen: BtpSurroundings) -> _Answer:
     if not left:
         return (), "wait: the module's own objects are being removed."
     held = tuple(_root(_remaining(obj)) for obj in left[:NAMED])
-    return held, "see why they stay: their condition and the log of the SAP BTP service operator tell."
+    return held, "see why they stay: read their condition and the log of the SAP BTP service operator."
 
 
 def _failed(seen: BtpSurroundings) -> _Answer:

@@ -104,7 +104,7 @@ class Charts:
             request = await self._request(files, layers, order)
             with traces.within("render") as span:
                 rendered = await self._renderer.render(request)
-                span.tell(objects=len(rendered.objects))
+                span.record(objects=len(rendered.objects))
         except OSError as error:
             raise ChartUnusable(error.filename or chart, error.strerror or "cannot be read") from error
         except (RenderError, ApiError) as error:

@@ -19,7 +19,7 @@ class Traced:
         """The objects that files make. Raises a `RenderError`."""
         with traces.within("render") as span:
             rendered = await self.renderer.render(request, lookup)
-            span.tell(objects=len(rendered.objects))
+            span.record(objects=len(rendered.objects))
             return rendered
 
     async def holds(self, claim: Claim) -> bool:

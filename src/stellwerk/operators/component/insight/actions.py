@@ -44,6 +44,6 @@ RECONCILE = Reconcilable(request=reconcile_request.request, was_handled=reconcil
 SUSPEND = Suspendable(suspend=_suspended, resume=_resumed)
 UNSTICK = Unstickable(
     force=_forced,
-    consequence="its objects stay where they are, and nobody looks after them any more",
+    consequence="its objects stay where they are, and no operator manages them any more",
     obstacle=_obstacle,
 )

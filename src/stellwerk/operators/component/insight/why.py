@@ -357,7 +357,7 @@ def _of_source(source: Unstructured) -> list[_Remedy]:
         if isinstance(condition, dict) and condition.get("type") == READY:
             if condition.get("status") == "True":
                 return []
-            said = str(condition.get("message") or condition.get("reason") or "it does not say why")
+            said = str(condition.get("message") or condition.get("reason") or "it gives no cause")
             word = str(condition.get("reason") or "")
             return [_Remedy(Finding(f"{ref}: {said}", word, is_root_cause=True), step)]
     return [_Remedy(Finding(f"{ref} has no condition Ready yet", is_root_cause=True), step)]

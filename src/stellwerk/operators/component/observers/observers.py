@@ -44,7 +44,7 @@ class PassObserver(Protocol):
         ...
 
     def failed(self, error: Exception) -> None:
-        """A pass has failed; `told` receives its status."""
+        """A pass has failed; this receives its status."""
         ...
 
     def carried(self, component: Component, created: int, updated: int, deleted: int) -> None:

@@ -174,7 +174,7 @@ def not_ready(found: flux.FluxSource) -> str:
     if ready is None and not isinstance(found, flux.ExternalArtifact):
         return "has no condition Ready yet"
     if ready is not None and not ready.is_true:
-        return f"is not Ready: {ready.message or ready.reason or 'it does not say why'}"
+        return f"is not Ready: {ready.message or ready.reason or 'it gives no cause'}"
     if ready is not None and ready.observed_generation != found.metadata.generation:
         return "has changed, and its controller has not looked at the change yet"
     artifact = found.status.artifact

@@ -29,7 +29,7 @@ _LONGEST = 60
 
 
 def is_asked_for(component: Component) -> bool:
-    """Whether somebody has said that the objects of this very Component may stay where they are."""
+    """Whether a user has annotated this very Component so that its objects may stay where they are."""
     asked = component.metadata.annotations.get(ABANDON_ANNOTATION, "")
     return component.spec.kube_config is not None and asked == component.metadata.uid
 
@@ -51,7 +51,7 @@ def left_behind(component: Component) -> list[str]:
 
 
 def notice(component: Component, why: str) -> Notice:
-    """The Event that tells of it. `why`: what kept us out."""
+    """The Event that reports it. `why`: what prevented access."""
     names = left_behind(component)
     more = len(names) - _SHOWN
     said = "; ".join(name if len(name) <= _LONGEST else f"{name[:_LONGEST]}…" for name in names[:_SHOWN])

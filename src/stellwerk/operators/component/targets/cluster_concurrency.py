@@ -32,7 +32,7 @@ _REMEMBERED = 10_000
 
 
 class ClusterBusy(Exception):
-    """There is no room now; the Component is woken when there is. `str()` says which server it waits for."""
+    """There is no room now; the Component is woken when there is. `str()` names the server it waits for."""
 
 
 class _Lane(NamedTuple):
@@ -51,7 +51,7 @@ class Lanes:
     _inside: dict[ObjectKey, dict[_Lane, tuple[type[Exception], ...]]] = field(default_factory=dict)
     """With what the servers raise when they do not answer."""
     _invited: dict[ObjectKey, frozenset[_Lane]] = field(default_factory=dict)
-    """Components that were woken because there was room. The room is theirs until their pass ends."""
+    """Components that were woken because there was room. The room is reserved until their pass ends."""
     _waiting: dict[str, dict[ObjectKey, frozenset[_Lane]]] = field(default_factory=dict)
     """By tenant, in the order of arrival."""
     _taken: Counter[_Lane] = field(default_factory=Counter)

@@ -1,7 +1,7 @@
-"""Answers what templates ask the cluster, with the rights of whom is rendered for.
+"""Answers what templates ask the cluster, with the rights of the rendered Component.
 
 The words of Secrets that templates read are masked in log lines for as long as templates ask for them: a template can
-put them into a name, which then stands in lines outside of the pass as well. So are those of Secrets that were
+put them into a name, which then appears in lines outside of the pass as well. So are those of Secrets that were
 decrypted.
 """
 

@@ -1,9 +1,9 @@
-"""Where the objects of a Component go: this cluster or another one, and as whom.
+"""Where the objects of a Component go: this cluster or another one, and its identity there.
 
 Targets are shared: all Components that go to the same cluster share its watches, and those that also act as the same
 user share its client. For remote clusters see `runtime.cache.remote_clusters`.
 
-The local cluster is watched with the operator's own identity, whoever a Component acts as: what is watched is what
+The local cluster is watched with the operator's own identity, whatever a Component acts as: what is watched is what
 carries our label, and is compared, never handed out. Every write, and every question of a template, goes out under the
 tenant's name.
 """
@@ -51,7 +51,7 @@ _UNKNOWN_SECONDS = 5.0
 """The same while an API service of the cluster does not answer, so that some of its kinds are unknown."""
 _DOUBT_SECONDS = 10.0
 """For how long nothing of that is believed after a definition has changed. An API server takes a moment to serve what
-it has accepted, and whoever waited for the kind is rendered in that very moment."""
+it has accepted, and a Component that waited for the kind is rendered at once."""
 
 _SYSTEM = "kube-system"
 _AUTHORITY = "ca:"
@@ -76,7 +76,7 @@ class Kinds:
     facts_at: float = 0.0
 
     def changed(self) -> None:
-        """A definition of kinds came, changed or went. What a cache tells as it fills is no news to anybody yet."""
+        """A definition of kinds came, changed or went. What a cache shows as it fills wakes no Component."""
         if self.were_asked_for:
             self.doubted_until = self.clock.monotonic() + _DOUBT_SECONDS
 
@@ -135,7 +135,7 @@ class Target:
         return f"{_AUTHORITY}{hashlib.sha256(certificates).hexdigest()[:32]}" if certificates else ""
 
     async def facts(self) -> request.ClusterApis:
-        """What the cluster serves, at most a minute old, and asked for anew where it may just have changed.
+        """What the cluster serves, at most a minute old, and asked for again where it may just have changed.
 
         Raises ApiError.
         """

@@ -1,1 +1,1 @@
-"""Kyma: which modules a cluster shall have."""
+"""Kyma: the modules of a cluster."""
