@@ -67,7 +67,7 @@ def test_force_names_its_price_first_and_is_then_taken(given: Given, place: str,
     given.keep(home, place)
     told = stellwerk("unstick", name, "-n", home)
     assert told.returncode == 0, told.stderr
-    assert "with the data that lies in the services" in told.stdout
+    assert "with the data in the services" in told.stdout
     refused = stellwerk("unstick", name, "-n", home, "--force")
     assert refused.returncode == 2
     done = stellwerk("unstick", name, "-n", home, "--force", "--yes")
