@@ -131,7 +131,7 @@ class Soak:
         assert not differs, f"not as a fresh deploy (-):\n{differs}"
 
     async def end_state(self) -> Run:
-        """What the operators are there for, without what records the way."""
+        """The Components and the objects of both operators, without fields that depend on what happened before."""
         found: list[JsonObject] = []
         for kind in OWNED:
             view = unstructured(kind.resource)

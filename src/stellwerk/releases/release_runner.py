@@ -43,13 +43,14 @@ Pass = Callable[[Release], Awaitable[SetProgress]]
 
 @dataclass(slots=True, kw_only=True)
 class Engine:
-    """Applies and deletes releases with one client. The callback receives messages about retries and waits."""
+    """Applies and deletes releases with one client."""
 
     client: Client
     clock: Clock
     tell: Tell
+    """Receives messages about retries and waits."""
     report: Tell = lambda words: None
-    """Gets how far a run is, after each of its passes."""
+    """Receives how far a run is, after each of its passes."""
     creates_namespaces: bool = False
     store: ReleaseStore = field(init=False)
     _memory: ObservedState = field(default_factory=ObservedState)

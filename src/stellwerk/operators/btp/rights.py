@@ -104,7 +104,7 @@ GRANTS = (
         "get list create update patch",
         f"replicas cannot agree on who acts, so that none does, and {_OPERAND}",
     ),
-    grant("events.k8s.io", "events", "create patch", "no user is informed by Events"),
+    grant("events.k8s.io", "events", "create patch", "the operator writes no Events"),
     grant(
         "authentication.k8s.io",
         "tokenreviews",

@@ -131,8 +131,8 @@ class ComponentStatus(Record, frozen=True, kw_only=True):
     state: Annotated[
         State | None,
         documented(
-            "Ready: applied and ready. Pending: something that it needs is missing. Processing and Deleting: no user's "
-            "turn. DeletionPending: others still need it. Error: the operator could not, or it takes too long.",
+            "Ready: applied and ready. Pending: something that it needs is missing. Processing and Deleting: no user "
+            "has to act. DeletionPending: others still need it. Error: the operator could not, or it takes too long.",
             example="Ready",
         ),
     ] = None

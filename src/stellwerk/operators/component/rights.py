@@ -72,7 +72,7 @@ GRANTS = (
         "events.k8s.io",
         "events",
         "create patch",
-        "no user is informed by Events",
+        "the operator writes no Events",
         patch="the same thing happens to an object again and again",
     ),
     grant("authentication.k8s.io", "tokenreviews", "create", "no scraper reads the metrics", create=_SECURE),

@@ -69,8 +69,8 @@ class Watches:
     async def sources(self, kind: SourceKind) -> Informer[flux.FluxSource]:
         """The objects of a kind of flux, in the version that the cluster serves; parked where it serves none.
 
-        A question while it is parked has the versions read again: discovery shows one some time after its
-        definition is there, and nothing announces that.
+        While it is parked, each call reads the served versions again: discovery lists a version some time after its
+        definition was created, and no event announces it.
         """
         cache = self._sources.get(kind)
         if cache is None or cache.parked is not None:

@@ -87,7 +87,7 @@ class Shelf:
         tell: Callable[[Outcome], None] = lambda outcome: None,
         now: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Any owner may have `folder`; the cache is a folder of its own in it. Any thread may call the callback."""
+        """Any owner may have `folder`; the cache is a folder of its own in it. Any thread may report outcomes."""
         self._folder = folder / "artifacts"
         self._most = most_bytes
         self._most_of_tenant = most_bytes * 3 // 4

@@ -206,7 +206,7 @@ def _turn(reason: str) -> str:
 def _missing_secret(seen: BtpSurroundings) -> _Answer:
     secret = seen.secret
     if secret is None:
-        return (), "look at the Secret with a user who may read it, then: stellwerk explain MissingSecret"
+        return (), "look at the Secret as a user who may read it, then: stellwerk explain MissingSecret"
     if not secret.exists:
         create = (
             f"create it with the keys {', '.join(REQUIRED_KEYS)} and the label {api.MANAGED_BY_LABEL}={api.BROKER_NAME}"

@@ -44,7 +44,7 @@ class PassObserver(Protocol):
         ...
 
     def failed(self, error: Exception) -> None:
-        """A pass has failed; this receives its status."""
+        """A pass has raised this error; the status is reported separately, by the method above."""
         ...
 
     def carried(self, component: Component, created: int, updated: int, deleted: int) -> None:

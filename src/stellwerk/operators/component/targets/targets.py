@@ -1,10 +1,10 @@
-"""Where the objects of a Component go: this cluster or another one, and its identity there.
+"""Where the objects of a Component go: this cluster or another one, and the identity that writes them.
 
 Targets are shared: all Components that go to the same cluster share its watches, and those that also act as the same
 user share its client. For remote clusters see `runtime.cache.remote_clusters`.
 
-The local cluster is watched with the operator's own identity, whatever a Component acts as: what is watched is what
-carries our label, and is compared, never handed out. Every write, and every question of a template, goes out under the
+The local cluster is watched with the operator's own identity, whichever identity a Component acts as: watched objects
+are those with our label; they are only compared. Every write, and every question of a template, goes out under the
 tenant's name.
 """
 

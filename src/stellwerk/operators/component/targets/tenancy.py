@@ -1,9 +1,9 @@
 """The identity that a Component acts as, and what it may name (pure).
 
-By default this is the original's behaviour: an account that may create Components may do what the operator
-may. For shared clusters there are switches: `strict` asks for a ServiceAccount, whose rights then bound the Component;
-`cross_namespace_refs` off keeps Components to the sources and Components of their own namespace; and some namespaces
-may be kept out as targets, which permissions express better, but not on every platform.
+By default this is the original's behaviour: an account that may create Components has the rights of the
+operator. For shared clusters there are switches: `strict` asks for a ServiceAccount, whose rights then bound the
+Component; `cross_namespace_refs` off keeps Components to the sources and Components of their own namespace; and some
+namespaces may be excluded as targets; permissions express this better, but not on every platform.
 """
 
 from __future__ import annotations
