@@ -42,4 +42,4 @@ async def test_objects_of_many_mib_are_weighed_and_do_not_block_the_event_loop(
         await then.ready(revision="r1", within=120)
         await running.rests()
     assert stalls.longest_seconds < LONGEST_STALL_SECONDS
-    assert running.operator.reconciler.weights.weight_of(component.key) > 8 * 2**20
+    assert running.operator.reconciler.services.weights.weight_of(component.key) > 8 * 2**20

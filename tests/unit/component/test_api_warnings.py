@@ -25,43 +25,34 @@ def written(*remarks: str, name: str = "one") -> ActionResult:
 def test_a_remark_is_told_once_as_long_as_each_write_brings_it() -> None:
     remarks = Remarks()
 
-    assert remarks.news(SHOP, [written("old"), written("old", name="two")]) == [
+    assert remarks.news([written("old"), written("old", name="two")]) == [
         "ConfigMap home/one: old",
         "ConfigMap home/two: old",
     ]
-    assert remarks.news(SHOP, [written("old")]) == []
-    assert remarks.news(SHOP, []) == []
-    assert remarks.news(SHOP, [written("old", "odd")]) == ["ConfigMap home/one: odd"]
+    assert remarks.news([written("old")]) == []
+    assert remarks.news([]) == []
+    assert remarks.news([written("old", "odd")]) == ["ConfigMap home/one: odd"]
 
 
 def test_a_remark_that_comes_back_is_told_again() -> None:
     remarks = Remarks()
-    remarks.news(SHOP, [written("old")])
+    remarks.news([written("old")])
 
-    assert remarks.news(SHOP, [written()]) == []
-    assert remarks.news(SHOP, [written("old")]) == ["ConfigMap home/one: old"]
+    assert remarks.news([written()]) == []
+    assert remarks.news([written("old")]) == ["ConfigMap home/one: old"]
 
 
 def test_an_object_that_is_made_anew_is_no_news() -> None:
     remarks = Remarks()
-    remarks.news(SHOP, [written("old")])
+    remarks.news([written("old")])
 
-    assert remarks.news(SHOP, [ActionResult(Remove(address(), "u", "1", "to create it again"), None)]) == []
-    assert remarks.news(SHOP, [written("old")]) == []
-
-
-def test_each_component_has_its_own_and_one_that_is_gone_has_none() -> None:
-    remarks = Remarks()
-    remarks.news(SHOP, [written("old")])
-
-    assert remarks.news(ObjectKey("home", "other"), [written("old")]) == ["ConfigMap home/one: old"]
-    remarks.forget(SHOP)
-    assert remarks.news(SHOP, [written("old")]) == ["ConfigMap home/one: old"]
+    assert remarks.news([ActionResult(Remove(address(), "u", "1", "to create it again"), None)]) == []
+    assert remarks.news([written("old")]) == []
 
 
 def test_only_so_much_is_remembered() -> None:
     remarks = Remarks()
-    remarks.news(SHOP, [written("old", name=f"n{number}") for number in range(MOST_OBJECTS + 1)])
+    remarks.news([written("old", name=f"n{number}") for number in range(MOST_OBJECTS + 1)])
 
-    assert remarks.news(SHOP, [written("old", name="n0")]) == ["ConfigMap home/n0: old"]
-    assert remarks.news(SHOP, [written("old", name=f"n{MOST_OBJECTS}")]) == []
+    assert remarks.news([written("old", name="n0")]) == ["ConfigMap home/n0: old"]
+    assert remarks.news([written("old", name=f"n{MOST_OBJECTS}")]) == []

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 import pytest
-from tests.unit.component.given import component
 from tests.unit.component.test_causes import without_image
 
 from stellwerk.apply.readiness.deployment_diagnosis import Surroundings
@@ -37,16 +36,13 @@ class Waiting:
     clock: FakeClock = field(default_factory=FakeClock)
     read: list[ObjectRef] = field(default_factory=list)
     cause: str = CAUSE
-    causes: WorkloadCauses = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.causes = WorkloadCauses(self.clock)
+    causes: WorkloadCauses = field(default_factory=WorkloadCauses)
 
     async def passes(
         self, *waits: Unready, after: float, digest: str = "d", late: bool = False
     ) -> tuple[list[str], float | None]:
         shown, pause = await self.causes.explained(
-            component(), digest, waits, self._read, waited_seconds=after, is_late=late
+            digest, waits, self._read, now=self.clock.monotonic(), waited_seconds=after, is_late=late
         )
         return [one.why for one in shown], pause
 

@@ -15,11 +15,11 @@ from stellwerk.delivery.rendering import add_renderer
 from stellwerk.kube.types.model import metadata_of
 from stellwerk.operators.component import status_report
 from stellwerk.operators.component.api import CONTROLLER, LEASE_NAME, RECONCILER
+from stellwerk.operators.component.component.component_pass import ComponentMemo, Services
 from stellwerk.operators.component.component.deployment import Deployer, Renders
-from stellwerk.operators.component.component.reconcile import ComponentMemo, ComponentReconciler
+from stellwerk.operators.component.component.reconcile import ComponentReconciler
 from stellwerk.operators.component.component.traced import Traced
 from stellwerk.operators.component.component.weights import Weights
-from stellwerk.operators.component.component.workload_causes import WorkloadCauses
 from stellwerk.operators.component.observers.events import AnnotatedSink
 from stellwerk.operators.component.observers.flux_notifications import Receiver
 from stellwerk.operators.component.observers.metrics import ComponentMetrics, artifact_cache
@@ -106,7 +106,7 @@ def install(
     contents = ReferenceReader(client, seen.contents)
     traced = Traced(renderer) if traces.are_on() else renderer
     targets, deployer = _deployment(manager, settings, seen, traced, connect, metrics)
-    reconciler = ComponentReconciler(
+    services = Services(
         client=client,
         components=seen.components,
         graph=seen.graph,
@@ -124,9 +124,8 @@ def install(
         checkpoints=Checkpoints(seen.components, StatusWriter(client=client, clock=manager.clock)),
         settings=settings,
         clock=manager.clock,
-        workload_causes=WorkloadCauses(manager.clock),
-        memos=Memos(ComponentMemo),
     )
+    reconciler = ComponentReconciler(services, Memos(ComponentMemo))
     controller = _controller(manager, settings, seen, reconciler, events)
     wire(controller, seen)
     blueprints.install(manager, store, seen.components, recorder=recorder)
@@ -229,8 +228,8 @@ def _controller(
         CONTROLLER,
         seen.components,
         reconciler,
-        write_status=reconciler.checkpoints.write_status,
-        checkpoints=reconciler.checkpoints,
+        write_status=reconciler.services.checkpoints.write_status,
+        checkpoints=reconciler.services.checkpoints,
         memos=reconciler.memos,
         workers=settings.max_concurrent_reconciles,
         tenant_of=lambda key: key.namespace,

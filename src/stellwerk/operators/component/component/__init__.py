@@ -1,6 +1,7 @@
 """The reconciler of Component.
 
-reconcile                one pass; the only writer of the status
+reconcile                runs passes, and reports what becomes of them
+component_pass           one pass, from the references to the status
 deployment               files into objects, and objects into the target
 status_plan              the next status                                      pure
 delete_hooks             delete hooks of a Component

@@ -100,6 +100,17 @@ class DeploymentContent:
     """Whether it replaces another one, from this pass on."""
 
 
+@dataclass(frozen=True, slots=True)
+class Deployed:
+    """What came of applying a content."""
+
+    progress: SetProgress
+    chart_warnings: tuple[str, ...] = ()
+    """What Helm passes over in silence in the chart."""
+    unwatched: tuple[str, ...] | None = None
+    """Why objects are read one by one; None where no object was looked at."""
+
+
 class _Prepared(NamedTuple):
     """The objects of a rendering, ready to be applied."""
 
@@ -121,12 +132,7 @@ class Deployer:
     """A Component of the operator's own cluster, by its key."""
     owners: dict[str, ObjectKey] = field(default_factory=dict)
     """The Component of an owner's label: a change of an object with the label wakes it."""
-    unwatched: dict[ObjectKey, tuple[str, ...]] = field(default_factory=dict)
-    """The Components of which objects are read one by one, and why they cannot be watched."""
-    warnings: dict[ObjectKey, tuple[str, ...]] = field(default_factory=dict)
-    """What the charts of Components were rendered in spite of."""
     _owners: dict[ObjectKey, Owner] = field(default_factory=dict)
-    _memories: dict[ObjectKey, tuple[str, ObservedState]] = field(default_factory=dict)
     _prepared: Kept[tuple[object, ...], _Prepared] = field(init=False)
     _hidden: HiddenWords = field(init=False)
 
@@ -146,10 +152,12 @@ class Deployer:
         content: DeploymentContent,
         files: Files,
         target: Target,
+        memory: ObservedState,
+        *,
         save: Save = ends_the_pass,
         seal: Callable[[bytes], None] = lambda content: None,
         weigh: Callable[[int], None] = lambda size: None,
-    ) -> SetProgress:
+    ) -> Deployed:
         """Bring the objects towards what is asked for. Raises RenderError, ApplyError, ApiError, Unwatchable.
 
         A content that replaces another one is announced before the first object is touched: a client that waits for
@@ -161,9 +169,7 @@ class Deployer:
         """
         rendered = await self.render(component, status, content, files, target)
         weigh(rendered.size + content.resolved.size)
-        self.warnings.pop(component.key, None)
-        if rendered.chart is not None and rendered.chart.warnings:
-            self.warnings[component.key] = rendered.chart.warnings
+        warnings = rendered.chart.warnings if rendered.chart is not None else ()
         owner, policies = await self._owner(component), status_plan.policies(component.spec)
         wanted, is_large = await self._wanted(component, rendered, content, owner, policies, target)
         if not target.is_remote:
@@ -178,16 +184,16 @@ class Deployer:
         announces = content.is_restart
         if announces and not new and component.status.state is not State.Ready:
             if not await save(known):
-                return SetProgress(known, must_be_saved=True)
+                return Deployed(SetProgress(known, must_be_saved=True), warnings)
             announces = False
         if target.acts_as:
             await permission_precheck.check(target.client, new, target.acts_as)
-        sight = await self._covered(component, wanted, known, target)
-        rollout = self._rollout(component, owner, policies, target, sight, is_large=is_large)
+        sight = await self._covered(wanted, known, target)
+        rollout = self._rollout(memory, owner, policies, target, sight, is_large=is_large)
         seen = sight.of(owner)
         progress = await rollout.apply(wanted, known, seen, sight.resources, announces=announces, save=save)
         target.owned.expect(progress.carried)
-        return self._paced(progress, status, sight)
+        return Deployed(self._paced(progress, status, sight), warnings, sight.unwatched)
 
     async def obstacle(self, component: Component, target: Target) -> str:
         """Why the objects must not be deleted now; empty where they may. Raises ApiError."""
@@ -212,15 +218,17 @@ class Deployer:
             await target.owned.cover([Place(Secret.resource, missing.secret.namespace)])
             raise
 
-    async def delete(self, component: Component, target: Target, farewell: Farewell | None) -> SetProgress:
+    async def delete(
+        self, component: Component, target: Target, memory: ObservedState, farewell: Farewell | None
+    ) -> SetProgress:
         """Take the objects away, as far as it goes now. Raises ApplyError, ApiError, Unwatchable."""
         known, policies = (
             inventory_codec.read(component.status.inventory),
             status_plan.policies_of_deletion(component.spec),
         )
         owner = await self._owner(component)
-        sight = await self._covered(component, farewell.hooks if farewell else (), known, target)
-        rollout = self._rollout(component, owner, policies, target, sight, is_large=len(known) > _LARGE_SET)
+        sight = await self._covered(farewell.hooks if farewell else (), known, target)
+        rollout = self._rollout(memory, owner, policies, target, sight, is_large=len(known) > _LARGE_SET)
         progress = await rollout.delete(known, sight.of(owner), sight.resources, farewell)
         target.owned.expect(progress.carried)
         return progress
@@ -232,9 +240,6 @@ class Deployer:
 
     def forget(self, key: ObjectKey) -> None:
         """The Component is gone."""
-        self._memories.pop(key, None)
-        self.unwatched.pop(key, None)
-        self.warnings.pop(key, None)
         owner = self._owners.pop(key, None)
         if owner is not None:
             del self.owners[owner.label_value]
@@ -304,14 +309,14 @@ class Deployer:
         return known
 
     def _rollout(
-        self, component: Component, owner: Owner, policies: Policies, target: Target, sight: _Sight, *, is_large: bool
+        self, memory: ObservedState, owner: Owner, policies: Policies, target: Target, sight: _Sight, *, is_large: bool
     ) -> Rollout:
         return Rollout(
             client=target.client,
             owner=owner,
             policies=policies,
             habits=self.habits,
-            memory=self._memory(component),
+            memory=memory,
             namespace_exists=target.owned.namespace_exists,
             owned=sight.find,
             now=self.clock.now(),
@@ -319,39 +324,25 @@ class Deployer:
             is_large=is_large,
         )
 
-    async def _covered(
-        self, component: Component, wanted: Sequence[DesiredObject], known: Inventory, target: Target
-    ) -> _Sight:
+    async def _covered(self, wanted: Sequence[DesiredObject], known: Inventory, target: Target) -> _Sight:
         """What is seen of a set, whose kinds are watched from now on, as far as rights allow.
 
         Raises ApiError, Unwatchable.
         """
         resources = await resources_of(wanted, known, target.client.mapper)
         unwatched = await target.owned.cover(await _watched(resources, target.client))
-        if unwatched:
-            self.unwatched[component.key] = tuple(dict.fromkeys(unwatched.values()))
-        else:
-            self.unwatched.pop(component.key, None)
         found = await read(resources, unwatched, target.client) if unwatched else {}
-        return _Sight(target.owned, resources, found, is_watched=not unwatched)
+        return _Sight(target.owned, resources, found, tuple(dict.fromkeys(unwatched.values())))
 
     def _paced(self, progress: SetProgress, status: ComponentStatus, sight: _Sight) -> SetProgress:
         """The progress with the moment to look again where no watch shows a change."""
-        if progress.done or sight.is_watched:
+        if progress.done or not sight.unwatched:
             return progress
         since = status.processing_since
         elapsed = (self.clock.now() - since).total_seconds() if since is not None else 0.0
         moment = self.clock.monotonic() + status_plan.polling_pause(elapsed)
         again_at = moment if progress.again_at is None else min(moment, progress.again_at)
         return replace(progress, again_at=again_at)
-
-    def _memory(self, component: Component) -> ObservedState:
-        """What is remembered of this very Component, and not of a former one of its name."""
-        uid, memory = self._memories.get(component.key, ("", ObservedState()))
-        if uid != component.metadata.uid:
-            memory = ObservedState()
-            self._memories[component.key] = (component.metadata.uid, memory)
-        return memory
 
     async def _owner(self, component: Component) -> Owner:
         """The owner of a Component's objects; the same for every Component of its name."""
@@ -433,7 +424,8 @@ class _Sight:
     """Where the kinds of the set are served."""
     read: Mapping[ObjectIdentity, LiveObject]
     """Objects that no watch shows, of any owner."""
-    is_watched: bool = True
+    unwatched: tuple[str, ...] = ()
+    """Why objects are read one by one; empty where watches show all of them."""
 
     def of(self, owner: Owner) -> dict[ObjectIdentity, LiveObject]:
         """The objects of the set."""

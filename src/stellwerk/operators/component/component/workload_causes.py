@@ -10,14 +10,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 from stellwerk.apply.set.plan.stage import Unready
 from stellwerk.delivery import workloads
 from stellwerk.kube.types.errors import ApiError
-from stellwerk.kube.types.identifiers import ObjectKey, ObjectRef
-from stellwerk.operators.component.api import Component
-from stellwerk.runtime.clock import Clock
+from stellwerk.kube.types.identifiers import ObjectRef
 from stellwerk.runtime.insight.diagnosis import ClusterReader
 
 FIRST_SECONDS = 30.0
@@ -35,54 +33,51 @@ ReadCause = Callable[[ObjectRef], Awaitable[str]]
 class _Look:
     """What was found when pods were read last."""
 
-    content: tuple[str, str]
-    """UID of the Component and digest of what it applied."""
+    content: str
+    """Digest of what the Component applied."""
     again_at: float
     """On the clock's seconds."""
     causes: Mapping[ObjectRef, str]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class WorkloadCauses:
-    """What the pods of each Component showed when they were read last."""
+    """What the pods of one Component showed when they were read last."""
 
-    clock: Clock
-    _looks: dict[ObjectKey, _Look] = field(default_factory=dict)
+    _look: _Look | None = None
 
     async def explained(
         self,
-        component: Component,
         digest: str,
         waits: Sequence[Unready],
         read: ReadCause,
         *,
+        now: float,
         waited_seconds: float,
         is_late: bool,
     ) -> tuple[tuple[Unready, ...], float | None]:
         """The waits with their causes, and the seconds until pods are worth reading; None where no workload is named.
 
-        Between two looks the causes of the former one are shown, so that the message does not change.
+        `digest` identifies what was applied; `now` is in seconds of a monotonic clock. Between two looks the causes of
+        the former one are shown, so that the message does not change.
         """
         named = [wait.ref for wait in waits[:MOST] if (wait.ref.gvk.group, wait.ref.gvk.kind) in workloads.KINDS]
         if not named:
-            self.forget(component.key)
+            self.forget()
             return tuple(waits), None
-        content, now = (component.metadata.uid, digest), self.clock.monotonic()
-        look = self._looks.get(component.key)
-        if look is not None and look.content != content:
-            self.forget(component.key)
-            look = None
+        if self._look is not None and self._look.content != digest:
+            self.forget()
+        look = self._look
         if look is None and waited_seconds < FIRST_SECONDS and not is_late:
             return tuple(waits), FIRST_SECONDS - waited_seconds
         if look is None or look.again_at <= now:
             pause = min(max(FIRST_SECONDS, waited_seconds / 2), LONGEST_PAUSE_SECONDS)
-            look = _Look(content, now + pause, await _read_all(named, read))
-            self._looks[component.key] = look
+            self._look = look = _Look(digest, now + pause, await _read_all(named, read))
         return tuple(_with_cause(wait, look.causes.get(wait.ref, "")) for wait in waits), look.again_at - now
 
-    def forget(self, key: ObjectKey) -> None:
-        """The Component is gone, or waits for no workload."""
-        self._looks.pop(key, None)
+    def forget(self) -> None:
+        """The Component waits for no workload."""
+        self._look = None
 
 
 async def _read_all(refs: Sequence[ObjectRef], read: ReadCause) -> dict[ObjectRef, str]:

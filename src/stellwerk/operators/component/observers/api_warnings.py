@@ -13,7 +13,6 @@ from dataclasses import dataclass, field
 from stellwerk.apply.objects.desired import Address
 from stellwerk.apply.set.executor import ActionResult
 from stellwerk.apply.set.plan.actions import Create, Update
-from stellwerk.kube.types.identifiers import ObjectKey
 from stellwerk.runtime.reconciler import Notice, Severity
 
 REMARKED = "ApiServerWarning"
@@ -24,33 +23,23 @@ MOST_OBJECTS = 100
 
 @dataclass(slots=True)
 class Remarks:
-    """What was remarked about the objects of each Component when they were written last."""
+    """The remarks about the objects of one Component when they were written last."""
 
-    _known: dict[ObjectKey, dict[Address, tuple[str, ...]]] = field(default_factory=dict)
+    _known: dict[Address, tuple[str, ...]] = field(default_factory=dict)
 
-    def news(self, component: ObjectKey, carried: Iterable[ActionResult]) -> list[str]:
+    def news(self, carried: Iterable[ActionResult]) -> list[str]:
         """The remarks that were not there before, each with the object that it is about."""
-        known = self._known.get(component, {})
-        written = [one for one in carried if isinstance(one.action, Create | Update)]
-        last = {one.address: one.remarks for one in written if one.remarks or one.address in known}
-        news = [
-            f"{address}: {said}"
-            for address, told in last.items()
-            for said in told
-            if said not in known.get(address, ())
+        known = self._known
+        written = [each for each in carried if isinstance(each.action, Create | Update)]
+        last = {each.address: each.remarks for each in written if each.remarks or each.address in known}
+        kept = {address: remarks for address, remarks in {**known, **last}.items() if remarks}
+        self._known = dict([*kept.items()][-MOST_OBJECTS:])
+        return [
+            f"{address}: {remark}"
+            for address, remarks in last.items()
+            for remark in remarks
+            if remark not in known.get(address, ())
         ]
-        self._learn(component, {**known, **last})
-        return news
-
-    def forget(self, component: ObjectKey) -> None:
-        """The Component is gone."""
-        self._known.pop(component, None)
-
-    def _learn(self, component: ObjectKey, now: dict[Address, tuple[str, ...]]) -> None:
-        kept = {address: told for address, told in now.items() if told}
-        self._known.pop(component, None)
-        if kept:
-            self._known[component] = dict([*kept.items()][-MOST_OBJECTS:])
 
 
 def remarked(words: str) -> Notice:

@@ -56,22 +56,25 @@ class PassObserver(Protocol):
         ...
 
 
+@dataclass(slots=True)
+class Reported:
+    """What was reported about one Component, so that it is reported once."""
+
+    drift: frozenset[str] = frozenset()
+    unreadable: frozenset[str] = frozenset()
+    once: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    """By the reason of the Event, its words."""
+    hooks_skipped: bool = False
+    remarks: Remarks = field(default_factory=Remarks)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reports:
-    """Reports the results of passes."""
+    """Reports the results of passes. `reported` is what was reported about the same Component before."""
 
     recorder: EventSink
     dependent_events: DependentEvents
     watchers: tuple[PassObserver, ...] = ()
-    _drift: dict[ObjectKey, frozenset[str]] = field(default_factory=dict)
-    """The drift that was reported already."""
-    _remarks: Remarks = field(default_factory=Remarks)
-    _without_hooks: set[ObjectKey] = field(default_factory=set)
-    """Components whose skipped delete hooks were reported."""
-    _unreadable: dict[ObjectKey, frozenset[str]] = field(default_factory=dict)
-    """The unreadable objects that were reported."""
-    _reported: dict[ObjectKey, dict[str, tuple[str, ...]]] = field(default_factory=dict)
-    """Per Component and reason, the words that were reported once."""
 
     def passed(self, component: Component, status: ComponentStatus | None) -> None:
         """A pass has ended well."""
@@ -85,44 +88,15 @@ class Reports:
 
     def forget(self, key: ObjectKey) -> None:
         """The Component is gone."""
-        self._drift.pop(key, None)
-        self._without_hooks.discard(key)
-        self._unreadable.pop(key, None)
-        self._reported.pop(key, None)
-        self._remarks.forget(key)
         for watcher in self.watchers:
             watcher.forget(key)
 
-    def unreadable(self, component: Component, objects: Sequence[Unreadable]) -> None:
-        """Report objects of the Component that cannot be decoded, each once for each cause."""
-        found = frozenset(str(obj) for obj in objects)
-        known = self._unreadable.get(component.key, frozenset())
-        if found:
-            self._unreadable[component.key] = found
-        else:
-            self._unreadable.pop(component.key, None)
-        if news := sorted(found - known):
-            message = f"{listed(news)}; correct the field, or delete the object"
-            self.recorder.send(component, Notice(UNREADABLE, message, Severity.WARNING, "Read"))
-
-    def hooks_skipped(self, component: Component, secret: ObjectKey) -> None:
-        """Report, once, that delete hooks cannot run because the namespace of their Secret is being deleted."""
-        if component.key in self._without_hooks:
-            return
-        self._without_hooks.add(component.key)
-        message = (
-            f"delete hooks are skipped: namespace {secret.namespace}, which kept them in secret {secret.name}, is "
-            "being deleted; delete the component before its namespace to have them run"
-        )
-        _log.warning("%s: %s", component.ref, message)
-        self.recorder.send(component, Notice("DeleteHooksSkipped", message, Severity.WARNING, "Delete"))
-
-    def unwatched(self, component: Component, why: tuple[str, ...]) -> None:
+    def unwatched(self, component: Component, reported: Reported, why: tuple[str, ...]) -> None:
         """Report, once, that objects are read one by one because rights to list and watch are missing."""
         message = f"objects are read one by one: {listed(why)}; grant list and watch to notice changes at once"
-        self._once(component, Notice(OBJECTS_NOT_WATCHED, message, Severity.WARNING, "Watch"), why)
+        self._once(component, reported, Notice(OBJECTS_NOT_WATCHED, message, Severity.WARNING, "Watch"), why)
 
-    def chart_warns(self, component: Component, words: tuple[str, ...], revision: str) -> None:
+    def chart_warns(self, component: Component, reported: Reported, words: tuple[str, ...], revision: str) -> None:
         """Report, once for each revision of the source, what Helm passes over in silence in the chart of a Component.
 
         The Event carries the revision that it is about, so that a reader knows when it is outdated.
@@ -134,26 +108,45 @@ class Reports:
             "Render",
             ((EVENT_REVISION_ANNOTATION, revision),),
         )
-        self._once(component, notice, (*words, revision) if words else ())
+        self._once(component, reported, notice, (*words, revision) if words else ())
 
-    def _once(self, component: Component, notice: Notice, words: tuple[str, ...]) -> None:
-        """Report something when it comes up, and again only after its words have changed."""
-        known = self._reported.get(component.key, {})
-        if known.get(notice.reason, ()) == words:
+    def unreadable(self, component: Component, reported: Reported, objects: Sequence[Unreadable]) -> None:
+        """Report objects of the Component that cannot be decoded, each once for each cause."""
+        found = frozenset(str(obj) for obj in objects)
+        news, reported.unreadable = sorted(found - reported.unreadable), found
+        if news:
+            message = f"{listed(news)}; correct the field, or delete the object"
+            self.recorder.send(component, Notice(UNREADABLE, message, Severity.WARNING, "Read"))
+
+    def hooks_skipped(self, component: Component, reported: Reported, secret: ObjectKey) -> None:
+        """Report, once, that delete hooks cannot run because the namespace of their Secret is being deleted."""
+        if reported.hooks_skipped:
             return
-        self._reported[component.key] = {**known, notice.reason: words}
+        reported.hooks_skipped = True
+        message = (
+            f"delete hooks are skipped: namespace {secret.namespace}, which kept them in secret {secret.name}, is "
+            "being deleted; delete the component before its namespace to have them run"
+        )
+        _log.warning("%s: %s", component.ref, message)
+        self.recorder.send(component, Notice("DeleteHooksSkipped", message, Severity.WARNING, "Delete"))
+
+    def _once(self, component: Component, reported: Reported, notice: Notice, words: tuple[str, ...]) -> None:
+        """Report something when it comes up, and again only after its words have changed."""
+        if reported.once.get(notice.reason, ()) == words:
+            return
+        reported.once[notice.reason] = words
         if words:
             _log.warning("%s: %s", component.ref, notice.message)
             self.recorder.send(component, notice)
 
-    def carried(self, component: Component, progress: SetProgress) -> None:
+    def carried(self, component: Component, reported: Reported, progress: SetProgress) -> None:
         """Report each object that was written, or could not be."""
         counts = {
             kind: sum(isinstance(one.action, kind) for one in progress.carried) for kind in (Create, Update, Remove)
         }
         for watcher in self.watchers:
             watcher.carried(component, counts[Create], counts[Update], counts[Remove])
-        if news := self._remarks.news(component.key, progress.carried):
+        if news := reported.remarks.news(progress.carried):
             self.recorder.send(component, remarked(listed(news)))
         if component.metadata.annotations.get(DISABLE_EVENTS_ANNOTATION) == "true":
             return
@@ -165,11 +158,11 @@ class Reports:
                 self._send(component, failure.ref, None, _failed(failure))
 
     def with_events(
-        self, component: Component, answer: Next[ComponentStatus], progress: SetProgress
+        self, component: Component, reported: Reported, answer: Next[ComponentStatus], progress: SetProgress
     ) -> Next[ComponentStatus]:
         """The answer, with reports of everything that the pass did."""
-        self.carried(component, progress)
-        return answer.with_events(*self._drifted(component, progress))
+        self.carried(component, reported, progress)
+        return answer.with_events(*_new_drift(reported, progress))
 
     def _notice(self, component: Component, one: ActionResult) -> Notice | None:
         if self.dependent_events is DependentEvents.NONE or isinstance(one.action, RemoveFinalizer):
@@ -187,17 +180,14 @@ class Reports:
     def _send(self, component: Component, ref: ObjectRef, live: HasMetadata | None, notice: Notice) -> None:
         self.recorder.send(_Dependent.of(ref, live), notice, component.ref)
 
-    def _drifted(self, component: Component, progress: SetProgress) -> Iterator[Notice]:
-        """Drift that is left until it is due is reported once."""
-        found = frozenset(f"{address}: {update.why}" for address, update in progress.drifted.items())
-        known = self._drift.get(component.key, frozenset())
-        if found:
-            self._drift[component.key] = found
-        else:
-            self._drift.pop(component.key, None)
-        if news := sorted(found - known):
-            message = f"changed by others, and put back at the next reapply: {listed(news)}"
-            yield Notice("DriftDetected", message, Severity.WARNING, "Compare")
+
+def _new_drift(reported: Reported, progress: SetProgress) -> Iterator[Notice]:
+    """Drift that is left until it is due is reported once."""
+    found = frozenset(f"{address}: {update.why}" for address, update in progress.drifted.items())
+    news, reported.drift = sorted(found - reported.drift), found
+    if news:
+        message = f"changed by others, and put back at the next reapply: {listed(news)}"
+        yield Notice("DriftDetected", message, Severity.WARNING, "Compare")
 
 
 @dataclass(frozen=True, slots=True)
