@@ -196,6 +196,7 @@ def _controller(
         reconciler,
         write_status=reconciler.status_writer,
         recorder=recorder,
+        memos=reconciler.memos,
         explain_unreadable=reasons.unreadable,
         metrics=manager.metrics,
         clock=manager.clock,

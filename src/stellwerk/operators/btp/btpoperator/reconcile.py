@@ -44,6 +44,7 @@ from stellwerk.operators.btp.reasons import Reason
 from stellwerk.operators.btp.settings import Settings
 from stellwerk.runtime.clock import Clock
 from stellwerk.runtime.control import finalizer
+from stellwerk.runtime.control.memo import Memos
 from stellwerk.runtime.control.outcome import Unexpected
 from stellwerk.runtime.control.status_writer import StatusWriter
 from stellwerk.runtime.reconciler import Next, ReconcileError, Severity
@@ -53,11 +54,23 @@ T = TypeVar("T")
 _log = logging.getLogger(__name__)
 
 FIRST_RETRY_SECONDS = 30.0
+MOST_DOUBLINGS = 20
+"""A year. A CR may fail for days, and a float cannot be doubled more than a thousand times."""
 EXPLAIN_AFTER_SECONDS = 5.0
 """For how long an operand may start before the condition names what it waits for: a normal start needs no write."""
 RESIST_SECONDS = 5.0
 CHART_SUCCEEDED = "Reconcile succeeded"
 """The message of `ReconcileSucceeded` where the module comes from a chart; alerts compare it."""
+
+
+@dataclass(slots=True)
+class BtpMemo:
+    """What is remembered about a BtpOperator from pass to pass."""
+
+    failures: int = 0
+    """How often in a row it ended in an error: its retries become rarer."""
+    waiting_since: float | None = None
+    """Since when it waits for its module to become ready, or to be deleted, on the clock's seconds."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -72,12 +85,9 @@ class BtpReconciler:
     status_writer: StatusWriter
     settings: Callable[[], Settings]
     clock: Clock
-    _failures: dict[ObjectKey, int] = field(default_factory=dict)
-    """How often in a row a CR ended in an error: its retries become rarer."""
+    memos: Memos[BtpMemo] = field(default_factory=lambda: Memos(BtpMemo))
     _update_checked: bool = False
     """Whether this process has shown, since the module comes from a chart, that it looks for an update."""
-    _waiting_since: dict[ObjectKey, float] = field(default_factory=dict)
-    """Since when a CR waits for its module to become ready, on the clock's seconds."""
 
     async def reconcile(self, operator: BtpOperator) -> Next[BtpOperatorStatus]:
         """Observe, decide, act. Raises StepFailed for failures that the user should read about."""
@@ -132,9 +142,7 @@ class BtpReconciler:
         return answered(obj, status)
 
     async def forget(self, key: ObjectKey) -> None:
-        """Drop what is remembered about a CR that is gone."""
-        self._failures.pop(key, None)
-        self._waiting_since.pop(key, None)
+        """The CR is gone: nothing to drop but its memo."""
 
     async def _carry_out(self, step: Step, seen: Snapshot) -> Next[BtpOperatorStatus]:
         match step:
@@ -197,15 +205,15 @@ class BtpReconciler:
     async def _bring_up(self, seen: Snapshot, wanted: BtpCredentials) -> Next[BtpOperatorStatus]:
         progress = await self.provisioner.bring_up(seen.operator, wanted)
         if progress.written:
-            self._waiting_since.pop(seen.operator.key, None)
+            self.memos.of(seen.operator.key).waiting_since = None
             return Next[BtpOperatorStatus].now().with_events(*events.of_progress(progress))
         if progress.unready is not None:
             return await self._wait_for_module(seen, progress)
-        self._waiting_since.pop(seen.operator.key, None)
+        self.memos.of(seen.operator.key).waiting_since = None
         if seen.comparison is not None and seen.state is State.Processing:
             await self._clean_up_move(seen.comparison)
         finish = await self.provisioner.finish(progress.release, wanted)
-        self._failures.pop(seen.operator.key, None)
+        self.memos.of(seen.operator.key).failures = 0
         return self._ready(seen, progress, finish)
 
     def _ready(self, seen: Snapshot, progress: ModuleProgress, finish: Finish) -> Next[BtpOperatorStatus]:
@@ -242,13 +250,12 @@ class BtpReconciler:
 
     async def _waiting(self, seen: Snapshot, progress: ModuleProgress) -> Next[BtpOperatorStatus]:
         assert progress.unready is not None
-        now, timeout = self.clock.monotonic(), self.settings().ready_timeout.total_seconds()
-        waited = now - self._waiting_since.setdefault(seen.operator.key, now)
+        waited, timeout = self._waited_seconds(seen), self.settings().ready_timeout.total_seconds()
         if waited < min(EXPLAIN_AFTER_SECONDS, timeout) and not self.diagnosis.is_obvious(progress.unready):
             return Next.after(min(EXPLAIN_AFTER_SECONDS, timeout) - waited)
         why = await self.diagnosis.why(progress.unready)
         if waited >= timeout:
-            self._waiting_since.pop(seen.operator.key, None)
+            self.memos.of(seen.operator.key).waiting_since = None
             raise NotReadyInTime(progress.unready.address.ref, why)
         if seen.state is State.Ready:
             return Next.after(timeout - waited)
@@ -307,20 +314,20 @@ class BtpReconciler:
     async def _wait_for_users(self, seen: Snapshot, message: str) -> Next[BtpOperatorStatus]:
         """Report what blocks the deletion, and keep the module working so that users can delete what they have."""
         await self.removal.forget_start(seen.operator)
-        self._waiting_since.pop(seen.operator.key, None)
+        self.memos.of(seen.operator.key).waiting_since = None
         status = self._status(seen, Reason.ServiceInstancesAndBindingsNotCleaned, message)
         if seen.reason != Reason.ServiceInstancesAndBindingsNotCleaned:
             return Next.now(status)
         interval = self.settings().ready_state_requeue_interval.total_seconds()
         if not isinstance(seen.required_secret, BtpCredentials):
-            self._failures.pop(seen.operator.key, None)
+            self.memos.of(seen.operator.key).failures = 0
             return Next.after(interval, status)
         try:
             progress = await self.provisioner.bring_up(seen.operator, seen.required_secret)
         except StepFailed as failure:
             # What blocks the deletion is what users must read; that the module does not work is second to it.
             return Next.after(self._retry_seconds(seen.operator.key), status).with_events(events.not_kept_up(failure))
-        self._failures.pop(seen.operator.key, None)
+        self.memos.of(seen.operator.key).failures = 0
         kept_up = Next.after(self._no_later_than_held(progress, interval), status)
         return kept_up.with_events(*events.of_progress(progress))
 
@@ -341,8 +348,7 @@ class BtpReconciler:
         self, seen: Snapshot, what: str, why: str, *, within: float = inf
     ) -> Next[BtpOperatorStatus]:
         """A deletion wakes the CR. What takes longer than usual is named, and named again with each deletion."""
-        now = self.clock.monotonic()
-        waited = now - self._waiting_since.setdefault(seen.operator.key, now)
+        waited = self._waited_seconds(seen)
         if waited < EXPLAIN_AFTER_SECONDS:
             return Next.after(min(EXPLAIN_AFTER_SECONDS - waited, within))
         message = plan.waiting_message(seen.message, what, why)
@@ -363,7 +369,7 @@ class BtpReconciler:
         try:
             kept = await self.removal.cut_loose()
         except RemovalFailed:
-            if self._failures.get(seen.operator.key):
+            if self.memos.of(seen.operator.key).failures:
                 await self._restore(seen)
             raise
         return Next[BtpOperatorStatus].after(RESIST_SECONDS).with_events(*events.kept(kept))
@@ -438,11 +444,23 @@ class BtpReconciler:
             return None
         return self._status(seen, Reason(seen.reason), seen.message)
 
+    def _waited_seconds(self, seen: Snapshot) -> float:
+        """For how long the CR has waited for its module; the wait begins with the first call."""
+        memo, now = self.memos.of(seen.operator.key), self.clock.monotonic()
+        memo.waiting_since = now if memo.waiting_since is None else memo.waiting_since
+        return now - memo.waiting_since
+
     def _retry_seconds(self, key: ObjectKey) -> float:
-        """30 s, doubling up to the interval that the original has between all its retries."""
-        failures = self._failures[key] = self._failures.get(key, 0) + 1
+        memo = self.memos.of(key)
+        memo.failures += 1
         longest = self.settings().processing_state_requeue_interval.total_seconds()
-        return min(FIRST_RETRY_SECONDS * 2.0 ** (failures - 1), longest)
+        return retry_seconds(memo.failures, longest)
+
+
+def retry_seconds(failures: int, longest: float) -> float:
+    """The delay after so many failures in a row: 30 s, doubling up to `longest`, the delay of the original (pure)."""
+    doublings = min(failures - 1, MOST_DOUBLINGS)
+    return min(FIRST_RETRY_SECONDS * 2.0**doublings, longest)
 
 
 def _severity(status: BtpOperatorStatus) -> Severity:
