@@ -33,7 +33,6 @@ from stellwerk.operators.component.sources.addresses import Addresses
 from stellwerk.operators.component.sources.artifacts import Artifacts, Logins
 from stellwerk.operators.component.sources.blueprints import BlueprintStore
 from stellwerk.operators.component.sources.http_repositories import Poller
-from stellwerk.operators.component.targets.cluster_concurrency import Lanes
 from stellwerk.operators.component.targets.privileges import PrivilegeCheck
 from stellwerk.operators.component.targets.seal_key import SealKey
 from stellwerk.operators.component.targets.targets import Targets
@@ -44,6 +43,7 @@ from stellwerk.render.sources.downloads import Downloads
 from stellwerk.runtime.cache.remote_clusters import Connect, RemoteLimits
 from stellwerk.runtime.control.controller import Controller, EventSink
 from stellwerk.runtime.control.memo import Memos
+from stellwerk.runtime.control.server_concurrency import ServerConcurrency
 from stellwerk.runtime.control.status_checkpoint import Checkpoints
 from stellwerk.runtime.control.status_writer import StatusWriter
 from stellwerk.runtime.process.manager import Manager
@@ -117,7 +117,7 @@ def install(
         deployer=deployer,
         holds=traced.holds,
         seal_key=SealKey(client, namespace, manager.clock),
-        lanes=Lanes(workers=settings.max_concurrent_reconciles, wake=seen.wake),
+        servers=ServerConcurrency(workers=settings.max_concurrent_reconciles, wake=seen.wake),
         weights=Weights(wake=seen.wake),
         addresses=Addresses(manager.clock),
         reports=_reports(manager, settings, metrics, events, watchers),

@@ -9,7 +9,7 @@ status_checkpoint   the status in the middle of a pass
 events              Events, without waiting for them
 secrecy             the secret words of a pass, removed from what it writes
 finalizer           adds and removes the finalizer of an operator
-children            objects that belong to a custom resource
 jobs                Jobs that run one after the other as the steps of an operation
+server_concurrency  how many passes of one tenant work with one server at the same time
 periodic            work at intervals while this process leads
 """

@@ -62,7 +62,6 @@ from stellwerk.operators.component.sources.addresses import Addresses
 from stellwerk.operators.component.sources.artifacts import Artifacts
 from stellwerk.operators.component.status_report import Saying
 from stellwerk.operators.component.targets import abandon_remote, tenancy
-from stellwerk.operators.component.targets.cluster_concurrency import Lanes
 from stellwerk.operators.component.targets.seal_key import SealKey
 from stellwerk.operators.component.targets.seals import Purpose, Scope, Signet
 from stellwerk.operators.component.targets.targets import Target, Targets
@@ -71,6 +70,7 @@ from stellwerk.render.files.files import Files
 from stellwerk.runtime.cache.informer import Informer
 from stellwerk.runtime.clock import Clock
 from stellwerk.runtime.control import finalizer
+from stellwerk.runtime.control.server_concurrency import ServerConcurrency
 from stellwerk.runtime.control.status_checkpoint import Checkpoints
 from stellwerk.runtime.insight import diagnosis
 from stellwerk.runtime.reconciler import Next
@@ -119,7 +119,7 @@ class Services:
     targets: Targets
     deployer: Deployer
     holds: ready_expressions.Holds
-    lanes: Lanes
+    servers: ServerConcurrency
     weights: Weights
     addresses: Addresses
     seal_key: SealKey
@@ -511,7 +511,7 @@ class ComponentPass:
 
     async def _enter(self, url: str, silence: type[ComponentFailed]) -> None:
         """Take a place at a server outside of the cluster until the pass ends. Raises ClusterBusy."""
-        self.services.lanes.enter(self.key, await self.services.addresses.of(url), silence=(silence,))
+        self.services.servers.enter(self.key, await self.services.addresses.of(url), silence=(silence,))
 
     async def _report_unreadable(self, progress: SetProgress, target: Target) -> None:
         objects = await self.services.deployer.unreadable(self.component, progress.inventory, target)

@@ -25,10 +25,10 @@ from stellwerk.operators.component.errors import (
 from stellwerk.operators.component.intervals import Intervals, spread
 from stellwerk.operators.component.reasons import Cause, Reason
 from stellwerk.operators.component.status_report import Saying
-from stellwerk.operators.component.targets.cluster_concurrency import ClusterBusy
 from stellwerk.render.errors import RenderError
 from stellwerk.runtime import conditions
 from stellwerk.runtime.control.memo import Memos
+from stellwerk.runtime.control.server_concurrency import ClusterBusy
 from stellwerk.runtime.reconciler import Next, ReconcileError
 
 ROOM_SECONDS = 60.0
@@ -56,7 +56,7 @@ class ComponentReconciler:
         services, memo = self.services, self.memos.of(component.key)
         services.waiting.forget(component.key)
         try:
-            with services.lanes.passing(component.key), services.weights.passing(component.key):
+            with services.servers.passing(component.key), services.weights.passing(component.key):
                 answer = await self._attempt(component, memo)
         except ClusterBusy as full:
             why = f"waiting for a turn at {full}, which keeps other components of this namespace waiting"
@@ -85,7 +85,7 @@ class ComponentReconciler:
     async def forget(self, key: ObjectKey) -> None:
         """The Component is gone."""
         services = self.services
-        for registry in (services.waiting, services.targets, services.lanes, services.weights, services.deployer):
+        for registry in (services.waiting, services.targets, services.servers, services.weights, services.deployer):
             registry.forget(key)
         services.reports.forget(key)
 

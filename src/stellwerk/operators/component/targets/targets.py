@@ -27,7 +27,6 @@ from stellwerk.operators.component.errors import ClusterTooLarge, InvalidKubeCon
 from stellwerk.operators.component.references.references import NamedText
 from stellwerk.operators.component.settings import Tenancy
 from stellwerk.operators.component.targets import tenancy
-from stellwerk.operators.component.targets.cluster_concurrency import HOME
 from stellwerk.operators.component.targets.seals import KUBECONFIG, OPERATOR
 from stellwerk.operators.component.targets.tenancy import ActingAccount
 from stellwerk.render.errors import EgressRefused
@@ -43,6 +42,7 @@ from stellwerk.runtime.cache.remote_clusters import (
     TooManyRemoteClusters,
 )
 from stellwerk.runtime.clock import Clock
+from stellwerk.runtime.control.server_concurrency import HOME
 from stellwerk.runtime.supervision.tasks import Border
 
 _FACTS_SECONDS = 60.0

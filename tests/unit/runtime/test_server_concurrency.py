@@ -10,7 +10,7 @@ import pytest
 
 from stellwerk.kube.types.identifiers import ObjectKey
 from stellwerk.operators.component.sources.addresses import LIFE_SECONDS, Addresses
-from stellwerk.operators.component.targets.cluster_concurrency import ClusterBusy, Lanes
+from stellwerk.runtime.control.server_concurrency import ClusterBusy, ServerConcurrency
 from stellwerk.testing.clock import FakeClock
 
 
@@ -28,18 +28,18 @@ def key(name: str, namespace: str = "shop") -> ObjectKey:
 
 @dataclass
 class Depot:
-    """Lanes, and the Components that were woken."""
+    """ServerConcurrency, and the Components that were woken."""
 
-    lanes: Lanes
+    servers: ServerConcurrency
     woken: list[str]
     passes: dict[str, ExitStack] = field(default_factory=dict)
 
     def enter(self, name: str, *servers: str, namespace: str = "shop") -> None:
         """Begin a pass that goes on."""
         with ExitStack() as stack:
-            stack.enter_context(self.lanes.passing(key(name, namespace)))
+            stack.enter_context(self.servers.passing(key(name, namespace)))
             for server in servers:
-                self.lanes.enter(key(name, namespace), [server], silence=(NoAnswer,))
+                self.servers.enter(key(name, namespace), [server], silence=(NoAnswer,))
             self.passes[name] = stack.pop_all()
 
     def leave(self, name: str) -> None:
@@ -47,8 +47,8 @@ class Depot:
 
     def fail(self, name: str, server: str, failure: type[Exception] = NoAnswer) -> None:
         """A whole pass, in which the server does not answer."""
-        with suppress(failure), self.lanes.passing(key(name)):
-            self.lanes.enter(key(name), [server], silence=(NoAnswer,))
+        with suppress(failure), self.servers.passing(key(name)):
+            self.servers.enter(key(name), [server], silence=(NoAnswer,))
             raise failure
 
     def is_full(self, name: str, *servers: str, namespace: str = "shop") -> bool:
@@ -71,7 +71,7 @@ def depot(workers: int = 1) -> Depot:
     def wake(keys: Iterable[ObjectKey]) -> None:
         woken.extend(one.name for one in keys)
 
-    return Depot(Lanes(workers=workers, wake=wake), woken)
+    return Depot(ServerConcurrency(workers=workers, wake=wake), woken)
 
 
 def test_one_server_gets_two_passes_of_a_tenant_for_each_worker() -> None:
@@ -131,7 +131,7 @@ def test_a_component_that_was_woken_and_needs_no_server_any_more_passes_its_turn
     with seen.inside("c"):
         pass
     assert seen.woken == ["c", "d"]
-    seen.lanes.forget(key("d"))
+    seen.servers.forget(key("d"))
     assert seen.woken == ["c", "d", "e"]
 
 
@@ -188,7 +188,7 @@ def test_a_component_that_is_gone_is_not_woken() -> None:
     seen.enter("a", "far")
     seen.enter("b", "far")
     assert seen.is_full("c", "far")
-    seen.lanes.forget(key("c"))
+    seen.servers.forget(key("c"))
     seen.leave("a")
     assert seen.woken == []
 
