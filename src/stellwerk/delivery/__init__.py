@@ -8,6 +8,7 @@ watched_objects      the objects of all sets in one cluster, by owner, as watche
 finished_jobs        Jobs that Kubernetes removed after their success
 children             objects that a custom resource controls
 simple_operator      the short way to an operator of one kind: a class with one method, and `run`
+server_addresses     the addresses of a server, by which it is counted
 template_lookup      objects that a template reads from a cluster
 reconcile_request    the annotation by which a user requests a reconcile, and its answer in the status
 grants               the rights of an operator, each with its purpose

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 
 import pytest
 
+from stellwerk.delivery.server_addresses import LIFE_SECONDS, Addresses
 from stellwerk.kube.types.identifiers import ObjectKey
-from stellwerk.operators.component.sources.addresses import LIFE_SECONDS, Addresses
 from stellwerk.runtime.control.server_concurrency import ClusterBusy, ServerConcurrency
 from stellwerk.testing.clock import FakeClock
 

@@ -12,6 +12,7 @@ from stellwerk.apply.fields.managed_fields import beginning_with
 from stellwerk.apply.set.plan.plan_input import ApplyOptions
 from stellwerk.delivery.operator_spec import Launch
 from stellwerk.delivery.rendering import add_renderer
+from stellwerk.delivery.server_addresses import Addresses
 from stellwerk.kube.types.model import metadata_of
 from stellwerk.operators.component import status_report
 from stellwerk.operators.component.api import CONTROLLER, LEASE_NAME, RECONCILER
@@ -29,7 +30,6 @@ from stellwerk.operators.component.references.referenced_data import ReferenceRe
 from stellwerk.operators.component.rights import RIGHTS
 from stellwerk.operators.component.settings import DriftPolicy, Mode, Settings
 from stellwerk.operators.component.sources import blueprints
-from stellwerk.operators.component.sources.addresses import Addresses
 from stellwerk.operators.component.sources.artifacts import Artifacts, Logins
 from stellwerk.operators.component.sources.blueprints import BlueprintStore
 from stellwerk.operators.component.sources.http_repositories import Poller

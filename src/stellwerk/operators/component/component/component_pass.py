@@ -22,6 +22,7 @@ from functools import partial
 from stellwerk.apply.set.model.inventory import Inventory
 from stellwerk.apply.set.object_set import ObservedState, SetProgress
 from stellwerk.apply.set.plan.plan_delete_hooks import Farewell
+from stellwerk.delivery.server_addresses import Addresses
 from stellwerk.kube import threads
 from stellwerk.kube.client.client import Client
 from stellwerk.kube.types.errors import Forbidden
@@ -58,7 +59,6 @@ from stellwerk.operators.component.references.referenced_data import ReferenceRe
 from stellwerk.operators.component.references.references import Resolved
 from stellwerk.operators.component.settings import Settings
 from stellwerk.operators.component.sources import sources
-from stellwerk.operators.component.sources.addresses import Addresses
 from stellwerk.operators.component.sources.artifacts import Artifacts
 from stellwerk.operators.component.status_report import Saying
 from stellwerk.operators.component.targets import abandon_remote, tenancy

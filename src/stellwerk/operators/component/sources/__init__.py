@@ -4,6 +4,5 @@ sources               the source of a Component and its state
 artifacts             the files of a source
 blueprints            Blueprints; blueprint_versions: their versions
 http_repositories     looks at web servers, which have no watch
-addresses             the addresses of a server
 credentials           credentials for downloads and decryption
 """
