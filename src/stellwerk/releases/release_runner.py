@@ -1,8 +1,8 @@
 """Brings a release into a cluster and takes it out again, from a program that ends when that is done.
 
-The rollout is the operators' own; the differences are those of a program without a controller. It has no watches, so it
-reads the objects of the release by their label before each pass, and waits between passes (`patience`). What a pass has
-decided is saved before the next one begins, so a run that is interrupted is continued by the next.
+The set engine is the operators' own; the differences are those of a program without a controller. It has no watches, so
+it reads the objects of the release by their label before each pass, and waits between passes (`patience`). What a pass
+has decided is saved before the next one begins, so a run that is interrupted is continued by the next.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from stellwerk.apply.set.model.desired_set import DesiredObject, prepared
 from stellwerk.apply.set.model.inventory import ObjectIdentity
 from stellwerk.apply.set.model.policy import MissingNamespacesPolicy, Policies, UpdatePolicy
 from stellwerk.apply.set.model.resource_lookup import resources_of
-from stellwerk.apply.set.object_set import Rollout, SetProgress
+from stellwerk.apply.set.object_set import ObjectSet, SetProgress
 from stellwerk.apply.set.observed_state import ObservedState
 from stellwerk.apply.set.plan.plan_input import LiveObject
 from stellwerk.kube.client.client import Client
@@ -105,7 +105,7 @@ class Engine:
                 objects = wanted if all(one.is_served for one in wanted) else await self.wanted(current, documents)
                 resources = await resources_of(objects, current.inventory, self.client.mapper)
                 seen = await self._seen(current, resources, jobs)
-                progress = await self._rollout(current).apply(objects, current.inventory, seen, resources)
+                progress = await self._object_set(current).apply(objects, current.inventory, seen, resources)
                 await jobs.catch_up(progress.carried)
                 return progress
 
@@ -127,7 +127,7 @@ class Engine:
         async def pass_(current: Release) -> SetProgress:
             resources = await resources_of((), current.inventory, self.client.mapper)
             seen = await self._seen(current, resources)
-            return await self._rollout(current).delete(current.inventory, seen, resources)
+            return await self._object_set(current).delete(current.inventory, seen, resources)
 
         await self._until_done(ending, ReleaseState.Deleting, ReleaseState.Deleting, pass_, timeout_seconds)
 
@@ -165,8 +165,8 @@ class Engine:
         except (WorkedOn, NotFound):
             return
 
-    def _rollout(self, release: Release) -> Rollout:
-        return Rollout(
+    def _object_set(self, release: Release) -> ObjectSet:
+        return ObjectSet(
             client=self.client,
             owner=release.owner,
             policies=self._policies,

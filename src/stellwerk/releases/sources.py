@@ -20,7 +20,14 @@ from stellwerk.render.files import local_files
 from stellwerk.render.files.files import Files
 from stellwerk.render.request import values
 from stellwerk.render.request.capabilities import facts_of
-from stellwerk.render.request.request import ClusterApis, Farewells, Generator, Missing, RenderRequest, TemplateQuery
+from stellwerk.render.request.request import (
+    ClusterApis,
+    DeleteHookMode,
+    Generator,
+    Missing,
+    RenderRequest,
+    TemplateQuery,
+)
 from stellwerk.render.request.request import ReleaseInfo as RenderedAs
 from stellwerk.render.request.values import Layer
 from stellwerk.render.worker.renderer import Renderer
@@ -66,12 +73,12 @@ async def rendered(
     sources: Sequence[ReleaseSource],
     layers: Sequence[Layer],
     *,
-    farewells: Farewells = "refuse",
+    delete_hooks: DeleteHookMode = "refuse",
     warn: Callable[[str], None] = lambda warning: None,
 ) -> tuple[Document, ...]:
     """The objects of all sources, for the cluster behind a client, or for an assumed one, where nothing exists.
 
-    `farewells` decides about the delete hooks of a release; `warn` receives what Helm ignores without a message.
+    `delete_hooks` decides about the delete hooks of a release; `warn` receives what Helm ignores without a message.
     Raises RenderError, ApiError.
     """
     client = place if isinstance(place, Client) else None
@@ -84,7 +91,7 @@ async def rendered(
     cluster = await facts_of(place) if isinstance(place, Client) else place
     documents: list[Document] = []
     for source in sources:
-        made = await renderer.render(_request(release, source, layers, cluster, farewells), look_up)
+        made = await renderer.render(_request(release, source, layers, cluster, delete_hooks), look_up)
         for warning in made.chart.warnings if made.chart is not None else ():
             warn(f"{source.path}/{warning}")
         origins = (_origin(source, origin) for origin in made.origins)
@@ -97,10 +104,10 @@ def _origin(source: ReleaseSource, origin: str) -> str:
 
 
 def _request(
-    release: Release, source: ReleaseSource, layers: Sequence[Layer], cluster: ClusterApis, farewells: Farewells
+    release: Release, source: ReleaseSource, layers: Sequence[Layer], cluster: ClusterApis, delete_hooks: DeleteHookMode
 ) -> RenderRequest:
     return RenderRequest(
-        farewells=farewells,
+        delete_hooks=delete_hooks,
         files=source.files,
         generator=source.generator,
         prefix=RECONCILER,

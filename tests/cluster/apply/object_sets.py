@@ -1,7 +1,7 @@
 """The hands of the tests of rollouts: sets with an inventory, kept as an operator would, and others who meddle.
 
 What a set is made of is seen as an operator's caches would show it: listed by the owner's label. It is read by another
-user, so that the audit log of the operator's user holds what the rollout itself has asked.
+user, so that the audit log of the operator's user holds what the object_set itself has asked.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from stellwerk.apply.set.model.desired_set import DesiredObject, prepared
 from stellwerk.apply.set.model.inventory import Inventory, ObjectIdentity
 from stellwerk.apply.set.model.owner import Owner
 from stellwerk.apply.set.model.policy import Policies, UpdatePolicy
-from stellwerk.apply.set.object_set import ObservedState, Rollout, SetProgress
+from stellwerk.apply.set.object_set import ObjectSet, ObservedState, SetProgress
 from stellwerk.apply.set.plan.plan_input import ApplyOptions, LiveObject
 from stellwerk.kube.client.client import Client
 from stellwerk.kube.client.patch import MergePatch
@@ -70,12 +70,12 @@ class Place:
         name: str = "one",
         *,
         policies: Policies = SSA,
-        habits: ApplyOptions | None = None,
+        options: ApplyOptions | None = None,
         client: Client | None = None,
     ) -> KeptSet:
         """A set of an owner of its own."""
         owner = Owner(R, f"{self.namespace}/{name}")
-        made = KeptSet(self, owner, policies=policies, habits=habits or ApplyOptions(), client=client or self.client)
+        made = KeptSet(self, owner, policies=policies, options=options or ApplyOptions(), client=client or self.client)
         self.sets.append(made)
         return made
 
@@ -162,7 +162,7 @@ class KeptSet:
     place: Place
     owner: Owner
     policies: Policies
-    habits: ApplyOptions
+    options: ApplyOptions
     client: Client
     inventory: Inventory = field(default_factory=Inventory)
     memory: ObservedState = field(default_factory=ObservedState)
@@ -205,16 +205,16 @@ class KeptSet:
             set_digest=self.set_digest,
         )
 
-    async def rollout(self) -> Rollout:
-        """One pass's rollout."""
+    async def object_set(self) -> ObjectSet:
+        """One pass's object_set."""
         listed = await self.place.others.list(metadata_of(NAMESPACES))
         names = {each.key.name for each in listed.items}
         owned = {Address(CONFIG_MAPS, each.key): each for each in await self._owned_by_anyone()}
-        return Rollout(
+        return ObjectSet(
             client=self.client,
             owner=self.owner,
             policies=self.policies,
-            habits=self.habits,
+            options=self.options,
             memory=self.memory,
             namespace_exists=lambda name: name in names if self.knows_namespaces else None,
             owned=owned.get if self.watches_owners else None,
@@ -227,7 +227,7 @@ class KeptSet:
         wanted = await self.wanted(text)
         resources = await self.resources(wanted)
         seen = await self.seen(resources)
-        progress = await (await self.rollout()).apply(wanted, self.inventory, seen, resources)
+        progress = await (await self.object_set()).apply(wanted, self.inventory, seen, resources)
         self.inventory = progress.inventory
         return progress
 
@@ -256,7 +256,7 @@ class KeptSet:
         """One pass of deleting; the inventory is saved after it."""
         resources = await self.resources(())
         seen = await self.seen(resources)
-        progress = await (await self.rollout()).delete(self.inventory, seen, resources)
+        progress = await (await self.object_set()).delete(self.inventory, seen, resources)
         self.inventory = progress.inventory
         return progress
 

@@ -124,7 +124,7 @@ async def test_an_object_that_changed_hands_behind_our_cache_is_not_taken_back(p
     resources = await first.resources(wanted)
     stale = await first.seen(resources)
     await second.rolled_out(ALWAYS)
-    progress = await (await first.rollout()).apply(wanted, first.inventory, stale, resources)
+    progress = await (await first.object_set()).apply(wanted, first.inventory, stale, resources)
     (failure,) = progress.failures
     assert failure.obstacle is Obstacle.OWNED
     assert await owner_of(place) == second.owner.id

@@ -81,7 +81,7 @@ async def test_a_cache_that_still_shows_what_we_deleted_makes_nothing_deleted_tw
     place.audit.mark()
     for _ in range(2):
         resources = await kept.resources(())
-        kept.inventory = (await (await kept.rollout()).delete(kept.inventory, stale, resources)).inventory
+        kept.inventory = (await (await kept.object_set()).delete(kept.inventory, stale, resources)).inventory
     assert place.asked() == ["delete configmaps config", "delete configmaps other"]
     free = MergePatch({"metadata": {"finalizers": None}})
     await place.others.patch(unstructured(CONFIG_MAPS), "other", place.namespace, free)

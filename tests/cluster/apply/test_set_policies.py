@@ -164,7 +164,7 @@ async def test_a_job_does_not_run_twice_because_its_creation_was_not_saved(place
 
 
 async def test_what_is_made_once_is_left_alone_and_made_again_when_it_is_gone(place: Place) -> None:
-    kept = place.new_set(habits=ApplyOptions(repairs_drift=True))
+    kept = place.new_set(options=ApplyOptions(repairs_drift=True))
     await kept.rolled_out(annotated(CONFIG, reconcile_policy="once"))
     place.kubectl("patch", "configmap", "config", "--type=merge", "-p", '{"data":{"A":"mine"}}')
     kept.passes(7200)
@@ -218,7 +218,7 @@ async def test_what_somebody_changes_is_told_and_reverted_when_it_is_due(place: 
 async def test_what_somebody_changes_is_reverted_at_once_where_the_operator_says_so_but_not_in_a_loop(
     place: Place,
 ) -> None:
-    kept = place.new_set(habits=ApplyOptions(repairs_drift=True))
+    kept = place.new_set(options=ApplyOptions(repairs_drift=True))
     await kept.rolled_out(CONFIG)
     place.kubectl("patch", "configmap", "config", "--type=merge", "-p", '{"data":{"A":"1st"}}')
     assert (await kept.passing(CONFIG)).done

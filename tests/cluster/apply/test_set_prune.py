@@ -230,7 +230,7 @@ async def test_the_deletion_of_an_object_that_was_replaced_behind_our_cache_is_r
     stale = await kept.seen(resources)
     place.kubectl("delete", "configmap", "config")
     place.kubectl("create", "configmap", "config", "--from-literal=mine=1")
-    progress = await (await kept.rollout()).delete(kept.inventory, stale, resources)
+    progress = await (await kept.object_set()).delete(kept.inventory, stale, resources)
     assert progress.done
     assert (await place.body("ConfigMap", "config")).at("data") == {"mine": "1"}
 
@@ -246,7 +246,7 @@ async def test_an_object_that_its_own_set_has_made_anew_behind_our_cache_is_not_
     place.kubectl("delete", "configmap", "config")
     await kept.rolled_out(CONFIG)
     made = (await place.body("ConfigMap", "config")).metadata.uid
-    progress = await (await kept.rollout()).delete(kept.inventory, stale, resources)
+    progress = await (await kept.object_set()).delete(kept.inventory, stale, resources)
     assert [failure.cause for failure in progress.failures] == ["it was created again in the meantime"]
     assert (await place.body("ConfigMap", "config")).metadata.uid == made
     await kept.deleted()
@@ -305,7 +305,7 @@ async def test_a_definition_that_is_gone_with_its_instances_does_not_stop_the_de
 
     async def is_done() -> bool:
         with suppress(Unexplained):  # the API server still lists the kind, and no longer serves it
-            progress = await (await kept.rollout()).delete(kept.inventory, await kept.seen(resources), resources)
+            progress = await (await kept.object_set()).delete(kept.inventory, await kept.seen(resources), resources)
             assert progress.done, [str(each) for each in (*progress.waits, *progress.failures)]
             return True
         return False

@@ -13,7 +13,7 @@ from stellwerk.kube.types.model import JsonObject, dig
 from stellwerk.operators.btp import api
 
 REPLICAS = "{{ .Values.manager.replicas }}"
-FAREWELL = """apiVersion: batch/v1
+DELETE_HOOK = """apiVersion: batch/v1
 kind: Job
 metadata:
   name: pre-delete-job
@@ -44,7 +44,7 @@ class ModuleChart:
             documents = [document for document in yaml.safe_load_all(file.read_text()) if document]
             text = yaml.safe_dump_all([_with_values(document) for document in documents], sort_keys=False)
             chart.write(f"{file.stem}.yaml", text.replace(f"'{REPLICAS}'", REPLICAS))
-        chart.write("farewell.yaml", FAREWELL)
+        chart.write("farewell.yaml", DELETE_HOOK)
         chart.write("certificate.yaml", CERTIFICATE)
         values = {"manager": {"secret": {}, "replicas": 3}, "cluster": {"id": ""}}
         (module.chart / "values.yaml").write_text(yaml.safe_dump(values))

@@ -28,7 +28,7 @@ CHART = {
 
 
 @dataclass
-class Farewell:
+class HookedComponent:
     """A Component that comes and goes, and how often its hooks were made meanwhile."""
 
     given: Given
@@ -60,15 +60,15 @@ class Farewell:
 async def sweep(
     component_cluster: LocalCluster, given: Given, then: Then, tmp_path: Path, nursery: ForkServer
 ) -> AsyncIterator[Sweep]:
-    farewell = Farewell(given, then, AuditLog(component_cluster))
+    hooked = HookedComponent(given, then, AuditLog(component_cluster))
     async with operator(component_cluster, tmp_path, nursery=nursery) as running:
         await running.process.start()
         yield Sweep(
             process=running.process,
             proxy=running.proxy,
             parts=(
-                SweepStep("the creation", farewell.comes, farewell.is_there, least_points=3),
-                SweepStep("the deletion", farewell.goes, farewell.is_gone, least_points=10),
+                SweepStep("the creation", hooked.comes, hooked.is_there, least_points=3),
+                SweepStep("the deletion", hooked.goes, hooked.is_gone, least_points=10),
             ),
             end_state=lambda: end_state(component_cluster, given.namespace),
         )

@@ -471,7 +471,7 @@ async def test_what_was_used_must_be_the_same(renderer: Renderer, part: str, cha
         {"path": "b"},
         {"generator": "manifests"},
         {"prefix": "other"},
-        {"farewells": "omit"},
+        {"delete_hooks": "omit"},
         {"values": {"a": 1}},
         {"release": ReleaseInfo("app", "default", service="other")},
         {"post_build": RenderPostBuild({})},

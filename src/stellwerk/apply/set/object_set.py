@@ -30,10 +30,9 @@ from stellwerk.apply.set.model.owner import Owner, Ownership
 from stellwerk.apply.set.model.policy import MissingNamespacesPolicy, Policies
 from stellwerk.apply.set.observed_state import ObservedSet
 from stellwerk.apply.set.observed_state import ObservedState as ObservedState
-from stellwerk.apply.set.plan import inventory_update, plan_apply, plan_prune
-from stellwerk.apply.set.plan import plan_delete_hooks as farewells
+from stellwerk.apply.set.plan import inventory_update, plan_apply, plan_delete_hooks, plan_prune
 from stellwerk.apply.set.plan.actions import Action, LookUp, Remove, RemoveFinalizer, Update
-from stellwerk.apply.set.plan.plan_delete_hooks import Farewell
+from stellwerk.apply.set.plan.plan_delete_hooks import DeleteHookPlan
 from stellwerk.apply.set.plan.plan_input import ApplyOptions, LiveObject, PlanInput
 from stellwerk.apply.set.plan.plan_object import drifted
 from stellwerk.apply.set.plan.stage import Stage, Throttled, Unready
@@ -82,13 +81,13 @@ class SetProgress:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rollout:
+class ObjectSet:
     """Passes over one set, with one client."""
 
     client: Client
     owner: Ownership
     policies: Policies = field(default_factory=Policies)
-    habits: ApplyOptions = field(default_factory=ApplyOptions)
+    options: ApplyOptions = field(default_factory=ApplyOptions)
     memory: ObservedState
     namespace_exists: Callable[[str], bool | None]
     """Whether a cache knows a namespace; None where there is no such cache."""
@@ -133,13 +132,13 @@ class Rollout:
         pass_ = _Pass(self, self._sight(seen, resources), resources, namespaces)
         progress = await pass_.run(
             registered.inventory,
-            lambda inventory, scene: plan_apply.next_stage(wanted, inventory, scene),
+            lambda inventory, state: plan_apply.next_stage(wanted, inventory, state),
             announce=save if announces else None,
         )
-        if not progress.done or self.habits.repairs_drift:
+        if not progress.done or self.options.repairs_drift:
             return progress
-        scene = pass_.scene()
-        return replace(progress, drifted=await self.plan(lambda: drifted(wanted, scene)))
+        state = pass_.state()
+        return replace(progress, drifted=await self.plan(lambda: drifted(wanted, state)))
 
     def next_stage(
         self,
@@ -150,14 +149,14 @@ class Rollout:
     ) -> Stage:
         """What a pass would do first. Nothing is written."""
         pass_ = _Pass(self, self._sight(seen, resources), resources, Namespaces(self.client, self.owner.prefix, ()))
-        return decide(inventory, pass_.scene())
+        return decide(inventory, pass_.state())
 
     async def delete(
         self,
         inventory: Inventory,
         seen: Mapping[ObjectIdentity, LiveObject],
         resources: Mapping[ObjectIdentity, Resource],
-        farewell: Farewell | None = None,
+        hooks: DeleteHookPlan | None = None,
         *,
         once: bool = False,
     ) -> SetProgress:
@@ -166,9 +165,11 @@ class Rollout:
         With `once` the pass ends after the first stage that deletes something.
         """
         pass_ = _Pass(self, self._sight(seen, resources), resources, Namespaces(self.client, self.owner.prefix, ()))
-        if farewell is None:
+        if hooks is None:
             return await pass_.run(inventory, plan_prune.of_set, once=once)
-        return await pass_.run(inventory, lambda inventory, scene: farewells.next_stage(farewell, inventory, scene))
+        return await pass_.run(
+            inventory, lambda inventory, state: plan_delete_hooks.next_stage(hooks, inventory, state)
+        )
 
     def _sight(
         self, seen: Mapping[ObjectIdentity, LiveObject], resources: Mapping[ObjectIdentity, Resource]
@@ -180,9 +181,13 @@ class _Pass:
     """The loop over the stages of one pass."""
 
     def __init__(
-        self, rollout: Rollout, sight: ObservedSet, resources: Mapping[ObjectIdentity, Resource], namespaces: Namespaces
+        self,
+        object_set: ObjectSet,
+        sight: ObservedSet,
+        resources: Mapping[ObjectIdentity, Resource],
+        namespaces: Namespaces,
     ) -> None:
-        self._rollout = rollout
+        self._object_set = object_set
         self._sight = sight
         self._resources = resources
         self._namespaces = namespaces
@@ -191,26 +196,26 @@ class _Pass:
         self._carried: list[ActionResult] = []
         self._surprises: dict[Address, int] = {}
         self._carrier = Executor(
-            client=rollout.client,
-            owner=rollout.owner,
-            reclaims=rollout.habits.reclaims,
-            clock=rollout.clock,
+            client=object_set.client,
+            owner=object_set.owner,
+            reclaims=object_set.options.reclaims,
+            clock=object_set.clock,
         )
 
-    def scene(self) -> PlanInput:
+    def state(self) -> PlanInput:
         """The set as it looks now."""
-        rollout = self._rollout
+        object_set = self._object_set
         return PlanInput(
-            owner=rollout.owner,
-            policies=rollout.policies,
-            habits=rollout.habits,
+            owner=object_set.owner,
+            policies=object_set.policies,
+            options=object_set.options,
             seen=self._sight.seen,
             resources=self._resources,
             absent=self._sight.absent,
             in_use=self._in_use,
-            confirmations=rollout.memory.confirmations,
-            now=rollout.now,
-            clock=rollout.clock,
+            confirmations=object_set.memory.confirmations,
+            now=object_set.now,
+            clock=object_set.clock,
         )
 
     async def run(
@@ -223,7 +228,7 @@ class _Pass:
     ) -> SetProgress:
         """Stage after stage. Raises ApiError where the cluster cannot be asked."""
         for _ in range(_STAGES_PER_OBJECT * (len(inventory) + 1)):
-            stage = await self._rollout.plan(partial(decide, inventory, self.scene()))
+            stage = await self._object_set.plan(partial(decide, inventory, self.state()))
             if await self._asks_for_usage(inventory, stage.actions):
                 continue
             if announce is not None and stage.groups:
@@ -237,7 +242,7 @@ class _Pass:
             inventory, failures = await self._carry_out(inventory, stage)
             if failures or (once and self._carried):
                 return self._progress(inventory, stage, failures)
-        raise AssertionError("a rollout that never comes to rest")
+        raise AssertionError("a object_set that never comes to rest")
 
     def _progress(self, inventory: Inventory, stage: Stage, failures: Iterable[WriteFailure]) -> SetProgress:
         return SetProgress(
@@ -257,7 +262,7 @@ class _Pass:
         going = {
             ObjectIdentity.of(action.address.ref) for action in actions if isinstance(action, Remove | RemoveFinalizer)
         }
-        owner = self._rollout.owner
+        owner = self._object_set.owner
         if not isinstance(owner, Owner):
             return False  # a set without an inventory: its operator decides about definitions
         unasked = [
@@ -267,7 +272,7 @@ class _Pass:
         ]
         if not unasked:
             return False
-        usage = CrdUsage(self._rollout.client, owner, self._rollout.now)
+        usage = CrdUsage(self._object_set.client, owner, self._object_set.now)
         self._in_use |= await usage.in_use(unasked)
         self._asked |= {entry.identity for entry in unasked}
         return True
@@ -294,7 +299,7 @@ class _Pass:
             if each.done and not isinstance(each.action, LookUp):
                 self._carried.append(each)
             if each.confirmation is not None:
-                uid, now = each.confirmation.uid, kubernetes_time(self._rollout.now)
+                uid, now = each.confirmation.uid, kubernetes_time(self._object_set.now)
                 changes[identity] = replace(known[identity], uid=uid, last_applied_at=now)
         return inventory.changed(changes)
 

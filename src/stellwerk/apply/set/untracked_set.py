@@ -18,7 +18,7 @@ from stellwerk.apply.set.model.desired_set import uniform
 from stellwerk.apply.set.model.inventory import ObjectIdentity
 from stellwerk.apply.set.model.owner import Ownership
 from stellwerk.apply.set.model.policy import AdoptionPolicy, Directive, MissingNamespacesPolicy, Policies, UpdatePolicy
-from stellwerk.apply.set.object_set import Rollout, SetProgress
+from stellwerk.apply.set.object_set import ObjectSet, SetProgress
 from stellwerk.apply.set.observed_state import ObservedState
 from stellwerk.apply.set.plan import plan_apply, plan_prune
 from stellwerk.apply.set.plan.inventory_update import of_live, of_wanted
@@ -53,8 +53,8 @@ class UntrackedSet:
     def plan(self, desired: Iterable[Desired]) -> Stage:
         """What `apply` would write first. Pure."""
         wanted = uniform(desired, self.owner, self.directive, self.digest_of)
-        return self._rollout().next_stage(
-            lambda inventory, scene: plan_apply.next_stage(wanted, inventory, scene),
+        return self._object_set().next_stage(
+            lambda inventory, state: plan_apply.next_stage(wanted, inventory, state),
             of_wanted(wanted),
             self._seen(self.live),
             _resources(one.address for one in wanted),
@@ -64,13 +64,13 @@ class UntrackedSet:
         """Write what is not as wanted, and nothing else. Raises ApiError where the cluster cannot be asked."""
         wanted = uniform(desired, self.owner, self.directive, self.digest_of)
         resources = _resources(one.address for one in wanted)
-        return await self._rollout().apply(wanted, of_wanted(wanted), self._seen(self.live), resources)
+        return await self._object_set().apply(wanted, of_wanted(wanted), self._seen(self.live), resources)
 
     def plan_delete(self, unwanted: Mapping[Address, Live]) -> Stage:
         """What `delete` would delete. Pure."""
         seen = self._seen(unwanted)
         inventory = of_live(seen.values(), _delete_order(unwanted))
-        return self._rollout().next_stage(plan_prune.of_set, inventory, seen, _resources(unwanted))
+        return self._object_set().next_stage(plan_prune.of_set, inventory, seen, _resources(unwanted))
 
     async def delete(self, unwanted: Mapping[Address, Live], *, at_once: bool = False) -> SetProgress:
         """Delete what can be deleted now; what others need waits for the end of those (`need_order`).
@@ -79,17 +79,17 @@ class UntrackedSet:
         """
         seen = self._seen(unwanted)
         inventory = of_live(seen.values(), (lambda _: 0) if at_once else _delete_order(unwanted))
-        return await self._rollout().delete(inventory, seen, _resources(unwanted), once=True)
+        return await self._object_set().delete(inventory, seen, _resources(unwanted), once=True)
 
     def _seen(self, objects: Mapping[Address, Live]) -> dict[ObjectIdentity, LiveObject]:
         return {ObjectIdentity.of(address.ref): LiveObject(address, live) for address, live in objects.items()}
 
-    def _rollout(self) -> Rollout:
-        return Rollout(
+    def _object_set(self) -> ObjectSet:
+        return ObjectSet(
             client=self.client,
             owner=self.owner,
             policies=Policies(missing_namespaces=MissingNamespacesPolicy.DO_NOT_CREATE),
-            habits=ApplyOptions(self.reclaims, need_order.apply_wave, repairs_drift=True),
+            options=ApplyOptions(self.reclaims, need_order.apply_wave, repairs_drift=True),
             memory=self.memory,
             namespace_exists=lambda _: None,
             now=self.now,

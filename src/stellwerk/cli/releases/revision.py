@@ -42,6 +42,6 @@ async def documents(
             release,
             found,
             layers,
-            farewells="omit" if delete_hooks == "skip" else "refuse",
+            delete_hooks="omit" if delete_hooks == "skip" else "refuse",
             warn=lambda warning: settings.say(f"Warning: {text.escaped(warning)}"),
         )

@@ -169,7 +169,7 @@ def _deployment(
         renderer=renderer,
         targets=targets,
         cluster_uid=ClusterIdentity(manager),
-        habits=ApplyOptions(
+        options=ApplyOptions(
             beginning_with(*settings.reclaim_managers), repairs_drift=settings.drift_policy is DriftPolicy.REPAIR
         ),
         inputs=Inputs(manager.clock),

@@ -27,7 +27,7 @@ from stellwerk.render.files.files import NOTHING, Files
 Generator = Literal["auto", "helm", "kustomize", "manifests"]
 """`auto`: a chart where the path holds Chart.yaml, else a kustomization. `manifests`: YAML and JSON as they are."""
 
-Farewells = Literal["refuse", "omit", "keep"]
+DeleteHookMode = Literal["refuse", "omit", "keep"]
 """Hooks for the end of a release are refused, left out, or marked by `<prefix>/delete-hook` and its fellows."""
 
 _json = msgspec.json.Encoder(order="sorted")
@@ -114,7 +114,7 @@ class RenderRequest:
     decryption: Mapping[str, bytes] = field(default_factory=dict)
     """Keys for files encrypted with SOPS: `*.agekey`, `*.asc`. None: nothing is decrypted."""
     post_build: RenderPostBuild = RenderPostBuild()
-    farewells: Farewells = "refuse"
+    delete_hooks: DeleteHookMode = "refuse"
     """What becomes of a chart's hooks for the end of a release."""
     limits: OutputLimits = OutputLimits()
     tenant: str = ""

@@ -91,7 +91,7 @@ def body(request: RenderRequest, files: Mapping[str, bytes], path: str, values: 
         "path": path,
         "generator": request.generator,
         "prefix": request.prefix,
-        "deleteHooks": request.farewells,
+        "deleteHooks": request.delete_hooks,
         "values": msgspec.Raw(values),
         "release": {
             "name": request.release.name,

@@ -87,7 +87,7 @@ class Key(NamedTuple):
             path.encode(),
             request.generator.encode(),
             request.prefix.encode(),
-            request.farewells.encode(),
+            request.delete_hooks.encode(),
             request.release.service.encode(),
             values,
             protocol.encoded([post.substitute, post.patches, post.images], "spec.postBuild"),

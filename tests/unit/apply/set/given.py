@@ -147,7 +147,7 @@ class World:
     """A cluster that does at once what it is told, and what is known of it."""
 
     policies: Policies = SSA
-    habits: ApplyOptions = field(default_factory=ApplyOptions)
+    options: ApplyOptions = field(default_factory=ApplyOptions)
     owner: Owner = US
     now: datetime = NOW
     clock: float = 100.0
@@ -167,13 +167,13 @@ class World:
     """Looks at each stage before it is carried out."""
     _versions: int = 0
 
-    def scene(self, inventory: Inventory) -> PlanInput:
+    def state(self, inventory: Inventory) -> PlanInput:
         """What decides."""
         resources = {entry.identity: RESOURCES[entry.gvk] for entry in inventory if entry.gvk not in self.unserved}
         return PlanInput(
             owner=self.owner,
             policies=self.policies,
-            habits=self.habits,
+            options=self.options,
             seen={identity: seen for identity, seen in self.seen.items() if identity not in self.hidden},
             resources=resources,
             absent=self.absent,
@@ -194,7 +194,7 @@ class World:
 
     def stage(self, objects: Sequence[DesiredObject], inventory: Inventory) -> Stage:
         """What would be done now."""
-        return plan_apply.next_stage(objects, inventory, self.scene(inventory))
+        return plan_apply.next_stage(objects, inventory, self.state(inventory))
 
     def roll(self, objects: Sequence[DesiredObject], inventory: Inventory) -> tuple[Inventory, Stage]:
         """Stage after stage until nothing is left that could be done; what has to be saved is."""
@@ -202,7 +202,7 @@ class World:
 
     def take_away(self, inventory: Inventory) -> tuple[Inventory, Stage]:
         """Delete the whole set as far as it goes."""
-        return self.run(inventory, lambda now: plan_prune.of_set(now, self.scene(now)))
+        return self.run(inventory, lambda now: plan_prune.of_set(now, self.state(now)))
 
     def run(self, inventory: Inventory, decide: Callable[[Inventory], Stage]) -> tuple[Inventory, Stage]:
         """Stage after stage."""

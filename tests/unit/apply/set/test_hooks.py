@@ -32,15 +32,15 @@ def asked_of(body: JsonObject) -> object:
     return dig(body, "metadata", "annotations")
 
 
-FAREWELL = document("Job", "f", delete_hook="pre-delete", delete_hook_weight="-3", delete_hook_only="true")
+DELETE_HOOK = document("Job", "f", delete_hook="pre-delete", delete_hook_weight="-3", delete_hook_only="true")
 BOTH = document("Job", "b", delete_hook="post-delete,pre-delete", apply_order="7", reconcile_policy="once")
 
 
 def test_what_is_for_the_end_alone_is_no_object_of_the_set() -> None:
-    kept, [farewell, both] = split(config_map("c") + FAREWELL + BOTH)
+    kept, [hooks, both] = split(config_map("c") + DELETE_HOOK + BOTH)
 
     assert kept == ["c", "b"]
-    assert (farewell.moments, farewell.weight) == ((Moment.BEFORE,), -3)
+    assert (hooks.moments, hooks.weight) == ((Moment.BEFORE,), -3)
     assert (both.moments, both.weight) == ((Moment.BEFORE, Moment.AFTER), 0)
 
 
@@ -67,7 +67,7 @@ def test_a_moment_or_weight_that_means_nothing_is_refused_and_the_object_named(a
 
 
 def test_what_is_kept_is_read_back_as_it_was() -> None:
-    _, found = split(FAREWELL + BOTH)
+    _, found = split(DELETE_HOOK + BOTH)
 
     back = delete_hooks.unpacked("shop/web.delete-hooks", content_of(secret(*found)))
     assert [(one.moments, one.weight, one.document.body) for one in back] == [

@@ -74,16 +74,16 @@ def plan(
     clock: float = 0.0,
 ) -> Stage:
     seen = {obj.identity: LiveObject(obj.address, live)} if live is not None else {}
-    scene = PlanInput(
+    state = PlanInput(
         owner=owner,
-        habits=ApplyOptions(repairs_drift=True),
+        options=ApplyOptions(repairs_drift=True),
         seen=seen,
         resources={obj.identity: obj.address.resource},
         confirmations=(memory or ObservedState()).confirmations,
         now=NOW,
         clock=clock,
     )
-    return plan_apply.next_stage([obj], of_wanted([obj]), scene)
+    return plan_apply.next_stage([obj], of_wanted([obj]), state)
 
 
 # ---- a controller, and a hash
@@ -210,7 +210,7 @@ def pruned(labels: dict[str, str] | None, *, uid: str = "u9") -> Stage:
         metadata = ObjectMeta(name="left", namespace="there", uid=uid, resource_version="3", labels=labels)
         seen[left] = LiveObject(address, Unstructured({"kind": "ConfigMap"}, metadata))
     memory = ObservedState({kept.address: confirm(kept.desired, applied_by_kyma(kept), KYMA.prefix)})
-    scene = PlanInput(
+    state = PlanInput(
         owner=KYMA,
         seen=seen,
         resources={kept.identity: kept.address.resource, left: kept.address.resource},
@@ -218,7 +218,7 @@ def pruned(labels: dict[str, str] | None, *, uid: str = "u9") -> Stage:
         now=NOW,
         clock=0.0,
     )
-    return plan_apply.next_stage([kept], inventory, scene)
+    return plan_apply.next_stage([kept], inventory, state)
 
 
 def applied_by_kyma(obj: DesiredObject) -> Live:

@@ -27,7 +27,7 @@ from stellwerk.apply.set.model.desired_set import DesiredObject, prepared
 from stellwerk.apply.set.model.inventory import Inventory, ObjectIdentity
 from stellwerk.apply.set.plan import plan_delete_hooks, plan_prune
 from stellwerk.apply.set.plan.actions import Create, Remove
-from stellwerk.apply.set.plan.plan_delete_hooks import Farewell
+from stellwerk.apply.set.plan.plan_delete_hooks import DeleteHookPlan
 from stellwerk.apply.set.plan.stage import Stage
 from stellwerk.kube.types.identifiers import ObjectKey
 from stellwerk.kube.types.model import JsonObject
@@ -56,12 +56,12 @@ class Ending:
         assert stage.done, str(stage)
         self.world.carried.clear()
 
-    def farewell(self) -> Farewell | None:
+    def hooks(self) -> DeleteHookPlan | None:
         """What a new process finds that is still to be done."""
         if KEEPER not in self.saved.by_identity() or KEEPER not in self.world.seen:
             return None
         before, after = (self._open(moment) for moment in Moment)
-        return Farewell(KEEPER, before, after)
+        return DeleteHookPlan(KEEPER, before, after)
 
     def _open(self, moment: Moment) -> tuple[DesiredObject, ...]:
         found = [one for one in self.found if moment in one.moments]
@@ -74,12 +74,12 @@ class Ending:
 
     def goes(self, stages: int = 200) -> Stage:
         """A process takes so many steps and dies; only what it has saved is left of what it knew."""
-        goodbye, inventory = self.farewell(), self.saved
+        goodbye, inventory = self.hooks(), self.saved
         stage = Stage(inventory)
         for _ in range(stages):
-            scene = self.world.scene(inventory)
+            state = self.world.state(inventory)
             stage = (
-                plan_delete_hooks.next_stage(goodbye, inventory, scene) if goodbye else _whole(inventory, self.world)
+                plan_delete_hooks.next_stage(goodbye, inventory, state) if goodbye else _whole(inventory, self.world)
             )
             inventory = self.world.carry_out(stage)
             if stage.must_be_saved or stage.done or not (stage.groups or stage.again):
@@ -111,7 +111,7 @@ class Ending:
 
 
 def _whole(inventory: Inventory, world: World) -> Stage:
-    return plan_prune.of_set(inventory, world.scene(inventory))
+    return plan_prune.of_set(inventory, world.state(inventory))
 
 
 TEXT = (

@@ -51,7 +51,7 @@ def entry(obj: DesiredObject, phase: Phase = Phase.READY, *, applied: bool = Tru
 def decided(obj: DesiredObject, world: World, phase: Phase = Phase.READY, *, applied: bool = True) -> ObjectDecision:
     """What would be done now."""
     found = entry(obj, phase, applied=applied)
-    return decide(obj, found, world.scene(registered([obj])))
+    return decide(obj, found, world.state(registered([obj])))
 
 
 def written(obj: DesiredObject, world: World, found: Live | None = None) -> None:
@@ -259,7 +259,7 @@ def test_what_we_wrote_by_other_verbs_is_folded_in_also_by_a_merge() -> None:
 
 
 def test_what_is_made_once_is_never_changed_by_its_manifest() -> None:
-    obj, world = one(config_map(reconcile_policy="once", value="2")), World(habits=ApplyOptions(repairs_drift=True))
+    obj, world = one(config_map(reconcile_policy="once", value="2")), World(options=ApplyOptions(repairs_drift=True))
     world.put(obj, live(obj.desired, more={"data": {"A": "1"}}))
     assert decided(obj, world) == ObjectDecision(entry(obj))
 
@@ -298,7 +298,7 @@ def test_what_somebody_has_put_in_the_place_of_ours_is_written_over_and_not_dele
     obj, world = one(config_map(update_policy="recreate", adoption_policy="always")), World()
     theirs = unmarked(obj, data={"A": "theirs"}) if owner is None else with_digest(obj, "0" * 32, owner)
     world.put(obj, theirs)
-    other, same = (decide(obj, replace(entry(obj), uid=uid), world.scene(registered([obj]))) for uid in ("u0", "u1"))
+    other, same = (decide(obj, replace(entry(obj), uid=uid), world.state(registered([obj]))) for uid in ("u0", "u1"))
     assert (update_of(other).update, update_of(other).why) == (
         UpdatePolicy.SSA_MERGE,
         "another client has created it again",
@@ -309,7 +309,7 @@ def test_what_somebody_has_put_in_the_place_of_ours_is_written_over_and_not_dele
 def test_an_object_with_our_marks_is_ours_whatever_its_uid() -> None:
     obj, world = one(config_map()), World()
     world.put(obj, live(obj.desired))
-    found = decide(obj, replace(entry(obj), uid="before the restore"), world.scene(registered([obj])))
+    found = decide(obj, replace(entry(obj), uid="before the restore"), world.state(registered([obj])))
     assert (found.action, found.waits) == (None, "")
 
 
@@ -319,7 +319,7 @@ def test_which_object_it_is_is_found_out_again_after_a_crash_and_not_noted_of_wh
 
     def uid_of(known: str, *, applied: bool) -> str:
         found = replace(entry(obj, applied=applied), uid=known)
-        return decide(obj, found, world.scene(registered([obj]))).entry.uid
+        return decide(obj, found, world.state(registered([obj]))).entry.uid
 
     assert uid_of("", applied=False) == "u1", "it was made, and the process died before it could say so"
     assert uid_of("u0", applied=True) == "u1", "it was made anew, or came back from a backup"
@@ -329,7 +329,7 @@ def test_which_object_it_is_is_found_out_again_after_a_crash_and_not_noted_of_wh
 def test_what_somebody_has_put_in_the_place_of_ours_stays_his_where_nothing_of_nobody_may_be_taken() -> None:
     obj, world = one(config_map(adoption_policy="never")), World()
     world.put(obj, unmarked(obj))
-    assert decide(obj, replace(entry(obj), uid="u0"), world.scene(registered([obj]))).is_refused
+    assert decide(obj, replace(entry(obj), uid="u0"), world.state(registered([obj]))).is_refused
 
 
 @pytest.mark.parametrize("digest", [THEIR_DIGEST, f"{THEIR_DIGEST}@{THEIR_DIGEST}"])
@@ -418,7 +418,7 @@ def test_a_job_that_was_complete_and_goes_by_itself_is_completed_and_not_made_ag
 
 @pytest.mark.req("R-110")
 def test_making_an_object_anew_is_throttled_as_any_other_repair() -> None:
-    obj, world = one(config_map(update_policy="recreate")), World(habits=ApplyOptions(repairs_drift=True))
+    obj, world = one(config_map(update_policy="recreate")), World(options=ApplyOptions(repairs_drift=True))
     written(obj, world)
     world.put(obj, live(obj.desired, version="2", more=CHANGED_BY_HAND))  # type: ignore[arg-type]
     first = decided(obj, world)
@@ -434,7 +434,7 @@ def test_making_an_object_anew_is_throttled_as_any_other_repair() -> None:
 
 @pytest.mark.req("R-108")
 def test_nothing_is_done_where_nobody_wrote_since() -> None:
-    obj, world = one(config_map()), World(habits=ApplyOptions(repairs_drift=True))
+    obj, world = one(config_map()), World(options=ApplyOptions(repairs_drift=True))
     written(obj, world)
     world.passes(100_000)
     assert decided(obj, world) == ObjectDecision(entry(obj))
@@ -454,7 +454,7 @@ def test_what_others_change_stays_until_the_reapply_interval_is_over() -> None:
 
 @pytest.mark.req("R-110")
 def test_what_others_change_is_restored_at_once_where_the_operator_says_so() -> None:
-    obj, world = one(config_map(update_policy="ssa-merge")), World(habits=ApplyOptions(repairs_drift=True))
+    obj, world = one(config_map(update_policy="ssa-merge")), World(options=ApplyOptions(repairs_drift=True))
     written(obj, world)
     world.put(obj, live(obj.desired, KUBECTL, version="2", more=CHANGED_BY_HAND))  # type: ignore[arg-type]
     assert update_of(decided(obj, world)).why == "data.A differs"
@@ -462,7 +462,7 @@ def test_what_others_change_is_restored_at_once_where_the_operator_says_so() -> 
 
 @pytest.mark.req("R-110")
 def test_who_changes_an_object_again_and_again_is_named_and_waited_for() -> None:
-    obj, world = one(config_map()), World(habits=ApplyOptions(repairs_drift=True))
+    obj, world = one(config_map()), World(options=ApplyOptions(repairs_drift=True))
     written(obj, world)
     world.confirmations[obj.address] = replace(world.confirmations[obj.address], restored_at=world.clock - 4)
     world.put(obj, live(obj.desired, KUBECTL, version="2", more=CHANGED_BY_HAND))  # type: ignore[arg-type]
@@ -472,7 +472,7 @@ def test_who_changes_an_object_again_and_again_is_named_and_waited_for() -> None
 
 
 def test_what_the_server_made_of_our_write_is_no_drift() -> None:
-    obj, world = one(config_map()), World(habits=ApplyOptions(repairs_drift=True))
+    obj, world = one(config_map()), World(options=ApplyOptions(repairs_drift=True))
     normalised = live(obj.desired, more={"data": {"A": "one"}})
     written(obj, world, normalised)
     world.put(obj, live(obj.desired, version="2", more={"data": {"A": "one"}}))
@@ -480,13 +480,13 @@ def test_what_the_server_made_of_our_write_is_no_drift() -> None:
 
 
 def test_a_default_that_a_new_process_cannot_tell_from_a_change_is_no_reason_to_recreate() -> None:
-    obj, world = one(config_map(update_policy="recreate")), World(habits=ApplyOptions(repairs_drift=True))
+    obj, world = one(config_map(update_policy="recreate")), World(options=ApplyOptions(repairs_drift=True))
     world.put(obj, live(obj.desired, more=CHANGED_BY_HAND))  # type: ignore[arg-type]
     assert decided(obj, world).action is None
 
 
 def test_a_new_process_repairs_what_differs_and_does_not_call_it_a_fight() -> None:
-    obj, world = one(config_map()), World(habits=ApplyOptions(repairs_drift=True))
+    obj, world = one(config_map()), World(options=ApplyOptions(repairs_drift=True))
     world.put(obj, live(obj.desired, more=CHANGED_BY_HAND))  # type: ignore[arg-type]
     update = update_of(decided(obj, world))
     assert (update.why, update.restores) == ("data.A differs", False)
@@ -504,7 +504,7 @@ def test_a_secret_that_somebody_wrote_to_is_restored_unread_when_it_is_due() -> 
 
 
 def test_a_secret_is_not_recreated_on_a_mere_suspicion() -> None:
-    obj, world = one(document("Secret", "s", update_policy="recreate")), World(habits=ApplyOptions(repairs_drift=True))
+    obj, world = one(document("Secret", "s", update_policy="recreate")), World(options=ApplyOptions(repairs_drift=True))
     written(obj, world)
     world.put(obj, live(obj.desired, version="2"))
     assert update_of(decided(obj, world)).update is UpdatePolicy.SSA_MERGE
@@ -619,11 +619,11 @@ def test_drift_that_is_not_due_is_told_and_nothing_that_is_not_proved() -> None:
     world.put(changed, live(changed.desired, version="2", more=CHANGED_BY_HAND))  # type: ignore[arg-type]
     world.put(once, live(once.desired, version="2", more=CHANGED_BY_HAND))  # type: ignore[arg-type]
     objects = [changed, calm, secret, once]
-    found = drifted(objects, world.scene(registered(objects)))
+    found = drifted(objects, world.state(registered(objects)))
     assert {address.key.name: update.why for address, update in found.items()} == {"changed": "data.A differs"}
 
 
 def test_a_new_process_tells_no_drift_that_it_cannot_prove() -> None:
     obj, world = one(config_map()), World()
     world.put(obj, live(obj.desired, version="2", more=CHANGED_BY_HAND))  # type: ignore[arg-type]
-    assert drifted([obj], world.scene(registered([obj]))) == {}
+    assert drifted([obj], world.state(registered([obj]))) == {}

@@ -40,7 +40,7 @@ def state(
     """The set as it looks now."""
     return PlanInput(
         owner=OWNER,
-        habits=ApplyOptions(reclaims, need_order.apply_wave, repairs_drift=True),
+        options=ApplyOptions(reclaims, need_order.apply_wave, repairs_drift=True),
         seen={ObjectIdentity.of(address.ref): LiveObject(address, obj) for address, obj in live.items()},
         resources={ObjectIdentity.of(address.ref): address.resource for address in live},
         confirmations=(memory or ObservedState()).confirmations,
@@ -49,18 +49,18 @@ def state(
     )
 
 
-def plan(desired: Iterable[Desired], scene: PlanInput) -> Stage:
+def plan(desired: Iterable[Desired], state: PlanInput) -> Stage:
     """What is written next."""
     objects = uniform(desired, OWNER, DIRECTIVE)
-    return plan_apply.next_stage(objects, of_wanted(objects), scene)
+    return plan_apply.next_stage(objects, of_wanted(objects), state)
 
 
 def plan_delete(live: Mapping[Address, Live]) -> Stage:
     """What is deleted next."""
     definitions = {address.key.name for address in live if need_order.is_definition(address.resource)}
-    scene = state(live)
-    inventory = of_live(scene.seen.values(), lambda resource: need_order.delete_wave(resource, definitions))
-    return plan_prune.of_set(inventory, scene)
+    seen = state(live)
+    inventory = of_live(seen.seen.values(), lambda resource: need_order.delete_wave(resource, definitions))
+    return plan_prune.of_set(inventory, seen)
 
 
 def decided(

@@ -129,7 +129,7 @@ class Walk:
     def deletes(self) -> None:
         """Take the set away."""
         for _ in range(12 * (len(self.saved) + 2)):
-            if self._passes(lambda inventory: plan_prune.of_set(inventory, self.world.scene(inventory))):
+            if self._passes(lambda inventory: plan_prune.of_set(inventory, self.world.state(inventory))):
                 return
             self._time_goes_on()
         raise AssertionError("a deletion that never ends")

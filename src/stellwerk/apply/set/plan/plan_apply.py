@@ -35,20 +35,20 @@ from stellwerk.apply.set.plan.stage import Stage, Throttled, Unready, grouped
 from stellwerk.kube.types.identifiers import GroupVersionKind
 
 
-def next_stage(wanted: Sequence[DesiredObject], inventory: Inventory, scene: PlanInput) -> Stage:
+def next_stage(wanted: Sequence[DesiredObject], inventory: Inventory, state: PlanInput) -> Stage:
     """What can be done now. `inventory` has been registered with `wanted`."""
-    steps = _Steps(wanted, inventory, scene)
-    stage = _written(steps, wanted, inventory, scene)
-    return plan_prune.of_unwanted(steps.inventory(), scene) if stage is None else stage
+    steps = _Steps(wanted, inventory, state)
+    stage = _written(steps, wanted, inventory, state)
+    return plan_prune.of_unwanted(steps.inventory(), state) if stage is None else stage
 
 
-def of_part(wanted: Sequence[DesiredObject], inventory: Inventory, scene: PlanInput) -> Stage | None:
+def of_part(wanted: Sequence[DesiredObject], inventory: Inventory, state: PlanInput) -> Stage | None:
     """What can be done now for some objects of a set, all of which are purged; None where they have done their work."""
-    return _written(_Steps(wanted, inventory, scene), wanted, inventory, scene)
+    return _written(_Steps(wanted, inventory, state), wanted, inventory, state)
 
 
-def _written(steps: _Steps, wanted: Sequence[DesiredObject], inventory: Inventory, scene: PlanInput) -> Stage | None:
-    completing = _completions(inventory, scene)
+def _written(steps: _Steps, wanted: Sequence[DesiredObject], inventory: Inventory, state: PlanInput) -> Stage | None:
+    completing = _completions(inventory, state)
     if completing is not None:
         return completing
     for wave in _waves(wanted):
@@ -61,7 +61,7 @@ def _written(steps: _Steps, wanted: Sequence[DesiredObject], inventory: Inventor
 # ---- completion: what was only needed for a while
 
 
-def _completions(inventory: Inventory, scene: PlanInput) -> Stage | None:
+def _completions(inventory: Inventory, state: PlanInput) -> Stage | None:
     """The stage in which purged objects go; None where none is on its way."""
     completing = [entry for entry in inventory if entry.phase in (Phase.SCHEDULED_FOR_COMPLETION, Phase.COMPLETING)]
     if not completing:
@@ -70,30 +70,30 @@ def _completions(inventory: Inventory, scene: PlanInput) -> Stage | None:
     changes: dict[ObjectIdentity, InventoryEntry | None] = {}
     waits: list[Unready] = []
     for entry in completing:
-        if _is_over(entry, scene):
+        if _is_over(entry, state):
             changes[entry.identity] = replace(entry.now(Phase.COMPLETED, EntryStatus.NONE), uid="")
             continue
         changes[entry.identity] = entry.now(Phase.COMPLETING, EntryStatus.TERMINATING)
         waits.append(Unready(entry.ref, "has done its work and is being deleted"))
-        if (action := _end(entry, scene)) is not None:
+        if (action := _end(entry, state)) is not None:
             actions.append(action)
     groups = (tuple(actions),) if actions else ()
     return Stage(inventory.changed(changes), groups=groups, waits=tuple(waits), again=not waits)
 
 
-def _is_over(entry: InventoryEntry, scene: PlanInput) -> bool:
+def _is_over(entry: InventoryEntry, state: PlanInput) -> bool:
     """Whether an object that has done its work is gone, or is not ours to delete any more."""
-    seen = scene.seen.get(entry.identity)
+    seen = state.seen.get(entry.identity)
     if seen is None:
-        return entry.identity in scene.absent or entry.identity not in scene.resources
-    return not scene.proves(entry, seen.live)
+        return entry.identity in state.absent or entry.identity not in state.resources
+    return not state.proves(entry, seen.live)
 
 
-def _end(entry: InventoryEntry, scene: PlanInput) -> Remove | LookUp | None:
+def _end(entry: InventoryEntry, state: PlanInput) -> Remove | LookUp | None:
     """What it takes to end an object that has done its work; None where it is going."""
-    seen = scene.seen.get(entry.identity)
+    seen = state.seen.get(entry.identity)
     if seen is None:
-        return LookUp(Address(scene.resources[entry.identity], entry.key))
+        return LookUp(Address(state.resources[entry.identity], entry.key))
     metadata = seen.live.metadata
     if metadata.is_terminating:
         return None
@@ -111,10 +111,10 @@ def _waves(wanted: Sequence[DesiredObject]) -> list[list[DesiredObject]]:
 class _Steps:
     """One walk through the waves; collects what becomes of the entries."""
 
-    def __init__(self, wanted: Sequence[DesiredObject], inventory: Inventory, scene: PlanInput) -> None:
+    def __init__(self, wanted: Sequence[DesiredObject], inventory: Inventory, state: PlanInput) -> None:
         self._wanted = wanted
         self._inventory = inventory
-        self._scene = scene
+        self._state = state
         self._entries = inventory.by_identity()
         self._changes: dict[ObjectIdentity, InventoryEntry | None] = {}
         self._last_order = max((one.directive.apply_order for one in wanted), default=0)
@@ -151,7 +151,7 @@ class _Steps:
     def _rank_of(self, gvk: GroupVersionKind) -> int:
         if (gvk.group, gvk.kind) == API_SERVICE:
             return 1
-        patterns = self._scene.policies.managed_types
+        patterns = self._state.policies.managed_types
         is_instance = is_managed(gvk, self._types) or any(type_.matches(gvk.group, gvk.kind) for type_ in patterns)
         return 2 if is_instance else 0
 
@@ -165,7 +165,7 @@ class _Steps:
             entry = self._entries[one.identity]
             if entry.phase is Phase.COMPLETED:
                 continue
-            decision = decide(one, entry, self._scene)
+            decision = decide(one, entry, self._state)
             if decision.entry is not entry:
                 self._changes[one.identity] = decision.entry
             if not decision.waits:
@@ -182,7 +182,7 @@ class _Steps:
             return Stage(self.inventory(), waits=(*refused, *waits), refused=tuple(refused))
         if not waits:
             return None
-        groups = grouped(actions, key=lambda action: self._scene.habits.apply_order(action.address.resource))
+        groups = grouped(actions, key=lambda action: self._state.options.apply_order(action.address.resource))
         again = min(again_at, default=None)
         return Stage(self.inventory(), groups, tuple(waits), tuple(throttled), again_at=again)
 

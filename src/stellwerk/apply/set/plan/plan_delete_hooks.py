@@ -25,7 +25,7 @@ from stellwerk.apply.set.plan.stage import Stage, Unready
 
 
 @dataclass(frozen=True, slots=True)
-class Farewell:
+class DeleteHookPlan:
     """What is to be done when a set goes."""
 
     keeper: ObjectIdentity
@@ -45,25 +45,25 @@ def is_over(inventory: Inventory, moment: Moment, hooks: int) -> bool:
     return has_run or (moment is Moment.BEFORE and _has_begun(inventory, Moment.AFTER))
 
 
-def next_stage(farewell: Farewell, inventory: Inventory, scene: PlanInput) -> Stage:
+def next_stage(hooks: DeleteHookPlan, inventory: Inventory, state: PlanInput) -> Stage:
     """What can be done now."""
-    if farewell.keeper not in inventory.by_identity():
-        return plan_prune.of_set(inventory, scene)
+    if hooks.keeper not in inventory.by_identity():
+        return plan_prune.of_set(inventory, state)
     if not _has_begun(inventory, Moment.AFTER):
-        stage = _run(farewell.before, Moment.BEFORE, inventory, scene)
+        stage = _run(hooks.before, Moment.BEFORE, inventory, state)
         if stage is not None:
             return stage
-        stage = plan_prune.of_part(inventory, _others(farewell, inventory), scene)
+        stage = plan_prune.of_part(inventory, _others(hooks, inventory), state)
         if not stage.done:
             return stage
-    stage = _run(farewell.after, Moment.AFTER, inventory, scene)
+    stage = _run(hooks.after, Moment.AFTER, inventory, state)
     if stage is not None:
         return stage
-    keeper = inventory.by_identity()[farewell.keeper]
+    keeper = inventory.by_identity()[hooks.keeper]
     if not keeper.phase.is_leaving:
         leaving = keeper.now(Phase.SCHEDULED_FOR_DELETION, EntryStatus.TERMINATING)
-        return Stage(inventory.changed({farewell.keeper: leaving}), must_be_saved=True)
-    return plan_prune.of_part(inventory, [keeper], scene)
+        return Stage(inventory.changed({hooks.keeper: leaving}), must_be_saved=True)
+    return plan_prune.of_part(inventory, [keeper], state)
 
 
 def _is_of(entry: InventoryEntry, moment: Moment) -> bool:
@@ -74,35 +74,35 @@ def _has_begun(inventory: Inventory, moment: Moment) -> bool:
     return any(_is_of(entry, moment) for entry in inventory)
 
 
-def _run(wanted: Sequence[DesiredObject], moment: Moment, inventory: Inventory, scene: PlanInput) -> Stage | None:
+def _run(wanted: Sequence[DesiredObject], moment: Moment, inventory: Inventory, state: PlanInput) -> Stage | None:
     """The stage that the hooks of a moment need; None where they have run."""
     known = inventory.by_identity()
     if any(one.identity not in known or not _is_of(known[one.identity], moment) for one in wanted):
-        return _begun(wanted, moment, inventory, scene)
-    stage = plan_apply.of_part(wanted, inventory, scene)
+        return _begun(wanted, moment, inventory, state)
+    stage = plan_apply.of_part(wanted, inventory, state)
     return replace(stage, waits=_named(stage.waits, moment)) if stage is not None else None
 
 
-def _begun(wanted: Sequence[DesiredObject], moment: Moment, inventory: Inventory, scene: PlanInput) -> Stage:
+def _begun(wanted: Sequence[DesiredObject], moment: Moment, inventory: Inventory, state: PlanInput) -> Stage:
     """What a hook has left behind that also ran at another time goes first; after the others, nothing can be left."""
     if moment is Moment.BEFORE:
         hooks = {one.identity for one in wanted}
         former = [entry for entry in inventory if entry.identity in hooks and not _is_of(entry, moment)]
-        stage = plan_prune.of_part(inventory, former, scene)
+        stage = plan_prune.of_part(inventory, former, state)
         if not stage.done:
             return stage
     return Stage(inventory_update.joined(wanted, inventory), must_be_saved=True)
 
 
-def _others(farewell: Farewell, inventory: Inventory) -> list[InventoryEntry]:
+def _others(hooks: DeleteHookPlan, inventory: Inventory) -> list[InventoryEntry]:
     """What goes between the moments: all but the hooks, their keeper, and the namespaces that they need."""
     ours = [entry.identity for entry in inventory if any(_is_of(entry, moment) for moment in Moment)]
-    needed = {identity.key.namespace for identity in _needing(farewell, ours)}
-    return [entry for entry in inventory if not _is_needed(entry, ours, farewell.keeper, needed)]
+    needed = {identity.key.namespace for identity in _needing(hooks, ours)}
+    return [entry for entry in inventory if not _is_needed(entry, ours, hooks.keeper, needed)]
 
 
-def _needing(farewell: Farewell, ours: Iterable[ObjectIdentity]) -> list[ObjectIdentity]:
-    return [farewell.keeper, *(one.identity for one in farewell.hooks), *ours]
+def _needing(hooks: DeleteHookPlan, ours: Iterable[ObjectIdentity]) -> list[ObjectIdentity]:
+    return [hooks.keeper, *(one.identity for one in hooks.hooks), *ours]
 
 
 def _is_needed(

@@ -49,7 +49,7 @@ class PlanInput:
 
     owner: Ownership
     policies: Policies = field(default_factory=Policies)
-    habits: ApplyOptions = field(default_factory=ApplyOptions)
+    options: ApplyOptions = field(default_factory=ApplyOptions)
     seen: Mapping[ObjectIdentity, LiveObject]
     """The set's objects as the caches and the answers of this pass show them."""
     resources: Mapping[ObjectIdentity, Resource] = field(default_factory=dict)

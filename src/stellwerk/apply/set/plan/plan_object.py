@@ -67,22 +67,22 @@ class ObjectDecision:
     """Set where the object waits because others change it again and again."""
 
 
-def decide(one: DesiredObject, entry: InventoryEntry, scene: PlanInput) -> ObjectDecision:
+def decide(one: DesiredObject, entry: InventoryEntry, state: PlanInput) -> ObjectDecision:
     """What a wanted object needs now."""
-    last = scene.confirmations.get(one.address)
-    seen = scene.seen.get(one.identity)
+    last = state.confirmations.get(one.address)
+    seen = state.seen.get(one.identity)
     if seen is None:
-        return _create(one, entry, last, scene)
+        return _create(one, entry, last, state)
     live = seen.live
     if live.metadata.is_terminating:
-        return _ending(one, entry, live, scene)
-    standing = scene.owner.standing(live.metadata)
-    if standing is not Standing.OURS and (why := refusal(one, live, scene.owner)):
+        return _ending(one, entry, live, state)
+    standing = state.owner.standing(live.metadata)
+    if standing is not Standing.OURS and (why := refusal(one, live, state.owner)):
         return ObjectDecision(entry, waits=why, is_refused=True)
-    update = _update(one, entry, live, last, scene, standing)
+    update = _update(one, entry, live, last, state, standing)
     if update is not None:
-        return _updated(one, entry, live, update, last, scene)
-    return _assessed(one, _recalled(entry, live), live, last, scene)
+        return _updated(one, entry, live, update, last, state)
+    return _assessed(one, _recalled(entry, live), live, last, state)
 
 
 def _recalled(entry: InventoryEntry, live: Live) -> InventoryEntry:
@@ -99,16 +99,16 @@ def _recalled(entry: InventoryEntry, live: Live) -> InventoryEntry:
 # ---- it does not exist, or not for long
 
 
-def _create(one: DesiredObject, entry: InventoryEntry, last: Confirmation | None, scene: PlanInput) -> ObjectDecision:
+def _create(one: DesiredObject, entry: InventoryEntry, last: Confirmation | None, state: PlanInput) -> ObjectDecision:
     if not one.is_served:
-        return ObjectDecision(entry, waits="its kind is not served yet", again_at=scene.clock + UNSERVED_SECONDS)
+        return ObjectDecision(entry, waits="its kind is not served yet", again_at=state.clock + UNSERVED_SECONDS)
     if entry.phase is Phase.READY and goes_by_itself(one.desired.body):
         return ObjectDecision(entry.now(Phase.COMPLETED, EntryStatus.NONE))
     restores = entry.phase is Phase.READY or _is_remembered(one, last)
-    if restores and (held := _held_until(last, scene)) is not None:
+    if restores and (held := _held_until(last, state)) is not None:
         why = f"it is deleted again and again; restored every {FIGHT_SECONDS:.0f} s only"
         return ObjectDecision(entry, waits=why, again_at=held, throttled=Throttled(one.desired.ref, held))
-    action = Create(one.desired, one.directive.update, restores=restores, takes_all=scene.owner.takes_all)
+    action = Create(one.desired, one.directive.update, restores=restores, takes_all=state.owner.takes_all)
     return ObjectDecision(entry.now(Phase.CREATING, EntryStatus.IN_PROGRESS), action, "is being created")
 
 
@@ -118,17 +118,17 @@ def goes_by_itself(body: JsonObject) -> bool:
     return is_job and dig(body, "spec", "ttlSecondsAfterFinished") is not None
 
 
-def _ending(one: DesiredObject, entry: InventoryEntry, live: Live, scene: PlanInput) -> ObjectDecision:
+def _ending(one: DesiredObject, entry: InventoryEntry, live: Live, state: PlanInput) -> ObjectDecision:
     """It is being deleted. Of a definition, we must remove our finalizer: else it could never be created again."""
     metadata = live.metadata
     further = entry.now(entry.phase, EntryStatus.TERMINATING)
-    others = ", ".join(name for name in metadata.finalizers if name != scene.owner.prefix)
+    others = ", ".join(name for name in metadata.finalizers if name != state.owner.prefix)
     waits = "is being deleted" + (f" and waits for finalizers {others}" if others else "")
-    is_held = is_definition(entry.gvk) and scene.owner.prefix in metadata.finalizers
-    if not is_held or scene.owner.standing(metadata) is not Standing.OURS:
+    is_held = is_definition(entry.gvk) and state.owner.prefix in metadata.finalizers
+    if not is_held or state.owner.standing(metadata) is not Standing.OURS:
         return ObjectDecision(further, waits=waits)
-    if (in_use := scene.in_use.get(one.identity)) is not None:
-        return ObjectDecision(further, waits=f"is being deleted: {in_use}", again_at=scene.clock + IN_USE_SECONDS)
+    if (in_use := state.in_use.get(one.identity)) is not None:
+        return ObjectDecision(further, waits=f"is being deleted: {in_use}", again_at=state.clock + IN_USE_SECONDS)
     release = RemoveFinalizer(one.address, metadata.uid, metadata.resource_version, metadata.finalizers)
     return ObjectDecision(further, release, waits)
 
@@ -137,27 +137,27 @@ def _ending(one: DesiredObject, entry: InventoryEntry, live: Live, scene: PlanIn
 
 
 def _updated(
-    one: DesiredObject, entry: InventoryEntry, live: Live, action: Update, last: Confirmation | None, scene: PlanInput
+    one: DesiredObject, entry: InventoryEntry, live: Live, action: Update, last: Confirmation | None, state: PlanInput
 ) -> ObjectDecision:
-    if action.restores and (held := _held_until(last, scene)) is not None:
-        throttled = Throttled(one.desired.ref, held, tuple(strangers(live.metadata.managers, scene.owner.prefix)))
+    if action.restores and (held := _held_until(last, state)) is not None:
+        throttled = Throttled(one.desired.ref, held, tuple(strangers(live.metadata.managers, state.owner.prefix)))
         who = ", ".join(throttled.managers) or "another client"
         why = f"{who} changes it again and again; restored every {FIGHT_SECONDS:.0f} s only"
         return ObjectDecision(entry, waits=why, again_at=held, throttled=throttled)
     further = entry.now(Phase.UPDATING, EntryStatus.IN_PROGRESS)
     if action.update is not UpdatePolicy.RECREATE or action.marks_only:
         return ObjectDecision(further, action, "is being updated")
-    if (in_use := scene.in_use.get(one.identity)) is not None:
+    if (in_use := state.in_use.get(one.identity)) is not None:
         return ObjectDecision(
-            further, waits=f"cannot be created again: {in_use}", again_at=scene.clock + IN_USE_SECONDS
+            further, waits=f"cannot be created again: {in_use}", again_at=state.clock + IN_USE_SECONDS
         )
     why = f"to create it again: {action.why}"
     remove = Remove(one.address, action.uid, action.resource_version, why, restores=action.restores)
     return ObjectDecision(further, remove, "is being created again")
 
 
-def _held_until(last: Confirmation | None, scene: PlanInput) -> float | None:
-    if last is None or last.restored_at is None or scene.clock - last.restored_at >= FIGHT_SECONDS:
+def _held_until(last: Confirmation | None, state: PlanInput) -> float | None:
+    if last is None or last.restored_at is None or state.clock - last.restored_at >= FIGHT_SECONDS:
         return None
     return last.restored_at + FIGHT_SECONDS
 
@@ -172,59 +172,59 @@ def _update(
     entry: InventoryEntry,
     live: Live,
     last: Confirmation | None,
-    scene: PlanInput,
+    state: PlanInput,
     standing: Standing,
 ) -> Update | None:
     """The write that a live object needs; None where it needs none."""
-    if scene.owner.evidence is Evidence.LAST_ANSWER:
-        return drift(one, live, last, scene)
-    found = scene.owner.digest_on(live.metadata)
+    if state.owner.evidence is Evidence.LAST_ANSWER:
+        return drift(one, live, last, state)
+    found = state.owner.digest_on(live.metadata)
     if found == one.digest == APPLIED_ONCE:
         return None if standing is Standing.OURS else _marked(one, live, last, _unmarked(found))
     if standing is not Standing.OURS and entry.is_replaced_by(live.metadata.uid):
-        return _taken(one, live, last, scene)
+        return _taken(one, live, last, state)
     if standing is not Standing.OURS or found != one.digest:
         why = "its manifest has changed" if standing is Standing.OURS else _unmarked(found)
-        return _changed(one, live, last, scene, found, why)
-    if scene.owner.evidence is Evidence.HASH or not _is_due(one, entry, scene):
+        return _changed(one, live, last, state, found, why)
+    if state.owner.evidence is Evidence.HASH or not _is_due(one, entry, state):
         return None
-    if entry.last_applied_at is None and _is_of_another_hand(one, live, scene):
-        return _changed(one, live, last, scene, found, "it was written by another hand")
-    return drift(one, live, last, scene)
+    if entry.last_applied_at is None and _is_of_another_hand(one, live, state):
+        return _changed(one, live, last, state, found, "it was written by another hand")
+    return drift(one, live, last, state)
 
 
 def _unmarked(found: str) -> str:
     return "its owner's marks were changed" if found else "it was not ours"
 
 
-def _is_due(one: DesiredObject, entry: InventoryEntry, scene: PlanInput) -> bool:
-    if scene.habits.repairs_drift or entry.last_applied_at is None:
+def _is_due(one: DesiredObject, entry: InventoryEntry, state: PlanInput) -> bool:
+    if state.options.repairs_drift or entry.last_applied_at is None:
         return True
-    return scene.now - entry.last_applied_at >= timedelta(seconds=one.directive.reapply_seconds)
+    return state.now - entry.last_applied_at >= timedelta(seconds=one.directive.reapply_seconds)
 
 
-def _is_of_another_hand(one: DesiredObject, live: Live, scene: PlanInput) -> bool:
+def _is_of_another_hand(one: DesiredObject, live: Live, state: PlanInput) -> bool:
     """Labelled as ours and not applied by us, for example from a backup. Our next apply could not remove fields."""
-    return one.directive.update.is_apply and not managed_fields.applied_by(live.metadata.managers, scene.owner.prefix)
+    return one.directive.update.is_apply and not managed_fields.applied_by(live.metadata.managers, state.owner.prefix)
 
 
 def _changed(
-    one: DesiredObject, live: Live, last: Confirmation | None, scene: PlanInput, found: str, why: str
+    one: DesiredObject, live: Live, last: Confirmation | None, state: PlanInput, found: str, why: str
 ) -> Update:
     policy = one.directive.update
-    if policy is UpdatePolicy.RECREATE and is_alike(one, live, found, scene.owner.prefix):
+    if policy is UpdatePolicy.RECREATE and is_alike(one, live, found, state.owner.prefix):
         return _marked(one, live, last, why)
-    return _update_of(one, live, scene, policy, why, _differences(one, live), restores=_is_remembered(one, last))
+    return _update_of(one, live, state, policy, why, _differences(one, live), restores=_is_remembered(one, last))
 
 
-def _taken(one: DesiredObject, live: Live, last: Confirmation | None, scene: PlanInput) -> Update:
+def _taken(one: DesiredObject, live: Live, last: Confirmation | None, state: PlanInput) -> Update:
     """Another client has put its object in the place of ours, and it may become ours. It is overwritten:
     an object of others is not deleted to create it again."""
     policy = one.directive.update
     if policy is UpdatePolicy.RECREATE:
         policy = UpdatePolicy.SSA_MERGE
     differences, restores = _differences(one, live), _is_remembered(one, last)
-    return _update_of(one, live, scene, policy, "another client has created it again", differences, restores=restores)
+    return _update_of(one, live, state, policy, "another client has created it again", differences, restores=restores)
 
 
 def is_alike(one: DesiredObject, live: Live, found: str, prefix: str) -> bool:
@@ -257,7 +257,7 @@ def _marked(one: DesiredObject, live: Live, last: Confirmation | None, why: str)
     )
 
 
-def drift(one: DesiredObject, live: Live, last: Confirmation | None, scene: PlanInput) -> Update | None:
+def drift(one: DesiredObject, live: Live, last: Confirmation | None, state: PlanInput) -> Update | None:
     """The write that takes back what others have changed since our last write; None where nothing needs one.
 
     An object that carries a digest was applied by us with that content, so that only proved changes count. One that
@@ -265,11 +265,11 @@ def drift(one: DesiredObject, live: Live, last: Confirmation | None, scene: Plan
     has more than asked may be a default, or left from an older manifest.
     """
     known = last if last is not None and last.uid == live.metadata.uid and _is_remembered(one, last) else None
-    is_proof_needed = scene.owner.evidence is Evidence.LAST_ANSWER
+    is_proof_needed = state.owner.evidence is Evidence.LAST_ANSWER
     is_untouched = known is not None and known.resource_version == live.metadata.resource_version
     if is_untouched and not is_proof_needed:
         return None  # no client wrote since, not even a status
-    claimed = _reclaimable(one, live, scene)
+    claimed = _reclaimable(one, live, state)
     if is_untouched and not claimed:
         return None
     comparison = compare(one.desired.body, live.body) if isinstance(live, Unstructured) else None
@@ -290,11 +290,11 @@ def drift(one: DesiredObject, live: Live, last: Confirmation | None, scene: Plan
             last is not None and last.uid == live.metadata.uid,
             known,
             comparison,
-            managed_fields.applied_by(live.metadata.managers, scene.owner.prefix),
+            managed_fields.applied_by(live.metadata.managers, state.owner.prefix),
         )
     else:
         why = "it may have been changed" if comparison is None else ""
-    return _update_of(one, live, scene, policy, why, differences, restores=known is not None) if why else None
+    return _update_of(one, live, state, policy, why, differences, restores=known is not None) if why else None
 
 
 def _doubt(is_written: bool, known: Confirmation | None, comparison: FieldComparison | None, owned: bool) -> str:
@@ -321,23 +321,23 @@ def _differences(one: DesiredObject, live: Live) -> tuple[Difference, ...]:
     return compare(one.desired.body, live.body).differences if isinstance(live, Unstructured) else ()
 
 
-def _reclaimable(one: DesiredObject, live: Live, scene: PlanInput) -> list[str]:
-    claims = one.directive.update.claims(scene.owner.prefix, scene.habits.reclaims)
-    return managed_fields.claimed(live.metadata.managers, scene.owner.prefix, claims)
+def _reclaimable(one: DesiredObject, live: Live, state: PlanInput) -> list[str]:
+    claims = one.directive.update.claims(state.owner.prefix, state.options.reclaims)
+    return managed_fields.claimed(live.metadata.managers, state.owner.prefix, claims)
 
 
 def _update_of(
     one: DesiredObject,
     live: Live,
-    scene: PlanInput,
+    state: PlanInput,
     policy: UpdatePolicy,
     why: str,
     differences: tuple[Difference, ...],
     *,
     restores: bool,
 ) -> Update:
-    claims = policy.claims(scene.owner.prefix, scene.habits.reclaims)
-    claimed = managed_fields.claimed(live.metadata.managers, scene.owner.prefix, claims) if policy.is_apply else ()
+    claims = policy.claims(state.owner.prefix, state.options.reclaims)
+    claimed = managed_fields.claimed(live.metadata.managers, state.owner.prefix, claims) if policy.is_apply else ()
     return Update(
         one.desired,
         policy,
@@ -355,31 +355,31 @@ def _update_of(
 
 
 def _assessed(
-    one: DesiredObject, entry: InventoryEntry, live: Live, last: Confirmation | None, scene: PlanInput
+    one: DesiredObject, entry: InventoryEntry, live: Live, last: Confirmation | None, state: PlanInput
 ) -> ObjectDecision:
-    readiness = readiness_grace.readiness_of(one, entry, live, last, scene)
+    readiness = readiness_grace.readiness_of(one, entry, live, last, state)
     if readiness.verdict is StatusVerdict.CURRENT:
         return ObjectDecision(entry.now(Phase.READY, EntryStatus.CURRENT))
     further = entry.now(entry.phase, EntryStatus(readiness.verdict.value))
-    return ObjectDecision(further, waits=str(readiness), again_at=readiness_grace.look_again_at(readiness, last, scene))
+    return ObjectDecision(further, waits=str(readiness), again_at=readiness_grace.look_again_at(readiness, last, state))
 
 
-def drifted(wanted: Sequence[DesiredObject], scene: PlanInput) -> dict[Address, Update]:
+def drifted(wanted: Sequence[DesiredObject], state: PlanInput) -> dict[Address, Update]:
     """What others have changed and we have not taken back, for the report. Only what is proved."""
     found: dict[Address, Update] = {}
     for one in wanted:
-        seen, last = scene.seen.get(one.identity), scene.confirmations.get(one.address)
+        seen, last = state.seen.get(one.identity), state.confirmations.get(one.address)
         if seen is None or last is None or last.resource_version == seen.live.metadata.resource_version:
             continue
-        update = _proved_drift(one, seen.live, last, scene)
+        update = _proved_drift(one, seen.live, last, state)
         if update is not None:
             found[one.address] = update
     return found
 
 
-def _proved_drift(one: DesiredObject, live: Live, last: Confirmation, scene: PlanInput) -> Update | None:
+def _proved_drift(one: DesiredObject, live: Live, last: Confirmation, state: PlanInput) -> Update | None:
     if one.digest == APPLIED_ONCE or last.uid != live.metadata.uid or not _is_remembered(one, last):
         return None
-    if isinstance(live, Unstructured) or _reclaimable(one, live, scene):
-        return drift(one, live, last, scene)
+    if isinstance(live, Unstructured) or _reclaimable(one, live, state):
+        return drift(one, live, last, state)
     return None

@@ -31,35 +31,35 @@ from stellwerk.apply.set.plan.stage import Stage, Unready, grouped
 from stellwerk.kube.types.identifiers import Resource
 
 
-def of_set(inventory: Inventory, scene: PlanInput) -> Stage:
+def of_set(inventory: Inventory, state: PlanInput) -> Stage:
     """What can be taken away now of a set that goes whole."""
-    return _next(inventory, inventory.entries, scene, whole=True)
+    return _next(inventory, inventory.entries, state, whole=True)
 
 
-def of_part(inventory: Inventory, part: Sequence[InventoryEntry], scene: PlanInput) -> Stage:
+def of_part(inventory: Inventory, part: Sequence[InventoryEntry], state: PlanInput) -> Stage:
     """What can be taken away now of a part of a set that goes whole."""
-    return _next(inventory, part, scene, whole=True)
+    return _next(inventory, part, state, whole=True)
 
 
-def of_unwanted(inventory: Inventory, scene: PlanInput) -> Stage:
+def of_unwanted(inventory: Inventory, state: PlanInput) -> Stage:
     """What can be taken away now of what the manifest no longer has."""
-    return _next(inventory, [entry for entry in inventory if not entry.is_wanted], scene, whole=False)
+    return _next(inventory, [entry for entry in inventory if not entry.is_wanted], state, whole=False)
 
 
-def _next(inventory: Inventory, leaving: Sequence[InventoryEntry], scene: PlanInput, *, whole: bool) -> Stage:
+def _next(inventory: Inventory, leaving: Sequence[InventoryEntry], state: PlanInput, *, whole: bool) -> Stage:
     if not leaving:
         return Stage(inventory, done=True)
     first = min(entry.delete_order for entry in leaving)
     wave = [entry for entry in leaving if entry.delete_order == first]
-    walk = _PruneWalk(inventory, scene, whole=whole)
-    for entry in _instances(wave, inventory, scene) or wave:
-        walk.take(entry)
+    walk = _PruneWalk(inventory, state, whole=whole)
+    for entry in _instances(wave, inventory, state) or wave:
+        walk.plan_entry(entry)
     return walk.stage()
 
 
-def _instances(wave: Sequence[InventoryEntry], inventory: Inventory, scene: PlanInput) -> list[InventoryEntry]:
+def _instances(wave: Sequence[InventoryEntry], inventory: Inventory, state: PlanInput) -> list[InventoryEntry]:
     """Instances of kinds that the set brings: they need their controllers to go."""
-    types, patterns = inventory.managed_types, scene.policies.managed_types
+    types, patterns = inventory.managed_types, state.policies.managed_types
     if not types and not patterns:
         return []
     return [
@@ -76,27 +76,27 @@ def _orphans(entry: InventoryEntry, *, whole: bool) -> bool:
 class _PruneWalk:
     """Collects what becomes of the entries of a wave."""
 
-    def __init__(self, inventory: Inventory, scene: PlanInput, *, whole: bool) -> None:
+    def __init__(self, inventory: Inventory, state: PlanInput, *, whole: bool) -> None:
         self._inventory = inventory
-        self._scene = scene
+        self._state = state
         self._whole = whole
-        self._inhabited = {entry.key.namespace for entry in inventory}
+        self._namespaces = {entry.key.namespace for entry in inventory}
         self._actions: list[Action] = []
         self._changes: dict[ObjectIdentity, InventoryEntry | None] = {}
         self._waits: list[Unready] = []
         self._again_at: float | None = None
 
-    def take(self, entry: InventoryEntry) -> None:
+    def plan_entry(self, entry: InventoryEntry) -> None:
         """Decide about one entry."""
-        seen = self._scene.seen.get(entry.identity)
+        seen = self._state.seen.get(entry.identity)
         if seen is None:
-            self._forget(entry)
-        elif self._stays(entry, seen.live):
-            self._let_go(entry, seen)
-        elif entry.identity in self._scene.in_use:
-            self._wait(entry, self._scene.in_use[entry.identity])
-            self._again_at = self._scene.clock + IN_USE_SECONDS
-        elif self._is_inhabited(entry):
+            self._drop_from_inventory(entry)
+        elif self._is_orphaned(entry, seen.live):
+            self._orphan(entry, seen)
+        elif entry.identity in self._state.in_use:
+            self._wait(entry, self._state.in_use[entry.identity])
+            self._again_at = self._state.clock + IN_USE_SECONDS
+        elif self._namespace_in_use(entry):
             self._wait(entry, "other objects of the set are in it")
         else:
             self._delete(entry, seen)
@@ -104,8 +104,8 @@ class _PruneWalk:
     def _wait(self, entry: InventoryEntry, why: str) -> None:
         self._waits.append(Unready(entry.ref, why))
 
-    def _is_inhabited(self, entry: InventoryEntry) -> bool:
-        return (entry.gvk.group, entry.gvk.kind) == NAMESPACE and entry.key.name in self._inhabited
+    def _namespace_in_use(self, entry: InventoryEntry) -> bool:
+        return (entry.gvk.group, entry.gvk.kind) == NAMESPACE and entry.key.name in self._namespaces
 
     def stage(self) -> Stage:
         """What came of it."""
@@ -114,22 +114,22 @@ class _PruneWalk:
         again = len(inventory) < len(self._inventory)  # who has left may have been waited for
         return Stage(inventory, groups=groups, waits=tuple(self._waits), again=again, again_at=self._again_at)
 
-    def _forget(self, entry: InventoryEntry) -> None:
+    def _drop_from_inventory(self, entry: InventoryEntry) -> None:
         """Gone, or only hidden. What has done its work was seen to be gone when that was saved."""
-        resource = self._scene.resources.get(entry.identity)
-        is_gone = entry.phase is Phase.COMPLETED or entry.identity in self._scene.absent
+        resource = self._state.resources.get(entry.identity)
+        is_gone = entry.phase is Phase.COMPLETED or entry.identity in self._state.absent
         if is_gone or resource is None or not _fits(entry, resource):
             self._changes[entry.identity] = None
         else:
             self._actions.append(LookUp(Address(resource, entry.key)))
             self._wait(entry, "is being looked for")
 
-    def _stays(self, entry: InventoryEntry, live: Live) -> bool:
-        return not self._scene.proves(entry, live) or _orphans(entry, whole=self._whole)
+    def _is_orphaned(self, entry: InventoryEntry, live: Live) -> bool:
+        return not self._state.proves(entry, live) or _orphans(entry, whole=self._whole)
 
-    def _let_go(self, entry: InventoryEntry, seen: LiveObject) -> None:
+    def _orphan(self, entry: InventoryEntry, seen: LiveObject) -> None:
         """The object stays; only our finalizer must not."""
-        if self._scene.proves(entry, seen.live) and self._is_held(entry, seen.live):
+        if self._state.proves(entry, seen.live) and self._is_held(entry, seen.live):
             self._release(seen)
             self._wait(entry, "is being released")
         else:
@@ -143,7 +143,7 @@ class _PruneWalk:
             self._actions.append(Remove(seen.address, metadata.uid, metadata.resource_version, why))
         elif self._is_held(entry, seen.live):
             self._release(seen)
-        self._wait(entry, _departing(metadata.finalizers))
+        self._wait(entry, _deletion_wait(metadata.finalizers))
 
     def _release(self, seen: LiveObject) -> None:
         metadata = seen.live.metadata
@@ -152,7 +152,7 @@ class _PruneWalk:
         )
 
     def _is_held(self, entry: InventoryEntry, live: Live) -> bool:
-        return is_definition(entry.gvk) and self._scene.owner.prefix in live.metadata.finalizers
+        return is_definition(entry.gvk) and self._state.owner.prefix in live.metadata.finalizers
 
 
 def _fits(entry: InventoryEntry, resource: Resource) -> bool:
@@ -161,5 +161,5 @@ def _fits(entry: InventoryEntry, resource: Resource) -> bool:
     return resource.namespaced == bool(entry.key.namespace)
 
 
-def _departing(finalizers: Sequence[str]) -> str:
+def _deletion_wait(finalizers: Sequence[str]) -> str:
     return f"is being deleted and waits for finalizers {', '.join(finalizers)}" if finalizers else "is being deleted"

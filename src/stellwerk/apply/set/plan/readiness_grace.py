@@ -50,36 +50,36 @@ _GROUPS_AS_WRITTEN = frozenset({"rbac.authorization.k8s.io", "admissionregistrat
 
 
 def readiness_of(
-    one: DesiredObject, entry: InventoryEntry, live: Live, last: Confirmation | None, scene: PlanInput
+    one: DesiredObject, entry: InventoryEntry, live: Live, last: Confirmation | None, state: PlanInput
 ) -> Readiness:
     """Whether an object is ready, with the hints of its author."""
     if not isinstance(live, Unstructured) or _is_as_written(one):
         return CURRENT
     try:
-        readiness = assess(live, now=scene.now, hints=one.directive.hints)
+        readiness = assess(live, now=state.now, hints=one.directive.hints)
     except UnreadableStatus as error:
         return waiting(str(error))
-    if readiness.is_ready and not live.body.get("status") and is_fresh(entry, last, scene) and not _is_silent(one):
+    if readiness.is_ready and not live.body.get("status") and is_fresh(entry, last, state) and not _is_silent(one):
         return SETTLING
     return readiness
 
 
-def is_fresh(entry: InventoryEntry, last: Confirmation | None, scene: PlanInput) -> bool:
+def is_fresh(entry: InventoryEntry, last: Confirmation | None, state: PlanInput) -> bool:
     """Whether the object was written a moment ago. The inventory knows it by the second only, this process exactly."""
     if last is not None and last.written_at is not None:
-        return scene.clock - last.written_at < SETTLING_SECONDS
+        return state.clock - last.written_at < SETTLING_SECONDS
     written = entry.last_applied_at
-    return written is not None and (scene.now - written).total_seconds() < SETTLING_SECONDS
+    return written is not None and (state.now - written).total_seconds() < SETTLING_SECONDS
 
 
-def look_again_at(readiness: Readiness, last: Confirmation | None, scene: PlanInput) -> float | None:
+def look_again_at(readiness: Readiness, last: Confirmation | None, state: PlanInput) -> float | None:
     """When the verdict may be another one though nothing happens, on the clock's seconds."""
     if readiness is SETTLING:
         written = last.written_at if last is not None else None
-        return (scene.clock if written is None else written) + SETTLING_SECONDS
+        return (state.clock if written is None else written) + SETTLING_SECONDS
     if readiness.look_again_at is None:
         return None
-    return scene.clock + max(0.0, _seconds_between(scene.now, readiness.look_again_at))
+    return state.clock + max(0.0, _seconds_between(state.now, readiness.look_again_at))
 
 
 def _seconds_between(one: datetime, other: datetime) -> float:

@@ -121,7 +121,7 @@ class Charts:
             files=files,
             generator="helm",
             prefix=HOOKS_PREFIX,
-            farewells="omit",
+            delete_hooks="omit",
             release=Installation(order.name, order.namespace),
             values=values.merge(layers),
             cluster=await facts_of(self._client),

@@ -21,7 +21,7 @@ from functools import partial
 
 from stellwerk.apply.set.model.inventory import Inventory
 from stellwerk.apply.set.object_set import ObservedState, SetProgress
-from stellwerk.apply.set.plan.plan_delete_hooks import Farewell
+from stellwerk.apply.set.plan.plan_delete_hooks import DeleteHookPlan
 from stellwerk.delivery.server_addresses import Addresses
 from stellwerk.kube import threads
 from stellwerk.kube.client.client import Client
@@ -364,18 +364,18 @@ class ComponentPass:
         if not await self._is_of_the_present():
             return Next.after(OUTDATED_SECONDS)
         trust = Trust(await self._signet(target.identity), services.settings.rules)
-        farewell = await self._farewell(target, trust)
-        progress = await services.deployer.delete(component, target, self.memo.observed, farewell)
+        hooks = await self._delete_hooks(target, trust)
+        progress = await services.deployer.delete(component, target, self.memo.observed, hooks)
         await self._report_unreadable(progress, target)
         if progress.done:
             await finalizer.remove(services.client, component, FINALIZER)
             return self._with_events(Next.done(), progress)
         return self._leaving(progress)
 
-    async def _farewell(self, target: Target, trust: Trust) -> Farewell | None:
+    async def _delete_hooks(self, target: Target, trust: Trust) -> DeleteHookPlan | None:
         """What is to be done before the objects are gone. Raises HooksMissing, HooksNotSealed, ApiError."""
         try:
-            return await self.services.deployer.farewell(self.component, target, trust)
+            return await self.services.deployer.delete_hooks(self.component, target, trust)
         except HooksMissing as missing:
             if not target.owned.namespace_is_ending(missing.secret.namespace):
                 raise

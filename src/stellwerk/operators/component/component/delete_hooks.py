@@ -27,7 +27,7 @@ from stellwerk.apply.set.model.inventory import Inventory, ObjectIdentity
 from stellwerk.apply.set.model.owner import Owner
 from stellwerk.apply.set.model.policy import DeletePolicy, Policies
 from stellwerk.apply.set.plan import plan_delete_hooks
-from stellwerk.apply.set.plan.plan_delete_hooks import Farewell
+from stellwerk.apply.set.plan.plan_delete_hooks import DeleteHookPlan
 from stellwerk.kube.client.client import Client
 from stellwerk.kube.types.identifiers import GroupVersionKind, ObjectKey, Resource
 from stellwerk.kube.types.model import dig
@@ -37,11 +37,11 @@ from stellwerk.operators.component.errors import HooksMissing, HooksNotSealed, I
 from stellwerk.operators.component.settings import Tenancy
 from stellwerk.operators.component.targets import tenancy
 from stellwerk.operators.component.targets.seals import Purpose, Signet
-from stellwerk.render.request.request import Farewells, Rendered
+from stellwerk.render.request.request import DeleteHookMode, Rendered
 
 _SUFFIX = ".delete-hooks"
 
-_ASKED: Mapping[str, Farewells] = {
+_ASKED: Mapping[str, DeleteHookMode] = {
     "": "refuse",
     DeleteHooks.Refuse: "refuse",
     DeleteHooks.Skip: "omit",
@@ -51,7 +51,7 @@ _ASKED: Mapping[str, Farewells] = {
 _LEAVING_ALL = frozenset(policy.value for policy in DeletePolicy if policy.orphans_on_delete)
 
 
-def asked(spec: ComponentSpec) -> Farewells:
+def asked(spec: ComponentSpec) -> DeleteHookMode:
     """What the renderer does with such hooks. Raises InvalidSpec."""
     if spec.delete_hooks not in _ASKED:
         known = ", ".join(DeleteHooks)
@@ -128,7 +128,7 @@ def _advice(component: Component, secret: ObjectKey, digest: str) -> str:
 
 async def kept(
     component: Component, known: Inventory, client: Client, owner: Owner, policies: Policies, trust: Trust
-) -> Farewell | None:
+) -> DeleteHookPlan | None:
     """What is still to be done before the Component is gone; None where nothing is.
 
     What proves the hooks is their seal, so a Secret whose labels another client removed still keeps them. A Secret that
@@ -162,7 +162,7 @@ async def kept(
     served = await discover.served(documents, client.mapper)
     open_ = {moment: _still_open(found, moment, known) for moment in Moment}
     before, after = (_prepared(open_[moment], served, moment, component, owner, policies) for moment in Moment)
-    return Farewell(keeper, before, after)
+    return DeleteHookPlan(keeper, before, after)
 
 
 def _still_open(found: Sequence[Hook], moment: Moment, known: Inventory) -> list[Hook]:

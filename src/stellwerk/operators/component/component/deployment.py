@@ -25,9 +25,9 @@ from stellwerk.apply.set.model.inventory import Inventory, ObjectIdentity
 from stellwerk.apply.set.model.owner import Owner, Standing
 from stellwerk.apply.set.model.policy import Policies
 from stellwerk.apply.set.model.resource_lookup import resources_of
-from stellwerk.apply.set.object_set import ObservedState, Rollout, Save, SetProgress, ends_the_pass
+from stellwerk.apply.set.object_set import ObjectSet, ObservedState, Save, SetProgress, ends_the_pass
 from stellwerk.apply.set.plan.inventory_update import newcomers, taken_over
-from stellwerk.apply.set.plan.plan_delete_hooks import Farewell
+from stellwerk.apply.set.plan.plan_delete_hooks import DeleteHookPlan
 from stellwerk.apply.set.plan.plan_input import ApplyOptions, LiveObject
 from stellwerk.delivery.template_lookup import secret_words_of
 from stellwerk.delivery.watched_objects import OwnedObjects, Place, places, read
@@ -125,7 +125,7 @@ class Deployer:
     renderer: Renders
     targets: Targets
     cluster_uid: Callable[[], Awaitable[str]]
-    habits: ApplyOptions
+    options: ApplyOptions
     inputs: Inputs
     clock: Clock
     find: Callable[[ObjectKey], Component | None]
@@ -189,9 +189,9 @@ class Deployer:
         if target.acts_as:
             await permission_precheck.check(target.client, new, target.acts_as)
         sight = await self._covered(wanted, known, target)
-        rollout = self._rollout(memory, owner, policies, target, sight, is_large=is_large)
+        object_set = self._object_set(memory, owner, policies, target, sight, is_large=is_large)
         seen = sight.of(owner)
-        progress = await rollout.apply(wanted, known, seen, sight.resources, announces=announces, save=save)
+        progress = await object_set.apply(wanted, known, seen, sight.resources, announces=announces, save=save)
         target.owned.expect(progress.carried)
         return Deployed(self._paced(progress, status, sight), warnings, sight.unwatched)
 
@@ -201,7 +201,7 @@ class Deployer:
         known = inventory_codec.read(component.status.inventory)
         return await usage.obstacle(known, status_plan.policies_of_deletion(component.spec).managed_types)
 
-    async def farewell(self, component: Component, target: Target, trust: Trust) -> Farewell | None:
+    async def delete_hooks(self, component: Component, target: Target, trust: Trust) -> DeleteHookPlan | None:
         """What is to be done before the objects are gone; None where nothing is.
 
         Raises HooksMissing, HooksNotSealed, ApplyError, ApiError, Unwatchable.
@@ -219,7 +219,7 @@ class Deployer:
             raise
 
     async def delete(
-        self, component: Component, target: Target, memory: ObservedState, farewell: Farewell | None
+        self, component: Component, target: Target, memory: ObservedState, hooks: DeleteHookPlan | None
     ) -> SetProgress:
         """Take the objects away, as far as it goes now. Raises ApplyError, ApiError, Unwatchable."""
         known, policies = (
@@ -227,9 +227,9 @@ class Deployer:
             status_plan.policies_of_deletion(component.spec),
         )
         owner = await self._owner(component)
-        sight = await self._covered(farewell.hooks if farewell else (), known, target)
-        rollout = self._rollout(memory, owner, policies, target, sight, is_large=len(known) > _LARGE_SET)
-        progress = await rollout.delete(known, sight.of(owner), sight.resources, farewell)
+        sight = await self._covered(hooks.hooks if hooks else (), known, target)
+        object_set = self._object_set(memory, owner, policies, target, sight, is_large=len(known) > _LARGE_SET)
+        progress = await object_set.delete(known, sight.of(owner), sight.resources, hooks)
         target.owned.expect(progress.carried)
         return progress
 
@@ -308,14 +308,14 @@ class Deployer:
             self._prepared.put(identity, known, weight, component.metadata.namespace)
         return known
 
-    def _rollout(
+    def _object_set(
         self, memory: ObservedState, owner: Owner, policies: Policies, target: Target, sight: _Sight, *, is_large: bool
-    ) -> Rollout:
-        return Rollout(
+    ) -> ObjectSet:
+        return ObjectSet(
             client=target.client,
             owner=owner,
             policies=policies,
-            habits=self.habits,
+            options=self.options,
             memory=memory,
             namespace_exists=target.owned.namespace_exists,
             owned=sight.find,
@@ -375,7 +375,7 @@ def request_of(
         cluster=cluster,
         decryption=content.resolved.decryption_keys,
         post_build=_post_build(component, content.resolved),
-        farewells=delete_hooks.asked(spec),
+        delete_hooks=delete_hooks.asked(spec),
         tenant=component.metadata.namespace,
         weight=content.resolved.size,
         secrets=lambda: values.secret_words(layers) | masking.words_of(_foreign_variables(component, content.resolved)),
