@@ -12,7 +12,7 @@ from tests.cluster.btp import world
 from tests.cluster.btp.given import Given
 from tests.cluster.btp.modules import Module
 from tests.cluster.btp.running import Running
-from tests.cluster.btp.then import Diary, Then
+from tests.cluster.btp.then import StatusHistory, Then
 
 from stellwerk.kube.client.client import Client
 from stellwerk.kube.login.config import ClusterConfig
@@ -61,11 +61,11 @@ def given(client: Client) -> Given:
 @pytest.fixture
 async def then(client: Client) -> AsyncIterator[Then]:
     """Waits for what must become true."""
-    diary = Diary(client)
+    history = StatusHistory(client)
     async with asyncio.TaskGroup() as tasks:
-        writing = tasks.create_task(diary.run(), name="diary")
-        await diary.is_open.wait()
-        yield Then(client, diary)
+        writing = tasks.create_task(history.run(), name="history")
+        await history.is_open.wait()
+        yield Then(client, history)
         writing.cancel()
 
 

@@ -237,5 +237,5 @@ async def test_a_webhook_of_others_that_refuses_is_quoted_and_asked_again_withou
 
             server.behaviour = Accept()
             await then.shows("Ready", "ReconcileSucceeded")
-            refused = [shown for shown in then.diary.of() if shown.state == "Error"]
+            refused = [shown for shown in then.history.of() if shown.state == "Error"]
             assert len(server.reviewed) <= 2 * (len(refused) + 2), "each try asks once for each of two Services"

@@ -80,14 +80,14 @@ async def test_it_converges_within_a_minute_after_the_line_is_good_again(
 
     with bad(proxy, seed) as rules:
         await given.btp_operator()
-        await eventually(lambda: happened(rules) >= 10 or then.diary.states()[-1:] == [READY], within=60)
+        await eventually(lambda: happened(rules) >= 10 or then.history.states()[-1:] == [READY], within=60)
         assert happened(rules) >= FEWEST_FAULTS
     await then.shows("Ready", "ReconcileSucceeded", within=CONVERGED_SECONDS)
     await eventually(lambda: same_end(btp_cluster, ready), within=CONVERGED_SECONDS, describe="as on a good line")
 
     with bad(proxy, seed) as rules:
         await given.client.delete(BtpOperator, "btpoperator", "kyma-system")
-        await eventually(lambda: happened(rules) >= 10 or not then.diary.has(), within=60)
+        await eventually(lambda: happened(rules) >= 10 or not then.history.has(), within=60)
         assert happened(rules) >= FEWEST_FAULTS
     await then.is_gone(within=CONVERGED_SECONDS)
     await eventually(lambda: same_end(btp_cluster, empty), within=CONVERGED_SECONDS, describe="nothing is left")

@@ -89,7 +89,7 @@ async def test_every_request_may_raise_anything_once_while_a_module_comes_and_go
     assert not running.ended
     assert down >= ON_THE_WAY_DOWN
     await then.has_shown(("Error", "ProvisioningFailed"), ("Processing", "Updated"), ("Ready", "ReconcileSucceeded"))
-    said = [shown.message for shown in then.diary.of() if shown.reason == "ProvisioningFailed"]
+    said = [shown.message for shown in then.history.of() if shown.reason == "ProvisioningFailed"]
     assert any("the operator could not finish its work on this object: unexpected" in each for each in said)
 
     counted = {kind: running.failures(kind) for kind in ("informer", "pass", "event")}

@@ -258,7 +258,7 @@ async def test_a_deleted_object_of_a_chart_is_told_and_comes_back(
         ("Ready", "ReconcileSucceeded"),
     )
     await then.exists(SERVICES, SERVICE)
-    told = next(shown for shown in then.diary.of() if shown.reason == "InconsistentChart")
+    told = next(shown for shown in then.history.of() if shown.reason == "InconsistentChart")
     assert told.message == f"Chart is inconsistent. Reconciliation initialized kyma-system/{SERVICE}"
 
 
@@ -279,7 +279,7 @@ async def test_new_credentials_and_new_values_are_no_inconsistency(
     )
     await running.is_idle()
 
-    assert "InconsistentChart" not in {shown.reason for shown in then.diary.of()}
+    assert "InconsistentChart" not in {shown.reason for shown in then.history.of()}
 
 
 async def test_a_deleted_record_is_written_again(
@@ -343,7 +343,7 @@ async def test_a_broken_chart_is_named_with_its_place_and_nothing_is_written_unt
         file.write_text(sound)
         running.wake()
         await then.shows("Ready", "ReconcileSucceeded")
-    assert "canary" not in str(then.diary.of())
+    assert "canary" not in str(then.history.of())
 
 
 async def test_a_ready_module_whose_chart_breaks_does_not_stay_ready(

@@ -75,10 +75,10 @@ class Life:
     async def _ready(self, version: str) -> None:
         """A status that says Ready comes after the record."""
         await eventually(lambda: self._is_recorded(version), within=CONVERGED_SECONDS, describe=f"{version} is there")
-        diary = self.then.diary
-        await diary.until(
-            lambda: [shown.state for shown in diary.of()[-1:]] == ["Ready"],
-            lambda: f"it should be Ready; it showed {diary.of()}",
+        history = self.then.history
+        await history.until(
+            lambda: [shown.state for shown in history.of()[-1:]] == ["Ready"],
+            lambda: f"it should be Ready; it showed {history.of()}",
             CONVERGED_SECONDS,
         )
 

@@ -48,7 +48,7 @@ async def test_a_secret_with_other_credentials_is_asked_about_at_once_and_its_re
         await given.required_secret(tokenurl=server.url)
         await then.event("CredentialsAccepted")
         assert running.metric("btpmanager_credentials_refused") == 0
-        shown = [(one.state, one.reason) for one in then.diary.of()]
+        shown = [(one.state, one.reason) for one in then.history.of()]
         assert shown[-1] == ("Ready", "ReconcileSucceeded")
         assert "Error" not in [state for state, _ in shown]
         await running.stop()

@@ -80,7 +80,7 @@ async def test_a_changed_client_id_reaches_the_operand_without_leaving_ready(
     await running.is_idle()
     named = ["Deployment kyma-system/sap-btp-operator-controller-manager", "Secret kyma-system/sap-btp-manager"]
     await then.event("OperandRestarted", saying=named, type_="Normal")
-    assert then.diary.states() == [("Processing", "Initialized"), ("Ready", "ReconcileSucceeded")]
+    assert then.history.states() == [("Processing", "Initialized"), ("Ready", "ReconcileSucceeded")]
 
 
 async def test_a_changed_cluster_id_and_namespace_move_everything_and_clean_up(

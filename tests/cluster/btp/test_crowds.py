@@ -105,7 +105,7 @@ async def test_credentials_and_tunables_of_a_mib_do_not_block_the_event_loop(
         await ready(running, given, then)
         await given.required_secret(notes=lines)
         await given.tunables(Notes=lines)
-        await running.has_seen_wishes(given.client)
+        await running.settled(given.client)
         await running.is_idle()
         await then.shows("Ready", "ReconcileSucceeded")
     assert stalls.longest_seconds < LONGEST_STALL_SECONDS

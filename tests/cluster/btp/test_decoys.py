@@ -56,12 +56,12 @@ async def test_a_labelled_credentials_secret_of_a_tenant_moves_nothing(
     uid = await decoy(given, tenant)
     if restarted:
         await running.start()
-    await running.has_seen_wishes(given.client)
+    await running.settled(given.client)
     passes = running.passes
     running.wake()
     await running.has_passed(passes + 1)
 
-    assert then.diary.states() == [("Processing", "Initialized"), ("Ready", "ReconcileSucceeded")]
+    assert then.history.states() == [("Processing", "Initialized"), ("Ready", "ReconcileSucceeded")]
     assert await previous_values(given) == []
     assert {pod.metadata.uid for pod in await given.operand_pods()} == pods
     assert (await given.client.get(metadata_of(Secret), CREDENTIALS, tenant)).metadata.uid == uid
@@ -78,7 +78,7 @@ async def test_a_decoy_that_is_there_first_does_not_lead_a_new_module_astray(
 
     await provisioned(running, given, then)
 
-    assert then.diary.states() == [("Processing", "Initialized"), ("Ready", "ReconcileSucceeded")]
+    assert then.history.states() == [("Processing", "Initialized"), ("Ready", "ReconcileSucceeded")]
     assert await previous_values(given) == []
     await then.exists(Secret, CREDENTIALS, tenant)
 
@@ -96,14 +96,14 @@ async def test_a_decoy_in_a_former_namespace_of_the_credentials_brings_nothing_b
     await then.disappears(SECRETS, CREDENTIALS, former)
     await then.has_shown(("Processing", "CredentialsNamespaceChanged"), ("Ready", "ReconcileSucceeded"))
     await running.is_idle()
-    shown = then.diary.states()
+    shown = then.history.states()
 
     uid = await decoy(given, former)
     passes = running.passes
     running.wake()
     await running.has_passed(passes + 1)
 
-    assert then.diary.states() == shown
+    assert then.history.states() == shown
     assert (await given.client.get(metadata_of(Secret), CREDENTIALS, former)).metadata.uid == uid
 
 

@@ -106,7 +106,7 @@ async def test_a_module_that_fails_while_users_block_its_removal_hides_not_what_
     running.wake()
     await then.event("ModuleNotKeptUp", saying=["extra.yml"])
     await running.has_passed(passes + 2)
-    shown = [(one.state, one.reason) for one in then.diary.of()]
+    shown = [(one.state, one.reason) for one in then.history.of()]
     assert shown[shown.index(BLOCKED) :] == [BLOCKED]
 
     module.write("extra.yml", "")

@@ -43,7 +43,7 @@ async def test_a_new_cr_becomes_ready_with_all_resources_and_labels(running: Run
 
     await then.shows("Ready", "ReconcileSucceeded")
 
-    assert then.diary.states() == [("Processing", "Initialized"), ("Ready", "ReconcileSucceeded")]
+    assert then.history.states() == [("Processing", "Initialized"), ("Ready", "ReconcileSucceeded")]
     expected: list[tuple[type[Kind], str]] = [
         (ConfigMap, "sap-btp-operator-config"),
         (Secret, "sap-btp-service-operator"),

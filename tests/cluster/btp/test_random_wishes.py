@@ -97,7 +97,7 @@ def at_rest(running: Running, then: Then, *, expected: tuple[str, str]) -> Calla
     """Whether the CR shows this, and nothing more is done about it."""
 
     def check() -> bool:
-        page = then.diary.of()
+        page = then.history.of()
         return bool(page) and (page[-1].state, page[-1].reason) == expected and not running.is_busy
 
     return check
@@ -114,7 +114,7 @@ async def test_a_walk_through_wishes_ends_where_a_fresh_module_begins(
     await given.btp_operator()
     for number in range(STEPS):
         await walk.step()
-        await running.has_seen_wishes(given.client)
+        await running.settled(given.client)
         expected = READY if walk.is_good else INVALID
         await eventually(
             at_rest(running, then, expected=expected), within=60, describe=f"{expected} after step {number}"

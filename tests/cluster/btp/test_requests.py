@@ -51,7 +51,7 @@ def table(entries: list[AuditEntry]) -> str:
 
 def explanations(then: Then) -> int:
     """How often the CR said more, or something else, about a state that it showed already."""
-    return len(then.diary.of()) - len(then.diary.states())
+    return len(then.history.of()) - len(then.history.states())
 
 
 async def test_a_new_cr_becomes_ready_with_few_requests(

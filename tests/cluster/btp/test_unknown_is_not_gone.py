@@ -129,7 +129,7 @@ async def test_a_kind_that_is_gone_is_gone_although_discovery_lists_it_still(
         await given.without_finalizers(Service, WEBHOOK_SERVICE, "kyma-system")
         await then.is_gone()
 
-    assert "Error" not in {state for state, _ in then.diary.states()}
+    assert "Error" not in {state for state, _ in then.history.states()}
 
 
 @pytest.mark.req("R-104", "R-505")

@@ -7,9 +7,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 
-from tests.cluster import status_history
-from tests.cluster.status_history import Shown
-
 from stellwerk.api.apps import Deployment
 from stellwerk.api.btp import ServiceBinding, ServiceInstance
 from stellwerk.api.core import Pod
@@ -22,6 +19,8 @@ from stellwerk.kube.watch.watch_states import Changed, Removed, Synced
 from stellwerk.operators.btp.api import OPERAND_POD_SELECTOR, BtpOperator
 from stellwerk.runtime.clock import SystemClock
 from stellwerk.testing.eventually import eventually
+from stellwerk.testing.scenarios import status_history
+from stellwerk.testing.scenarios.status_history import Shown
 
 MODULE = "btpoperator"
 DEPLOYMENTS, OPERAND_NAME = unstructured(Deployment.resource), "sap-btp-operator-controller-manager"
@@ -29,7 +28,7 @@ PATIENCE_SECONDS = 60.0
 
 
 @dataclass
-class Diary(status_history.Diary[BtpOperator]):
+class StatusHistory(status_history.StatusHistory[BtpOperator]):
     """What BtpOperators have shown, wherever they are."""
 
     kind: type[BtpOperator] = BtpOperator
@@ -70,7 +69,7 @@ class Then:
     """What must become true of the cluster."""
 
     client: Client
-    diary: Diary
+    history: StatusHistory
 
     async def shows(
         self,
@@ -85,8 +84,8 @@ class Then:
         """The CR's latest entry has this state and reason, and its message holds all of `saying`."""
 
         def latest() -> Shown | None:
-            page = self.diary.of(name, namespace)
-            return page[-1] if page and self.diary.has(name, namespace) else None
+            page = self.history.of(name, namespace)
+            return page[-1] if page and self.history.has(name, namespace) else None
 
         def holds() -> bool:
             seen = latest()
@@ -96,11 +95,11 @@ class Then:
                 and all(part in seen.message for part in saying)
             )
 
-        await self.diary.until(
+        await self.history.until(
             holds,
             lambda: (
                 f"{namespace}/{name} should show {state}/{reason} saying {list(saying)}; "
-                f"it showed {[str(shown) for shown in self.diary.of(name, namespace)]}"
+                f"it showed {[str(shown) for shown in self.history.of(name, namespace)]}"
             ),
             within,
         )
@@ -112,12 +111,12 @@ class Then:
         """These states and reasons appeared in this order, others may lie between."""
 
         def holds() -> bool:
-            page = iter([(shown.state, shown.reason) for shown in self.diary.of(name, namespace)])
+            page = iter([(shown.state, shown.reason) for shown in self.history.of(name, namespace)])
             return all(wanted in page for wanted in states)
 
-        await self.diary.until(
+        await self.history.until(
             holds,
-            lambda: f"{namespace}/{name} should have shown {states}; it showed {self.diary.of(name, namespace)}",
+            lambda: f"{namespace}/{name} should have shown {states}; it showed {self.history.of(name, namespace)}",
             PATIENCE_SECONDS,
         )
 
@@ -125,9 +124,9 @@ class Then:
         self, name: str = MODULE, namespace: str = "kyma-system", within: float = PATIENCE_SECONDS
     ) -> None:
         """The CR no longer exists."""
-        await self.diary.until(
-            lambda: not self.diary.has(name, namespace),
-            lambda: f"{namespace}/{name} should be gone; it showed {self.diary.of(name, namespace)}",
+        await self.history.until(
+            lambda: not self.history.has(name, namespace),
+            lambda: f"{namespace}/{name} should be gone; it showed {self.history.of(name, namespace)}",
             within,
         )
 

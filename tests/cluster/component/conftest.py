@@ -13,7 +13,7 @@ from tests.cluster.component.given import Given
 from tests.cluster.component.manifests import RELIC, RELIC_REMARK
 from tests.cluster.component.rights import Rights
 from tests.cluster.component.running import Running
-from tests.cluster.component.then import Diary, Then, Writes
+from tests.cluster.component.then import StatusHistory, Then, Writes
 
 from stellwerk.api.apiextensions import CustomResourceDefinition
 from stellwerk.api.core import Namespace
@@ -76,11 +76,11 @@ async def given(admin: Client, artifacts: ArtifactServer, home: str) -> AsyncIte
 @pytest.fixture
 async def then(admin: Client, home: str) -> AsyncIterator[Then]:
     """Waits for what must become true."""
-    diary = Diary(admin, namespace=home)
+    history = StatusHistory(admin, namespace=home)
     async with asyncio.TaskGroup() as tasks:
-        writing = tasks.create_task(diary.run(), name="diary")
-        await diary.is_open.wait()
-        yield Then(admin, diary, home)
+        writing = tasks.create_task(history.run(), name="history")
+        await history.is_open.wait()
+        yield Then(admin, history, home)
         writing.cancel()
 
 

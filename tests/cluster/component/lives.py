@@ -53,7 +53,7 @@ class Lives:
         """Create the Components when the operator shows their sources: an older revision would count as one more."""
         for name in NAMES:
             await self.given.source(files(name, "r1"), name, revision="r1")
-        await self.running.has_seen_all(self.given.client)
+        await self.running.settled(self.given.client)
         needs: JsonObject = {"dependencies": [{"name": "first"}]}
         for name in NAMES:
             await self.given.component(name, name, **(needs if name == "third" else {}))

@@ -103,5 +103,5 @@ async def test_an_event_that_raises_anything_is_lost_and_nothing_else(given: Giv
         await given.component(f"comp-{number}")
     await all_was_raised(running)
     await given.component("other")
-    await running.has_told()
+    await running.has_sent_events()
     assert not running.ended

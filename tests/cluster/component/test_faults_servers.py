@@ -19,7 +19,7 @@ from tests.cluster.component import world
 from tests.cluster.component.conftest import OPERATOR
 from tests.cluster.component.given import Given, config_map
 from tests.cluster.component.running import Running
-from tests.cluster.component.then import Diary, Then
+from tests.cluster.component.then import StatusHistory, Then
 
 from stellwerk.api.core import ConfigMap
 from stellwerk.kube.client.client import Client
@@ -110,9 +110,9 @@ async def played(cluster: LocalCluster, running: Running) -> AsyncIterator[Scene
         ArtifactServer() as artifacts,
         asyncio.TaskGroup() as tasks,
     ):
-        diary = Diary(client, namespace=namespace)
-        writing = tasks.create_task(diary.run(), name="diary")
-        scene = Scene(cluster, client, Given(client, artifacts, namespace), Then(client, diary, namespace), running)
+        history = StatusHistory(client, namespace=namespace)
+        writing = tasks.create_task(history.run(), name="history")
+        scene = Scene(cluster, client, Given(client, artifacts, namespace), Then(client, history, namespace), running)
         try:
             await scene.given.source(FIRST, revision="r1")
             await running.start()

@@ -112,10 +112,10 @@ async def test_whatever_text_and_bytes_a_spec_and_its_secrets_hold_its_condition
 
     def silent() -> list[str]:
         """Those of which no status says yet what is wrong, or that all is well."""
-        pages = {name: then.diary.latest.get(name) for name in names}
+        pages = {name: then.history.latest.get(name) for name in names}
         return [name for name, one in pages.items() if one is None or not _says_why(one)]
 
-    await then.diary.until(lambda: not silent(), lambda: f"these say nothing: {silent()}", 100.0)
+    await then.history.until(lambda: not silent(), lambda: f"these say nothing: {silent()}", 100.0)
     assert len(names) == 25
     surprises = [
         sample.value

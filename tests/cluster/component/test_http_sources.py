@@ -123,7 +123,7 @@ async def test_a_server_that_repeats_the_token_is_refused_and_the_token_shown_no
     assert "canary" not in then.told()
     assert "canary" not in caplog.text
     for name in named:
-        shown_status = msgspec.json.encode(then.diary.latest[name].status)
+        shown_status = msgspec.json.encode(then.history.latest[name].status)
         assert b"canary" not in shown_status
 
 

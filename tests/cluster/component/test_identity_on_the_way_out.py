@@ -223,7 +223,7 @@ async def test_seals_outlast_the_process_and_a_lost_key_is_renewed_on_living_com
     await running.start()
     await running.rests()
     assert (await given.client.get(Secret, SEALS, HOME)).decoded() == key
-    assert then.diary.latest["living"].status == before.status
+    assert then.history.latest["living"].status == before.status
     await running.stop()
 
     await given.client.delete(metadata_of(Secret), SEALS, HOME)

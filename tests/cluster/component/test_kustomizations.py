@@ -111,4 +111,4 @@ async def test_a_template_may_pin_an_inner_component_to_its_own_revision_and_wai
     assert (await then.ready("inner", revision="r2")).spec.revision == "r2"
     await given.deleted("outer")
     await then.gone("outer")
-    assert "inner" not in then.diary.latest
+    assert "inner" not in then.history.latest

@@ -59,10 +59,10 @@ async def test_others_secrets_wake_nobody(given: Given, running: Running, then: 
     await running.start()
     await given.secret("others", values="value: a")
     await then.ready()
-    await running.has_seen_all(given.client)
+    await running.settled(given.client)
     passes = running.passes
     await given.secret("others", values="value: b")
-    await running.has_seen_all(given.client)
+    await running.settled(given.client)
     assert running.passes == passes
     await given.secret("values", values="value: b")
     await then.config_holds("one", {"value": "b"})

@@ -34,7 +34,7 @@ async def test_a_deprecated_kind_is_told_once_however_often_its_object_is_writte
     await then.event("ApiServerWarning", about="comp", saying=told)
     await given.source({"relic.yaml": relic("bone", "2")}, revision="r2")
     await then.ready(revision="r2")
-    await running.has_told()
+    await running.has_sent_events()
     assert await warnings(given) == [told]
 
 
@@ -53,7 +53,7 @@ async def test_a_field_that_the_server_drops_is_named_without_its_value(
     await given.source(files)
     await given.component()
     await then.ready()
-    await running.has_told()
+    await running.has_sent_events()
     (told,) = await warnings(given)
     assert f'Service {then.namespace}/front: unknown field "spec.portz"' in told
     assert f'Secret {then.namespace}/login: unknown field "dato"' in told

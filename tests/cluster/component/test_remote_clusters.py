@@ -230,7 +230,7 @@ async def test_what_is_in_a_lost_cluster_is_given_up_when_that_is_asked_for_and_
     await then.shows("DeletionPending", "DeletionRetrying", saying=f"annotate the component with {asked}")
 
     await given.annotated(**{ABANDON_ANNOTATION: "true"})
-    await running.has_seen_all(given.client)
+    await running.settled(given.client)
     await running.waits(seconds=11)
     await running.rests()
     await then.shows("DeletionPending", "DeletionRetrying", saying=asked)

@@ -34,7 +34,7 @@ class Costs:
 
     async def settled(self, running: Running) -> list[AuditEntry]:
         """What was asked until the operator, its Events included, had no more to say."""
-        await running.has_told()
+        await running.has_sent_events()
         seen = -1
 
         def is_quiet() -> bool:

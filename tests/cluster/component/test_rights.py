@@ -120,5 +120,5 @@ async def every_kind_of_flux(given: Given) -> None:
 
 
 async def _has(then: Then, name: str) -> bool:
-    found = then.diary.latest.get("printed")
+    found = then.history.latest.get("printed")
     return found is not None and found.is_ready and [item.name for item in found.status.inventory] == [name]

@@ -78,8 +78,8 @@ async def test_no_word_of_a_secret_is_shown_wherever_a_template_puts_it(
         await started.process.start()
         for name in REFUSED:
             await then.shows("Error", name=name)
-        await eventually(lambda: len(then.diary.latest) == len(REFUSED), describe="all Components are known")
-        told = {name: msgspec.json.encode(then.diary.latest[name].status).decode() for name in REFUSED}
+        await eventually(lambda: len(then.history.latest) == len(REFUSED), describe="all Components are known")
+        told = {name: msgspec.json.encode(then.history.latest[name].status).decode() for name in REFUSED}
         await eventually(lambda: has_events(given, len(REFUSED)), describe="the Events are written")
         noted = await events(given)
     log = (tmp_path / "operator.log").read_text()

@@ -24,7 +24,7 @@ async def test_of_two_quick_changes_the_first_is_finished_and_then_the_last_is_t
     await then.shows("Processing", saying="gate-1")
     await given.source(files("2"), revision="r2")
     await given.source(files("3"), revision="r3")
-    await running.has_seen_all(given.client)
+    await running.settled(given.client)
     await then.shows("Processing", saying="gate-1")
     assert (await then.config("one")).data == {"value": "1"}
     await given.opened("gate-1")

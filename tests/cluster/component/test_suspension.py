@@ -24,7 +24,7 @@ async def test_suspended_nothing_is_written_and_afterwards_what_was_missed_is_ma
     written = writes.to("configmaps")
     await given.source({"one.yaml": config("one", "2")}, revision="r2")
     await given.client.delete(ConfigMap, "one", given.namespace)
-    await running.has_seen_all(given.client)
+    await running.settled(given.client)
     assert writes.to("configmaps") == written
     assert not await then.exists(ConfigMap, "one")
     await given.component()
@@ -59,7 +59,7 @@ async def test_who_depends_on_a_suspended_component_stays_ready_and_others_are_t
     await given.component("late", path="app", dependencies=[{"name": "base"}], namespace=given.namespace)
     await then.shows("Pending", "Retrying", "late", saying=f"{then.key('base')} not ready: it is suspended")
     await running.clock.jump(minutes=11)
-    await running.has_seen_all(given.client)
+    await running.settled(given.client)
     assert (await then.shows("Ready", "Ready", "app")).status.state == "Ready"
     assert then.reasons("app")[-1] == "Ready"
     assert then.reasons("app").count("Retrying") <= 1, "before base was ready for the first time"

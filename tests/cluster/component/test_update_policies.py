@@ -119,7 +119,7 @@ async def test_what_people_added_by_kubectl_or_helm_is_taken_back_and_what_contr
         for manager in ("kubectl-edit", "helm", "other"):
             await given.written_by(manager, name, **{manager: "added"})
     all_of_them = {"a": "b", "kubectl-edit": "added", "helm": "added", "other": "added"}
-    await running.has_seen_all(given.client)
+    await running.settled(given.client)
     assert (await then.config("overridden")).data == all_of_them
     await running.waits(minutes=21)
     await then.config_holds("overridden", {"a": "b", "other": "added"})

@@ -105,7 +105,7 @@ async def test_without_the_right_to_read_pods_the_message_stays_and_the_componen
     passes = running.passes
     await running.waits(seconds=FIRST_SECONDS)
     await running.passed(passes)
-    await running.has_seen_all(given.client)
+    await running.settled(given.client)
     shown = await then.shows("Processing", "Processing", saying="0 of 1 replicas available")
     assert "Pod" not in shown.status.conditions[0].message
     await given.source({"app.yaml": deployment("app")}, revision="r2")

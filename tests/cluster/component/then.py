@@ -6,9 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from http import HTTPStatus
 
-from tests.cluster import status_history
-from tests.cluster.status_history import Shown
-
 from stellwerk.api.core import ConfigMap
 from stellwerk.api.events import Event
 from stellwerk.kube.client.client import Client
@@ -18,12 +15,14 @@ from stellwerk.operators.component.api import Component
 from stellwerk.runtime import conditions
 from stellwerk.testing.cluster import AuditLog
 from stellwerk.testing.eventually import eventually
+from stellwerk.testing.scenarios import status_history
+from stellwerk.testing.scenarios.status_history import Shown
 
 PATIENCE_SECONDS = 40.0
 
 
 @dataclass
-class Diary(status_history.Diary[Component]):
+class StatusHistory(status_history.StatusHistory[Component]):
     """What the Components of a namespace have shown, by name."""
 
     kind: type[Component] = Component
@@ -72,7 +71,7 @@ class Then:
     """What must become true in the test's namespace."""
 
     client: Client
-    diary: Diary
+    history: StatusHistory
     namespace: str
 
     async def shows(
@@ -82,7 +81,7 @@ class Then:
         generation = await self._generation(name)
 
         def holds() -> bool:
-            page, found = self.diary.pages.get(name, []), self.diary.latest.get(name)
+            page, found = self.history.pages.get(name, []), self.history.latest.get(name)
             return (
                 bool(page)
                 and found is not None
@@ -93,17 +92,17 @@ class Then:
                 and saying.lower() in page[-1].message.lower()
             )
 
-        await self.diary.until(
+        await self.history.until(
             holds, lambda: f"{name} never showed {state}/{reason} {saying!r}:\n{self.told(name)}", within
         )
-        return self.diary.latest[name]
+        return self.history.latest[name]
 
     async def ready(self, name: str = "comp", *, revision: str = "", within: float = PATIENCE_SECONDS) -> Component:
         """The Component is Ready as its spec is now, with this revision of its source applied."""
         generation = await self._generation(name)
 
         def holds() -> bool:
-            found = self.diary.latest.get(name)
+            found = self.history.latest.get(name)
             return (
                 found is not None
                 and found.metadata.generation >= generation
@@ -111,38 +110,38 @@ class Then:
                 and revision in ("", found.status.last_applied_revision)
             )
 
-        await self.diary.until(holds, lambda: f"{name} was never Ready:\n{self.told(name)}", within)
-        return self.diary.latest[name]
+        await self.history.until(holds, lambda: f"{name} was never Ready:\n{self.told(name)}", within)
+        return self.history.latest[name]
 
     async def _generation(self, name: str) -> int:
-        """What the spec of a Component is now: the diary may still be about an older one."""
+        """What the spec of a Component is now: the history may still be about an older one."""
         found = await self.client.find(metadata_of(Component), name, self.namespace)
         return found.metadata.generation if found is not None else 0
 
     async def counts(self, contents: int, name: str = "comp", *, within: float = PATIENCE_SECONDS) -> Component:
         """The Component has taken up so many contents, and is Ready with the last."""
-        await self.diary.until(
+        await self.history.until(
             lambda: (
-                (found := self.diary.latest.get(name)) is not None
+                (found := self.history.latest.get(name)) is not None
                 and found.is_ready
                 and found.status.revision == contents
             ),
             lambda: f"{name} was never Ready with content {contents}:\n{self.told(name)}",
             within,
         )
-        return self.diary.latest[name]
+        return self.history.latest[name]
 
     async def phases(self, expected: Mapping[str, str], name: str = "comp") -> Component:
         """The inventory comes to hold objects of these names, and no others, in these phases."""
 
         def found() -> dict[str, str]:
-            component = self.diary.latest.get(name)
+            component = self.history.latest.get(name)
             return {item.name: item.phase for item in component.status.inventory} if component is not None else {}
 
-        await self.diary.until(
+        await self.history.until(
             lambda: found() == expected, lambda: f"{name} has {found()}:\n{self.told(name)}", PATIENCE_SECONDS
         )
-        return self.diary.latest[name]
+        return self.history.latest[name]
 
     async def turned(
         self, reason: str, name: str = "comp", *, times: int = 1, within: float = PATIENCE_SECONDS
@@ -153,32 +152,34 @@ class Then:
             found = self.reasons(name)
             return found[-1:] == [reason] and found.count(reason) >= times
 
-        await self.diary.until(holds, lambda: f"{name} did not turn {reason} {times} times:\n{self.told(name)}", within)
-        return self.diary.latest[name]
+        await self.history.until(
+            holds, lambda: f"{name} did not turn {reason} {times} times:\n{self.told(name)}", within
+        )
+        return self.history.latest[name]
 
     async def is_sealed_again(self, name: str, former: Sequence[str]) -> None:
         """The status of a Component comes to hold a seal of its delete hooks that is none of the former ones."""
-        await self.diary.until(
-            lambda: not {*self.diary.latest[name].status.delete_hook_seals} <= {*former},
+        await self.history.until(
+            lambda: not {*self.history.latest[name].status.delete_hook_seals} <= {*former},
             lambda: f"{name} was not sealed again:\n{self.told(name)}",
             PATIENCE_SECONDS,
         )
 
     async def gone(self, name: str = "comp", within: float = PATIENCE_SECONDS) -> None:
-        """The Component is gone. The diary alone does not say so: it may not have heard of it yet."""
+        """The Component is gone. The history alone does not say so: it may not have heard of it yet."""
         await self.absent(Component, name, within=within)
-        await self.diary.until(
-            lambda: name not in self.diary.latest, lambda: f"{name} is still there:\n{self.told(name)}", within
+        await self.history.until(
+            lambda: name not in self.history.latest, lambda: f"{name} is still there:\n{self.told(name)}", within
         )
 
     def told(self, name: str = "comp") -> str:
         """All that the Component has shown."""
-        return "\n".join(map(str, self.diary.pages.get(name, []))) or "it showed nothing"
+        return "\n".join(map(str, self.history.pages.get(name, []))) or "it showed nothing"
 
     def reasons(self, name: str = "comp") -> list[str]:
         """The reasons that it has shown, in order, each run of equal ones once."""
         found: list[str] = []
-        for shown in self.diary.pages.get(name, []):
+        for shown in self.history.pages.get(name, []):
             if not found or found[-1] != shown.reason:
                 found.append(shown.reason)
         return found

@@ -38,32 +38,32 @@ LONG_SECONDS = 300.0
 class Part:
     """A server that writes down when it lives."""
 
-    diary: list[str]
+    history: list[str]
     name: str = "server"
     started: asyncio.Event = field(default_factory=asyncio.Event)
 
     async def run(self) -> None:
-        self.diary.append(f"{self.name} starts")
+        self.history.append(f"{self.name} starts")
         self.started.set()
         try:
             await asyncio.Event().wait()
         finally:
-            self.diary.append(f"{self.name} ends")
+            self.history.append(f"{self.name} ends")
 
 
 @dataclass
 class Crown:
     """A leadership that is given and taken by hand."""
 
-    diary: list[str]
+    history: list[str]
     lost: asyncio.Event = field(default_factory=asyncio.Event)
 
     async def run(self, on_started: Callable[[], Awaitable[None]]) -> None:
-        self.diary.append("leadership begins")
+        self.history.append("leadership begins")
         async with asyncio.TaskGroup() as tasks:
             losing = tasks.create_task(self._lose())
             await on_started()
-            self.diary.append("lease given back")
+            self.history.append("lease given back")
             losing.cancel()
 
     async def _lose(self) -> None:
@@ -75,29 +75,29 @@ class Crown:
 class Shift:
     """A controller that writes down when it works."""
 
-    diary: list[str]
+    history: list[str]
     name: str = "shift"
     over: asyncio.Event = field(default_factory=asyncio.Event)
     started: asyncio.Event = field(default_factory=asyncio.Event)
 
     async def run(self) -> None:
-        self.diary.append("controller starts")
+        self.history.append("controller starts")
         self.started.set()
         try:
             await self.over.wait()
         finally:
-            self.diary.append("controller ends")
+            self.history.append("controller ends")
 
     def stop(self) -> None:
         self.over.set()
 
 
 async def test_it_starts_in_order_and_ends_in_reverse(client: Client, namespace: str) -> None:
-    diary: list[str] = []
-    shift = Shift(diary)
-    manager = Manager(client, leadership=Crown(diary))
+    history: list[str] = []
+    shift = Shift(history)
+    manager = Manager(client, leadership=Crown(history))
     informer = manager.informer(Lamp, namespace=namespace)
-    manager.add_server("server", Part(diary))
+    manager.add_server("server", Part(history))
     manager.add_controller(shift)
     running = asyncio.create_task(manager.run())
     await asyncio.wait_for(shift.started.wait(), PATIENCE_SECONDS)
@@ -105,7 +105,7 @@ async def test_it_starts_in_order_and_ends_in_reverse(client: Client, namespace:
     assert manager.leads
     manager.stop()
     await asyncio.wait_for(running, PATIENCE_SECONDS)
-    assert diary == [
+    assert history == [
         "server starts",
         "leadership begins",
         "controller starts",
@@ -117,8 +117,8 @@ async def test_it_starts_in_order_and_ends_in_reverse(client: Client, namespace:
 
 @pytest.mark.req("R-301")
 async def test_a_lost_leadership_ends_everything_with_an_error(client: Client) -> None:
-    diary: list[str] = []
-    shift, crown = Shift(diary), Crown(diary)
+    history: list[str] = []
+    shift, crown = Shift(history), Crown(history)
     manager = Manager(client, leadership=crown)
     manager.add_controller(shift)
     running = asyncio.create_task(manager.run())
@@ -126,7 +126,7 @@ async def test_a_lost_leadership_ends_everything_with_an_error(client: Client) -
     crown.lost.set()
     with pytest.raises(LeadershipLost):
         await asyncio.wait_for(running, PATIENCE_SECONDS)
-    assert diary[-1] == "controller ends"
+    assert history[-1] == "controller ends"
 
 
 @pytest.mark.req("R-301")
@@ -331,11 +331,11 @@ async def _made(client: Client, resource: Resource, body: JsonObject) -> None:
 
 async def test_two_managers_share_the_work_one_after_the_other(client: Client, namespace: str) -> None:
     terms = Terms(lease_duration_seconds=300, renew_deadline_seconds=200, retry_seconds=0.1)
-    diary: list[str] = []
+    history: list[str] = []
 
     def candidate(name: str) -> tuple[Manager, Shift]:
         elector = LeaderElector(client, "lamps", namespace, identity=name, terms=terms)
-        manager, shift = Manager(client, leadership=elector), Shift(diary, name)
+        manager, shift = Manager(client, leadership=elector), Shift(history, name)
         manager.add_controller(shift)
         return manager, shift
 
@@ -350,7 +350,7 @@ async def test_two_managers_share_the_work_one_after_the_other(client: Client, n
     await asyncio.wait_for(second_shift.started.wait(), PATIENCE_SECONDS)
     second.stop()
     await asyncio.wait_for(second_run, PATIENCE_SECONDS)
-    assert diary == ["controller starts", "controller ends"] * 2
+    assert history == ["controller starts", "controller ends"] * 2
 
 
 PROCESS = """

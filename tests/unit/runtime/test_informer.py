@@ -42,7 +42,7 @@ def informer(clock: FakeClock | None = None) -> Informer[Thing]:
     return Informer(Client.connect(ClusterConfig(server="http://nowhere.invalid")), THINGS, clock=clock or FakeClock())
 
 
-class Diary:
+class StatusHistory:
     """What a handler was told: `+a` came, `~a` changed, `-a` went."""
 
     def __init__(self, informer: Informer[Thing]) -> None:
@@ -58,52 +58,52 @@ class Diary:
 
 def test_a_list_is_told_as_replay_and_events_are_not() -> None:
     things = informer()
-    diary = Diary(things)
+    history = StatusHistory(things)
     things.take(Synced((thing("a", 1),), "5"))
     things.take(Changed(thing("b", 6)))
     things.take(Changed(thing("a", 7)))
     things.take(Removed(thing("b", 8)))
-    assert diary.lines == ["+a", "+b", "~a", "-b"]
-    assert diary.replays == [True, False, False, False]
+    assert history.lines == ["+a", "+b", "~a", "-b"]
+    assert history.replays == [True, False, False, False]
 
 
 def test_after_a_new_list_only_the_difference_is_told() -> None:
     things = informer()
     things.take(Synced((thing("same", 1), thing("changes", 2), thing("goes", 3)), "5"))
-    diary = Diary(things)
-    diary.lines.clear()
+    history = StatusHistory(things)
+    history.lines.clear()
     things.take(Synced((thing("same", 1), thing("changes", 7), thing("comes", 8)), "9"))
-    assert diary.lines == ["-goes", "~changes", "+comes"]
+    assert history.lines == ["-goes", "~changes", "+comes"]
 
 
 @pytest.mark.req("R-105")
 def test_an_object_made_again_under_its_name_is_a_departure_and_an_arrival() -> None:
     things = informer()
     things.take(Synced((thing("a", 1, uid="first"),), "1"))
-    diary = Diary(things)
-    diary.lines.clear()
+    history = StatusHistory(things)
+    history.lines.clear()
     things.take(Changed(thing("a", 4, uid="second")))
     things.take(Synced((thing("a", 9, uid="third"),), "9"))
-    assert diary.lines == ["-a", "+a", "-a", "+a"]
+    assert history.lines == ["-a", "+a", "-a", "+a"]
 
 
 @pytest.mark.req("R-103")
 def test_repeated_and_late_events_say_nothing_new() -> None:
     things = informer()
     things.take(Synced((thing("a", 5),), "5"))
-    diary = Diary(things)
-    diary.lines.clear()
+    history = StatusHistory(things)
+    history.lines.clear()
     things.take(Changed(thing("a", 5)))
     things.take(Changed(thing("a", 4)))
     things.take(Removed(thing("a", 4, uid="an earlier one")))
-    assert diary.lines == []
+    assert history.lines == []
     assert things.store.get(A) == thing("a", 5)
 
 
 def test_a_late_handler_gets_the_objects_that_are_here() -> None:
     things = informer()
     things.take(Synced((thing("a", 1), thing("b", 2)), "2"))
-    assert Diary(things).lines == ["+a", "+b"]
+    assert StatusHistory(things).lines == ["+a", "+b"]
 
 
 def test_the_store_is_up_to_date_before_handlers_are_called() -> None:
@@ -123,9 +123,9 @@ def test_a_handler_that_fails_is_counted_and_stops_nobody(caplog: pytest.LogCapt
         raise ZeroDivisionError
 
     things.on_change(trip)
-    diary = Diary(things)
+    history = StatusHistory(things)
     things.take(Synced((thing("a", 1),), "1"))
-    assert diary.lines == ["+a"]
+    assert history.lines == ["+a"]
     assert things.handler_failures == 1
     assert "ZeroDivisionError" in caplog.text
 
@@ -162,11 +162,11 @@ async def test_a_suspended_watch_forgets_its_objects_and_asks_nothing_until_it_i
     try:
         await clock.until_sleeping(2)
         things.take(Synced((thing("a", 1),), "5"))
-        diary = Diary(things)
+        history = StatusHistory(things)
         things.suspend("its definition was deleted")
         await eventually(lambda: things.parked is not None, describe="it is suspended")
         assert things.parked == WatchSuspended("its definition was deleted", is_not_served=True)
-        assert (diary.lines, clock.sleeping) == (["+a", "-a"], 0), "no pause after which it would ask"
+        assert (history.lines, clock.sleeping) == (["+a", "-a"], 0), "no pause after which it would ask"
         assert not [record for record in caplog.records if record.levelname == "WARNING"]
         things.resume()
         await clock.until_sleeping(2)
@@ -331,29 +331,29 @@ class OddDiary:
 def test_an_object_that_can_no_longer_be_read_stays_as_it_was() -> None:
     things = informer()
     things.take(Synced((thing("a", 1),), "1"))
-    diary, odd_diary = Diary(things), OddDiary(things)
-    diary.lines.clear()
+    history, odd_diary = StatusHistory(things), OddDiary(things)
+    history.lines.clear()
     things.take(Odd(odd("a", 2)))
     assert things.store.get(A) == thing("a", 1)
     assert things.unreadable == {A: odd("a", 2)}
-    assert (diary.lines, odd_diary.lines) == ([], ["?a"])
+    assert (history.lines, odd_diary.lines) == ([], ["?a"])
     things.take(Changed(thing("a", 3)))
     assert things.store.get(A) == thing("a", 3)
     assert not things.unreadable
-    assert (diary.lines, odd_diary.lines) == (["~a"], ["?a", "!a"])
+    assert (history.lines, odd_diary.lines) == (["~a"], ["?a", "!a"])
 
 
 @pytest.mark.req("R-510")
 def test_an_object_that_cannot_be_read_is_gone_when_it_is_deleted() -> None:
     things = informer()
     things.take(Synced((thing("a", 1),), "1", (odd("b", 1),)))
-    diary, odd_diary = Diary(things), OddDiary(things)
+    history, odd_diary = StatusHistory(things), OddDiary(things)
     things.take(Odd(odd("a", 2)))
     things.take(Removed(odd("a", 3)))
     things.take(Removed(odd("b", 4)))
     assert not things.unreadable
     assert things.store.all() == ()
-    assert diary.lines == ["+a", "-a"]
+    assert history.lines == ["+a", "-a"]
     assert odd_diary.lines == ["?b", "?a", "!a", "!b"]
 
 
@@ -361,13 +361,13 @@ def test_an_object_that_cannot_be_read_is_gone_when_it_is_deleted() -> None:
 def test_a_new_list_keeps_what_was_read_of_an_object_that_cannot_be_read_now() -> None:
     things = informer()
     things.take(Synced((thing("a", 1), thing("b", 1)), "1"))
-    diary = Diary(things)
-    diary.lines.clear()
+    history = StatusHistory(things)
+    history.lines.clear()
     things.take(Synced((thing("b", 5),), "9", (odd("a", 7),)))
     assert things.store.get(A) == thing("a", 1)
-    assert diary.lines == ["~b"]
+    assert history.lines == ["~b"]
     things.take(Synced((thing("b", 5),), "12"))
-    assert diary.lines == ["~b", "-a"]
+    assert history.lines == ["~b", "-a"]
     assert not things.unreadable
 
 
@@ -397,10 +397,10 @@ def test_nothing_of_a_former_object_is_taken_for_an_unreadable_one_of_its_name()
     for change in changes:
         things = informer()
         things.take(Synced((thing("a", 1, uid="first"),), "1"))
-        diary = Diary(things)
+        history = StatusHistory(things)
         things.take(change)
         assert things.store.get(A) is None
-        assert diary.lines == ["+a", "-a"]
+        assert history.lines == ["+a", "-a"]
         assert A in things.unreadable
 
 
@@ -461,9 +461,9 @@ def test_a_handler_of_unreadable_objects_that_fails_is_counted_and_stops_nobody(
         raise ZeroDivisionError
 
     things.on_unreadable(trip)
-    diary = OddDiary(things)
+    history = OddDiary(things)
     things.take(Odd(odd("a", 1)))
-    assert diary.lines == ["?a"]
+    assert history.lines == ["?a"]
     assert things.handler_failures == 1
 
 

@@ -27,7 +27,7 @@ from contextlib import aclosing, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import partial
-from typing import Generic, TypeAlias, TypeVar, cast
+from typing import Generic, NamedTuple, TypeAlias, TypeVar, cast
 
 from stellwerk.kube.client.client import Client, Target, view_of
 from stellwerk.kube.types.errors import ApiError
@@ -87,6 +87,14 @@ UnreadableHandler: TypeAlias = Callable[[ObjectKey, Unreadable | None], None]
 """Is called with the key of an object that cannot be decoded, and with None when that is over."""
 
 
+class Selection(NamedTuple):
+    """The objects of a kind that a cache holds: of a namespace, or of all, and by label and field selectors."""
+
+    namespace: str = ""
+    labels: str = ""
+    fields: str = ""
+
+
 class Informer(Generic[T]):
     """One watch, its store, and its handlers. Made by a `Cluster`, which shares and runs it."""
 
@@ -108,6 +116,7 @@ class Informer(Generic[T]):
         """`on_repair` is called when the store is full again after `broke`, which no delta shows."""
         self.view = view_of(target)
         self.name = name or _name(self.view.resource.group_resource, namespace, labels, fields)
+        self.selection = Selection(namespace, labels, fields)
         self.store: Store[T] = Store()
         self.handler_failures = 0
         """How many exceptions handlers have raised: bugs of the handlers, logged with the stack."""

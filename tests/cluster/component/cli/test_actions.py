@@ -81,7 +81,7 @@ async def test_a_suspension_and_its_reason_are_shown_wherever_the_state_is(
     assert "Reason:   change freeze" in shown
 
     await given.source({"one.yaml": config_map("one", a="new")}, revision="r2")
-    await running.has_seen_all(given.client)
+    await running.settled(given.client)
     assert (await then.config("one")).data == {"a": "b"}
 
     done = await stellwerk("resume", "comp/comp")

@@ -30,7 +30,7 @@ class Shown:
 
 
 @dataclass
-class Diary(ABC, Generic[K]):
+class StatusHistory(ABC, Generic[K]):
     """What was shown so far. An empty `namespace` means all."""
 
     client: Client
@@ -41,7 +41,7 @@ class Diary(ABC, Generic[K]):
     """What is shown from now on is written down; before, a state that is over soon could be missed."""
 
     async def run(self) -> None:
-        """Write the diary until cancelled."""
+        """Write the history until cancelled."""
         async for change in Watcher(self.client, self.kind, self.namespace, clock=SystemClock()).changes():
             match change:
                 case Synced(objects=objects):
@@ -66,7 +66,7 @@ class Diary(ABC, Generic[K]):
         """An object is gone."""
 
     async def until(self, holds: Callable[[], bool], what: Callable[[], str], within: float) -> None:
-        """Wait until the diary satisfies a condition; fails with what it says instead."""
+        """Wait until the history satisfies a condition; fails with `what`."""
         try:
             async with asyncio.timeout(within), self.turned:
                 await self.turned.wait_for(holds)
@@ -75,6 +75,6 @@ class Diary(ABC, Generic[K]):
 
 
 def turn(page: list[Shown], shown: Shown) -> None:
-    """Write a page further, unless it says so already."""
+    """Add to a page, unless its last line is the same."""
     if not page or page[-1] != shown:
         page.append(shown)

@@ -16,8 +16,8 @@ from stellwerk.testing.eventually import Signal
 _TURNS = 20
 
 
-class HurriedClock:
-    """The machine's clock, set forward by as much as a test has said. A `stellwerk.runtime.clock.Clock`."""
+class SkippingClock:
+    """The machine's clock, set forward by a test. A `stellwerk.runtime.clock.Clock`."""
 
     def __init__(self) -> None:
         self._machine = SystemClock()
@@ -42,15 +42,15 @@ class HurriedClock:
                     await self._set.after(self._set.count)
 
     async def skip(self, **duration: float) -> None:
-        """Set the clock forward; who is about to lie down with a delay that he has worked out already does so first."""
+        """Set the clock forward. A task that has worked out a delay already begins to wait first."""
         await let_others_run()
         await self.jump(**duration)
 
     async def jump(self, **duration: float) -> None:
-        """Set the clock forward (`minutes=5`) this very moment; whoever has waited long enough now wakes.
+        """Set the clock forward (`minutes=5`) now; a task that has waited long enough wakes.
 
-        Who wakes has begun to do what he waited to do when this returns, so that a controller whose time has come does
-        not look as if it rested.
+        When this returns, a task that wakes has begun its work, so that a controller whose time has come does not look
+        as if it rested.
         """
         self._ahead_seconds += timedelta(**duration).total_seconds()
         self._set.ring()
