@@ -12,7 +12,8 @@ from tests.cluster.btp import world
 from tests.cluster.btp.given import Given
 from tests.cluster.btp.modules import Module
 from tests.cluster.btp.running import Running
-from tests.cluster.btp.then import StatusHistory, Then
+from tests.cluster.btp.shown import StatusHistory
+from tests.cluster.btp.then import Then
 
 from stellwerk.kube.client.client import Client
 from stellwerk.kube.login.config import ClusterConfig

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from tests.cluster import permissions
+from tests.cluster.btp import priority_class
 from tests.cluster.btp.charts import ModuleChart
 from tests.cluster.btp.given import Given
 from tests.cluster.btp.modules import Module
@@ -363,7 +364,7 @@ async def test_an_operand_that_stops_working_fails_the_consistency_check(
 ) -> None:
     await ready(running, given, then)
     await given.tunables(ReadyTimeout="1s", RsaKeyBits="2048")  # not before: its start may take longer
-    await given.no_priority_class()
+    await priority_class.is_missing(given.client)
     for pod in await given.operand_pods():
         await given.client.delete(Pod, pod.metadata.name, "kyma-system")
 

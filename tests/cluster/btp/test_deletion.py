@@ -294,7 +294,7 @@ async def test_a_binding_that_resists_does_not_keep_the_finalizers_of_others(
     await given.service_binding("a-binding", "db", "default", "example.com/held")
     await given.service_binding("z-binding", "db", "default", "example.com/held")
 
-    async with given.changes_are_refused("servicebindings", "a-binding"):
+    async with given.changes_are_refused(ServiceBinding.resource, "a-binding", "default"):
         await forced_deletion(given)
         await then.shows("Error", "ResourceRemovalFailed", saying=["a-binding"])
         await then.disappears(unstructured(ServiceBinding.resource), "z-binding", "default")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from tests.cluster.btp import priority_class
 from tests.cluster.btp.beginnings import provisioned
 from tests.cluster.btp.given import Given
 from tests.cluster.btp.modules import Module
@@ -113,7 +114,7 @@ async def test_a_deployment_that_never_becomes_available_ends_in_an_error_that_n
     running: Running, given: Given, then: Then
 ) -> None:
     await given.required_secret()
-    await given.no_priority_class()
+    await priority_class.is_missing(given.client)
     await running.start(ReadyTimeout="1s")
     await given.btp_operator()
 
@@ -124,13 +125,13 @@ async def test_a_stuck_deployment_is_explained_while_it_is_waited_for(
     running: Running, given: Given, then: Then
 ) -> None:
     await given.required_secret()
-    await given.no_priority_class()
+    await priority_class.is_missing(given.client)
     await running.start()
     await given.btp_operator()
 
     await then.shows("Processing", "Initialized", saying=[OPERAND, "btp-manager-kyma-priority"])
 
-    await given.priority_class()
+    await priority_class.exists(given.client)
     # Kubernetes tries to make pods again when as much time has passed as it has tried in vain.
     await then.shows("Ready", "ReconcileSucceeded", within=90)
 
@@ -158,7 +159,7 @@ async def test_an_object_of_a_former_release_that_comes_back_is_looked_for_again
 ) -> None:
     module.list_for_deletion("v1", "ConfigMap", "left-behind")
     await given.required_secret()
-    await given.priority_class()
+    await priority_class.exists(given.client)
     await running.start(ReadyStateRequeueInterval="2s" if because == "interval" else "1h")
     await given.btp_operator()
     await then.shows("Ready", "ReconcileSucceeded")

@@ -4,22 +4,21 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from itertools import groupby
+from dataclasses import dataclass
+
+from tests.cluster.btp.shown import StatusHistory
 
 from stellwerk.api.apps import Deployment
 from stellwerk.api.btp import ServiceBinding, ServiceInstance
 from stellwerk.api.core import Pod
 from stellwerk.api.events import Event
-from stellwerk.kube.client.client import Client
-from stellwerk.kube.types.identifiers import ObjectKey
 from stellwerk.kube.types.model import Kind, PartialObjectMetadata, Unstructured, View, metadata_of, unstructured
 from stellwerk.kube.watch.watch import Watcher
-from stellwerk.kube.watch.watch_states import Changed, Removed, Synced
-from stellwerk.operators.btp.api import OPERAND_POD_SELECTOR, BtpOperator
+from stellwerk.kube.watch.watch_states import Removed, Synced
+from stellwerk.operators.btp.api import OPERAND_POD_SELECTOR
 from stellwerk.runtime.clock import SystemClock
 from stellwerk.testing.eventually import eventually
-from stellwerk.testing.scenarios import status_history
+from stellwerk.testing.scenarios.objects import ObjectExpectations
 from stellwerk.testing.scenarios.status_history import Shown
 
 MODULE = "btpoperator"
@@ -27,48 +26,10 @@ DEPLOYMENTS, OPERAND_NAME = unstructured(Deployment.resource), "sap-btp-operator
 PATIENCE_SECONDS = 60.0
 
 
-@dataclass
-class StatusHistory(status_history.StatusHistory[BtpOperator]):
-    """What BtpOperators have shown, wherever they are."""
-
-    kind: type[BtpOperator] = BtpOperator
-    pages: dict[ObjectKey, list[Shown]] = field(default_factory=dict)
-    present: set[ObjectKey] = field(default_factory=set)
-    uids: dict[ObjectKey, str] = field(default_factory=dict)
-    """Whose pages they are."""
-
-    def of(self, name: str = MODULE, namespace: str = "kyma-system") -> list[Shown]:
-        """All that this CR has shown so far; one that is made again begins anew."""
-        return self.pages.get(ObjectKey(namespace, name), [])
-
-    def states(self, name: str = MODULE, namespace: str = "kyma-system") -> list[tuple[str, str]]:
-        """Through which states and reasons it went; that the message told more and more meanwhile does not matter."""
-        return [turn for turn, _ in groupby((shown.state, shown.reason) for shown in self.of(name, namespace))]
-
-    def has(self, name: str = MODULE, namespace: str = "kyma-system") -> bool:
-        """Whether the CR exists."""
-        return ObjectKey(namespace, name) in self.present
-
-    def write(self, obj: BtpOperator) -> None:
-        if self.uids.get(obj.key) != obj.metadata.uid:
-            self.uids[obj.key] = obj.metadata.uid
-            self.pages.pop(obj.key, None)
-        self.present.add(obj.key)
-        if obj.status is None:
-            return
-        condition = obj.status.conditions[0] if obj.status.conditions else None
-        reason, message = (condition.reason, condition.message) if condition else ("", "")
-        status_history.turn(self.pages.setdefault(obj.key, []), Shown(obj.status.state, reason, message))
-
-    def end(self, obj: BtpOperator) -> None:
-        self.present.discard(obj.key)
-
-
 @dataclass(frozen=True, slots=True)
-class Then:
+class Then(ObjectExpectations):
     """What must become true of the cluster."""
 
-    client: Client
     history: StatusHistory
 
     async def shows(
@@ -151,32 +112,8 @@ class Then:
         namespace: str = "kyma-system",
         within: float = PATIENCE_SECONDS,
     ) -> Unstructured | None:
-        """Wait, on a watch of that one object, until it satisfies a condition (None: it does not exist)."""
-        seen: Unstructured | None = None
-        watcher = Watcher(
-            self.client,
-            target,
-            namespace if target.resource.namespaced else "",
-            fields=f"metadata.name={name}",
-            clock=SystemClock(),
-        )
-        try:
-            async with asyncio.timeout(within):
-                async for change in watcher.changes():
-                    match change:
-                        case Synced(objects=objects):
-                            seen = next(iter(objects), None)
-                        case Changed(obj=obj):
-                            seen = obj
-                        case Removed():
-                            seen = None
-                        case _:
-                            continue
-                    if holds(seen):
-                        return seen
-        except TimeoutError:
-            raise AssertionError(f"{target.resource.kind} {namespace}/{name} should {what}; it is {seen}") from None
-        raise AssertionError("the watch ended")
+        """As `ObjectExpectations.becomes`, in the module's namespace."""
+        return await ObjectExpectations.becomes(self, target, name, holds, what, namespace, within)
 
     async def disappears(self, target: View[Unstructured], name: str, namespace: str = "kyma-system") -> None:
         """Wait until the object does not exist."""
@@ -204,8 +141,8 @@ class Then:
         await eventually(came, within=PATIENCE_SECONDS, describe=f"an Event {reason} {type_} saying {list(saying)}")
 
     async def events(self, reason: str, namespace: str = "kyma-system") -> list[Event]:
-        """The Events with this reason that are there now."""
-        return [one for one in (await self.client.list(Event, namespace)).items if one.reason == reason]
+        """As `ObjectExpectations.events`, in the module's namespace."""
+        return await ObjectExpectations.events(self, reason, namespace)
 
     async def operand_has_rolled(self) -> Unstructured:
         """The Deployment is as its last change wants it, and Kubernetes has nothing more to say about it."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import yaml
-from tests.cluster.btp.given import PRIORITY_CLASS, PRIORITY_CLASS_BODY
+from tests.cluster.btp import priority_class
 
 from stellwerk.api.apiextensions import CustomResourceDefinition
 from stellwerk.api.batch import Job
@@ -70,7 +70,7 @@ async def clean(client: Client) -> None:
         for obj in (await client.list(metadata_of(resource), labels=OURS)).items:
             await client.delete(metadata_of(resource), obj.metadata.name, obj.metadata.namespace)
     await client.delete(Job, JOB_NAME, "kyma-system", propagation="Background")
-    await client.apply(PRIORITY_CLASS, PRIORITY_CLASS_BODY)
+    await priority_class.exists(client)
     await _until_gone(client)
     # What a former test was told is no news to this one.
     await client.delete_collection(metadata_of(Event), "kyma-system")

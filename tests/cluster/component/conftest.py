@@ -13,7 +13,8 @@ from tests.cluster.component.given import Given
 from tests.cluster.component.manifests import RELIC, RELIC_REMARK
 from tests.cluster.component.rights import Rights
 from tests.cluster.component.running import Running
-from tests.cluster.component.then import StatusHistory, Then, Writes
+from tests.cluster.component.shown import StatusHistory
+from tests.cluster.component.then import Then
 
 from stellwerk.api.apiextensions import CustomResourceDefinition
 from stellwerk.api.core import Namespace
@@ -27,6 +28,7 @@ from stellwerk.testing.cluster import AuditLog
 from stellwerk.testing.eventually import eventually
 from stellwerk.testing.faults import FaultProxy
 from stellwerk.testing.fork_server import ForkServer
+from stellwerk.testing.scenarios.writes import Writes
 
 OPERATOR = "component-operator"
 """The user that the operator is."""

@@ -10,12 +10,13 @@ import pytest
 from tests.cluster.component.given import Given
 from tests.cluster.component.manifests import config, job
 from tests.cluster.component.process import end_state, operator
-from tests.cluster.component.then import Then, Writes
+from tests.cluster.component.then import Then
 
 from stellwerk.local.cluster import LocalCluster
 from stellwerk.testing.cluster import AuditLog
 from stellwerk.testing.crash_sweep import MakeFault, Sweep, SweepStep, killed_after, killed_before, odd, reply_cut
 from stellwerk.testing.fork_server import ForkServer
+from stellwerk.testing.scenarios.writes import Writes
 
 SHARES = 4
 CONVERGED_SECONDS = 30.0

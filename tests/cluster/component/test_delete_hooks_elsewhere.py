@@ -10,7 +10,7 @@ from tests.cluster.component.given import Given
 from tests.cluster.component.manifests import config, job, manifest
 from tests.cluster.component.rights import ALL
 from tests.cluster.component.running import Running
-from tests.cluster.component.then import Then, Writes
+from tests.cluster.component.then import Then
 
 from stellwerk.api.batch import Job
 from stellwerk.api.core import ConfigMap, Secret, ServiceAccount
@@ -19,6 +19,7 @@ from stellwerk.kube.client.client import Client
 from stellwerk.kube.types.model import JsonObject, metadata_of
 from stellwerk.local.cluster import LocalCluster
 from stellwerk.testing.cluster import AuditLog
+from stellwerk.testing.scenarios.writes import Writes
 
 AFAR = "component-operator-from-afar"
 CHART = {"Chart.yaml": "apiVersion: v2\nname: app\nversion: 1.0.0\n", "templates/app.yaml": config("app")}

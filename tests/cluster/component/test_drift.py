@@ -6,9 +6,10 @@ import pytest
 from tests.cluster.component.given import Given, config_map
 from tests.cluster.component.manifests import config_of
 from tests.cluster.component.running import Running
-from tests.cluster.component.then import Then, Writes
+from tests.cluster.component.then import Then
 
 from stellwerk.operators.component.settings import DriftPolicy
+from stellwerk.testing.scenarios.writes import Writes
 
 
 @pytest.mark.req("R-110")

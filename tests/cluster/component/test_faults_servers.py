@@ -19,7 +19,8 @@ from tests.cluster.component import world
 from tests.cluster.component.conftest import OPERATOR
 from tests.cluster.component.given import Given, config_map
 from tests.cluster.component.running import Running
-from tests.cluster.component.then import StatusHistory, Then
+from tests.cluster.component.shown import StatusHistory
+from tests.cluster.component.then import Then
 
 from stellwerk.api.core import ConfigMap
 from stellwerk.kube.client.client import Client

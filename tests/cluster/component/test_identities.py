@@ -8,7 +8,7 @@ import pytest
 from tests.cluster import permissions
 from tests.cluster.component.given import Given, config_map
 from tests.cluster.component.running import Running
-from tests.cluster.component.then import Then, Writes
+from tests.cluster.component.then import Then
 
 from stellwerk.api.core import ConfigMap, ServiceAccount
 from stellwerk.api.rbac import RoleBinding
@@ -19,6 +19,7 @@ from stellwerk.operators.component.api import Blueprint, Component
 from stellwerk.operators.component.settings import Mode
 from stellwerk.runtime import conditions
 from stellwerk.testing.cluster import AuditLog
+from stellwerk.testing.scenarios.writes import Writes
 
 ONE = {"one.yaml": config_map("one")}
 

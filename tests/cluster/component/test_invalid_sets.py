@@ -9,10 +9,11 @@ import pytest
 from tests.cluster.component.given import Given
 from tests.cluster.component.manifests import config, definition, manifest, policies
 from tests.cluster.component.running import Running
-from tests.cluster.component.then import Then, Writes
+from tests.cluster.component.then import Then
 
 from stellwerk.api.core import ConfigMap
 from stellwerk.kube.types.model import JsonObject
+from stellwerk.testing.scenarios.writes import Writes
 
 PREFIX = "component-operator.cs.sap.com"
 

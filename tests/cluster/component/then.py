@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from http import HTTPStatus
+from dataclasses import dataclass
+
+from tests.cluster.component.shown import StatusHistory
 
 from stellwerk.api.core import ConfigMap
 from stellwerk.api.events import Event
@@ -12,58 +13,9 @@ from stellwerk.kube.client.client import Client
 from stellwerk.kube.types.identifiers import ObjectKey
 from stellwerk.kube.types.model import Kind, Unstructured, View, metadata_of
 from stellwerk.operators.component.api import Component
-from stellwerk.runtime import conditions
-from stellwerk.testing.cluster import AuditLog
 from stellwerk.testing.eventually import eventually
-from stellwerk.testing.scenarios import status_history
-from stellwerk.testing.scenarios.status_history import Shown
 
 PATIENCE_SECONDS = 40.0
-
-
-@dataclass
-class StatusHistory(status_history.StatusHistory[Component]):
-    """What the Components of a namespace have shown, by name."""
-
-    kind: type[Component] = Component
-    pages: dict[str, list[Shown]] = field(default_factory=dict)
-    latest: dict[str, Component] = field(default_factory=dict)
-
-    def write(self, obj: Component) -> None:
-        name = obj.metadata.name
-        self.latest[name] = obj
-        ready = conditions.find(obj.status.conditions, "Ready")
-        if obj.status.state is not None and ready is not None:
-            shown = Shown(obj.status.state, ready.reason, ready.message)
-            status_history.turn(self.pages.setdefault(name, []), shown)
-
-    def end(self, obj: Component) -> None:
-        self.latest.pop(obj.metadata.name, None)
-
-
-@dataclass(frozen=True, slots=True)
-class Writes:
-    """The operator's writes to a namespace's objects, in the order of their answers."""
-
-    audit: AuditLog
-    user: str
-    namespace: str
-
-    def to(self, *resources: str, namespace: str | None = None) -> list[str]:
-        """Those to these resources (`configmaps`), each as `apply configmaps/one` or `delete configmaps/one`."""
-        place = self.namespace if namespace is None else namespace
-        return [
-            f"{_VERBS.get(entry.verb, entry.verb)} {entry.resource}/{entry.name}"
-            for entry in self.audit.entries(lambda entry: entry.is_write)
-            if entry.user == self.user
-            and entry.namespace == place
-            and not entry.subresource
-            and entry.resource in resources
-            and entry.status < HTTPStatus.BAD_REQUEST
-        ]
-
-
-_VERBS = {"patch": "apply"}
 
 
 @dataclass(frozen=True, slots=True)

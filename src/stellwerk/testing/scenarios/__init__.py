@@ -3,5 +3,6 @@
 harness          an operator in the test's own process, and `settled`, the one way to wait for it
 skipping_clock   the machine's clock, which a test may set forward
 status_history   every state that objects of a kind have shown
+writes           what an operator has written
 objects          what users do to objects, and what must become true of them
 """
