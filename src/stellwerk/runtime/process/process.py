@@ -37,7 +37,6 @@ from stellwerk.runtime.process.manager import Manager, Runnable
 from stellwerk.runtime.serving.health import HealthChecks, metrics_route
 from stellwerk.runtime.serving.http import ListenAddress, Server
 from stellwerk.runtime.serving.metrics_auth import Guard
-from stellwerk.runtime.serving.tls import Certified, MountedCertificates, SelfSigned
 from stellwerk.runtime.settings.process_settings import ProcessSettings
 from stellwerk.runtime.supervision import collector
 from stellwerk.runtime.supervision.memory_pressure import MemoryCheck
@@ -225,6 +224,9 @@ def _metrics_server(manager: Manager, process: ProcessSettings, address: ListenA
         return Server("metrics", address, [route], metrics=manager.metrics)
     route = Guard(strangers).protect(route)
     folder = process.metrics_cert_path
+    # X.509 takes 9 MB of memory, and metrics are in plain text by default.
+    from stellwerk.runtime.serving.tls import Certified, MountedCertificates, SelfSigned
+
     certificate = MountedCertificates(Path(folder)) if folder else SelfSigned(names=("localhost",))
     server = Server("metrics", address, [route], metrics=manager.metrics, tls=certificate.context)
     return Certified(certificate, server, manager.border)
