@@ -33,7 +33,7 @@ from stellwerk.operators.btp import api
 from stellwerk.operators.btp.api import BtpOperator
 from stellwerk.operators.btp.btpoperator.observe import Observer
 from stellwerk.operators.btp.btpoperator.plan import hard_delete_start
-from stellwerk.operators.btp.btpoperator.provisioning import OWNER
+from stellwerk.operators.btp.btpoperator.provisioning import module_set
 from stellwerk.operators.btp.errors import RemovalFailed
 from stellwerk.operators.btp.settings import Settings
 from stellwerk.runtime.clock import Clock
@@ -220,15 +220,7 @@ class Removal:
         return live.metadata.is_terminating or (removed is not None and removed.uid == live.metadata.uid)
 
     def _set(self) -> UntrackedSet:
-        """The module as the caches show it."""
-        return UntrackedSet(
-            client=self.client,
-            owner=OWNER,
-            memory=self._memory,
-            live=self.observer.module(),
-            now=self.clock.now(),
-            clock=self.clock.monotonic(),
-        )
+        return module_set(self.client, self.observer, self._memory, self.clock)
 
     async def _has_any(self, kind: type[Kind]) -> bool:
         if not self.observer.caches.is_defined(kind) and not await self._is_defined(kind):

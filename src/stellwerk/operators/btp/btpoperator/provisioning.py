@@ -56,6 +56,18 @@ NAMED_CHANGES = 5
 """How many changed objects of a chart a message names."""
 
 
+def module_set(client: Client, observer: Observer, memory: ObservedState, clock: Clock) -> UntrackedSet:
+    """The module as the caches show it now."""
+    return UntrackedSet(
+        client=client,
+        owner=OWNER,
+        memory=memory,
+        live=observer.module(),
+        now=clock.now(),
+        clock=clock.monotonic(),
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class UnreadyObject:
     """The first object of the module that is not ready, and why."""
@@ -226,15 +238,7 @@ class Provisioner:
     # Writing
 
     def _set(self) -> UntrackedSet:
-        """The module as the caches show it."""
-        return UntrackedSet(
-            client=self.client,
-            owner=OWNER,
-            memory=self.memory,
-            live=self.observer.module(),
-            now=self.clock.now(),
-            clock=self.clock.monotonic(),
-        )
+        return module_set(self.client, self.observer, self.memory, self.clock)
 
     async def _apply_early(
         self, release: ModuleRelease, operator: BtpOperator, credentials: BtpCredentials
