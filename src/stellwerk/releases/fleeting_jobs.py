@@ -65,7 +65,7 @@ async def watched(
     client: Client, owner: Owner, wanted: Sequence[DesiredObject], clock: Clock
 ) -> AsyncIterator[WatchedJobs]:
     """Watch the Jobs of a release where one of them goes by itself, and nothing where none does."""
-    namespaces = {one.address.key.namespace for one in wanted if goes_by_itself(one.desired.body)}
+    namespaces = {obj.address.key.namespace for obj in wanted if goes_by_itself(obj.desired.body)}
     if not namespaces:
         yield WatchedJobs()
         return

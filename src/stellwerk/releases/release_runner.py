@@ -102,7 +102,7 @@ class Engine:
         async with fleeting_jobs.watched(self.client, release.owner, wanted, self.clock) as jobs:
 
             async def pass_(current: Release) -> SetProgress:
-                objects = wanted if all(one.is_served for one in wanted) else await self.wanted(current, documents)
+                objects = wanted if all(obj.is_served for obj in wanted) else await self.wanted(current, documents)
                 resources = await resources_of(objects, current.inventory, self.client.mapper)
                 seen = await self._seen(current, resources, jobs)
                 progress = await self._object_set(current).apply(objects, current.inventory, seen, resources)
@@ -254,9 +254,9 @@ class _Run:
 
     def _remarks(self, progress: SetProgress) -> Iterator[str]:
         """What the API server remarked about objects, each once in a run, in kubectl's form."""
-        for one in progress.carried:
-            for remark in one.remarks:
-                sentence = f"Warning: {one.address}: {remark}"
+        for result in progress.carried:
+            for remark in result.remarks:
+                sentence = f"Warning: {result.address}: {remark}"
                 if sentence not in self._told:
                     self._told.add(sentence)
                     yield sentence

@@ -34,9 +34,9 @@ def done(wanted: Sequence[DesiredObject], inventory: Inventory) -> tuple[Desired
     """The wanted objects that have done their work under `clm`, unless their content is another one now."""
     known = inventory.by_identity()
     return tuple(
-        one
-        for one in wanted
-        if one.directive.reconcile is ReconcilePolicy.ON_OBJECT_CHANGE and _is_done(known.get(one.identity))
+        obj
+        for obj in wanted
+        if obj.directive.reconcile is ReconcilePolicy.ON_OBJECT_CHANGE and _is_done(known.get(obj.identity))
     )
 
 
@@ -59,10 +59,10 @@ def _is_same_content(
     wanted: Sequence[DesiredObject], inventory: Inventory, seen: Mapping[ObjectIdentity, LiveObject], owner: Owner
 ) -> bool:
     """Whether what is there speaks for it, and nothing against it. Of Secrets the content is not at hand."""
-    here = {one.identity for one in wanted}
+    here = {obj.identity for obj in wanted}
     if newcomers(wanted, inventory) or any(entry.identity not in here for entry in inventory if entry.is_wanted):
         return False
-    there = [(one, seen[one.identity].live) for one in wanted if one.identity in seen and one.digest != APPLIED_ONCE]
+    there = [(obj, seen[obj.identity].live) for obj in wanted if obj.identity in seen and obj.digest != APPLIED_ONCE]
     compared = [
         compare(unmarked(one.desired.body, owner.prefix), live.body).differences
         for one, live in there

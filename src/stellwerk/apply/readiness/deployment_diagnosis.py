@@ -156,7 +156,9 @@ def _crash(status: JsonObject) -> DeploymentCause:
 
 def _unready_for_now(pod: Unstructured) -> DeploymentCause:
     """Why a pod that runs is not ready: between two crashes of a container this is still the crash."""
-    crashes = (one for one in _statuses(pod) if dig(one, "lastState", "terminated", "exitCode") not in (None, 0))
+    crashes = (
+        status for status in _statuses(pod) if dig(status, "lastState", "terminated", "exitCode") not in (None, 0)
+    )
     crashed = next(crashes, None)
     return _crash(crashed) if crashed is not None else DeploymentCause("its containers run, but are not ready", SEE_LOG)
 
@@ -208,15 +210,15 @@ def _after(message: str) -> str:
 
 
 def _owned(objects: Iterable[Unstructured], owners: set[str]) -> list[Unstructured]:
-    return [one for one in objects if any(owner.uid in owners for owner in one.metadata.owner_references)]
+    return [obj for obj in objects if any(owner.uid in owners for owner in obj.metadata.owner_references)]
 
 
 def _newest(replica_sets: Sequence[Unstructured]) -> Unstructured | None:
     """The replica set of the latest revision; the numbers are counted up in an annotation."""
 
-    def revision(one: Unstructured) -> tuple[int, str]:
-        number = one.metadata.annotations.get("deployment.kubernetes.io/revision", "")
-        return (int(number) if number.isdecimal() and len(number) <= 18 else 0, one.metadata.name)
+    def revision(obj: Unstructured) -> tuple[int, str]:
+        number = obj.metadata.annotations.get("deployment.kubernetes.io/revision", "")
+        return (int(number) if number.isdecimal() and len(number) <= 18 else 0, obj.metadata.name)
 
     return max(replica_sets, key=revision, default=None)
 

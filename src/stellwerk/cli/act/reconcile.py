@@ -48,7 +48,7 @@ async def _request(
             settings.show([f"{one.obj.ref} is asked to reconcile{' (dry run)' if dry_run else ''}"])
     if not wait:
         return True
-    ends = [(one, _is_settled(one, moment)) for one in targets]
+    ends = [(target, _is_settled(target, moment)) for target in targets]
     return await wait_for.all_of(
         cluster,
         ends,

@@ -123,7 +123,7 @@ def one_or_release(*, required: bool = True) -> Callable[[C], C]:
 def _several(context: click.Context, parameter: click.Parameter, words: tuple[str, ...]) -> object:
     if context.resilient_parsing:
         return words
-    takes_all = any(one.name == "is_all" for one in context.command.params)
+    takes_all = any(param.name == "is_all" for param in context.command.params)
     return words if takes_all else ObjectSelection(_read(words, parameter, context))
 
 

@@ -87,7 +87,7 @@ def complete_context(context: click.Context, parameter: click.Parameter, incompl
 
 def complete_format(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Forms of output; those that take something end with an equals sign."""
-    forms = [f"{form}{equals}" for form, equals, _ in (one.partition("=") for one in settings.FORMATS)]
+    forms = [f"{form}{equals}" for form, equals, _ in (spelled.partition("=") for spelled in settings.FORMATS)]
     return _items("", forms, incomplete)
 
 

@@ -51,12 +51,12 @@ def explain(word: str) -> None:
     if not word:
         settings.show([*list_of_topics(subjects), "", *overview(entries)])
         return
-    pages = [topic_page(one, style) for one in subjects if one.name.lower() == word.lower()]
+    pages = [topic_page(subject, style) for subject in subjects if subject.name.lower() == word.lower()]
     pages += [page(entry, style) for entry in entries if entry.reason.lower() == word.lower()]
     # The reason of an Event, or an annotation: the page of a topic has a line about it.
-    pages = pages or [topic_page(one, style) for one in subjects if word.lower() in _names_in(one.topic)]
+    pages = pages or [topic_page(subject, style) for subject in subjects if word.lower() in _names_in(subject.topic)]
     if not pages:
-        raise _unknown(word, [*(one.name for one in subjects), *(entry.reason for entry in entries)])
+        raise _unknown(word, [*(subject.name for subject in subjects), *(entry.reason for entry in entries)])
     settings.show(["\n\n".join("\n".join(lines) for lines in pages)])
 
 
@@ -120,7 +120,7 @@ def _names_in(topic: Topic) -> set[str]:
 
 def _unknown(word: str, known: Sequence[str]) -> Failure:
     by_lower = {one.lower(): one for one in known}
-    near = [by_lower[one] for one in get_close_matches(word.lower(), by_lower, n=3, cutoff=0.5)]
+    near = [by_lower[similar] for similar in get_close_matches(word.lower(), by_lower, n=3, cutoff=0.5)]
     return Failure(
         f"there is no reason and no topic {word!r}",
         cause=f"near to it: {', '.join(near)}" if near else "no operator of ours uses this word",

@@ -52,7 +52,7 @@ def operators(name: str) -> StartStep:
         program = renderer.ensure(say)  # the Component operator starts it; a checkout may not have built it yet
         cluster = _cluster(name)
         companions = [_companion(cluster, operator) for operator in assembly.OPERATORS.values()]
-        starting = [operator_processes.started(cluster, one, program) for one in companions]
+        starting = [operator_processes.started(cluster, companion, program) for companion in companions]
         for one in starting:
             one.wait_ready()
         return StepResult(f"operators running ({len(starting)})", ", ".join(one.title for one in starting))

@@ -97,5 +97,5 @@ def status_lines(seen: ClusterStatus, parts: Sequence[SystemProcess], style: Sty
     title = "control plane ready" if seen.ready else "control plane not ready"
     version = f"API server {seen.version.removeprefix('v')} on {seen.address}" if seen.version else str(seen.folder)
     lines = [f"{mark(ok=seen.ready, style=style)} {title:{_TITLE_WIDTH}}{version}"]
-    lines += [f"{mark(ok=one.is_well, style=style)} {one.name:{_TITLE_WIDTH}}{one.detail}" for one in parts]
+    lines += [f"{mark(ok=part.is_well, style=style)} {part.name:{_TITLE_WIDTH}}{part.detail}" for part in parts]
     return [*lines, f"  {'logs':{_TITLE_WIDTH}}{seen.logs}"]

@@ -110,7 +110,7 @@ class ProgramScreen:
 async def follow(cluster: ClusterSession, query: ObjectQuery) -> None:
     """Print what is there and every change. Ends when it is cancelled."""
     chosen = cluster.settings.output
-    picked = [await cluster.object(one, shows_unread=chosen.is_table) for one in query.subjects]
+    picked = [await cluster.object(subject, shows_unread=chosen.is_table) for subject in query.subjects]
     places: list[tuple[Resource, ObjectKey | None]] = []
     for one, obj in zip(query.subjects, picked, strict=True):
         places.append((await cluster.resource(one.kind), obj.key))
@@ -132,10 +132,10 @@ async def follow(cluster: ClusterSession, query: ObjectQuery) -> None:
 
 
 async def _follow_one(
-    cluster: ClusterSession, resource: Resource, one: ObjectKey | None, query: ObjectQuery, screen: Screen
+    cluster: ClusterSession, resource: Resource, key: ObjectKey | None, query: ObjectQuery, screen: Screen
 ) -> None:
-    namespace = one.namespace if one else cluster.namespace
-    fields = f"metadata.name={one.name}" if one else query.fields
+    namespace = key.namespace if key else cluster.namespace
+    fields = f"metadata.name={key.name}" if key else query.fields
     known: dict[ObjectKey, Unstructured] = {}
     watcher = Watcher(cluster.client, unstructured(resource), namespace, labels=query.labels, fields=fields)
     async for change in watcher.changes():

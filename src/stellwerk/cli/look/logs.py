@@ -199,7 +199,7 @@ def _local_files(server: str) -> list[Path]:
     if kubeconfig is None or ClusterConfig.load(kubeconfig).server != server:
         return []
     components = LocalCluster(kubeconfig.parent).status().components
-    return [one.log for one in components if operator_processes.served(one.arguments) is not None]
+    return [component.log for component in components if operator_processes.served(component.arguments) is not None]
 
 
 async def _pods(cluster: ClusterSession) -> list[ObjectKey]:

@@ -32,4 +32,4 @@ async def _rendered(file: Path, folder: Path | None, namespace: str) -> list[Jso
             documents, _ = delete_hooks.documents_of(component, rendered)
         except (ComponentFailed, RenderError, ApplyError) as error:
             raise previews.failure(error, component) from None
-        return [one.body for one in documents]
+        return [document.body for document in documents]

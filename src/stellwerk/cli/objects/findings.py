@@ -19,7 +19,7 @@ _ROOT = "<- root cause"
 def told(seen: ObjectSummary, style: Style, now: datetime | None = None) -> list[str]:
     """The lines for people: the object, the tree below it, and what to do next."""
     tree = drawn(seen.diagnosis.findings or _only_message(seen), style)
-    remarks = [f"{style.painted('Remark:', 'strong')} {escaped(one)}" for one in seen.diagnosis.remarks]
+    remarks = [f"{style.painted('Remark:', 'strong')} {escaped(remark)}" for remark in seen.diagnosis.remarks]
     lines = [object_summary.headline(seen, style, now), *tree, *remarks, *object_summary.left_out(seen)]
     if seen.diagnosis.next_step:
         lines.append(f"{style.painted('Next:', 'strong')} {escaped(seen.diagnosis.next_step)}")

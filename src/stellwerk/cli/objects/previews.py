@@ -106,6 +106,6 @@ def warn(warnings: Sequence[str]) -> None:
         settings.say(f"Warning: {text.escaped(warning)}")
 
 
-def failure(error: Exception, one: Kind, *, fix: str = "correct what the cause names") -> Failure:
+def failure(error: Exception, obj: Kind, *, fix: str = "correct what the cause names") -> Failure:
     """What a person can do about a preview that did not come to an end."""
-    return Failure(f"cannot work out {one.ref}", cause=str(error), fix=fix, subject=str(one.ref))
+    return Failure(f"cannot work out {obj.ref}", cause=str(error), fix=fix, subject=str(obj.ref))

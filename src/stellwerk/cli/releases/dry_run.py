@@ -74,9 +74,9 @@ async def compared(
     """
     everything = managed_fields.all_but(managed_fields.CONTROL_PLANE)
 
-    def asked(one: Desired) -> _Asked:
-        claimed = everything if claims is None else claims[one.address]
-        return _Asked(one, manager, claimed, (members or {}).get(one.address))
+    def asked(desired: Desired) -> _Asked:
+        claimed = everything if claims is None else claims[desired.address]
+        return _Asked(desired, manager, claimed, (members or {}).get(desired.address))
 
     found = await together(desired, lambda one: _heard(client, asked(one))) if desired else []
     lines = [line for line, _ in found if line is not None]
@@ -115,22 +115,22 @@ async def of_preview(client: Client, preview: Preview) -> tuple[Compared, int]:
     return result, unchanged(result.lines, preview.members or preview.objects)
 
 
-def _member(one: DesiredObject, entry: InventoryEntry | None, now: datetime) -> _Member:
-    has_run = entry is not None and entry.phase is Phase.READY and entry.digest == one.digest
-    return _Member(one, _is_due(one, entry, now), has_run and goes_by_itself(one.desired.body))
+def _member(obj: DesiredObject, entry: InventoryEntry | None, now: datetime) -> _Member:
+    has_run = entry is not None and entry.phase is Phase.READY and entry.digest == obj.digest
+    return _Member(obj, _is_due(obj, entry, now), has_run and goes_by_itself(obj.desired.body))
 
 
-def _is_due(one: DesiredObject, entry: InventoryEntry | None, now: datetime) -> bool:
+def _is_due(obj: DesiredObject, entry: InventoryEntry | None, now: datetime) -> bool:
     """Whether the next pass puts back what others have changed."""
     if entry is None or entry.last_applied_at is None:
         return True
-    return now - entry.last_applied_at >= timedelta(seconds=one.directive.reapply_seconds)
+    return now - entry.last_applied_at >= timedelta(seconds=obj.directive.reapply_seconds)
 
 
 def _to_be_made(wanted: Sequence[DesiredObject], known: Inventory) -> list[DesiredObject]:
     """Without what has done its work and is gone for that reason."""
     done = {entry.identity: entry.digest for entry in known if entry.phase is Phase.COMPLETED}
-    return [one for one in wanted if done.get(one.identity) != one.digest]
+    return [obj for obj in wanted if done.get(obj.identity) != obj.digest]
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,9 +244,9 @@ async def _taken_over(client: Client, asked: _Asked, live: JsonObject, after: Js
         return bare
 
 
-async def _live(client: Client, one: Desired) -> JsonObject | None:
+async def _live(client: Client, desired: Desired) -> JsonObject | None:
     """The object as it is, with who owns what; None where there is none, or its kind is not served yet."""
-    key, resource = one.address.key, one.address.resource
+    key, resource = desired.address.key, desired.address.resource
     try:
         return await client.document(resource.path(key.namespace, key.name))
     except NotFound:
@@ -257,15 +257,15 @@ async def _live(client: Client, one: Desired) -> JsonObject | None:
         return None
 
 
-async def _applied(client: Client, one: Desired, prefix: str) -> JsonObject:
+async def _applied(client: Client, desired: Desired, prefix: str) -> JsonObject:
     """The object as it would be. Nothing is written."""
-    target = unstructured(one.address.resource)
-    return (await client.apply(target, one.body, field_manager=prefix, dry_run=True)).body
+    target = unstructured(desired.address.resource)
+    return (await client.apply(target, desired.body, field_manager=prefix, dry_run=True)).body
 
 
 def _leaving(inventory: Inventory, wanted: Sequence[DesiredObject]) -> list[DiffLine]:
     """What the set has and is no longer wanted."""
-    here = {one.identity for one in wanted}
+    here = {obj.identity for obj in wanted}
     return [DiffLine("-", str(entry.ref), _fate(entry)) for entry in inventory if entry.identity not in here]
 
 

@@ -110,22 +110,22 @@ def table(found: Sequence[Release], now: datetime | None = None) -> list[str]:
     return text.table(COLUMNS, [_row(one, moment) for one in found])
 
 
-def _row(one: Release, now: datetime) -> list[str]:
-    counts = (one.objects, one.ready_objects, one.completed_objects)
-    ages = (text.age(one.created_at, now), text.age(one.updated_at, now))
-    return [one.key.namespace, one.key.name, str(one.revision), one.state, *map(str, counts), *ages]
+def _row(release: Release, now: datetime) -> list[str]:
+    counts = (release.objects, release.ready_objects, release.completed_objects)
+    ages = (text.age(release.created_at, now), text.age(release.updated_at, now))
+    return [release.key.namespace, release.key.name, str(release.revision), release.state, *map(str, counts), *ages]
 
 
-def as_json(one: Release) -> JsonObject:
+def as_json(release: Release) -> JsonObject:
     """A release for programs, in the words of clm."""
     return {
-        "namespace": one.key.namespace,
-        "name": one.key.name,
-        "revision": one.revision,
-        "state": one.state,
-        "numAllObjects": one.objects,
-        "numReadyObjects": one.ready_objects,
-        "numCompletedObjects": one.completed_objects,
-        "createdAt": rfc3339(one.created_at),
-        "lastUpdatedAt": rfc3339(one.updated_at),
+        "namespace": release.key.namespace,
+        "name": release.key.name,
+        "revision": release.revision,
+        "state": release.state,
+        "numAllObjects": release.objects,
+        "numReadyObjects": release.ready_objects,
+        "numCompletedObjects": release.completed_objects,
+        "createdAt": rfc3339(release.created_at),
+        "lastUpdatedAt": rfc3339(release.updated_at),
     }

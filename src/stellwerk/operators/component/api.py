@@ -103,7 +103,7 @@ class Component(Kind, frozen=True, kw_only=True):
     @property
     def dependencies(self) -> tuple[ObjectKey, ...]:
         """The Components that it depends on, each once, in the order of the spec; of too many, the first ones."""
-        named = (one.key(self.metadata.namespace) for one in self.spec.dependencies[:MOST_DEPENDENCIES])
+        named = (dependency.key(self.metadata.namespace) for dependency in self.spec.dependencies[:MOST_DEPENDENCIES])
         return tuple(dict.fromkeys(named))
 
 

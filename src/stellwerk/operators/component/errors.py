@@ -488,7 +488,11 @@ _SOURCE_FIXES = {
 def writes_failed(failures: Sequence[WriteFailure]) -> ComponentFailed:
     """What it means that objects could not be written."""
     why = "; ".join(map(str, failures[:_SHOWN]))
-    return ClusterUnreachable(why) if all(isinstance(one.error, NO_ANSWER) for one in failures) else ApplyFailed(why)
+    return (
+        ClusterUnreachable(why)
+        if all(isinstance(failure.error, NO_ANSWER) for failure in failures)
+        else ApplyFailed(why)
+    )
 
 
 def _failure_of(error: RenderError | ApplyError | ApiError) -> ComponentFailed:

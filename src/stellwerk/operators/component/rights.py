@@ -139,7 +139,7 @@ def manifests(namespace: str = NAMESPACE) -> list[JsonObject]:
         account.body(),
         cluster_role(NAME, [one.rule for one in GRANTS]),
         account.is_given_everywhere(NAME, binding=NAME),
-        grants.role(NAME, namespace, [one.rule for one in LEASES]),
+        grants.role(NAME, namespace, [lease.rule for lease in LEASES]),
         account.is_given_at_home(NAME, binding=NAME),
         grants.collecting_role(dependents, AGGREGATE),
         account.is_given_everywhere(dependents, binding=dependents),
@@ -176,7 +176,7 @@ def rules_as_yaml() -> str:
     """The rules alone, for the chart, which names objects by itself."""
     rules = {
         "own": [one.rule for one in GRANTS],
-        "leases": [one.rule for one in LEASES],
+        "leases": [lease.rule for lease in LEASES],
         "builtIn": _BUILT_IN_RULES,
         "view": [_VIEW],
     }

@@ -165,7 +165,7 @@ def _address(text: str) -> str:
 def _namespaces(text: str) -> tuple[str, ...]:
     if text == "none":
         return ()
-    return tuple(parsers.name(one) for one in parsers.words(text))
+    return tuple(parsers.name(word) for word in parsers.words(text))
 
 
 def _hosts(text: str) -> tuple[str, ...]:
@@ -181,7 +181,7 @@ def _ports(text: str) -> tuple[int, ...]:
 
 def _networks(text: str) -> tuple[Network, ...]:
     try:
-        return tuple(ip_network(one) for one in parsers.words(text))
+        return tuple(ip_network(word) for word in parsers.words(text))
     except ValueError:
         raise ValueError("expected networks such as 10.0.0.0/8, separated by commas") from None
 

@@ -63,7 +63,7 @@ class EgressRules:
             found = ip_address(address.partition("%")[0])
         except ValueError:
             return False
-        return all(self._allows(one) for one in _meanings(found))
+        return all(self._allows(meaning) for meaning in _meanings(found))
 
     def _allows(self, address: Address) -> bool:
         if _within(address, self.networks):

@@ -300,7 +300,7 @@ def read_result(result: bytes) -> Rendered:
     except _NOT_JSON as error:
         raise _unreadable() from error
     origins = found.origins or []
-    if len(objects) != len(origins) or not all(isinstance(one, dict) for one in objects):
+    if len(objects) != len(origins) or not all(isinstance(obj, dict) for obj in objects):
         raise _unreadable()
     chart = _chart(found.chart) if found.chart is not None else None
     digest = hashlib.sha256(result).hexdigest()
@@ -313,7 +313,7 @@ def read_result(result: bytes) -> Rendered:
 
 def _check_containers(objects: Sequence[msgspec.Raw]) -> None:
     """Raises `LimitExceeded`. Brackets in strings count only in what is too large to be an object of a cluster."""
-    texts = [bytes(one) for one in objects]
+    texts = [bytes(obj) for obj in objects]
     if sum(map(sizes.brackets, texts)) <= MOST_CONTAINERS:
         return
     counts = [sizes.brackets(text) if len(text) > _LARGEST_OBJECT else sizes.containers(text) for text in texts]

@@ -205,7 +205,7 @@ class RemoteClusters(Generic[V]):
         limits = self._limits
         if digest not in self._remotes and len(others) >= limits.clusters:
             raise TooManyRemoteClusters("", limits.clusters)
-        if sum(one.serves(user.namespace, but=user) for one in others) >= limits.clusters_of_namespace:
+        if sum(other.serves(user.namespace, but=user) for other in others) >= limits.clusters_of_namespace:
             raise TooManyRemoteClusters(user.namespace, limits.clusters_of_namespace)
 
     def _open(self, kubeconfig: bytes, origin: str) -> _Remote[V]:

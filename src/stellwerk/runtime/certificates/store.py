@@ -286,7 +286,8 @@ def _is_usable(holding: Holding, profile: Profile, now: datetime) -> bool:
     """
     facts = certs.facts(holding.leaf)
     trusted = any(
-        _signs((one,), now) and certs.chain_holds(holding.leaf.certificate, one) for one in holding.authorities
+        _signs((authority,), now) and certs.chain_holds(holding.leaf.certificate, authority)
+        for authority in holding.authorities
     )
     return facts.key_fits and trusted and _lives(facts, now) and set(profile.names) <= set(facts.names)
 

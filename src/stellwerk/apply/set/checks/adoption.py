@@ -44,11 +44,15 @@ async def existing(
 
     Raises ApiError where the cluster cannot be asked.
     """
-    known = {one.identity: LiveObject(one.address, live) for one in newcomers if owned and (live := owned(one.address))}
+    known = {
+        newcomer.identity: LiveObject(newcomer.address, live)
+        for newcomer in newcomers
+        if owned and (live := owned(newcomer.address))
+    }
     unknown = [
-        one
-        for one in newcomers
-        if one.identity not in known and (owned is None or one.directive.adoption is AdoptionPolicy.NEVER)
+        newcomer
+        for newcomer in newcomers
+        if newcomer.identity not in known and (owned is None or newcomer.directive.adoption is AdoptionPolicy.NEVER)
     ]
     return known | await _asked(client, unknown, namespace_exists)
 
@@ -57,10 +61,10 @@ async def _asked(
     client: Client, newcomers: Sequence[DesiredObject], namespace_exists: Callable[[str], bool | None]
 ) -> dict[ObjectIdentity, LiveObject]:
     places: dict[_Place, list[DesiredObject]] = {}
-    for one in newcomers:
-        namespace = one.address.key.namespace
-        if one.is_served and not (namespace and namespace_exists(namespace) is False):
-            places.setdefault((one.address.resource, namespace), []).append(one)
+    for newcomer in newcomers:
+        namespace = newcomer.address.key.namespace
+        if newcomer.is_served and not (namespace and namespace_exists(namespace) is False):
+            places.setdefault((newcomer.address.resource, namespace), []).append(newcomer)
     found = await together([*places.items()], lambda item: _in_place(client, item[0], item[1]))
     return {identity: seen for part in found for identity, seen in part.items()}
 
@@ -83,8 +87,8 @@ async def _look(client: Client, place: _Place, objects: Sequence[DesiredObject])
     resource, namespace = place
     listed = await _listed(client, resource, namespace) if len(objects) >= _LIST_FROM else None
     if listed is None:
-        return await together([one.address for one in objects], lambda address: _find(client, address))
-    return [listed.get(one.address.key) for one in objects]
+        return await together([obj.address for obj in objects], lambda address: _find(client, address))
+    return [listed.get(obj.address.key) for obj in objects]
 
 
 async def _listed(client: Client, resource: Resource, namespace: str) -> dict[ObjectKey, PartialObjectMetadata] | None:

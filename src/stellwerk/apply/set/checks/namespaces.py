@@ -22,8 +22,8 @@ class Namespaces:
         self._client = client
         self._field_manager = field_manager
         self._made: set[str] = set()
-        own = {one.address.key.name for one in wanted if (one.identity.group, one.identity.kind) == NAMESPACE}
-        self._needed = {one.address.key.namespace for one in wanted} - own - {""}
+        own = {obj.address.key.name for obj in wanted if (obj.identity.group, obj.identity.kind) == NAMESPACE}
+        self._needed = {obj.address.key.namespace for obj in wanted} - own - {""}
 
     async def make_missing(self, exists: Callable[[str], bool | None]) -> None:
         """Create those that a cache shows as missing. Where there is no cache, the first object's refusal shows it."""

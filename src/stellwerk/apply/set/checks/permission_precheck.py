@@ -23,29 +23,29 @@ async def check(client: Client, newcomers: Sequence[DesiredObject], who: str) ->
 
     Where the question is not answered, the write itself will be.
     """
-    asked = [one for one in newcomers if not one.address.resource.namespaced]
+    asked = [newcomer for newcomer in newcomers if not newcomer.address.resource.namespaced]
     answers = await together(asked, lambda one: _may_make(client, one))
     problems = [_problem(one, who) for one, may in zip(asked, answers, strict=True) if not may]
     if problems:
         raise InvalidSet(problems)
 
 
-def _problem(one: DesiredObject, who: str) -> Problem:
-    resource = one.address.resource
+def _problem(obj: DesiredObject, who: str) -> Problem:
+    resource = obj.address.resource
     return Problem(
-        str(one.desired.ref),
-        f"forbidden: {who} may not {_verb(one)} {resource.group_resource} in the whole cluster (grant it, or leave the "
+        str(obj.desired.ref),
+        f"forbidden: {who} may not {_verb(obj)} {resource.group_resource} in the whole cluster (grant it, or leave the "
         "object out)",
     )
 
 
-async def _may_make(client: Client, one: DesiredObject) -> bool:
+async def _may_make(client: Client, obj: DesiredObject) -> bool:
     review = SelfSubjectAccessReview.resource
     attributes = ResourceAttributes(
-        verb=_verb(one),
-        group=one.address.resource.group,
-        resource=one.address.resource.plural,
-        name=one.address.key.name,
+        verb=_verb(obj),
+        group=obj.address.resource.group,
+        resource=obj.address.resource.plural,
+        name=obj.address.key.name,
     )
     body: JsonObject = {
         "apiVersion": review.api_version,
@@ -59,5 +59,5 @@ async def _may_make(client: Client, one: DesiredObject) -> bool:
     return answer.status.allowed
 
 
-def _verb(one: DesiredObject) -> str:
-    return "patch" if one.directive.update.is_apply else "create"
+def _verb(obj: DesiredObject) -> str:
+    return "patch" if obj.directive.update.is_apply else "create"

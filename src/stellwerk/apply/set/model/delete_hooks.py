@@ -72,18 +72,18 @@ def split(documents: Iterable[Document], prefix: str) -> tuple[tuple[Document, .
     kept: list[Document] = []
     hooks: list[Hook] = []
     key = f"{prefix}/delete-hook"
-    for one in documents:
-        annotations = _annotations(one.body)
+    for document in documents:
+        annotations = _annotations(document.body)
         if key not in annotations:
-            kept.append(one)
+            kept.append(document)
             continue
-        hooks.append(_hook(one, annotations, prefix))
+        hooks.append(_hook(document, annotations, prefix))
         if annotations.get(f"{key}-only") != "true":
-            kept.append(Document(json_edit.without_annotations(one.body, key), one.origin))
+            kept.append(Document(json_edit.without_annotations(document.body, key), document.origin))
     return tuple(kept), tuple(hooks)
 
 
-def _hook(one: Document, annotations: Mapping[str, object], prefix: str) -> Hook:
+def _hook(document: Document, annotations: Mapping[str, object], prefix: str) -> Hook:
     key = f"{prefix}/delete-hook"
     words = {word.strip() for word in str(annotations[key]).split(",")}
     weight = str(annotations.get(f"{key}-weight", "0"))
@@ -91,9 +91,11 @@ def _hook(one: Document, annotations: Mapping[str, object], prefix: str) -> Hook
         moments = tuple(moment for moment in Moment if moment.value in words)
         if len(moments) != len(words):
             raise ValueError(f"{key} is {annotations[key]!r}: expected pre-delete, post-delete, or both")
-        return Hook(moments, int(weight), Document(json_edit.without_annotations(one.body, f"{prefix}/"), one.origin))
+        return Hook(
+            moments, int(weight), Document(json_edit.without_annotations(document.body, f"{prefix}/"), document.origin)
+        )
     except ValueError as error:
-        raise InvalidSet([Problem(_title(one), str(error))]) from None
+        raise InvalidSet([Problem(_title(document), str(error))]) from None
 
 
 # ---- kept until then
@@ -172,5 +174,5 @@ def _annotations(body: JsonObject) -> Mapping[str, object]:
     return found if isinstance(found, dict) else _NONE
 
 
-def _title(one: Document) -> str:
-    return f"{one.body.get('kind')} {dig(one.body, 'metadata', 'name')}"
+def _title(document: Document) -> str:
+    return f"{document.body.get('kind')} {dig(document.body, 'metadata', 'name')}"

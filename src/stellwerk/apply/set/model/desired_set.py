@@ -70,7 +70,7 @@ def prepared(
     `namespace` is where namespaced objects without one go; `set_digest` identifies everything that the set is made of.
     Kinds that an APIService of the set brings need not be served yet. Raises `InvalidSet` with every problem.
     """
-    bare = [Document(owners.stripped(one.body, owner.prefix), one.origin) for one in documents]
+    bare = [Document(owners.stripped(document.body, owner.prefix), document.origin) for document in documents]
     directives, problems = _directives(bare, owner.prefix, policies)
     try:
         found = desired_set(bare, _or_promised(bare, resource_of), namespace=namespace)
@@ -93,20 +93,20 @@ def uniform(
     )
 
 
-def _uniform(one: Desired, owner: Ownership, asked: Directive, digest: str) -> DesiredObject:
-    body = owner.stamped(one.body, digest)
-    kind = (one.resource.group, one.resource.kind)
-    return DesiredObject(Desired(one.address, body, one.origin), asked, digest, _brings(kind, body))
+def _uniform(desired: Desired, owner: Ownership, asked: Directive, digest: str) -> DesiredObject:
+    body = owner.stamped(desired.body, digest)
+    kind = (desired.resource.group, desired.resource.kind)
+    return DesiredObject(Desired(desired.address, body, desired.origin), asked, digest, _brings(kind, body))
 
 
 def _twins(wanted: Sequence[DesiredObject]) -> Iterator[Problem]:
     """Objects that differ by the version of their kind alone: to the server they are one."""
     met: dict[ObjectIdentity, DesiredObject] = {}
-    for one in wanted:
-        if met.setdefault(one.identity, one) is not one:
-            other = met[one.identity].address.resource.api_version
+    for obj in wanted:
+        if met.setdefault(obj.identity, obj) is not obj:
+            other = met[obj.identity].address.resource.api_version
             yield Problem(
-                str(one.desired.ref), f"duplicate object: as {other} and as {one.address.resource.api_version}"
+                str(obj.desired.ref), f"duplicate object: as {other} and as {obj.address.resource.api_version}"
             )
 
 
@@ -149,7 +149,7 @@ def _or_promised(
     served, and the entry under the wrong one is dropped (`departures`).
     """
     look_up = resource_of.get if isinstance(resource_of, Mapping) else resource_of
-    services = [one.body.get("spec") for one in documents if _kind(one.body) == API_SERVICE]
+    services = [document.body.get("spec") for document in documents if _kind(document.body) == API_SERVICE]
     promised = {(_text(dig(spec, "group")), _text(dig(spec, "version"))) for spec in services}
     if not promised:
         return look_up

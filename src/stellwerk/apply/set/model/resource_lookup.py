@@ -18,7 +18,7 @@ async def resources_of(
 
     Raises `ApiError` where the server cannot be asked.
     """
-    found = {one.identity: one.address.resource for one in wanted}
+    found = {obj.identity: obj.address.resource for obj in wanted}
     for entry in inventory:
         if entry.identity not in found and (resource := await _resource_of(entry, mapper)) is not None:
             found[entry.identity] = resource

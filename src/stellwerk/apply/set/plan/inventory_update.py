@@ -40,13 +40,13 @@ class Registered:
 def newcomers(wanted: Iterable[DesiredObject], inventory: Inventory) -> tuple[DesiredObject, ...]:
     """The wanted objects that the set did not have so far: those whose owner must be looked at."""
     known = inventory.by_identity()
-    return tuple(one for one in wanted if one.identity not in known)
+    return tuple(obj for obj in wanted if obj.identity not in known)
 
 
 def taken_over(wanted: Iterable[DesiredObject], inventory: Inventory) -> Inventory:
     """The inventory of an original that was done with just what is wanted: what has done its work is not set to work
     again. Nothing of it is there to be compared with, and its digest means the same."""
-    digests = {one.identity: one.digest for one in wanted}
+    digests = {obj.identity: obj.digest for obj in wanted}
     return inventory.changed(
         {
             entry.identity: replace(entry, digest=digests[entry.identity])
@@ -71,14 +71,14 @@ def register(
     """
     known = inventory.by_identity()
     problems = [
-        Problem(str(one.desired.ref), complaint)
-        for one in wanted
-        if one.identity not in known and (complaint := refusal(one, _live(existing.get(one.identity)), owner))
+        Problem(str(obj.desired.ref), complaint)
+        for obj in wanted
+        if obj.identity not in known and (complaint := refusal(obj, _live(existing.get(obj.identity)), owner))
     ]
     if problems:
         raise InvalidSet(problems)
-    here = {one.identity for one in wanted}
-    entries = [_refreshed(one, known.get(one.identity)) for one in wanted]
+    here = {obj.identity for obj in wanted}
+    entries = [_refreshed(obj, known.get(obj.identity)) for obj in wanted]
     entries += [_unwanted(entry) for entry in inventory if entry.identity not in here]
     if contradictions := [*_contradictions(entries)]:
         raise InvalidSet(contradictions)
@@ -90,8 +90,8 @@ def joined(wanted: Sequence[DesiredObject], inventory: Inventory) -> Inventory:
     """The inventory with some objects more, to be saved before they are touched. Whose they are, if they exist, is
     looked at when they are met."""
     known = inventory.by_identity()
-    here = {one.identity for one in wanted}
-    entries = [_refreshed(one, known.get(one.identity)) for one in wanted]
+    here = {obj.identity for obj in wanted}
+    entries = [_refreshed(obj, known.get(obj.identity)) for obj in wanted]
     entries += [entry for entry in inventory if entry.identity not in here]
     return Inventory(tuple(sorted(entries, key=lambda entry: order.delete_priority(entry.gvk))))
 
@@ -118,11 +118,11 @@ def of_live(objects: Iterable[LiveObject], delete_order: Callable[[Resource], in
     )
 
 
-def refusal(one: DesiredObject, live: Live | None, owner: Ownership) -> str:
+def refusal(obj: DesiredObject, live: Live | None, owner: Ownership) -> str:
     """Why an object that exists must not become ours; empty where it may."""
     if live is None:
         return ""
-    adoption, standing = one.directive.adoption, owner.standing(live.metadata)
+    adoption, standing = obj.directive.adoption, owner.standing(live.metadata)
     if standing is Standing.UNOWNED and adoption is AdoptionPolicy.NEVER:
         return "found existing object without owner, and adoption policy Never forbids to take it"
     if standing is Standing.FOREIGN and adoption is not AdoptionPolicy.ALWAYS:
@@ -134,24 +134,24 @@ def _live(seen: LiveObject | None) -> Live | None:
     return seen.live if seen is not None else None
 
 
-def _refreshed(one: DesiredObject, entry: InventoryEntry | None) -> InventoryEntry:
-    asked = one.directive
+def _refreshed(obj: DesiredObject, entry: InventoryEntry | None) -> InventoryEntry:
+    asked = obj.directive
     fresh = replace(
-        entry or InventoryEntry(gvk=one.address.resource.gvk, key=one.address.key, status=EntryStatus.IN_PROGRESS),
-        gvk=one.address.resource.gvk,
+        entry or InventoryEntry(gvk=obj.address.resource.gvk, key=obj.address.key, status=EntryStatus.IN_PROGRESS),
+        gvk=obj.address.resource.gvk,
         adoption=asked.adoption,
         reconcile=asked.reconcile,
         update=asked.update,
         delete=asked.delete,
         apply_order=asked.apply_order,
         delete_order=asked.delete_order,
-        managed_types=one.managed_types,
+        managed_types=obj.managed_types,
     )
-    if fresh.digest == one.digest and not fresh.phase.is_leaving:
+    if fresh.digest == obj.digest and not fresh.phase.is_leaving:
         return fresh
     return replace(
         fresh,
-        digest=one.digest,
+        digest=obj.digest,
         former_digest="",
         phase=Phase.SCHEDULED_FOR_APPLICATION,
         status=EntryStatus.IN_PROGRESS,

@@ -117,7 +117,7 @@ class _Steps:
         self._state = state
         self._entries = inventory.by_identity()
         self._changes: dict[ObjectIdentity, InventoryEntry | None] = {}
-        self._last_order = max((one.directive.apply_order for one in wanted), default=0)
+        self._last_order = max((obj.directive.apply_order for obj in wanted), default=0)
         self._reached: list[DesiredObject] = []
         self._types = inventory.managed_types
         self._ranks: dict[GroupVersionKind, int] = {}
@@ -161,16 +161,16 @@ class _Steps:
         refused: list[Unready] = []
         throttled: list[Throttled] = []
         again_at: list[float] = []
-        for one in objects:
-            entry = self._entries[one.identity]
+        for obj in objects:
+            entry = self._entries[obj.identity]
             if entry.phase is Phase.COMPLETED:
                 continue
-            decision = decide(one, entry, self._state)
+            decision = decide(obj, entry, self._state)
             if decision.entry is not entry:
-                self._changes[one.identity] = decision.entry
+                self._changes[obj.identity] = decision.entry
             if not decision.waits:
                 continue
-            waiting = Unready(one.desired.ref, decision.waits)
+            waiting = Unready(obj.desired.ref, decision.waits)
             (refused if decision.is_refused else waits).append(waiting)
             if decision.action is not None:
                 actions.append(decision.action)

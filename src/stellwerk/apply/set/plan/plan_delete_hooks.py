@@ -77,7 +77,7 @@ def _has_begun(inventory: Inventory, moment: Moment) -> bool:
 def _run(wanted: Sequence[DesiredObject], moment: Moment, inventory: Inventory, state: PlanInput) -> Stage | None:
     """The stage that the hooks of a moment need; None where they have run."""
     known = inventory.by_identity()
-    if any(one.identity not in known or not _is_of(known[one.identity], moment) for one in wanted):
+    if any(obj.identity not in known or not _is_of(known[obj.identity], moment) for obj in wanted):
         return _begun(wanted, moment, inventory, state)
     stage = plan_apply.of_part(wanted, inventory, state)
     return replace(stage, waits=_named(stage.waits, moment)) if stage is not None else None
@@ -86,7 +86,7 @@ def _run(wanted: Sequence[DesiredObject], moment: Moment, inventory: Inventory, 
 def _begun(wanted: Sequence[DesiredObject], moment: Moment, inventory: Inventory, state: PlanInput) -> Stage:
     """What a hook has left behind that also ran at another time goes first; after the others, nothing can be left."""
     if moment is Moment.BEFORE:
-        hooks = {one.identity for one in wanted}
+        hooks = {obj.identity for obj in wanted}
         former = [entry for entry in inventory if entry.identity in hooks and not _is_of(entry, moment)]
         stage = plan_prune.of_part(inventory, former, state)
         if not stage.done:
@@ -102,7 +102,7 @@ def _others(hooks: DeleteHookPlan, inventory: Inventory) -> list[InventoryEntry]
 
 
 def _needing(hooks: DeleteHookPlan, ours: Iterable[ObjectIdentity]) -> list[ObjectIdentity]:
-    return [hooks.keeper, *(one.identity for one in hooks.hooks), *ours]
+    return [hooks.keeper, *(hook.identity for hook in hooks.hooks), *ours]
 
 
 def _is_needed(
@@ -113,4 +113,4 @@ def _is_needed(
 
 
 def _named(waits: Iterable[Unready], moment: Moment) -> tuple[Unready, ...]:
-    return tuple(Unready(one.ref, f"{moment.value} hook: {one.why}") for one in waits)
+    return tuple(Unready(wait.ref, f"{moment.value} hook: {wait.why}") for wait in waits)

@@ -67,22 +67,22 @@ class ObjectDecision:
     """Set where the object waits because others change it again and again."""
 
 
-def decide(one: DesiredObject, entry: InventoryEntry, state: PlanInput) -> ObjectDecision:
+def decide(obj: DesiredObject, entry: InventoryEntry, state: PlanInput) -> ObjectDecision:
     """What a wanted object needs now."""
-    last = state.confirmations.get(one.address)
-    seen = state.seen.get(one.identity)
+    last = state.confirmations.get(obj.address)
+    seen = state.seen.get(obj.identity)
     if seen is None:
-        return _create(one, entry, last, state)
+        return _create(obj, entry, last, state)
     live = seen.live
     if live.metadata.is_terminating:
-        return _ending(one, entry, live, state)
+        return _ending(obj, entry, live, state)
     standing = state.owner.standing(live.metadata)
-    if standing is not Standing.OURS and (why := refusal(one, live, state.owner)):
+    if standing is not Standing.OURS and (why := refusal(obj, live, state.owner)):
         return ObjectDecision(entry, waits=why, is_refused=True)
-    update = _update(one, entry, live, last, state, standing)
+    update = _update(obj, entry, live, last, state, standing)
     if update is not None:
-        return _updated(one, entry, live, update, last, state)
-    return _assessed(one, _recalled(entry, live), live, last, state)
+        return _updated(obj, entry, live, update, last, state)
+    return _assessed(obj, _recalled(entry, live), live, last, state)
 
 
 def _recalled(entry: InventoryEntry, live: Live) -> InventoryEntry:
@@ -99,16 +99,16 @@ def _recalled(entry: InventoryEntry, live: Live) -> InventoryEntry:
 # ---- it does not exist, or not for long
 
 
-def _create(one: DesiredObject, entry: InventoryEntry, last: Confirmation | None, state: PlanInput) -> ObjectDecision:
-    if not one.is_served:
+def _create(obj: DesiredObject, entry: InventoryEntry, last: Confirmation | None, state: PlanInput) -> ObjectDecision:
+    if not obj.is_served:
         return ObjectDecision(entry, waits="its kind is not served yet", again_at=state.clock + UNSERVED_SECONDS)
-    if entry.phase is Phase.READY and goes_by_itself(one.desired.body):
+    if entry.phase is Phase.READY and goes_by_itself(obj.desired.body):
         return ObjectDecision(entry.now(Phase.COMPLETED, EntryStatus.NONE))
-    restores = entry.phase is Phase.READY or _is_remembered(one, last)
+    restores = entry.phase is Phase.READY or _is_remembered(obj, last)
     if restores and (held := _held_until(last, state)) is not None:
         why = f"it is deleted again and again; restored every {FIGHT_SECONDS:.0f} s only"
-        return ObjectDecision(entry, waits=why, again_at=held, throttled=Throttled(one.desired.ref, held))
-    action = Create(one.desired, one.directive.update, restores=restores, takes_all=state.owner.takes_all)
+        return ObjectDecision(entry, waits=why, again_at=held, throttled=Throttled(obj.desired.ref, held))
+    action = Create(obj.desired, obj.directive.update, restores=restores, takes_all=state.owner.takes_all)
     return ObjectDecision(entry.now(Phase.CREATING, EntryStatus.IN_PROGRESS), action, "is being created")
 
 
@@ -118,7 +118,7 @@ def goes_by_itself(body: JsonObject) -> bool:
     return is_job and dig(body, "spec", "ttlSecondsAfterFinished") is not None
 
 
-def _ending(one: DesiredObject, entry: InventoryEntry, live: Live, state: PlanInput) -> ObjectDecision:
+def _ending(obj: DesiredObject, entry: InventoryEntry, live: Live, state: PlanInput) -> ObjectDecision:
     """It is being deleted. Of a definition, we must remove our finalizer: else it could never be created again."""
     metadata = live.metadata
     further = entry.now(entry.phase, EntryStatus.TERMINATING)
@@ -127,9 +127,9 @@ def _ending(one: DesiredObject, entry: InventoryEntry, live: Live, state: PlanIn
     is_held = is_definition(entry.gvk) and state.owner.prefix in metadata.finalizers
     if not is_held or state.owner.standing(metadata) is not Standing.OURS:
         return ObjectDecision(further, waits=waits)
-    if (in_use := state.in_use.get(one.identity)) is not None:
+    if (in_use := state.in_use.get(obj.identity)) is not None:
         return ObjectDecision(further, waits=f"is being deleted: {in_use}", again_at=state.clock + IN_USE_SECONDS)
-    release = RemoveFinalizer(one.address, metadata.uid, metadata.resource_version, metadata.finalizers)
+    release = RemoveFinalizer(obj.address, metadata.uid, metadata.resource_version, metadata.finalizers)
     return ObjectDecision(further, release, waits)
 
 
@@ -137,22 +137,22 @@ def _ending(one: DesiredObject, entry: InventoryEntry, live: Live, state: PlanIn
 
 
 def _updated(
-    one: DesiredObject, entry: InventoryEntry, live: Live, action: Update, last: Confirmation | None, state: PlanInput
+    obj: DesiredObject, entry: InventoryEntry, live: Live, action: Update, last: Confirmation | None, state: PlanInput
 ) -> ObjectDecision:
     if action.restores and (held := _held_until(last, state)) is not None:
-        throttled = Throttled(one.desired.ref, held, tuple(strangers(live.metadata.managers, state.owner.prefix)))
+        throttled = Throttled(obj.desired.ref, held, tuple(strangers(live.metadata.managers, state.owner.prefix)))
         who = ", ".join(throttled.managers) or "another client"
         why = f"{who} changes it again and again; restored every {FIGHT_SECONDS:.0f} s only"
         return ObjectDecision(entry, waits=why, again_at=held, throttled=throttled)
     further = entry.now(Phase.UPDATING, EntryStatus.IN_PROGRESS)
     if action.update is not UpdatePolicy.RECREATE or action.marks_only:
         return ObjectDecision(further, action, "is being updated")
-    if (in_use := state.in_use.get(one.identity)) is not None:
+    if (in_use := state.in_use.get(obj.identity)) is not None:
         return ObjectDecision(
             further, waits=f"cannot be created again: {in_use}", again_at=state.clock + IN_USE_SECONDS
         )
     why = f"to create it again: {action.why}"
-    remove = Remove(one.address, action.uid, action.resource_version, why, restores=action.restores)
+    remove = Remove(obj.address, action.uid, action.resource_version, why, restores=action.restores)
     return ObjectDecision(further, remove, "is being created again")
 
 
@@ -162,13 +162,13 @@ def _held_until(last: Confirmation | None, state: PlanInput) -> float | None:
     return last.restored_at + FIGHT_SECONDS
 
 
-def _is_remembered(one: DesiredObject, last: Confirmation | None) -> bool:
+def _is_remembered(obj: DesiredObject, last: Confirmation | None) -> bool:
     """Whether we wrote exactly this before: if it differs now, another client has changed it."""
-    return last is not None and last.digest == one.desired.digest
+    return last is not None and last.digest == obj.desired.digest
 
 
 def _update(
-    one: DesiredObject,
+    obj: DesiredObject,
     entry: InventoryEntry,
     live: Live,
     last: Confirmation | None,
@@ -177,106 +177,106 @@ def _update(
 ) -> Update | None:
     """The write that a live object needs; None where it needs none."""
     if state.owner.evidence is Evidence.LAST_ANSWER:
-        return drift(one, live, last, state)
+        return drift(obj, live, last, state)
     found = state.owner.digest_on(live.metadata)
-    if found == one.digest == APPLIED_ONCE:
-        return None if standing is Standing.OURS else _marked(one, live, last, _unmarked(found))
+    if found == obj.digest == APPLIED_ONCE:
+        return None if standing is Standing.OURS else _marked(obj, live, last, _unmarked(found))
     if standing is not Standing.OURS and entry.is_replaced_by(live.metadata.uid):
-        return _taken(one, live, last, state)
-    if standing is not Standing.OURS or found != one.digest:
+        return _taken(obj, live, last, state)
+    if standing is not Standing.OURS or found != obj.digest:
         why = "its manifest has changed" if standing is Standing.OURS else _unmarked(found)
-        return _changed(one, live, last, state, found, why)
-    if state.owner.evidence is Evidence.HASH or not _is_due(one, entry, state):
+        return _changed(obj, live, last, state, found, why)
+    if state.owner.evidence is Evidence.HASH or not _is_due(obj, entry, state):
         return None
-    if entry.last_applied_at is None and _is_of_another_hand(one, live, state):
-        return _changed(one, live, last, state, found, "it was written by another hand")
-    return drift(one, live, last, state)
+    if entry.last_applied_at is None and _is_of_another_hand(obj, live, state):
+        return _changed(obj, live, last, state, found, "it was written by another hand")
+    return drift(obj, live, last, state)
 
 
 def _unmarked(found: str) -> str:
     return "its owner's marks were changed" if found else "it was not ours"
 
 
-def _is_due(one: DesiredObject, entry: InventoryEntry, state: PlanInput) -> bool:
+def _is_due(obj: DesiredObject, entry: InventoryEntry, state: PlanInput) -> bool:
     if state.options.repairs_drift or entry.last_applied_at is None:
         return True
-    return state.now - entry.last_applied_at >= timedelta(seconds=one.directive.reapply_seconds)
+    return state.now - entry.last_applied_at >= timedelta(seconds=obj.directive.reapply_seconds)
 
 
-def _is_of_another_hand(one: DesiredObject, live: Live, state: PlanInput) -> bool:
+def _is_of_another_hand(obj: DesiredObject, live: Live, state: PlanInput) -> bool:
     """Labelled as ours and not applied by us, for example from a backup. Our next apply could not remove fields."""
-    return one.directive.update.is_apply and not managed_fields.applied_by(live.metadata.managers, state.owner.prefix)
+    return obj.directive.update.is_apply and not managed_fields.applied_by(live.metadata.managers, state.owner.prefix)
 
 
 def _changed(
-    one: DesiredObject, live: Live, last: Confirmation | None, state: PlanInput, found: str, why: str
+    obj: DesiredObject, live: Live, last: Confirmation | None, state: PlanInput, found: str, why: str
 ) -> Update:
-    policy = one.directive.update
-    if policy is UpdatePolicy.RECREATE and is_alike(one, live, found, state.owner.prefix):
-        return _marked(one, live, last, why)
-    return _update_of(one, live, state, policy, why, _differences(one, live), restores=_is_remembered(one, last))
+    policy = obj.directive.update
+    if policy is UpdatePolicy.RECREATE and is_alike(obj, live, found, state.owner.prefix):
+        return _marked(obj, live, last, why)
+    return _update_of(obj, live, state, policy, why, _differences(obj, live), restores=_is_remembered(obj, last))
 
 
-def _taken(one: DesiredObject, live: Live, last: Confirmation | None, state: PlanInput) -> Update:
+def _taken(obj: DesiredObject, live: Live, last: Confirmation | None, state: PlanInput) -> Update:
     """Another client has put its object in the place of ours, and it may become ours. It is overwritten:
     an object of others is not deleted to create it again."""
-    policy = one.directive.update
+    policy = obj.directive.update
     if policy is UpdatePolicy.RECREATE:
         policy = UpdatePolicy.SSA_MERGE
-    differences, restores = _differences(one, live), _is_remembered(one, last)
-    return _update_of(one, live, state, policy, "another client has created it again", differences, restores=restores)
+    differences, restores = _differences(obj, live), _is_remembered(obj, last)
+    return _update_of(obj, live, state, policy, "another client has created it again", differences, restores=restores)
 
 
-def is_alike(one: DesiredObject, live: Live, found: str, prefix: str) -> bool:
+def is_alike(obj: DesiredObject, live: Live, found: str, prefix: str) -> bool:
     """Whether a live object that carries the digest `found` is as wanted but for its marks.
 
     An object whose digest comes from this operator is not, because the digest differs. The same holds if exactly one of
     the two digests is that of `once`: a change of the policy from or to `once` makes the object due.
     """
-    if found and found == one.digest:
+    if found and found == obj.digest:
         return True
-    if found == APPLIED_ONCE or (found and one.digest == APPLIED_ONCE) or _OUR_SPELLING.fullmatch(found):
+    if found == APPLIED_ONCE or (found and obj.digest == APPLIED_ONCE) or _OUR_SPELLING.fullmatch(found):
         return False
     if not isinstance(live, Unstructured):  # a Secret: its content is not at hand
         return THEIR_SPELLING.fullmatch(found) is not None
-    return not compare(unmarked(one.desired.body, prefix), live.body).differences
+    return not compare(unmarked(obj.desired.body, prefix), live.body).differences
 
 
-def _marked(one: DesiredObject, live: Live, last: Confirmation | None, why: str) -> Update:
+def _marked(obj: DesiredObject, live: Live, last: Confirmation | None, why: str) -> Update:
     """Only the marks are written."""
     return Update(
-        one.desired,
-        one.directive.update,
+        obj.desired,
+        obj.directive.update,
         uid=live.metadata.uid,
         resource_version=live.metadata.resource_version,
         finalizers=live.metadata.finalizers,
         claimed=(),
         why=why,
-        restores=_is_remembered(one, last),
+        restores=_is_remembered(obj, last),
         marks_only=True,
     )
 
 
-def drift(one: DesiredObject, live: Live, last: Confirmation | None, state: PlanInput) -> Update | None:
+def drift(obj: DesiredObject, live: Live, last: Confirmation | None, state: PlanInput) -> Update | None:
     """The write that takes back what others have changed since our last write; None where nothing needs one.
 
     An object that carries a digest was applied by us with that content, so that only proved changes count. One that
     carries none is written unless the last answer, or equality without remainder, proves that it is as wanted: what it
     has more than asked may be a default, or left from an older manifest.
     """
-    known = last if last is not None and last.uid == live.metadata.uid and _is_remembered(one, last) else None
+    known = last if last is not None and last.uid == live.metadata.uid and _is_remembered(obj, last) else None
     is_proof_needed = state.owner.evidence is Evidence.LAST_ANSWER
     is_untouched = known is not None and known.resource_version == live.metadata.resource_version
     if is_untouched and not is_proof_needed:
         return None  # no client wrote since, not even a status
-    claimed = _reclaimable(one, live, state)
+    claimed = _reclaimable(obj, live, state)
     if is_untouched and not claimed:
         return None
-    comparison = compare(one.desired.body, live.body) if isinstance(live, Unstructured) else None
+    comparison = compare(obj.desired.body, live.body) if isinstance(live, Unstructured) else None
     differences = comparison.differences if comparison is not None else ()
     if known is not None:
         differences = tuple(each for each in differences if each not in known.settled)
-    policy = one.directive.update
+    policy = obj.directive.update
     if policy is UpdatePolicy.RECREATE and known is None and comparison is not None:
         return None  # a default looks like a change, and that is too little to delete an object for
     if policy is UpdatePolicy.RECREATE and comparison is None:
@@ -294,7 +294,7 @@ def drift(one: DesiredObject, live: Live, last: Confirmation | None, state: Plan
         )
     else:
         why = "it may have been changed" if comparison is None else ""
-    return _update_of(one, live, state, policy, why, differences, restores=known is not None) if why else None
+    return _update_of(obj, live, state, policy, why, differences, restores=known is not None) if why else None
 
 
 def _doubt(is_written: bool, known: Confirmation | None, comparison: FieldComparison | None, owned: bool) -> str:
@@ -317,17 +317,17 @@ def _first(differences: Sequence[Difference]) -> str:
     return f"{shown} and {rest} more" if rest > 0 else shown
 
 
-def _differences(one: DesiredObject, live: Live) -> tuple[Difference, ...]:
-    return compare(one.desired.body, live.body).differences if isinstance(live, Unstructured) else ()
+def _differences(obj: DesiredObject, live: Live) -> tuple[Difference, ...]:
+    return compare(obj.desired.body, live.body).differences if isinstance(live, Unstructured) else ()
 
 
-def _reclaimable(one: DesiredObject, live: Live, state: PlanInput) -> list[str]:
-    claims = one.directive.update.claims(state.owner.prefix, state.options.reclaims)
+def _reclaimable(obj: DesiredObject, live: Live, state: PlanInput) -> list[str]:
+    claims = obj.directive.update.claims(state.owner.prefix, state.options.reclaims)
     return managed_fields.claimed(live.metadata.managers, state.owner.prefix, claims)
 
 
 def _update_of(
-    one: DesiredObject,
+    obj: DesiredObject,
     live: Live,
     state: PlanInput,
     policy: UpdatePolicy,
@@ -339,7 +339,7 @@ def _update_of(
     claims = policy.claims(state.owner.prefix, state.options.reclaims)
     claimed = managed_fields.claimed(live.metadata.managers, state.owner.prefix, claims) if policy.is_apply else ()
     return Update(
-        one.desired,
+        obj.desired,
         policy,
         uid=live.metadata.uid,
         resource_version=live.metadata.resource_version,
@@ -355,9 +355,9 @@ def _update_of(
 
 
 def _assessed(
-    one: DesiredObject, entry: InventoryEntry, live: Live, last: Confirmation | None, state: PlanInput
+    obj: DesiredObject, entry: InventoryEntry, live: Live, last: Confirmation | None, state: PlanInput
 ) -> ObjectDecision:
-    readiness = readiness_grace.readiness_of(one, entry, live, last, state)
+    readiness = readiness_grace.readiness_of(obj, entry, live, last, state)
     if readiness.verdict is StatusVerdict.CURRENT:
         return ObjectDecision(entry.now(Phase.READY, EntryStatus.CURRENT))
     further = entry.now(entry.phase, EntryStatus(readiness.verdict.value))
@@ -367,19 +367,19 @@ def _assessed(
 def drifted(wanted: Sequence[DesiredObject], state: PlanInput) -> dict[Address, Update]:
     """What others have changed and we have not taken back, for the report. Only what is proved."""
     found: dict[Address, Update] = {}
-    for one in wanted:
-        seen, last = state.seen.get(one.identity), state.confirmations.get(one.address)
+    for obj in wanted:
+        seen, last = state.seen.get(obj.identity), state.confirmations.get(obj.address)
         if seen is None or last is None or last.resource_version == seen.live.metadata.resource_version:
             continue
-        update = _proved_drift(one, seen.live, last, state)
+        update = _proved_drift(obj, seen.live, last, state)
         if update is not None:
-            found[one.address] = update
+            found[obj.address] = update
     return found
 
 
-def _proved_drift(one: DesiredObject, live: Live, last: Confirmation, state: PlanInput) -> Update | None:
-    if one.digest == APPLIED_ONCE or last.uid != live.metadata.uid or not _is_remembered(one, last):
+def _proved_drift(obj: DesiredObject, live: Live, last: Confirmation, state: PlanInput) -> Update | None:
+    if obj.digest == APPLIED_ONCE or last.uid != live.metadata.uid or not _is_remembered(obj, last):
         return None
-    if isinstance(live, Unstructured) or _reclaimable(one, live, state):
-        return drift(one, live, last, state)
+    if isinstance(live, Unstructured) or _reclaimable(obj, live, state):
+        return drift(obj, live, last, state)
     return None

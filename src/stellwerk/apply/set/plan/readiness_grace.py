@@ -50,16 +50,16 @@ _GROUPS_AS_WRITTEN = frozenset({"rbac.authorization.k8s.io", "admissionregistrat
 
 
 def readiness_of(
-    one: DesiredObject, entry: InventoryEntry, live: Live, last: Confirmation | None, state: PlanInput
+    obj: DesiredObject, entry: InventoryEntry, live: Live, last: Confirmation | None, state: PlanInput
 ) -> Readiness:
     """Whether an object is ready, with the hints of its author."""
-    if not isinstance(live, Unstructured) or _is_as_written(one):
+    if not isinstance(live, Unstructured) or _is_as_written(obj):
         return CURRENT
     try:
-        readiness = assess(live, now=state.now, hints=one.directive.hints)
+        readiness = assess(live, now=state.now, hints=obj.directive.hints)
     except UnreadableStatus as error:
         return waiting(str(error))
-    if readiness.is_ready and not live.body.get("status") and is_fresh(entry, last, state) and not _is_silent(one):
+    if readiness.is_ready and not live.body.get("status") and is_fresh(entry, last, state) and not _is_silent(obj):
         return SETTLING
     return readiness
 
@@ -86,11 +86,11 @@ def _seconds_between(one: datetime, other: datetime) -> float:
     return (other - one).total_seconds()
 
 
-def _is_as_written(one: DesiredObject) -> bool:
-    resource = one.address.resource
-    return one.directive.hints is NO_HINTS and (resource.group, resource.kind) in _IS_AS_WRITTEN
+def _is_as_written(obj: DesiredObject) -> bool:
+    resource = obj.address.resource
+    return obj.directive.hints is NO_HINTS and (resource.group, resource.kind) in _IS_AS_WRITTEN
 
 
-def _is_silent(one: DesiredObject) -> bool:
-    resource = one.address.resource
+def _is_silent(obj: DesiredObject) -> bool:
+    resource = obj.address.resource
     return resource.group in _GROUPS_AS_WRITTEN or (resource.group, resource.kind) in _NEEDS_NO_MOMENT

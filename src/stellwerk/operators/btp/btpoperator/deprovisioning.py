@@ -123,7 +123,7 @@ class Removal:
     async def _quoted(self, kind: type[User]) -> list[str]:
         try:
             async for page in self.client.pages(kind, limit=NAMED_RESISTING):
-                return [_in_its_own_words(one) for one in page.items]
+                return [_in_its_own_words(item) for item in page.items]
         except ApiError:
             pass  # gone with its kind, or not readable: then the cause is unknown
         return []
@@ -323,7 +323,9 @@ async def is_forced_still(client: Client, operator: BtpOperator) -> bool:
 
 
 def _in_its_own_words(user: ServiceBinding | ServiceInstance) -> str:
-    said = next((one.message for one in user.status.conditions if not one.is_true and one.message), "")
+    said = next(
+        (condition.message for condition in user.status.conditions if not condition.is_true and condition.message), ""
+    )
     return f"{user.ref}: {said or 'it has no message'}"
 
 

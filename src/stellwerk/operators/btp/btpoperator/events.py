@@ -93,4 +93,4 @@ def kept(secrets: Sequence[str]) -> Iterator[Notice]:
 
 def _named(objects: Sequence[ObjectRef | str]) -> str:
     more = f" and {len(objects) - NAMED} more" if len(objects) > NAMED else ""
-    return f"{', '.join(str(one) for one in objects[:NAMED])}{more}"
+    return f"{', '.join(str(obj) for obj in objects[:NAMED])}{more}"

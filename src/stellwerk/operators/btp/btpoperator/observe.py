@@ -172,7 +172,7 @@ class Observer:
         deciding: list[tuple[Cache, str, Reason]] = [
             *((informer, "Secrets", of_secrets) for informer in self.caches.secrets.labelled()),
             (self.caches.resources[ConfigMap.resource], f"ConfigMap {config}", of_config),
-            *((one, f"Secret {api.CLUSTER_ID_SECRET_NAME}", of_ids) for one in self.caches.secrets.sights()),
+            *((informer, f"Secret {api.CLUSTER_ID_SECRET_NAME}", of_ids) for informer in self.caches.secrets.sights()),
         ]
         for informer, what, reason in deciding:
             if why := why_blind(informer):

@@ -160,7 +160,7 @@ class Provisioner:
         progress = await self._apply(wanted)
         if why := self.observer.unseen():
             raise ApplyFailed(why)
-        self.memory.keep_only({one.address for one in wanted})
+        self.memory.keep_only({desired.address for desired in wanted})
         policies = await self._drop_network_policies(operator)
         restarted, self._restarted = self._restarted, ""
         return ModuleProgress(
@@ -245,11 +245,13 @@ class Provisioner:
     ) -> SetProgress:
         """Apply what has nothing to do with certificates, while their keys are made."""
         wanted = await self._wanted(release, operator, credentials, NO_CERTIFICATES)
-        return await self._apply([one for one in wanted if one.resource.kind not in resources.NEED_CERTIFICATES])
+        return await self._apply(
+            [desired for desired in wanted if desired.resource.kind not in resources.NEED_CERTIFICATES]
+        )
 
     async def _apply(self, wanted: Sequence[Desired]) -> SetProgress:
         """Write what is not as wanted."""
-        await self.observer.caches.cover(one.resource for one in wanted)
+        await self.observer.caches.cover(desired.resource for desired in wanted)
         module = self._set()
         progress = await module.apply(wanted)
         self.observer.caches.expect(progress)
@@ -272,9 +274,9 @@ class Provisioner:
     def _keep_certificates(self, wanted: Sequence[Desired], progress: SetProgress) -> None:
         """What was just written to the certificates' Secrets need not be read back."""
         certificates = {
-            one.address: one.body.get("data")
-            for one in wanted
-            if one.address.is_secret and one.key.name in (api.CA_SECRET_NAME, api.WEBHOOK_SECRET_NAME)
+            desired.address: desired.body.get("data")
+            for desired in wanted
+            if desired.address.is_secret and desired.key.name in (api.CA_SECRET_NAME, api.WEBHOOK_SECRET_NAME)
         }
         for result in progress.carried:
             data = certificates.get(result.address)
@@ -352,10 +354,10 @@ class Provisioner:
 
     def _first_unready(self, wanted: Sequence[Desired]) -> UnreadyObject | None:
         live = self.observer.module()
-        for one in wanted:
-            verdict = self._readiness(live.get(one.address))
+        for desired in wanted:
+            verdict = self._readiness(live.get(desired.address))
             if not verdict.is_ready:
-                return UnreadyObject(one.address, str(verdict))
+                return UnreadyObject(desired.address, str(verdict))
         return None
 
     def _readiness(self, live: Live | None) -> Readiness:

@@ -102,7 +102,7 @@ def restarts(running: JsonObject, wanted: JsonObject) -> bool:
 def operand_image(body: JsonObject) -> str:
     """The operand's image in its Deployment; empty in any other object."""
     containers = _listed(body, *POD_SPEC, "containers") if body.get("kind") == "Deployment" else []
-    return next((str(dig(one, "image") or "") for one in containers if _is_manager(one)), "")
+    return next((str(dig(container, "image") or "") for container in containers if _is_manager(container)), "")
 
 
 def network_policies_wanted(annotations: Mapping[str, str]) -> bool:

@@ -186,7 +186,7 @@ class BtpPreviewInput:
         async def listed(resource: Resource) -> dict[Address, Live]:
             place = chart_namespace if resource.namespaced else ""
             found = await self.client.list(metadata_of(resource), place, labels=api.MANAGED_SELECTOR)
-            return {Address(resource, one.key): one for one in found.items}
+            return {Address(resource, item.key): item for item in found.items}
 
         found = await together([*usual, *served.values()], listed)
         return {address: live for listed in found for address, live in listed.items()}
@@ -196,7 +196,7 @@ class BtpPreviewInput:
     async def _outdated(self, release: ModuleRelease, settings: Settings) -> dict[ObjectRef, str]:
         documents = resources.to_delete(release, settings)
         served = await discover.served(documents, self.client.mapper)
-        here = [one for one in documents if served.keys() >= {*kinds_of([one])}]
+        here = [document for document in documents if served.keys() >= {*kinds_of([document])}]
         addresses = [one.address for one in desired_set(here, served, namespace=settings.chart_namespace)]
         there = await together(addresses, self._is_there) if addresses else []
         return {one.ref: "an older version had it" for one, is_there in zip(addresses, there, strict=True) if is_there}

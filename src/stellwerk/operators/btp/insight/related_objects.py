@@ -55,7 +55,7 @@ kinship = BtpKinship()
 
 def working(operators: Iterable[Unstructured]) -> Unstructured | None:
     """The one that does not report another leader; of several without a report, the oldest."""
-    return min((one for one in operators if not _stands_aside(one)), key=_age, default=None)
+    return min((operator for operator in operators if not _stands_aside(operator)), key=_age, default=None)
 
 
 def _stands_aside(operator: Unstructured) -> bool:

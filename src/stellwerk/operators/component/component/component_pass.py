@@ -421,7 +421,7 @@ class ComponentPass:
         if not isinstance(failure, ReferencesUnresolved):
             return False
         wanted = references.find(self.component)
-        found = await self.services.contents.fresh(one.target for one in wanted)
+        found = await self.services.contents.fresh(obj.target for obj in wanted)
         try:
             references.settle(self.component, wanted, found)
         except ReferencesUnresolved:
@@ -479,7 +479,7 @@ class ComponentPass:
 
     async def _resolved(self) -> Resolved:
         wanted = references.find(self.component)
-        found = await self.services.contents.read(one.target for one in wanted)
+        found = await self.services.contents.read(obj.target for obj in wanted)
         return await self.services.deployer.inputs.settled(self.component, wanted, found)
 
     async def _target(self, resolved: Resolved, account: ActingAccount | None) -> Target:

@@ -92,7 +92,7 @@ def checked(
 def content_of(component: Component, wanted: Iterable[DesiredObject]) -> bytes | None:
     """What the Secret with the hooks is about to hold; None where the set has no such Secret."""
     keeper = ObjectIdentity("", "Secret", _keeper_of(component))
-    body = next((one.desired.body for one in wanted if one.identity == keeper), None)
+    body = next((obj.desired.body for obj in wanted if obj.identity == keeper), None)
     return base64.b64decode(str(dig(body, "data", delete_hooks.KEY) or "")) if body is not None else None
 
 
@@ -199,7 +199,7 @@ def _keeper_in(component: Component, known: Inventory) -> ObjectIdentity | None:
     secrets = [entry.identity for entry in known if (entry.gvk.group, entry.gvk.kind) == ("", "Secret")]
     if wanted in secrets:
         return wanted
-    return next((one for one in secrets if one.key.name.endswith(_SUFFIX)), None)
+    return next((secret for secret in secrets if secret.key.name.endswith(_SUFFIX)), None)
 
 
 def _keeper_of(component: Component) -> ObjectKey:

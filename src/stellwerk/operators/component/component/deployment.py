@@ -174,7 +174,7 @@ class Deployer:
         wanted, is_large = await self._wanted(component, rendered, content, owner, policies, target)
         if not target.is_remote:
             self_management_check.check(
-                component, [one.identity for one in wanted], self.find, await self.cluster_uid()
+                component, [obj.identity for obj in wanted], self.find, await self.cluster_uid()
             )
         if (packed := delete_hooks.content_of(component, wanted)) is not None:
             seal(packed)

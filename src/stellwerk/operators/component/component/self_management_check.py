@@ -23,7 +23,7 @@ def check(
     cluster_uid: str,
 ) -> None:
     """May the Component bring these objects into its own cluster? Raises `InvalidSet`."""
-    inner = {one.key for one in brings if (one.group, one.kind) == _KIND}
+    inner = {identity.key for identity in brings if (identity.group, identity.kind) == _KIND}
     if not inner:
         return
     problems = [Problem(f"Component {key}", why) for key, why in _above(component, find, cluster_uid) if key in inner]

@@ -72,9 +72,9 @@ def _may_rest(component: Component, dependency: Component, artifact: Artifact | 
     return dependency.spec.suspend and component.is_ready and (artifact is None or _has_taken(component, artifact))
 
 
-def _share_source(one: Component, other: Component) -> bool:
+def _share_source(component: Component, other: Component) -> bool:
     try:
-        return sources.named(one) == sources.named(other)
+        return sources.named(component) == sources.named(other)
     except InvalidSpec:
         return False
 
@@ -168,41 +168,44 @@ class Waiting:
 
     def woken_by_readiness(self, component: Component, dependants: Dependants) -> Iterable[ObjectKey]:
         """Whose pass may come further because the Component became ready, or took over a new artifact."""
-        for one in dependants(component.key):
-            obstacle = self._obstacles.get(one.key)
+        for dependant in dependants(component.key):
+            obstacle = self._obstacles.get(dependant.key)
             if obstacle is None or obstacle.last == component.key:
-                yield one.key
+                yield dependant.key
 
     def naming(self, component: Component, dependants: Dependants) -> Iterable[ObjectKey]:
         """Components whose status names this one as the dependency that they wait for."""
-        for one in dependants(component.key):
-            obstacle = self._obstacles.get(one.key)
+        for dependant in dependants(component.key):
+            obstacle = self._obstacles.get(dependant.key)
             if obstacle is not None and obstacle.named == component.key:
-                yield one.key
+                yield dependant.key
 
     def renamed_by_readiness(self, component: Component, dependants: Dependants) -> Iterable[ObjectKey]:
         """Who waits for another one, too, but names the Component in its status."""
-        for one in dependants(component.key):
-            obstacle = self._obstacles.get(one.key)
+        for dependant in dependants(component.key):
+            obstacle = self._obstacles.get(dependant.key)
             if obstacle is not None and obstacle.named == component.key != obstacle.last:
-                yield one.key
+                yield dependant.key
 
 
 def woken_by_any_change(component: Component, dependants: Dependants) -> Iterable[ObjectKey]:
     """Whose pass may come further, or no longer, because something of the Component changed: an expression may be about
     anything."""
-    return (one.key for one in dependants(component.key) if _has_expression_about(one, component.key))
+    return (dependant.key for dependant in dependants(component.key) if _has_expression_about(dependant, component.key))
 
 
 def judged(component: Component) -> frozenset[ObjectKey]:
     """The Components whose readiness only an expression decides: their state does not count."""
-    listed = [(one.key(component.metadata.namespace), one.ready_expr) for one in component.spec.dependencies]
+    listed = [
+        (dependency.key(component.metadata.namespace), dependency.ready_expr)
+        for dependency in component.spec.dependencies
+    ]
     return frozenset(key for key, _ in listed) - {key for key, expression in listed if not expression}
 
 
 def has_expressions(component: Component) -> bool:
     """Whether an expression of the Component may be about itself, labels included."""
-    return any(one.ready_expr for one in component.spec.dependencies)
+    return any(dependency.ready_expr for dependency in component.spec.dependencies)
 
 
 def _has_expression_about(component: Component, key: ObjectKey) -> bool:

@@ -84,8 +84,8 @@ class _Edges:
 
 def _set_of(members: Iterable[int]) -> int:
     found = 0
-    for one in members:
-        found |= 1 << one
+    for member in members:
+        found |= 1 << member
     return found
 
 
@@ -182,7 +182,7 @@ class DependencyGraph:
         return self._named(below & self._above.reached(number) & ~(1 << number))
 
     def _named(self, nodes: int) -> frozenset[ObjectKey]:
-        return frozenset(self._keys[one] for one in _members(nodes))
+        return frozenset(self._keys[member] for member in _members(nodes))
 
     # ---- changes
 
@@ -196,8 +196,8 @@ class DependencyGraph:
             self._below.grow()
             self._above.grow()
         self._numbers[component.key] = number
-        for one in self.dependants(component.key):
-            above = self._numbers.get(one.key)
+        for dependant in self.dependants(component.key):
+            above = self._numbers.get(dependant.key)
             if above is not None and above != number:
                 self._link(above, number)
 

@@ -64,12 +64,12 @@ def _shown(dependency: Component, namespace: str) -> JsonObject:
 
 async def check(questions: Iterable[ReadyRequirement], holds: Holds) -> None:
     """Raises InvalidReadyExpression, DependencyNotReady for the first that does not hold, or a RenderError."""
-    for one in questions:
+    for requirement in questions:
         try:
-            if not await holds(one.claim):
-                raise DependencyNotReady(one.dependency, f"not ready: spec.{one.field} is false")
+            if not await holds(requirement.claim):
+                raise DependencyNotReady(requirement.dependency, f"not ready: spec.{requirement.field} is false")
         except InvalidExpression as error:
-            raise InvalidReadyExpression(one.field, str(error)) from error
+            raise InvalidReadyExpression(requirement.field, str(error)) from error
         except ExpressionFailed as error:
-            why = f"not ready: spec.{one.field} has no answer yet: {error.why}"
-            raise DependencyNotReady(one.dependency, why) from error
+            why = f"not ready: spec.{requirement.field} has no answer yet: {error.why}"
+            raise DependencyNotReady(requirement.dependency, why) from error

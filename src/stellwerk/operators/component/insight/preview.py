@@ -132,7 +132,7 @@ class ComponentPreviewInput:
         return await answer(self.client, query)
 
     async def _settled(self, component: Component, wanted: Sequence[Reference]) -> Resolved:
-        return references.settle(component, wanted, await self._found({one.target for one in wanted}))
+        return references.settle(component, wanted, await self._found({obj.target for obj in wanted}))
 
     async def _found(self, targets: set[ReferencedObject]) -> Found:
         return {target: self._brought(target) or await self._read(target) for target in targets}

@@ -45,7 +45,7 @@ class ComponentKinship:
         """Source, revision, and when the object and the whole Component were last applied."""
         component = lenient.convert(subject.body, Component)
         status = component.status
-        item = next((one for one in status.inventory if _is(one, obj.ref)), None)
+        item = next((entry for entry in status.inventory if _is(entry, obj.ref)), None)
         facts = [
             ("Source", _source(component)),
             ("Path", component.spec.path),

@@ -321,14 +321,18 @@ def _answer(seen: ComponentSurroundings) -> _Remedy:
 
 def _below(seen: ComponentSurroundings) -> list[_Remedy]:
     if seen.word is Cause.DependencyNotReady:
-        return [_of_dependency(seen, one) for one in seen.dependencies]
+        return [_of_dependency(seen, dependency) for dependency in seen.dependencies]
     if seen.word is Cause.SourceNotReady:
         return _of_source(seen.source) if seen.source is not None else []
     if not _looks_at_objects(seen.component):
         return []
     if seen.component.metadata.is_terminating:
-        return [_of_leaving(one, seen.now) for one in seen.dependents if one.live is not None or one.is_elsewhere]
-    pending = [one for one in seen.dependents if not one.is_done(seen.now)]
+        return [
+            _of_leaving(dependent, seen.now)
+            for dependent in seen.dependents
+            if dependent.live is not None or dependent.is_elsewhere
+        ]
+    pending = [dependent for dependent in seen.dependents if not dependent.is_done(seen.now)]
     some_exist = any(one.live is not None for one in pending)
     return [_of_dependent(one, seen.now, some_exist=some_exist) for one in pending]
 

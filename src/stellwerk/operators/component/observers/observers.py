@@ -142,7 +142,8 @@ class Reports:
     def carried(self, component: Component, reported: Reported, progress: SetProgress) -> None:
         """Report each object that was written, or could not be."""
         counts = {
-            kind: sum(isinstance(one.action, kind) for one in progress.carried) for kind in (Create, Update, Remove)
+            kind: sum(isinstance(result.action, kind) for result in progress.carried)
+            for kind in (Create, Update, Remove)
         }
         for watcher in self.watchers:
             watcher.carried(component, counts[Create], counts[Update], counts[Remove])
@@ -164,12 +165,12 @@ class Reports:
         self.carried(component, reported, progress)
         return answer.with_events(*_new_drift(reported, progress))
 
-    def _notice(self, component: Component, one: ActionResult) -> Notice | None:
-        if self.dependent_events is DependentEvents.NONE or isinstance(one.action, RemoveFinalizer):
+    def _notice(self, component: Component, result: ActionResult) -> Notice | None:
+        if self.dependent_events is DependentEvents.NONE or isinstance(result.action, RemoveFinalizer):
             return None
-        if self.dependent_events is DependentEvents.CHANGES and _is_expected(component, one):
+        if self.dependent_events is DependentEvents.CHANGES and _is_expected(component, result):
             return None
-        match one.action:
+        match result.action:
             case Create():
                 return Notice("Created", "Object successfully created")
             case Update():
@@ -207,11 +208,11 @@ class _Dependent:
         return self.ref.key
 
 
-def _is_expected(component: Component, one: ActionResult) -> bool:
+def _is_expected(component: Component, result: ActionResult) -> bool:
     """What one Event on the Component reports already."""
-    if isinstance(one.action, Create):
-        return not one.action.restores and component.status.applied_generation == 0
-    return isinstance(one.action, Remove) and component.metadata.is_terminating
+    if isinstance(result.action, Create):
+        return not result.action.restores and component.status.applied_generation == 0
+    return isinstance(result.action, Remove) and component.metadata.is_terminating
 
 
 def _failed(failure: WriteFailure) -> Notice:

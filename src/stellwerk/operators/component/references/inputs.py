@@ -102,7 +102,7 @@ def layers_of(component: Component, resolved: Resolved) -> list[Layer]:
     """The values of a Component, the nearest last, computed at once. Raises InvalidValues."""
     texts = references.last_of_each(resolved.values)
     return [
-        *(Layer(one.origin, values.read(one.text, one.origin), secret=True) for one in texts),
+        *(Layer(text.origin, values.read(text.text, text.origin), secret=True) for text in texts),
         *own_layer(component),
     ]
 

@@ -123,7 +123,7 @@ class Logins:
     async def __call__(self, component: Component) -> OriginCredentials | None:
         """What the server of a Component is shown, or nothing. Raises ComponentFailed."""
         wanted = references.for_source(component)
-        resolved = references.settle(component, wanted, await self.contents.read(one.target for one in wanted))
+        resolved = references.settle(component, wanted, await self.contents.read(obj.target for obj in wanted))
         repository = component.spec.source_ref.http_repository
         if repository is None or resolved.login is None:
             return None

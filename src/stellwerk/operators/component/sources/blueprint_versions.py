@@ -159,11 +159,13 @@ def usage(
 
     The present content is needed by every Component whose spec names the Blueprint: it may be taking it now.
     """
-    following = [one for one in followers(index_value(SourceKind.Blueprint, blueprint)) if not _is_leaving(one)]
+    following = [
+        follower for follower in followers(index_value(SourceKind.Blueprint, blueprint)) if not _is_leaving(follower)
+    ]
     used: dict[ObjectKey, tuple[ObjectKey, ...]] = {}
     unused = []
     for version in versions:
-        needing = {one.key for one in users(url(blueprint, version.spec.digest))}
+        needing = {user.key for user in users(url(blueprint, version.spec.digest))}
         if version.spec.digest == current:
             needing |= {one.key for one in following}
         if needing:
