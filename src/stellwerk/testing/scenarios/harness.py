@@ -157,15 +157,18 @@ class OperatorHarness(ABC):
         return self.manager.leads and self.manager.unready() is None
 
     async def _is_settled(self, client: Client) -> bool:
-        assert not self.is_busy, "a key is due, or a pass is under way"
+        self._check_quiet()
         passes = self.passes
         for informer in self.manager.home.informers:
             if informer.has_synced and informer.parked is None:
                 late = await _late(informer, client)
                 assert not late, f"the cache of {informer.name} does not show {sorted(map(str, late))}"
-        assert self._recorder is None or not self._recorder.waiting, "Events are being sent"
-        assert not self.is_busy, "a key is due, or a pass is under way"
+        self._check_quiet()
         return self.passes == passes
+
+    def _check_quiet(self) -> None:
+        assert not self.is_busy, "a key is due, or a pass is under way"
+        assert self._recorder is None or not self._recorder.waiting, "Events are being sent"
 
 
 async def _late(cache: Informer[HasMetadata], client: Client) -> set[ObjectKey]:
