@@ -17,7 +17,7 @@ from tests.unit.sockets import accepted_at
 from stellwerk.runtime.certificates import store
 from stellwerk.runtime.certificates.store import CertificateStep, Profile
 from stellwerk.runtime.serving.health import HealthChecks
-from stellwerk.runtime.serving.http import ListenAddress, Server, ServerLimits
+from stellwerk.runtime.serving.http import CannotListen, ListenAddress, Server, ServerLimits
 from stellwerk.runtime.serving.tls import Certified, MountedCertificates, SelfSigned
 from stellwerk.runtime.supervision.tasks import Border
 from stellwerk.runtime.telemetry.metrics import Metrics
@@ -90,6 +90,19 @@ async def test_a_certified_server_listens_once_it_has_a_certificate(tmp_path: Pa
     running.cancel()
     await asyncio.wait([running])
     assert not server.is_listening
+
+
+async def test_a_certified_server_whose_port_is_taken_ends_with_the_address() -> None:
+    clock = FakeClock()
+    first = Server("first", ListenAddress("127.0.0.1", 0), [])
+    running = asyncio.create_task(first.run())
+    await eventually(lambda: first.is_listening)
+    certificate = SelfSigned(names=("localhost",), clock=clock)
+    second = Server("second", ListenAddress("127.0.0.1", first.port), [], tls=certificate.context)
+    with pytest.raises(CannotListen, match=f"127.0.0.1:{first.port}"):
+        await Certified(certificate, second, Border(Metrics(), clock)).run()
+    running.cancel()
+    await asyncio.wait([running])
 
 
 async def healthy(server: Server) -> str:

@@ -17,7 +17,7 @@ from stellwerk.runtime.certificates.certs import KeyPair
 from stellwerk.runtime.certificates.store import RENEW_AT, CertificateStep, Profile, made
 from stellwerk.runtime.clock import Clock, SystemClock
 from stellwerk.runtime.serving.http import Server
-from stellwerk.runtime.supervision.tasks import Border, background
+from stellwerk.runtime.supervision.tasks import Border, background, first_of
 
 _RETRY_SECONDS = 2.0
 
@@ -114,7 +114,10 @@ class Certified:
     async def run(self) -> None:
         """Serve until cancelled. Raises CannotListen."""
         await self._certificates.ensure()
-        async with background() as tasks:
-            name = f"certificate of {self._server.name}"
-            tasks.start(self._border.keep("certificate", name, self._certificates.run), name)
-            await self._server.run()
+        name = f"certificate of {self._server.name}"
+        try:
+            async with background() as tasks:
+                tasks.start(self._border.keep("certificate", name, self._certificates.run), name)
+                await self._server.run()
+        except BaseExceptionGroup as failures:
+            raise first_of(failures) from None  # the manager ends the process for a CannotListen, not for a group
