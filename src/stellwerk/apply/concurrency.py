@@ -35,7 +35,7 @@ async def together(
         # Not one task for each member: starting thousands of them at once would block the event loop.
         async with asyncio.TaskGroup() as tasks:
             for number in range(min(concurrency, len(wave))):
-                tasks.create_task(nested(work()), name=f"wave of {len(wave)}, worker {number}")
+                tasks.create_task(nested(work), name=f"wave of {len(wave)}, worker {number}")
     except ExceptionGroup as group:
         raise group.exceptions[0] from group
     return [results[number] for number in range(len(wave))]

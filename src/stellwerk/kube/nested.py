@@ -6,7 +6,7 @@ await. A pass that several tasks carry out would so end the process for what bel
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
 R = TypeVar("R")
@@ -23,9 +23,12 @@ def foreign(raised: BaseException) -> Foreign:
     return error
 
 
-async def nested(work: Awaitable[R]) -> R:
-    """What `work` comes to, for a task of its own. Raises Foreign in place of SystemExit."""
+async def nested(work: Callable[[], Awaitable[R]]) -> R:
+    """What `work` comes to, for a task of its own. Raises Foreign in place of SystemExit.
+
+    `work` is called by the task: a task that is cancelled before it starts leaves no coroutine that nothing awaits.
+    """
     try:
-        return await work
+        return await work()
     except SystemExit as raised:
         raise foreign(raised) from raised

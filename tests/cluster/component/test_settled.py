@@ -46,6 +46,7 @@ async def test_a_watch_that_lags_is_waited_for(proxy: FaultProxy, behind: Runnin
     await behind.start()
     await given.component()
     await then.ready()
+    await behind.settled(given.client)  # no write of its own is on the way
     hold = Hold()
     with proxy.on_events(events("MODIFIED", Component.resource.group_resource), hold):
         await given.labelled(seen="late")

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable
 
 import pytest
 
 from stellwerk.apply.concurrency import together
-from stellwerk.kube.nested import Foreign
+from stellwerk.kube.nested import Foreign, nested
 from stellwerk.render.sources.single_flight import Flights
 
 
@@ -28,3 +29,16 @@ async def test_who_leaves_in_a_task_of_its_own_fails_the_work_and_not_the_loop(
 ) -> None:
     with pytest.raises(Foreign, match="SystemExit: 3"):
         await way()
+
+
+async def test_work_of_a_task_that_is_cancelled_before_it_starts_is_never_begun() -> None:
+    begun = []
+
+    async def work() -> None:
+        begun.append(True)
+
+    task = asyncio.create_task(nested(work))
+    task.cancel()
+    await asyncio.wait([task])
+    assert task.cancelled()
+    assert begun == []

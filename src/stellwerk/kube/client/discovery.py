@@ -15,6 +15,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Iterable
 from dataclasses import dataclass
+from functools import partial
 from time import monotonic
 from typing import Protocol
 
@@ -160,7 +161,9 @@ class ResourceMapper:
         async with self._lock:
             if monotonic() - self._asked_at < _REFRESH_SECONDS:
                 return
-            core, groups = await asyncio.gather(nested(self._served("/api")), nested(self._served("/apis")))
+            core, groups = await asyncio.gather(
+                nested(partial(self._served, "/api")), nested(partial(self._served, "/apis"))
+            )
             self._stale = frozenset({*core.stale, *groups.stale})
             self._all = {**core.resources, **groups.resources}
             for resource, details in self._former.items():

@@ -35,7 +35,7 @@ class Flights(Generic[K, V]):
         """The outcome of the work under this key, which is started where none is under way."""
         flight = self._flying.get(key)
         if flight is None:
-            flight = self._flying[key] = _Flight(asyncio.create_task(nested(work()), name=name or "shared work"))
+            flight = self._flying[key] = _Flight(asyncio.create_task(nested(work), name=name or "shared work"))
             flight.task.add_done_callback(partial(self._ended, key, flight))
         flight.waiting += 1
         try:

@@ -147,7 +147,7 @@ class RightsCheck:
 
         async with asyncio.timeout(ROUND_SECONDS), asyncio.TaskGroup() as asking:
             for number in range(AT_ONCE):
-                asking.create_task(nested(ask()), name=f"rights {number}")
+                asking.create_task(nested(ask), name=f"rights {number}")
 
     async def _may(self, need: Need) -> bool:
         resource, _, subresource = need.resource.partition("/")

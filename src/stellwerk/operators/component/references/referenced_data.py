@@ -13,6 +13,7 @@ import base64
 import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
 from itertools import islice
 from typing import TypeAlias
 
@@ -93,7 +94,9 @@ class ReferenceReader:
         for start in range(0, len(wanted), _AT_A_TIME):
             some = wanted[start : start + _AT_A_TIME]
             async with asyncio.TaskGroup() as reads:
-                tasks = [reads.create_task(nested(self._one(target)), name=f"read {target}") for target in some]
+                tasks = [
+                    reads.create_task(nested(partial(self._one, target)), name=f"read {target}") for target in some
+                ]
             found |= {target: task.result() for target, task in zip(some, tasks, strict=True)}
             if start + _AT_A_TIME < len(wanted):
                 check_size(sum(_size(one) for one in found.values() if isinstance(one, ReferencedContent)))
