@@ -18,6 +18,7 @@ import (
 	"stellwerk/renderer/discreet"
 	"stellwerk/renderer/expressions"
 	"stellwerk/renderer/memory"
+	"stellwerk/renderer/texts"
 	"stellwerk/renderer/wire"
 )
 
@@ -70,7 +71,7 @@ func (p *pipe) serve(req *wire.Request) error {
 	return p.write(frame)
 }
 
-// answer renders, or evaluates a claim. A panic is a bug of ours and fails this request only.
+// answer renders, or evaluates a claim or templates of texts. A panic is a bug of ours and fails this request only.
 func (p *pipe) answer(req *wire.Request) (message wire.Message) {
 	message.ID = req.ID
 	defer func() {
@@ -90,13 +91,17 @@ func (p *pipe) answer(req *wire.Request) (message wire.Message) {
 	return message
 }
 
-// fill sets the verdict or the result of a message.
+// fill sets the verdict, the texts or the result of a message.
 func (p *pipe) fill(message *wire.Message, req *wire.Request, ask wire.Asker) (err error) {
 	if req.Claim != nil {
 		holds, err := expressions.Holds(req.Claim)
 		if err == nil {
 			message.Verdict = &holds
 		}
+		return err
+	}
+	if req.Texts != nil {
+		message.Texts, err = texts.Execute(req.Texts)
 		return err
 	}
 	message.Result, err = p.render(req, ask)

@@ -1,7 +1,7 @@
 // Package wire is the protocol between Stellwerk and the renderer: frames on stdin and stdout.
 //
 // A frame is a length (4 bytes, big endian) and that many bytes of one JSON document. The parent sends a Request and
-// reads Messages until one has a Result, a Verdict or an Error. Before that the worker may send a Call, which the parent
+// reads Messages until one has a Result, a Verdict, Texts or an Error. Before that the worker may send a Call, which the parent
 // answers with an Answer. One request at a time; the worker keeps no state between two.
 package wire
 
@@ -41,6 +41,21 @@ type Request struct {
 
 	// Claim asks for a Verdict instead of objects; all other fields except the id are left out then.
 	Claim *Claim `json:"claim"`
+
+	// Texts asks for texts instead of objects, in the same way.
+	Texts *Texts `json:"texts"`
+}
+
+// Texts are templates that make one short text each, and the variables of each execution.
+type Texts struct {
+	Templates []TextTemplate      `json:"templates"`
+	Rows      []map[string]string `json:"rows"`
+}
+
+// TextTemplate is a template and the name by which an error refers to it.
+type TextTemplate struct {
+	Name string `json:"name"`
+	Text string `json:"text"`
 }
 
 // Claim is an expression in CEL that is true or false for objects, which are variables of the given names.
@@ -90,13 +105,14 @@ type Limits struct {
 	Objects     int `json:"objects"`     // default 5,000
 }
 
-// Message is what the worker sends: exactly one of the last four is set.
+// Message is what the worker sends: exactly one of the last five is set.
 type Message struct {
-	ID      uint64  `json:"id"`
-	Call    *Call   `json:"call,omitempty"`
-	Result  *Result `json:"result,omitempty"`
-	Verdict *bool   `json:"verdict,omitempty"` // whether a claim holds
-	Error   *Error  `json:"error,omitempty"`
+	ID      uint64     `json:"id"`
+	Call    *Call      `json:"call,omitempty"`
+	Result  *Result    `json:"result,omitempty"`
+	Verdict *bool      `json:"verdict,omitempty"` // whether a claim holds
+	Texts   [][]string `json:"texts,omitempty"`   // for each row, the texts of all templates
+	Error   *Error     `json:"error,omitempty"`
 }
 
 // Call is a lookup that only the parent can answer, with the rights of the object that it renders for.

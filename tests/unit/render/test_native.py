@@ -22,7 +22,7 @@ from stellwerk.render.errors import (
     RendererTimeout,
     TemplateFailed,
 )
-from stellwerk.render.request.request import Claim, Generator, ReleaseInfo, RenderPostBuild, TemplateQuery
+from stellwerk.render.request.request import Claim, Generator, ReleaseInfo, RenderPostBuild, TemplateQuery, Texts
 from stellwerk.render.worker.pool import Shares
 from stellwerk.render.worker.renderer import Renderer
 from stellwerk.render.worker.worker import Bounds
@@ -171,6 +171,20 @@ async def test_a_claim_is_judged_between_renderings(native: Renderer) -> None:
         await native.holds(claim("self.x"))
     with pytest.raises(ExpressionFailed, match="no such key: x"):
         await native.holds(claim("dep.status.x == 1"))
+    assert (await native.render(request({}, CHART))).generator == "helm"
+    assert native.workers_started == 1
+
+
+async def test_texts_are_made_for_each_row_between_renderings(native: Renderer) -> None:
+    templates = {"name": "{{.subDomain}}.{{.domain}}", "target": '{{ printf "x.%s" .domain | trunc 5 }}'}
+    rows = [{"domain": "example.com", "subDomain": name} for name in ("one", "two")]
+    assert await native.texts(Texts(templates=templates, rows=rows)) == [
+        {"name": "one.example.com", "target": "x.exa"},
+        {"name": "two.example.com", "target": "x.exa"},
+    ]
+    for text, cause in (("{{ .typo }}", "typo"), ("{{ now }}", "now"), ("{{ end }}", "unexpected")):
+        with pytest.raises(TemplateFailed, match=cause):
+            await native.texts(Texts(templates={"name": text}, rows=rows))
     assert (await native.render(request({}, CHART))).generator == "helm"
     assert native.workers_started == 1
 

@@ -19,7 +19,7 @@ from stellwerk.render.errors import (
     RendererTimeout,
     TemplateFailed,
 )
-from stellwerk.render.request.request import Claim, RenderPostBuild
+from stellwerk.render.request.request import Claim, RenderPostBuild, Texts
 from stellwerk.render.worker.renderer import Renderer
 from stellwerk.render.worker.worker import Bounds
 
@@ -268,6 +268,17 @@ async def test_an_expression_nested_too_deep_is_refused(native: Renderer) -> Non
         with pytest.raises(RenderError):
             await native.holds(Claim(text=text, objects={}))
     assert native.workers_started == 1
+
+
+@pytest.mark.req("R-410")
+@pytest.mark.parametrize(
+    "template",
+    ["{{ range until 100000000 }}{{ end }}", '{{ repeat 2000000000 "x" }}', "{{ range until 5000 }}x{{ end }}"],
+)
+async def test_a_text_that_costs_too_much_is_refused(native: Renderer, template: str) -> None:
+    with pytest.raises(LimitExceeded):
+        await native.texts(Texts(templates={"name": template}, rows=[{}]))
+    assert await native.texts(Texts(templates={"name": "ok"}, rows=[{}])) == [{"name": "ok"}]
 
 
 # ---- the host

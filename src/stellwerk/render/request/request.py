@@ -179,6 +179,27 @@ class Claim:
         return f"Claim({self.text!r})"
 
 
+# ---- texts
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False, eq=False)
+class Texts:
+    """Templates that make one short text each (a DNS name), executed for each row of variables.
+
+    They have sprig's functions whose result depends on their arguments alone. A text has at most 4 KiB.
+    """
+
+    templates: Mapping[str, str]
+    """By a name, which errors show."""
+    rows: Sequence[Mapping[str, str]]
+    """The variables of each execution; at least one row."""
+    tenant: str = ""
+    """On whose behalf, for a fair share."""
+
+    def __repr__(self) -> str:
+        return f"Texts({sorted(self.templates)}, {len(self.rows)} rows)"
+
+
 # ---- questions of templates
 
 

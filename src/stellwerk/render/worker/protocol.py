@@ -21,7 +21,7 @@ from stellwerk.kube.types import sizes
 from stellwerk.kube.types.model import JsonObject, JsonValue
 from stellwerk.render import errors
 from stellwerk.render.errors import InvalidValues, RendererBroken, Unrenderable
-from stellwerk.render.request.request import Chart, Claim, Missing, Rendered, RenderRequest, TemplateQuery
+from stellwerk.render.request.request import Chart, Claim, Missing, Rendered, RenderRequest, TemplateQuery, Texts
 
 MAX_FRAME = 192 << 20
 MAX_CALL = 1 << 20
@@ -112,6 +112,12 @@ def body(request: RenderRequest, files: Mapping[str, bytes], path: str, values: 
 def claim_body(claim: Claim) -> RequestBody:
     """A question about objects. Raises `InvalidValues` for what is no JSON."""
     return RequestBody(encoded({"claim": {"text": claim.text, "objects": claim.objects}}, "the claim")[:-1], {})
+
+
+def texts_body(texts: Texts) -> RequestBody:
+    """Templates of texts. Raises `InvalidValues` for what is no JSON."""
+    templates = [{"name": name, "text": text} for name, text in texts.templates.items()]
+    return RequestBody(encoded({"texts": {"templates": templates, "rows": texts.rows}}, "the templates")[:-1], {})
 
 
 def encoded(value: object, source: str) -> bytes:
@@ -216,12 +222,13 @@ _UNANSWERED: Mapping[str, type[errors.ExpressionError]] = {
 
 
 class RendererMessage(msgspec.Struct, frozen=True):
-    """A message of the renderer: exactly one of the last four."""
+    """A message of the renderer: exactly one of the last five."""
 
     id: int = 0
     call: TemplateCall | None = None
     result: msgspec.Raw = msgspec.Raw()
     verdict: bool | None = None
+    texts: list[list[str]] | None = None
     error: RenderFailure | None = None
 
 
@@ -261,7 +268,7 @@ def read_message(content: bytes) -> RendererMessage:
         message = _message.decode(content)
     except _NOT_JSON as error:
         raise _unreadable() from error
-    said = (message.call, message.verdict, message.error, bytes(message.result) or None)
+    said = (message.call, message.verdict, message.texts, message.error, bytes(message.result) or None)
     if sum(one is not None for one in said) != 1:
         raise _unreadable()
     return message
@@ -280,6 +287,17 @@ def read_verdict(message: RendererMessage) -> bool:
     if message.verdict is None:
         raise _unreadable()
     return message.verdict
+
+
+def read_texts(message: RendererMessage, texts: Texts) -> list[dict[str, str]]:
+    """For each row, the text of each template by its name. Raises `RendererBroken`."""
+    rows = message.texts
+    if rows is None or len(rows) != len(texts.rows):
+        raise _unreadable()
+    try:
+        return [dict(zip(texts.templates, row, strict=True)) for row in rows]
+    except ValueError:
+        raise _unreadable() from None
 
 
 def read_uses(message: RendererMessage) -> Result:

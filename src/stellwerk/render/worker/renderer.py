@@ -3,6 +3,7 @@
     async with Renderer() as renderer:
         rendered = await renderer.render(request, lookup)          raises a RenderError
         holds = await renderer.holds(claim)                        raises a RenderError
+        names = await renderer.texts(texts)                        raises a RenderError
 
 One input is not rendered twice (see `render_cache`), and not twice at the same time for one tenant. A caller that
 gives up ends its worker: a running Go template cannot be stopped.
@@ -33,7 +34,7 @@ from stellwerk.render.errors import (
     Unrenderable,
 )
 from stellwerk.render.files.files import Files, clean_path
-from stellwerk.render.request.request import Claim, Lookup, Rendered, RenderRequest
+from stellwerk.render.request.request import Claim, Lookup, Rendered, RenderRequest, Texts
 from stellwerk.render.request.values import masked
 from stellwerk.render.worker import protocol
 from stellwerk.render.worker.pool import Pool, Shares
@@ -151,6 +152,20 @@ class Renderer:
 
     async def _judged(self, tenant: str, body: protocol.RequestBody) -> bool:
         return await self._pool.run(tenant, lambda worker: worker.judge(body, self._bounds))
+
+    async def texts(self, texts: Texts) -> list[dict[str, str]]:
+        """For each row, the text of each template by its name. Raises `Unrenderable` and `WorkerError`.
+
+        Nothing is kept: callers remember the few texts that they need.
+        """
+        body = protocol.texts_body(texts)
+        try:
+            return await self._executed(texts, body)
+        except RequestUnread:
+            return await self._executed(texts, body)
+
+    async def _executed(self, texts: Texts, body: protocol.RequestBody) -> list[dict[str, str]]:
+        return await self._pool.run(texts.tenant, lambda worker: worker.execute(texts, body, self._bounds))
 
     # ---- once
 

@@ -35,7 +35,7 @@ from stellwerk.render.errors import (
     RenderError,
     RendererTimeout,
 )
-from stellwerk.render.request.request import Lookup, Missing, TemplateQuery
+from stellwerk.render.request.request import Lookup, Missing, TemplateQuery, Texts
 from stellwerk.render.worker import protocol
 
 T_ = TypeVar("T_")
@@ -134,6 +134,12 @@ class Worker:
     async def judge(self, body: protocol.RequestBody, bounds: Bounds) -> bool:
         """Whether a claim holds. Raises as `render` does."""
         return await self._asked(body, bounds, protocol.MAX_CALL, None, protocol.read_verdict)
+
+    async def execute(self, texts: Texts, body: protocol.RequestBody, bounds: Bounds) -> list[dict[str, str]]:
+        """The texts of templates. Raises as `render` does."""
+        return await self._asked(
+            body, bounds, protocol.MAX_FRAME, None, lambda message: protocol.read_texts(message, texts)
+        )
 
     async def _asked(
         self,
