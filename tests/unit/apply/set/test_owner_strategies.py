@@ -166,6 +166,17 @@ def test_the_standing_follows_the_controller_and_not_any_other_owner() -> None:
     assert US.owner_named_on(ObjectMeta(owner_references=(OTHER,))) == "Domain other"
 
 
+def test_an_object_with_the_owners_label_is_left_alone_while_its_hash_is_right() -> None:
+    owner = LabelOwner("capoperator", {"owner": "d"}, takes_all=False, hash_key=HASH)
+    (obj,) = uniform([config_map(a="1")], owner, REPLACED, recipe)
+    (changed,) = uniform([config_map(a="2")], owner, REPLACED, recipe)
+    live = live_of(obj, GO_CLIENT)
+    assert dig(obj.desired.body, "metadata", "ownerReferences") is None
+    assert plan(obj, live, owner).actions == ()
+    (update,) = plan(changed, live, owner).actions
+    assert isinstance(update, Update)
+
+
 def test_a_label_owner_without_labels_is_refused() -> None:
     with pytest.raises(ValueError, match="every object"):
         LabelOwner("us", {})

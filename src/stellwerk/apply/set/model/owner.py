@@ -3,7 +3,7 @@
 | strategy | an object belongs to the set by | unchanged is proved by |
 | --- | --- | --- |
 | `Owner` | a label with the hash of the owner's id | an annotation with the applied digest; drift by the fields |
-| `LabelOwner` | fixed labels, `app.kubernetes.io/managed-by` for example | the API server's last answer |
+| `LabelOwner` | fixed labels, such as `app.kubernetes.io/managed-by` | the last answer, or a hash as annotation |
 | `ControllerOwner` | its controller, an ownerReference | the last answer, or an annotation with a hash of the content |
 
 The spelling of `Owner` is the originals', to the letter: objects that they created belong to it without a write.
@@ -145,6 +145,8 @@ class LabelOwner(Ownership):
     labels: Mapping[str, str]
     """Must not be empty: without a label every object would belong to the set."""
     takes_all: bool = True
+    hash_key: str = ""
+    """The annotation with the hash of an object's content; empty where the last answer is the evidence."""
 
     def __post_init__(self) -> None:
         if not self.labels:
@@ -152,17 +154,23 @@ class LabelOwner(Ownership):
 
     @property
     def evidence(self) -> Evidence:
-        """Nothing on the object: a digest would show in the diffs of users, and others could copy it."""
-        return Evidence.LAST_ANSWER
+        """The hash, where the objects carry one. Otherwise nothing on the object: a digest would show in the diffs of
+        users, and others could copy it."""
+        return Evidence.HASH if self.hash_key else Evidence.LAST_ANSWER
 
     def standing(self, metadata: ObjectMeta) -> Standing:
         """Ours with all labels; otherwise of no owner."""
         is_ours = all(metadata.labels.get(name) == value for name, value in self.labels.items())
         return Standing.OURS if is_ours else Standing.UNOWNED
 
+    def digest_on(self, metadata: ObjectMeta) -> str:
+        """The hash that the object carries."""
+        return metadata.annotations.get(self.hash_key, "") if self.hash_key else ""
+
     def stamped(self, body: JsonObject, digest: str) -> JsonObject:
-        """The object with the labels."""
-        return json_edit.with_labels(body, self.labels)
+        """The object with the labels and the hash."""
+        stamped = json_edit.with_labels(body, self.labels)
+        return json_edit.with_annotations(stamped, {self.hash_key: digest}) if self.hash_key else stamped
 
 
 @dataclass(frozen=True, slots=True)
