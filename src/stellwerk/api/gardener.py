@@ -1,0 +1,63 @@
+"""Gardener's kinds for certificates (cert.gardener.cloud) and DNS (dns.gardener.cloud), as far as operators use them.
+
+Both report by `status.state`: Ready, Error, Pending, and for DNS also Invalid and Stale.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from stellwerk.kube.types.identifiers import Resource
+from stellwerk.kube.types.model import Kind
+from stellwerk.kube.types.object_meta import Record
+
+
+class GardenerStatus(Record, frozen=True, kw_only=True):
+    """The state, and the message of the controller."""
+
+    state: str = ""
+    message: str = ""
+    observed_generation: int = 0
+
+
+class SecretReference(Record, frozen=True, kw_only=True):
+    """A Secret in any namespace."""
+
+    name: str = ""
+    namespace: str = ""
+
+
+class GardenerCertificateSpec(Record, frozen=True, kw_only=True):
+    """Which names are certified, and where the key pair goes."""
+
+    dns_names: tuple[str, ...] = ()
+    secret_ref: SecretReference | None = None
+
+
+class GardenerCertificate(Kind, frozen=True, kw_only=True):
+    """A certificate that Gardener's cert-management requests and renews."""
+
+    resource: ClassVar[Resource] = Resource(
+        "cert.gardener.cloud", "v1alpha1", "Certificate", "certificates", namespaced=True
+    )
+
+    spec: GardenerCertificateSpec = GardenerCertificateSpec()
+    status: GardenerStatus = GardenerStatus()
+
+
+class DnsEntrySpec(Record, frozen=True, kw_only=True):
+    """A name, and the hosts or addresses that it leads to. Times are in seconds."""
+
+    dns_name: str = ""
+    targets: tuple[str, ...] = ()
+    ttl: int = 0
+    cname_lookup_interval: int = 0
+
+
+class DnsEntry(Kind, frozen=True, kw_only=True):
+    """A record in a DNS zone that Gardener's DNS management keeps."""
+
+    resource: ClassVar[Resource] = Resource("dns.gardener.cloud", "v1alpha1", "DNSEntry", "dnsentries", namespaced=True)
+
+    spec: DnsEntrySpec = DnsEntrySpec()
+    status: GardenerStatus = GardenerStatus()
