@@ -35,7 +35,6 @@ from stellwerk.api.core import ConfigMap, Namespace
 from stellwerk.kube.client.client import Client
 from stellwerk.kube.client.patch import MergePatch
 from stellwerk.kube.login.config import ClusterConfig
-from stellwerk.kube.types.identifiers import ObjectKey
 from stellwerk.kube.types.model import HasMetadata, JsonObject, View, metadata_of, unstructured, view
 from stellwerk.kube.types.object_meta import Record
 from stellwerk.local.cluster import LocalCluster, named
@@ -44,7 +43,7 @@ from stellwerk.runtime.cache.informer import Delta
 from stellwerk.runtime.control.controller import Controller
 from stellwerk.runtime.control.status_writer import StatusWriter
 from stellwerk.runtime.process.manager import Manager
-from stellwerk.runtime.reconciler import Next, ReconcileError
+from stellwerk.runtime.reconciler import Next, SimpleReconciler
 from stellwerk.testing.cluster import AuditLog
 
 NAMESPACE = "engine"
@@ -97,7 +96,7 @@ class Tally:
             self._there.set()
 
 
-class NoOp:
+class NoOp(SimpleReconciler[ConfigMap, Record]):
     """Finds everything in order."""
 
     def __init__(self, tally: Tally) -> None:
@@ -106,12 +105,6 @@ class NoOp:
     async def reconcile(self, obj: ConfigMap) -> Next[Record]:
         self._tally.note(obj.metadata.name, obj.metadata.annotations.get(SENT))
         return Next.done()
-
-    def explain(self, obj: ConfigMap, failure: ReconcileError) -> Record | None:
-        return None
-
-    async def forget(self, key: ObjectKey) -> None:
-        return None
 
 
 async def our_side(config: ClusterConfig, objects: int, say: Say) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Iterable, Mapping
 from typing import Generic, TypeVar
 
@@ -26,7 +26,7 @@ from stellwerk.runtime.control.controller import Controller, EventSink
 from stellwerk.runtime.control.status_writer import StatusWriter
 from stellwerk.runtime.process import process
 from stellwerk.runtime.process.manager import Manager
-from stellwerk.runtime.reconciler import Next, ReconcileError
+from stellwerk.runtime.reconciler import Next, ReconcileError, SimpleReconciler
 from stellwerk.runtime.settings.process_settings import ProcessSettings
 
 K = TypeVar("K", bound=Kind)
@@ -46,7 +46,7 @@ class ReadyStatus(Record, frozen=True, kw_only=True):
     conditions: tuple[Condition, ...] = ()
 
 
-class Operator(ABC, Generic[K]):
+class Operator(SimpleReconciler[K, ReadyStatus], Generic[K]):
     """Base of an operator of one kind. Its `reconcile` is all that a subclass has to write."""
 
     def __init__(self, manager: Manager, kind: type[K], *, owns: Iterable[type[Kind]] = (), name: str = "") -> None:
@@ -64,7 +64,7 @@ class Operator(ABC, Generic[K]):
     async def reconcile(self, obj: K) -> Next[ReadyStatus]:
         """Bring one object one step closer to its spec. Raises ReconcileError for failures the user should read."""
 
-    def explain(self, obj: K, failure: ReconcileError) -> ReadyStatus | None:
+    def report(self, obj: K, failure: ReconcileError) -> ReadyStatus | None:
         """The status that reports a failure: not ready, for its reason."""
         return self._status(obj, "False", failure.reason, str(failure), _shown(obj))
 

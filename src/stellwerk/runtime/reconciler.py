@@ -4,14 +4,15 @@ A reconciler is given one object as the cache holds it, brings the world one ste
 and answers with `Next`: which status to show and when to look again. It never writes its own status, never raises an
 Event, never sleeps: the engine does these once, on the way out of the pass. What must be written down before the world
 is touched is saved on the way, at a checkpoint (`runtime.control.status_checkpoint`). A failure that means something to
-the user is raised as a `ReconcileError`; `explain` returns the status for it. Any other exception
-is a bug of ours: it is counted, logged with its stack, and tried again with back-off.
+the user is raised as a `ReconcileError`, and the pass that raised it returns the status that reports it. Any other
+exception is a bug of ours: it is counted, logged with its stack, and tried again with back-off.
 
 Model: controller-runtime's Reconciler and Result. The difference is the status, which travels in the answer.
 """
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Generic, Protocol, TypeVar
@@ -109,17 +110,59 @@ class ReconcileError(Exception):
     """A delay that the reconciler chose itself, in the place of the queue's back-off."""
 
 
+class Pass(Protocol[S]):
+    """One pass over one object. What it learns on the way, such as a draft of the status, are its attributes."""
+
+    async def run(self) -> Next[S]:
+        """Bring the object one step closer to its spec. Raises ReconcileError for failures the user should read."""
+        ...
+
+    def report(self, failure: ReconcileError) -> S | None:
+        """Return the status that reports this failure of the pass to the user; None leaves the status alone.
+
+        `failure` is what `run` raised, or an `outcome.Unexpected` for an exception that is a bug, after `run` as well.
+        """
+        ...
+
+
 class Reconciler(Protocol[T_contra, S]):
     """One kind's logic. One instance serves all objects of the kind; no two passes on one object overlap."""
 
-    async def reconcile(self, obj: T_contra) -> Next[S]:
-        """Bring one object one step closer to its spec. Raises ReconcileError for failures the user should read."""
-        ...
-
-    def explain(self, obj: T_contra, failure: ReconcileError) -> S | None:
-        """The status that reports this failure to the user; None leaves the status alone."""
+    def begin(self, obj: T_contra) -> Pass[S]:
+        """Return a new pass over the object. It does no work yet."""
         ...
 
     async def forget(self, key: ObjectKey) -> None:
         """The object is gone from the cluster: drop what is remembered about it."""
         ...
+
+
+class SimpleReconciler(ABC, Generic[T_contra, S]):
+    """A reconciler whose passes keep nothing: one method reconciles an object, another reports a failure."""
+
+    @abstractmethod
+    async def reconcile(self, obj: T_contra) -> Next[S]:
+        """As `Pass.run`."""
+
+    def report(self, obj: T_contra, failure: ReconcileError) -> S | None:
+        """As `Pass.report`. This one leaves the status alone."""
+        return None
+
+    async def forget(self, key: ObjectKey) -> None:
+        """As `Reconciler.forget`. Nothing is remembered here."""
+
+    def begin(self, obj: T_contra) -> Pass[S]:
+        """As `Reconciler.begin`."""
+        return _SimplePass(self, obj)
+
+
+@dataclass(frozen=True, slots=True)
+class _SimplePass(Generic[T_contra, S]):
+    reconciler: SimpleReconciler[T_contra, S]
+    obj: T_contra
+
+    async def run(self) -> Next[S]:
+        return await self.reconciler.reconcile(self.obj)
+
+    def report(self, failure: ReconcileError) -> S | None:
+        return self.reconciler.report(self.obj, failure)

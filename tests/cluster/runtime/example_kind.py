@@ -15,7 +15,7 @@ from stellwerk.kube.types.model import JsonObject, Kind, unstructured
 from stellwerk.kube.types.object_meta import Condition, Record
 from stellwerk.runtime import conditions
 from stellwerk.runtime.clock import SystemClock
-from stellwerk.runtime.reconciler import Next, ReconcileError
+from stellwerk.runtime.reconciler import Next, ReconcileError, SimpleReconciler
 from stellwerk.testing.eventually import Signal
 
 GROUP = "engine.test"
@@ -103,7 +103,7 @@ async def switch(obj: Lamp) -> Next[LampStatus]:
 
 
 @dataclass
-class Electrician:
+class Electrician(SimpleReconciler[Lamp, LampStatus]):
     """A reconciler that does what the test says and writes down what it was asked."""
 
     work: Callable[[Lamp], Awaitable[Next[LampStatus]]] = switch
@@ -118,7 +118,7 @@ class Electrician:
         finally:
             self.rang.ring()
 
-    def explain(self, obj: Lamp, failure: ReconcileError) -> LampStatus | None:
+    def report(self, obj: Lamp, failure: ReconcileError) -> LampStatus | None:
         return shining(obj, False, failure.reason, str(failure))
 
     async def forget(self, key: ObjectKey) -> None:

@@ -27,7 +27,7 @@ from stellwerk.runtime.control.memo import Memos
 from stellwerk.runtime.control.outcome import LeadershipLost
 from stellwerk.runtime.control.status_writer import StatusWriter
 from stellwerk.runtime.process.manager import Manager
-from stellwerk.runtime.reconciler import Next, Notice, ReconcileError
+from stellwerk.runtime.reconciler import Next, Notice, ReconcileError, SimpleReconciler
 from stellwerk.runtime.supervision.backoff import Backoff
 from stellwerk.runtime.supervision.watchdog import Watchdog
 from stellwerk.runtime.telemetry.metrics import Metrics
@@ -43,7 +43,7 @@ class Stone(Kind, frozen=True, kw_only=True):
 
 
 @dataclass
-class Watcher:
+class Watcher(SimpleReconciler[Stone, Record]):
     """Looks and finds nothing to do."""
 
     enough: int
@@ -55,12 +55,6 @@ class Watcher:
         if len(self.names) == self.enough:
             self.done.set()
         return Next.done()
-
-    def explain(self, stone: Stone, failure: ReconcileError) -> Record | None:
-        return None
-
-    async def forget(self, key: ObjectKey) -> None:
-        return None
 
 
 def stone(number: int, version: int = 1) -> Stone:
@@ -96,7 +90,7 @@ async def test_a_sweep_over_many_objects_leaves_the_loop_to_others() -> None:
 
 
 @dataclass
-class Refused:
+class Refused(SimpleReconciler[Stone, Record]):
     """May not do what it must, until it may."""
 
     forbidden: bool = True
@@ -107,12 +101,6 @@ class Refused:
         if self.forbidden:
             raise Forbidden(Status(code=403))
         return Next.done()
-
-    def explain(self, stone: Stone, failure: ReconcileError) -> Record | None:
-        return None
-
-    async def forget(self, key: ObjectKey) -> None:
-        return None
 
 
 @asynccontextmanager
@@ -173,7 +161,7 @@ async def test_a_change_is_looked_at_before_the_objects_found_at_start() -> None
 
 
 @dataclass
-class Hanging:
+class Hanging(SimpleReconciler[Stone, Record]):
     """Hangs on the objects of some namespaces until it may go on."""
 
     hanging: int = 0
@@ -186,12 +174,6 @@ class Hanging:
             await self.may_go_on.wait()
         self.served.append(stone.metadata.namespace)
         return Next.done()
-
-    def explain(self, stone: Stone, failure: ReconcileError) -> Record | None:
-        return None
-
-    async def forget(self, key: ObjectKey) -> None:
-        return None
 
 
 def stone_in(namespace: str, number: int) -> Stone:
@@ -275,7 +257,7 @@ async def test_losing_the_lead_ends_passes_without_a_worker() -> None:
 
 
 @dataclass
-class Unruly:
+class Unruly(SimpleReconciler[Stone, Record]):
     """Does with one stone what the test says, and counts passes on the others."""
 
     act: Callable[[], Awaitable[None]]
@@ -296,7 +278,7 @@ class Unruly:
                 self.running -= 1
         return Next.done()
 
-    def explain(self, stone: Stone, failure: ReconcileError) -> Record | None:
+    def report(self, stone: Stone, failure: ReconcileError) -> Record | None:
         self.explained.append(failure)
         if self.failing_words is not None:
             raise self.failing_words()

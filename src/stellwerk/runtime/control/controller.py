@@ -58,7 +58,7 @@ from stellwerk.runtime.control.outcome import LeadershipLost as LeadershipLost
 from stellwerk.runtime.control.queue import Priority, QueueClosed, WorkQueue, one_tenant
 from stellwerk.runtime.control.status_checkpoint import Checkpoints
 from stellwerk.runtime.control.status_writer import StatusWriter
-from stellwerk.runtime.reconciler import Next, Notice, ReconcileError, Reconciler, Retry, Severity
+from stellwerk.runtime.reconciler import Next, Notice, Pass, ReconcileError, Reconciler, Retry, Severity
 from stellwerk.runtime.supervision.backoff import Backoff
 from stellwerk.runtime.supervision.tasks import Background, Border, ProcessEnds, background, surprise
 from stellwerk.runtime.telemetry import logs, traces
@@ -378,22 +378,23 @@ class Controller(Generic[K, S]):
             traces.reconciling(kind, obj.key, pass_id) as span,
             secrecy.reading(),
         ):
-            outcome = await self._attempt(obj)
+            current = self._reconciler.begin(obj)
+            outcome = await self._attempt(obj, current)
             try:
                 if isinstance(outcome, UserError):
                     await secrecy.mask_failure(outcome.failure)
-                verdict = self._verdict(obj, outcome)
+                verdict = self._verdict(obj, current, outcome)
                 await self._publish(obj, verdict)
             except BaseException as raised:  # what cannot be reported has not succeeded, whatever was done
-                verdict = await self._unreported(obj, self._surprise(raised))
+                verdict = await self._unreported(obj, current, self._surprise(raised))
             span.record(result=verdict.result)
         self._schedule(obj.key, verdict)
         self._metrics.reconciled(self.name, verdict.result, self._clock.monotonic() - started)
 
-    async def _unreported(self, obj: K, error: Exception) -> Verdict[S]:
+    async def _unreported(self, obj: K, current: Pass[S], error: Exception) -> Verdict[S]:
         """What follows from a report that failed. A bug in it is reported instead."""
         outcome = unreported(error)
-        verdict = self._verdict(obj, outcome)
+        verdict = self._verdict(obj, current, outcome)
         if isinstance(outcome, Bug):
             try:
                 await self._publish(obj, verdict)
@@ -401,18 +402,18 @@ class Controller(Generic[K, S]):
                 self._border.report("pass", f"{self.name} cannot report about {obj.ref}", self._surprise(raised))
         return verdict
 
-    async def _attempt(self, obj: K) -> Outcome[S]:
+    async def _attempt(self, obj: K, current: Pass[S]) -> Outcome[S]:
         limit = asyncio.timeout(self._pass_timeout_seconds)
         try:
             async with limit:
-                return Answered(await self._reconciler.reconcile(obj))
+                return Answered(await current.run())
         except BaseException as raised:
             error = self._surprise(raised)
             if limit.expired():
                 return Bug(PassTimedOut(f"{obj.ref} took longer than {self._pass_timeout_seconds:g} s"))
             return outcome_of(error)
 
-    def _verdict(self, obj: K, outcome: Outcome[S]) -> Verdict[S]:
+    def _verdict(self, obj: K, current: Pass[S], outcome: Outcome[S]) -> Verdict[S]:
         """What follows from an outcome."""
         match outcome:
             case Answered(answer):
@@ -420,8 +421,7 @@ class Controller(Generic[K, S]):
                     _result(answer), _again(answer), answer.status, answer.severity, answer.notices, answer.quiet
                 )
             case UserError(failure):
-                status = self._reconciler.explain(obj, failure)
-                return Verdict("error", self._retry(failure), status, Severity.WARNING)
+                return Verdict("error", self._retry(failure), current.report(failure), Severity.WARNING)
             case Conflicted(error):
                 _log.debug("%s: %s has changed meanwhile: %s", self.name, obj.ref, error)
                 return Verdict("requeue", BackedOff())
@@ -431,14 +431,15 @@ class Controller(Generic[K, S]):
             case Bug(error):
                 self._border.report("pass", f"a pass of {self.name} on {obj.ref}", error)
                 self._metrics.surprised(self.name)
-                return Verdict("error", BackedOff(), self._explained(obj, Unexpected(error)), Severity.WARNING)
+                status = self._report_bug(obj, current, Unexpected(error))
+                return Verdict("error", BackedOff(), status, Severity.WARNING)
 
-    def _explained(self, obj: K, failure: Unexpected) -> S | None:
+    def _report_bug(self, obj: K, current: Pass[S], failure: Unexpected) -> S | None:
         """The status that reports an unexpected exception; None where that raises another one."""
         try:
-            return self._reconciler.explain(obj, failure)
+            return current.report(failure)
         except BaseException as raised:
-            self._border.report("pass", f"{self.name} cannot explain {obj.ref}", self._surprise(raised))
+            self._border.report("pass", f"{self.name} cannot report a bug on {obj.ref}", self._surprise(raised))
             return None
 
     def _retry(self, failure: ReconcileError) -> After | BackedOff:

@@ -124,6 +124,6 @@ def outcome_of(error: Exception) -> UserError | Conflicted | ApiFailure | Bug:
 
 
 def unreported(error: Exception) -> Conflicted | ApiFailure | Bug:
-    """What a failed report means: an `explain` that raises is a bug, whatever it raises."""
+    """What a failed report means: a `report` that raises is a bug, whatever it raises."""
     outcome = outcome_of(error)
     return Bug(outcome.failure) if isinstance(outcome, UserError) else outcome

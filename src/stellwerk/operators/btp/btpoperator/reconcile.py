@@ -47,7 +47,7 @@ from stellwerk.runtime.control import finalizer
 from stellwerk.runtime.control.memo import Memos
 from stellwerk.runtime.control.outcome import Unexpected
 from stellwerk.runtime.control.status_writer import StatusWriter
-from stellwerk.runtime.reconciler import Next, ReconcileError, Severity
+from stellwerk.runtime.reconciler import Next, ReconcileError, Severity, SimpleReconciler
 
 T = TypeVar("T")
 
@@ -74,7 +74,7 @@ class BtpMemo:
 
 
 @dataclass(slots=True, kw_only=True)
-class BtpReconciler:
+class BtpReconciler(SimpleReconciler[BtpOperator, BtpOperatorStatus]):
     """Brings one BtpOperator one step closer to what it asks for."""
 
     client: Client
@@ -126,7 +126,7 @@ class BtpReconciler:
         self._update_checked = seen.from_chart and not (due and seen.state in (State.Ready, State.Error))
         return replace(seen, update_unchecked=due)
 
-    def explain(self, obj: BtpOperator, failure: ReconcileError) -> BtpOperatorStatus | None:
+    def report(self, obj: BtpOperator, failure: ReconcileError) -> BtpOperatorStatus | None:
         """The status that shows a failure."""
         state = obj.status.state if obj.status else None
         match failure:
@@ -140,9 +140,6 @@ class BtpReconciler:
                 reason = Reason(failure.reason)
         status = reasons.status_for(obj.status, reason, str(failure), obj.metadata.generation, self.clock.now())
         return answered(obj, status)
-
-    async def forget(self, key: ObjectKey) -> None:
-        """The CR is gone: nothing to drop but its memo."""
 
     async def _carry_out(self, step: Step, seen: Snapshot) -> Next[BtpOperatorStatus]:
         match step:

@@ -102,8 +102,6 @@ class ComponentMemo:
     """Since when it waits for a turn at a server, or for other large Components."""
     confirmed_uid: str = ""
     """The UID that a successful write of this process confirmed, so that the Component is no outdated view."""
-    last: ComponentPass | None = None
-    """The pass under way, or the last one: a failure that the engine finds is reported on top of its draft."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -51,36 +51,10 @@ class ComponentReconciler:
     services: Services
     memos: Memos[ComponentMemo]
 
-    async def reconcile(self, component: Component) -> Answer:
-        """Bring one Component as far as it goes now. Raises ComponentFailed."""
-        services, memo = self.services, self.memos.of(component.key)
-        services.waiting.forget(component.key)
-        try:
-            with services.servers.passing(component.key), services.weights.passing(component.key):
-                answer = await self._attempt(component, memo)
-        except ClusterBusy as full:
-            why = f"waiting for a turn at {full}, which keeps other components of this namespace waiting"
-            return self._without_room(services.checkpoints.shown(component), memo, why, Cause.ServerBusy)
-        except NoRoom:
-            why = "waiting until other large components are applied: all at once would take too much memory"
-            return self._without_room(services.checkpoints.shown(component), memo, why, Cause.LargeComponentsBusy)
-        except ComponentFailed:
-            memo.busy_since = None
-            raise
-        memo.busy_since = None
-        return answer
-
-    def explain(self, component: Component, failure: ReconcileError) -> ComponentStatus | None:
-        """The status that reports a failure."""
-        if not isinstance(failure, ComponentFailed):
-            failure = EndedUnexpectedly(str(failure))
-        now, memo = self.services.clock.now(), self.memos.of(component.key)
-        last, memo.last = memo.last or ComponentPass(self.services, component, memo), None
-        saying = failure.saying(deleting=component.metadata.is_terminating, timed_out=last.is_late(now))
-        told = status_plan.with_report(component, last.draft, saying, now)
-        self.services.reports.failed(failure)
-        self.services.reports.passed(component, told)
-        return told
+    def begin(self, component: Component) -> ReportedPass:
+        """A pass over one Component."""
+        memo = self.memos.of(component.key)
+        return ReportedPass(self.services, component, memo, ComponentPass(self.services, component, memo))
 
     async def forget(self, key: ObjectKey) -> None:
         """The Component is gone."""
@@ -89,27 +63,69 @@ class ComponentReconciler:
             registry.forget(key)
         services.reports.forget(key)
 
-    async def _attempt(self, component: Component, memo: ComponentMemo) -> Answer:
-        memo.last = pass_ = ComponentPass(self.services, component, memo)
+
+@dataclass(frozen=True, slots=True)
+class ReportedPass:
+    """A pass in its turn: it waits while servers are busy, and each of its failures becomes one that users can read.
+
+    `component` is the object as the pass began with it.
+    """
+
+    services: Services
+    component: Component
+    memo: ComponentMemo
+    work: ComponentPass
+
+    async def run(self) -> Answer:
+        """Bring the Component as far as it goes now. Raises ComponentFailed."""
+        services, component, memo = self.services, self.component, self.memo
+        services.waiting.forget(component.key)
         try:
-            answer = await pass_.run()
+            with services.servers.passing(component.key), services.weights.passing(component.key):
+                answer = await self._attempt()
+        except ClusterBusy as full:
+            why = f"waiting for a turn at {full}, which keeps other components of this namespace waiting"
+            return self._without_room(why, Cause.ServerBusy)
+        except NoRoom:
+            why = "waiting until other large components are applied: all at once would take too much memory"
+            return self._without_room(why, Cause.LargeComponentsBusy)
+        except ComponentFailed:
+            memo.busy_since = None
+            raise
+        memo.busy_since = None
+        return answer
+
+    def report(self, failure: ReconcileError) -> ComponentStatus:
+        """The status that reports a failure, on top of what the pass has come to."""
+        if not isinstance(failure, ComponentFailed):
+            failure = EndedUnexpectedly(str(failure))
+        now, component = self.services.clock.now(), self.component
+        saying = failure.saying(deleting=component.metadata.is_terminating, timed_out=self.work.is_late(now))
+        told = status_plan.with_report(component, self.work.draft, saying, now)
+        self.services.reports.failed(failure)
+        self.services.reports.passed(component, told)
+        return told
+
+    async def _attempt(self) -> Answer:
+        component = self.component
+        try:
+            answer = await self.work.run()
         except ComponentFailed as failure:
             raise _timed(component, failure) from failure.__cause__
         except (RenderError, ApplyError, ApiError) as error:
-            raise _timed(component, pass_.advised(failure_of(error), [error])) from error
+            raise _timed(component, self.work.advised(failure_of(error), [error])) from error
         except NotListed as error:
             raise _timed(component, ClusterUnreachable(str(error))) from error
         except TooMuch as error:
             raise _timed(component, ClusterTooLarge(str(error))) from error
         except Unwatchable as error:
             raise _timed(component, ApplyFailed(str(error))) from error
-        memo.last = None
         self.services.reports.passed(component, answer.status)
         return answer
 
-    def _without_room(self, component: Component, memo: ComponentMemo, why: str, cause: Cause) -> Answer:
+    def _without_room(self, why: str, cause: Cause) -> Answer:
         """Wait until other Components have left a server, or are applied. A status that reports something stays."""
-        now = self.services.clock.monotonic()
+        component, memo, now = self.work.component, self.memo, self.services.clock.monotonic()
         memo.busy_since = now if memo.busy_since is None else memo.busy_since
         if now - memo.busy_since < SILENT_SECONDS:
             return Next.after(SILENT_SECONDS)

@@ -43,7 +43,7 @@ from stellwerk.runtime.control.controller import Controller, EventSink
 from stellwerk.runtime.control.periodic import Periodic
 from stellwerk.runtime.control.status_writer import StatusWriter
 from stellwerk.runtime.process.manager import Manager
-from stellwerk.runtime.reconciler import Next, Notice, ReconcileError
+from stellwerk.runtime.reconciler import Next, Notice, SimpleReconciler
 
 CONTROLLER = "blueprint"
 BY_VERSION = "blueprint version taken"
@@ -194,7 +194,7 @@ class NoStatus(Record, frozen=True, kw_only=True):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BlueprintReconciler:
+class BlueprintReconciler(SimpleReconciler[BlueprintSummary, NoStatus]):
     """Deletes unused versions, and keeps Blueprints that are used."""
 
     client: Client
@@ -227,10 +227,6 @@ class BlueprintReconciler:
         if not blueprint.metadata.is_terminating:
             return Next.after(SWEEP_SECONDS)
         return await self._release(blueprint, usage)
-
-    def explain(self, obj: BlueprintSummary, failure: ReconcileError) -> NoStatus | None:
-        """There is no status to show."""
-        return None
 
     async def forget(self, key: ObjectKey) -> None:
         """The Blueprint is gone, maybe by force: unused versions are deleted, too."""
