@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from importlib.resources import files
 
 import pytest
 from tests.kubectl import kubectl, tried
@@ -11,16 +12,18 @@ from tests.kubectl import kubectl, tried
 from stellwerk.api.apiextensions import CustomResourceDefinition
 from stellwerk.kube.client.client import Client
 from stellwerk.kube.client.patch import MergePatch
+from stellwerk.kube.schema import kubernetes
 from stellwerk.kube.schema.crd import Definition
 from stellwerk.kube.types.errors import Invalid, NotServed
 from stellwerk.kube.types.identifiers import Resource
-from stellwerk.kube.types.model import JsonObject, Unstructured, dig, unstructured
+from stellwerk.kube.types.model import JsonObject, Unstructured, decode_json, dig, unstructured
 from stellwerk.kube.watch.watch import Watcher
 from stellwerk.kube.watch.watch_states import Changed, Synced
 from stellwerk.local.cluster import LocalCluster
 from stellwerk.operators.btp import api
 from stellwerk.operators.btp.api import BtpOperator
 from stellwerk.operators.btp.module import operand
+from stellwerk.operators.cap import api as cap
 from stellwerk.runtime.clock import SystemClock
 from stellwerk.testing.eventually import eventually
 
@@ -65,7 +68,9 @@ async def served(client: Client, definition: Definition) -> None:
 
 
 @pytest.mark.parametrize(
-    "definition", [api.DEFINITION, operand.SERVICE_INSTANCES, operand.SERVICE_BINDINGS], ids=lambda d: str(d.name)
+    "definition",
+    [api.DEFINITION, operand.SERVICE_INSTANCES, operand.SERVICE_BINDINGS, *cap.DEFINITIONS],
+    ids=lambda d: str(d.name),
 )
 async def test_a_definition_is_structural_and_kept_as_it_is(client: Client, definition: Definition) -> None:
     kept = await installed(client, definition)
@@ -162,3 +167,15 @@ async def test_the_operands_kinds_refuse_what_they_must(client: Client) -> None:
     await client.delete(bindings, "b", "default")
 
     assert made.at("spec", "parameters") == parameters
+
+
+async def test_the_schemas_of_pod_parts_are_those_that_the_api_server_publishes(client: Client) -> None:
+    schemas: dict[str, JsonObject] = {}
+    for path in kubernetes.PATHS:
+        components = dig(await client.document(f"/openapi/v3/{path}"), "components", "schemas")
+        assert isinstance(components, dict)
+        schemas |= {name: schema for name, schema in components.items() if isinstance(schema, dict)}
+
+    kept = files("stellwerk.kube.schema").joinpath(kubernetes.FILE).read_bytes()
+
+    assert decode_json(kept) == kubernetes.structural(schemas), "run `python deploy/kubernetes_schemas.py`"

@@ -17,7 +17,7 @@ from typing import Literal, TypedDict, Unpack
 import msgspec
 import yaml
 
-from stellwerk.kube.schema import schema
+from stellwerk.kube.schema import schema as schemas
 from stellwerk.kube.types.model import JsonObject, JsonValue, Kind, encode_json
 
 _UNSAID = object()
@@ -93,19 +93,23 @@ def documented(
     otherwise: str = "",
     example: str = "",
     required: bool | None = None,
+    definition: str = "",
     schema: Mapping[str, JsonValue] | None = None,
     **words: Unpack[Words],
 ) -> msgspec.Meta:
     """What a field's CRD schema contains besides its type; use it in `Annotated`.
 
     The API server sets `default`; `otherwise` only documents what an absent value means. `required` overrides
-    what the struct declares, for fields that decode leniently. `schema` is merged in last, for keys without a parameter
-    here; a word that is None there is left out.
+    what the struct declares, for fields that decode leniently. A field that holds JSON of a type of Kubernetes has the
+    schema of that type: `definition` is its name, such as `io.k8s.api.core.v1.EnvVar`. `schema` is merged in last, for
+    keys without a parameter here; a word that is None there is left out.
     """
     said = {_SPELLED.get(word, word): _written(value) for word, value in words.items()}
     if default is not _UNSAID:
         said["default"] = default
         otherwise = otherwise or _plain(default)
+    if definition:
+        said[schemas.DEFINITION] = definition
     return msgspec.Meta(
         description=_description(text, unit, otherwise, example),
         extra_json_schema={**said, **(schema or {})},
@@ -249,7 +253,7 @@ _KIND: JsonObject = {"type": "string", "description": "What this object is. Cann
 
 
 def _root(version: Version) -> JsonObject:
-    root = schema.of(version.kind)
+    root = schemas.of(version.kind)
     properties = root["properties"]
     assert isinstance(properties, dict)
     root["properties"] = {"apiVersion": dict(_API_VERSION), "kind": dict(_KIND), **properties}

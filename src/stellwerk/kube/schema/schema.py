@@ -34,8 +34,12 @@ from msgspec.inspect import (
     type_info,
 )
 
+from stellwerk.kube.schema import kubernetes
 from stellwerk.kube.types.model import JsonObject, JsonValue, decode_json, encode_json
 from stellwerk.kube.types.object_meta import Condition, ObjectMeta
+
+DEFINITION = "x-stellwerk-definition"
+"""In a field's extra schema: the name of a type of Kubernetes, whose schema the field has."""
 
 
 class Unrepresentable(TypeError):
@@ -83,7 +87,9 @@ def _of(found: Type, where: str) -> JsonObject:
     match found:
         case Metadata():
             extra = decode_json(encode_json(found.extra_json_schema or {}))
-            words = {**_of(found.type, where), **extra}
+            published = extra.pop(DEFINITION, None)
+            own = _of(found.type, where) if published is None else kubernetes.definition(str(published))
+            words = {**own, **extra}
             inner: JsonObject = {word: value for word, value in words.items() if value is not None}
             return _without_type(inner) if inner.get("x-kubernetes-int-or-string") else inner
         case UnionType():
