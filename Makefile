@@ -16,7 +16,7 @@ endef
 # Where this is set (in many containers), every process compiles every module anew: six seconds each for the tests.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo test unit check mutants requirements generate bench lock control-plane clean
+.PHONY: help demo test unit check mutants requirements generate bench lock control-plane image test-image image-lock clean
 .DELETE_ON_ERROR:
 
 help: ## this list
@@ -57,11 +57,20 @@ bench: control-plane ## measurements, with the figures printed
 	$(BIN)/python -m bench
 
 lock: $(READY) ## choose the newest versions that pyproject.toml allows
-	$(UV) pip compile pyproject.toml --upgrade --all-extras --group dev --group bench \
+	$(UV) pip compile pyproject.toml --upgrade --all-extras --group dev --group bench --group image \
 	  --generate-hashes --universal --no-emit-index-url --no-header --quiet -o requirements.lock
 
 control-plane: $(READY) ## build the local Kubernetes and the renderer (8 minutes the first time, then nothing)
 	@$(BIN)/python -m stellwerk.local build
+
+image: $(READY) ## a container image in build/image, without a container engine (a minute)
+	@$(BIN)/python -m deploy.image build
+
+test-image: control-plane image ## the image, run and pushed for real (needs root, and runc or crun)
+	STELLWERK_IMAGE=build/image $(BIN)/pytest tests/image
+
+image-lock: $(READY) ## choose the newest Debian packages for the image
+	$(BIN)/python -m deploy.image lock
 
 clean: ## remove the local system and everything made here
 	-test ! -x $(BIN)/stellwerk || $(BIN)/stellwerk down --yes
