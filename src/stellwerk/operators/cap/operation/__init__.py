@@ -1,1 +1,5 @@
-"""CAPTenantOperation: one run of jobs for a tenant."""
+"""CAPTenantOperation: one run of Jobs for a tenant.
+
+steps    which Jobs an operation consists of
+jobs     the Job of a step
+"""

@@ -1,0 +1,156 @@
+"""Labels, annotations and finalizers of the CAP Operator, and the hashes in them.
+
+They are a contract with clusters that the original operator has set up: objects are found by these labels, and what has
+the hash of its content in an annotation is not written again. So they are spelled once, here.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+
+from stellwerk.kube.types.identifiers import ObjectKey
+from stellwerk.kube.types.model import JsonValue
+from stellwerk.kube.types.object_meta import ObjectMeta
+from stellwerk.operators.cap.api_application import ApplicationSpec
+from stellwerk.operators.cap.api_status import GROUP
+
+OPERATOR_NAME = "cap-controller.sme.sap.com"
+"""Field manager, and reporting controller of Events."""
+
+LEASE_NAME = "capoperator-lease-lock"
+"""The leader-election Lease, shared with the original so that both never act at once."""
+
+# ---- finalizers
+
+APPLICATION_FINALIZER = f"{GROUP}/capapplication"
+VERSION_FINALIZER = f"{GROUP}/capapplicationversion"
+TENANT_FINALIZER = f"{GROUP}/captenant"
+OPERATION_FINALIZER = f"{GROUP}/captenantoperation"
+DOMAIN_FINALIZER = f"{GROUP}/domain"
+"""On Domains, ClusterDomains and their Certificates."""
+
+# ---- whose an object is
+
+APP_HASH_LABEL = f"{GROUP}/app-identifier-hash"
+APP_ANNOTATION = f"{GROUP}/app-identifier"
+LEGACY_APP_HASH_LABEL = f"{GROUP}/btp-app-identifier-hash"
+LEGACY_APP_ANNOTATION = f"{GROUP}/btp-app-identifier"
+"""The pair of releases before 2025, made of the global account."""
+
+OWNER_HASH_LABEL = f"{GROUP}/owner-identifier-hash"
+OWNER_ANNOTATION = f"{GROUP}/owner-identifier"
+OWNER_GENERATION_LABEL = f"{GROUP}/owner-generation"
+RESOURCE_HASH_ANNOTATION = f"{GROUP}/resource-hash"
+"""The hash of what was asked for; an object that carries it is left alone."""
+
+# ---- workloads
+
+APP_LABEL = "app"
+CATEGORY_LABEL = f"{GROUP}/category"
+WORKLOAD_NAME_LABEL = f"{GROUP}/workload-name"
+WORKLOAD_TYPE_LABEL = f"{GROUP}/workload-type"
+VERSION_LABEL = f"{GROUP}/cav-version"
+EXPOSED_LABEL = f"{GROUP}/exposed-workload"
+SECRET_OWNER_HASH_LABEL = f"{GROUP}/secret-owner-hash"
+CONTENT_JOB_LABEL = "x4.sap.com/disable-karydia"
+LOGOUT_ENDPOINT_ANNOTATION = f"{GROUP}/logout-endpoint"
+
+# ---- tenants and operations
+
+TENANT_TYPE_LABEL = f"{GROUP}/tenant-type"
+TENANT_ID_LABEL = f"{GROUP}/btp-tenant-id"
+SUBSCRIPTION_GUID = f"{GROUP}/subscription-guid"
+"""A label and an annotation."""
+
+OPERATION_TYPE_LABEL = f"{GROUP}/tenant-operation-type"
+OPERATION_STEP_LABEL = f"{GROUP}/tenant-operation-step"
+CONTEXT_SECRET_ANNOTATION = f"{GROUP}/subscription-context-secret"
+CONTEXT_KEY = "subscriptionContext"
+"""The key of the Secret with the payload of a subscription."""
+
+RETRY_ANNOTATION = f"{GROUP}/retry"
+"""Ours, on a version or an operation that failed: run the failed Job again. Removed when that begins."""
+
+PROVIDER = "provider"
+CONSUMER = "consumer"
+"""The types of tenants."""
+
+# ---- applications
+
+PRIMARY_XSUAA_ANNOTATION = f"{GROUP}/primary-xsuaa"
+ADDITIONAL_OUTPUT_ANNOTATION = f"{GROUP}/saas-additional-output"
+SUBSCRIPTION_DOMAIN_ANNOTATION = f"{GROUP}/subscription-domain"
+CLEANUP_ANNOTATION = f"{GROUP}/enable-cleanup-monitoring"
+AFFINITY_ANNOTATION = f"{GROUP}/enable-version-affinity"
+REQUEST_HEADERS_ANNOTATION = f"{GROUP}/vs-route-request-header-set"
+RESPONSE_HEADERS_ANNOTATION = f"{GROUP}/vs-route-response-header-set"
+GLOBAL_ACCOUNT_ANNOTATION = f"{GROUP}/global-account-id"
+
+# ---- domains
+
+DNS_NAME_HASH_LABEL = f"{GROUP}/dns-name-hash"
+HOST_HASH_LABEL = f"{GROUP}/domain-host-hash"
+COMMON_NAME_ANNOTATION = f"{GROUP}/cert-manager-common-name"
+MIGRATED_ANNOTATION = f"{GROUP}/migrated-to-domain-refs-from-ca"
+DNS_CLASS_ANNOTATION = "dns.gardener.cloud/class"
+DNS_NAMES_ANNOTATION = "dns.gardener.cloud/dnsnames"
+EXTERNAL_DNS_ANNOTATION = "external-dns.alpha.kubernetes.io/hostname"
+
+
+def sha1(*parts: str) -> str:
+    """The SHA-1 of the parts, one after the other without a separator, in hexadecimal. It protects nothing."""
+    return hashlib.sha1("".join(parts).encode(), usedforsecurity=False).hexdigest()
+
+
+def sha256(*parts: str) -> str:
+    """The SHA-256 of the parts, one after the other without a separator, in hexadecimal."""
+    return hashlib.sha256("".join(parts).encode()).hexdigest()
+
+
+def go_json(value: JsonValue) -> str:
+    """JSON as Go's encoder writes it: compact, in the order of the keys given, with <, > and & escaped."""
+    text = json.dumps(value, separators=(",", ":"), ensure_ascii=False)
+    for character in "<>&\u2028\u2029":
+        text = text.replace(character, f"\\u{ord(character):04x}")
+    return text
+
+
+def owner_hash(key: ObjectKey) -> str:
+    """The label of what belongs to an object: to an application, a version, a tenant or an operation."""
+    return sha1(key.namespace, key.name)
+
+
+def application_labels(spec: ApplicationSpec) -> dict[str, str]:
+    """The label by which everything of an application is found (spec 3, decision table 22)."""
+    if spec.provider_subaccount_id:
+        return {APP_HASH_LABEL: sha1(spec.provider_subaccount_id, spec.btp_app_name)}
+    return {LEGACY_APP_HASH_LABEL: sha1(spec.global_account_id, spec.btp_app_name)} if spec.global_account_id else {}
+
+
+def application_annotations(spec: ApplicationSpec) -> dict[str, str]:
+    """The same as people read it."""
+    if spec.provider_subaccount_id:
+        return {APP_ANNOTATION: f"{spec.provider_subaccount_id}.{spec.btp_app_name}"}
+    return {LEGACY_APP_ANNOTATION: f"{spec.global_account_id}.{spec.btp_app_name}"} if spec.global_account_id else {}
+
+
+def owner_labels(key: ObjectKey, generation: int) -> dict[str, str]:
+    """The labels of what belongs to an object."""
+    return {OWNER_HASH_LABEL: owner_hash(key), OWNER_GENERATION_LABEL: str(generation)}
+
+
+def owner_annotations(key: ObjectKey) -> dict[str, str]:
+    """The owner as people read it."""
+    return {OWNER_ANNOTATION: f"{key.namespace}.{key.name}"}
+
+
+def missing(wanted: Mapping[str, str], present: Mapping[str, str]) -> dict[str, str]:
+    """The entries whose keys are absent. An entry that is present is never corrected."""
+    return {name: value for name, value in wanted.items() if name not in present}
+
+
+def is_of_application(metadata: ObjectMeta, labels: Mapping[str, str]) -> bool:
+    """Whether an object carries the label of an application, in either form."""
+    return any(metadata.labels.get(name) == value for name, value in labels.items())
